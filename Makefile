@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-static test-kernels kernels-page lint screens book deny bench-capture bench-blktrace bench-locate bench-calls bench-views bench-peers bench-waits lab-matrix deps
+.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-calls bench-views bench-peers bench-waits lab-matrix deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -17,12 +17,16 @@ demo: ## Build iowhy and watch a real workload with it for ten seconds
 	cargo build --release --package iowhy --package iowhy-labs
 	@$(TARGET)/release/iowhy-labs demo
 
+man: ## Write the manual pages and shell completions into the target directory
+	@scripts/install-deps build
+	@scripts/man
+
 test: ## Install what is missing, build, check style, run every test, build the docs
-	@scripts/install-deps build test
+	@scripts/install-deps build test web
 	@scripts/test
 
 test-static: ## Build the static release binary and run it in a bullseye userland
-	@scripts/install-deps build static
+	@scripts/install-deps build static web
 	@scripts/test-static
 
 test-kernels: ## Run what needs a kernel in guests with Linux 5.10, 6.1, 6.12 and the newest
@@ -33,6 +37,30 @@ kernels-page: ## Ask each kernel in a guest what it gives; writes docs/kernels.m
 	@scripts/install-deps build test vm
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs kernels-page
+
+packages: ## Make a static tarball, a .deb and an .rpm
+	@scripts/install-deps build packages
+	@scripts/packages
+
+test-packages: ## Make the packages; install, upgrade and remove the .deb in a clean userland
+	@scripts/install-deps build packages static
+	@scripts/packages
+	@scripts/test-packages
+
+test-metrics: ## Check alert rules and dashboard with a real Prometheus and a running daemon
+	@scripts/install-deps build packages
+	cargo build --package iowhy
+	@scripts/test-metrics $(TARGET)/debug/iowhy
+
+web: ## Build the script of the HTML report, which the next build of iowhy embeds
+	@scripts/install-deps web
+	@scripts/web build
+
+screenshots: ## Pictures of the HTML reports of several recordings; writes docs/report.png
+	@scripts/install-deps build web
+	@scripts/web build
+	cargo build
+	@scripts/web screenshots
 
 lint: ## Check formatting and lints
 	@scripts/install-deps build
@@ -63,6 +91,11 @@ bench-locate: ## Measure block to file, beside debugfs; writes docs/blktrace-ben
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-locate
 
+bench-busy: ## Measure what a watch loses while other programs want all CPUs; writes docs/performance.md
+	@scripts/install-deps build bench
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-busy
+
 bench-calls: ## Measure what a system call costs while iowhy looks at it; writes docs/files.md
 	@scripts/install-deps build bench
 	cargo build --release --package iowhy --package iowhy-labs
@@ -89,4 +122,4 @@ lab-matrix: ## Run every lab, and write what iowhy found into docs/diagnosis.md
 	PATH=$$(scripts/python-env):$$PATH $(TARGET)/release/iowhy-labs matrix --page docs/diagnosis.md
 
 deps: ## Install every package that any target needs
-	@scripts/install-deps build demo test static vm bench
+	@scripts/install-deps build demo test web static vm bench

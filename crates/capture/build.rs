@@ -7,8 +7,17 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The probe groups: `src/probes/NAME/NAME.bpf.c` becomes `NAME.bpf.o`.
-const GROUPS: &[&str] =
-    &["block", "writeback", "events", "snapshot", "symbols", "wait", "file", "page_cache"];
+const GROUPS: &[&str] = &[
+    "aggregate",
+    "block",
+    "writeback",
+    "events",
+    "snapshot",
+    "symbols",
+    "wait",
+    "file",
+    "page_cache",
+];
 /// Groups with instructions that some kernels reject even where they are never reached:
 /// `NAME-plain.bpf.o` does without (see emit.bpf.h and in_flight.bpf.h).
 const PLAIN: &[&str] = &["block", "writeback", "events", "snapshot"];
@@ -78,7 +87,8 @@ fn generate_wire(out: &Path) -> Result<(), Box<dyn Error>> {
     bindgen::Builder::default()
         .header("bpf/wire.h")
         .allowlist_type("wire_.*")
-        .allowlist_var("WIRE_.*|COUNT_.*|WAIT_.*|END_IO_.*|FOUND_.*|REQUEST_.*|EVENT_.*|USE_.*|SHAPE_.*|TIME_.*|URING_.*")
+        .allowlist_var("WIRE_.*|COUNT_.*|WAIT_.*|END_IO_.*|FOUND_.*|REQUEST_.*|EVENT_.*|USE_.*")
+        .allowlist_var("SHAPE_.*|TIME_.*|URING_.*|LATENCY_.*")
         .constified_enum("wire_.*")
         .prepend_enum_name(false)
         .derive_default(false)
@@ -89,7 +99,8 @@ fn generate_wire(out: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 /// The kernel symbols of `END_IO_LIST`, `END_IO_ALIASES` and `END_IO_MODULES` with their ids: the
-/// lists that both sides enumerate. A symbol of a module is written `MODULE:SYMBOL`.
+/// lists that both sides enumerate. A symbol of a module is written `MODULE:SYMBOL`. `PROGRAMS` are
+/// the names of `PROGRAM_LIST`.
 fn generate_symbols(out: &Path) -> Result<(), Box<dyn Error>> {
     let header = fs::read_to_string("bpf/wire.h")?;
     let rows: String = header
@@ -98,7 +109,15 @@ fn generate_symbols(out: &Path) -> Result<(), Box<dyn Error>> {
         .filter_map(|(id, rest)| Some((id, rest.split_once(')')?.0)))
         .map(|(id, symbol)| format!("({:?}, END_IO_{id}),", symbol.replace(", ", ":")))
         .collect();
-    let text = format!("pub const END_IO_SYMBOLS: &[(&str, wire_end_io)] = &[{rows}];\n");
+    let programs: String = fs::read_to_string("bpf/wire_budget.h")?
+        .lines()
+        .filter_map(|line| line.strip_prefix("\tX(")?.split_once(')'))
+        .map(|(name, _)| format!("{name:?},"))
+        .collect();
+    let text = format!(
+        "pub const END_IO_SYMBOLS: &[(&str, wire_end_io)] = &[{rows}];\n\
+         pub const PROGRAMS: &[&str] = &[{programs}];\n"
+    );
     fs::write(out.join("symbols.rs"), text)?;
     Ok(())
 }

@@ -1,22 +1,27 @@
 //! What every reader must survive: any bytes. The targets call these functions, and so does the
-//! test that reads again what they once found (crates/core/tests/it/fuzzed.rs).
+//! test that reads again what they once found (crates/blktrace/tests/it/fuzzed.rs).
 //!
 //! A target fails by panicking, by taking longer than libFuzzer's limit or by its memory limit.
 
-use iowhy_core::analysis::stages::btt::{Btt, report};
-use iowhy_core::analysis::stages::{Stages, summary};
-use iowhy_core::formats::blktrace::{Batch, Capture, Options, Order, Record};
-use iowhy_core::formats::events::{self, EventText, ProcessNames, format::Format};
-use iowhy_core::formats::import::{self, Import};
-use iowhy_core::formats::text_events::TextReader;
+use iowhy_blktrace::btt::{Btt, report};
+use iowhy_blktrace::events::{self, EventText, ProcessNames, format::EventFormat};
+use iowhy_blktrace::import::{self, CaptureImport};
+use iowhy_blktrace::stages::StageAnalysis;
+use iowhy_blktrace::text_events::TextReader;
+use iowhy_blktrace::trace::{CaptureOptions, Order, RecordBatch, TraceCapture, TraceRecord};
+use iowhy_core::analysis::stages::summary;
 use iowhy_core::model::Names;
-use iowhy_core::recording::Reader;
+use iowhy_core::recording::RecordingReader;
 use iowhy_core::source::{self, Progress, Source};
 use std::io::Cursor;
 use std::path::Path;
 
-fn open(bytes: &[u8], order: Order) -> Capture {
-    Capture::from_reader(Box::new(Cursor::new(bytes.to_vec())), "fuzz", Options { order })
+fn open(bytes: &[u8], order: Order) -> TraceCapture {
+    TraceCapture::from_reader(
+        Box::new(Cursor::new(bytes.to_vec())),
+        "fuzz",
+        CaptureOptions { order },
+    )
 }
 
 /// Bytes as a capture, or as the text of another tool: read in both orders, joined both ways,
@@ -24,12 +29,12 @@ fn open(bytes: &[u8], order: Order) -> Capture {
 pub fn capture(bytes: &[u8]) {
     for order in [Order::Time, Order::Blkparse] {
         let mut capture = open(bytes, order);
-        let mut stages = Stages::default();
+        let mut stages = StageAnalysis::default();
         let mut btt = Btt::default();
         let compatible = order == Order::Blkparse;
-        let options = events::Options { compatible, ..events::Options::default() };
+        let options = events::EventOptions { compatible, ..events::EventOptions::default() };
         let mut printed = EventText::new(options);
-        let (mut batch, mut out) = (Batch::default(), Vec::new());
+        let (mut batch, mut out) = (RecordBatch::default(), Vec::new());
         while capture.fill(&mut batch) {
             let genesis = capture.genesis();
             stages.take(&batch, genesis);
@@ -40,15 +45,15 @@ pub fn capture(bytes: &[u8]) {
         stages.finish();
         let (unmatched, all) = (stages.unmatched(), stages.all());
         assert!(unmatched.in_flight <= unmatched.open, "{unmatched:?} of {all:?}");
-        let figures = stages.summary(&summary::device_name, true);
+        let figures = stages.summary(&summary::device_name);
         assert!(figures.devices.iter().all(|it| it.active.time_share.is_finite()));
         let written = report::write(&mut btt, true, &mut out)
             .and_then(|()| report::write_ranges(&btt, &mut out))
             .and_then(|()| printed.summary.write(&mut out));
         assert!(written.is_ok(), "writing to memory fails");
     }
-    let options = import::Options { events: true };
-    let mut import = Import::new(open(bytes, Order::Time), ProcessNames::default(), options);
+    let options = import::ImportOptions { events: true };
+    let mut import = CaptureImport::new(open(bytes, Order::Time), ProcessNames::default(), options);
     let (mut batch, mut names) = (source::Batch::default(), Names::new());
     while import.fill(&mut batch, &mut names) == Ok(Progress::More) {
         batch.clear();
@@ -58,7 +63,7 @@ pub fn capture(bytes: &[u8]) {
 /// Bytes as events that blkparse, ftrace or perf script printed.
 pub fn text(bytes: &[u8]) {
     let mut reader = TextReader::new(bytes, "fuzz".into());
-    let mut batch = Batch::default();
+    let mut batch = RecordBatch::default();
     // Reading from memory fails nowhere but at its end.
     while reader.read(&mut batch, 64).unwrap_or(false) {
         batch.clear();
@@ -68,12 +73,12 @@ pub fn text(bytes: &[u8]) {
 /// Bytes as a format string, applied to an event of every action.
 pub fn format(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(format) = Format::parse(text) else { return };
-    let mut batch = Batch::default();
+    let Ok(format) = EventFormat::parse(text) else { return };
+    let mut batch = RecordBatch::default();
     for action in 0..22 {
-        batch.push(Record { action, bytes: 512, ..Record::default() }, &[0; 8]);
+        batch.push(TraceRecord { action, bytes: 512, ..TraceRecord::default() }, &[0; 8]);
     }
-    let options = events::Options { format: Some(format), ..events::Options::default() };
+    let options = events::EventOptions { format: Some(format), ..events::EventOptions::default() };
     EventText::new(options).write(&batch, 0, &mut Vec::new());
 }
 
@@ -98,7 +103,7 @@ pub fn recording(bytes: &[u8], directory: &Path) {
         }
     }
     let (mut batch, mut names) = (source::Batch::default(), Names::new());
-    let Ok(mut reader) = Reader::open(directory) else { return };
+    let Ok(mut reader) = RecordingReader::open(directory) else { return };
     while reader.fill(&mut batch, &mut names).is_ok_and(|progress| progress == Progress::More) {
         batch.clear();
     }

@@ -1,9 +1,12 @@
-//! The command line. Each flag is defined here once: parser, help and completions follow from it.
+//! The command line. Each flag is defined here once: parser, help, completions and manual pages
+//! follow from it.
 //!
-//! What does not belong here: doing anything.
+//! What does not belong here: running commands.
 
 pub mod blame;
 pub mod chains;
+pub mod completions;
+pub mod daemon;
 pub mod diff;
 pub mod events;
 #[cfg(test)]
@@ -16,239 +19,318 @@ pub mod locate;
 pub mod opens;
 pub mod plot;
 pub mod probe;
+pub mod schema;
 pub mod snoop;
 pub mod stages;
+pub mod top;
 
+use crate::redaction;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use iowhy_capture::live::Options;
+use iowhy_capture::budget::{DEFAULT_PERCENT, PERCENT_RANGE};
+use iowhy_capture::live::WatchOptions;
 use iowhy_capture::sampler::Sampling;
-use iowhy_core::model::{Filter, Operation};
+use iowhy_core::model::{Filter, Operation, WorkloadFilter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The exit codes, as `--help` and the manual pages list them.
+pub const EXIT_CODES: &str =
+    "0 success, 1 failure, 2 usage error, 69 this kernel cannot be watched, 77 missing privileges.";
 
 /// Why is my disk slow? Watches this machine for ten seconds and shows where the I/O time went, by
 /// device, process, file and code path.
 #[derive(Parser, Debug)]
 #[command(name = "iowhy", version, args_conflicts_with_subcommands = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 69 nobody can watch on this \
-    kernel, 77 missing privilege.")]
+#[command(after_help = format!("Exit codes: {EXIT_CODES}"))]
 pub struct Cli {
-    /// What to do; without one, watch and show.
+    /// The subcommand; without one, watch this machine and show a summary.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// How to watch.
     #[command(flatten)]
-    pub watch: Watch,
+    pub watch: WatchArgs,
     /// How to show it.
     #[command(flatten)]
     pub show: Show,
+    /// Replace names of files, processes, hosts, users, containers and units by placeholders
+    #[arg(long, global = true)]
+    pub redact: bool,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Record block I/O into a directory of Parquet tables (replaces blktrace)
-    Record(Record),
-    /// Show a recording or a capture as the first screen does
-    Report(Report),
-    /// Print single block events, from now or from a source (replaces blkparse)
+    Record(RecordArgs),
+    /// Show the summary screen of a recording or a capture
+    Report(ReportArgs),
+    /// Print block events, live or from a source (replaces blkparse)
     Events(events::Events),
-    /// Show where requests spent their time, from now or from a source (replaces btt)
-    Stages(stages::Stages),
-    /// Show which threads waited for a thread that waited for storage (replaces jstack, pstack)
-    Chains(chains::Chains),
-    /// Turn a capture by blktrace, blkparse, ftrace or perf into a recording
-    Import(import::Import),
-    /// Write a source for blktrace's tools, fio, Perfetto, flame graphs or a spreadsheet
+    /// Show request latency by stage, live or from a source (replaces btt)
+    Stages(stages::StagesArgs),
+    /// Show threads that waited for another thread's storage wait (replaces jstack, pstack)
+    Chains(chains::ChainsArgs),
+    /// Convert a capture by blktrace, blkparse, ftrace or perf to a recording
+    Import(import::ImportArgs),
+    /// Convert a source for blktrace's tools, fio, Perfetto, flame graphs or a spreadsheet
     Export(export::Export),
-    /// Draw a source: latency, offsets, requests and bytes over time
+    /// Plot latency, offsets, requests and bytes of a source over time
     Plot(plot::Plot),
-    /// Say which file a block of a device belongs to, or where a file is on its device
+    /// Find the file that a block of a device belongs to, or the blocks of a file
     Locate(locate::Locate),
-    /// Show what programs do with files, interval by interval (replaces filetop, filelife)
-    Files(interval::Files),
-    /// Print a line for each open (replaces opensnoop); with --held, who holds what (replaces lsof)
+    /// Show file activity by process, per interval (replaces filetop, filelife)
+    Files(interval::FilesArgs),
+    /// Print each open (replaces opensnoop); with --held, list open files (replaces lsof)
     Opens(opens::Opens),
-    /// Show devices interval by interval (replaces iostat -x)
-    Stat(interval::Stat),
-    /// Show how long requests took, as histograms (replaces biolatency, iolatency)
-    Latency(interval::Latency),
-    /// Tell how a cause makes a disk slow, and what was seen of it in a source
+    /// Show devices, processes, files and waits live, with findings (replaces iotop, atop)
+    Top(top::TopArgs),
+    /// Show device statistics per interval (replaces iostat -x)
+    Stat(interval::StatArgs),
+    /// Show request latency as histograms (replaces biolatency, iolatency)
+    Latency(interval::LatencyArgs),
+    /// Explain how a cause makes a disk slow, and its evidence in a source
     Explain(explain::Explain),
-    /// Compare two watches, or two devices of one (replaces comparing outputs of iostat or btt by eye)
+    /// Compare two watches, or two devices of one (replaces comparing iostat or btt output by eye)
     Diff(diff::Diff),
-    /// Show who made whom wait, by process, file and origin (no other tool does)
-    Blame(blame::Blame),
-    /// Show what each process had devices do (replaces pidstat -d, iotop)
+    /// Show whose requests delayed whom, by process, file and origin (unlike any other tool)
+    Blame(blame::BlameArgs),
+    /// Show device I/O by process (replaces pidstat -d, iotop)
     Proc(interval::Proc),
     /// Print a line for each request (replaces biosnoop, iosnoop)
     Snoop(snoop::Snoop),
-    /// Show which functions asked for requests (replaces perf report, biostacks)
-    Stacks(interval::Stacks),
-    /// Show where threads were blocked for storage (replaces offcputime)
-    Waits(interval::Waits),
+    /// Show which functions submitted requests (replaces perf report, biostacks)
+    Stacks(interval::StacksArgs),
+    /// Show where threads waited for storage (replaces offcputime)
+    Waits(interval::WaitsArgs),
     /// Show the page cache, dirty pages and readahead (replaces cachestat, free, vmstat)
     Cache(interval::Cache),
-    /// Test a device or a file for a few seconds with fio, reading only (replaces dd)
-    Probe(probe::Probe),
-    /// Show what this machine lets iowhy see, and what is lost for each thing missing
+    /// Benchmark a device or a file with fio for a few seconds, read-only (replaces dd)
+    Probe(probe::ProbeArgs),
+    /// Record all the time, and keep the minutes around each incident (runs as a service)
+    Daemon(daemon::DaemonArgs),
+    /// Ask the daemon to keep the last minutes as an incident
+    Capture(daemon::CaptureArgs),
+    /// List, show, pin or remove the incidents that the daemon kept
+    Incidents(daemon::IncidentsArgs),
+    /// Show devices, waits and findings of the last days, as the daemon counted them
+    History(daemon::HistoryArgs),
+    /// Show what iowhy can collect on this machine, and what each missing feature costs
     Check(Check),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man(completions::ManArgs),
+    /// Print the JSON Schema of what `--json` prints, or of `--json=brief`
+    Schema(schema::SchemaArgs),
 }
 
 /// What `iowhy check` shows.
 #[derive(Args, Debug, Clone)]
 pub struct Check {
-    /// Print JSON, with what became of each BPF program
+    /// Print JSON, including the state of each BPF program
     #[arg(long)]
     pub json: bool,
 }
 
 const SOURCE: &str = "A recording's directory; or blktrace's files, their common prefix, a dump of \
-    `blkparse -d`, the text of blkparse, ftrace or perf script; `-` reads standard input";
+    `blkparse -d`, or text from blkparse, ftrace or perf script; `-` reads standard input";
 
-/// What to read.
+/// The source to read.
 #[derive(Args, Debug, Clone)]
-pub struct Source {
-    /// What to read
+pub struct SourceArgs {
+    /// The source to read
     #[arg(value_name = "SOURCE", required = true, help = SOURCE)]
     pub paths: Vec<PathBuf>,
 }
 
-/// What to read, or how long to watch.
+/// The source to read, or how long to watch.
 #[derive(Args, Debug, Clone)]
 pub struct SourceOrWatch {
-    /// What to read; nothing to watch this machine
+    /// The source to read; empty to watch this machine
     #[arg(value_name = "SOURCE", help = format!("{SOURCE}; without one, watch this machine"))]
     pub paths: Vec<PathBuf>,
-    /// Seconds to watch, without a SOURCE
-    #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = seconds, conflicts_with = "paths")]
+    /// Seconds to watch when there is no SOURCE
+    #[arg(
+        short,
+        long,
+        value_name = "SECONDS",
+        default_value = "10",
+        value_parser = seconds,
+        conflicts_with = "paths",
+    )]
     pub time: Duration,
 }
 
 /// How long and what to watch.
 #[derive(Args, Debug, Clone)]
-pub struct Watch {
+pub struct WatchArgs {
     /// Seconds to watch
     #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub time: Duration,
-    /// What is seen beside requests.
+    /// What to collect in addition to requests.
     #[command(flatten)]
-    pub beside: Beside,
-    /// What to keep.
+    pub collect: CollectArgs,
+    /// Which requests to keep.
     #[command(flatten)]
     pub only: Only,
 }
 
-/// What a watch sees beside requests.
+/// What a watch collects in addition to requests.
 #[derive(Args, Debug, Clone)]
-pub struct Beside {
-    /// Also keep the arguments of processes (they can hold secrets)
+pub struct CollectArgs {
+    /// Also record command-line arguments of processes (they can contain secrets)
     #[arg(long)]
     pub args: bool,
-    /// Stacks taken a second on each CPU at most; 0 takes none
+    /// Maximum number of stacks per second and CPU; 0 disables stacks
     #[arg(long, value_name = "N", default_value = "500")]
     pub stacks: u32,
-    /// Leave out where threads waited
+    /// Don't collect thread waits
     #[arg(long)]
     pub no_waits: bool,
-    /// Leave out who waited for a thread that waited for storage; `--no-waits` does so, too
+    /// Don't collect waits for threads that wait for storage; implied by `--no-waits`
     #[arg(long)]
     pub no_chains: bool,
-    /// Leave out what programs do with files
+    /// Don't collect file activity
     #[arg(long)]
     pub no_files: bool,
-    /// System calls a second on each CPU above which files are no longer followed through them;
-    /// above a fifth of it calls are not timed
-    #[arg(long, value_name = "N", default_value_t = Options::MOST_CALLS)]
-    pub most_calls: u64,
-    /// Leave out the counters of the machine, read once a second
+    /// What the watch may cost, in percent of the machine's CPUs: above it, file calls, waits and
+    /// requests are sampled, counts stay exact
+    #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_PERCENT, value_parser = budget)]
+    pub budget: f64,
+    /// Record everything, whatever it costs
+    #[arg(long, conflicts_with = "budget")]
+    pub every: bool,
+    /// Don't sample system counters (once per second)
     #[arg(long)]
     pub no_samples: bool,
-    /// Also count what comes into the page cache and leaves it, about 0.1 µs for each page
+    /// Also count page cache insertions and evictions; costs about 0.1 µs per page
     #[arg(long, conflicts_with = "no_samples")]
     pub page_cache: bool,
 }
 
-impl Beside {
-    /// What a watch of the devices of `only` is asked for.
-    pub fn options(&self, only: &Only) -> Options {
-        Options {
+impl Default for CollectArgs {
+    fn default() -> CollectArgs {
+        CollectArgs {
+            args: false,
+            stacks: 500,
+            no_waits: false,
+            no_chains: false,
+            no_files: false,
+            budget: DEFAULT_PERCENT,
+            every: false,
+            no_samples: false,
+            page_cache: false,
+        }
+    }
+}
+
+impl CollectArgs {
+    /// Returns the options of a watch of the devices of `only`.
+    pub fn options(&self, only: &Only) -> WatchOptions {
+        WatchOptions {
             devices: only.devices.clone(),
             arguments: self.args,
             stacks_per_second: self.stacks,
             waits: !self.no_waits,
             chains: !self.no_chains,
             files: !self.no_files,
-            most_calls: self.most_calls,
+            budget: (!self.every).then_some(self.budget),
             sampling: (!self.no_samples)
                 .then(|| Sampling { page_cache: self.page_cache, ..Sampling::default() }),
-            ..Options::default()
+            ..WatchOptions::default()
         }
     }
 }
 
 /// Which requests to keep.
 #[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Only")]
+#[command(next_help_heading = "Filters")]
 pub struct Only {
     /// Only this device (repeat for more): sda, /dev/nvme0n1
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
-    /// Only this process, by number or name, as submitter or owner of the data
+    /// Only this process, by PID or name, as submitter or owner of the data
     #[arg(short, long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,
-    /// Only this cgroup and those below it
+    /// Only this cgroup and its descendants
     #[arg(short, long = "cgroup", value_name = "PATH")]
     pub cgroups: Vec<String>,
-    /// Only files whose path begins like this
+    /// Only this Kubernetes pod
+    #[arg(long = "pod", value_name = "[NAMESPACE/]NAME")]
+    pub pods: Vec<String>,
+    /// Only pods of this Kubernetes namespace
+    #[arg(long = "namespace", value_name = "NAME")]
+    pub namespaces: Vec<String>,
+    /// Only this systemd unit or slice and what it contains
+    #[arg(long = "unit", value_name = "NAME")]
+    pub units: Vec<String>,
+    /// Only files whose path starts with PREFIX
     #[arg(short, long = "file", value_name = "PREFIX")]
     pub files: Vec<String>,
+    /// Only files on this Kubernetes, Docker or Podman volume
+    #[arg(long = "volume", value_name = "NAME")]
+    pub volumes: Vec<String>,
     /// Only this operation: read, write, flush, discard …
     #[arg(long = "operation", value_name = "OP", value_parser = operation)]
     pub operations: Vec<Operation>,
-    /// Only requests whose rwbs text holds all of these letters: M for metadata, S for sync …
+    /// Only requests with all of these rwbs flags: M for metadata, S for sync …
     #[arg(long, value_name = "LETTERS", default_value = "", hide_default_value = true)]
     pub flags: String,
-    /// Only requests that are known to have taken at least this long from queueing to completion, or to
-    /// the end of the watch
-    #[arg(long = "above", value_name = "MILLISECONDS", default_value = "0", hide_default_value = true, value_parser = milliseconds)]
+    /// Only requests known to have taken at least this long from queueing to completion, or to the
+    /// end of the watch
+    #[arg(
+        long = "above",
+        value_name = "MILLISECONDS",
+        default_value = "0",
+        hide_default_value = true,
+        value_parser = milliseconds,
+    )]
     pub latency: Duration,
 }
 
 impl Only {
-    /// All but the devices: what a single event does not tell.
-    pub fn beside_devices(&self) -> Only {
+    /// Returns the filter without its devices: the parts that a single event cannot be matched
+    /// against.
+    pub fn without_devices(&self) -> Only {
         Only { devices: Vec::new(), ..self.clone() }
     }
 
-    /// Whether it keeps everything.
+    /// Whether the filter keeps everything.
     pub fn is_everything(&self) -> bool {
         self.filter().is_empty()
     }
 
-    /// The filter; devices by kernel name.
+    /// Returns the filter, with devices by kernel name; with --redact for rows without names.
     pub fn filter(&self) -> Filter {
         let name = |device: &String| device.strip_prefix("/dev/").unwrap_or(device).to_owned();
-        Filter {
+        redaction::filter(Filter {
             devices: self.devices.iter().map(name).collect(),
             processes: self.processes.clone(),
             cgroups: self.cgroups.clone(),
+            workloads: WorkloadFilter {
+                pods: self.pods.clone(),
+                namespaces: self.namespaces.clone(),
+                units: self.units.clone(),
+            },
             files: self.files.clone(),
+            volumes: self.volumes.clone(),
             operations: self.operations.clone(),
             flags: self.flags.clone(),
             latency_ns: self.latency.as_nanos() as u64,
-        }
+        })
     }
 }
 
 /// How to show a summary.
 #[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Output")]
 pub struct Show {
-    /// Show every section, not only the first page
+    /// Show all sections instead of only the first page
     #[arg(long, short = 'v')]
     pub full: bool,
-    /// Print JSON, with units, for programs: everything, or what matters in at most 8 kB
+    /// Print JSON with units: everything, or a summary of at most 8 kB
     #[arg(
         long,
         value_name = "HOW",
@@ -258,6 +340,9 @@ pub struct Show {
         default_missing_value = "full"
     )]
     pub json: Option<Json>,
+    /// Write a page with charts to this new file; it opens in any browser without network
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "full"])]
+    pub html: Option<PathBuf>,
 }
 
 /// How much of a watch is printed as JSON.
@@ -271,24 +356,29 @@ pub enum Json {
 
 /// `iowhy record`.
 #[derive(Args, Debug)]
-pub struct Record {
+pub struct RecordArgs {
     /// Seconds to record; without it, until Ctrl-C or the end of COMMAND
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<Duration>,
-    /// Directory to make for the recording [default: iowhy-recording]
+    /// Directory to create for the recording [default: iowhy-recording]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Also record every single block event, as blktrace does
+    /// Also record every block event, as blktrace does
     #[arg(long)]
     pub events: bool,
-    /// MB that the recording may take in a minute: of what is more, requests and waits are left out and
-    /// counted as lost [default: no limit; 100,000 I/Os a second take about 120 MB]
-    #[arg(long, value_name = "MB", conflicts_with = "events", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Maximum MB per minute of recording; above it, requests and waits are dropped and counted as
+    /// lost [default: no limit; 100,000 IOPS take about 120 MB per minute]
+    #[arg(
+        long,
+        value_name = "MB",
+        conflicts_with = "events",
+        value_parser = clap::value_parser!(u64).range(1..),
+    )]
     pub most_mb: Option<u64>,
-    /// What is seen beside requests.
+    /// What to collect in addition to requests.
     #[command(flatten)]
-    pub beside: Beside,
-    /// What to keep.
+    pub collect: CollectArgs,
+    /// Which requests to keep.
     #[command(flatten)]
     pub only: Only,
     /// Record while this command runs
@@ -298,14 +388,21 @@ pub struct Record {
 
 /// `iowhy report`.
 #[derive(Args, Debug)]
-pub struct Report {
-    /// What to read.
+pub struct ReportArgs {
+    /// The source to read
+    #[arg(value_name = "SOURCE", required_unless_present = "at", help = SOURCE)]
+    pub paths: Vec<PathBuf>,
+    /// Instead of SOURCE: the incident that the daemon kept of this local time, like 09:35 or
+    /// "2026-11-24 09:35"
+    #[arg(long, value_name = "TIME", conflicts_with = "paths")]
+    pub at: Option<String>,
+    /// Where the daemon kept it.
     #[command(flatten)]
-    pub source: Source,
+    pub places: daemon::DaemonPlaces,
     /// How to show it.
     #[command(flatten)]
     pub show: Show,
-    /// What to keep.
+    /// Which requests to keep.
     #[command(flatten)]
     pub only: Only,
 }
@@ -317,11 +414,21 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn budget(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if PERCENT_RANGE.contains(&percent) {
+        return Ok(percent);
+    }
+    let (least, most) = (PERCENT_RANGE.start(), PERCENT_RANGE.end());
+    Err(format!("not between {least} and {most} percent of the CPUs"))
+}
+
 fn milliseconds(text: &str) -> Result<Duration, String> {
     positive(text, 0.001)
 }
 
-/// A year is more than anybody watches, and less than what a clock can hold.
+/// Parses a duration in multiples of `unit` seconds. The limit of one year keeps it within the
+/// range of a clock.
 fn positive(text: &str, unit: f64) -> Result<Duration, String> {
     const YEAR: f64 = 366.0 * 86_400.0;
     let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
@@ -333,7 +440,7 @@ fn positive(text: &str, unit: f64) -> Result<Duration, String> {
     }
 }
 
-/// A file; or a device, by its path or by its kernel's name where no file is called so.
+/// Parses a file, or a device by path or by kernel name if no file has that name.
 fn device_or_file() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(|text| {
         let path = PathBuf::from(text);
@@ -350,7 +457,7 @@ fn operation(text: &str) -> Result<Operation, String> {
 }
 
 impl std::fmt::Display for Only {
-    /// The flags as the user could have written them.
+    /// Writes the flags as on a command line.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.filter())
     }

@@ -7,15 +7,15 @@ use std::path::Path;
 
 /// The command failed.
 pub const FAILED: u8 = 1;
-/// What was asked for makes no sense.
+/// The arguments make no sense.
 pub const USAGE: u8 = 2;
-/// A privilege is missing. The number is what test runners read as "cannot be done here".
+/// A privilege is missing. Test runners read this number as "skipped".
 pub const NO_PRIVILEGE: u8 = 77;
 
-/// This kernel, or what of it can be seen from here, lets nobody watch ("service unavailable").
+/// This kernel, or this container, does not support a watch ("service unavailable").
 pub const NO_KERNEL: u8 = 69;
 
-/// Why a command ends early.
+/// Why a command failed.
 #[derive(Debug)]
 pub struct Failure {
     /// `failed to <verb> <object>: <cause>`.
@@ -34,17 +34,17 @@ impl Failure {
         Failure { message: message.to_string(), hint, code: FAILED, leaves_counters: false }
     }
 
-    /// The failure to make or write `path`.
+    /// The failure to create or write `path`.
     pub fn not_written(path: &Path, cause: &io::Error) -> Failure {
         let hint = place::hint(path, cause).map(str::to_owned);
         Failure::new(format!("failed to write {}: {cause}", path.display()), hint)
     }
 }
 
-impl From<iowhy_capture::Error> for Failure {
-    fn from(error: iowhy_capture::Error) -> Failure {
+impl From<iowhy_capture::WatchError> for Failure {
+    fn from(error: iowhy_capture::WatchError) -> Failure {
         let code = match error {
-            iowhy_capture::Error::Privilege { .. } => NO_PRIVILEGE,
+            iowhy_capture::WatchError::Privilege { .. } => NO_PRIVILEGE,
             _ if error.is_of_kernel() => NO_KERNEL,
             _ => FAILED,
         };
@@ -53,15 +53,15 @@ impl From<iowhy_capture::Error> for Failure {
     }
 }
 
-impl From<iowhy_core::recording::Error> for Failure {
-    fn from(error: iowhy_core::recording::Error) -> Failure {
+impl From<iowhy_core::recording::RecordingError> for Failure {
+    fn from(error: iowhy_core::recording::RecordingError) -> Failure {
         let hint = error.hint().map(str::to_owned);
         Failure::new(error, hint)
     }
 }
 
-impl From<iowhy_capture::locate::Error> for Failure {
-    fn from(error: iowhy_capture::locate::Error) -> Failure {
+impl From<iowhy_capture::locate::LocateError> for Failure {
+    fn from(error: iowhy_capture::locate::LocateError) -> Failure {
         let hint = error.hint().map(str::to_owned);
         let code = if error.is_privilege() { NO_PRIVILEGE } else { FAILED };
         Failure { code, ..Failure::new(error, hint) }

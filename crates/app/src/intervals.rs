@@ -2,45 +2,45 @@
 //!
 //! What does not belong here: what the screens show (see [`iowhy_views::interval`]).
 
-use crate::args::interval::{Given, Intervals};
+use crate::args::interval::{GivenWords, Intervals};
 use crate::commands::unprivileged;
 use crate::failure::{Failure, USAGE};
-use crate::output::{self, Answer};
+use crate::output::{self, PipedOutput};
 use crate::sources;
-use crate::watching::{Sink, Until, watch};
-use iowhy_capture::live::Options;
-use iowhy_core::analysis::intervals::{Cutter, Interval, Pass};
+use crate::watching::{Until, WatchSink, watch};
+use iowhy_capture::live::WatchOptions;
+use iowhy_core::analysis::intervals::{Cutter, EndedInterval, Pass};
 use iowhy_core::figures::counted;
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::source::{Batch, Source};
-use iowhy_views::interval::{View, line, render};
+use iowhy_views::interval::{IntervalView, line, render};
 use iowhy_views::style::Style;
 use std::time::Duration;
 
-/// How long to watch without an interval.
+/// Length of a watch without an interval.
 const WHOLE: Duration = Duration::from_secs(10);
-/// Rows of tables whose length the view does not say.
+/// Default number of rows of a table.
 const ROWS: usize = 10;
-/// How long after the end of an interval its last rows may stand in a recording.
+/// Time after the end of an interval in which a recording may still have rows of it.
 const LATE_NS: u64 = 1_000_000_000;
 
-/// Shows a view whose figures a pass like `like` gives; `options` says what a live watch needs.
+/// Shows a view whose figures a pass like `like` computes; `options` are those of a live watch.
 pub fn show<P: Pass>(
     args: &Intervals,
-    options: Options,
+    options: WatchOptions,
     like: impl FnOnce(&Environment) -> P,
-    view: &'static View<P::Figures>,
+    view: &'static IntervalView<P::Figures>,
 ) -> Result<(), Failure> {
     let given = given(args, view.name)?;
-    let printer = Printer::new(args, view);
+    let printer = IntervalPrinter::new(args, view);
     match given.paths.is_empty() {
         true => live(args, &given, options, like, printer),
         false => recorded(args, &given, like, printer),
     }
 }
 
-/// What the words of the command line say.
-pub fn given(args: &Intervals, view: &str) -> Result<Given, Failure> {
+/// Parses the words of the command line.
+pub fn given(args: &Intervals, view: &str) -> Result<GivenWords, Failure> {
     args.given().map_err(|cause| {
         let ways =
             ["", " 1", " 1 10", " RECORDING 1"].map(|words| format!("`iowhy {view}{words}`"));
@@ -50,30 +50,30 @@ pub fn given(args: &Intervals, view: &str) -> Result<Given, Failure> {
     })
 }
 
-/// Intervals on their way to standard output.
-struct Printer<F: 'static> {
-    view: &'static View<F>,
+/// Writes intervals to standard output.
+struct IntervalPrinter<F: 'static> {
+    view: &'static IntervalView<F>,
     style: Style,
     json: bool,
     filter: Filter,
-    answer: Answer,
+    answer: PipedOutput,
 }
 
-impl<F> Printer<F> {
-    fn new(args: &Intervals, view: &'static View<F>) -> Printer<F> {
+impl<F> IntervalPrinter<F> {
+    fn new(args: &Intervals, view: &'static IntervalView<F>) -> IntervalPrinter<F> {
         let style = output::style();
         let width = if args.wide { usize::MAX / 2 } else { style.width };
-        Printer {
+        IntervalPrinter {
             view,
             style: Style { width, rows: ROWS, ..style },
             json: args.json,
             filter: args.only.filter(),
-            answer: Answer::begin(),
+            answer: PipedOutput::begin(),
         }
     }
 
-    /// Prints an interval; an error where nobody reads any more.
-    fn print(&mut self, mut interval: Interval<F>) -> Result<(), Failure> {
+    /// Prints an interval; an error if the reader has gone.
+    fn print(&mut self, mut interval: EndedInterval<F>) -> Result<(), Failure> {
         interval.environment.keep(&self.filter);
         let text = match self.json {
             true => line(self.view, &interval),
@@ -85,18 +85,18 @@ impl<F> Printer<F> {
     }
 }
 
-/// What takes the rows of a watch.
+/// Receives the rows of a watch.
 struct Cutting<P: Pass>
 where
     P::Figures: 'static,
 {
     cutter: Cutter<P>,
-    printer: Printer<P::Figures>,
+    printer: IntervalPrinter<P::Figures>,
     environment: Environment,
     seen_ns: u64,
 }
 
-impl<P: Pass> Sink for Cutting<P> {
+impl<P: Pass> WatchSink for Cutting<P> {
     const PRINTS: bool = true;
 
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
@@ -122,14 +122,14 @@ impl<P: Pass> Sink for Cutting<P> {
 
 fn live<P: Pass>(
     args: &Intervals,
-    given: &Given,
-    options: Options,
+    given: &GivenWords,
+    options: WatchOptions,
     like: impl FnOnce(&Environment) -> P,
-    printer: Printer<P::Figures>,
+    printer: IntervalPrinter<P::Figures>,
 ) -> Result<(), Failure> {
     // With a count the last interval ends the watch.
     let time = given.wanted.every_ns.is_none().then_some(WHOLE);
-    let options = Options { devices: args.only.devices.clone(), ..options };
+    let options = WatchOptions { devices: args.only.devices.clone(), ..options };
     let until = Until { time, command: None };
     let watched = watch(&options, &args.only.filter(), until, |now| {
         let cutter = Cutter::new(like(now), given.wanted, now);
@@ -143,7 +143,7 @@ fn live<P: Pass>(
     let late = cutter.late();
     if watched.failed.is_none() {
         let mut print = |interval| printer.print(interval);
-        // Whatever it fails with, the answer's end says it better.
+        // Its error is not needed: the final write reports it.
         let _ = cutter.finish(&watched.environment, &watched.names, &mut print);
     }
     printer.answer.finish()?;
@@ -154,11 +154,11 @@ fn live<P: Pass>(
 
 fn recorded<P: Pass>(
     args: &Intervals,
-    given: &Given,
+    given: &GivenWords,
     like: impl FnOnce(&Environment) -> P,
-    mut printer: Printer<P::Figures>,
+    mut printer: IntervalPrinter<P::Figures>,
 ) -> Result<(), Failure> {
-    let mut source = sources::open(&given.paths, false)?;
+    let mut source = sources::open(&given.paths, false)?.quietly();
     let mut cutter = Cutter::new(like(source.environment()), given.wanted, source.environment());
     let filter = args.only.filter();
     let mut print = |interval| printer.print(interval);
@@ -183,10 +183,10 @@ fn recorded<P: Pass>(
     Ok(())
 }
 
-/// Says what does not stand in its own interval.
+/// Reports rows that are not in their own interval.
 fn tell_late(late: u64) {
     if late > 0 {
-        let what = "rows came after their interval was shown, and count in the next one";
+        let what = "rows arrived after their interval was shown, and count in the next one";
         output::note(&counted(late, what));
     }
 }

@@ -8,6 +8,10 @@
 //! | [`watching`] | drives a live watch: time, signals, progress |
 //! | [`intervals`] | drives the views of intervals |
 //! | [`output`] | standard output and error: the only place that prints |
+//! | [`progress`] | how far long work is |
+//! | [`interruption`] | Ctrl-C while something is written |
+//! | [`partial`] | outputs that get their name when they are whole |
+//! | [`redaction`] | `--redact` |
 //! | [`failure`] | messages, hints and exit codes |
 //!
 //! What does not belong here: anything about block I/O.
@@ -16,8 +20,12 @@
 mod args;
 mod commands;
 mod failure;
+mod interruption;
 mod intervals;
 mod output;
+mod partial;
+mod progress;
+mod redaction;
 mod sources;
 mod watching;
 
@@ -27,12 +35,26 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     if reader::is_asked_for() {
-        // Nobody is there to be told what went wrong, and the parent process sees the end of the pipe.
+        // The parent process sees the end of the pipe; no one reads this process's messages.
         let served = reader::serve(std::io::stdin().lock(), std::io::stdout());
         return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);
     }
     let cli = args::Cli::parse();
-    let result = match &cli.command {
+    let result = match cli.redact.then(|| redaction::begin(cli.command.as_ref())) {
+        Some(Err(failure)) => Err(failure),
+        _ => run(&cli),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::failure(&failure);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn run(cli: &args::Cli) -> Result<(), failure::Failure> {
+    match &cli.command {
         None => commands::watch::run(&cli.watch, &cli.show),
         Some(args::Command::Record(record)) => commands::record::run(record),
         Some(args::Command::Report(report)) => commands::report::run(report),
@@ -43,6 +65,7 @@ fn main() -> ExitCode {
         Some(args::Command::Export(export)) => commands::export::run(export),
         Some(args::Command::Locate(locate)) => commands::locate::run(locate),
         Some(args::Command::Plot(plot)) => commands::plot::run(plot),
+        Some(args::Command::Top(top)) => commands::top::run(top),
         Some(args::Command::Stat(stat)) => commands::views::stat(stat),
         Some(args::Command::Latency(latency)) => commands::views::latency(latency),
         Some(args::Command::Files(files)) => commands::views::files(files),
@@ -56,13 +79,13 @@ fn main() -> ExitCode {
         Some(args::Command::Waits(waits)) => commands::views::waits(waits),
         Some(args::Command::Cache(cache)) => commands::views::cache(cache),
         Some(args::Command::Probe(probe)) => commands::probe::run(probe),
+        Some(args::Command::Daemon(daemon)) => commands::daemon::run(daemon),
+        Some(args::Command::Capture(capture)) => commands::daemon::capture(capture),
+        Some(args::Command::Incidents(incidents)) => commands::incidents::run(incidents),
+        Some(args::Command::History(history)) => commands::history::run(history),
         Some(args::Command::Check(check)) => commands::check::run(check),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            output::failure(&failure);
-            ExitCode::from(failure.code)
-        }
+        Some(args::Command::Completions(shell)) => commands::completions::print(shell),
+        Some(args::Command::Man(man)) => commands::completions::write_pages(man),
+        Some(args::Command::Schema(schema)) => commands::schema::run(schema),
     }
 }

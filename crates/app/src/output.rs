@@ -1,7 +1,7 @@
 //! Standard output and standard error. Everything that iowhy prints goes through here.
 
 use crate::failure::Failure;
-use iowhy_core::formats::blktrace::Warnings;
+use iowhy_blktrace::trace::Warnings;
 use iowhy_core::model::Losses;
 use iowhy_views::escape::escape;
 use iowhy_views::fold;
@@ -24,38 +24,38 @@ pub fn style() -> Style {
     Style { colour, unicode, ..Style::plain(width.unwrap_or(Style::DEFAULT_WIDTH)) }
 }
 
-/// The columns of a terminal that tells them.
+/// The width of a terminal that reports it.
 fn terminal_width(stream: impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// The columns that the user asks for.
+/// The width that the user requests.
 fn asked_width() -> Option<usize> {
     std::env::var("COLUMNS").ok()?.parse().ok()
 }
 
-/// Prints a whole screen or document. A reader that closes the pipe early (`| head`) is content,
-/// not an error.
+/// Prints a complete screen or document. A reader that closes the pipe early (`| head`) is not an
+/// error.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = Answer::begin();
+    let mut out = PipedOutput::begin();
     out.write(text.as_bytes());
     out.finish()
 }
 
-/// An answer that is printed piece by piece, until nobody reads it any more.
-pub struct Answer {
+/// Output that is written in pieces until the reader has gone.
+pub struct PipedOutput {
     out: StdoutLock<'static>,
     written: io::Result<()>,
 }
 
-impl Answer {
-    /// Nothing is printed yet.
-    pub fn begin() -> Answer {
-        Answer { out: io::stdout().lock(), written: Ok(()) }
+impl PipedOutput {
+    /// Begins without printing anything.
+    pub fn begin() -> PipedOutput {
+        PipedOutput { out: io::stdout().lock(), written: Ok(()) }
     }
 
-    /// Prints `bytes` as they are; false once printing makes no sense any more.
+    /// Prints `bytes` unchanged; false once the reader has gone.
     pub fn write(&mut self, bytes: &[u8]) -> bool {
         if self.written.is_ok() {
             self.written = self.out.write_all(bytes);
@@ -63,7 +63,7 @@ impl Answer {
         self.written.is_ok()
     }
 
-    /// Prints what is held back; false as for [`Answer::write`].
+    /// Flushes the buffer; false as for [`PipedOutput::write`].
     pub fn flush(&mut self) -> bool {
         if self.written.is_ok() {
             self.written = self.out.flush();
@@ -71,19 +71,19 @@ impl Answer {
         self.written.is_ok()
     }
 
-    /// Says whether all of it was printed, or as much as was read.
+    /// Returns an error unless all of it was printed, or as much as was read.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.flush();
         match self.written {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                Err(Failure::new(format!("failed to write the answer: {error}"), None))
+                Err(Failure::new(format!("failed to write the output: {error}"), None))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Standard output, for answers that are written piece by piece.
+/// Standard output, for output in pieces.
 pub fn answer() -> impl Write {
     io::stdout().lock()
 }
@@ -93,8 +93,8 @@ pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Says something beside the answer. What a message quotes may hold anything, so it is escaped. For a
-/// terminal it is folded; who reads a pipe wants one line.
+/// Prints a message to standard error. Quoted names are untrusted, so it is escaped. It is wrapped
+/// for a terminal; in a pipe it is one line.
 pub fn note(text: &str) {
     let text = escaped(text);
     let lines = match io::stderr().is_terminal() {
@@ -107,23 +107,23 @@ pub fn note(text: &str) {
     };
     let mut out = io::stderr().lock();
     for line in lines {
-        // Nobody is left to be told when standard error is closed.
+        // If standard error is closed, there is nowhere to report it.
         let _ = writeln!(out, "{line}");
     }
 }
 
-/// What the user named and a message may quote: words of the command line that have spaces.
+/// Words of the command line with spaces, which a message may quote.
 fn named() -> Vec<String> {
     let words = std::env::args_os().map(|word| escaped(&word.to_string_lossy()));
     words.filter(|word| word.contains(' ')).collect()
 }
 
-/// `text` as it may be printed beside other text: what it quotes may hold anything.
+/// `text` escaped, since it may quote untrusted names.
 pub fn escaped(text: &str) -> String {
     escape(text, &style()).into_owned()
 }
 
-/// What is wrong with a capture, a sentence each.
+/// The defects of a capture, a sentence each.
 pub fn sentences(warnings: &Warnings) -> Vec<String> {
     let mut sentences: Vec<String> = warnings.items().iter().map(ToString::to_string).collect();
     if warnings.suppressed() > 0 {
@@ -132,22 +132,22 @@ pub fn sentences(warnings: &Warnings) -> Vec<String> {
     sentences
 }
 
-/// Says beside the answer what is wrong with a capture.
+/// Prints the defects of a capture to standard error.
 pub fn warnings(warnings: &Warnings) {
     sentences(warnings).iter().for_each(|sentence| note(&format!("note: {sentence}")));
 }
 
-/// What was lost, a sentence each.
+/// The losses, a sentence each.
 pub fn loss_sentences(losses: &Losses) -> Vec<String> {
     losses.items.iter().map(|loss| format!("lost: {}", loss.sentence())).collect()
 }
 
-/// Says beside the answer what was lost.
+/// Prints the losses to standard error.
 pub fn losses(losses: &Losses) {
     loss_sentences(losses).iter().for_each(|sentence| note(sentence));
 }
 
-/// Says why the command failed, and what to do.
+/// Prints why the command failed, and a hint.
 pub fn failure(failure: &Failure) {
     for line in failure.message.lines() {
         note(&format!("iowhy: {line}"));

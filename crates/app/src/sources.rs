@@ -1,23 +1,29 @@
-//! What the user names as a source: a recording, or a capture by blktrace, blkparse, ftrace or perf.
-//! Which of them it is follows from what lies there, and is found out here only.
+//! Sources that the user names: a recording, or a capture by blktrace, blkparse, ftrace or perf.
+//! The type is detected from the content, and only here.
 //!
 //! What does not belong here: live watches (see [`crate::watching`]).
 
 use crate::failure::Failure;
+use crate::interruption;
+use crate::progress::ReadProgress;
+use crate::redaction;
+use iowhy_blktrace::events::ProcessNames;
+use iowhy_blktrace::import::{self, CaptureImport};
+use iowhy_blktrace::trace::input::Input;
+use iowhy_blktrace::trace::{
+    CaptureError, CaptureOptions, Inputs, Order, TraceCapture, WarningKind, Warnings,
+};
 use iowhy_core::command::shell_word;
-use iowhy_core::formats::blktrace::input::Input;
-use iowhy_core::formats::blktrace::{self, Capture, Inputs, Kind, Options, Order, Warnings};
-use iowhy_core::formats::events::ProcessNames;
-use iowhy_core::formats::import::{self, Import};
-use iowhy_core::model::filter::Silent;
+use iowhy_core::model::filter::SilentWaits;
 use iowhy_core::model::{Environment, Filter, Name, Names};
-use iowhy_core::recording::Reader;
+use iowhy_core::recording::RecordingReader;
+use iowhy_core::redact::RedactedSource;
 use iowhy_core::source::{Batch, Progress, Source};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What was named.
-pub enum Found {
+/// A source.
+pub enum FoundSource {
     /// A recording's directory.
     Recording(PathBuf),
     /// Files of a capture.
@@ -28,33 +34,36 @@ const WHAT_IS_READ: &str = "a source is a recording's directory, blktrace's file
     or just sda), a dump of `blkparse -d`, the text of blkparse, ftrace or perf script, or - for \
     standard input";
 
-/// Devices that a hint names.
+/// Maximum number of devices in a hint.
 const MOST_LISTED: usize = 8;
 
-/// What warnings call standard input.
+/// The name of standard input in warnings.
 const STDIN_NAME: &str = "standard input";
 
-/// Finds what `given` stand for.
-pub fn find(given: &[PathBuf]) -> Result<Found, Failure> {
+/// Detects the type of the paths `given`.
+pub fn find(given: &[PathBuf]) -> Result<FoundSource, Failure> {
     let recording = given.iter().find(|path| path.join("recording.json").exists());
     match (recording, given) {
-        (Some(path), [_]) => Ok(Found::Recording(path.clone())),
+        (Some(path), [_]) => Ok(FoundSource::Recording(path.clone())),
         (Some(path), _) => {
             let message = format!("failed to read {}: a recording is read alone", path.display());
             Err(Failure::new(message, Some("name one recording, or one capture".to_owned())))
         }
         (None, _) => match Inputs::find(given) {
-            Ok(inputs) => Ok(Found::Capture(inputs)),
+            Ok(inputs) => Ok(FoundSource::Capture(inputs)),
             Err((path, cause)) => Err(nothing_there(&path, &cause)),
         },
     }
 }
 
-/// `given` as the words of a command line that names the same again.
+/// `given` as words of a command line.
 pub fn words(given: &[PathBuf]) -> String {
+    if redaction::is_wanted() && !given.is_empty() {
+        return "SOURCE".to_owned();
+    }
     let word = |path: &PathBuf| {
         let text = path.to_string_lossy();
-        // Views of intervals would take it for the length of one.
+        // Interval views would parse it as an interval.
         let plain = if text.parse::<f64>().is_ok() { format!("./{text}") } else { text.into() };
         shell_word(&plain).into_owned()
     };
@@ -65,7 +74,7 @@ fn nothing_there(path: &Path, cause: &std::io::Error) -> Failure {
     let shown = path.display();
     if is_denied(path) {
         let message = format!("failed to read {shown}: permission denied");
-        let hint = "a recording can be read by the user who made it alone: `sudo iowhy report ...`";
+        let hint = "a recording is readable only by its owner: `sudo iowhy report ...`";
         return Failure::new(message, Some(hint.to_owned()));
     }
     if path.join("requests").is_dir() {
@@ -88,19 +97,19 @@ fn nothing_there(path: &Path, cause: &std::io::Error) -> Failure {
     Failure::new(message, Some(hint))
 }
 
-/// Whether this user may not see what lies in `path`.
+/// Whether this user may not list `path`.
 fn is_denied(path: &Path) -> bool {
     let seen = std::fs::metadata(path.join("recording.json"));
     seen.is_err_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// Opens a capture's streams.
-pub fn capture(inputs: &Inputs, order: Order) -> Result<Capture, Failure> {
-    Ok(Capture::from_inputs(inputs.clone(), Options { order })?)
+pub fn capture(inputs: &Inputs, order: Order) -> Result<TraceCapture, Failure> {
+    Ok(TraceCapture::from_inputs(inputs.clone(), CaptureOptions { order })?)
 }
 
-/// The process names that a capture tells, where it can be read twice: a name often comes later
-/// than its process's first event.
+/// The process names in a capture that can be read twice: a name often comes later than its
+/// process's first event.
 pub fn names(inputs: &Inputs) -> Result<ProcessNames, Failure> {
     let mut files = inputs.groups.iter().flat_map(|group| &group.inputs);
     let is_file = |input: &Input| match input {
@@ -113,16 +122,21 @@ pub fn names(inputs: &Inputs) -> Result<ProcessNames, Failure> {
     }
 }
 
-/// The failure to read what is no capture at all, for a capture that gave no event.
+/// The failure for an input that is not a capture: it had no event.
 pub fn no_capture(warnings: &Warnings) -> Result<(), Failure> {
-    // A file may be empty, since its CPU saw nothing; a pipe is not.
-    if warnings.items().iter().any(|it| it.kind == Kind::Empty && &*it.file == STDIN_NAME) {
-        let message = format!("failed to read {STDIN_NAME}: nothing came");
+    // A file may be empty if its CPU had no events; a pipe may not.
+    if warnings.items().iter().any(|it| it.kind == WarningKind::Empty && &*it.file == STDIN_NAME) {
+        let message = format!("failed to read {STDIN_NAME}: it is empty");
         let hint = "did the program before the pipe fail, or was nothing piped? For example: \
                     `blkparse -i sda | iowhy report -`";
         return Err(Failure::new(message, Some(hint.to_owned())));
     }
-    let foreign = |kind| matches!(kind, Kind::NotBlktrace | Kind::UnknownLine | Kind::ReadFailed);
+    let foreign = |kind| {
+        matches!(
+            kind,
+            WarningKind::NotBlktrace | WarningKind::UnknownLine | WarningKind::ReadFailed
+        )
+    };
     match warnings.items().iter().find(|warning| foreign(warning.kind)) {
         None => Ok(()),
         Some(warning) => {
@@ -133,26 +147,86 @@ pub fn no_capture(warnings: &Warnings) -> Result<(), Failure> {
     }
 }
 
-/// A recording or a capture that gives rows.
-pub enum Opened {
+/// A recording or a capture that yields rows.
+pub enum OpenedKind {
     /// A recording.
-    Recording(Box<Reader>),
+    Recording(Box<RecordingReader>),
     /// A capture, its events joined to requests.
-    Capture(Box<Import>),
+    Capture(Box<CaptureImport>),
 }
 
-/// Opens what `given` stand for; `events` also gives a capture's single events, which a recording
-/// gives whenever it has them.
+/// A source that gives rows; their names are redacted if the user wants that.
+enum NamedOrNot {
+    /// As it is.
+    Plain(OpenedKind),
+    /// Without names.
+    Redacted(Box<RedactedSource<OpenedKind>>),
+}
+
+/// A source that is read, and how far.
+pub struct Opened {
+    source: NamedOrNot,
+    progress: ReadProgress,
+}
+
+/// Opens the source `given`; `events` also yields a capture's single events, which a recording
+/// yields whenever it has them.
 pub fn open(given: &[PathBuf], events: bool) -> Result<Opened, Failure> {
     match find(given)? {
-        Found::Recording(path) => Ok(Opened::Recording(Box::new(Reader::open(&path)?))),
-        Found::Capture(inputs) => Ok(Opened::Capture(Box::new(import(&inputs, events)?))),
+        FoundSource::Recording(path) => open_recording(&path),
+        FoundSource::Capture(inputs) => open_capture(&inputs, events),
     }
 }
 
+/// Opens the recording in a directory.
+pub fn open_recording(path: &Path) -> Result<Opened, Failure> {
+    Ok(Opened::of(OpenedKind::Recording(Box::new(RecordingReader::open(path)?))))
+}
+
+/// Opens a capture, its events joined to requests; `events` also gives its single events.
+pub fn open_capture(inputs: &Inputs, events: bool) -> Result<Opened, Failure> {
+    Ok(Opened::of(OpenedKind::Capture(Box::new(import(inputs, events)?))))
+}
+
 impl Opened {
-    /// Refuses devices that the source does not have: of a recording before it is read, of a capture,
-    /// which has no list of its own, once it is (`is_read`).
+    fn of(kind: OpenedKind) -> Opened {
+        let redactor = match &kind {
+            OpenedKind::Recording(reader) => redaction::of_recording(reader.environment()),
+            OpenedKind::Capture(_) => redaction::redactor(),
+        };
+        let progress = ReadProgress::of(kind.bytes().1);
+        let source = match redactor {
+            None => NamedOrNot::Plain(kind),
+            Some(redactor) => {
+                NamedOrNot::Redacted(Box::new(RedactedSource::new(kind, redactor.clone())))
+            }
+        };
+        Opened { source, progress }
+    }
+
+    /// The same without a progress bar: rows are printed while it is read.
+    pub fn quietly(mut self) -> Opened {
+        self.progress.hide();
+        self
+    }
+
+    fn kind(&self) -> &OpenedKind {
+        match &self.source {
+            NamedOrNot::Plain(kind) => kind,
+            NamedOrNot::Redacted(source) => source.inner(),
+        }
+    }
+
+    /// What is wrong with a capture.
+    pub fn warnings(&self) -> Option<&Warnings> {
+        match self.kind() {
+            OpenedKind::Recording(_) => None,
+            OpenedKind::Capture(import) => Some(import.capture().warnings()),
+        }
+    }
+
+    /// Refuses devices that the source does not have: for a recording before it is read; for a
+    /// capture, which has no list of devices, after that (`is_read`).
     pub fn require_devices(&self, filter: &Filter, is_read: bool) -> Result<(), Failure> {
         let environment = self.environment();
         let wanted = filter.on_disks(&environment.devices).devices;
@@ -160,10 +234,10 @@ impl Opened {
         if wanted.iter().all(|name| is_listed(&name)) {
             return Ok(());
         }
-        let known: BTreeSet<String> = match (self, is_read) {
-            // One that came and went during the watch is in no list.
-            (Opened::Recording(reader), false) => devices_of(reader.directory())?,
-            (Opened::Capture(_), true) => {
+        let known: BTreeSet<String> = match (self.kind(), is_read) {
+            // A device that existed only during the watch is in no list.
+            (OpenedKind::Recording(reader), false) => devices_of(reader.directory())?,
+            (OpenedKind::Capture(_), true) => {
                 environment.devices.iter().map(|device| device.name.clone()).collect()
             }
             _ => return Ok(()),
@@ -175,19 +249,19 @@ impl Opened {
         }
     }
 
-    /// Whether no row will come that belongs, but for a second or so, before those that came: a
-    /// recording gives a few seconds of one table, then of the next.
+    /// Whether rows come in order, except for about a second: a recording yields a few seconds of
+    /// one table, then of the next.
     pub fn is_settled(&self) -> bool {
-        match self {
-            Opened::Recording(reader) => reader.is_between_rounds(),
-            Opened::Capture(_) => true,
+        match self.kind() {
+            OpenedKind::Recording(reader) => reader.is_between_rounds(),
+            OpenedKind::Capture(_) => true,
         }
     }
 }
 
 /// The devices that a recording has requests of.
 fn devices_of(directory: &Path) -> Result<BTreeSet<String>, Failure> {
-    let mut reader = Reader::open(directory)?;
+    let mut reader = RecordingReader::open(directory)?;
     let (mut names, mut batch) = (Names::new(), Batch::default());
     let mut devices = BTreeSet::new();
     loop {
@@ -209,22 +283,54 @@ fn no_device(name: &str, known: &BTreeSet<String>) -> Failure {
         (false, 0) => format!("it has requests of {}", listed.join(" ")),
         (false, _) => format!("it has requests of {} and {more} more", listed.join(" ")),
     };
-    Failure::new(format!("failed to find device {name}: the source has no such"), Some(hint))
+    Failure::new(format!("failed to find device {name}: the source does not have it"), Some(hint))
 }
 
 /// Imports a capture.
-pub fn import(inputs: &Inputs, events: bool) -> Result<Import, Failure> {
+fn import(inputs: &Inputs, events: bool) -> Result<CaptureImport, Failure> {
     let names = names(inputs)?;
-    Ok(Import::new(capture(inputs, Order::Time)?, names, import::Options { events }))
+    Ok(CaptureImport::new(capture(inputs, Order::Time)?, names, import::ImportOptions { events }))
 }
 
 impl Source for Opened {
     type Error = Failure;
 
     fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Failure> {
+        interruption::check()?;
+        let progress = match &mut self.source {
+            NamedOrNot::Plain(kind) => kind.fill(batch, names),
+            NamedOrNot::Redacted(source) => source.fill(batch, names),
+        }?;
+        let bytes = self.kind().bytes().0;
+        self.progress.note(batch, bytes);
+        Ok(progress)
+    }
+
+    fn environment(&self) -> &Environment {
+        match &self.source {
+            NamedOrNot::Plain(kind) => kind.environment(),
+            NamedOrNot::Redacted(source) => source.environment(),
+        }
+    }
+}
+
+impl OpenedKind {
+    /// Bytes that were read, and all; 0 where that is not known.
+    fn bytes(&self) -> (u64, u64) {
         match self {
-            Opened::Recording(reader) => Ok(reader.fill(batch, names)?),
-            Opened::Capture(import) => {
+            OpenedKind::Recording(reader) => reader.bytes(),
+            OpenedKind::Capture(_) => (0, 0),
+        }
+    }
+}
+
+impl Source for OpenedKind {
+    type Error = Failure;
+
+    fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Failure> {
+        match self {
+            OpenedKind::Recording(reader) => Ok(reader.fill(batch, names)?),
+            OpenedKind::Capture(import) => {
                 let Ok(progress) = import.fill(batch, names);
                 if progress == Progress::Done && import.is_empty() {
                     no_capture(import.capture().warnings())?;
@@ -236,34 +342,34 @@ impl Source for Opened {
 
     fn environment(&self) -> &Environment {
         match self {
-            Opened::Recording(reader) => reader.environment(),
-            Opened::Capture(import) => import.environment(),
+            OpenedKind::Recording(reader) => reader.environment(),
+            OpenedKind::Capture(import) => import.environment(),
         }
     }
 }
 
-/// Reads all of `source` and hands what `filter` keeps to `each`; gives the texts of all rows, and the
-/// waits that were left out because they do not tell what the filter asks for.
+/// Reads `source` and passes the rows that `filter` keeps to `each`. Returns the texts of all rows,
+/// and the number of waits that were left out because they lack the data that the filter needs.
 pub fn read_all(
     source: &mut Opened,
     filter: &Filter,
     mut each: impl FnMut(&Batch, &Names, &Environment) -> Result<(), Failure>,
-) -> Result<(Names, Silent), Failure> {
+) -> Result<(Names, SilentWaits), Failure> {
     read_while(source, filter, |batch, names, source| {
         each(batch, names, source.environment()).map(|()| true)
     })
 }
 
-/// The same, as long as `each` answers true.
+/// The same, until `each` returns false.
 pub fn read_while(
     source: &mut Opened,
     filter: &Filter,
     mut each: impl FnMut(&Batch, &Names, &Opened) -> Result<bool, Failure>,
-) -> Result<(Names, Silent), Failure> {
+) -> Result<(Names, SilentWaits), Failure> {
     source.require_devices(filter, false)?;
     let filter = &filter.on_disks(&source.environment().devices);
     let (mut names, mut batch) = (Names::new(), Batch::default());
-    let mut silent = Silent::default();
+    let mut silent = SilentWaits::default();
     loop {
         batch.clear();
         let progress = source.fill(&mut batch, &mut names)?;
@@ -278,8 +384,8 @@ pub fn read_while(
     }
 }
 
-impl From<blktrace::Error> for Failure {
-    fn from(error: blktrace::Error) -> Failure {
+impl From<CaptureError> for Failure {
+    fn from(error: CaptureError) -> Failure {
         Failure::new(error, None)
     }
 }

@@ -1,62 +1,68 @@
-//! Drives a live watch: until when, and what the user sees meanwhile.
+//! Drives a live watch: its end, and its progress.
 //!
-//! What does not belong here: what becomes of the rows.
+//! What does not belong here: what happens to the rows.
 
 use crate::failure::Failure;
+use crate::redaction;
 use indicatif::{ProgressBar, ProgressStyle};
-use iowhy_capture::live::{Live, Options};
+use iowhy_capture::live::{LiveWatch, WatchOptions};
+use iowhy_capture::priority::RaisedPriority;
 use iowhy_core::figures::{counted, grouped};
-use iowhy_core::model::filter::Silent;
+use iowhy_core::model::filter::SilentWaits;
 use iowhy_core::model::{Environment, Filter, Names};
+use iowhy_core::redact::RedactedRows;
 use iowhy_core::source::{Batch, Progress, Source};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the ring may fill before it is read: long enough to cost nothing, short enough for a
-/// fast disk.
+/// Interval at which the ring is read: long enough to be cheap, short enough for a fast disk.
 const PAUSE: Duration = Duration::from_millis(40);
-/// How often the user is told how it goes.
+/// Interval of progress messages.
 const TELL: Duration = Duration::from_millis(200);
-/// How often what is lost so far is noted, for the case that the watch is killed.
+/// Interval at which losses are saved, in case the watch is killed.
 const NOTE: Duration = Duration::from_secs(1);
 
-/// Until when to watch; whichever comes first.
+/// The end of a watch; whichever comes first.
 pub struct Until {
     /// A time.
     pub time: Option<Duration>,
-    /// The end of a command, which is started once the watch sees everything.
+    /// The end of a command, which is started once all programs are attached.
     pub command: Option<Command>,
 }
 
-/// What takes the rows of a watch.
-pub trait Sink {
-    /// Whether it prints while the watch runs, so that nothing else may.
+/// Receives the rows of a watch.
+pub trait WatchSink {
+    /// Whether it prints while the watch runs, so that no progress is shown.
     const PRINTS: bool = false;
+    /// Whether the terminal has to be given back before the process ends, so that no signal may end
+    /// it at once.
+    const OWNS_TERMINAL: bool = false;
 
     /// Takes rows; an error ends the watch.
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure>;
 
-    /// Takes note that all rows of what had ended by `until_ns` have come; an error ends the watch.
+    /// Called when all rows that ended by `until_ns` have arrived; an error ends the watch.
     fn seen(&mut self, _until_ns: u64, _names: &Names) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Whether it has all that it wants: the watch ends as if its time were over.
+    /// Whether it needs no more rows: the watch ends as if its time were over.
     fn is_content(&self) -> bool {
         false
     }
 
-    /// Takes note of what is true of the watch so far.
+    /// Called with the environment so far.
     fn note(&mut self, _now: &Environment) {}
 
-    /// Takes note of when the watch ended; what is in flight then comes with its last rows, after this.
+    /// Called when the watch ends; rows in flight at that time come after this.
     fn ended(&mut self, _end_ns: u64) {}
 
-    /// Takes back what it has begun: nothing was watched.
+    /// Undoes what it has begun, since nothing was watched.
     fn discard(self)
     where
         Self: Sized,
@@ -64,18 +70,19 @@ pub trait Sink {
     }
 }
 
-/// Watches until `until`, and hands what `filter` keeps to `sink`. When a sink fails, the watch
-/// ends and the failure is returned with what is true of it so far.
-pub fn watch<S: Sink>(
-    options: &Options,
+/// Watches until `until`, and passes the rows that `filter` keeps to `sink`. If a sink fails, the
+/// watch ends and the failure is returned with the environment so far.
+pub fn watch<S: WatchSink>(
+    options: &WatchOptions,
     filter: &Filter,
     mut until: Until,
     begin: impl FnOnce(&Environment) -> Result<S, Failure>,
-) -> Result<Watched<S>, Failure> {
-    let stop = stop_flag()?;
-    let mut live = Live::begin(options)?;
+) -> Result<EndedWatch<S>, Failure> {
+    let stop = stop_flag(S::OWNS_TERMINAL)?;
+    let mut live = LiveWatch::begin(options)?;
     let filter = filter.on_disks(&live.environment().devices);
-    let mut sink = begin(live.environment())?;
+    let mut view = LiveView::new();
+    let mut sink = begin(&view.environment(&live))?;
     let mut child = match until.command.as_mut().map(start).transpose() {
         Ok(child) => child,
         Err(failure) => {
@@ -85,13 +92,16 @@ pub fn watch<S: Sink>(
     };
     let mut names = Names::new();
     let mut batch = Batch::default();
-    let mut told = Told::new(until.time, S::PRINTS);
+    // After the command has been started, since it must not inherit the priority.
+    let mut priority = RaisedPriority::of_this_thread();
+    let mut told = WatchProgress::new(until.time, S::PRINTS);
     let mut failed = None;
     let mut noted = Instant::now();
-    let mut silent = Silent::default();
+    let mut silent = SilentWaits::default();
     loop {
         batch.clear();
-        let progress = live.fill(&mut batch, &mut names)?;
+        priority.keep_bounded();
+        let progress = view.fill(&mut live, &mut batch, &mut names)?;
         told.requests += batch.requests.len() as u64;
         if progress == Progress::Done {
             sink.ended(live.environment().end_ns);
@@ -110,8 +120,8 @@ pub fn watch<S: Sink>(
         }
         if noted.elapsed() >= NOTE {
             noted = Instant::now();
-            live.refresh(&names);
-            sink.note(live.environment());
+            live.refresh(view.names(&names));
+            sink.note(&view.environment(&live));
         }
         if let Some(why) = ended(&stop, until.time, &mut child, told.begun) {
             live.stop(why);
@@ -123,37 +133,79 @@ pub fn watch<S: Sink>(
         }
     }
     told.bar.finish_and_clear();
-    let mut environment = live.environment().clone();
+    let mut environment = view.environment(&live).into_owned();
     environment.limits.extend(silent.sentences());
-    Ok(Watched { environment, names, sink, failed, child })
+    Ok(EndedWatch { environment, names, sink, failed, child })
+}
+
+/// What of a live watch is given on: all of it, or rows and environment without names.
+struct LiveView {
+    redacted: Option<RedactedRows>,
+    /// The texts of the original rows.
+    names: Names,
+}
+
+impl LiveView {
+    fn new() -> LiveView {
+        let redacted = redaction::redactor().cloned().map(RedactedRows::new);
+        LiveView { redacted, names: Names::new() }
+    }
+
+    fn fill(
+        &mut self,
+        live: &mut LiveWatch,
+        batch: &mut Batch,
+        names: &mut Names,
+    ) -> Result<Progress, Failure> {
+        let Some(rows) = &mut self.redacted else { return Ok(live.fill(batch, names)?) };
+        let progress = live.fill(batch, &mut self.names)?;
+        rows.batch(batch, &self.names, names);
+        Ok(progress)
+    }
+
+    /// The texts that the watch itself interned.
+    fn names<'a>(&'a self, given: &'a Names) -> &'a Names {
+        if self.redacted.is_some() { &self.names } else { given }
+    }
+
+    fn environment<'a>(&self, live: &'a LiveWatch) -> Cow<'a, Environment> {
+        match &self.redacted {
+            None => Cow::Borrowed(live.environment()),
+            Some(rows) => Cow::Owned(rows.environment(live.environment())),
+        }
+    }
 }
 
 /// A watch that has ended.
-pub struct Watched<S> {
-    /// What is true of it.
+pub struct EndedWatch<S> {
+    /// Its environment.
     pub environment: Environment,
     /// The texts of its rows.
     pub names: Names,
-    /// What took the rows.
+    /// The receiver of the rows.
     pub sink: S,
-    /// Why it ended before its time.
+    /// Why it ended early.
     pub failed: Option<Failure>,
     /// The command that ran meanwhile.
     pub child: Option<Child>,
 }
 
-/// The first signal asks for an orderly end; a second one ends at once. The kernel removes the
-/// programs whichever way the process goes.
-fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+/// The first signal requests an orderly end; a second one ends at once. The kernel removes the
+/// programs in either case.
+fn stop_flag(owns_terminal: bool) -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let second = signal_hook::flag::register_conditional_shutdown(
-            signal,
-            128 + signal,
-            Arc::clone(&stop),
-        );
+        let second = match owns_terminal {
+            true => Ok(()),
+            false => signal_hook::flag::register_conditional_shutdown(
+                signal,
+                128 + signal,
+                Arc::clone(&stop),
+            )
+            .map(drop),
+        };
         second
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .and_then(|()| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .map_err(|error| Failure::new(format!("failed to handle signals: {error}"), None))?;
     }
     Ok(stop)
@@ -163,7 +215,7 @@ fn start(command: &mut Command) -> Result<Child, Failure> {
     command.spawn().map_err(|error| {
         let program = command.get_program().to_string_lossy();
         let hint = match error.kind() {
-            ErrorKind::NotFound => "the interpreter that its first line names (#!) is not there",
+            ErrorKind::NotFound => "the interpreter in its first line (#!) does not exist",
             ErrorKind::PermissionDenied => "may you run it, and is its file system mounted noexec?",
             _ => "is it a program for this machine? A script needs its interpreter: -- sh FILE",
         };
@@ -187,8 +239,8 @@ fn ended(
     matches!(child.try_wait(), Ok(Some(_))).then_some("command")
 }
 
-/// What the user is told while the watch runs.
-struct Told {
+/// The progress of a watch.
+struct WatchProgress {
     bar: ProgressBar,
     begun: Instant,
     last: Instant,
@@ -197,8 +249,8 @@ struct Told {
     time: Option<Duration>,
 }
 
-impl Told {
-    fn new(time: Option<Duration>, hidden: bool) -> Told {
+impl WatchProgress {
+    fn new(time: Option<Duration>, hidden: bool) -> WatchProgress {
         let bar = match hidden {
             true => ProgressBar::hidden(),
             false => ProgressBar::new(time.map_or(0, |time| time.as_millis() as u64)),
@@ -211,10 +263,10 @@ impl Told {
             bar.set_style(style.progress_chars("=> "));
         }
         let now = Instant::now();
-        Told { bar, begun: now, last: now, requests: 0, requests_then: 0, time }
+        WatchProgress { bar, begun: now, last: now, requests: 0, requests_then: 0, time }
     }
 
-    fn tell(&mut self, live: &Live) {
+    fn tell(&mut self, live: &LiveWatch) {
         let since = self.last.elapsed();
         if since < TELL || self.bar.is_hidden() {
             return;

@@ -90,17 +90,63 @@ static __always_inline bool must_hold_cpu(void)
 	return settings.preemptible && bpf_ksym_exists(bpf_preempt_disable);
 }
 
-/* The head of a tracepoint program that runs with preemption disabled; its body follows. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct wire_costs);
+} costs SEC(".maps");
+
+#define TIMED_RUNS 256 /* one in so many runs is timed: reading the clock twice costs 50 ns */
+
+static __always_inline struct wire_cost *cost_of(u32 program)
+{
+	u32 zero = 0;
+	struct wire_costs *all = bpf_map_lookup_elem(&costs, &zero);
+
+	if (!all)
+		return NULL;
+	/* Else the compiler adds the offset first, which older verifiers refuse. */
+	barrier_var(all);
+	return &all->of[program];
+}
+
+/* Counts a run; the time if this one is timed, else 0. */
+static __always_inline u64 begin_run(struct wire_cost *cost)
+{
+	if (!cost)
+		return 0;
+	cost->runs += 1;
+	return cost->runs & (TIMED_RUNS - 1) ? 0 : bpf_ktime_get_ns();
+}
+
+static __always_inline void end_run(struct wire_cost *cost, u64 since)
+{
+	if (!cost || !since)
+		return;
+	cost->timed += 1;
+	cost->ns += bpf_ktime_get_ns() - since;
+}
+
+/*
+ * The head of a tracepoint program that runs with preemption disabled, and whose cost is measured;
+ * its body follows.
+ */
 #define UNDISTURBED(name)                                    \
 	int name(u64 *ctx);                                  \
 	static __always_inline int body_of_##name(u64 *ctx); \
 	int name(u64 *ctx)                                   \
 	{                                                    \
+		struct wire_cost *cost;                      \
+		u64 since;                                   \
 		int result;                                  \
                                                              \
 		if (must_hold_cpu())                         \
 			bpf_preempt_disable();               \
+		cost = cost_of(PROGRAM_##name);              \
+		since = begin_run(cost);                     \
 		result = body_of_##name(ctx);                \
+		end_run(cost, since);                        \
 		if (must_hold_cpu())                         \
 			bpf_preempt_enable();                \
 		return result;                               \

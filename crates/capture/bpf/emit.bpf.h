@@ -9,9 +9,11 @@
 #include "compat.bpf.h"
 #include "wire.h"
 
+#define RING_BYTES (16 << 20)
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 16 << 20);
+	__uint(max_entries, RING_BYTES);
 } ring SEC(".maps");
 
 struct {

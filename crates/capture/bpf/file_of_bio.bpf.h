@@ -103,6 +103,12 @@ __noinline int see_file(u64 inode_address, u64 dentry_address, u32 level)
 	return 0;
 }
 
+/* Files are found when a bio is queued, or when a slow one completes. */
+static __always_inline u32 room_level(struct wire_request *r)
+{
+	return r->flags & REQUEST_SLOW ? ROOM_COMPLETE : ROOM_SUBMIT;
+}
+
 /* Direct I/O through iomap: the file is that of the kiocb. */
 static __always_inline u32 find_direct(struct wire_request *r, struct kiocb *iocb, u64 before)
 {
@@ -112,7 +118,7 @@ static __always_inline u32 find_direct(struct wire_request *r, struct kiocb *ioc
 	if (!identify(inode, &r->part.inode))
 		return FOUND_NOT;
 	r->part.offset = READ(iocb, ki_pos) + before;
-	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), ROOM_SUBMIT);
+	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), room_level(r));
 	return FOUND_DIRECT;
 }
 
@@ -213,7 +219,7 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, e
 	if (!vecs ||
 	    ((vecs > 1 || first.bv_len > 1U << settings.page_shift) && !is_one_run(bio, r, vecs)))
 		r->flags |= REQUEST_EXTENTS;
-	see_file(number_of(inode), 0, ROOM_SUBMIT);
+	see_file(number_of(inode), 0, room_level(r));
 	return found;
 }
 
@@ -260,7 +266,7 @@ static __always_inline u32 find_btrfs_pages(struct bio *bio, struct wire_request
 	}
 	if (inode && identify(inode, &r->part.inode)) {
 		r->part.offset = BPF_CORE_READ(bbio, file_offset);
-		see_file(number_of(inode), 0, ROOM_SUBMIT);
+		see_file(number_of(inode), 0, room_level(r));
 		return FOUND_DIRECT;
 	}
 	found = find_pages(bio, r, ENDING_KNOWN);
@@ -297,7 +303,7 @@ static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r)
 	r->flags &= ~REQUEST_EXTENTS;
 	r->part.inode = id;
 	r->part.offset = BPF_CORE_READ(bbio, file_offset);
-	see_file(inode, 0, ROOM_SUBMIT);
+	see_file(inode, 0, room_level(r));
 	return FOUND_BTRFS;
 }
 

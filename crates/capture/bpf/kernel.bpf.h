@@ -32,6 +32,7 @@ typedef _Bool bool;
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_STACK_TRACE = 7,
 	BPF_MAP_TYPE_LRU_HASH = 9,
@@ -42,6 +43,7 @@ enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
 	BPF_RB_NO_WAKEUP = 1,
+	BPF_RB_AVAIL_DATA = 0,
 	BPF_F_USER_STACK = 256,
 };
 
@@ -255,6 +257,7 @@ struct bio {
 	void *bi_end_io;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg;
+	u64 issue_time_ns; /* 6.18 */
 	unsigned short bi_vcnt;
 	struct bio_vec *bi_io_vec;
 };

@@ -12,6 +12,7 @@
 #include "in_flight.bpf.h"
 #include "watched_devices.bpf.h"
 #include "file_of_bio.bpf.h"
+#include "thinning.bpf.h"
 
 #define MAX_BIOS    256 /* bios of a request that are read */
 #define MAX_VECTORS 256 /* vectors of a bio that are read */
@@ -289,8 +290,16 @@ __noinline u64 add_bio(u64 key)
 	struct wire_request *one = find_request(key);
 	union room *room = room_of(ROOM_COMPLETE);
 
-	if (!one || !room)
+	if (!room)
 		return next_bio(key);
+	if (!one) {
+		/* It was not recorded, unlike the bio that it was merged into. */
+		struct wire_part unknown = { .offset = OFFSET_UNKNOWN, .found = FOUND_NOT };
+
+		unknown.bytes = READ((struct bio *)key, bi_iter.bi_size);
+		add_part((struct parts *)&room->parts, &unknown);
+		return next_bio(key);
+	}
 	if (one->flags & REQUEST_EXTENTS) {
 		add_pages(key);
 	} else {
@@ -365,6 +374,26 @@ static __always_inline void note_ended(u64 request, u64 time_ns)
 		ended->request = request;
 		ended->time_ns = time_ns;
 	}
+}
+
+/* A slow request is always recorded, so that it stands for no other. */
+static __always_inline void keep_slow_weight(struct wire_request *r, u64 now)
+{
+	struct wire_thinning *thin = thinning_now();
+
+	if (thin && r->queue_ns && now - r->queue_ns >= thin->slow_ns)
+		r->one_in = 1;
+}
+
+/* Frees the slots of bios that were recorded, of a request that was not. */
+__noinline int forget_merged(u64 head)
+{
+	u64 key = next_bio(head);
+	u32 i;
+
+	for (i = 0; key && i < MAX_BIOS; i++)
+		key = forget_bio(key);
+	return 0;
 }
 
 /* Sends a completed request, and frees its slot. */
@@ -498,6 +527,7 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 		r->flags |= REQUEST_FLUSH_SHARED;
 	}
 	r->complete_ns = now;
+	keep_slow_weight(r, now);
 	finish(r, key);
 	if (head && is_any_handed_on())
 		end_above(key, done, status, now);

@@ -7,6 +7,8 @@
 #ifndef IOWHY_WIRE_H
 #define IOWHY_WIRE_H
 
+#include "wire_budget.h"
+
 #define WIRE_COMM_LEN	   16
 #define WIRE_NAMES_LEN	   4096	 /* bytes of a path's components, leaf first, NUL-terminated */
 #define WIRE_NAMES_MAX	   48	 /* components */
@@ -254,6 +256,7 @@ enum wire_request_flag {
 	REQUEST_FLUSHED = 256,	    /* the flush machinery may hold it before or after the device */
 	REQUEST_AT_DEVICE = 512,    /* in flight according to the kernel when the watch ended */
 	REQUEST_NOTED = 1024,	    /* kernel side only: the first of two programs saw it queued */
+	REQUEST_SLOW = 2048,	    /* recorded when it completed, because it was slow */
 };
 
 /* Identifies an inode for the duration of a watch. */
@@ -301,6 +304,8 @@ struct wire_request {
 	unsigned int flags; /* enum wire_request_flag */
 	unsigned short requeues;
 	unsigned short bios;
+	unsigned int one_in; /* it stands for so many requests; 0: for itself */
+	unsigned int last_padding;
 	struct wire_part part;
 };
 
@@ -357,9 +362,11 @@ struct wire_wait {
 	struct wire_inode inode;    /* the file in its system call's arguments; address 0: none */
 	unsigned long long address; /* of the futex that it sleeps on; 0: none */
 	int system_call;
-	int stack;	    /* id in the stack maps; negative: none */
-	unsigned int waker; /* the thread that woke it; 0: an interrupt, or not woken yet */
-	int user_stack;	    /* id in the map of user stacks; negative: none */
+	int stack;	     /* id in the stack maps; negative: none */
+	unsigned int waker;  /* the thread that woke it; 0: an interrupt, or not woken yet */
+	int user_stack;	     /* id in the map of user stacks; negative: none */
+	unsigned int one_in; /* it stands for so many waits; 0: for itself */
+	unsigned int last_padding;
 };
 
 /*
@@ -413,7 +420,6 @@ struct wire_use {
 
 /* The files that a CPU's programs use currently, indexed by a hash of the key. */
 struct wire_slots {
-	unsigned long long calls_made;	       /* all system calls so far */
 	struct wire_use of[2][WIRE_USE_SLOTS]; /* one array per table */
 };
 

@@ -5,7 +5,7 @@
 
 use crate::host::devices::{TUNED, directory};
 use crate::host::system::now_ns;
-use crate::reader::Reader;
+use crate::reader::FileAsker;
 use iowhy_core::model::Losses;
 use iowhy_core::model::environment::{Device, SettingChange, chosen};
 use std::collections::BTreeMap;
@@ -36,14 +36,14 @@ impl Changes {
     }
 
     /// Checks if it is time.
-    pub fn look_if_due(&mut self, devices: &mut [Device], reader: &Reader) {
+    pub fn look_if_due(&mut self, devices: &mut [Device], reader: &FileAsker) {
         if now_ns() >= self.due_ns {
             self.look(devices, reader);
         }
     }
 
     /// Records the changes of `devices` since the last check. A device that is gone has no changes.
-    pub fn look(&mut self, devices: &mut [Device], reader: &Reader) {
+    pub fn look(&mut self, devices: &mut [Device], reader: &FileAsker) {
         let begun_ns = now_ns();
         let mut disks: Vec<&mut Device> =
             devices.iter_mut().filter(|it| it.partition_of.is_none()).collect();
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn looks_that_are_left_out_are_counted() {
         let mut changes = Changes { noted: MOST, ..Changes::new(0) };
-        changes.look(&mut [], &Reader::default());
+        changes.look(&mut [], &FileAsker::default());
         let mut losses = Losses::default();
         changes.losses(&mut losses);
         assert_eq!(losses.items[0].count, 1);

@@ -1,8 +1,8 @@
 //! Counters that the BPF programs keep, and what they mean.
 //!
-//! What does not belong here: what user space loses (see [`crate::decode`]).
+//! What does not belong here: what user space loses (see [`crate::probes`]).
 
-use crate::plan::Group;
+use crate::plan::ProbeGroup;
 use crate::wire;
 use libbpf_rs::{MapCore, MapFlags, MapType};
 
@@ -99,13 +99,14 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
 /// What is missed when the kernel skips a program of a group, because a program is already active
 /// on that CPU (BPF recursion protection): group, id of the loss, what is counted, whether requests
 /// are missing.
-pub(crate) const SKIPPED: &[(Group, &str, &str, bool)] = &[
-    (Group::Block, "programs", "events of requests", true),
-    (Group::Writeback, "programs_dirty", "dirtied pages", false),
-    (Group::Events, "programs_events", "block events", false),
-    (Group::Wait, "programs_waits", "sleeps and wake-ups", false),
-    (Group::File, "programs_calls", "system calls (iowhy's own included)", false),
-    (Group::PageCache, "programs_pages", "page cache changes", false),
+pub(crate) const SKIPPED: &[(ProbeGroup, &str, &str, bool)] = &[
+    (ProbeGroup::Aggregate, "programs_counts", "events of requests, by the exact counts,", false),
+    (ProbeGroup::Block, "programs", "events of requests", true),
+    (ProbeGroup::Writeback, "programs_dirty", "dirtied pages", false),
+    (ProbeGroup::Events, "programs_events", "block events", false),
+    (ProbeGroup::Wait, "programs_waits", "sleeps and wake-ups", false),
+    (ProbeGroup::File, "programs_calls", "system calls (iowhy's own included)", false),
+    (ProbeGroup::PageCache, "programs_pages", "page cache changes", false),
 ];
 
 /// Entries of an array read per batch.

@@ -9,7 +9,7 @@ const RECORDINGS_WORK: &str = "recordings and captures can still be read";
 
 /// Why a live watch cannot start or continue.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum WatchError {
     /// The user may not load BPF programs.
     #[error("failed to load BPF programs: missing {missing}")]
     Privilege {
@@ -70,49 +70,52 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl WatchError {
     /// Whether the cause is this kernel, or the part of it that is visible here: no watch works,
     /// whatever the privileges or arguments.
     pub fn is_of_kernel(&self) -> bool {
         matches!(
             self,
-            Error::NoBtf { .. } | Error::NoSys | Error::LockedDown | Error::Kernel { .. }
+            WatchError::NoBtf { .. }
+                | WatchError::NoSys
+                | WatchError::LockedDown
+                | WatchError::Kernel { .. }
         )
     }
 
     /// Whether the kernel's own counters can still be read.
     pub fn leaves_counters(&self) -> bool {
-        matches!(self, Error::Privilege { .. })
-            || self.is_of_kernel() && !matches!(self, Error::NoSys)
+        matches!(self, WatchError::Privilege { .. })
+            || self.is_of_kernel() && !matches!(self, WatchError::NoSys)
     }
 
     /// What the user can do about it: the current value, the needed value, a command.
     pub fn hint(&self) -> String {
         match self {
-            Error::Privilege { granting, .. } => {
+            WatchError::Privilege { granting, .. } => {
                 format!("run it as root: `sudo iowhy`; or grant what it needs: `{granting}`")
             }
-            Error::NoBtf { .. } => {
+            WatchError::NoBtf { .. } => {
                 "the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (distribution kernels since \
                  5.10 are), and /sys/kernel/btf must not be hidden; see `iowhy check`"
                     .to_owned()
             }
-            Error::NoSys => {
+            WatchError::NoSys => {
                 "`mount -t sysfs sysfs /sys`; in a container, mount the host's: `docker run \
                  --privileged -v /sys:/sys`"
                     .to_owned()
             }
-            Error::LockedDown => {
+            WatchError::LockedDown => {
                 "boot with lockdown=integrity, or without lockdown: only confidentiality mode \
                  hides the kernel's memory"
                     .to_owned()
             }
-            Error::Kernel { .. } => "`iowhy check` shows what this kernel supports".to_owned(),
-            Error::NoDevice { known, .. } => format!("available devices: {}", known.join(" ")),
-            Error::TooManyDevices { .. } => {
+            WatchError::Kernel { .. } => "`iowhy check` shows what this kernel supports".to_owned(),
+            WatchError::NoDevice { known, .. } => format!("available devices: {}", known.join(" ")),
+            WatchError::TooManyDevices { .. } => {
                 "name fewer devices, or watch all devices and filter the report".to_owned()
             }
-            Error::Read { .. } => {
+            WatchError::Read { .. } => {
                 "check that /proc and /sys are mounted, and run iowhy as root".to_owned()
             }
         }

@@ -1,6 +1,6 @@
 //! Which system calls and io_uring operations count as uses of files, and which use each is.
 //!
-//! What does not belong here: the tables that they are counted in (see [`crate::uses`]).
+//! What does not belong here: the tables that they are counted in (see [`crate::probes::file`]).
 
 use crate::wire;
 use libc::c_long;

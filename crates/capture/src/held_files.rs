@@ -1,17 +1,21 @@
 //! Files that processes hold open, read process by process.
 //!
-//! What does not belong here: what one process holds ([`crate::host::held`]), and that it may never answer
-//! ([`crate::reader`]).
+//! What does not belong here: what one process holds ([`crate::host::held`]), and that it may never
+//! answer ([`crate::reader`]).
 
-use crate::host::held::Found;
+use crate::host::held::HeldFiles;
 use crate::host::read_text;
-use crate::reader::Reader;
+use crate::reader::FileAsker;
 use std::fs;
 
-/// Has `reader` look at every process that `wanted` names by number and name, and keep the files whose
-/// path begins with one of `prefixes`; all without any.
-pub fn read(reader: &Reader, wanted: impl Fn(u32, &str) -> bool, prefixes: &[String]) -> Found {
-    let mut found = Found::default();
+/// Has `reader` look at every process that `wanted` names by number and name, and keep the files
+/// whose path begins with one of `prefixes`; all without any.
+pub fn read(
+    reader: &FileAsker,
+    wanted: impl Fn(u32, &str) -> bool,
+    prefixes: &[String],
+) -> HeldFiles {
+    let mut found = HeldFiles::default();
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids: Vec<u32> = entries.filter_map(number).collect();

@@ -3,7 +3,7 @@
 //!
 //! What does not belong here: deciding anything from them (see [`crate::plan`]).
 
-use crate::error::Error;
+use crate::error::WatchError;
 use crate::symbols::KernelSymbols;
 use libbpf_rs::btf::types::{Enum, Enum64, FuncProto, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfType};
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 /// The features of the running kernel that a watch depends on.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct KernelFeatures {
     /// Tracepoints known to iowhy that the kernel's BTF describes, with the arguments that are
     /// needed.
     pub tracepoints: FxHashSet<&'static str>,
@@ -26,7 +26,7 @@ pub struct Facts {
     /// Whether a completion's status is a `blk_status_t`, not an error number.
     pub status_is_blk_status: bool,
     /// The kernel's operations and flags of a request.
-    pub operations: Operations,
+    pub operations: KernelOperations,
     /// Whether `sched_switch` carries the previous task's state as its fourth argument (from 5.19).
     pub switch_has_state: bool,
     /// Whether BPF programs on tracepoints are preemptible (from 7.x) and may disable preemption.
@@ -59,14 +59,14 @@ pub enum UringResult {
 
 /// The kernel's numbers for operations and flags of a request.
 #[derive(Clone, Debug, Default)]
-pub struct Operations {
+pub struct KernelOperations {
     /// `REQ_OP_*` by number, without the prefix and in lower case.
     pub names: Vec<(u32, String)>,
     /// `__REQ_*`: the bit of each flag by name, without the prefix and in lower case.
     pub flags: Vec<(u32, String)>,
 }
 
-impl Operations {
+impl KernelOperations {
     /// The mask of a flag; 0 where this kernel has none of that name.
     pub fn mask(&self, flag: &str) -> u32 {
         self.flags.iter().find(|(_, name)| name == flag).map_or(0, |(bit, _)| 1u32 << bit)
@@ -74,8 +74,12 @@ impl Operations {
 }
 
 /// Queries the kernel. `tracepoints` are the names to check.
-pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Facts, Error> {
-    let btf = Btf::from_vmlinux().map_err(|cause| Error::NoBtf { cause: cause.to_string() })?;
+pub fn probe(
+    tracepoints: &[&'static str],
+    symbols: &KernelSymbols,
+) -> Result<KernelFeatures, WatchError> {
+    let btf =
+        Btf::from_vmlinux().map_err(|cause| WatchError::NoBtf { cause: cause.to_string() })?;
     let first_is_queue = |tracepoint: &str| {
         tracepoint_arguments(&btf, tracepoint)
             .first()
@@ -85,7 +89,7 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
     // Without its request, a completion does not identify a file.
     let is_mute = |name: &str| name == URING && uring_result == UringResult::Alone;
     let is_there = |name: &&str| tracepoint(&btf, name).is_some() && !is_mute(name);
-    Ok(Facts {
+    Ok(KernelFeatures {
         tracepoints: tracepoints.iter().copied().filter(is_there).collect(),
         rq_events_have_queue: first_is_queue("block_rq_issue"),
         bio_events_have_queue: first_is_queue("block_bio_queue"),
@@ -174,7 +178,7 @@ fn loops_are_described(btf: &Btf<'_>) -> bool {
         || Path::new("/sys/kernel/btf/loop").exists()
 }
 
-fn operations(btf: &Btf<'_>) -> Operations {
+fn operations(btf: &Btf<'_>) -> KernelOperations {
     let strip = |values: Vec<(i64, String)>, prefix: &str| {
         values
             .into_iter()
@@ -188,7 +192,7 @@ fn operations(btf: &Btf<'_>) -> Operations {
     if names.is_empty() {
         names = enumerators(btf, "req_opf");
     }
-    Operations {
+    KernelOperations {
         names: strip(names, "REQ_OP_"),
         flags: strip(enumerators(btf, "req_flag_bits"), "__REQ_"),
     }

@@ -1,28 +1,31 @@
 //! The live source of iowhy: what the kernel reports during a watch.
 //!
-//! | where | what lives there |
+//! | where | what |
 //! |---|---|
 //! | `bpf/` | the shared wire header, the kernel's types, every difference between kernels |
-//! | `src/probes/` | the BPF programs, one folder per group that loads or fails as a unit |
+//! | [`probes`] | a folder per group that loads as a unit: BPF programs and their decoder |
 //! | [`kernel`] | facts about the running kernel, queried once |
 //! | [`plan`] | selects probes from facts and wishes: pure |
+//! | [`priority`] | the priority of the thread that reads the ring buffer |
 //! | [`privilege`] | capabilities, and what is lost without each |
 //! | [`session`] | loads and attaches programs, reads the ring buffer, counts losses |
 //! | `counters` | counters of the BPF programs, and what they mean |
-//! | [`snapshot`] | what is in flight when a watch begins, and when it ends |
 //! | [`reader`] | a separate process of iowhy for reads that may hang |
-//! | [`standing`] | threads that wait for other threads when a watch ends, and for which |
-//! | [`uses`] | file use: the system calls, and the tables in the kernel |
-//! | [`decode`] | turns wire records into the model's rows |
+//! | [`decode`] | what the decoders share: what records refer to, and where rows go |
 //! | [`host`] | devices, mounts, settings, users from /proc and /sys |
 //! | [`sampler`] | system counters, read once a second |
 //! | [`survey`] | what iowhy can see on this machine |
 //! | [`locate`] | maps blocks of a device to files, and back |
+//! | [`aggregates`] | exact counts of requests, without a record of each |
+//! | [`budget`] | what a watch may cost, and what is thinned to keep to it: pure |
+//! | `thinning` | measures the cost, and carries out what the budget decides |
 //! | [`live`] | all of it as an [`iowhy_core::source::Source`] |
 //!
 //! What does not belong here: what the numbers mean, and how they are displayed.
 #![forbid(unsafe_code)]
 
+pub mod aggregates;
+pub mod budget;
 mod calls;
 pub mod changes;
 mod counters;
@@ -36,16 +39,16 @@ pub mod live;
 mod loader;
 pub mod locate;
 pub mod plan;
+pub mod priority;
 pub mod privilege;
+pub mod probes;
 pub mod reader;
 pub mod sampler;
 pub mod session;
 mod settings;
-pub mod snapshot;
-pub mod standing;
 pub mod survey;
 pub mod symbols;
-pub mod uses;
+mod thinning;
 mod wire;
 
-pub use error::Error;
+pub use error::WatchError;

@@ -2,23 +2,25 @@
 //!
 //! What does not belong here: how long to watch, and what to do with the rows.
 
+mod open_rows;
+
 use crate::changes::Changes;
 use crate::counters::END_NOT_SEEN;
-use crate::decode::Decoder;
-use crate::decode::dirtiers::Dirtiers;
-use crate::decode::waits::Waits;
-use crate::error::Error;
+use crate::decode::{DecodeContext, KnownEntities};
+use crate::error::WatchError;
 use crate::host::{devices, lockdown, mounts::Mounts, own, system};
-use crate::kernel::{self, Facts};
-use crate::plan::{Group, PROBES, Plan, Wishes};
+use crate::kernel::{self, KernelFeatures};
+use crate::plan::{PROBES, Plan, ProbeGroup, Wishes};
 use crate::privilege;
-use crate::reader::Reader;
+use crate::probes::Decoders;
+use crate::probes::file::tables::Tables;
+use crate::probes::snapshot::{self, InFlight, LookedAt, PendingRequest};
+use crate::probes::wait::standing::{self, Standing};
+use crate::reader::FileAsker;
 use crate::sampler::{Sampler, Sampling};
 use crate::session::Session;
-use crate::snapshot::{self, InFlight, LookedAt, Pending, Writers};
-use crate::standing::{self, Standing};
 use crate::symbols::KernelSymbols;
-use crate::uses::Tables;
+use crate::thinning::Thinner;
 use iowhy_core::figures::plural;
 use iowhy_core::held_back::HeldBack;
 use iowhy_core::model::environment::Device;
@@ -32,7 +34,7 @@ const RECORDS_AT_ONCE: usize = 256;
 
 /// The options of a watch.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct WatchOptions {
     /// Devices by kernel name or path under /dev; empty for all.
     pub devices: Vec<String>,
     /// Whether command lines of processes are kept: they may contain secrets.
@@ -49,17 +51,14 @@ pub struct Options {
     pub files: bool,
     /// Whether every single open is recorded; it needs `files`.
     pub opens: bool,
-    /// System calls per second on each CPU above which they are no longer recorded.
-    pub most_calls: u64,
+    /// What the watch may cost, percent of the machine's CPUs; `None` to record everything,
+    /// whatever that costs.
+    pub budget: Option<f64>,
     /// Which counters are read, and how often; none if not set.
     pub sampling: Option<Sampling>,
 }
 
-impl Options {
-    /// The default of [`Options::most_calls`]: each call costs about 100 ns, whatever it does, so
-    /// this is 4 % of a CPU.
-    pub const MOST_CALLS: u64 = 400_000;
-
+impl WatchOptions {
     /// What the plan is made from; `devices` are the numbers of those that were named.
     fn wishes(&self, devices: Vec<u32>) -> Wishes {
         Wishes {
@@ -72,15 +71,17 @@ impl Options {
             files: self.files,
             opens: self.opens,
             page_cache: self.sampling.is_some_and(|sampling| sampling.page_cache),
+            aggregates: self.budget.is_some(),
         }
     }
 }
 
 /// A watch that is running, or that has ended and is being drained.
-pub struct Live {
+pub struct LiveWatch {
     session: Session,
-    decoder: Decoder,
-    reader: Reader,
+    known: KnownEntities,
+    decoders: Decoders,
+    reader: FileAsker,
     environment: Environment,
     stopped: bool,
     empty: bool,
@@ -97,14 +98,16 @@ pub struct Live {
     standing: Vec<Standing>,
     /// The use of files, where it is recorded.
     tables: Option<Tables>,
+    /// What keeps to the budget, where there is one.
+    thinner: Option<Thinner>,
     cpu_before_ns: u64,
     sampler: Option<Sampler>,
     changes: Changes,
 }
 
-impl Live {
+impl LiveWatch {
     /// Begins a watch.
-    pub fn begin(options: &Options) -> Result<Live, Error> {
+    pub fn begin(options: &WatchOptions) -> Result<LiveWatch, WatchError> {
         let cpu_before_ns = own::cpu_ns();
         privilege::require()?;
         require_kernel()?;
@@ -114,40 +117,45 @@ impl Live {
         let wishes = options.wishes(find_devices(&options.devices, &environment)?);
         let in_flight = InFlight::of(&wishes.devices);
         let facts = facts()?;
-        let reader = Reader::default();
-        let mut decoder = Decoder::new(&facts, &environment, &reader, options.arguments);
+        let reader = FileAsker::default();
+        let known = KnownEntities::new(&facts, &environment, &reader, options.arguments);
+        let mut decoders = Decoders::new(&facts, &environment);
         keep_watched(&mut environment, &wishes.devices);
         if !wishes.devices.is_empty() {
-            decoder.uses.disks = environment.devices.iter().map(|it| it.name.clone()).collect();
+            decoders.uses.disks = environment.devices.iter().map(|it| it.name.clone()).collect();
         }
-        let plan = Plan::new(&facts, &wishes);
+        let mut plan = Plan::new(&facts, &wishes);
+        // Records have the processes; counting them costs a program more for each request.
+        plan.probes.retain(|probe| probe.program != "count_submission");
         require_probes(&plan)?;
         let limited = !wishes.devices.is_empty();
         let mut asleep = Vec::new();
         let session = Session::begin(&plan, &facts, &wishes, |session, group| match group {
-            Group::Block => {
+            ProbeGroup::Block => {
                 environment.start_ns = system::now_ns();
+                environment.note_start_time();
                 devices::read_start(&mut environment.devices);
             }
             // At once: who wakes before the sleepers are listed would be seen by nobody.
-            Group::Wait => snapshot::sleepers(session, |record| asleep.push(record.to_vec())),
+            ProbeGroup::Wait => snapshot::sleepers(session, |record| asleep.push(record.to_vec())),
             _ => (),
         })?;
         let unlisted = in_flight.add(&session).unlisted;
-        tell(&mut decoder, &session, environment.start_ns);
-        decoder.chains.wanted = options.chains;
-        let tables = options
-            .files
-            .then(|| Tables::begin(&session, environment.start_ns, options.most_calls));
+        decoders.begin(&session, environment.start_ns, options.chains);
+        let tables = options.files.then(|| Tables::begin(&session, environment.start_ns));
+        let thinner = options.budget.map(|percent| {
+            Thinner::begin(&session, &plan, &facts, percent, own::cpu_ns() + reader.cpu_ns())
+        });
         environment.tables = tables_of(options);
         environment.limits = limits(&plan, &session, &facts, unlisted);
         let start_ns = environment.start_ns;
-        Ok(Live {
+        Ok(LiveWatch {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
             changes: Changes::new(start_ns),
             asleep,
             session,
-            decoder,
+            known,
+            decoders,
             reader,
             environment,
             stopped: false,
@@ -159,6 +167,7 @@ impl Live {
             at_end: LookedAt::default(),
             standing: Vec::new(),
             tables,
+            thinner,
             cpu_before_ns,
         })
     }
@@ -172,19 +181,21 @@ impl Live {
         self.stopped = true;
         self.at_end = self.in_flight.mark(&self.session);
         self.environment.cost.map_bytes = self.session.map_bytes();
-        let spent: u64 = self.session.programs().iter().map(|program| program.run_time_ns).sum();
-        self.environment.cost.bpf_ns = (spent > 0).then_some(spent);
+        self.environment.cost.bpf_ns = Some(Thinner::programs_ns(&self.session));
         self.session.detach();
         self.environment.losses = self.losses();
         self.environment.retried_submissions = self.session.retried_submissions();
         // Only now that nothing is recorded any more: a thread that wakes meanwhile would be
         // recorded twice.
-        let waiting = self.decoder.waiting_processes();
+        let waiting = self.decoders.waits.chains.waiting_processes();
         let (standing, more) = standing::now(&self.session, waiting, &self.reader);
         self.standing = standing;
         let meaning = "threads asleep at the end beyond those that iowhy checks";
         self.environment.losses.add("standing", more, meaning, false);
         self.environment.end_ns = system::now_ns();
+        if let Some(thinner) = &self.thinner {
+            thinner.finish(&mut self.environment);
+        }
         self.environment.ended_by = why.to_owned();
         self.environment.settings_end = system::settings();
         devices::read_end(&mut self.environment.devices, self.limited);
@@ -198,11 +209,14 @@ impl Live {
         }
         self.environment.losses = self.losses();
         self.environment.retried_submissions = self.session.retried_submissions();
-        self.decoder.losses(names, &mut self.environment.losses);
+        self.decoders.losses(&self.known, names, &mut self.environment.losses);
         self.reader.losses(&mut self.environment.losses);
         self.changes.losses(&mut self.environment.losses);
-        self.environment.cgroups = self.decoder.cgroups.limits();
+        self.environment.cgroups = self.known.cgroups.limits();
         self.environment.cost.cpu_ns = self.cpu_ns();
+        if let Some(thinner) = &self.thinner {
+            self.environment.thinning.clone_from(&thinner.history);
+        }
     }
 
     /// Whether the last read drained the ring buffer: there is time to wait.
@@ -228,63 +242,76 @@ impl Live {
     }
 
     fn drain(&mut self, batch: &mut Batch, names: &mut Names) -> usize {
-        let decoder = &mut self.decoder;
+        let mut cx = DecodeContext::new(&mut self.known, batch, names);
         for record in self.asleep.drain(..) {
-            decoder.sleeper(&record, batch, names);
+            self.decoders.waits.sleeper(&record, &mut cx);
         }
-        self.session.read(RECORDS_AT_ONCE, |record| decoder.record(record, batch, names))
+        self.session.read(RECORDS_AT_ONCE, |record| self.decoders.record(record, &mut cx))
     }
 
     /// Hands over the use of files when it is due; the names that it refers to were read before.
     fn drain_uses(&mut self, batch: &mut Batch, names: &mut Names) {
-        let (Some(tables), decoder) = (&mut self.tables, &mut self.decoder) else { return };
-        if tables.is_due(&mut self.session, self.empty) {
-            decoder.begin_uses(names);
-            tables.take(&self.session, |used| decoder.add_use(used, names));
-            decoder.end_uses(tables.settled_ns, batch, names);
+        let (Some(tables), uses) = (&mut self.tables, &mut self.decoders.uses) else { return };
+        if tables.is_due(&self.session, self.empty) {
+            let mut cx = DecodeContext::new(&mut self.known, batch, names);
+            uses.begin(&mut cx);
+            tables.take(&self.session, |used| uses.add_use(used, &mut cx));
+            uses.end(tables.settled_ns, &mut cx);
         }
-        self.environment.limits.append(&mut tables.limits);
+    }
+
+    /// Measures what the watch costs, and thins what is too dear.
+    fn keep_to_budget(&mut self) {
+        let process_ns = own::cpu_ns() + self.reader.cpu_ns();
+        let Some(thinner) = &mut self.thinner else { return };
+        let timed = thinner.measure_if_due(&mut self.session, process_ns);
+        if let (Some(timed), Some(tables)) = (timed, &mut self.tables) {
+            tables.set_timed(&self.session, timed);
+        }
     }
 
     /// Adds the processes whose counters were reported before the processes themselves.
     fn meet_counted(&mut self, batch: &mut Batch, names: &mut Names) -> Vec<u32> {
         let counted = self.sampler.as_mut().map(Sampler::told).unwrap_or_default();
-        counted.iter().for_each(|pid| self.decoder.meet(*pid, batch, names));
+        let mut cx = DecodeContext::new(&mut self.known, batch, names);
+        counted.iter().for_each(|pid| cx.meet(*pid));
         counted
     }
 
     fn finish(&mut self, batch: &mut Batch, names: &mut Names) {
-        let (decoder, at_end) = (&mut self.decoder, &self.at_end);
-        decoder.waits.end_ns = self.environment.end_ns;
+        let (decoders, at_end) = (&mut self.decoders, &self.at_end);
+        let mut cx = DecodeContext::new(&mut self.known, batch, names);
+        decoders.waits.end_ns = self.environment.end_ns;
         let mut unseen = 0;
         let mut open = Vec::new();
         self.session.pending(|record| {
             if at_end.has_ended(record) {
                 unseen += 1;
             } else {
-                open.extend(Pending::of(record));
-                decoder.record(record, batch, names);
+                open.extend(PendingRequest::of(record));
+                decoders.record(record, &mut cx);
             }
         });
         self.session.asleep(|record| {
-            decoder.wait(record, batch, names);
+            decoders.waits.wait(record, &mut cx);
         });
-        decoder.standing(std::mem::take(&mut self.standing), batch, names);
+        decoders.waits.standing(std::mem::take(&mut self.standing), &mut cx);
         if let Some(tables) = &mut self.tables {
-            decoder.begin_uses(names);
-            tables.finish(&self.session, |used| decoder.add_use(used, names));
-            decoder.begin_uses(names);
-            decoder.end_uses(u64::MAX, batch, names);
+            let uses = &mut decoders.uses;
+            uses.begin(&mut cx);
+            tables.finish(&self.session, |used| uses.add_use(used, &mut cx));
+            uses.begin(&mut cx);
+            uses.end(u64::MAX, &mut cx);
         }
         if let Some(sampler) = &mut self.sampler {
             let end_ns = self.environment.end_ns;
             sampler.look(end_ns, &open, batch, names);
             sampler.look_at_page_cache(end_ns, &self.session, batch, names);
         }
-        self.environment.cgroups = self.decoder.cgroups.limits_at_end();
+        self.environment.cgroups = self.known.cgroups.limits_at_end();
         let (place, meaning) = END_NOT_SEEN;
         self.environment.losses.add(place, unseen, meaning, true);
-        self.decoder.losses(names, &mut self.environment.losses);
+        self.decoders.losses(&self.known, names, &mut self.environment.losses);
         self.reader.losses(&mut self.environment.losses);
         self.changes.losses(&mut self.environment.losses);
         self.session.untold(&mut self.environment.losses);
@@ -304,10 +331,10 @@ impl Live {
     }
 }
 
-impl Source for Live {
-    type Error = Error;
+impl Source for LiveWatch {
+    type Error = WatchError;
 
-    fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Error> {
+    fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, WatchError> {
         let now_ns = system::now_ns();
         let read = self.drain(batch, names);
         self.empty = read < RECORDS_AT_ONCE;
@@ -315,11 +342,13 @@ impl Source for Live {
             self.seen_ns = now_ns;
         }
         if !self.stopped {
+            self.keep_to_budget();
             self.drain_uses(batch, names);
             self.changes.look_if_due(&mut self.environment.devices, &self.reader);
         }
         if self.empty {
-            self.decoder.settle_opens(batch, names);
+            let mut cx = DecodeContext::new(&mut self.known, batch, names);
+            self.decoders.uses.settle_opens(&mut cx);
         }
         let is_over = self.stopped && read < RECORDS_AT_ONCE;
         if is_over {
@@ -341,7 +370,7 @@ impl Source for Live {
 }
 
 /// The tables that a watch with these options fills.
-fn tables_of(options: &Options) -> Vec<String> {
+fn tables_of(options: &WatchOptions) -> Vec<String> {
     let groups: [(bool, &[&str]); 6] = [
         (true, &["requests", "request_parts", "stacks", "processes"]),
         (options.waits, &["waits", "wait_requests"]),
@@ -355,17 +384,17 @@ fn tables_of(options: &Options) -> Vec<String> {
 }
 
 /// What this kernel provides for iowhy's probes.
-pub fn facts() -> Result<Facts, Error> {
+pub fn facts() -> Result<KernelFeatures, WatchError> {
     let tracepoints: Vec<&'static str> =
         PROBES.iter().filter_map(|probe| probe.tracepoint).collect();
     kernel::probe(&tracepoints, &KernelSymbols::find()?)
 }
 
 /// Fails if a probe is missing that every watch requires.
-fn require_probes(plan: &Plan) -> Result<(), Error> {
+fn require_probes(plan: &Plan) -> Result<(), WatchError> {
     match plan.first_needed_missing() {
         None => Ok(()),
-        Some(probe) => Err(Error::Kernel {
+        Some(probe) => Err(WatchError::Kernel {
             verb: "attach",
             object: probe.tracepoint.unwrap_or(probe.program).to_owned(),
             cause: "this kernel has no such tracepoint".to_owned(),
@@ -373,32 +402,17 @@ fn require_probes(plan: &Plan) -> Result<(), Error> {
     }
 }
 
-/// Passes facts of the started session to the decoder.
-fn tell(decoder: &mut Decoder, session: &Session, start_ns: u64) {
-    decoder.start_ns = start_ns;
-    decoder.writers = Writers::now(session);
-    decoder.dirtiers = Dirtiers::of(session);
-    decoder.waits = waits(session);
-}
-
-/// The decoder of waits, with the kernel's maps of their stacks.
-fn waits(session: &Session) -> Waits {
-    let maps = ["wait_stacks", "wait_stacks_2"];
-    let stacks = maps.iter().filter_map(|map| session.handle(map)).collect();
-    Waits::with(stacks, session.handle("wait_user_stacks"))
-}
-
 /// Fails on what no privilege helps against. Checked before anything is tried, because the kernel's
 /// own errors for it are long and misleading.
-fn require_kernel() -> Result<(), Error> {
+fn require_kernel() -> Result<(), WatchError> {
     if !Path::new("/sys/kernel").exists() {
-        return Err(Error::NoSys);
+        return Err(WatchError::NoSys);
     }
     let hidden = lockdown::mode().is_some_and(|mode| mode == lockdown::CONFIDENTIALITY);
-    if hidden { Err(Error::LockedDown) } else { Ok(()) }
+    if hidden { Err(WatchError::LockedDown) } else { Ok(()) }
 }
 
-fn find_devices(wanted: &[String], environment: &Environment) -> Result<Vec<u32>, Error> {
+fn find_devices(wanted: &[String], environment: &Environment) -> Result<Vec<u32>, WatchError> {
     let find = |wanted: &String| {
         let name = wanted.strip_prefix("/dev/").unwrap_or(wanted);
         let known = &environment.devices;
@@ -412,7 +426,7 @@ fn find_devices(wanted: &[String], environment: &Environment) -> Result<Vec<u32>
     wanted
         .iter()
         .map(|name| {
-            find(name).ok_or_else(|| Error::NoDevice {
+            find(name).ok_or_else(|| WatchError::NoDevice {
                 name: name.clone(),
                 known: environment
                     .devices
@@ -447,7 +461,7 @@ fn keep_watched(environment: &mut Environment, watched: &[u32]) {
 }
 
 /// A sentence for each thing that is not visible to this watch.
-fn limits(plan: &Plan, session: &Session, facts: &Facts, unlisted: u64) -> Vec<String> {
+fn limits(plan: &Plan, session: &Session, facts: &KernelFeatures, unlisted: u64) -> Vec<String> {
     let missing = plan
         .missing
         .iter()
@@ -462,8 +476,8 @@ fn limits(plan: &Plan, session: &Session, facts: &Facts, unlisted: u64) -> Vec<S
             .to_owned()
     });
     let unlisted = (unlisted > 0).then(|| {
-        let found = "in flight when the watch began: listed only on completion, because the kernel's \
-                     list of them was not found";
+        let found = "in flight when the watch began: listed only on completion, because the \
+                     kernel's list of them was not found";
         format!("{} {found}", plural(unlisted, "request"))
     });
     missing.chain(failed).chain(privilege::limits()).chain(hidden).chain(unlisted).collect()

@@ -1,6 +1,7 @@
 //! Compiled programs, loaded into the kernel by libbpf.
 //!
-//! What does not belong here: which programs a watch needs (see [`crate::plan`]), and attaching them (see
+//! What does not belong here: which programs a watch needs (see [`crate::plan`]), and attaching
+//! them (see
 //! [`crate::session`]).
 
 use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
@@ -50,8 +51,8 @@ fn take_warnings() -> String {
     WARNINGS.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default()
 }
 
-/// Loads the programs of an object that `is_wanted`, with their settings. Maps that an earlier object has too are
-/// shared with it. An error holds libbpf's and the verifier's words.
+/// Loads the programs of an object that `is_wanted`, with their settings. Maps that an earlier
+/// object has too are shared with it. An error holds libbpf's and the verifier's words.
 pub(crate) fn load(
     object: &[u8],
     is_wanted: impl Fn(&OsStr) -> bool,

@@ -1,11 +1,13 @@
 //! Selects the probes of a watch from facts and wishes. Pure, so that it can be tested with kernels
 //! that are not at hand.
 
-use crate::kernel::{self, Facts};
+use crate::kernel::{self, KernelFeatures};
 
 /// A group of BPF programs that loads or fails as a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Group {
+pub enum ProbeGroup {
+    /// Exact counts: alone, or together with the others.
+    Aggregate,
     /// Requests: required by every watch.
     Block,
     /// Who dirties pages.
@@ -26,7 +28,7 @@ pub enum Group {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
     /// The group that it belongs to.
-    pub group: Group,
+    pub group: ProbeGroup,
     /// Its name in the BPF object.
     pub program: &'static str,
     /// The tracepoint it is attached to; `None` for a program that iowhy runs itself.
@@ -52,7 +54,7 @@ impl Probe {
 }
 
 const fn probe(
-    group: Group,
+    group: ProbeGroup,
     program: &'static str,
     tracepoint: &'static str,
     gives: &'static str,
@@ -63,43 +65,71 @@ const fn probe(
 
 const fn again(program: &'static str, tracepoint: &'static str) -> Probe {
     let gives = "events missed because of BPF recursion protection";
-    Probe { again: true, ..probe(Group::Block, program, tracepoint, gives, false) }
+    Probe { again: true, ..probe(ProbeGroup::Block, program, tracepoint, gives, false) }
 }
 
 const fn look(program: &'static str, gives: &'static str) -> Probe {
-    Probe { group: Group::Snapshot, program, tracepoint: None, gives, needed: false, again: false }
+    Probe {
+        group: ProbeGroup::Snapshot,
+        program,
+        tracepoint: None,
+        gives,
+        needed: false,
+        again: false,
+    }
 }
 
 /// Every probe, in the order of attachment: what ends a request is attached before what begins it,
 /// so that no request begins whose end would be missed.
 pub const PROBES: &[Probe] = &[
-    probe(Group::Block, "on_complete", "block_rq_complete", "request completions", true),
     probe(
-        Group::Block,
+        ProbeGroup::Aggregate,
+        "count_completion",
+        "block_rq_complete",
+        "exact counts of requests",
+        false,
+    ),
+    probe(
+        ProbeGroup::Aggregate,
+        "count_bio_completion",
+        "block_bio_complete",
+        "exact counts of bio-based devices",
+        false,
+    ),
+    probe(
+        ProbeGroup::Aggregate,
+        "count_submission",
+        "block_bio_queue",
+        "exact counts of processes",
+        false,
+    ),
+    probe(ProbeGroup::Block, "on_complete", "block_rq_complete", "request completions", true),
+    probe(
+        ProbeGroup::Block,
         "on_bio_complete",
         "block_bio_complete",
         "bio-based devices (zram, device mapper)",
         false,
     ),
     probe(
-        Group::Block,
+        ProbeGroup::Block,
         "on_requeue",
         "block_rq_requeue",
         "how often drivers requeue requests",
         false,
     ),
-    probe(Group::Block, "on_issue", "block_rq_issue", "when a request is issued", true),
+    probe(ProbeGroup::Block, "on_issue", "block_rq_issue", "when a request is issued", true),
     probe(
-        Group::Block,
+        ProbeGroup::Block,
         "on_insert",
         "block_rq_insert",
         "time in the scheduler before dispatch",
         false,
     ),
-    probe(Group::Block, "on_get", "block_getrq", "waits for wbt, iocost and tags", false),
-    probe(Group::Block, "on_split", "block_split", "start times of split requests", false),
+    probe(ProbeGroup::Block, "on_get", "block_getrq", "waits for wbt, iocost and tags", false),
+    probe(ProbeGroup::Block, "on_split", "block_split", "start times of split requests", false),
     probe(
-        Group::Block,
+        ProbeGroup::Block,
         "on_queue",
         "block_bio_queue",
         "submitter, file and queue time of requests",
@@ -112,76 +142,106 @@ pub const PROBES: &[Probe] = &[
     again("on_get_again", "block_getrq"),
     again("on_split_again", "block_split"),
     again("on_queue_again", "block_bio_queue"),
-    probe(Group::Events, "event_complete", "block_rq_complete", "single events: C", false),
+    probe(ProbeGroup::Events, "event_complete", "block_rq_complete", "single events: C", false),
     probe(
-        Group::Events,
+        ProbeGroup::Events,
         "event_bio_complete",
         "block_bio_complete",
         "single events: C of bios",
         false,
     ),
-    probe(Group::Events, "event_requeue", "block_rq_requeue", "single events: R", false),
-    probe(Group::Events, "event_issue", "block_rq_issue", "single events: D", false),
-    probe(Group::Events, "event_insert", "block_rq_insert", "single events: I", false),
-    probe(Group::Events, "event_merge", "block_rq_merge", "single events: M of requests", false),
-    probe(Group::Events, "event_unplug", "block_unplug", "single events: U", false),
-    probe(Group::Events, "event_plug", "block_plug", "single events: P", false),
-    probe(Group::Events, "event_get", "block_getrq", "single events: G", false),
-    probe(Group::Events, "event_frontmerge", "block_bio_frontmerge", "single events: F", false),
-    probe(Group::Events, "event_backmerge", "block_bio_backmerge", "single events: M", false),
-    probe(Group::Events, "event_split", "block_split", "single events: X", false),
-    probe(Group::Events, "event_queue", "block_bio_queue", "single events: Q", false),
-    probe(Group::Events, "event_remap", "block_bio_remap", "single events: A", false),
+    probe(ProbeGroup::Events, "event_requeue", "block_rq_requeue", "single events: R", false),
+    probe(ProbeGroup::Events, "event_issue", "block_rq_issue", "single events: D", false),
+    probe(ProbeGroup::Events, "event_insert", "block_rq_insert", "single events: I", false),
     probe(
-        Group::Writeback,
+        ProbeGroup::Events,
+        "event_merge",
+        "block_rq_merge",
+        "single events: M of requests",
+        false,
+    ),
+    probe(ProbeGroup::Events, "event_unplug", "block_unplug", "single events: U", false),
+    probe(ProbeGroup::Events, "event_plug", "block_plug", "single events: P", false),
+    probe(ProbeGroup::Events, "event_get", "block_getrq", "single events: G", false),
+    probe(
+        ProbeGroup::Events,
+        "event_frontmerge",
+        "block_bio_frontmerge",
+        "single events: F",
+        false,
+    ),
+    probe(ProbeGroup::Events, "event_backmerge", "block_bio_backmerge", "single events: M", false),
+    probe(ProbeGroup::Events, "event_split", "block_split", "single events: X", false),
+    probe(ProbeGroup::Events, "event_queue", "block_bio_queue", "single events: Q", false),
+    probe(ProbeGroup::Events, "event_remap", "block_bio_remap", "single events: A", false),
+    probe(
+        ProbeGroup::Writeback,
         "on_dirty",
         "writeback_dirty_folio",
         "who dirtied the pages of writeback",
         false,
     ),
     probe(
-        Group::Writeback,
+        ProbeGroup::Writeback,
         "on_dirty_page",
         "writeback_dirty_page",
         "who dirtied the pages of writeback",
         false,
     ),
-    probe(Group::Wait, "on_waking", "sched_waking", "who woke a waiting thread, and when", false),
-    probe(Group::Wait, "on_switch", "sched_switch", "where blocked threads waited", false),
+    probe(
+        ProbeGroup::Wait,
+        "on_waking",
+        "sched_waking",
+        "who woke a waiting thread, and when",
+        false,
+    ),
+    probe(ProbeGroup::Wait, "on_switch", "sched_switch", "where blocked threads waited", false),
     Probe {
-        group: Group::Wait,
+        group: ProbeGroup::Wait,
         ..look("list_sleepers", "waits that began before the watch and outlast it")
     },
     Probe {
-        group: Group::Wait,
+        group: ProbeGroup::Wait,
         ..look("list_thread_sleepers", "wait chains that last until the watch ends")
     },
     probe(
-        Group::File,
+        ProbeGroup::File,
         "on_call",
         "sys_exit",
         "opens, reads, writes, syncs and removals of files",
         false,
     ),
-    probe(Group::File, "on_call_begins", "sys_enter", "how long calls on files take", false),
-    probe(Group::File, "on_uring_complete", kernel::URING, "file operations by io_uring", false),
-    probe(Group::File, "on_file_fault", "mm_filemap_fault", "page faults on mapped files", false),
+    probe(ProbeGroup::File, "on_call_begins", "sys_enter", "how long calls on files take", false),
     probe(
-        Group::File,
+        ProbeGroup::File,
+        "on_uring_complete",
+        kernel::URING,
+        "file operations by io_uring",
+        false,
+    ),
+    probe(
+        ProbeGroup::File,
+        "on_file_fault",
+        "mm_filemap_fault",
+        "page faults on mapped files",
+        false,
+    ),
+    probe(
+        ProbeGroup::File,
         "on_file_mapped",
         "mm_filemap_map_pages",
         "mapped files whose pages are cached",
         false,
     ),
     probe(
-        Group::PageCache,
+        ProbeGroup::PageCache,
         "on_page_added",
         "mm_filemap_add_to_page_cache",
         "pages added to the page cache",
         false,
     ),
     probe(
-        Group::PageCache,
+        ProbeGroup::PageCache,
         "on_page_removed",
         "mm_filemap_delete_from_page_cache",
         "pages removed from the page cache",
@@ -213,16 +273,19 @@ pub struct Wishes {
     pub opens: bool,
     /// Whether additions to the page cache and removals from it are counted.
     pub page_cache: bool,
+    /// Whether requests are counted exactly, too.
+    pub aggregates: bool,
 }
 
 impl Wishes {
-    fn want(&self, group: Group) -> bool {
+    fn want(&self, group: ProbeGroup) -> bool {
         match group {
-            Group::Events => self.events,
-            Group::Wait => self.waits,
-            Group::File => self.files,
-            Group::PageCache => self.page_cache,
-            Group::Block | Group::Writeback | Group::Snapshot => true,
+            ProbeGroup::Events => self.events,
+            ProbeGroup::Wait => self.waits,
+            ProbeGroup::File => self.files,
+            ProbeGroup::PageCache => self.page_cache,
+            ProbeGroup::Aggregate => self.aggregates,
+            ProbeGroup::Block | ProbeGroup::Writeback | ProbeGroup::Snapshot => true,
         }
     }
 }
@@ -238,7 +301,7 @@ pub struct Plan {
 
 impl Plan {
     /// Selects the probes for `wishes` that `facts` allow.
-    pub fn new(facts: &Facts, wishes: &Wishes) -> Plan {
+    pub fn new(facts: &KernelFeatures, wishes: &Wishes) -> Plan {
         let is_meant = |probe: &Probe| {
             wishes.want(probe.group) && (!probe.again || facts.programs_are_preemptible)
         };
@@ -253,13 +316,23 @@ impl Plan {
         Plan { probes, missing }
     }
 
+    /// Selects the probes that count requests, and nothing else.
+    pub fn of_aggregates(facts: &KernelFeatures) -> Plan {
+        let wishes = Wishes { aggregates: true, ..Wishes::default() };
+        let mut plan = Plan::new(facts, &wishes);
+        let is_meant = |probe: &Probe| probe.group == ProbeGroup::Aggregate;
+        plan.probes.retain(is_meant);
+        plan.missing.retain(is_meant);
+        plan
+    }
+
     /// The first missing probe that every watch requires.
     pub fn first_needed_missing(&self) -> Option<&Probe> {
         self.missing.iter().find(|probe| probe.needed)
     }
 
     /// The groups that have at least one probe.
-    pub fn groups(&self) -> Vec<Group> {
+    pub fn groups(&self) -> Vec<ProbeGroup> {
         let mut groups = Vec::new();
         for probe in &self.probes {
             if !groups.contains(&probe.group) {
@@ -284,14 +357,15 @@ mod tests {
         files: true,
         opens: false,
         page_cache: true,
+        aggregates: true,
     };
 
-    fn facts_without(missing: &[&str]) -> Facts {
+    fn facts_without(missing: &[&str]) -> KernelFeatures {
         let tracepoints = PROBES
             .iter()
             .filter_map(|probe| probe.tracepoint)
             .filter(|name| !missing.contains(name));
-        Facts { tracepoints: tracepoints.collect(), ..Facts::default() }
+        KernelFeatures { tracepoints: tracepoints.collect(), ..KernelFeatures::default() }
     }
 
     #[test]
@@ -323,7 +397,7 @@ mod tests {
             &facts_without(&["writeback_dirty_folio", "writeback_dirty_page"]),
             &Wishes::default(),
         );
-        assert_eq!(plan.groups(), [Group::Block, Group::Snapshot]);
+        assert_eq!(plan.groups(), [ProbeGroup::Block, ProbeGroup::Snapshot]);
         assert_eq!(plan.first_needed_missing(), None);
         assert_eq!(plan.missing[0].gives, "who dirtied the pages of writeback");
     }
@@ -331,7 +405,7 @@ mod tests {
     #[test]
     fn either_of_two_names_will_do() {
         let plan = Plan::new(&facts_without(&["writeback_dirty_folio"]), &Wishes::default());
-        assert!(plan.groups().contains(&Group::Writeback));
+        assert!(plan.groups().contains(&ProbeGroup::Writeback));
         assert!(plan.missing.is_empty());
     }
 
@@ -351,7 +425,7 @@ mod tests {
     #[test]
     fn single_events_are_left_alone_unless_asked_for() {
         let plan = Plan::new(&facts_without(&["block_plug"]), &Wishes::default());
-        assert!(!plan.groups().contains(&Group::Events));
+        assert!(!plan.groups().contains(&ProbeGroup::Events));
         assert!(plan.missing.is_empty());
     }
 

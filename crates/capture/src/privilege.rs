@@ -3,7 +3,7 @@
 //!
 //! What does not belong here: what a kernel refuses to every user (see [`crate::live`]).
 
-use crate::error::Error;
+use crate::error::WatchError;
 use crate::kernel;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::CapabilitySet;
@@ -42,24 +42,24 @@ const CAPABILITIES: &[Capability] = &[
     Capability {
         name: "CAP_SYS_RESOURCE",
         needed: true,
-        lost: "all requests: this kernel charges BPF maps as locked memory, and RLIMIT_MEMLOCK is too \
-               low",
+        lost: "all requests: this kernel charges BPF maps as locked memory, and RLIMIT_MEMLOCK is \
+               too low",
         any: CapabilitySet::SYS_RESOURCE,
         asked_for: maps_need_room,
     },
     Capability {
         name: "CAP_SYS_PTRACE",
         needed: false,
-        lost: "function names, counters in /proc/PID/io, open files and blocking locks of other users' \
-               processes",
+        lost: "function names, counters in /proc/PID/io, open files and blocking locks of other \
+               users' processes",
         any: CapabilitySet::SYS_PTRACE,
         asked_for: everywhere,
     },
     Capability {
         name: "CAP_DAC_READ_SEARCH",
         needed: false,
-        lost: "counters in /proc/PID/io and open files of other users' processes, and function names \
-               of programs that only those users may read",
+        lost: "counters in /proc/PID/io and open files of other users' processes, and function \
+               names of programs that only those users may read",
         any: CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE),
         asked_for: everywhere,
     },
@@ -69,6 +69,14 @@ const CAPABILITIES: &[Capability] = &[
         lost: "kernel function names, and files of direct I/O, journals and swap, where \
                kernel.kptr_restrict is 1",
         any: CapabilitySet::SYSLOG,
+        asked_for: everywhere,
+    },
+    Capability {
+        name: "CAP_SYS_NICE",
+        needed: false,
+        lost: "records that are dropped while programs use all CPUs, because iowhy reads them at \
+               normal priority",
+        any: CapabilitySet::SYS_NICE,
         asked_for: everywhere,
     },
 ];
@@ -101,13 +109,13 @@ fn missing_of(effective: CapabilitySet) -> Vec<&'static Capability> {
 }
 
 /// Returns an error if this process lacks a capability that every watch requires.
-pub fn require() -> Result<(), Error> {
+pub fn require() -> Result<(), WatchError> {
     let missing: Vec<&str> =
         missing().into_iter().filter(|it| it.needed).map(|it| it.name).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Error::Privilege { missing: missing.join(", "), granting: granting() })
+    Err(WatchError::Privilege { missing: missing.join(", "), granting: granting() })
 }
 
 /// The command that grants all of them. It replaces capabilities that were set before.
@@ -146,7 +154,7 @@ mod tests {
     fn some_stand_for_others() {
         let few = CapabilitySet::SYS_ADMIN | CapabilitySet::DAC_OVERRIDE;
         let admin = names(few | CapabilitySet::SYS_RESOURCE);
-        assert_eq!(admin, ["CAP_SYS_PTRACE", "CAP_SYSLOG"]);
+        assert_eq!(admin, ["CAP_SYS_PTRACE", "CAP_SYSLOG", "CAP_SYS_NICE"]);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! BPF programs in the kernel: loaded, attached, read from, and unloaded with the session.
 //!
 //! What does not belong here: which programs (see [`crate::plan`]) and what their records mean
-//! (see [`crate::decode`]).
+//! (see [`crate::probes`]).
 
 use crate::counters::{COUNTERS, SKIPPED, batch_of, counter, untold};
-use crate::error::Error;
-use crate::kernel::Facts;
+use crate::error::WatchError;
+use crate::kernel::KernelFeatures;
 use crate::loader::{self, object};
-use crate::plan::{Group, Plan, Probe, Wishes};
+use crate::plan::{Plan, Probe, ProbeGroup, Wishes};
 use crate::settings;
 use crate::wire;
 use iowhy_core::model::Losses;
@@ -23,15 +23,16 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// The compiled programs of a group; the first object that the kernel accepts is used. The plain
 /// ones do without atomic instructions, which Linux 5.12 added.
-fn objects_of(group: Group) -> Vec<&'static [u8]> {
+fn objects_of(group: ProbeGroup) -> Vec<&'static [u8]> {
     match group {
-        Group::Block => vec![object!("block"), object!("block-plain")],
-        Group::Writeback => vec![object!("writeback"), object!("writeback-plain")],
-        Group::Events => vec![object!("events"), object!("events-plain")],
-        Group::Wait => vec![object!("wait")],
-        Group::File => vec![object!("file")],
-        Group::PageCache => vec![object!("page_cache")],
-        Group::Snapshot => vec![object!("snapshot"), object!("snapshot-plain")],
+        ProbeGroup::Aggregate => vec![object!("aggregate")],
+        ProbeGroup::Block => vec![object!("block"), object!("block-plain")],
+        ProbeGroup::Writeback => vec![object!("writeback"), object!("writeback-plain")],
+        ProbeGroup::Events => vec![object!("events"), object!("events-plain")],
+        ProbeGroup::Wait => vec![object!("wait")],
+        ProbeGroup::File => vec![object!("file")],
+        ProbeGroup::PageCache => vec![object!("page_cache")],
+        ProbeGroup::Snapshot => vec![object!("snapshot"), object!("snapshot-plain")],
     }
 }
 
@@ -43,7 +44,7 @@ pub struct Session {
     inbox: Rc<RefCell<Inbox>>,
     objects: Vec<Object>,
     /// Runs that were skipped of programs that are detached by now, by group.
-    skipped_before: FxHashMap<Group, u64>,
+    skipped_before: FxHashMap<ProbeGroup, u64>,
     /// Entries that each map held at the end and did not list.
     untold: RefCell<FxHashMap<&'static str, u64>>,
     /// Probes that were planned but could not be used, with the kernel's reason.
@@ -63,10 +64,10 @@ impl Session {
     /// `begun` is called when requests are seen from then on.
     pub fn begin(
         plan: &Plan,
-        facts: &Facts,
+        facts: &KernelFeatures,
         wishes: &Wishes,
-        mut attached: impl FnMut(&Session, Group),
-    ) -> Result<Session, Error> {
+        mut attached: impl FnMut(&Session, ProbeGroup),
+    ) -> Result<Session, WatchError> {
         loader::keep_warnings();
         let settings = settings::of(facts, wishes)?;
         let (mut objects, mut failed) = (Vec::new(), Vec::new());
@@ -84,9 +85,9 @@ impl Session {
             untold: RefCell::default(),
             failed,
         };
-        session.attach(plan, Group::Block)?;
-        attached(&session, Group::Block);
-        for group in plan.groups().into_iter().filter(|group| *group != Group::Block) {
+        session.attach(plan, ProbeGroup::Block)?;
+        attached(&session, ProbeGroup::Block);
+        for group in plan.groups().into_iter().filter(|group| *group != ProbeGroup::Block) {
             session.attach(plan, group)?;
             attached(&session, group);
             // What requests send meanwhile must not fill the ring.
@@ -100,7 +101,21 @@ impl Session {
         find_program(&self.objects, name)
     }
 
-    fn attach(&mut self, plan: &Plan, group: Group) -> Result<(), Error> {
+    /// Attaches a program of the plan that was detached. Returns whether it is attached now.
+    pub fn attach_program(&mut self, plan: &Plan, program: &str) -> bool {
+        let planned = plan.probes.iter().find(|probe| probe.program == program);
+        let Some(probe) = planned.filter(|probe| probe.tracepoint.is_some()) else { return false };
+        if self.is_attached(program) {
+            return true;
+        }
+        let Some(found) = find_program(&self.objects, program) else { return false };
+        let link = found.attach();
+        let attached = link.is_ok();
+        self.links.extend(link.ok().map(|link| (*probe, link)));
+        attached
+    }
+
+    fn attach(&mut self, plan: &Plan, group: ProbeGroup) -> Result<(), WatchError> {
         for probe in plan.probes.iter().filter(|probe| probe.group == group) {
             let Some(tracepoint) = probe.tracepoint else { continue };
             let Some(program) = find_program(&self.objects, probe.program) else { continue };
@@ -261,7 +276,7 @@ impl Session {
 
     /// Runs that were skipped, by group: of programs that are detached, and of the attached ones
     /// selected by `is_meant`.
-    fn skipped_runs(&self, is_meant: impl Fn(&Probe) -> bool) -> FxHashMap<Group, u64> {
+    fn skipped_runs(&self, is_meant: impl Fn(&Probe) -> bool) -> FxHashMap<ProbeGroup, u64> {
         let mut skipped = self.skipped_before.clone();
         let known: Vec<_> = libbpf_rs::query::ProgInfoIter::default().collect();
         let misses = |link: &Link| -> Option<u64> {
@@ -326,12 +341,12 @@ fn memory_of(fd: i32) -> u64 {
     text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok()).unwrap_or(0)
 }
 
-fn group_name(group: Group) -> String {
+fn group_name(group: ProbeGroup) -> String {
     format!("the {group:?} programs").to_lowercase()
 }
 
-fn kernel(verb: &'static str, object: String, cause: String) -> Error {
-    Error::Kernel { verb, object, cause }
+fn kernel(verb: &'static str, object: String, cause: String) -> WatchError {
+    WatchError::Kernel { verb, object, cause }
 }
 
 fn find_program<'a>(objects: &'a [Object], name: &str) -> Option<ProgramMut<'a>> {
@@ -343,7 +358,7 @@ fn load_groups(
     settings: &wire::wire_settings,
     objects: &mut Vec<Object>,
     failed: &mut Vec<(Probe, String)>,
-) -> Result<(), Error> {
+) -> Result<(), WatchError> {
     for group in plan.groups() {
         let probes: Vec<Probe> =
             plan.probes.iter().copied().filter(|probe| probe.group == group).collect();
@@ -360,7 +375,7 @@ fn load_groups(
 
 /// Loads a group. Maps that an earlier group has too are shared with it.
 fn load(
-    group: Group,
+    group: ProbeGroup,
     probes: &[Probe],
     settings: &wire::wire_settings,
     earlier: &[Object],
@@ -376,7 +391,7 @@ fn load(
     result
 }
 
-fn ring(objects: &[Object], inbox: &Rc<RefCell<Inbox>>) -> Result<RingBuffer<'static>, Error> {
+fn ring(objects: &[Object], inbox: &Rc<RefCell<Inbox>>) -> Result<RingBuffer<'static>, WatchError> {
     let fail = |cause: String| kernel("read", "the ring buffer".to_owned(), cause);
     let map = objects
         .iter()

@@ -3,10 +3,10 @@
 //! What does not belong here: what the programs do with it.
 
 use crate::calls;
-use crate::error::Error;
+use crate::error::WatchError;
 use crate::file_calls;
 use crate::host::mounts::Mounts;
-use crate::kernel::{Facts, UringResult};
+use crate::kernel::{KernelFeatures, UringResult};
 use crate::plan::Wishes;
 use crate::wire;
 use zerocopy::FromZeros;
@@ -19,12 +19,15 @@ const THREAD_SLEEP_NS: u64 = 1_000_000;
 
 /// Waits for threads that waited for storage, told a second on each CPU.
 const CHAINS_PER_SECOND: u32 = 5_000;
-/// Removals and renames of files that are told one by one, a second on each CPU; further ones are
+/// Removals and renames of files that are recorded one by one, per second and CPU; further ones are
 /// counted by directory.
 const CALLS_PER_SECOND: u32 = 5000;
 
 /// The settings for a kernel and what is wished of the watch.
-pub(crate) fn of(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error> {
+pub(crate) fn of(
+    facts: &KernelFeatures,
+    wishes: &Wishes,
+) -> Result<wire::wire_settings, WatchError> {
     let mut settings = wire::wire_settings::new_zeroed();
     settings.page_shift = facts.page_size.trailing_zeros();
     settings.device_count = wishes.devices.len() as u32;
@@ -58,7 +61,7 @@ pub(crate) fn of(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, 
     settings.bio_events_have_queue = u8::from(facts.bio_events_have_queue);
     settings.merge_events_have_request = u8::from(facts.merge_events_have_request);
     if wishes.devices.len() > settings.devices.len() {
-        return Err(Error::TooManyDevices {
+        return Err(WatchError::TooManyDevices {
             count: wishes.devices.len(),
             most: settings.devices.len(),
         });

@@ -4,7 +4,7 @@
 //! Claims are tested: the programs are loaded and attached briefly.
 
 use crate::host::{lockdown, read_text};
-use crate::kernel::Facts;
+use crate::kernel::KernelFeatures;
 use crate::live;
 use crate::plan::{Plan, Probe, Wishes};
 use crate::privilege::{self, Capability};
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// Whether a feature is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum Availability {
     /// Available.
     Yes,
     /// Partly available.
@@ -27,25 +27,30 @@ pub enum State {
 
 /// A feature that a watch needs or can use.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub struct CheckItem {
     /// Its name.
     pub what: &'static str,
     /// Whether it is available.
-    pub state: State,
+    pub state: Availability,
     /// What was found.
     pub value: String,
     /// What is not visible without it; empty where it is available.
     pub lost: String,
 }
 
-fn item(what: &'static str, state: State, value: impl Into<String>, lost: &str) -> Item {
-    let lost = if state == State::Yes { String::new() } else { lost.to_owned() };
-    Item { what, state, value: value.into(), lost }
+fn item(
+    what: &'static str,
+    state: Availability,
+    value: impl Into<String>,
+    lost: &str,
+) -> CheckItem {
+    let lost = if state == Availability::Yes { String::new() } else { lost.to_owned() };
+    CheckItem { what, state, value: value.into(), lost }
 }
 
 /// The result of loading a program on this kernel.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct ProgramCheck {
     /// The program.
     pub probe: Probe,
     /// Whether it could be used, else why not.
@@ -59,9 +64,9 @@ pub struct Program {
 #[derive(Clone, Debug)]
 pub struct Survey {
     /// One row per feature that a watch needs or can use.
-    pub items: Vec<Item>,
+    pub items: Vec<CheckItem>,
     /// Every program of iowhy.
-    pub programs: Vec<Program>,
+    pub programs: Vec<ProgramCheck>,
     /// The command that grants every capability, where one is missing.
     pub grant: Option<String>,
 }
@@ -79,7 +84,7 @@ pub fn survey() -> Survey {
         }
         Err(error) => items.push(item(
             "programs",
-            State::No,
+            Availability::No,
             error.to_string(),
             "all requests: only /proc/diskstats is left",
         )),
@@ -89,28 +94,29 @@ pub fn survey() -> Survey {
     Survey { items, programs, grant }
 }
 
-fn kernel() -> Item {
+fn kernel() -> CheckItem {
     let uname = rustix::system::uname();
     let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
     let value = format!("Linux {} on {}", text(uname.release()), text(uname.machine()));
-    item("kernel", State::Yes, value, "")
+    item("kernel", Availability::Yes, value, "")
 }
 
 /// One row if all capabilities are present, else a row for each that is missing.
-fn privileges() -> Vec<Item> {
+fn privileges() -> Vec<CheckItem> {
     let missing = privilege::missing();
     if missing.is_empty() {
         let names: Vec<&str> = privilege::asked_for().map(|it| it.name).collect();
-        return vec![item("capabilities", State::Yes, names.join(" "), "")];
+        return vec![item("capabilities", Availability::Yes, names.join(" "), "")];
     }
-    let row = |it: &&Capability| item("capability", State::No, format!("no {}", it.name), it.lost);
+    let row =
+        |it: &&Capability| item("capability", Availability::No, format!("no {}", it.name), it.lost);
     missing.iter().map(row).collect()
 }
 
-fn btf() -> Item {
+fn btf() -> CheckItem {
     let path = "/sys/kernel/btf/vmlinux";
     let there = Path::new(path).exists();
-    let state = if there { State::Yes } else { State::No };
+    let state = if there { Availability::Yes } else { Availability::No };
     let value = if there { path } else { "no /sys/kernel/btf/vmlinux" };
     item(
         "BTF",
@@ -120,27 +126,29 @@ fn btf() -> Item {
     )
 }
 
-fn lockdown() -> Item {
+fn lockdown() -> CheckItem {
     match lockdown::mode().as_deref() {
         Some(lockdown::CONFIDENTIALITY) => item(
             "lockdown",
-            State::No,
+            Availability::No,
             lockdown::CONFIDENTIALITY,
             "all requests: the kernel's memory cannot be read in this mode",
         ),
-        Some(mode) => item("lockdown", State::Yes, format!("{mode}: no obstacle to iowhy"), ""),
+        Some(mode) => {
+            item("lockdown", Availability::Yes, format!("{mode}: no obstacle to iowhy"), "")
+        }
         None => item(
             "lockdown",
-            State::Unknown,
+            Availability::Unknown,
             "securityfs is not mounted",
             "nothing, unless the mode is confidentiality",
         ),
     }
 }
 
-fn symbols(facts: &Facts) -> Item {
+fn symbols(facts: &KernelFeatures) -> CheckItem {
     let known = facts.end_io.iter().filter(|address| **address != 0).count();
-    let state = if known > 0 { State::Yes } else { State::No };
+    let state = if known > 0 { Availability::Yes } else { Availability::No };
     let value = if known > 0 {
         format!("{known} I/O completion functions found")
     } else {
@@ -150,17 +158,17 @@ fn symbols(facts: &Facts) -> Item {
 }
 
 /// The result of each planned program, once all are loaded.
-fn outcomes(plan: &Plan, session: &Session) -> Vec<Program> {
+fn outcomes(plan: &Plan, session: &Session) -> Vec<ProgramCheck> {
     let verified = session.verified();
     let missing = plan.missing.iter().map(|probe| {
         let reason = format!("this kernel has no {}", probe.needs());
-        Program { probe: *probe, usable: Err(reason), verified: None }
+        ProgramCheck { probe: *probe, usable: Err(reason), verified: None }
     });
     let planned = plan.probes.iter().map(|probe| {
         let failed = session.failed.iter().find(|(failed, _)| failed.program == probe.program);
         let cause =
             |(_, text): &(Probe, String)| text.lines().next().unwrap_or_default().to_owned();
-        Program {
+        ProgramCheck {
             probe: *probe,
             usable: failed.map_or(Ok(()), |failed| Err(cause(failed))),
             verified: verified.get(probe.program).copied().filter(|count| *count > 0),
@@ -169,7 +177,7 @@ fn outcomes(plan: &Plan, session: &Session) -> Vec<Program> {
     planned.chain(missing).collect()
 }
 
-fn probes(facts: &Facts, programs: &mut Vec<Program>) -> Vec<Item> {
+fn probes(facts: &KernelFeatures, programs: &mut Vec<ProgramCheck>) -> Vec<CheckItem> {
     let wishes = Wishes {
         events: true,
         user_stacks: true,
@@ -177,16 +185,24 @@ fn probes(facts: &Facts, programs: &mut Vec<Program>) -> Vec<Item> {
         waits: true,
         chains: true,
         files: true,
+        aggregates: true,
         ..Wishes::default()
     };
     let plan = Plan::new(facts, &wishes);
-    let mut items: Vec<Item> = plan
+    let mut items: Vec<CheckItem> = plan
         .missing
         .iter()
-        .map(|probe| item("tracepoint", State::No, format!("no {}", probe.needs()), probe.gives))
+        .map(|probe| {
+            item("tracepoint", Availability::No, format!("no {}", probe.needs()), probe.gives)
+        })
         .collect();
     if plan.missing.is_empty() {
-        items.push(item("tracepoints", State::Yes, format!("all {}", facts.tracepoints.len()), ""));
+        items.push(item(
+            "tracepoints",
+            Availability::Yes,
+            format!("all {}", facts.tracepoints.len()),
+            "",
+        ));
     }
     let begun = Instant::now();
     match Session::begin(&plan, facts, &wishes, |_, _| ()) {
@@ -197,10 +213,15 @@ fn probes(facts: &Facts, programs: &mut Vec<Program>) -> Vec<Item> {
                 "{} load and attach in {took} ms",
                 plan.probes.len() - session.failed.len()
             );
-            items.push(item("programs", State::Yes, value, ""));
+            items.push(item("programs", Availability::Yes, value, ""));
             items.extend(session.failed.iter().map(|(probe, cause)| {
                 let cause = cause.lines().next().unwrap_or_default();
-                item("program", State::No, format!("{}: {cause}", probe.program), probe.gives)
+                item(
+                    "program",
+                    Availability::No,
+                    format!("{}: {cause}", probe.program),
+                    probe.gives,
+                )
             }));
         }
         Err(error) => {
@@ -208,7 +229,7 @@ fn probes(facts: &Facts, programs: &mut Vec<Program>) -> Vec<Item> {
             let first = text.lines().next().unwrap_or_default().to_owned();
             items.push(item(
                 "programs",
-                State::No,
+                Availability::No,
                 first,
                 "all requests: only /proc/diskstats is left",
             ));
@@ -217,13 +238,13 @@ fn probes(facts: &Facts, programs: &mut Vec<Program>) -> Vec<Item> {
     items
 }
 
-fn cgroups() -> Item {
+fn cgroups() -> CheckItem {
     let unified = Path::new("/sys/fs/cgroup/cgroup.controllers");
     let lost = "the cgroup of buffered writes: v1 charges writeback to the root";
     if unified.exists() {
         let controllers = read_text(unified).unwrap_or_default();
         let has_io = controllers.split_whitespace().any(|name| name == "io");
-        let state = if has_io { State::Yes } else { State::Partly };
+        let state = if has_io { Availability::Yes } else { Availability::Partly };
         return item(
             "cgroups",
             state,
@@ -232,37 +253,38 @@ fn cgroups() -> Item {
         );
     }
     if Path::new("/sys/fs/cgroup/blkio").exists() {
-        item("cgroups", State::Partly, "v1", lost)
+        item("cgroups", Availability::Partly, "v1", lost)
     } else {
-        item("cgroups", State::No, "not mounted", "cgroups and containers by path")
+        item("cgroups", Availability::No, "not mounted", "cgroups and containers by path")
     }
 }
 
-fn pressure() -> Item {
-    let state = if read_text("/proc/pressure/io").is_some() { State::Yes } else { State::No };
-    let value = if state == State::Yes { "/proc/pressure" } else { "no /proc/pressure/io" };
+fn pressure() -> CheckItem {
+    let state =
+        if read_text("/proc/pressure/io").is_some() { Availability::Yes } else { Availability::No };
+    let value = if state == Availability::Yes { "/proc/pressure" } else { "no /proc/pressure/io" };
     item("PSI", state, value, "the kernel's measure of time stalled on I/O (psi=1)")
 }
 
-fn statistics() -> Item {
+fn statistics() -> CheckItem {
     match read_text("/proc/sys/kernel/bpf_stats_enabled").as_deref() {
-        Some("1") => item("BPF statistics", State::Yes, "on", ""),
+        Some("1") => item("BPF statistics", Availability::Yes, "on", ""),
         Some(_) => item(
             "BPF statistics",
-            State::Partly,
+            Availability::Partly,
             "off, the default: they have a small cost",
             "the share of the BPF programs in iowhy's overhead",
         ),
         None => item(
             "BPF statistics",
-            State::Unknown,
+            Availability::Unknown,
             "cannot be read",
             "the share of the BPF programs in iowhy's overhead",
         ),
     }
 }
 
-fn iostats() -> Item {
+fn iostats() -> CheckItem {
     let devices = crate::host::devices::list();
     let off: Vec<&str> = devices
         .iter()
@@ -270,9 +292,14 @@ fn iostats() -> Item {
         .map(|device| device.name.as_str())
         .collect();
     if off.is_empty() {
-        item("iostats", State::Yes, "on for every device", "")
+        item("iostats", Availability::Yes, "on for every device", "")
     } else {
         let value = format!("off for {}", off.join(" "));
-        item("iostats", State::Partly, value, "queue times of requests that began before the watch")
+        item(
+            "iostats",
+            Availability::Partly,
+            value,
+            "queue times of requests that began before the watch",
+        )
     }
 }

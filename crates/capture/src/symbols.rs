@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: names for stacks (see [`crate::decode::stacks`]).
 
-use crate::error::Error;
+use crate::error::WatchError;
 use crate::loader;
 use crate::wire;
 use libbpf_rs::ProgramInput;
@@ -21,7 +21,7 @@ pub struct KernelSymbols {
 impl KernelSymbols {
     /// Resolves the symbols in the kernel, or reads `/proc/kallsyms` where that is not possible
     /// (before 5.16).
-    pub fn find() -> Result<KernelSymbols, Error> {
+    pub fn find() -> Result<KernelSymbols, WatchError> {
         match KernelSymbols::asked() {
             Ok(symbols) => Ok(symbols),
             Err(_cannot_be_asked) => KernelSymbols::listed(),
@@ -39,9 +39,9 @@ impl KernelSymbols {
         Ok(KernelSymbols { end_io: found.end_io.to_vec(), tracepoint_srcu: found.tracepoint_srcu })
     }
 
-    fn listed() -> Result<KernelSymbols, Error> {
+    fn listed() -> Result<KernelSymbols, WatchError> {
         let path = std::path::Path::new("/proc/kallsyms");
-        let fail = |cause| Error::Read { path: path.to_owned(), cause };
+        let fail = |cause| WatchError::Read { path: path.to_owned(), cause };
         let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(fail)?);
         let mut end_io = vec![0; wire::END_IO_COUNT as usize];
         let mut line = Vec::new();

@@ -1,15 +1,15 @@
 //! How long diagnosing a recording takes, beside reading it and adding it up.
 //!
-//! `cargo run --release -p iowhy-core --example diagnosis_speed -- RECORDING...`; without one, a recording
-//! of a million requests in ten seconds is written to a scratch directory first: processes, files,
-//! waits and stacks as on a busy database host. Times are CPU time of this process, the best of several
-//! rounds, so that a busy machine does not count.
+//! `cargo run --release -p iowhy-core --example diagnosis_speed -- RECORDING...`; without one, a
+//! recording of a million requests in ten seconds is written to a scratch directory first:
+//! processes, files, waits and stacks as on a busy database host. Times are CPU time of this
+//! process, the best of several rounds, so that a busy machine does not count.
 #![allow(clippy::print_stdout, reason = "it prints what it measures")]
 
 use iowhy_core::analysis::{Summarizer, Summary};
 use iowhy_core::diagnosis::diagnose;
 use iowhy_core::model::{Names, WaitClass};
-use iowhy_core::recording::{Reader, Writer};
+use iowhy_core::recording::{RecordingReader, RecordingWriter};
 use iowhy_core::script::Script;
 use iowhy_core::source::{Batch, Progress, Source};
 use std::error::Error;
@@ -53,15 +53,15 @@ fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
     }
     let [read, finished, diagnosed] = best;
     println!(
-        "{}: read and added up {read:.0} ms; summary {finished:.1} ms, diagnosis {diagnosed:.2} ms; \
-         {said}",
+        "{}: read and added up {read:.0} ms; summary {finished:.1} ms, diagnosis {diagnosed:.2} \
+         ms; {said}",
         path.display(),
     );
     Ok(())
 }
 
-fn read(path: &Path) -> Result<(Summarizer, Reader, Names), Box<dyn Error>> {
-    let mut source = Reader::open(path)?;
+fn read(path: &Path) -> Result<(Summarizer, RecordingReader, Names), Box<dyn Error>> {
+    let mut source = RecordingReader::open(path)?;
     let mut summarizer = Summarizer::new(source.environment());
     let (mut batch, mut names) = (Batch::default(), Names::new());
     loop {
@@ -83,7 +83,7 @@ fn cpu_ms() -> f64 {
 /// A recording of [`REQUESTS`]: reads of many files by a few processes, a wait for every other one.
 fn write(path: &Path) -> Result<(), Box<dyn Error>> {
     let mut script = Script::new(SECONDS);
-    let mut writer = Writer::create(path, &script.environment)?;
+    let mut writer = RecordingWriter::create(path, &script.environment)?;
     let mut dice: u64 = 7;
     let mut below = |limit: u64| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -1,18 +1,19 @@
 //! Writes a recording again with only the processes and stacks that its rows refer to, without the
-//! counters of processes, cgroups and other devices, and without where programs outside /usr are, before it is kept in the repository.
+//! counters of processes, cgroups and other devices, and without where programs outside /usr are,
+//! before it is kept in the repository.
 //!
 //! `cargo run -p iowhy-core --example keep_referred -- RECORDING NEW_DIRECTORY`
 
 use iowhy_core::held_back::HeldBack;
 use iowhy_core::model::{Names, Scope};
-use iowhy_core::recording::{Reader, Writer};
+use iowhy_core::recording::{RecordingReader, RecordingWriter};
 use iowhy_core::source::{Batch, Progress, Source};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let (from, to) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
-    let mut source = Reader::open(from.as_ref())?;
-    let mut writer = Writer::create(to.as_ref(), source.environment())?;
+    let mut source = RecordingReader::open(from.as_ref())?;
+    let mut writer = RecordingWriter::create(to.as_ref(), source.environment())?;
     let (mut batch, mut names, mut held_back) =
         (Batch::default(), Names::new(), HeldBack::default());
     loop {

@@ -8,7 +8,7 @@
 
 use iowhy_core::model::table::{Columns, Table};
 use iowhy_core::model::{Environment, Name, Names, Origin, Request, RequestPart};
-use iowhy_core::recording::{Reader, Writer};
+use iowhy_core::recording::{RecordingReader, RecordingWriter};
 use iowhy_core::source::{Batch, Progress, Source};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,12 +21,12 @@ fn main() {
     let directory = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
     let directory = directory.join(format!("iowhy-recording-cost-{}", std::process::id()));
     println!("{:8} {:22} {:>10}", "rows", "step", "ns/request");
-    for (name, kind) in [("fio", Kind::Fio), ("mixed", Kind::Mixed)] {
+    for (name, kind) in [("fio", SampleKind::Fio), ("mixed", SampleKind::Mixed)] {
         let line = |step: &str, value: f64| println!("{name:8} {step:22} {value:10.1}");
         let mut names = Names::new();
         let batches = batches(kind, &mut names);
         let columns = best(|| gather(&batches));
-        let (mut weight, mut reading) = (Weight::default(), Duration::MAX);
+        let (mut weight, mut reading) = (RecordingSize::default(), Duration::MAX);
         let all = best(|| {
             let (spent, found) = record(&directory, &batches, &names);
             weight.disk = found.disk;
@@ -76,7 +76,7 @@ fn cpu() -> Duration {
 
 /// What a recording takes.
 #[derive(Default)]
-struct Weight {
+struct RecordingSize {
     /// Bytes of requests and parts on disk.
     disk: u64,
     /// The largest increase of anonymous memory, bytes.
@@ -84,11 +84,11 @@ struct Weight {
 }
 
 /// The time to write a recording of the rows.
-fn record(directory: &Path, batches: &[Batch], names: &Names) -> (Duration, Weight) {
-    let mut weight = Weight::default();
+fn record(directory: &Path, batches: &[Batch], names: &Names) -> (Duration, RecordingSize) {
+    let mut weight = RecordingSize::default();
     let before = anonymous();
     let mut environment = Environment::default();
-    let mut writer = Writer::create(directory, &environment).expect("a scratch directory");
+    let mut writer = RecordingWriter::create(directory, &environment).expect("a scratch directory");
     let (mut spent, mut begin) = (Duration::ZERO, cpu());
     for (number, batch) in batches.iter().cycle().take(REQUESTS / BATCH).enumerate() {
         writer.add(batch, names).expect("room for the recording");
@@ -109,7 +109,7 @@ fn record(directory: &Path, batches: &[Batch], names: &Names) -> (Duration, Weig
 fn read(directory: &Path) -> Duration {
     let (mut batch, mut names) = (Batch::default(), Names::new());
     let begin = cpu();
-    let mut reader = Reader::open(directory).expect("the recording");
+    let mut reader = RecordingReader::open(directory).expect("the recording");
     let mut requests = 0;
     while reader.fill(&mut batch, &mut names).expect("the recording") == Progress::More {
         requests += batch.requests.len();
@@ -133,19 +133,19 @@ fn size(directory: &Path) -> u64 {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum SampleKind {
     Fio,
     Mixed,
 }
 
 /// Two batches: in a watch, too, rows are in the second-level cache when they come, since they were
 /// just decoded.
-fn batches(kind: Kind, names: &mut Names) -> Vec<Batch> {
-    let mut random = Random(88_172_645_463_325_252);
+fn batches(kind: SampleKind, names: &mut Names) -> Vec<Batch> {
+    let mut random = ExampleRandom(88_172_645_463_325_252);
     let mut words = |prefix: &str, count: usize| -> Vec<Name> {
         (0..count).map(|number| names.intern(&format!("{prefix}{number}"))).collect()
     };
-    let many = |count| if matches!(kind, Kind::Fio) { 1 } else { count };
+    let many = |count| if matches!(kind, SampleKind::Fio) { 1 } else { count };
     let texts = Texts {
         device: words("loop", many(2)),
         rwbs: words("R", many(4)),
@@ -177,7 +177,7 @@ struct Texts {
     file: Vec<Name>,
 }
 
-fn row(id: u64, time: u64, texts: &Texts, random: &mut Random) -> (Request, RequestPart) {
+fn row(id: u64, time: u64, texts: &Texts, random: &mut ExampleRandom) -> (Request, RequestPart) {
     let who = random.below(texts.process.len() as u64);
     let process = texts.process[who as usize];
     let cgroup = texts.cgroup[who as usize % texts.cgroup.len()];
@@ -222,9 +222,9 @@ fn row(id: u64, time: u64, texts: &Texts, random: &mut Random) -> (Request, Requ
 }
 
 /// Numbers that look random and are the same in every run (xorshift).
-struct Random(u64);
+struct ExampleRandom(u64);
 
-impl Random {
+impl ExampleRandom {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -1,6 +1,6 @@
-//! Commands that a text names, so that they can be pasted into a shell.
+//! Commands in texts, ready to be pasted into a shell.
 //!
-//! What does not belong here: which command shows what (the rules), and how it stands on a screen.
+//! What does not belong here: which command shows what (the rules), and screens.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ const VIEWS: &[&str] = &[
     "snoop", "stacks", "stages", "stat", "waits",
 ];
 
-/// `word` as a shell takes it for one word.
+/// `word` quoted so that a shell reads it as one word.
 pub fn shell_word(word: &str) -> Cow<'_, str> {
     let is_plain = |char: char| {
         char.is_alphanumeric()
@@ -22,9 +22,9 @@ pub fn shell_word(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
-/// `command`, which looks at this machine as it is now, asked of `source` instead: `iowhy waits -d sda`
-/// is `iowhy waits SOURCE -d sda`, and the first screen is `iowhy report SOURCE`. What is not a view of
-/// iowhy stays. `source` is a shell's word, or several.
+/// `command`, which watches this machine, with `source` instead: `iowhy waits -d sda` is `iowhy
+/// waits SOURCE -d sda`, and the first screen is `iowhy report SOURCE`. Other commands are
+/// unchanged. `source` is one or several words of a shell.
 pub fn of_source(command: &str, source: &str) -> String {
     let Some(rest) = command.strip_prefix("iowhy") else { return command.to_owned() };
     let rest = rest.trim_start();

@@ -1,4 +1,4 @@
-//! Numbers within sentences: digits that a person can read, and words that agree with them.
+//! Numbers in sentences: readable digits, and nouns that agree with them.
 //!
 //! What does not belong here: units (views and the diagnosis choose them), and sentences.
 
@@ -15,7 +15,7 @@ pub fn grouped(count: u64) -> String {
     text
 }
 
-/// Three significant digits, never fewer than the whole part: `1.20`, `16.7`, `631`.
+/// Three significant digits, never fewer than the integer part: `1.20`, `16.7`, `631`.
 pub fn three(value: f64) -> String {
     match value {
         v if v < 9.995 => format!("{v:.2}"),
@@ -29,7 +29,7 @@ pub fn plural(count: u64, noun: &str) -> String {
     format!("{} {}", grouped(count), noun_for(count, noun))
 }
 
-/// The noun as it stands behind `count`: `request`, `requests`, `processes`, `directories`.
+/// The noun behind `count`: `request`, `requests`, `processes`, `directories`.
 pub fn noun_for(count: u64, noun: &str) -> String {
     match (count, noun.strip_suffix('y')) {
         (1, _) => noun.to_owned(),
@@ -47,8 +47,8 @@ pub fn counted(count: u64, several: &str) -> String {
     }
 }
 
-/// Half a sentence about several, said of one: `request that has no record` of
-/// `requests that have no record`.
+/// Turns half a sentence about several into one about a single thing: `request that has no record`
+/// of `requests that have no record`.
 pub fn of_one(several: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut rest = several;
@@ -79,7 +79,7 @@ pub fn of_one(several: &str) -> String {
     joined(words, rest)
 }
 
-/// What ends the nouns that are counted.
+/// Words that end the counted noun phrase.
 const PREPOSITIONS: &[&str] = &[
     "of", "whose", "with", "without", "beyond", "during", "among", "from", "given", "issued",
     "dropped",
@@ -107,7 +107,7 @@ fn verb_of_one(word: &str) -> Option<&'static str> {
     })
 }
 
-/// `request` of `requests`; what stands behind the word stays.
+/// `request` from `requests`; punctuation behind the word is kept.
 fn noun_of_one(word: &str) -> String {
     let noun = word.trim_end_matches([',', ':', '\'']);
     let behind = &word[noun.len()..];

@@ -1,17 +1,17 @@
-//! Rows that others refer to, in a watch of some devices: a thread or a stack may be seen because of
-//! another device. It is held back until a row refers to it, for ever where none does.
+//! Processes and stacks in a watch of some devices. They may be seen because of another device, so
+//! a row is kept back until another row refers to it, for ever if none does.
 //!
-//! What does not belong here: what is known of a process or a stack.
+//! What does not belong here: the content of processes and stacks.
 
 use crate::model::{Process, Stack};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
 
-/// Rows of a kind that are held back at once; beyond them a row is let through, whether it is referred
-/// to or not.
+/// Maximum number of rows of a kind that are kept back; further rows pass, whether they are
+/// referred to or not.
 const MOST: usize = 1 << 16;
 
-/// Processes and stacks that nothing refers to yet.
+/// Processes and stacks without a reference so far.
 #[derive(Debug, Default)]
 pub struct HeldBack {
     by_thread: FxHashMap<u32, Process>,
@@ -19,8 +19,8 @@ pub struct HeldBack {
 }
 
 impl HeldBack {
-    /// Takes the processes and stacks out of `batch` that nothing has referred to, and puts those in
-    /// that its rows refer to; its samples refer to the processes `counted`.
+    /// Removes processes and stacks without a reference from `batch`, and adds those that its rows
+    /// refer to; its samples refer to the processes `counted`.
     pub fn exchange(&mut self, batch: &mut Batch, counted: &[u32]) {
         self.exchange_processes(batch, counted);
         self.exchange_stacks(batch);
@@ -32,7 +32,7 @@ impl HeldBack {
             if self.by_thread.len() >= MOST {
                 through.push(process);
             } else {
-                // A number that is used again: nothing referred to the earlier thread.
+                // A reused thread id: nothing referred to the earlier thread.
                 self.by_thread.insert(process.tid, process);
             }
         }

@@ -1,31 +1,34 @@
-//! What iowhy knows about block I/O, with no kernel, no terminal and no printing in it.
+//! The data model, analysis and diagnosis of block I/O, without kernel interfaces, terminal or
+//! printing.
 //!
-//! | where | what lives there |
+//! | where | what |
 //! |---|---|
-//! | [`model`] | the nouns: requests, parts, processes, stacks, samples, devices, losses; `table!` |
-//! | [`source`] | the trait that live, recorded, imported and scripted data meet at |
-//! | [`held_back`] | processes and stacks that no row refers to stay out of a watch of some devices |
-//! | [`command`] | commands that a text names, as they can be pasted |
-//! | [`figures`] | numbers within sentences, and words that agree with them |
-//! | [`formats`] | other programs' formats: blktrace's files, text of blkparse, ftrace and perf; exports |
+//! | [`model`] | the nouns: requests, parts, processes, stacks, samples, losses; `table!` |
+//! | [`source`] | the trait of live, recorded, imported and scripted data |
+//! | [`bounded_map`] | hash maps whose memory is bounded |
+//! | [`held_back`] | processes and stacks that no row refers to, in a watch of some devices |
+//! | [`command`] | commands in texts, ready to be pasted |
+//! | [`figures`] | numbers in sentences, and nouns that agree with them |
+//! | [`formats`] | exports in other programs' formats: Perfetto, collapsed stacks, CSV |
 //! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
 //! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
 //! | [`diagnosis`] | rules: from a summary to named causes |
 //! | [`diff`] | two summaries compared: environment, load, stages |
-//! | [`place`] | what to do where an output cannot be made |
-//! | [`script`] | requests written by hand, for tests and scenarios |
+//! | [`place`] | hints for outputs that cannot be created |
+//! | [`redact`] | names replaced by placeholders, so that a recording can be given to others |
+//! | [`script`] | scripted requests for tests and scenarios |
 //!
 //! # Examples
 //!
-//! Read a recording, sum it up and diagnose it:
+//! Read a recording, summarize and diagnose it:
 //!
 //! ```
 //! use iowhy_core::analysis::summarize;
 //! use iowhy_core::diagnosis::diagnose;
-//! use iowhy_core::recording::Reader;
+//! use iowhy_core::recording::RecordingReader;
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/recording");
 //!
-//! let summary = summarize(&mut Reader::open(path.as_ref())?)?;
+//! let summary = summarize(&mut RecordingReader::open(path.as_ref())?)?;
 //! let diagnosis = diagnose(&summary);
 //! let first = &diagnosis.findings[0];
 //! println!("{}: {}", first.cause, first.sentence);
@@ -43,11 +46,13 @@
 //! assert_eq!(script.summary().watch.requests, 1);
 //! ```
 //!
-//! What does not belong here: reading `/proc` or BPF (crate `iowhy-capture`), drawing anything
-//! (crate `iowhy-views`), parsing arguments (crate `iowhy`).
+//! What does not belong here: reading `/proc` or BPF (crate `iowhy-capture`), single block events
+//! in blktrace's formats (crate `iowhy-blktrace`), drawing anything (crate `iowhy-views`), parsing
+//! arguments (crate `iowhy`).
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod bounded_map;
 pub mod command;
 pub mod diagnosis;
 pub mod diff;
@@ -57,5 +62,6 @@ pub mod held_back;
 pub mod model;
 pub mod place;
 pub mod recording;
+pub mod redact;
 pub mod script;
 pub mod source;

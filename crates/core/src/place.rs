@@ -1,35 +1,38 @@
-//! What to do where an output cannot be made: a recording, an export, a picture.
+//! Hints for outputs that cannot be created: a recording, an export, a plot.
 //!
-//! What does not belong here: how the failure itself is said.
+//! What does not belong here: the error message.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// What the user can do where `path` could not be made or written to.
+/// The hint if `path` could not be created or written.
 pub fn hint(path: &Path, cause: &io::Error) -> Option<&'static str> {
     of_kernel(path).or(match cause.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             Some("name a directory that you may write to")
         }
-        ErrorKind::NotFound => Some("make the directory that it should stand in first"),
+        ErrorKind::NotFound => Some("create its parent directory first"),
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
             Some("a file is in the way: name another directory")
         }
         ErrorKind::IsADirectory => Some("a directory is in the way: name a file"),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            Some("free some space, or name a place on another disk")
+            Some("free some space, or name a path on another disk")
         }
         _ => None,
     })
 }
 
-/// What to do where `path` lies in what the kernel shows as files.
+/// The hint if `path` is in a virtual file system of the kernel.
 pub fn of_kernel(path: &Path) -> Option<&'static str> {
     let whole = std::path::absolute(path).ok()?;
-    // What is not there yet has no place of its own.
+    // A path that does not exist is in the file system of its parent.
     let there = whole.ancestors().find_map(|part| part.canonicalize().ok())?;
     let is_kernels = ["/proc", "/sys"].iter().any(|root| there.starts_with(root));
-    is_kernels.then_some("/proc and /sys hold no files of users: name a place on a disk or in /tmp")
+    is_kernels.then_some(
+        "/proc and /sys cannot hold files of users: name a path on a disk or in \
+        /tmp",
+    )
 }
 
 #[cfg(test)]
@@ -49,7 +52,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("process/x");
         let said = |kind: ErrorKind| hint(&path, &kind.into());
-        assert!(said(ErrorKind::NotFound).unwrap().starts_with("make the directory"));
+        assert!(said(ErrorKind::NotFound).unwrap().starts_with("create its parent directory"));
         assert!(said(ErrorKind::PermissionDenied).unwrap().contains("may write to"));
         assert_eq!(said(ErrorKind::Interrupted), None);
     }

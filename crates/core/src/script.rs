@@ -1,26 +1,27 @@
-//! Requests written by hand: watches whose right answers are known, for tests and scenarios.
+//! Scripted requests: watches with known results, for tests and scenarios.
 //!
 //! What does not belong here: anything random or measured.
 
 use crate::analysis::waits::split::Span;
 use crate::analysis::{Summarizer, Summary};
+use crate::model::table::Table;
 use crate::model::{Environment, Name, Names, Operation, Origin, Process, Request, RequestPart};
 use crate::model::{KnownBy, Stack, Status, Wait, WaitChain, WaitClass};
 use crate::source::{Batch, Scripted};
 
 mod rows;
 
-pub use rows::Sleep;
+pub use rows::ScriptedSleep;
 
 /// When a scripted watch begins, CLOCK_MONOTONIC nanoseconds.
 pub const START_NS: u64 = 1_000_000_000_000;
 
-/// A watch in the making.
+/// A watch that is being built.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// The texts of all rows.
     pub names: Names,
-    /// What is true of the whole watch.
+    /// The environment of the watch.
     pub environment: Environment,
     /// All rows so far.
     pub batch: Batch,
@@ -81,9 +82,9 @@ impl Script {
             executable: None,
             arguments: None,
             parent_pid: 1,
-            user: None,
             cgroup: Some(name(cgroup)),
             container: Some(name(container)),
+            ..Table::blank()
         };
         self.batch.processes.push(process);
     }
@@ -102,7 +103,8 @@ impl Script {
         self.batch.waits.push(Wait { class, device_ns, run_queue_ns, ..wait });
     }
 
-    /// A wait of which nothing is known but who waits, for how long, and that it began with the watch.
+    /// A wait of which nothing is known but who waits, for how long, and that it began with the
+    /// watch.
     fn blank_wait(&mut self, (pid, process): (u32, &str), ns: u64) -> Wait {
         Wait {
             wait_id: self.batch.waits.len() as u64 + 1,
@@ -118,14 +120,7 @@ impl Script {
             tid: pid,
             process: Some(self.names.intern(process)),
             kernel_thread: false,
-            cgroup: None,
-            container: None,
-            syscall: None,
-            file: None,
-            device: None,
-            stack_id: None,
-            user_stack_id: None,
-            waker_tid: None,
+            ..Table::blank()
         }
     }
 
@@ -161,7 +156,8 @@ impl Script {
     }
 
     /// Adds a chain: the first of `threads` (numbers and names, all of process 1, `db`) slept for
-    /// `slept_ns` for the second, and so on; the last waited for `/data/snap` for `storage_ns` of it.
+    /// `slept_ns` for the second, and so on; the last waited for `/data/snap` for `storage_ns` of
+    /// it.
     pub fn chain(&mut self, threads: &[(u32, &str)], storage_ns: u64, slept_ns: u64) {
         let chain_id = self.batch.wait_chains.last().map_or(1, |last| last.chain_id + 1);
         let mut name = |text: &str| Some(self.names.intern(text));
@@ -182,22 +178,18 @@ impl Script {
                 tid: *tid,
                 process,
                 thread,
-                cgroup: None,
-                container: None,
-                syscall: None,
                 class: is_last.then_some(WaitClass::Fsync),
                 device: device.filter(|_| is_last),
                 file: file.filter(|_| is_last),
                 waits: is_last.then_some(1),
                 wait_id: is_last.then_some(1),
-                stack_id: None,
-                user_stack_id: None,
+                ..Table::blank()
             });
         }
     }
 
-    /// Adds a wait of `process` for requests that were added, `at` nanoseconds after the watch began and
-    /// `ns` long, all of it asleep. Its split is what these requests make of it.
+    /// Adds a wait of `process` for requests that were added, `at` nanoseconds after the watch
+    /// began and `ns` long, all of it asleep. Its split is what these requests make of it.
     pub fn wait_for(&mut self, who: (u32, &str), at: u64, ns: u64, requests: &[u64]) {
         let mut sleep = self.sleep(who, at, ns).requests(requests);
         sleep.wait.class = WaitClass::Device;
@@ -236,7 +228,7 @@ impl Script {
     }
 }
 
-/// A request in the making, and its parts.
+/// A request that is being built, and its parts.
 #[derive(Debug)]
 pub struct Draft<'a> {
     script: &'a mut Script,
@@ -296,7 +288,7 @@ impl Draft<'_> {
         self
     }
 
-    /// How it stands at the end.
+    /// Its status at the end.
     pub fn status(mut self, status: Status) -> Self {
         self.request.status = status;
         self
@@ -397,7 +389,7 @@ impl Draft<'_> {
         self
     }
 
-    /// Adds it to the script; answers its request id.
+    /// Adds it to the script; returns its request id.
     pub fn add(self) -> u64 {
         let id = self.request.request_id;
         self.script.batch.requests.push(self.request);

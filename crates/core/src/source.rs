@@ -1,15 +1,15 @@
-//! Where live, recorded, imported and scripted data meet: a [`Source`] fills [`Batch`]es, and
-//! everything behind it neither knows nor asks where they came from.
+//! The common interface of live, recorded, imported and scripted data: a [`Source`] fills
+//! [`Batch`]es, and everything behind it is independent of their origin.
 
-use crate::model::filter::Silent;
+use crate::model::filter::SilentWaits;
 use crate::model::{
     Environment, Event, FileActivity, Filter, Metric, Names, Open, Process, Request, RequestPart,
     Sample, Stack, Wait, WaitChain, WaitRequest,
 };
 use rustc_hash::FxHashSet;
 
-/// Rows that arrived together. What a row refers to (a process, a stack) is in the same batch or
-/// in an earlier one; parts stand in the order of their requests.
+/// Rows that arrived together. Rows that a row refers to (a process, a stack) are in the same batch
+/// or in an earlier one; parts are in the order of their requests.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Requests.
@@ -18,13 +18,13 @@ pub struct Batch {
     pub parts: Vec<RequestPart>,
     /// Waits of threads.
     pub waits: Vec<Wait>,
-    /// What they waited for.
+    /// The requests of waits.
     pub wait_requests: Vec<WaitRequest>,
-    /// Threads that waited for threads that waited for storage.
+    /// Wait chains.
     pub wait_chains: Vec<WaitChain>,
-    /// What processes did with files.
+    /// File activity.
     pub files: Vec<FileActivity>,
-    /// Single opens, where a live watch was asked for them; no recording has them.
+    /// Single opens, if a live watch collects them; recordings have none.
     pub opens: Vec<Open>,
     /// Processes seen for the first time.
     pub processes: Vec<Process>,
@@ -37,7 +37,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Forgets every row and keeps the memory.
+    /// Removes all rows and keeps the memory.
     pub fn clear(&mut self) {
         self.requests.clear();
         self.parts.clear();
@@ -50,6 +50,21 @@ impl Batch {
         self.stacks.clear();
         self.samples.clear();
         self.events.clear();
+    }
+
+    /// Takes every row of `other` behind its own.
+    pub fn append(&mut self, other: &mut Batch) {
+        self.requests.append(&mut other.requests);
+        self.parts.append(&mut other.parts);
+        self.waits.append(&mut other.waits);
+        self.wait_requests.append(&mut other.wait_requests);
+        self.wait_chains.append(&mut other.wait_chains);
+        self.files.append(&mut other.files);
+        self.opens.append(&mut other.opens);
+        self.processes.append(&mut other.processes);
+        self.stacks.append(&mut other.stacks);
+        self.samples.append(&mut other.samples);
+        self.events.append(&mut other.events);
     }
 
     /// Whether there is no row of any kind.
@@ -105,12 +120,13 @@ impl Batch {
             .collect()
     }
 
-    /// Keeps only the requests that `filter` keeps, with their parts, the waits and what was done with
-    /// files; of samples all but those about all requests. What is in flight has taken up to `until_ns`.
-    /// Returns which waits go because they do not tell what the filter asks for.
-    pub fn retain(&mut self, filter: &Filter, names: &Names, until_ns: u64) -> Silent {
+    /// Keeps only the requests that `filter` keeps, with their parts, and likewise waits and file
+    /// activity; samples are kept, except those derived from all requests. Requests in flight have
+    /// their age at `until_ns`. Returns the waits that were left out because they lack the data
+    /// that the filter needs.
+    pub fn retain(&mut self, filter: &Filter, names: &Names, until_ns: u64) -> SilentWaits {
         if filter.is_empty() {
-            return Silent::default();
+            return SilentWaits::default();
         }
         let mut requests = Vec::new();
         let mut parts = Vec::new();
@@ -126,7 +142,7 @@ impl Batch {
             let metric = Metric::find(sample.scope, names.get(sample.metric));
             !metric.is_some_and(Metric::is_of_all_requests)
         });
-        let mut silent = Silent::default();
+        let mut silent = SilentWaits::default();
         self.waits.iter().for_each(|wait| filter.note_silent(wait, names, &mut silent));
         self.retain_waits(filter, names);
         self.files.retain(|file| filter.keeps_file(file, names));
@@ -134,7 +150,7 @@ impl Batch {
         silent
     }
 
-    /// Keeps only the waits that `filter` keeps, with what they wait for, and every request.
+    /// Keeps only the waits that `filter` keeps, with their requests, and all requests.
     pub fn retain_waits(&mut self, filter: &Filter, names: &Names) {
         let mut gone = FxHashSet::default();
         self.waits.retain(|wait| {
@@ -144,7 +160,7 @@ impl Batch {
             }
             kept
         });
-        // A recording gives them before their waits.
+        // A recording yields them before their waits.
         self.wait_requests.retain(|link| !gone.contains(&link.wait_id));
         let all = std::mem::take(&mut self.wait_chains);
         let paths = all.chunk_by(|a, b| (a.chain_id, a.path) == (b.chain_id, b.path));
@@ -154,34 +170,34 @@ impl Batch {
     }
 }
 
-/// Whether a source may give more.
+/// Whether a source may have more rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// Ask again.
+    /// There may be more.
     More,
-    /// That was all.
+    /// There are no more.
     Done,
 }
 
-/// Anything that gives batches: a live watch, a recording, an imported capture, a script.
+/// A source of batches: a live watch, a recording, an imported capture, a script.
 pub trait Source {
-    /// What went wrong, in the source's own terms.
+    /// The source's own error type.
     type Error;
 
     /// Adds what has arrived to `batch`, whose texts are in `names`. A live source does not wait
     /// for rows: an empty batch means that nothing has arrived yet.
     fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Self::Error>;
 
-    /// What is true of the whole watch; complete once [`Source::fill`] has answered `Done`.
+    /// The environment of the watch; complete once [`Source::fill`] has returned `Done`.
     fn environment(&self) -> &Environment;
 }
 
-/// A source whose rows are given beforehand: tests and scripted scenarios.
+/// A source with given rows, for tests and scripted scenarios.
 #[derive(Debug, Default)]
 pub struct Scripted {
-    /// The batches to give, in order.
+    /// The batches to yield, in order.
     pub batches: std::collections::VecDeque<Batch>,
-    /// What [`Source::environment`] answers.
+    /// The result of [`Source::environment`].
     pub environment: Environment,
 }
 
@@ -190,17 +206,7 @@ impl Source for Scripted {
 
     fn fill(&mut self, batch: &mut Batch, _names: &mut Names) -> Result<Progress, Self::Error> {
         if let Some(mut next) = self.batches.pop_front() {
-            batch.requests.append(&mut next.requests);
-            batch.parts.append(&mut next.parts);
-            batch.waits.append(&mut next.waits);
-            batch.wait_requests.append(&mut next.wait_requests);
-            batch.wait_chains.append(&mut next.wait_chains);
-            batch.files.append(&mut next.files);
-            batch.opens.append(&mut next.opens);
-            batch.processes.append(&mut next.processes);
-            batch.stacks.append(&mut next.stacks);
-            batch.samples.append(&mut next.samples);
-            batch.events.append(&mut next.events);
+            batch.append(&mut next);
         }
         Ok(if self.batches.is_empty() { Progress::Done } else { Progress::More })
     }

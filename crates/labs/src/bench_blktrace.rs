@@ -1,9 +1,9 @@
-//! `cargo lab bench-blktrace`: captures analysed by iowhy and by blkparse and btt in one run, whole
-//! processes side by side.
+//! `cargo lab bench-blktrace`: analyses captures with iowhy and with blkparse and btt in one run,
+//! and compares the processes.
 //!
 //! | where | what |
 //! |---|---|
-//! | `cost` | what a process takes |
+//! | `cost` | time and memory of a process |
 //! | `speed` | time and memory on large generated captures |
 //! | `beside` | the same text and the same figures, capture by capture |
 //!
@@ -22,14 +22,14 @@ use std::path::PathBuf;
 
 /// How much to measure.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
+pub struct BlktraceSettings {
     /// Thousands of events of each capture.
     #[arg(long, default_value_t = 10_000)]
     pub thousands: u64,
     /// How often each program is run, interleaved; the fastest run counts.
     #[arg(long, default_value_t = 3)]
     pub rounds: usize,
-    /// Real captures: a folder as ../shared/traces; left out where it is not there.
+    /// Directory of real captures; skipped if it does not exist.
     #[arg(long, default_value = "../shared/traces")]
     pub traces: PathBuf,
     /// The page whose marked part is replaced by the result.
@@ -42,7 +42,7 @@ pub struct Settings {
 
 /// One capture, by hand.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Capture {
+pub struct MadeCapture {
     /// The folder to write it into.
     pub folder: PathBuf,
     /// About how many events.
@@ -59,7 +59,7 @@ pub struct Capture {
     pub plain: bool,
 }
 
-impl Capture {
+impl MadeCapture {
     /// Writes it.
     ///
     /// # Errors
@@ -67,8 +67,13 @@ impl Capture {
     pub fn write(&self) -> Result<()> {
         let mix = if self.plain { Mix::Plain } else { Mix::Rich };
         let (events, devices, cpus) = (self.events, self.devices, self.cpus);
-        let settings =
-            captures::Settings { events, devices, cpus, mix, ..captures::Settings::default() };
+        let settings = captures::GeneratorSettings {
+            events,
+            devices,
+            cpus,
+            mix,
+            ..captures::GeneratorSettings::default()
+        };
         fs::create_dir_all(&self.folder).context(|| format!("make {}", self.folder.display()))?;
         captures::generate(&self.folder, settings)
             .map(|_| ())
@@ -76,11 +81,11 @@ impl Capture {
     }
 }
 
-/// Measures both kinds of capture, compares the answers on many, and says what came out.
+/// Measures both kinds of capture, compares the outputs on many, and prints the results.
 ///
 /// # Errors
 /// A program that is missing or fails.
-pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn run(settings: &BlktraceSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let scratch = Scratch::new()?;
     let memory = scratch.memory()?;
     let mut part = String::new();
@@ -90,16 +95,16 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
         part.push('\n');
     };
     add(&about(settings)?);
-    let plain = captures::Settings {
+    let plain = captures::GeneratorSettings {
         events: settings.thousands * 1000,
         devices: 1,
         cpus: 4,
         mix: Mix::Plain,
-        ..captures::Settings::default()
+        ..captures::GeneratorSettings::default()
     };
     // Without splits: btt 1.2.0 pairs them wrongly, and its figures could not be compared.
-    let rich = captures::Settings { devices: 40, mix: Mix::Unsplit, ..plain };
-    let split = captures::Settings { mix: Mix::Rich, ..rich };
+    let rich = captures::GeneratorSettings { devices: 40, mix: Mix::Unsplit, ..plain };
+    let split = captures::GeneratorSettings { mix: Mix::Rich, ..rich };
     let kinds = [
         ("Merges, requeues, flushes, remaps, plugs, messages; 40 devices, 4 CPUs", rich, 40.0),
         ("The same with splits", split, 40.0),
@@ -119,7 +124,7 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     Ok(())
 }
 
-fn about(settings: &Settings) -> Result<String> {
+fn about(settings: &BlktraceSettings) -> Result<String> {
     let version = |program: &str, flag: &str| -> Result<String> {
         // "/usr/bin/btt version 2.09"
         let said = command::run(program, [flag])?;
@@ -127,8 +132,9 @@ fn about(settings: &Settings) -> Result<String> {
         Ok(format!("{program} {version}"))
     };
     Ok(format!(
-        "{}; load average {} before; {} and {} (both of Debian's blktrace package). Best of {} interleaved rounds; captures \
-         and outputs lie in memory (tmpfs). Command: `make bench-blktrace`.",
+        "{}; load average {} before; {} and {} (both of Debian's blktrace package). Best of {} \
+         interleaved rounds; captures and outputs lie in memory (tmpfs). Command: `make \
+         bench-blktrace`.",
         bench::machine_lines().join("; "),
         machine::load_average(),
         version("blkparse", "-V")?,

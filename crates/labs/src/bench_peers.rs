@@ -1,5 +1,5 @@
-//! `cargo lab bench-peers`: blktrace and Debian's libbpf-tools beside iowhy, in guests with other
-//! kernels, on I/O whose counts are known.
+//! `cargo lab bench-peers`: compares blktrace and Debian's libbpf-tools with iowhy, in guests with
+//! other kernels, on I/O with known counts.
 //!
 //! | where | what |
 //! |---|---|
@@ -17,29 +17,30 @@ pub mod known;
 mod table;
 pub mod tools;
 
-use crate::devices::{DebugFs, Given};
+use crate::devices::{DebugFs, GivenDevice};
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::vm::{Disk, Guest, Kernel, kernel};
-use crate::{Error, Result, command, page};
-use beside::Compared;
-use known::Known;
+use crate::vm::{Guest, GuestDisk, Kernel, kernel};
+use crate::{LabError, Result, command, page};
+use beside::ComparedRequests;
+use known::KnownIoDisk;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
-use tools::{Outcome, TOOLS};
+use tools::{TOOLS, ToolOutcome};
 
 /// On which kernels.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
+pub struct PeerSettings {
     /// A kernel: 5.10, 6.1, 6.12 or sid (may be repeated) [default: all of them].
     #[arg(long, short)]
     pub kernel: Vec<String>,
     /// The page whose marked part is replaced by the result.
     #[arg(long, default_value = "docs/peers.md")]
     pub page: PathBuf,
-    /// A folder in which each kernel's figures are kept; those that lie there are not measured again.
+    /// A folder in which each kernel's figures are kept; those that lie there are not measured
+    /// again.
     #[arg(long)]
     pub keep: Option<PathBuf>,
     /// Only print the result.
@@ -49,29 +50,29 @@ pub struct Settings {
 
 /// What came out on one kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct KernelResult {
     /// Its release: `6.1.0-56-cloud-amd64`.
     pub kernel: String,
-    /// blktrace beside iowhy.
-    pub beside: Compared,
+    /// blktrace compared with iowhy.
+    pub beside: ComparedRequests,
     /// Every tool.
-    pub tools: Vec<Outcome>,
+    pub tools: Vec<ToolOutcome>,
 }
 
 /// The guest's empty disks: for requests, and for files.
 const DISKS: [&str; 2] = ["requests", "files"];
 const DISK_BYTES: u64 = 128 << 20;
-/// Where the part that runs in a guest leaves what it found.
+/// The file for the results of the part that runs in a guest.
 const OUT: &str = "/out/peers.json";
 
 /// Runs everything on each kernel, and writes the tables into the page.
 ///
 /// # Errors
 /// A kernel that cannot be fetched, a guest that fails.
-pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn run(settings: &PeerSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let all = kernel::LINES.iter().map(|line| line.name.to_owned()).collect();
     let names = if settings.kernel.is_empty() { all } else { settings.kernel.clone() };
-    let found: Vec<Found> =
+    let found: Vec<KernelResult> =
         names.iter().map(|name| kept(settings, name, say)).collect::<Result<Vec<_>>>()?;
     let part = table::of(&found, &version("libbpf-tools"), &version("blktrace"));
     say(&part);
@@ -84,8 +85,8 @@ fn version(package: &str) -> String {
     command::run("dpkg-query", asked).unwrap_or_else(|_| "of unknown version".to_owned())
 }
 
-/// What lies in the folder for that, else what is measured now.
-fn kept(settings: &Settings, name: &str, say: &mut dyn FnMut(&str)) -> Result<Found> {
+/// The saved results of the folder, else new measurements.
+fn kept(settings: &PeerSettings, name: &str, say: &mut dyn FnMut(&str)) -> Result<KernelResult> {
     let Some(folder) = &settings.keep else { return parsed(&on_kernel(name, say)?) };
     let path = folder.join(format!("{name}.json"));
     if !path.exists() {
@@ -96,7 +97,7 @@ fn kept(settings: &Settings, name: &str, say: &mut dyn FnMut(&str)) -> Result<Fo
     parsed(&fs::read_to_string(&path).context(|| format!("read {}", path.display()))?)
 }
 
-fn parsed(text: &str) -> Result<Found> {
+fn parsed(text: &str) -> Result<KernelResult> {
     serde_json::from_str(text).context(|| "read what a guest found".to_owned())
 }
 
@@ -106,19 +107,19 @@ fn on_kernel(name: &str, say: &mut dyn FnMut(&str)) -> Result<String> {
     let mut guest =
         Guest::new(kernel).patience(Duration::from_secs(1800)).file("/usr/bin/iowhy-labs", own);
     for disk in DISKS {
-        guest = guest.disk(Disk::memory(disk, DISK_BYTES));
+        guest = guest.disk(GuestDisk::memory(disk, DISK_BYTES));
     }
     let mut programs: Vec<&str> = TOOLS.iter().map(|tool| tool.program).collect();
     programs.dedup();
     for program in programs.into_iter().filter(|program| *program != "iowhy") {
         let path = command::find(program)
-            .map_err(|_absent| Error::missing(program, "scripts/install-deps bench"))?;
+            .map_err(|_absent| LabError::missing(program, "scripts/install-deps bench"))?;
         guest = guest.file(format!("/usr/sbin/{program}"), path);
     }
     let command = "IOWHY_BIN=/usr/bin/iowhy iowhy-labs peers-inside";
     let outcome = guest.run_saying(command, say)?;
     if outcome.status != 0 {
-        return Err(Error::failed(format!("compare on {name}"), outcome.said));
+        return Err(LabError::failed(format!("compare on {name}"), outcome.said));
     }
     let path = outcome.out().join("peers.json");
     fs::read_to_string(&path).context(|| format!("read {}", path.display()))
@@ -130,16 +131,16 @@ fn on_kernel(name: &str, say: &mut dyn FnMut(&str)) -> Result<String> {
 /// A load or iowhy that fails; tools may.
 pub fn inside(say: &mut dyn FnMut(&str)) -> Result<()> {
     let scratch = Scratch::new()?;
-    let [requests, files] = DISKS.map(Given::named);
+    let [requests, files] = DISKS.map(GivenDevice::named);
     let (requests, files) = (requests?, files?);
     let beside = beside::measure(&scratch, &requests, known::REQUESTS)?;
     say(&format!("{beside:?}"));
-    let known = Known::new(&scratch, requests, files)?;
+    let known = KnownIoDisk::new(&scratch, requests, files)?;
     // With it comes tracefs, without which most tools attach nothing; iowhy does not need it.
     let _debugfs = DebugFs::new()?;
     let tools = tools::all(&scratch, &known, say)?;
     let kernel = command::run("uname", ["-r"])?.trim().to_owned();
-    let found = Found { kernel, beside, tools };
+    let found = KernelResult { kernel, beside, tools };
     let text = serde_json::to_string(&found).context(|| "write JSON".to_owned())?;
     fs::write(OUT, text).context(|| format!("write {OUT}"))
 }

@@ -1,4 +1,5 @@
-//! `cargo lab bench-views`: the views beside the tools that they replace, on one load in one run.
+//! `cargo lab bench-views`: compares the views with the tools that they replace, on one load in one
+//! run.
 //!
 //! | where | what |
 //! |---|---|
@@ -13,14 +14,15 @@ pub mod scene;
 use crate::bench::machine_lines;
 use crate::error::Context;
 use crate::{Result, machine, page};
-use compare::{Compared, Line};
+use compare::{ComparedFigures, ComparedLine};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// How long to look.
+/// Duration of the tools.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
-    /// Seconds that every tool looks; the load takes as many less as tools need to begin and end.
+pub struct ViewSettings {
+    /// Seconds that every tool runs; the load is shorter by the time that tools need to begin and
+    /// end.
     #[arg(long, default_value_t = 40)]
     pub seconds: u64,
     /// Steps of the load: a direct read and a direct write each.
@@ -34,8 +36,8 @@ pub struct Settings {
     pub dry_run: bool,
 }
 
-/// Runs the load and every tool, says what came out, and writes it into the page.
-pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+/// Runs the load and every tool, prints the results, and writes them into the page.
+pub fn run(settings: &ViewSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let load = machine::load_average();
     let lines = machine_lines().join("; ");
     let own = std::env::current_exe().context(|| "find this program".to_owned())?;
@@ -50,22 +52,22 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
 
 fn write(
     part: &mut String,
-    settings: &Settings,
+    settings: &ViewSettings,
     machine: &str,
-    compared: &Compared,
+    compared: &ComparedFigures,
 ) -> std::fmt::Result {
-    let Settings { seconds, steps, .. } = settings;
+    let ViewSettings { seconds, steps, .. } = settings;
     writeln!(
         part,
         "{machine}. A program reads and writes {steps} random blocks of 4 KiB each past the page \
          cache on ext4 on a loop device in memory, in between appends 16 KiB and syncs, and opens \
-         files, every second of which is not there. It begins after all tools have begun and ends \
-         before they do, so that all of them see the same. Each looks for {seconds} s; what is said per \
-         second is multiplied by the length of each tool's interval (× s). Command: \
-         `make bench-views`.\n"
+         files, every second of which does not exist. It begins after all tools have begun and \
+         ends before they do, so that all of them see the same. Each runs for {seconds} s; rates \
+         per second are multiplied by the length of each tool's interval (× s). Command: `make \
+         bench-views`.\n"
     )?;
     writeln!(part, "| figure | theirs | iowhy | difference |\n|---|--:|--:|--:|")?;
-    for Line { figure, theirs, ours } in &compared.lines {
+    for ComparedLine { figure, theirs, ours } in &compared.lines {
         let difference = match *theirs {
             theirs if theirs == *ours => "none".to_owned(),
             0.0 => "-".to_owned(),

@@ -1,7 +1,7 @@
 //! A deterministic generator of blktrace captures: a small simulation of devices and CPUs that
 //! writes what the kernel would have written. The same settings give the same bytes.
 //!
-//! It has its own idea of blktrace's numbers, so that a mistake of iowhy's shows.
+//! It defines blktrace's numbers separately, so that a defect of iowhy's shows.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
@@ -35,7 +35,7 @@ mod notify {
 
 /// Numbers of actions.
 #[derive(Clone, Copy)]
-enum Action {
+enum ActionNumber {
     Queue = 1,
     BackMerge = 2,
     FrontMerge = 3,
@@ -51,7 +51,7 @@ enum Action {
     Remap = 15,
 }
 
-/// Which events a capture holds.
+/// The events of a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mix {
     /// Q G I D C and nothing else.
@@ -68,7 +68,7 @@ pub enum Mix {
 
 /// What to generate.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct GeneratorSettings {
     /// About how many events.
     pub events: u64,
     /// Devices, each with files of its own.
@@ -85,10 +85,10 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
+impl Default for GeneratorSettings {
+    fn default() -> GeneratorSettings {
         let mix = Mix::Rich;
-        Settings {
+        GeneratorSettings {
             events: 20_000,
             devices: 3,
             cpus: 4,
@@ -117,7 +117,7 @@ impl Random {
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Pending {
+struct PendingEvent {
     time: u64,
     number: u64,
     cpu: u32,
@@ -129,8 +129,8 @@ struct Pending {
     payload: Vec<u8>,
 }
 
-/// One request in flight: where it is and what has been said of it.
-struct Request {
+/// One request in flight: its state and its events so far.
+struct GeneratedRequest {
     time: u64,
     cpu: u32,
     device: u32,
@@ -141,9 +141,9 @@ struct Request {
 }
 
 struct Generator {
-    settings: Settings,
+    settings: GeneratorSettings,
     random: Random,
-    pending: BinaryHeap<Reverse<Pending>>,
+    pending: BinaryHeap<Reverse<PendingEvent>>,
     number: u64,
     slot: u64,
     written: u64,
@@ -163,7 +163,7 @@ fn device_number(index: u32) -> u32 {
 }
 
 /// Writes a capture into `folder`; returns how many records it has.
-pub fn generate(folder: &Path, settings: Settings) -> io::Result<u64> {
+pub fn generate(folder: &Path, settings: GeneratorSettings) -> io::Result<u64> {
     let mut outputs = BTreeMap::new();
     for device in 0..settings.devices {
         for cpu in 0..settings.cpus {
@@ -212,7 +212,7 @@ impl Generator {
             | if self.random.below(16) == 0 { c::META } else { 0 };
         let bytes = 512 << self.random.below(8);
         let sector = self.place();
-        let request = Request { time, cpu, device, pid, flags, sector, bytes };
+        let request = GeneratedRequest { time, cpu, device, pid, flags, sector, bytes };
         match self.settings.mix {
             Mix::Plain => self.plain(&request),
             Mix::Rich | Mix::Unsplit => self.rich(request),
@@ -228,9 +228,16 @@ impl Generator {
         (slot % (1 << 26)) * 16_384 + self.random.below(4) * 1024 + 2048
     }
 
-    fn emit(&mut self, at: &Request, after: u64, action: Action, extra: u32, payload: &[u8]) {
+    fn emit(
+        &mut self,
+        at: &GeneratedRequest,
+        after: u64,
+        action: ActionNumber,
+        extra: u32,
+        payload: &[u8],
+    ) {
         self.number += 1;
-        self.pending.push(Reverse(Pending {
+        self.pending.push(Reverse(PendingEvent {
             time: at.time + after,
             number: self.number,
             cpu: at.cpu,
@@ -243,41 +250,41 @@ impl Generator {
         }));
     }
 
-    fn plain(&mut self, at: &Request) {
-        self.emit(at, 0, Action::Queue, c::QUEUE, &[]);
+    fn plain(&mut self, at: &GeneratedRequest) {
+        self.emit(at, 0, ActionNumber::Queue, c::QUEUE, &[]);
         let get = 200 + self.random.below(900);
-        self.emit(at, get, Action::GetRequest, c::QUEUE, &[]);
+        self.emit(at, get, ActionNumber::GetRequest, c::QUEUE, &[]);
         let insert = get + 300 + self.random.below(2_000);
-        self.emit(at, insert, Action::Insert, c::QUEUE, &[]);
+        self.emit(at, insert, ActionNumber::Insert, c::QUEUE, &[]);
         let issue = insert + 400 + self.random.below(30_000);
         self.issue_from(at, issue);
     }
 
     /// D and C from `issue` on, the completion now and then on another CPU.
-    fn issue_from(&mut self, at: &Request, issue: u64) {
-        self.emit(at, issue, Action::Issue, c::ISSUE, &[]);
+    fn issue_from(&mut self, at: &GeneratedRequest, issue: u64) {
+        self.emit(at, issue, ActionNumber::Issue, c::ISSUE, &[]);
         let service = 20_000 + self.random.below(200_000);
         self.complete(at, issue + service);
     }
 
-    fn complete(&mut self, at: &Request, after: u64) {
+    fn complete(&mut self, at: &GeneratedRequest, after: u64) {
         let cpu = if self.random.below(2) == 0 { at.cpu } else { 0 };
-        let done = Request { cpu, pid: 0, ..*at };
-        self.emit(&done, after, Action::Complete, c::COMPLETE, &[]);
+        let done = GeneratedRequest { cpu, pid: 0, ..*at };
+        self.emit(&done, after, ActionNumber::Complete, c::COMPLETE, &[]);
     }
 
-    fn issue_and_complete(&mut self, at: &Request) {
+    fn issue_and_complete(&mut self, at: &GeneratedRequest) {
         let delay = self.random.below(1_000);
         self.issue_from(at, delay);
     }
 
-    fn bio(&mut self, at: &Request) {
-        self.emit(at, 0, Action::Queue, c::QUEUE, &[]);
+    fn bio(&mut self, at: &GeneratedRequest) {
+        self.emit(at, 0, ActionNumber::Queue, c::QUEUE, &[]);
         let service = 30_000 + self.random.below(100_000);
         self.complete(at, service);
     }
 
-    fn rich(&mut self, at: Request) {
+    fn rich(&mut self, at: GeneratedRequest) {
         if self.random.below(3) == 0 {
             self.remap(&at);
         }
@@ -288,7 +295,9 @@ impl Generator {
             72..=77 if self.settings.mix == Mix::Rich => self.split(&at),
             78..=81 => self.requeued(&at),
             82..=85 => self.flush(&at),
-            86..=88 => self.plain(&Request { flags: c::WRITE | c::DISCARD, bytes: 1 << 20, ..at }),
+            86..=88 => {
+                self.plain(&GeneratedRequest { flags: c::WRITE | c::DISCARD, bytes: 1 << 20, ..at })
+            }
             89..=93 => self.direct(&at),
             94..=95 => self.partial(&at),
             96 => self.message(&at),
@@ -297,106 +306,106 @@ impl Generator {
         }
     }
 
-    fn remap(&mut self, at: &Request) {
+    fn remap(&mut self, at: &GeneratedRequest) {
         let device = device_number(at.device);
         let mut payload = (device + 1).to_be_bytes().to_vec();
         payload.extend(device.to_be_bytes());
         payload.extend((at.sector - 2048).to_be_bytes());
-        let before = Request { time: at.time - 100, ..*at };
-        self.emit(&before, 0, Action::Remap, c::QUEUE, &payload);
+        let before = GeneratedRequest { time: at.time - 100, ..*at };
+        self.emit(&before, 0, ActionNumber::Remap, c::QUEUE, &payload);
     }
 
-    fn merged(&mut self, first: &Request) {
+    fn merged(&mut self, first: &GeneratedRequest) {
         let more = 1 + self.random.below(4) as u32;
-        self.emit(first, 0, Action::Queue, c::QUEUE, &[]);
-        self.emit(first, 300, Action::GetRequest, c::QUEUE, &[]);
-        self.emit(first, 400, Action::Plug, 0, &[]);
+        self.emit(first, 0, ActionNumber::Queue, c::QUEUE, &[]);
+        self.emit(first, 300, ActionNumber::GetRequest, c::QUEUE, &[]);
+        self.emit(first, 400, ActionNumber::Plug, 0, &[]);
         let mut sector = first.sector + u64::from(first.bytes >> 9);
         let mut time = 700;
         for _ in 0..more {
-            let next = Request { sector, ..*first };
-            self.emit(&next, time, Action::Queue, c::QUEUE, &[]);
-            self.emit(&next, time + 150, Action::BackMerge, c::QUEUE, &[]);
+            let next = GeneratedRequest { sector, ..*first };
+            self.emit(&next, time, ActionNumber::Queue, c::QUEUE, &[]);
+            self.emit(&next, time + 150, ActionNumber::BackMerge, c::QUEUE, &[]);
             sector += u64::from(first.bytes >> 9);
             time += 400;
         }
-        let whole = Request { bytes: first.bytes * (more + 1), ..*first };
-        self.emit(first, time + 100, Action::Unplug, 0, &1u64.to_be_bytes());
-        self.emit(&whole, time + 300, Action::Insert, c::QUEUE, &[]);
+        let whole = GeneratedRequest { bytes: first.bytes * (more + 1), ..*first };
+        self.emit(first, time + 100, ActionNumber::Unplug, 0, &1u64.to_be_bytes());
+        self.emit(&whole, time + 300, ActionNumber::Insert, c::QUEUE, &[]);
         self.issue_from(&whole, time + 900);
     }
 
-    fn front_merged(&mut self, second: &Request) {
+    fn front_merged(&mut self, second: &GeneratedRequest) {
         let sectors = u64::from(second.bytes >> 9);
-        let first = Request { sector: second.sector - sectors, ..*second };
-        self.emit(second, 0, Action::Queue, c::QUEUE, &[]);
-        self.emit(second, 300, Action::GetRequest, c::QUEUE, &[]);
-        self.emit(&first, 900, Action::Queue, c::QUEUE, &[]);
-        self.emit(&first, 1_100, Action::FrontMerge, c::QUEUE, &[]);
-        let whole = Request { bytes: second.bytes * 2, ..first };
-        self.emit(&whole, 1_600, Action::Insert, c::QUEUE, &[]);
+        let first = GeneratedRequest { sector: second.sector - sectors, ..*second };
+        self.emit(second, 0, ActionNumber::Queue, c::QUEUE, &[]);
+        self.emit(second, 300, ActionNumber::GetRequest, c::QUEUE, &[]);
+        self.emit(&first, 900, ActionNumber::Queue, c::QUEUE, &[]);
+        self.emit(&first, 1_100, ActionNumber::FrontMerge, c::QUEUE, &[]);
+        let whole = GeneratedRequest { bytes: second.bytes * 2, ..first };
+        self.emit(&whole, 1_600, ActionNumber::Insert, c::QUEUE, &[]);
         self.issue_from(&whole, 2_500);
     }
 
-    fn split(&mut self, at: &Request) {
-        let whole = Request { bytes: 1 << 20, ..*at };
-        self.emit(&whole, 0, Action::Queue, c::QUEUE, &[]);
+    fn split(&mut self, at: &GeneratedRequest) {
+        let whole = GeneratedRequest { bytes: 1 << 20, ..*at };
+        self.emit(&whole, 0, ActionNumber::Queue, c::QUEUE, &[]);
         let new = at.sector + 1344;
-        self.emit(&whole, 250, Action::Split, 0, &new.to_be_bytes());
+        self.emit(&whole, 250, ActionNumber::Split, 0, &new.to_be_bytes());
         let parts = [
-            Request { bytes: 1344 << 9, ..whole },
-            Request { sector: new, bytes: (2048 - 1344) << 9, ..whole },
+            GeneratedRequest { bytes: 1344 << 9, ..whole },
+            GeneratedRequest { sector: new, bytes: (2048 - 1344) << 9, ..whole },
         ];
         for (index, part) in parts.iter().enumerate() {
             let start = 400 + 2_000 * index as u64;
-            self.emit(part, start, Action::GetRequest, c::QUEUE, &[]);
-            self.emit(part, start + 400, Action::Insert, c::QUEUE, &[]);
+            self.emit(part, start, ActionNumber::GetRequest, c::QUEUE, &[]);
+            self.emit(part, start + 400, ActionNumber::Insert, c::QUEUE, &[]);
             self.issue_from(part, start + 900);
         }
     }
 
-    fn requeued(&mut self, at: &Request) {
-        self.emit(at, 0, Action::Queue, c::QUEUE, &[]);
-        self.emit(at, 300, Action::GetRequest, c::QUEUE, &[]);
-        self.emit(at, 700, Action::Insert, c::QUEUE, &[]);
-        self.emit(at, 1_200, Action::Issue, c::ISSUE, &[]);
-        self.emit(at, 9_000, Action::Requeue, c::REQUEUE, &[]);
-        self.emit(at, 9_500, Action::Insert, c::QUEUE, &[]);
+    fn requeued(&mut self, at: &GeneratedRequest) {
+        self.emit(at, 0, ActionNumber::Queue, c::QUEUE, &[]);
+        self.emit(at, 300, ActionNumber::GetRequest, c::QUEUE, &[]);
+        self.emit(at, 700, ActionNumber::Insert, c::QUEUE, &[]);
+        self.emit(at, 1_200, ActionNumber::Issue, c::ISSUE, &[]);
+        self.emit(at, 9_000, ActionNumber::Requeue, c::REQUEUE, &[]);
+        self.emit(at, 9_500, ActionNumber::Insert, c::QUEUE, &[]);
         self.issue_from(at, 12_000);
     }
 
-    fn flush(&mut self, at: &Request) {
-        let flush = Request { flags: c::FLUSH, sector: 0, bytes: 0, ..*at };
-        self.emit(&flush, 0, Action::Queue, c::QUEUE, &[]);
-        self.emit(&flush, 300, Action::GetRequest, c::QUEUE, &[]);
-        self.emit(&flush, 900, Action::Issue, c::ISSUE, &[]);
+    fn flush(&mut self, at: &GeneratedRequest) {
+        let flush = GeneratedRequest { flags: c::FLUSH, sector: 0, bytes: 0, ..*at };
+        self.emit(&flush, 0, ActionNumber::Queue, c::QUEUE, &[]);
+        self.emit(&flush, 300, ActionNumber::GetRequest, c::QUEUE, &[]);
+        self.emit(&flush, 900, ActionNumber::Issue, c::ISSUE, &[]);
         let service = 300_000 + self.random.below(900_000);
         self.complete(&flush, service);
     }
 
     /// Issued without going through the scheduler.
-    fn direct(&mut self, at: &Request) {
-        self.emit(at, 0, Action::Queue, c::QUEUE, &[]);
-        self.emit(at, 300, Action::GetRequest, c::QUEUE, &[]);
+    fn direct(&mut self, at: &GeneratedRequest) {
+        self.emit(at, 0, ActionNumber::Queue, c::QUEUE, &[]);
+        self.emit(at, 300, ActionNumber::GetRequest, c::QUEUE, &[]);
         self.issue_from(at, 700);
     }
 
     /// Completed in two steps.
-    fn partial(&mut self, at: &Request) {
-        let at = Request { bytes: at.bytes.max(4096), ..*at };
-        self.emit(&at, 0, Action::Queue, c::QUEUE, &[]);
-        self.emit(&at, 300, Action::GetRequest, c::QUEUE, &[]);
-        self.emit(&at, 600, Action::Insert, c::QUEUE, &[]);
-        self.emit(&at, 900, Action::Issue, c::ISSUE, &[]);
-        let half = Request { bytes: at.bytes / 2, ..at };
+    fn partial(&mut self, at: &GeneratedRequest) {
+        let at = GeneratedRequest { bytes: at.bytes.max(4096), ..*at };
+        self.emit(&at, 0, ActionNumber::Queue, c::QUEUE, &[]);
+        self.emit(&at, 300, ActionNumber::GetRequest, c::QUEUE, &[]);
+        self.emit(&at, 600, ActionNumber::Insert, c::QUEUE, &[]);
+        self.emit(&at, 900, ActionNumber::Issue, c::ISSUE, &[]);
+        let half = GeneratedRequest { bytes: at.bytes / 2, ..at };
         self.complete(&half, 40_000);
-        let rest = Request { sector: half.sector + u64::from(half.bytes >> 9), ..half };
+        let rest = GeneratedRequest { sector: half.sector + u64::from(half.bytes >> 9), ..half };
         self.complete(&rest, 70_000);
     }
 
-    fn message(&mut self, at: &Request) {
+    fn message(&mut self, at: &GeneratedRequest) {
         self.number += 1;
-        self.pending.push(Reverse(Pending {
+        self.pending.push(Reverse(PendingEvent {
             time: at.time,
             number: self.number,
             cpu: at.cpu,
@@ -410,21 +419,21 @@ impl Generator {
     }
 
     /// A pass-through command with its command block.
-    fn command(&mut self, at: &Request) {
-        let at = Request { flags: c::READ | c::PC, sector: 0, bytes: 36, ..*at };
+    fn command(&mut self, at: &GeneratedRequest) {
+        let at = GeneratedRequest { flags: c::READ | c::PC, sector: 0, bytes: 36, ..*at };
         let block = [0x12, 1, 0x80, 0, 0x24, 0, 0, 0, 0, 0];
-        self.emit(&at, 0, Action::Insert, c::QUEUE, &block);
-        self.emit(&at, 500, Action::Issue, c::ISSUE, &block);
-        self.emit(&at, 50_000, Action::Complete, c::COMPLETE, &block);
+        self.emit(&at, 0, ActionNumber::Insert, c::QUEUE, &block);
+        self.emit(&at, 500, ActionNumber::Issue, c::ISSUE, &block);
+        self.emit(&at, 50_000, ActionNumber::Complete, c::COMPLETE, &block);
     }
 
-    fn plugged(&mut self, at: &Request) {
-        self.emit(at, 0, Action::Queue, c::QUEUE, &[]);
-        self.emit(at, 300, Action::GetRequest, c::QUEUE, &[]);
-        self.emit(at, 400, Action::Plug, 0, &[]);
-        self.emit(at, 900, Action::UnplugTimer, 0, &3u64.to_be_bytes());
-        self.emit(at, 1_000, Action::Unplug, 0, &2u64.to_be_bytes());
-        self.emit(at, 1_100, Action::Insert, c::QUEUE, &[]);
+    fn plugged(&mut self, at: &GeneratedRequest) {
+        self.emit(at, 0, ActionNumber::Queue, c::QUEUE, &[]);
+        self.emit(at, 300, ActionNumber::GetRequest, c::QUEUE, &[]);
+        self.emit(at, 400, ActionNumber::Plug, 0, &[]);
+        self.emit(at, 900, ActionNumber::UnplugTimer, 0, &3u64.to_be_bytes());
+        self.emit(at, 1_000, ActionNumber::Unplug, 0, &2u64.to_be_bytes());
+        self.emit(at, 1_100, ActionNumber::Insert, c::QUEUE, &[]);
         self.issue_from(at, 1_500);
     }
 
@@ -456,13 +465,13 @@ impl Generator {
         Ok(())
     }
 
-    fn note(&mut self, event: &Pending, action: u32, payload: &[u8]) -> io::Result<()> {
+    fn note(&mut self, event: &PendingEvent, action: u32, payload: &[u8]) -> io::Result<()> {
         self.write(event, 0, (c::NOTIFY << 16) | action, payload)
     }
 
     fn write(
         &mut self,
-        event: &Pending,
+        event: &PendingEvent,
         sequence: u32,
         action: u32,
         payload: &[u8],
@@ -475,9 +484,9 @@ impl Generator {
         }
     }
 
-    /// A record of protocol 7 or 8 in the byte order asked for.
-    fn encode(&mut self, event: &Pending, sequence: u32, action: u32, payload: &[u8]) {
-        let Settings { version, big_endian: big, .. } = self.settings;
+    /// A record of protocol 7 or 8 in the given byte order.
+    fn encode(&mut self, event: &PendingEvent, sequence: u32, action: u32, payload: &[u8]) {
+        let GeneratorSettings { version, big_endian: big, .. } = self.settings;
         let out = &mut self.bytes;
         out.clear();
         // All words are given little-endian.

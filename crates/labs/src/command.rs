@@ -1,11 +1,11 @@
-//! Other programs, run to their end, with an error that repeats what they said.
+//! Runs other programs to their end; the error contains their messages.
 
-use crate::{Error, Result};
+use crate::{LabError, Result};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Runs `program` and gives what it wrote to its standard output.
+/// Runs `program` and returns its standard output.
 pub fn run<A: AsRef<OsStr>>(
     program: &str,
     arguments: impl IntoIterator<Item = A>,
@@ -15,19 +15,19 @@ pub fn run<A: AsRef<OsStr>>(
     output_of(command)
 }
 
-/// Runs `command` and gives what it wrote to its standard output.
+/// Runs `command` and returns its standard output.
 pub fn output_of(mut command: Command) -> Result<String> {
     let action = || format!("run {}", shown(&command));
     let action = action();
     let output = command
         .stdin(Stdio::null())
         .output()
-        .map_err(|cause| Error::failed(action.clone(), cause))?;
+        .map_err(|cause| LabError::failed(action.clone(), cause))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::failed(action, format!("{}: {}", output.status, said.trim())))
+    Err(LabError::failed(action, format!("{}: {}", output.status, said.trim())))
 }
 
 /// Where `program` is: in PATH, or where system programs are although an ordinary PATH lacks it.
@@ -37,7 +37,7 @@ pub fn find(program: &str) -> Result<PathBuf> {
         .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
-        .ok_or_else(|| Error::missing(program, "scripts/install-deps"))
+        .ok_or_else(|| LabError::missing(program, "scripts/install-deps"))
 }
 
 /// A command line as a person would type it, for messages.

@@ -1,11 +1,11 @@
 //! `cargo lab demo`: a real workload on a loop device, and iowhy watching it.
 
-use crate::devices::{Backing, FileSystem, Kind, LoopDevice};
+use crate::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
 use crate::error::Context;
-use crate::fio::{self, Access, Engine, Job};
+use crate::fio::{self, Engine, FioAccess, Job};
 use crate::scratch::Scratch;
 use crate::workload::Workload;
-use crate::{Error, Result, iowhy, machine, process};
+use crate::{LabError, Result, iowhy, machine, process};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 
 /// What the demo does.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
+pub struct DemoSettings {
     /// Seconds to watch.
     #[arg(long, default_value_t = 10)]
     pub seconds: u64,
@@ -27,10 +27,11 @@ pub struct Settings {
     pub record: Option<PathBuf>,
 }
 
-/// Runs it. Without root or BPF the recording of the repository is shown instead, and `say` says so.
-pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+/// Runs it. Without root or BPF the recording of the repository is shown instead, which `say`
+/// reports.
+pub fn run(settings: &DemoSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     match watch(settings, say) {
-        Err(Error::Missing { what, .. } | Error::Unsupported { what, .. })
+        Err(LabError::Missing { what, .. } | LabError::Unsupported { what, .. })
             if settings.record.is_none() =>
         {
             let kept = kept_recording();
@@ -49,7 +50,7 @@ fn kept_recording() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/recording")
 }
 
-fn watch(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+fn watch(settings: &DemoSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     machine::need_bpf()?;
     let program = iowhy::binary()?;
     // Ctrl-C reaches iowhy, too, which ends; this process stays to remove the devices.
@@ -60,8 +61,8 @@ fn watch(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     }
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::DirectFile, 1024 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
-    let _load = Load::start(&scratch, &disk, settings.seconds)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
+    let _load = DemoLoad::start(&scratch, &disk, settings.seconds)?;
     say(&format!(
         "On {}: random reads, a writer that syncs, a scan of many small files. Watching for {} s.",
         disk.device().path().display(),
@@ -82,19 +83,19 @@ fn run_to_end(command: &mut Command) -> Result<()> {
     match status.code() {
         Some(0) => Ok(()),
         Some(NO_PERMISSION) => {
-            Err(Error::missing("permission to load BPF programs", "run it as root"))
+            Err(LabError::missing("permission to load BPF programs", "run it as root"))
         }
-        _ => Err(Error::failed(action, status)),
+        _ => Err(LabError::failed(action, status)),
     }
 }
 
 /// The processes of the load, ended on drop.
-struct Load {
+struct DemoLoad {
     processes: Vec<Child>,
 }
 
-impl Load {
-    fn start(scratch: &Scratch, disk: &FileSystem, seconds: u64) -> Result<Load> {
+impl DemoLoad {
+    fn start(scratch: &Scratch, disk: &LabFileSystem, seconds: u64) -> Result<DemoLoad> {
         let folder = |name: &str| disk.path().join(name);
         let database = fio::prepare(&folder("database"), 256 * MIB)?;
         let log = fio::prepare(&folder("log"), 32 * MIB)?;
@@ -103,18 +104,18 @@ impl Load {
         Workload::Storm { folder: tree.clone(), files: 4000 }.run()?;
         disk.remount()?;
         let seconds = seconds + 5;
-        let reader = Job::new(&database, Engine::IoUring, Access::RandomRead, 4096)
+        let reader = Job::new(&database, Engine::IoUring, FioAccess::RandomRead, 4096)
             .direct()
             .with("size", (256 * MIB).to_string())
             .with("iodepth", "4")
             .with("rate_iops", "2000")
             .timed(seconds);
-        let writer = Job::new(&log, Engine::Psync, Access::Write, 8192)
+        let writer = Job::new(&log, Engine::Psync, FioAccess::Write, 8192)
             .with("size", (32 * MIB).to_string())
             .with("fsync", "1")
             .with("rate_iops", "200")
             .timed(seconds);
-        let mut load = Load { processes: Vec::new() };
+        let mut load = DemoLoad { processes: Vec::new() };
         load.spawn(reader.command(&scratch.fresh("fio.json"))?)?;
         load.spawn(writer.command(&scratch.fresh("fio.json"))?)?;
         let mut scan = Command::new("/bin/sh");
@@ -132,7 +133,7 @@ impl Load {
     }
 }
 
-impl Drop for Load {
+impl Drop for DemoLoad {
     fn drop(&mut self) {
         for child in &self.processes {
             process::signal(child, Signal::INT);

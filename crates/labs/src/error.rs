@@ -1,10 +1,10 @@
 //! What can go wrong in a lab.
 
-/// A lab's error. [`Error::Missing`] and [`Error::Unsupported`] mean that the lab cannot run here at
-/// all, which a test reports as a skip; everything else is a failure.
+/// A lab's error. [`LabError::Missing`] and [`LabError::Unsupported`] mean that the lab cannot run
+/// here at all, which a test reports as a skip; everything else is a failure.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Something is missing that the user can provide: root, a program.
+pub enum LabError {
+    /// Something that the user can provide is missing: root, a program.
     #[error("this machine lacks {what}\nhint: {hint}")]
     Missing {
         /// What is missing, as a noun: "root", "mkfs.xfs" …
@@ -12,7 +12,7 @@ pub enum Error {
         /// How to get it.
         hint: String,
     },
-    /// This kernel cannot do it: a file system or a device that it was built without.
+    /// This kernel does not support it: a file system or a device that it was built without.
     #[error("this kernel lacks {what}\nhint: {hint}")]
     Unsupported {
         /// What is missing, as a noun: "zram".
@@ -31,22 +31,22 @@ pub enum Error {
 }
 
 /// What the functions of this crate return.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = std::result::Result<T, LabError>;
 
-impl Error {
+impl LabError {
     /// A failure of `action` because of `cause`.
-    pub fn failed(action: impl Into<String>, cause: impl std::fmt::Display) -> Error {
-        Error::Failed { action: action.into(), cause: cause.to_string() }
+    pub fn failed(action: impl Into<String>, cause: impl std::fmt::Display) -> LabError {
+        LabError::Failed { action: action.into(), cause: cause.to_string() }
     }
 
-    /// The machine lacks `what`; `hint` says how to get it.
-    pub fn missing(what: impl Into<String>, hint: impl Into<String>) -> Error {
-        Error::Missing { what: what.into(), hint: hint.into() }
+    /// The machine lacks `what`; `hint` says how to install or enable it.
+    pub fn missing(what: impl Into<String>, hint: impl Into<String>) -> LabError {
+        LabError::Missing { what: what.into(), hint: hint.into() }
     }
 
-    /// The kernel lacks `what`; `hint` says how to get it.
-    pub fn unsupported(what: impl Into<String>, hint: impl Into<String>) -> Error {
-        Error::Unsupported { what: what.into(), hint: hint.into() }
+    /// The kernel lacks `what`; `hint` says how to install or enable it.
+    pub fn unsupported(what: impl Into<String>, hint: impl Into<String>) -> LabError {
+        LabError::Unsupported { what: what.into(), hint: hint.into() }
     }
 }
 
@@ -58,6 +58,6 @@ pub trait Context<T> {
 
 impl<T, E: std::fmt::Display> Context<T> for std::result::Result<T, E> {
     fn context(self, action: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|cause| Error::failed(action(), cause))
+        self.map_err(|cause| LabError::failed(action(), cause))
     }
 }

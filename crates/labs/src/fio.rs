@@ -3,7 +3,7 @@
 //! What does not belong here: which I/O a test wants to see ([`crate::workload`] and the tests).
 
 use crate::error::Context;
-use crate::{Error, Result, command};
+use crate::{LabError, Result, command};
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::fs;
@@ -51,7 +51,7 @@ impl Engine {
 
 /// What a job does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum FioAccess {
     /// Reads in order.
     Read,
     /// Writes in order.
@@ -62,13 +62,13 @@ pub enum Access {
     RandomWrite,
 }
 
-impl Access {
+impl FioAccess {
     fn word(self) -> &'static str {
         match self {
-            Access::Read => "read",
-            Access::Write => "write",
-            Access::RandomRead => "randread",
-            Access::RandomWrite => "randwrite",
+            FioAccess::Read => "read",
+            FioAccess::Write => "write",
+            FioAccess::RandomRead => "randread",
+            FioAccess::RandomWrite => "randwrite",
         }
     }
 }
@@ -81,7 +81,7 @@ pub struct Job {
 
 impl Job {
     /// A job on `file`, which must exist: fio lays out nothing.
-    pub fn new(file: &Path, engine: Engine, access: Access, block: u64) -> Job {
+    pub fn new(file: &Path, engine: Engine, access: FioAccess, block: u64) -> Job {
         let job = Job { arguments: vec!["--name=lab".into()] }
             .with("filename", file)
             .with("bs", block.to_string())
@@ -94,11 +94,11 @@ impl Job {
 
     /// `count` direct I/Os of `block` bytes, each followed by a hole of the same size, so that no
     /// two of them can be merged.
-    pub fn strided(file: &Path, engine: Engine, access: Access, count: u64, block: u64) -> Job {
+    pub fn strided(file: &Path, engine: Engine, access: FioAccess, count: u64, block: u64) -> Job {
         Job::stride(file, engine, access, count, block).direct()
     }
 
-    fn stride(file: &Path, engine: Engine, access: Access, count: u64, block: u64) -> Job {
+    fn stride(file: &Path, engine: Engine, access: FioAccess, count: u64, block: u64) -> Job {
         Job::new(file, engine, access, block)
             .with("rw", format!("{}:{block}", access.word()))
             .with("size", (2 * block * count).to_string())
@@ -108,7 +108,7 @@ impl Job {
     /// `count` buffered writes of `block` bytes, each followed by a hole of the same size; they are
     /// left dirty.
     pub fn strided_buffered(file: &Path, count: u64, block: u64) -> Job {
-        Job::stride(file, Engine::Psync, Access::Write, count, block)
+        Job::stride(file, Engine::Psync, FioAccess::Write, count, block)
     }
 
     /// Past the page cache (O_DIRECT).
@@ -129,7 +129,7 @@ impl Job {
         self
     }
 
-    /// For so many seconds, whatever the size.
+    /// For a time in seconds, independent of the size.
     pub fn timed(self, seconds: u64) -> Job {
         self.with("runtime", seconds.to_string()).flags(&["--time_based=1"])
     }
@@ -145,22 +145,22 @@ impl Job {
     }
 
     /// Runs it and gives its figures.
-    pub fn run(&self, report: &Path) -> Result<Report> {
+    pub fn run(&self, report: &Path) -> Result<FioReport> {
         command::output_of(self.command(report)?)?;
-        Report::read(report)
+        FioReport::read(report)
     }
 }
 
 /// fio's figures of one job, all its processes together.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Report {
+pub struct FioReport {
     /// What was read.
-    pub read: Direction,
+    pub read: FioDirection,
     /// What was written.
-    pub write: Direction,
+    pub write: FioDirection,
     /// What was synced (`fsync`, `fdatasync` …).
-    pub sync: Direction,
+    pub sync: FioDirection,
     /// User CPU time, percent of one CPU.
     pub usr_cpu: f64,
     /// System CPU time, percent of one CPU.
@@ -172,7 +172,7 @@ pub struct Report {
 /// fio's figures of reads or of writes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Direction {
+pub struct FioDirection {
     /// I/Os done.
     pub total_ios: u64,
     /// Bytes done.
@@ -180,15 +180,15 @@ pub struct Direction {
     /// I/Os per second.
     pub iops: f64,
     /// Submission to completion.
-    pub clat_ns: Latency,
+    pub clat_ns: FioLatency,
     /// Creation to completion: what the program waited.
-    pub lat_ns: Latency,
+    pub lat_ns: FioLatency,
 }
 
 /// A distribution of times in nanoseconds.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Latency {
+pub struct FioLatency {
     /// The mean.
     pub mean: f64,
     /// The longest.
@@ -198,7 +198,7 @@ pub struct Latency {
     pub count: u64,
 }
 
-impl Report {
+impl FioReport {
     /// What its threads waited by fio's own clock, all together: reads, writes and syncs from
     /// submission to completion, nanoseconds.
     pub fn waited_ns(&self) -> u64 {
@@ -208,18 +208,18 @@ impl Report {
     }
 
     /// Reads the figures that [`Job::command`] leaves in `path`.
-    pub fn read(path: &Path) -> Result<Report> {
+    pub fn read(path: &Path) -> Result<FioReport> {
         #[derive(Deserialize)]
-        struct File {
-            jobs: Vec<Report>,
+        struct FioFile {
+            jobs: Vec<FioReport>,
         }
         let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
         // Warnings stand before the JSON.
         let start = text.find('{').unwrap_or(0);
-        let file: File = serde_json::from_str(text.get(start..).unwrap_or_default())
+        let file: FioFile = serde_json::from_str(text.get(start..).unwrap_or_default())
             .context(|| format!("read fio's figures in {}", path.display()))?;
         let report = file.jobs.into_iter().next();
-        report.ok_or_else(|| Error::failed(format!("read {}", path.display()), "it has no job"))
+        report.ok_or_else(|| LabError::failed(format!("read {}", path.display()), "it has no job"))
     }
 }
 

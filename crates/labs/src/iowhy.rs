@@ -1,9 +1,10 @@
 //! The built binary `iowhy`, run as a user runs it.
 
-use crate::{Error, Result};
+use crate::{LabError, Result};
 use std::path::PathBuf;
 
-/// Where the binary is: `IOWHY_BIN`, or beside this program (or its parent folder, for tests).
+/// The path of the binary: `IOWHY_BIN`, or the directory of this program (or its parent, for
+/// tests).
 pub fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("IOWHY_BIN") {
         return Ok(path.into());
@@ -15,6 +16,6 @@ pub fn binary() -> Result<PathBuf> {
         .map(|folder| folder.join("iowhy"))
         .find(|file| file.is_file())
         .ok_or_else(|| {
-            Error::missing("the binary iowhy", "cargo build --package iowhy, or set IOWHY_BIN")
+            LabError::missing("the binary iowhy", "cargo build --package iowhy, or set IOWHY_BIN")
         })
 }

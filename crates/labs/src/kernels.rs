@@ -1,13 +1,13 @@
-//! What each kernel gives: `iowhy check` in a guest, compared with what is declared here, and written
+//! Features by kernel: `iowhy check` in a guest, compared with the declarations here, and written
 //! into docs/kernels.md.
 //!
-//! What does not belong here: how a guest is run (see [`crate::vm`]), and what its kernel's answers to
-//! a workload are (the tests).
+//! What does not belong here: how a guest is run (see [`crate::vm`]), and what its kernel's answers
+//! to a workload are (the tests).
 
 use crate::error::Context;
 use crate::vm::kernel::LINES;
-use crate::vm::{Guest, Kernel, Outcome};
-use crate::{Error, Result, command, iowhy, page};
+use crate::vm::{Guest, GuestOutcome, Kernel};
+use crate::{LabError, Result, command, iowhy, page};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,12 +21,12 @@ pub struct Lost {
     pub kernel: &'static str,
     /// The program.
     pub program: &'static str,
-    /// What `iowhy check` says.
+    /// The output of `iowhy check`.
     pub reason: &'static str,
 }
 
-/// All that older kernels cannot give. What is not listed here must be there, so that nothing is lost
-/// on a newer kernel unseen.
+/// Features that older kernels lack. Everything else must work, so that a loss on a newer kernel is
+/// noticed.
 pub const LOST: &[Lost] = &[
     lost(
         "5.10",
@@ -43,46 +43,46 @@ const fn lost(kernel: &'static str, program: &'static str, reason: &'static str)
     Lost { kernel, program, reason }
 }
 
-/// What a guest's setup makes `iowhy check` say beside "yes": its statistics are off, and securityfs is
-/// not mounted. What a missing tracepoint costs stands with its program.
+/// What a guest's setup makes `iowhy check` say beside "yes": its statistics are off, and
+/// securityfs is not mounted. What a missing tracepoint costs stands with its program.
 const AS_SET_UP: &[(&str, &str)] =
     &[("BPF statistics", "partly"), ("lockdown", "unknown"), ("tracepoint", "no")];
 
 /// A program, as `iowhy check --json` has it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Program {
+pub struct KernelProgram {
     /// Its name.
     pub program: String,
     /// The tracepoint that it is for; `None` for one that iowhy runs itself.
     pub tracepoint: Option<String>,
-    /// What nobody sees without it.
+    /// What is lost without it.
     pub gives: String,
     /// Whether the kernel took it.
     pub usable: bool,
     /// Why not.
     pub reason: Option<String>,
-    /// Instructions that the verifier looked at; `None` where the kernel does not tell.
+    /// Instructions that the verifier processed; `None` if the kernel does not report it.
     pub verified_instructions: Option<u32>,
 }
 
 /// A row of `iowhy check`.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Row {
-    /// What was looked at.
+pub struct CheckedRow {
+    /// The feature.
     pub what: String,
-    /// Whether it is there: yes, partly, no, unknown.
+    /// Whether it is available: yes, partly, no, unknown.
     pub there: String,
     /// What was found.
     pub found: String,
 }
 
-/// All that `iowhy check` says on one kernel.
+/// The output of `iowhy check` on one kernel.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Claims {
     /// A row for each thing that a watch needs or can use.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CheckedRow>,
     /// Every program.
-    pub programs: Vec<Program>,
+    pub programs: Vec<KernelProgram>,
 }
 
 /// For [`Guest::run`]: leaves in /out what [`Claims::of`] reads.
@@ -93,9 +93,9 @@ pub const MODULES: &[&str] = &["loop", "btrfs", "xfs"];
 
 impl Claims {
     /// What [`CHECK`] left.
-    pub fn of(outcome: &Outcome) -> Result<Claims> {
+    pub fn of(outcome: &GuestOutcome) -> Result<Claims> {
         if outcome.status != 0 {
-            return Err(Error::failed("ask a guest", &outcome.said));
+            return Err(LabError::failed("ask a guest", &outcome.said));
         }
         let path = outcome.out().join("check.json");
         let text = std::fs::read_to_string(&path);
@@ -103,11 +103,11 @@ impl Claims {
     }
 
     fn parse(text: &str) -> Result<Claims> {
-        serde_json::from_str(text).context(|| "read what iowhy check says".to_owned())
+        serde_json::from_str(text).context(|| "read the output of iowhy check".to_owned())
     }
 
-    /// What differs from what is declared for that line of kernels: a program that is lost without
-    /// being listed, one that is listed and there, a row that is not "yes".
+    /// Differences from the declarations for that kernel: a program that is lost without being
+    /// listed, one that is listed and works, a row that is not "yes".
     pub fn surprises(&self, line: &str) -> Vec<String> {
         let mut found = Vec::new();
         for program in self.programs.iter().filter(|program| !program.usable) {
@@ -120,9 +120,10 @@ impl Claims {
             }
         }
         for lost in LOST.iter().filter(|lost| lost.kernel == line) {
-            let is_lost = |program: &Program| program.program == lost.program && !program.usable;
+            let is_lost =
+                |program: &KernelProgram| program.program == lost.program && !program.usable;
             if !self.programs.iter().any(is_lost) {
-                found.push(format!("{} is there, and listed as lost", lost.program));
+                found.push(format!("{} works, and is listed as lost", lost.program));
             }
         }
         for row in self.rows.iter().filter(|row| row.there != "yes") {
@@ -136,21 +137,21 @@ impl Claims {
 
 /// What `cargo lab kernels-page` is asked for.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
+pub struct KernelPageSettings {
     /// The page that is changed.
     #[arg(long, default_value = "docs/kernels.md")]
     page: PathBuf,
 }
 
-/// What one kernel said.
-struct Answer {
+/// The result of one kernel.
+struct KernelAnswer {
     release: String,
     booted: Option<Duration>,
     claims: Claims,
 }
 
 /// Asks every kernel, this machine's own too, and writes the page.
-pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn run(settings: &KernelPageSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let mut answers = Vec::new();
     for line in LINES {
         let kernel = Kernel::fetch(line.name, say)?;
@@ -163,19 +164,19 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
             say(&format!("not as declared: {surprise}"));
         }
         let booted = Some(outcome.booted);
-        answers.push(Answer { release, booted, claims });
+        answers.push(KernelAnswer { release, booted, claims });
     }
     answers.push(this_machine()?);
     answers.sort_by_key(|answer| numbers(&answer.release));
     page::replace(&settings.page, "kernels-page", &text(&answers))
 }
 
-fn this_machine() -> Result<Answer> {
+fn this_machine() -> Result<KernelAnswer> {
     let text = command::run(&iowhy::binary()?.display().to_string(), ["check", "--json"])?;
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    // Its vendor's name of it tells nobody anything.
+    // The vendor's name of it is meaningless.
     let release = release.split('-').next().unwrap_or_default().to_owned();
-    Ok(Answer { release, booted: None, claims: Claims::parse(&text)? })
+    Ok(KernelAnswer { release, booted: None, claims: Claims::parse(&text)? })
 }
 
 /// The first two numbers of a release, by which kernels are in order.
@@ -184,7 +185,7 @@ fn numbers(release: &str) -> Vec<u64> {
     parts.filter_map(|part| part.parse().ok()).take(2).collect()
 }
 
-fn text(answers: &[Answer]) -> String {
+fn text(answers: &[KernelAnswer]) -> String {
     let mut text = kernels(answers);
     text.push_str(&programs(answers));
     text.push_str(&lost_features(answers));
@@ -192,7 +193,7 @@ fn text(answers: &[Answer]) -> String {
 }
 
 /// A row for each kernel.
-fn kernels(answers: &[Answer]) -> String {
+fn kernels(answers: &[KernelAnswer]) -> String {
     let mut text = String::from(
         "| kernel | runs in | boots in | programs used | all loaded and attached in |\n\
          |---|---|--:|--:|--:|\n",
@@ -209,13 +210,13 @@ fn kernels(answers: &[Answer]) -> String {
         line(&mut text, &[&answer.release, place, &booted, &format!("{used} of {all}"), took]);
     }
     text.push_str(
-        "\nGuests are emulated, without KVM: their times are many times those of a machine.\n",
+        "\nGuests are emulated, without KVM: their times are many times those of real hardware.\n",
     );
     text
 }
 
 /// A row for each program: what the verifier looked at on each kernel.
-fn programs(answers: &[Answer]) -> String {
+fn programs(answers: &[KernelAnswer]) -> String {
     let mut text = String::from("\n| program | tracepoint | gives |");
     let mut rule = String::from("|---|---|---|");
     for answer in answers {
@@ -224,13 +225,13 @@ fn programs(answers: &[Answer]) -> String {
         rule.push_str("--:|");
     }
     text.push_str(&format!("\n{rule}\n"));
-    let of = |answer: &Answer| -> BTreeMap<String, Program> {
+    let of = |answer: &KernelAnswer| -> BTreeMap<String, KernelProgram> {
         let programs = answer.claims.programs.iter();
         programs.map(|program| (program.program.clone(), program.clone())).collect()
     };
-    let by_name: Vec<BTreeMap<String, Program>> = answers.iter().map(of).collect();
+    let by_name: Vec<BTreeMap<String, KernelProgram>> = answers.iter().map(of).collect();
     // Every kernel has those that the newest has; older ones have some in their place.
-    let mut known: BTreeMap<&String, &Program> = BTreeMap::new();
+    let mut known: BTreeMap<&String, &KernelProgram> = BTreeMap::new();
     for programs in &by_name {
         known.extend(programs);
     }
@@ -241,13 +242,13 @@ fn programs(answers: &[Answer]) -> String {
         line(&mut text, &cells.iter().map(String::as_str).collect::<Vec<_>>());
     }
     text.push_str(
-        "\nFigures: instructions that the verifier looked at; yes: it works, and the kernel does not tell \
-         (before 5.16); no: see below; –: another program gives the same there.\n",
+        "\nFigures: instructions that the verifier processed; yes: it works, and the kernel does \
+         not report (before 5.16); no: see below; –: another program gives the same there.\n",
     );
     text
 }
 
-fn cell(program: Option<&Program>) -> String {
+fn cell(program: Option<&KernelProgram>) -> String {
     match program {
         None => "–".to_owned(),
         Some(program) if !program.usable => "no".to_owned(),
@@ -258,7 +259,7 @@ fn cell(program: Option<&Program>) -> String {
 }
 
 /// What cannot be seen, and where.
-fn lost_features(answers: &[Answer]) -> String {
+fn lost_features(answers: &[KernelAnswer]) -> String {
     let mut lost: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for answer in answers {
         for program in answer.claims.programs.iter().filter(|program| !program.usable) {
@@ -285,7 +286,7 @@ mod tests {
     use super::*;
 
     fn claims(usable: bool, reason: &str) -> Claims {
-        let program = Program {
+        let program = KernelProgram {
             program: "on_file_fault".to_owned(),
             tracepoint: Some("mm_filemap_fault".to_owned()),
             gives: "page faults".to_owned(),
@@ -293,7 +294,7 @@ mod tests {
             reason: (!usable).then(|| reason.to_owned()),
             verified_instructions: usable.then_some(5),
         };
-        let other = Program { program: "on_file_mapped".to_owned(), ..program.clone() };
+        let other = KernelProgram { program: "on_file_mapped".to_owned(), ..program.clone() };
         Claims { rows: Vec::new(), programs: vec![program, other] }
     }
 
@@ -313,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_row_that_is_not_there_is_a_surprise() {
-        let row = |what: &str, there: &str| Row {
+        let row = |what: &str, there: &str| CheckedRow {
             what: what.to_owned(),
             there: there.to_owned(),
             found: String::new(),

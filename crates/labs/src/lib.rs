@@ -1,31 +1,31 @@
-//! Everything around iowhy that needs a real kernel: scratch devices, workloads whose I/O is known
-//! beforehand, the benchmark of the capture, the demo.
+//! Everything around iowhy that needs a real kernel: scratch devices, workloads with known I/O,
+//! benchmarks, the demo.
 //!
-//! | where | what lives there |
+//! | module | contents |
 //! |---|---|
-//! | [`scratch`] | a private directory that is always removed, with all that hangs on it |
+//! | [`scratch`] | a private directory that is always removed, with everything that depends on it |
 //! | [`devices`] | loop, zram, file systems, cgroups, tracefs: each removed when dropped |
-//! | [`fio`] | fio's command lines and its JSON |
+//! | [`fio`] | fio command lines and fio's JSON output |
 //! | [`workload`] | what fio cannot do: sendfile, metadata storms, dirty pages left behind |
-//! | [`machine`] | what `/proc` and `/sys` say: diskstats, memory of a process, privileges |
-//! | [`process`] | ending what a lab started |
-//! | [`recorded`] | the weight of a recording, and rows of its tables |
+//! | [`machine`] | figures from `/proc` and `/sys`: diskstats, memory of a process, privileges |
+//! | [`process`] | terminates what a lab started |
+//! | [`recorded`] | the size of a recording, and rows of its tables |
 //! | [`mod@bench`] | `cargo lab bench-capture` |
-//! | [`cache`] | what is fetched once and kept outside the repository |
+//! | [`cache`] | files that are downloaded once and kept outside the repository |
 //! | [`captures`] | generated blktrace captures |
 //! | [`bench_blktrace`] | `cargo lab bench-blktrace` |
 //! | [`bench_peers`] | `cargo lab bench-peers` |
-//! | [`page`] | the parts of docs/ that labs write |
+//! | [`page`] | the parts of docs/ that labs generate |
 //! | [`screens`] | `iowhy-labs screens`: docs/screens.md |
 //! | [`demo`] | `cargo lab demo` |
-//! | [`located`] | `iowhy locate` beside debugfs |
-//! | [`classes`] | `cargo lab classes`: each wait class made to happen |
+//! | [`located`] | `iowhy locate` compared with debugfs |
+//! | [`classes`] | `cargo lab classes`: produces each wait class |
 //! | [`labs`] | `cargo lab run`, `cargo lab matrix`: scenarios with a known cause |
-//! | [`kernels`] | what each kernel gives, as `iowhy check` says it in a guest; docs/kernels.md |
+//! | [`kernels`] | what each kernel supports, by `iowhy check` in a guest; docs/kernels.md |
 //! | [`iowhy`] | the built binary that the labs drive |
-//! | [`vm`] | guests: other kernels and other devices, under QEMU |
+//! | [`vm`] | QEMU guests with other kernels and devices |
 //!
-//! What does not belong here: anything that is shipped. Labs run the built binary `iowhy` as a user
+//! Does not belong here: anything that is shipped. Labs run the built binary `iowhy` as a user
 //! would and never call its crates.
 #![forbid(unsafe_code)]
 
@@ -54,4 +54,4 @@ pub mod screens;
 pub mod vm;
 pub mod workload;
 
-pub use error::{Error, Result};
+pub use error::{LabError, Result};

@@ -3,7 +3,7 @@
 //! What does not belong here: file systems other than ext4, which debugfs does not read.
 
 use crate::error::Context;
-use crate::{Error, Result, command, iowhy};
+use crate::{LabError, Result, command, iowhy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
@@ -68,7 +68,7 @@ pub struct Located {
     pub owners: Owners,
     /// What each block is used for.
     pub uses: BTreeMap<u64, String>,
-    /// What it said of its index and its look-ups.
+    /// Its output about its index and its lookups.
     pub notes: String,
     /// Time of the whole process.
     pub took: Duration,
@@ -92,7 +92,7 @@ pub fn locate(device: &Path, mount: &Path, blocks: &[u64]) -> Result<Located> {
     let _broken_where_it_failed = writer.join();
     let notes = String::from_utf8_lossy(&output.stderr).into_owned();
     if !output.status.success() {
-        return Err(Error::failed(action(), notes));
+        return Err(LabError::failed(action(), notes));
     }
     let mut located = Located { owners: Owners::new(), uses: BTreeMap::new(), notes, took };
     for line in String::from_utf8_lossy(&output.stdout).lines() {

@@ -1,7 +1,7 @@
 //! What `/proc` and `/sys` say about this machine.
 
 use crate::error::Context;
-use crate::{Error, Result};
+use crate::{LabError, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,14 +14,14 @@ pub fn need_root() -> Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    Err(Error::missing("root", "run it as root: labs make devices and mount file systems"))
+    Err(LabError::missing("root", "run it as root: labs make devices and mount file systems"))
 }
 
 /// An error unless this process may load BPF programs and the kernel describes its types.
 pub fn need_bpf() -> Result<()> {
     need_root()?;
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Err(Error::unsupported("BTF", "a kernel with CONFIG_DEBUG_INFO_BTF=y"));
+        return Err(LabError::unsupported("BTF", "a kernel with CONFIG_DEBUG_INFO_BTF=y"));
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -30,7 +30,7 @@ pub fn need_bpf() -> Result<()> {
     if has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON)) {
         return Ok(());
     }
-    Err(Error::missing(
+    Err(LabError::missing(
         "BPF (CAP_BPF and CAP_PERFMON)",
         "run it outside the container, or privileged",
     ))
@@ -178,7 +178,7 @@ pub fn load_average() -> String {
 /// CPU time that a process and its threads used so far; `None` once it is gone.
 pub fn cpu_seconds_of(pid: u32) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may hold anything.
+    // The name, in parentheses, may contain any character.
     let (_, rest) = stat.rsplit_once(')')?;
     let ticks: u64 =
         rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum();

@@ -3,7 +3,8 @@
 
 use clap::{Parser, Subcommand};
 use iowhy_labs::devices::{
-    Backing, BlockDevice as _, Cgroup, FileSystem, Kind, LoopDevice, Served, Zram,
+    Backing, BlockDevice as _, FileSystemKind, LabCgroup, LabFileSystem, LoopDevice, ServedDevice,
+    Zram,
 };
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
@@ -20,45 +21,49 @@ use std::process::ExitCode;
 #[command(name = "iowhy-labs", version)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: LabCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    /// Starts a real workload on a loop device and shows what iowhy says about it.
-    Demo(demo::Settings),
-    /// Measures what watching costs, beside perf and bpftrace.
-    BenchCapture(bench::Settings),
-    /// Reads and analyses generated captures, beside blkparse and btt.
-    BenchBlktrace(bench_blktrace::Settings),
-    /// Writes a generated capture into a folder, for trying things by hand.
-    Capture(bench_blktrace::Capture),
-    /// Measures `iowhy locate` beside debugfs.
-    BenchLocate(bench::locate::Settings),
-    /// Measures what a system call costs while iowhy looks at it.
-    BenchCalls(bench::calls::Settings),
+enum LabCommand {
+    /// Runs a real workload on a loop device and shows iowhy's report on it.
+    Demo(demo::DemoSettings),
+    /// Measures the overhead of a watch, compared with perf and bpftrace.
+    BenchCapture(bench::CostSettings),
+    /// Reads and analyses generated captures, compared with blkparse and btt.
+    BenchBlktrace(bench_blktrace::BlktraceSettings),
+    /// Writes a generated capture into a folder, for manual tests.
+    Capture(bench_blktrace::MadeCapture),
+    /// Compares the speed of `iowhy locate` with debugfs.
+    BenchLocate(bench::locate::LocateSettings),
+    /// Measures the cost of a system call while iowhy traces it.
+    BenchCalls(bench::calls::CallSettings),
+    /// Measures what a watch loses while other programs want all CPUs.
+    BenchBusy(bench::busy::BusySettings),
     /// Compares the views with the tools that they replace.
-    BenchViews(bench_views::Settings),
+    BenchViews(bench_views::ViewSettings),
     /// Compares blktrace and libbpf-tools with iowhy, in guests with other kernels.
-    BenchPeers(bench_peers::Settings),
-    /// The part of it that runs in a guest.
+    BenchPeers(bench_peers::PeerSettings),
+    /// The part of `bench-peers` that runs in a guest.
     #[command(hide = true)]
     PeersInside,
-    /// Makes each wait class happen, and compares what iowhy says.
-    BenchWaits(classes::table::Settings),
+    /// Produces each wait class, and compares iowhy's figures.
+    BenchWaits(classes::table::ClassSettings),
     /// Runs a command in a guest with another kernel.
-    Vm(vm::command::Settings),
-    /// Asks each kernel in a guest what it gives, and writes docs/kernels.md.
-    KernelsPage(kernels::Settings),
-    /// Runs one lab: makes a cause happen and compares what iowhy says.
-    Run(labs::run::Settings),
-    /// Runs all labs and prints what was found, missed and false.
-    Matrix(labs::matrix::Settings),
+    Vm(vm::command::GuestSettings),
+    /// Runs `iowhy check` on each kernel in a guest, and writes docs/kernels.md.
+    KernelsPage(kernels::KernelPageSettings),
+    /// Runs one lab: produces a cause and compares iowhy's findings.
+    Run(labs::run::LabSettings),
+    /// Runs all labs and prints which causes were found, missed and false.
+    Matrix(labs::matrix::MatrixSettings),
     /// Writes the first screens of kept recordings into docs/screens.md.
-    Screens(screens::Settings),
-    /// Removes what killed labs left: programs, settings, mounts, loop and zram devices, cgroups, files.
+    Screens(screens::ScreenSettings),
+    /// Removes what killed labs left behind: programs, settings, mounts, loop and zram devices,
+    /// cgroups, files.
     Clean,
-    /// Makes devices, says where, and keeps them until it is killed; for the test of `clean`.
+    /// Creates devices, prints their folder, and keeps them until it is killed; for the test of
+    /// `clean`.
     #[command(hide = true)]
     Hold,
     /// Does the I/O of a test.
@@ -71,36 +76,39 @@ fn main() -> ExitCode {
     match run(&arguments.command) {
         Ok(code) => code,
         Err(error) => {
-            // There is nowhere left to say that standard error is closed.
+            // There is nowhere left to report that standard error is closed.
             let _closed = writeln!(std::io::stderr(), "iowhy-labs: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(command: &Command) -> Result<ExitCode> {
+fn run(command: &LabCommand) -> Result<ExitCode> {
     let done = |()| ExitCode::SUCCESS;
     match command {
-        Command::Demo(settings) => demo::run(settings, &mut say).map(done),
-        Command::BenchCapture(settings) => {
+        LabCommand::Demo(settings) => demo::run(settings, &mut say).map(done),
+        LabCommand::BenchCapture(settings) => {
             bench::run(settings, &mut say).map(|part| say(&part)).map(done)
         }
-        Command::BenchBlktrace(settings) => bench_blktrace::run(settings, &mut say).map(done),
-        Command::Capture(capture) => capture.write().map(done),
-        Command::BenchLocate(settings) => bench::locate::run(settings, &mut say).map(done),
-        Command::BenchCalls(settings) => bench::calls::run(settings, &mut say).map(done),
-        Command::BenchViews(settings) => bench_views::run(settings, &mut say).map(done),
-        Command::BenchPeers(settings) => bench_peers::run(settings, &mut say).map(done),
-        Command::PeersInside => bench_peers::inside(&mut say).map(done),
-        Command::BenchWaits(settings) => classes::table::run(settings, &mut say).map(done),
-        Command::Vm(settings) => vm::command::run(settings, &mut say),
-        Command::KernelsPage(settings) => kernels::run(settings, &mut say).map(done),
-        Command::Run(settings) => labs::run::run(settings, &mut say).map(done),
-        Command::Matrix(settings) => labs::matrix::run(settings, &mut say).map(done),
-        Command::Screens(settings) => screens::run(settings).map(done),
-        Command::Clean => scratch::remove_dead().map(|removed| say(&removed.to_string())).map(done),
-        Command::Hold => hold().map(done),
-        Command::Workload(workload) => workload.run().map(done),
+        LabCommand::BenchBlktrace(settings) => bench_blktrace::run(settings, &mut say).map(done),
+        LabCommand::Capture(capture) => capture.write().map(done),
+        LabCommand::BenchLocate(settings) => bench::locate::run(settings, &mut say).map(done),
+        LabCommand::BenchBusy(settings) => bench::busy::run(settings, &mut say).map(done),
+        LabCommand::BenchCalls(settings) => bench::calls::run(settings, &mut say).map(done),
+        LabCommand::BenchViews(settings) => bench_views::run(settings, &mut say).map(done),
+        LabCommand::BenchPeers(settings) => bench_peers::run(settings, &mut say).map(done),
+        LabCommand::PeersInside => bench_peers::inside(&mut say).map(done),
+        LabCommand::BenchWaits(settings) => classes::table::run(settings, &mut say).map(done),
+        LabCommand::Vm(settings) => vm::command::run(settings, &mut say),
+        LabCommand::KernelsPage(settings) => kernels::run(settings, &mut say).map(done),
+        LabCommand::Run(settings) => labs::run::run(settings, &mut say).map(done),
+        LabCommand::Matrix(settings) => labs::matrix::run(settings, &mut say).map(done),
+        LabCommand::Screens(settings) => screens::run(settings).map(done),
+        LabCommand::Clean => {
+            scratch::remove_dead().map(|removed| say(&removed.to_string())).map(done)
+        }
+        LabCommand::Hold => hold().map(done),
+        LabCommand::Workload(workload) => workload.run().map(done),
     }
 }
 
@@ -109,7 +117,7 @@ fn say(line: &str) {
     let _closed = writeln!(std::io::stdout(), "{line}");
 }
 
-/// A setting of a device that it keeps for its next user.
+/// A setting of a device that persists for its next user.
 fn setting_of(device: &LoopDevice) -> std::path::PathBuf {
     format!("/sys/block/{}/queue/read_ahead_kb", device.name()).into()
 }
@@ -118,15 +126,15 @@ fn hold() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 << 20)?;
     let _zram = Zram::new(&scratch, 1 << 20);
-    let _cgroup = Cgroup::block(&scratch);
-    let _served = Served::new(&scratch, 1 << 20)?;
+    let _cgroup = LabCgroup::block(&scratch);
+    let _served = ServedDevice::new(&scratch, 1 << 20)?;
     scratch.set(&setting_of(&device), "64")?;
     let mut program = std::process::Command::new("sleep");
     scratch.mark(program.arg("600"));
     let _program = program.spawn().context(|| "start a program".to_owned())?;
-    let _disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let _disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
     let said = writeln!(std::io::stdout(), "{}", scratch.path().display());
-    said.context(|| "say where the devices are".to_owned())?;
+    said.context(|| "print the folder of the devices".to_owned())?;
     loop {
         std::thread::park();
     }

@@ -1,7 +1,7 @@
 //! The parts of pages in docs/ that the labs write, between two marks.
 
 use crate::error::Context;
-use crate::{Error, Result};
+use crate::{LabError, Result};
 use std::fs;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub fn replace(path: &Path, lab: &str, part: &str) -> Result<()> {
     let marked = page.split_once(&begin).zip(page.split_once(&end));
     let Some(((before, _), (_, after))) = marked else {
         let cause = format!("it lacks the lines {begin} and {end}");
-        return Err(Error::failed(format!("change {}", path.display()), cause));
+        return Err(LabError::failed(format!("change {}", path.display()), cause));
     };
     let part = part.trim();
     fs::write(path, format!("{before}{begin}\n{part}\n{end}{after}"))

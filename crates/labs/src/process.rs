@@ -92,7 +92,7 @@ const SYSTEM_TIME: usize = 15;
 
 fn field(pid: u32, number: usize) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything, also a parenthesis.
+    // The name may contain any character, also a parenthesis.
     let (_, rest) = text.rsplit_once(") ")?;
     rest.split(' ').nth(number - 3).map(str::to_owned)
 }

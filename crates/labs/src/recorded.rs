@@ -1,8 +1,8 @@
-//! Recordings as benchmarks read them: the weight of one (how many requests, which bytes on disk, since
-//! when; only one column is decoded), and a table's rows one after the other.
+//! Recordings as benchmarks read them: the weight of one (how many requests, which bytes on disk,
+//! since when; only one column is decoded), and a table's rows one after the other.
 
 use crate::error::Context;
-use crate::{Error, Result};
+use crate::{LabError, Result};
 use parquet::column::reader::ColumnReader;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The weight of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Weight {
+pub struct RecordedTotals {
     /// Requests.
     pub requests: u64,
     /// Requests that have no record, as the recording itself says.
@@ -22,19 +22,19 @@ pub struct Weight {
     pub first_ns: Option<u64>,
 }
 
-impl Weight {
+impl RecordedTotals {
     /// Weighs the recording in `folder`.
-    pub fn of(folder: &Path) -> Result<Weight> {
+    pub fn of(folder: &Path) -> Result<RecordedTotals> {
         let path = folder.join("recording.json");
         let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
         let about: serde_json::Value =
             serde_json::from_str(&text).context(|| format!("read {}", path.display()))?;
         let losses = about["losses"]["items"].as_array().into_iter().flatten();
         let lost = losses.filter(|loss| loss["requests"] == true);
-        let mut weight = Weight {
+        let mut weight = RecordedTotals {
             lost: lost.filter_map(|loss| loss["count"].as_u64()).sum(),
             bytes: text.len() as u64,
-            ..Weight::default()
+            ..RecordedTotals::default()
         };
         for (table, segment) in segments(folder)? {
             let about =
@@ -59,7 +59,7 @@ impl Weight {
             let place =
                 columns.iter().position(|column| column.column_path().string() == "start_ns");
             let place =
-                place.ok_or_else(|| Error::failed(action(), "there is no column start_ns"))?;
+                place.ok_or_else(|| LabError::failed(action(), "there is no column start_ns"))?;
             let mut starts = Vec::with_capacity(rows);
             if let ColumnReader::Int64ColumnReader(mut column) =
                 group.get_column_reader(place).context(action)?
@@ -87,9 +87,9 @@ fn segments(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
 
 /// A row of a table.
 #[derive(Debug)]
-pub struct Record(Row);
+pub struct RecordedRow(Row);
 
-impl Record {
+impl RecordedRow {
     fn field(&self, column: &str) -> Option<&Field> {
         self.0.get_column_iter().find(|(name, _)| *name == column).map(|(_, field)| field)
     }
@@ -116,14 +116,14 @@ impl Record {
 pub fn each_row(
     recording: &Path,
     table: &str,
-    mut each: impl FnMut(&Record) -> Result<()>,
+    mut each: impl FnMut(&RecordedRow) -> Result<()>,
 ) -> Result<()> {
     for segment in fs::read_dir(recording.join(table)).into_iter().flatten().flatten() {
         let path = segment.path();
         let action = || format!("read {}", path.display());
         let reader = SerializedFileReader::new(File::open(&path).context(action)?);
         for row in reader.context(action)?.get_row_iter(None).context(action)? {
-            each(&Record(row.context(action)?))?;
+            each(&RecordedRow(row.context(action)?))?;
         }
     }
     Ok(())

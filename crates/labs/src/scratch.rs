@@ -4,7 +4,7 @@
 //! What does not belong here: making devices ([`crate::devices`]).
 
 use crate::error::Context;
-use crate::{Error, Result, command, machine, process};
+use crate::{LabError, Result, command, machine, process};
 use rustix::fs::FlockOperation;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ const BASE: &str = "/var/tmp/iowhy-labs";
 const VARIABLE: &str = "IOWHY_LAB";
 /// Settings that a lab changed, and what they were.
 const SETTINGS: &str = "settings";
-/// Tells apart the labs of one process.
+/// Numbers the labs of one process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// One lab's directory. It is held by everything that was made in it, so it goes last.
@@ -78,8 +78,8 @@ impl Scratch {
         variable(&self.path)
     }
 
-    /// Changes a setting below /sys until the lab ends, also where it is killed: a loop device keeps its
-    /// settings for its next user. Gives what it was.
+    /// Changes a setting below /sys until the lab ends, also where it is killed: a loop device
+    /// keeps its settings for its next user. Gives what it was.
     pub fn set(&self, path: &Path, value: &str) -> Result<String> {
         let shown = path.display();
         let before = fs::read_to_string(path).context(|| format!("read {shown}"))?;
@@ -178,12 +178,12 @@ fn make_base(base: &Path) -> Result<()> {
     if let Err(cause) = made
         && cause.kind() != std::io::ErrorKind::AlreadyExists
     {
-        return Err(Error::failed(format!("make {}", base.display()), cause));
+        return Err(LabError::failed(format!("make {}", base.display()), cause));
     }
     let about = fs::symlink_metadata(base).context(|| format!("look at {}", base.display()))?;
     if !about.is_dir() || about.uid() != 0 || about.mode() & 0o022 != 0 {
         let cause = "it is not a directory of root that only root can write to";
-        return Err(Error::failed(format!("use {}", base.display()), cause));
+        return Err(LabError::failed(format!("use {}", base.display()), cause));
     }
     Ok(())
 }

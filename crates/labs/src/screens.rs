@@ -1,14 +1,14 @@
-//! `docs/screens.md`: the first screen of fifteen labs and real programs, from recordings that
-//! `iowhy-labs matrix --keep` has kept.
+//! Writes `docs/screens.md`: the first screen of fifteen labs and real programs, from recordings
+//! that `iowhy-labs matrix --keep` kept.
 //!
-//! What does not belong here: making them happen ([`crate::labs`]).
+//! Does not belong here: running the labs ([`crate::labs`]).
 
-use crate::{Error, Result, command, iowhy, page};
+use crate::{LabError, Result, command, iowhy, page};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The labs that the page shows: real programs first, then what a person meets on call.
+/// The labs that the page shows: real programs first, then common on-call cases.
 const SHOWN: &[&str] = &[
     "postgres-commits",
     "postgres-checkpoint",
@@ -27,10 +27,10 @@ const SHOWN: &[&str] = &[
     "control-idle",
 ];
 
-/// Where the recordings are, and which page is written.
+/// Where to read recordings, and which page to write.
 #[derive(Args, Clone, Debug)]
-pub struct Settings {
-    /// The folder that `matrix --keep` has filled
+pub struct ScreenSettings {
+    /// The folder that `matrix --keep` wrote
     #[arg(long)]
     kept: PathBuf,
     /// The page to write the screens into
@@ -39,7 +39,7 @@ pub struct Settings {
 }
 
 /// Writes the screens into the page.
-pub fn run(settings: &Settings) -> Result<()> {
+pub fn run(settings: &ScreenSettings) -> Result<()> {
     let parts: Result<Vec<String>> = SHOWN.iter().map(|lab| part(&settings.kept, lab)).collect();
     page::replace(&settings.page, "screens", &parts?.join("\n"))
 }
@@ -50,11 +50,11 @@ fn part(kept: &Path, lab: &str) -> Result<String> {
     let found = newest.into_iter().find(|path| path.join("recording.json").is_file());
     let recording = found.ok_or_else(|| {
         let hint = format!("iowhy-labs matrix --only {lab} --keep {}", kept.display());
-        Error::missing(format!("a recording of {lab}"), hint)
+        LabError::missing(format!("a recording of {lab}"), hint)
     })?;
     let mut report = Command::new(iowhy::binary()?);
     let name = recording.file_name().unwrap_or_default();
-    // Commands on the screen name the recording as it is named in its folder.
+    // Commands on the screen name the recording by its file name.
     report.current_dir(kept).env("COLUMNS", "80").env("LC_ALL", "C.UTF-8");
     report.arg("report").arg(name);
     let screen = command::output_of(report)?;

@@ -88,8 +88,8 @@ pub enum Workload {
         /// For so long.
         seconds: u64,
     },
-    /// Reads, writes, syncs and opens in equal steps, once it is told in how many milliseconds; lives
-    /// until its standard input ends.
+    /// Reads, writes, syncs and opens in equal steps, once it is told in how many milliseconds;
+    /// lives until its standard input ends.
     Steps {
         /// The folder, which must be empty.
         folder: PathBuf,
@@ -152,8 +152,8 @@ impl Workload {
     }
 }
 
-/// The pages that [`Workload::Dirty`] writes and [`Workload::DirectRead`] reads: every other one, so
-/// that none can be merged.
+/// The pages that [`Workload::Dirty`] writes and [`Workload::DirectRead`] reads: every other one,
+/// so that none can be merged.
 pub fn every_other_page(pages: u64) -> impl Iterator<Item = u64> {
     (0..pages).map(|index| index * 2 * PAGE)
 }
@@ -213,8 +213,9 @@ fn storm(folder: &Path, files: u64) -> Result<()> {
 /// Bytes of each write and each read of [`Workload::Touch`].
 pub const TOUCHED: (u64, u64) = (1000, 500);
 
-/// Makes files, writes each three times, reads it twice, syncs every tenth, asks about each and about
-/// as many that are not there, gives every second another name, lists the folder and removes all.
+/// Makes files, writes each three times, reads it twice, syncs every tenth, asks about each and
+/// about as many that do not exist, gives every second another name, lists the folder and removes
+/// all.
 fn touch(folder: &Path, files: u64) -> Result<()> {
     let name = |index: u64| folder.join(format!("t{index}.txt"));
     let other = |index: u64| folder.join(format!("t{index}.new"));
@@ -295,16 +296,16 @@ pub fn syncfs(folder: &Path) -> Result<()> {
 }
 
 /// Memory that is there already, aligned as direct I/O needs it.
-struct Page {
+struct AlignedMemory {
     memory: Vec<u8>,
     start: usize,
 }
 
-impl Page {
-    fn new() -> Page {
+impl AlignedMemory {
+    fn new() -> AlignedMemory {
         let memory = vec![1_u8; 2 * PAGE as usize];
         let start = memory.as_ptr().align_offset(PAGE as usize);
-        Page { memory, start }
+        AlignedMemory { memory, start }
     }
 
     fn bytes(&mut self) -> &mut [u8] {
@@ -321,7 +322,7 @@ fn open_direct(path: &Path, write: bool) -> Result<File> {
 
 fn direct_read(path: &Path, pages: u64) -> Result<()> {
     let file = open_direct(path, false)?;
-    let mut page = Page::new();
+    let mut page = AlignedMemory::new();
     for offset in every_other_page(pages) {
         file.read_exact_at(page.bytes(), offset).context(|| format!("read {}", path.display()))?;
     }
@@ -331,7 +332,7 @@ fn direct_read(path: &Path, pages: u64) -> Result<()> {
 fn locked(path: &Path, seconds: u64) -> Result<()> {
     let file = open_direct(path, true)?;
     let end = Instant::now() + Duration::from_secs(seconds);
-    let page = Mutex::new(Page::new());
+    let page = Mutex::new(AlignedMemory::new());
     let turn = |writes: bool| -> Result<()> {
         while Instant::now() < end {
             let mut page = page.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,49 +1,49 @@
-//! What this machine lets iowhy see, and what is lost for each thing that is missing.
+//! What iowhy can collect on this machine, and what is lost for each missing feature.
 
 use crate::escape::escape;
 use crate::fold;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, draw};
+use crate::table::{Align, Column, Definition, Room, TableCell, draw};
 
-/// Whether something is there.
+/// Whether a feature is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
-    /// It is there.
+pub enum CheckState {
+    /// It is available.
     Yes,
-    /// Some of it is there.
+    /// It is available in part.
     Partly,
-    /// It is not there.
+    /// It is missing.
     No,
-    /// It could not be found out.
+    /// It could not be determined.
     Unknown,
 }
 
-impl State {
-    /// The word that stands for it.
+impl CheckState {
+    /// The word for it on the screen.
     pub const fn word(self) -> &'static str {
         match self {
-            State::Yes => "yes",
-            State::Partly => "partly",
-            State::No => "no",
-            State::Unknown => "unknown",
+            CheckState::Yes => "yes",
+            CheckState::Partly => "partly",
+            CheckState::No => "no",
+            CheckState::Unknown => "unknown",
         }
     }
 }
 
-/// One thing that iowhy needs or can use. Its texts may hold anything: they are escaped here.
+/// A feature that iowhy needs or can use. Its texts are untrusted and escaped here.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Row {
-    /// What it is: "BTF", "cgroup v2" …
+pub struct CheckRow {
+    /// The feature's name: "BTF", "cgroup v2" …
     pub what: String,
-    /// Whether it is there.
-    pub state: State,
+    /// Whether it is available.
+    pub state: CheckState,
     /// What was found: a version, a path, a mode.
     pub value: String,
-    /// What iowhy cannot see without it; empty where it is there.
+    /// What iowhy cannot collect without it; empty if it is available.
     pub lost_without: String,
 }
 
-impl Row {
+impl CheckRow {
     fn found(&self) -> String {
         match (self.value.as_str(), self.lost_without.as_str()) {
             (value, "") => value.to_owned(),
@@ -54,9 +54,9 @@ impl Row {
 }
 
 /// The table of `iowhy check`.
-pub const CHECK: Definition<Row> = Definition {
+pub const CHECK: Definition<CheckRow> = Definition {
     title: "iowhy check",
-    sentence: "One row for each thing that iowhy needs or can use on this machine.",
+    sentence: "One row for each feature that iowhy needs or can use on this machine.",
     columns: &[
         Column {
             heading: "WHAT",
@@ -72,11 +72,11 @@ pub const CHECK: Definition<Row> = Definition {
             unit: "",
             align: Align::Left,
             room: Room::Rank(0),
-            sentence: "whether it is there: yes, partly, no, unknown",
+            sentence: "whether it is available: yes, partly, no, unknown",
             legend: "",
-            value: |row, _| Cell {
+            value: |row, _| TableCell {
                 text: row.state.word().to_owned(),
-                paint: if row.state == State::Yes { Paint::Plain } else { Paint::Alert },
+                paint: if row.state == CheckState::Yes { Paint::Plain } else { Paint::Alert },
             },
         },
         Column {
@@ -84,20 +84,20 @@ pub const CHECK: Definition<Row> = Definition {
             unit: "",
             align: Align::Left,
             room: Room::Wrap,
-            sentence: "what was found; after `lost:`, what iowhy cannot see without it",
+            sentence: "what was found; after `lost:`, what iowhy cannot collect without it",
             legend: "",
             value: |row, style| escaped(&row.found(), style),
         },
     ],
 };
 
-fn escaped(text: &str, style: &Style) -> Cell {
+fn escaped(text: &str, style: &Style) -> TableCell {
     escape(text, style).into_owned().into()
 }
 
-/// The table, and below it the command that grants what is missing: in one piece, however long it is, so
-/// that it can be copied.
-pub fn render(rows: &[Row], grant: Option<&str>, style: &Style) -> String {
+/// Draws the table, and below it the command that grants the missing privileges. The command is
+/// never wrapped, so that it can be copied.
+pub fn render(rows: &[CheckRow], grant: Option<&str>, style: &Style) -> String {
     let mut lines: Vec<String> = draw(&CHECK, rows, style).lines().collect();
     if let Some(command) = grant {
         lines.push(String::new());

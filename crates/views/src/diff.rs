@@ -1,22 +1,22 @@
-//! Two watches beside each other: one sentence, then where the time for each request differs, what was
-//! asked, what differs in the environment.
+//! Two watches compared: one sentence, then the differences in time per request, in the load and in
+//! the environment.
 //!
 //! What does not belong here: comparing (see [`iowhy_core::diff`]).
 
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
+use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use crate::text::{Screen, plural, readable, stage_place};
 use iowhy_core::diff::environment::Difference;
 use iowhy_core::diff::load::{LoadRow, PairLoad};
-use iowhy_core::diff::times::{Group, Kind, Part};
-use iowhy_core::diff::{Comparison, Verdict, Watched, Which};
+use iowhy_core::diff::times::{TimeGroup, TimeKind, TimePart};
+use iowhy_core::diff::{Comparison, DiffVerdict, SideName, WatchedSide};
 use iowhy_core::model::WaitClass;
 
-/// A part with a smaller share of the time than this, that did not move, has no row.
+/// A part without a change has no row if its share of the time is below this.
 const LEAST_SHARE: f64 = 0.01;
-/// Differences of the environment listed that explain nothing.
+/// Maximum number of listed environment differences that explain nothing.
 const OTHERS: usize = 12;
 
 /// A row of [`TIMES`].
@@ -24,41 +24,41 @@ const OTHERS: usize = 12;
 pub struct TimeRow {
     /// The devices and the direction, escaped; below it the stage or the wait class, indented.
     pub name: String,
-    /// The stage, the wait class, or the whole.
-    pub part: Part,
-    /// Whether it is the whole.
+    /// The stage, the wait class, or the total.
+    pub part: TimePart,
+    /// Whether it is the total.
     pub is_whole: bool,
-    /// Whether its loads are too different for it to say anything.
+    /// Whether the loads differ too much for a comparison.
     pub incomparable: bool,
 }
 
-/// Where the time for each request differs.
+/// The differences in time per request.
 pub const TIMES: Definition<TimeRow> = Definition {
     title: "iowhy diff: times",
-    sentence: "For each pair of devices and direction the time for each request, then its stages; for all \
-               requests together what threads waited for before these were queued. What explains most \
-               of the difference comes first. Stages that both spend less than 1 % in are left out.",
+    sentence: "For each pair of devices and direction the time per request, then its stages; for \
+               all requests together what threads waited for before the requests were queued. What \
+               explains most of the difference comes first. Stages that both spend less than 1 % \
+               in are left out.",
     columns: &[
         Column {
             heading: "TIME FOR EACH",
             unit: "",
             align: Align::Left,
             room: Room::CutEnd,
-            sentence: "the devices and the direction of requests, with the whole time; below it the \
-                       stages (Q queued, G got a request, I inserted into the scheduler, D issued to \
-                       the driver, C completed) or the classes of waits",
-            legend: "below each what it adds up from, by what differs most",
-            value: |row, style| Cell { text: row.name.clone(), paint: paint(row, style) },
+            sentence: "the devices and the direction of requests, with the total time; below it \
+                       the stages (Q queued, G got a request, I inserted into the scheduler, D \
+                       issued to the driver, C completed) or the classes of waits",
+            legend: "below each its parts, the largest difference first",
+            value: |row, style| TableCell { text: row.name.clone(), paint: paint(row, style) },
         },
         number("A", "time", 0, "the mean in A", |row, style| mean(&row.part, 0, style).into()),
         number("B", "time", 0, "the mean in B", |row, style| mean(&row.part, 1, style).into()),
-        number("B - A", "time", 0, "what B takes more (+) or less (-)", |row, style| Cell {
-            text: signed(row.part.difference_ns, style),
-            paint: paint(row, style),
+        number("B - A", "time", 0, "how much longer (+) or shorter (-) B takes", |row, style| {
+            TableCell { text: signed(row.part.difference_ns, style), paint: paint(row, style) }
         }),
         explained(
-            "share of all that differs by more than equal watches do",
-            number("%diff", "%", 1, "its share of all that differs", |row, _| {
+            "share of all differences beyond the variation of equal watches",
+            number("%diff", "%", 1, "its share of all differences", |row, _| {
                 if row.part.share > 0.0 {
                     human::percent(row.part.share).into()
                 } else {
@@ -66,13 +66,13 @@ pub const TIMES: Definition<TimeRow> = Definition {
                 }
             }),
         ),
-        number("p50 A", "time", 4, "half of the requests took at most this, in A", |row, style| {
+        number("p50 A", "time", 4, "median in A", |row, style| {
             known(row.part.p50_ns[0], style).into()
         }),
         number("p50 B", "time", 4, "the same in B", |row, style| {
             known(row.part.p50_ns[1], style).into()
         }),
-        number("p99 A", "time", 3, "99 % of the requests took at most this, in A", |row, style| {
+        number("p99 A", "time", 3, "99th percentile in A", |row, style| {
             known(row.part.p99_ns[0], style).into()
         }),
         number("p99 B", "time", 3, "the same in B", |row, style| {
@@ -87,17 +87,17 @@ pub const TIMES: Definition<TimeRow> = Definition {
     ],
 };
 
-/// What was asked.
+/// The loads.
 pub const LOADS: Definition<(String, LoadRow)> = Definition {
     title: "iowhy diff: loads",
-    sentence: "What was asked of each pair of devices, and by whom.",
+    sentence: "The load of each pair of devices, and the processes that caused it.",
     columns: &[
         Column {
             heading: "LOAD",
             unit: "",
             align: Align::Left,
             room: Room::CutEnd,
-            sentence: "the figure, and the devices where there are several pairs",
+            sentence: "the figure, and the devices if there are several pairs",
             legend: "",
             value: |row, _| row.0.clone().into(),
         },
@@ -108,23 +108,23 @@ pub const LOADS: Definition<(String, LoadRow)> = Definition {
             unit: "",
             align: Align::Left,
             room: Room::Rank(0),
-            sentence: "* where it differs by more than equal watches do",
-            legend: "* by more than equal watches do",
+            sentence: "`*` if it differs by more than equal watches do",
+            legend: "* beyond the variation of equal watches",
             value: |row, _| if row.1.differs { "*".to_owned() } else { String::new() }.into(),
         },
     ],
 };
 
 /// `  I2D scheduler`, `  cgroup limit`.
-fn place(part: &Part) -> String {
+fn place(part: &TimePart) -> String {
     match part.kind {
-        Kind::Wait => format!("  {}", WaitClass::phrase_of(part.what)),
-        Kind::Stage => format!("  {} {}", part.what.to_uppercase(), stage_place(part.what)),
+        TimeKind::Wait => format!("  {}", WaitClass::phrase_of(part.what)),
+        TimeKind::Stage => format!("  {} {}", part.what.to_uppercase(), stage_place(part.what)),
     }
 }
 
 /// A stage that a side does not have takes no time.
-fn mean(part: &Part, at: usize, style: &Style) -> String {
+fn mean(part: &TimePart, at: usize, style: &Style) -> String {
     match part.mean_ns[at] {
         none if none < 0.5 => "-".to_owned(),
         some => human::time(some, style),
@@ -162,33 +162,49 @@ fn figure(row: &LoadRow, at: usize) -> String {
     }
 }
 
-/// The whole screen.
+/// The complete screen.
 pub fn render(comparison: &Comparison, style: &Style) -> String {
     let mut screen = Screen::new(style);
-    for (which, side) in [Which::A, Which::B].into_iter().zip(&comparison.sides) {
-        screen.prose(&watched(which, side, style), 0, Paint::Plain);
-    }
-    screen.gap();
-    let paint = match comparison.verdict {
-        Verdict::Moved => Paint::Alert,
-        _ => Paint::Heading,
-    };
-    screen.prose(&readable(&comparison.sentence, style), 0, paint);
-    for (which, side) in [Which::A, Which::B].into_iter().zip(&comparison.sides) {
-        only(which, side, &mut screen);
-    }
-    for doubt in &comparison.doubts {
-        screen.prose(&format!("! {}", readable(doubt, style)), 0, Paint::Alert);
-    }
-    times(comparison, &mut screen);
-    loads(comparison, &mut screen);
-    environment(comparison, &mut screen);
+    watches(comparison, &mut screen);
+    verdict(comparison, &mut screen);
+    differences(comparison, &mut screen);
     screen.legend();
     screen.text
 }
 
+/// What was watched, a line each.
+pub(crate) fn watches(comparison: &Comparison, screen: &mut Screen<'_>) {
+    let style = screen.style;
+    for (which, side) in [SideName::A, SideName::B].into_iter().zip(&comparison.sides) {
+        screen.prose(&watched(which, side, style), 0, Paint::Plain);
+    }
+}
+
+fn verdict(comparison: &Comparison, screen: &mut Screen<'_>) {
+    screen.gap();
+    let paint = match comparison.verdict {
+        DiffVerdict::Moved => Paint::Alert,
+        _ => Paint::Heading,
+    };
+    screen.prose(&readable(&comparison.sentence, screen.style), 0, paint);
+}
+
+/// What is only in one of them, what speaks against the comparison, and what differs.
+pub(crate) fn differences(comparison: &Comparison, screen: &mut Screen<'_>) {
+    let style = *screen.style;
+    for (which, side) in [SideName::A, SideName::B].into_iter().zip(&comparison.sides) {
+        only(which, side, screen);
+    }
+    for doubt in &comparison.doubts {
+        screen.prose(&format!("! {}", readable(doubt, &style)), 0, Paint::Alert);
+    }
+    times(comparison, screen);
+    loads(comparison, screen);
+    environment(comparison, screen);
+}
+
 /// `A  before: db7, Linux 6.18, watched 10.0 s, 13,920 requests, 0 lost`.
-fn watched(which: Which, side: &Watched, style: &Style) -> String {
+fn watched(which: SideName, side: &WatchedSide, style: &Style) -> String {
     let mut facts = vec![format!("{}  {}:", which.word(), escape(&side.name, style))];
     if !side.host.is_empty() {
         facts.push(format!("{},", escape(&side.host, style)));
@@ -202,8 +218,8 @@ fn watched(which: Which, side: &Watched, style: &Style) -> String {
     facts.join(" ")
 }
 
-/// What is there in one of them only.
-fn only(which: Which, side: &Watched, screen: &mut Screen) {
+/// Findings of one watch only.
+fn only(which: SideName, side: &WatchedSide, screen: &mut Screen) {
     if !side.findings.is_empty() {
         let causes = side.findings.join(", ");
         let text = format!("only in {}: {causes} (`iowhy report`, `iowhy explain`)", which.word());
@@ -228,11 +244,12 @@ fn times(comparison: &Comparison, screen: &mut Screen) {
     }
 }
 
-fn rows(group: &Group, style: &Style) -> Vec<TimeRow> {
+fn rows(group: &TimeGroup, style: &Style) -> Vec<TimeRow> {
     let longer = group.whole.mean_ns[0].max(group.whole.mean_ns[1]);
-    let worth =
-        |part: &&Part| part.moved || part.mean_ns.iter().any(|mean| *mean >= LEAST_SHARE * longer);
-    let row = |name: String, part: &Part, is_whole| TimeRow {
+    let worth = |part: &&TimePart| {
+        part.moved || part.mean_ns.iter().any(|mean| *mean >= LEAST_SHARE * longer)
+    };
+    let row = |name: String, part: &TimePart, is_whole| TimeRow {
         name,
         part: part.clone(),
         is_whole,
@@ -244,7 +261,7 @@ fn rows(group: &Group, style: &Style) -> Vec<TimeRow> {
     rows
 }
 
-fn name(group: &Group, style: &Style) -> String {
+fn name(group: &TimeGroup, style: &Style) -> String {
     let of = devices(&group.devices, style);
     match (group.direction, of.is_empty()) {
         (Some(direction), _) => format!("{of} {direction}{}", from_issue(group)),
@@ -253,8 +270,8 @@ fn name(group: &Group, style: &Style) -> String {
     }
 }
 
-/// What the whole is where queueing is not known.
-fn from_issue(group: &Group) -> &'static str {
+/// What the total is if queueing is not known.
+fn from_issue(group: &TimeGroup) -> &'static str {
     if group.whole.what == "q2c" { "" } else { ", from its issue" }
 }
 
@@ -270,17 +287,17 @@ fn loads(comparison: &Comparison, screen: &mut Screen) {
     let rows: Vec<(String, LoadRow)> =
         comparison.loads.iter().flat_map(|load| load_rows(load, all, &style)).collect();
     screen.table(&LOADS, &rows);
-    // The sentence has told them already.
-    let told = comparison.verdict == Verdict::LoadDiffers && all;
+    // The sentence already names them.
+    let told = comparison.verdict == DiffVerdict::LoadDiffers && all;
     for load in comparison.loads.iter().filter(|it| !it.reasons.is_empty() && !told) {
         let reasons = readable(&load.reasons.join("; "), &style);
         screen.prose(&format!("{}: {reasons}", devices(&load.devices, &style)), 2, Paint::Faint);
     }
 }
 
-/// The figures of one pair; all of them, or those that differ.
+/// The figures of one pair: all of them, or those that differ.
 fn load_rows(load: &PairLoad, all: bool, style: &Style) -> Vec<(String, LoadRow)> {
-    // The times above say which devices it is about, where there is one pair.
+    // With one pair, the times above already name the devices.
     let of = if all { String::new() } else { format!("{} ", devices(&load.devices, style)) };
     let named = |row: &LoadRow| (format!("{of}{}", row.what), row.clone());
     let mut rows: Vec<(String, LoadRow)> =

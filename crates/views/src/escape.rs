@@ -1,13 +1,13 @@
-//! Names as a terminal can bear them. Process names, paths and cgroups are chosen by anybody: what
-//! could move the cursor, reverse the direction of text or hide is shown as an escape.
+//! Names made safe for a terminal. Anyone can choose process names, paths and cgroups, so
+//! characters that move the cursor, reverse the direction of text or are invisible are escaped.
 
 use crate::style::Style;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
-/// `text` with everything that is not plainly visible escaped: `\n`, `\x1b`, `\u{202e}`. A backslash
-/// stays as it is, so that paths and unit names can be copied; JSON has every name exactly.
+/// `text` with everything that is not visible escaped: `\n`, `\x1b`, `\u{202e}`. A backslash stays
+/// as it is, so that paths and unit names can be copied; JSON has every name exactly.
 pub fn escape<'a>(text: &'a str, style: &Style) -> Cow<'a, str> {
     if text.chars().all(|char| is_visible(char, style)) {
         return Cow::Borrowed(text);
@@ -37,8 +37,8 @@ fn is_visible(char: char, style: &Style) -> bool {
     }
 }
 
-/// Whether a character moves, hides or reverses text, is invisible itself, or stands for bytes that
-/// were no text. Marks that combine with a letter are none of this.
+/// Whether a character moves, hides or reverses text, is invisible, or replaces bytes that were not
+/// text. Combining marks are not among these.
 pub(crate) fn is_deceptive(char: char) -> bool {
     match char {
         ' ' => false,
@@ -49,21 +49,21 @@ pub(crate) fn is_deceptive(char: char) -> bool {
         '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{206f}' => true,
         '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' => true,
         '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => true,
-        // Interlinear annotations, the replacement character and what is no character.
+        // Interlinear annotations, the replacement character and noncharacters.
         '\u{fff0}'..='\u{ffff}' => true,
-        // Private: every font shows them otherwise.
+        // Private use: their shape depends on the font.
         '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => true,
         _ => char.is_control() || char.is_whitespace(),
     }
 }
 
-/// How many columns `text` takes.
+/// The number of columns that `text` takes.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// `text` in at most `columns`: of a longer one the middle is left out, since paths differ at their
-/// end and share their beginning.
+/// `text` in at most `columns`: a longer one loses its middle, since paths share their beginning
+/// and differ at their end.
 pub fn fit(text: &str, columns: usize, style: &Style) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -76,7 +76,7 @@ pub fn fit(text: &str, columns: usize, style: &Style) -> String {
     format!("{head}{mark}{}", suffix(text, room - width(head)))
 }
 
-/// `text` in at most `columns`: of a longer one the end is left out.
+/// `text` in at most `columns`: a longer one loses its end.
 pub fn cut(text: &str, columns: usize, style: &Style) -> String {
     if width(text) <= columns {
         return text.to_owned();

@@ -10,24 +10,24 @@ use iowhy_core::command::of_source;
 use iowhy_core::diagnosis::{Diagnosis, Finding, NotJudged, Rule, bottleneck, rules};
 use serde::Serialize;
 
-/// What was seen.
+/// The source that was examined.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
-    /// All of it.
+pub struct SeenCause<'a> {
+    /// Its summary.
     pub summary: &'a Summary,
-    /// What it means.
+    /// Its diagnosis.
     pub diagnosis: &'a Diagnosis,
-    /// Where it was seen, as a command line names it.
+    /// The source as a command line names it.
     pub source: &'a str,
 }
 
-/// A page in the making.
-struct Page<'a> {
+/// A page that is being built.
+struct CausePage<'a> {
     style: &'a Style,
     text: String,
 }
 
-impl Page<'_> {
+impl CausePage<'_> {
     fn line(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
@@ -48,16 +48,16 @@ impl Page<'_> {
         }
     }
 
-    /// A command in a line of its own, in one piece, so that it can be copied.
+    /// A command on a line of its own, never wrapped, so that it can be copied.
     fn command(&mut self, command: &str) {
         let line = format!("      {}", escape(command, self.style));
         self.line(&line);
     }
 }
 
-/// Every cause that iowhy knows, a line each; with a diagnosis, how each was judged.
-pub fn causes(seen: Option<Seen<'_>>, style: &Style) -> String {
-    let mut page = Page { style, text: String::new() };
+/// Lists every cause, one per line; with a diagnosis, its verdict too.
+pub fn causes(seen: Option<SeenCause<'_>>, style: &Style) -> String {
+    let mut page = CausePage { style, text: String::new() };
     for (heading, rules) in [("CAUSES", rules::ALL), ("BOTTLENECKS", bottleneck::ALL)] {
         page.heading(heading);
         for rule in rules {
@@ -69,101 +69,102 @@ pub fn causes(seen: Option<Seen<'_>>, style: &Style) -> String {
     page.line("");
     let source = seen.map_or("RECORDING", |seen| seen.source);
     page.prose(&format!(
-        "`iowhy explain CAUSE` tells how it works; `iowhy explain CAUSE {source}`, what was seen."
+        "`iowhy explain CAUSE` explains the mechanism; `iowhy explain CAUSE {source}` also shows \
+         what was observed."
     ));
     page.text
 }
 
-/// What became of a cause.
-enum Judged<'a> {
+/// The verdict on a cause.
+enum JudgedCause<'a> {
     Found(&'a Finding),
-    /// It is an effect of what was found.
+    /// Another cause that was found explains it.
     Symptom(&'a Finding),
     Unknown(&'a NotJudged),
     Clear,
 }
 
-fn judged<'a>(diagnosis: &'a Diagnosis, cause: &str) -> Judged<'a> {
+fn judged<'a>(diagnosis: &'a Diagnosis, cause: &str) -> JudgedCause<'a> {
     let found = diagnosis.findings.iter().find(|it| it.cause == cause);
     let mut findings = diagnosis.findings.iter();
     let symptom =
         findings.find(|it| it.symptoms.contains(&cause) || it.bottlenecks.contains(&cause));
     let missing = diagnosis.not_judged.iter().find(|it| it.cause == cause);
     match (found, symptom, missing) {
-        (Some(found), ..) => Judged::Found(found),
-        (_, Some(cause), _) => Judged::Symptom(cause),
-        (.., Some(missing)) => Judged::Unknown(missing),
-        _ => Judged::Clear,
+        (Some(found), ..) => JudgedCause::Found(found),
+        (_, Some(cause), _) => JudgedCause::Symptom(cause),
+        (.., Some(missing)) => JudgedCause::Unknown(missing),
+        _ => JudgedCause::Clear,
     }
 }
 
-impl Judged<'_> {
+impl JudgedCause<'_> {
     fn sentence(&self) -> String {
         match self {
-            Judged::Found(found) => format!("{}, {}", found.severity.word(), share(found)),
-            Judged::Symptom(cause) => format!("a symptom of {}", cause.cause),
-            Judged::Unknown(missing) => format!("not enough data, {}", missing.reason),
-            Judged::Clear => "not detected".to_owned(),
+            JudgedCause::Found(found) => format!("{}, {}", found.severity.word(), share(found)),
+            JudgedCause::Symptom(cause) => format!("a symptom of {}", cause.cause),
+            JudgedCause::Unknown(missing) => format!("not enough data, {}", missing.reason),
+            JudgedCause::Clear => "not detected".to_owned(),
         }
     }
 
-    /// The same in one word, for programs.
+    /// The same in one word, for JSON.
     const fn word(&self) -> &'static str {
         match self {
-            Judged::Found(_) => "found",
-            Judged::Symptom(_) => "symptom",
-            Judged::Unknown(_) => "not_judged",
-            Judged::Clear => "not_there",
+            JudgedCause::Found(_) => "found",
+            JudgedCause::Symptom(_) => "symptom",
+            JudgedCause::Unknown(_) => "not_judged",
+            JudgedCause::Clear => "not_there",
         }
     }
 }
 
-/// What these rules are about, and what was seen of it, as JSON like that of [`json::render`].
-pub fn json(rules: &[&Rule], seen: Option<Seen<'_>>) -> String {
+/// The rules and what was observed, as JSON like that of [`json::render`].
+pub fn json(rules: &[&Rule], seen: Option<SeenCause<'_>>) -> String {
     #[derive(Serialize)]
     struct Causes<'a> {
-        causes: Vec<Cause<'a>>,
+        causes: Vec<CauseJson<'a>>,
     }
     let diagnosis = seen.map(|seen| seen.diagnosis);
-    let causes = rules.iter().map(|rule| Cause::of(rule, diagnosis)).collect();
+    let causes = rules.iter().map(|rule| CauseJson::of(rule, diagnosis)).collect();
     match seen {
         Some(seen) => json::part(seen.summary, Causes { causes }),
         None => json::document(Causes { causes }),
     }
 }
 
-/// A cause for programs.
+/// A cause in JSON.
 #[derive(Serialize)]
-struct Cause<'a> {
+struct CauseJson<'a> {
     cause: &'static str,
     title: &'static str,
     mechanism: &'static str,
     changes: &'static str,
-    /// `None` where no source was named, like all that follows.
+    /// `None` without a source, like all fields below.
     verdict: Option<&'static str>,
     symptom_of: Option<&'static str>,
-    /// Why it could not be judged.
+    /// Why there is no verdict.
     reason: Option<&'a str>,
     findings: Option<Vec<&'a Finding>>,
 }
 
-impl<'a> Cause<'a> {
-    fn of(rule: &Rule, diagnosis: Option<&'a Diagnosis>) -> Cause<'a> {
+impl<'a> CauseJson<'a> {
+    fn of(rule: &Rule, diagnosis: Option<&'a Diagnosis>) -> CauseJson<'a> {
         let Rule { cause, title, mechanism, changes, .. } = *rule;
         let judged = diagnosis.map(|diagnosis| judged(diagnosis, cause));
         let own = |it: &&Finding| it.cause == cause;
-        Cause {
+        CauseJson {
             cause,
             title,
             mechanism,
             changes,
-            verdict: judged.as_ref().map(Judged::word),
+            verdict: judged.as_ref().map(JudgedCause::word),
             symptom_of: match judged {
-                Some(Judged::Symptom(of)) => Some(of.cause),
+                Some(JudgedCause::Symptom(of)) => Some(of.cause),
                 _ => None,
             },
             reason: match judged {
-                Some(Judged::Unknown(missing)) => Some(missing.reason.as_str()),
+                Some(JudgedCause::Unknown(missing)) => Some(missing.reason.as_str()),
                 _ => None,
             },
             findings: diagnosis.map(|it| it.findings.iter().filter(own).collect()),
@@ -171,9 +172,9 @@ impl<'a> Cause<'a> {
     }
 }
 
-/// How a cause works, what was seen of it, what to do, what would change the verdict.
-pub fn cause(rule: &Rule, found: Option<Seen<'_>>, style: &Style) -> String {
-    let mut page = Page { style, text: String::new() };
+/// The mechanism of a cause, what was observed, what to do, what would change the verdict.
+pub fn cause(rule: &Rule, found: Option<SeenCause<'_>>, style: &Style) -> String {
+    let mut page = CausePage { style, text: String::new() };
     page.heading(&format!("{}: {}", rule.cause, rule.title));
     page.prose(rule.mechanism);
     if let Some(found) = found {
@@ -184,15 +185,15 @@ pub fn cause(rule: &Rule, found: Option<Seen<'_>>, style: &Style) -> String {
     page.text
 }
 
-fn seen(page: &mut Page<'_>, rule: &Rule, Seen { diagnosis, source, .. }: Seen<'_>) {
-    page.heading("WHAT WAS SEEN");
+fn seen(page: &mut CausePage<'_>, rule: &Rule, SeenCause { diagnosis, source, .. }: SeenCause<'_>) {
+    page.heading("WHAT WAS OBSERVED");
     match judged(diagnosis, rule.cause) {
-        Judged::Found(finding) => finding_seen(page, finding, source),
+        JudgedCause::Found(finding) => finding_seen(page, finding, source),
         other => page.prose(&other.sentence()),
     }
 }
 
-fn finding_seen(page: &mut Page<'_>, finding: &Finding, source: &str) {
+fn finding_seen(page: &mut CausePage<'_>, finding: &Finding, source: &str) {
     page.prose(&finding.sentence);
     page.prose(&weight(finding));
     for evidence in &finding.evidence {

@@ -4,7 +4,7 @@
 
 use inferno::flamegraph::{self, Options};
 
-/// The flame graph of folded stacks, a line each, as SVG; what is wrong with it in words.
+/// Draws folded stacks, one per line, as a flame graph in SVG. The error is a sentence.
 ///
 /// # Errors
 /// When there is no stack, or it cannot be drawn.

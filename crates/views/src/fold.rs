@@ -1,27 +1,27 @@
-//! Texts in lines. What stands in backquotes is there to be copied: it is never broken, and where it has
-//! a line of its own it loses the quotes.
+//! Wraps text. A command in backquotes is meant to be copied: it is never broken, and loses the
+//! quotes on a line of its own.
 //!
 //! What does not belong here: what a text says, and tables (see [`crate::table`]).
 
 use crate::escape::width;
 
-/// Columns before the further lines of a message.
+/// Indentation of a message's continuation lines, columns.
 const INDENT: usize = 2;
 
-/// `text` in lines of at most `columns`, broken at spaces where there are any: for cells of a table.
+/// Wraps `text` to `columns`, at spaces if there are any: for cells of a table.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines(text.split(' ').map(|word| (word, false)), columns)
 }
 
-/// The same for sentences, with whole commands: one that is longer than a line sticks out.
+/// The same for sentences, without breaking commands: one that is longer than a line exceeds it.
 pub fn prose(text: &str, columns: usize) -> Vec<String> {
     let pieces = pieces(text, &[]);
     let pieces = pieces.into_iter().map(|piece| (piece, piece.contains('`')));
     lines(pieces, columns).into_iter().map(bare).collect()
 }
 
-/// A message beside the answer, for a terminal of `columns`: further lines are indented. No word is
-/// broken, since it may be a path, and nothing that is in `whole`.
+/// Wraps a message for a terminal of `columns`; continuation lines are indented. Words are not
+/// broken, since they may be paths, nor is anything in `whole`.
 pub fn message(text: &str, columns: usize, whole: &[String]) -> Vec<String> {
     let pieces = pieces(text, whole).into_iter().map(|piece| (piece, true));
     let mut lines = lines(pieces, columns.saturating_sub(INDENT));
@@ -31,7 +31,8 @@ pub fn message(text: &str, columns: usize, whole: &[String]) -> Vec<String> {
     lines
 }
 
-/// What may stand on one line or the next: words, and what is in backquotes or in `whole` as one.
+/// Splits text into pieces that must not be broken: words, commands in backquotes, and texts in
+/// `whole`.
 fn pieces<'a>(text: &'a str, whole: &[String]) -> Vec<&'a str> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -45,7 +46,7 @@ fn pieces<'a>(text: &'a str, whole: &[String]) -> Vec<&'a str> {
     }
 }
 
-/// Where the first piece of `text` ends: at a space, or with the text.
+/// The end of the first piece of `text`: at a space, or at the end of the text.
 fn end_of_piece(text: &str, whole: &[String]) -> usize {
     let mut at = 0;
     while at < text.len() {
@@ -64,7 +65,7 @@ fn end_of_piece(text: &str, whole: &[String]) -> usize {
     text.len()
 }
 
-/// Lines of at most `columns` from pieces of which each says whether it must stay whole.
+/// Fills lines of at most `columns` with pieces; each has a flag that forbids breaking it.
 fn lines<'a>(pieces: impl IntoIterator<Item = (&'a str, bool)>, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let mut lines = vec![String::new()];
@@ -88,14 +89,14 @@ fn lines<'a>(pieces: impl IntoIterator<Item = (&'a str, bool)>, columns: usize) 
     if lines.is_empty() { vec![String::new()] } else { lines }
 }
 
-/// Where the first `columns` columns of `word` end; at least one character.
+/// The end of the first `columns` columns of `word`; at least one character.
 fn break_at(word: &str, columns: usize) -> usize {
     let ends = word.char_indices().map(|(at, char)| at + char.len_utf8());
     let fitting = ends.clone().take_while(|end| width(&word[..*end]) <= columns).last();
     fitting.or(ends.clone().next()).unwrap_or(word.len())
 }
 
-/// A line that is nothing but a command, without what is around it.
+/// A line that consists of a command only, without the punctuation around it.
 fn bare(line: String) -> String {
     let inner = line.trim_start_matches('(').trim_end_matches([')', '.', ',', ';', ':']);
     let command = inner.strip_prefix('`').and_then(|inner| inner.strip_suffix('`'));
@@ -125,7 +126,7 @@ mod tests {
         assert_eq!(prose(text, 14), ["stop it", "kill -STOP 7", "for a while"]);
         assert_eq!(prose("more: `iowhy explain rec`.", 12), ["more:", "iowhy explain rec"]);
         assert_eq!(prose("a ` that ends nowhere", 10), ["a ` that", "ends", "nowhere"]);
-        // In a table's cell nothing sticks out.
+        // A table's cell never exceeds its width.
         assert_eq!(wrap("`ab cd` e", 4), ["`ab", "cd`", "e"]);
     }
 
@@ -135,11 +136,11 @@ mod tests {
         let command = "  sudo setcap cap_bpf+ep \"$(command -v iowhy)\"";
         assert_eq!(message(text, 20, &[]), ["hint: grant it:", command, "  or not"]);
         assert_eq!(message(text, 200, &[]), [text]);
-        let text = "failed to read /srv/my rec/recording.json: it is not there";
+        let text = "failed to read /srv/my rec/recording.json: no such file";
         let whole = ["/srv/my rec".to_owned()];
         assert_eq!(
             message(text, 24, &whole),
-            ["failed to read", "  /srv/my rec/recording.json:", "  it is not there"]
+            ["failed to read", "  /srv/my rec/recording.json:", "  no such file"]
         );
         assert_eq!(message("", 20, &[]), [""]);
     }

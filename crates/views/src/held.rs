@@ -1,13 +1,12 @@
-//! `iowhy opens --held`: who holds which files open now, as lsof shows it.
-//!
-//! What does not belong here: looking for them (crate `iowhy-capture`).
+//! `iowhy opens --held`: which processes hold which files open now, as lsof shows it.  What does
+//! not belong here: finding them (crate `iowhy-capture`).
 
 use crate::escape::{cut, escape};
 use crate::fold::prose;
 use crate::human;
 use crate::json;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, draw, number};
+use crate::table::{Align, Column, Definition, Room, TableCell, draw, number};
 use serde::Serialize;
 
 /// A file that a process holds.
@@ -21,16 +20,16 @@ pub struct HeldRow {
     pub user: String,
     /// Its descriptor; or `cwd`, `txt` (the program), `mem` (mapped), as lsof calls them.
     pub fd: String,
-    /// What it was opened for: `r`, `w`, `u` for both; null where that is not known.
+    /// Its access mode: `r`, `w`, or `u` for both; null if it is not known.
     pub mode: Option<&'static str>,
-    /// What the file is, as lsof calls it: `REG`, `DIR`, `BLK`.
+    /// The file's type, as lsof calls it: `REG`, `DIR`, `BLK`.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// The file's length, bytes.
     pub size: Option<u64>,
-    /// Where the descriptor stands, bytes from the beginning.
+    /// The descriptor's offset, bytes.
     pub offset: Option<u64>,
-    /// What the file takes of its file system, bytes.
+    /// Allocated space of the file, bytes.
     pub taken_bytes: Option<u64>,
     /// The device number of its file system: major:minor.
     pub device: String,
@@ -42,13 +41,13 @@ pub struct HeldRow {
     pub deleted: bool,
     /// Whether it is kept in memory rather than on a device.
     pub in_memory: bool,
-    /// On a screen, further ones that differ in nothing that it shows.
+    /// Further rows that look the same on the screen.
     #[serde(skip)]
     pub further: u64,
 }
 
 impl HeldRow {
-    /// Whether `other` looks the same on a screen: programs map a nameless file of memory many times.
+    /// Whether `other` looks the same on a screen: programs map an unnamed memory file many times.
     fn looks_like(&self, other: &HeldRow) -> bool {
         let looks = |row: &HeldRow| (row.pid, row.mode, row.size, row.offset, row.deleted);
         let is_same = looks(self) == looks(other) && self.file == other.file && self.fd == other.fd;
@@ -68,26 +67,26 @@ fn folded(rows: &[HeldRow]) -> Vec<HeldRow> {
     folded
 }
 
-/// What is held, and what could not be seen.
+/// The open files, and what could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Holding {
-    /// The files; deleted ones last, of these the largest last, so that it stands above the sum.
+    /// The files; deleted ones last, with the largest directly above the sum.
     pub held: Vec<HeldRow>,
-    /// Files without any name left on devices, each counted once.
+    /// Files on devices without any name left, each counted once.
     pub deleted_files: u64,
-    /// What these still take, bytes.
+    /// Space that these still take, bytes.
     pub deleted_bytes: u64,
-    /// Processes that were looked at.
+    /// Processes that were inspected.
     pub processes: u64,
-    /// Those of them that this user may not look into.
+    /// Those that this user may not inspect.
     pub refused_processes: u64,
-    /// Those of them that could not be looked into in time.
+    /// Those that could not be inspected in time.
     pub unanswered_processes: u64,
-    /// Held files beyond those that are kept.
+    /// Open files beyond the limit.
     pub left_out: u64,
 }
 
-/// Columns from which on a process's name is shown as long as it is.
+/// Screen width from which the process's name is shown in full, columns.
 const ROOMY: usize = 110;
 
 /// The columns of `iowhy opens --held`.
@@ -109,14 +108,14 @@ pub const HELD: Definition<HeldRow> = Definition {
             "FD",
             "",
             0,
-            "the descriptor and what it was opened for: `r` to read, `w` to write, `u` both; `cwd` the \
-             working directory, `txt` the program, `mem` mapped",
+            "the descriptor and its mode: `r` read, `w` write, `u` both; `cwd` the working \
+             directory, `txt` the program, `mem` mapped",
             |row, _| format!("{}{}", row.fd, row.mode.unwrap_or("")).into(),
         ),
         left(
             "TYPE",
             2,
-            "what it is: `REG` a file, `DIR` a directory, `BLK` a block device",
+            "the file's type: `REG` regular file, `DIR` directory, `BLK` block device",
             |row, _| row.kind.to_owned().into(),
         ),
         number("DEVICE", "", 3, "the device number of its file system: major,minor", |row, _| {
@@ -124,7 +123,7 @@ pub const HELD: Definition<HeldRow> = Definition {
         }),
         number("SIZE/OFF", "bytes", 0, "the file's length; else the offset, as `0t0`", size),
         number("NODE", "", 4, "its inode number", |row, _| row.inode.to_string().into()),
-        number("OFFSET", "bytes", 5, "where the descriptor stands", |row, _| {
+        number("OFFSET", "bytes", 5, "the descriptor's offset", |row, _| {
             row.offset.map_or("-".to_owned(), |offset| offset.to_string()).into()
         }),
         Column {
@@ -132,7 +131,7 @@ pub const HELD: Definition<HeldRow> = Definition {
             ..left(
                 "NAME",
                 0,
-                "the path as seen from the root mount; `(deleted)` where that name is removed",
+                "the path as seen from the root mount; `(deleted)` if that name has been removed",
                 name,
             )
         },
@@ -143,18 +142,18 @@ const fn left(
     heading: &'static str,
     rank: u8,
     sentence: &'static str,
-    value: fn(&HeldRow, &Style) -> Cell,
+    value: fn(&HeldRow, &Style) -> TableCell,
 ) -> Column<HeldRow> {
     Column { align: Align::Left, ..number(heading, "", rank, sentence, value) }
 }
 
-fn command(row: &HeldRow, style: &Style) -> Cell {
-    // Names of programs have no more than 15; kernel threads' may. lsof shows 9.
+fn command(row: &HeldRow, style: &Style) -> TableCell {
+    // Program names have at most 15 characters, kernel threads' can have more. lsof shows 9.
     let room = if style.columns() >= ROOMY { 15 } else { 9 };
     cut(&escape(&row.process, style), room, style).into()
 }
 
-fn name(row: &HeldRow, style: &Style) -> Cell {
+fn name(row: &HeldRow, style: &Style) -> TableCell {
     let path = escape(&row.file, style);
     let times = style.either("×", "x");
     let times = match row.further {
@@ -163,11 +162,11 @@ fn name(row: &HeldRow, style: &Style) -> Cell {
     };
     match row.deleted {
         false => format!("{path}{times}").into(),
-        true => Cell { text: format!("{path} (deleted){times}"), paint: Paint::Alert },
+        true => TableCell { text: format!("{path} (deleted){times}"), paint: Paint::Alert },
     }
 }
 
-fn size(row: &HeldRow, _style: &Style) -> Cell {
+fn size(row: &HeldRow, _style: &Style) -> TableCell {
     match (row.size, row.offset) {
         (Some(size), _) => human::bytes(size as f64).into(),
         (None, Some(offset)) => format!("0t{offset}").into(),
@@ -175,7 +174,7 @@ fn size(row: &HeldRow, _style: &Style) -> Cell {
     }
 }
 
-/// The table, the sum of what deleted files take, and what could not be seen.
+/// Draws the table, the space that deleted files take, and what could not be read.
 pub fn render(holding: &Holding, style: &Style) -> String {
     let mut lines: Vec<String> = draw(&HELD, &folded(&holding.held), style).lines().collect();
     lines.extend(sentences(holding).iter().flat_map(|sentence| prose(sentence, style.columns())));
@@ -185,7 +184,7 @@ pub fn render(holding: &Holding, style: &Style) -> String {
 fn sentences(holding: &Holding) -> Vec<String> {
     let mut sentences = Vec::new();
     if holding.held.is_empty() {
-        sentences.push("Nothing that was asked for is held open.".to_owned());
+        sentences.push("No matching file is held open.".to_owned());
     }
     if holding.deleted_files > 0 {
         sentences.push(format!(
@@ -199,15 +198,15 @@ fn sentences(holding: &Holding) -> Vec<String> {
     }
     if holding.refused_processes > 0 {
         sentences.push(format!(
-            "Not seen: what {} of {} hold, which this user may not look into.",
+            "Not shown: open files of {} of {}, which this user may not inspect.",
             human::count(holding.refused_processes),
             human::plural(holding.processes, "process"),
         ));
     }
     if holding.unanswered_processes > 0 {
         sentences.push(format!(
-            "Not seen: what {} of {} hold: a file system did not answer in time, or their memory was \
-             locked.",
+            "Not shown: open files of {} of {}: a file system did not answer in time, or their \
+             memory was locked.",
             human::count(holding.unanswered_processes),
             human::plural(holding.processes, "process"),
         ));
@@ -215,7 +214,7 @@ fn sentences(holding: &Holding) -> Vec<String> {
     sentences
 }
 
-/// The same for programs, with exact figures.
+/// The same as JSON, with exact figures.
 pub fn json(holding: &Holding) -> String {
     let mut text = serde_json::to_string_pretty(holding).unwrap_or_default();
     text.push('\n');
@@ -257,7 +256,7 @@ mod tests {
         assert!(text.contains("l\\x1bg") && text.contains("app.log (deleted)"), "{text}");
         assert!(text.contains(": 1; they still take 3.00 GiB."), "{text}");
         assert!(text.contains("2 of 12 processes"), "{text}");
-        assert!(text.contains("3 of 12 processes hold: a file system did not answer"), "{text}");
+        assert!(text.contains("3 of 12 processes: a file system did not answer"), "{text}");
         assert!(!json(&holding).contains('\u{1b}'));
         let headings = |width: usize| {
             let text = render(&holding, &Style::plain(width));

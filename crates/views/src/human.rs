@@ -7,7 +7,7 @@ const MINUTE: f64 = 60e9;
 const HOUR: f64 = 60.0 * MINUTE;
 const DAY: f64 = 24.0 * HOUR;
 
-/// A length of time given in nanoseconds: `631 µs`, `1.20 ms`, `16.7 min`.
+/// A duration, given in nanoseconds: `631 µs`, `1.20 ms`, `16.7 min`.
 pub fn time(nanoseconds: f64, style: &Style) -> String {
     match nanoseconds {
         n if n < 999.5 => format!("{} ns", n.round()),
@@ -26,7 +26,7 @@ pub fn bytes(bytes: f64) -> String {
     scaled(bytes, 1024.0, &["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
 }
 
-/// A count: `13,920`, from ten million on `12.3 M`.
+/// A count: `13,920`, from ten million `12.3 M`.
 pub fn count(count: u64) -> String {
     if count >= 10_000_000 {
         return scaled(count as f64 / 1e3, 1e3, &["M", "G", "T", "P", "E"]);
@@ -39,7 +39,7 @@ pub fn plural(number: u64, noun: &str) -> String {
     format!("{} {}", count(number), noun_for(number, noun))
 }
 
-/// How often something happens, without its unit: `1,391`, `12.0`, `0.10`.
+/// A rate without its unit: `1,391`, `12.0`, `0.10`.
 pub fn rate(rate: f64) -> String {
     match rate {
         r if r <= 0.0 => "0".to_owned(),
@@ -49,7 +49,7 @@ pub fn rate(rate: f64) -> String {
     }
 }
 
-/// A length of time given in nanoseconds, in milliseconds as iostat has it: `0.631`, `12.0`.
+/// A duration in nanoseconds, shown in milliseconds as in iostat: `0.631`, `12.0`.
 pub fn milliseconds(nanoseconds: f64) -> String {
     match nanoseconds / 1e6 {
         ms if ms <= 0.0 => "0".to_owned(),
@@ -59,7 +59,7 @@ pub fn milliseconds(nanoseconds: f64) -> String {
     }
 }
 
-/// A share as per cent, without the sign: `87.6`, `100`, `<0.1`.
+/// A share in per cent, without the sign: `87.6`, `100`, `<0.1`.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p <= 0.0 => "0".to_owned(),
@@ -69,7 +69,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// `value` in the first of `units` that leaves it below `step`; the first unit is one step above
+/// `value` in the first of `units` in which it is below `step`; the first unit is one step above
 /// `value`'s own.
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let mut value = value / step;

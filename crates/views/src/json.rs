@@ -1,26 +1,32 @@
-//! Everything that iowhy says about a watch, for programs.
+//! The complete report of a watch, as JSON.
 
 use crate::escape::is_deceptive;
 use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{BlameSummary, Chains, Ledger, Watch};
+use iowhy_core::analysis::summary::{BlameSummary, ChainReport, Ledger, WatchSummary};
 use iowhy_core::diagnosis::Diagnosis;
 use iowhy_core::diff::Comparison;
 use iowhy_core::model::Losses;
+use iowhy_core::model::clock::WallClock;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The version of the report's layout: names stay, more may be added.
+/// The version of the report's layout: fields may be added, none is renamed.
 pub(crate) const FORMAT: u32 = 1;
 
-/// What the ends of field names say about their values.
+/// The version of the JSON Schema of full and brief reports: [`FORMAT`], and a number that grows
+/// with each added name.
+pub const SCHEMA_VERSION: &str = "1.0";
+
+/// Suffixes of field names, and the units that they stand for.
 const UNITS: &[(&str, &str)] = &[
     ("_ns", "nanoseconds"),
     ("bytes", "bytes"),
     ("_bytes", "bytes"),
     ("requests", "requests"),
     ("_requests", "requests"),
-    ("_per_s", "per second of the watch"),
+    ("_per_s", "per second of the recording"),
     ("_share", "0 to 1"),
     ("_sectors", "512 bytes"),
     ("aqu_sz", "requests"),
@@ -28,36 +34,43 @@ const UNITS: &[(&str, &str)] = &[
     ("null", "not known, or there was none"),
 ];
 
-/// Findings and the summary as JSON, indented, with a newline at its end. Names are exact, but
-/// characters that could break a terminal are written as `\u` escapes.
+/// Findings and the summary as indented JSON with a final newline. Names are exact; characters that
+/// could break a terminal are written as `\u` escapes.
 pub fn render(summary: &Summary, diagnosis: &Diagnosis) -> String {
-    #[derive(Serialize)]
-    struct Report<'a> {
-        #[serde(flatten)]
-        diagnosis: &'a Diagnosis,
-        #[serde(flatten)]
-        summary: &'a Summary,
-    }
-    document(Report { diagnosis, summary })
+    let start = WallClock::of(&summary.environment);
+    let start = start.map(|clock| clock.rfc3339(summary.environment.start_ns));
+    document(JsonReport { start, diagnosis, summary })
 }
 
-/// The chains of waits alone, as JSON like that of [`render`].
+/// Everything that iowhy says about one watch.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct JsonReport<'a> {
+    /// When the watch began, RFC 3339 with the host's offset from UTC; null where only the
+    /// capture's own clock is known.
+    start: Option<String>,
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+/// Wait chains only, as JSON like that of [`render`].
 pub fn chains(summary: &Summary) -> String {
     #[derive(Serialize)]
-    struct Alone<'a> {
-        chains: &'a Option<Chains>,
+    struct ChainsJson<'a> {
+        chains: &'a Option<ChainReport>,
     }
-    part(summary, Alone { chains: &summary.chains })
+    part(summary, ChainsJson { chains: &summary.chains })
 }
 
-/// Who made whom wait alone, with the ledger, as JSON like that of [`render`].
+/// Blame and the ledger only, as JSON like that of [`render`].
 pub fn blame(summary: &Summary) -> String {
     #[derive(Serialize)]
-    struct Alone<'a> {
+    struct BlameJson<'a> {
         ledger: &'a Option<Ledger>,
         blame: &'a Option<BlameSummary>,
     }
-    part(summary, Alone { ledger: &summary.ledger, blame: &summary.blame })
+    part(summary, BlameJson { ledger: &summary.ledger, blame: &summary.blame })
 }
 
 /// Two watches compared, as JSON like that of [`render`].
@@ -65,11 +78,11 @@ pub fn diff(comparison: &Comparison) -> String {
     document(comparison)
 }
 
-/// A part of a summary, with what every part needs to be read rightly.
+/// A part of a summary, with the fields that every part needs.
 pub(crate) fn part<T: Serialize>(summary: &Summary, what: T) -> String {
     #[derive(Serialize)]
     struct Part<'a, T> {
-        watch: &'a Watch,
+        watch: &'a WatchSummary,
         losses: &'a Losses,
         #[serde(flatten)]
         what: T,
@@ -77,19 +90,31 @@ pub(crate) fn part<T: Serialize>(summary: &Summary, what: T) -> String {
     document(Part { watch: &summary.watch, losses: &summary.losses, what })
 }
 
-/// An object with what every one of them begins with: the version of the layout, and the units.
+/// An object with the fields that all begin with: the version of the layout, and the units.
 pub(crate) fn document<T: Serialize>(what: T) -> String {
-    #[derive(Serialize)]
-    struct Document<T> {
-        format: u32,
-        units: BTreeMap<&'static str, &'static str>,
-        #[serde(flatten)]
-        what: T,
-    }
-    text(&Document { format: FORMAT, units: UNITS.iter().copied().collect(), what })
+    text(&JsonDocument {
+        format: FORMAT,
+        schema_version: SCHEMA_VERSION,
+        units: UNITS.iter().copied().collect(),
+        what,
+    })
 }
 
-/// As indented JSON, with a newline at its end.
+/// What every document begins with.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct JsonDocument<T> {
+    /// The version of the layout.
+    format: u32,
+    /// The version of the JSON Schema, `MAJOR.MINOR`: a minor version adds names, a major one
+    /// changes them.
+    schema_version: &'static str,
+    /// What the ends of field names say about their values.
+    units: BTreeMap<&'static str, &'static str>,
+    #[serde(flatten)]
+    what: T,
+}
+
+/// As indented JSON with a final newline.
 fn text<T: Serialize>(value: &T) -> String {
     // Writing to a String cannot fail, and every key is a text.
     let mut json = serde_json::to_string_pretty(value).unwrap_or_default();
@@ -97,12 +122,12 @@ fn text<T: Serialize>(value: &T) -> String {
     escaped(json)
 }
 
-/// JSON with every character escaped that could break a terminal.
+/// JSON in which every character that could break a terminal is escaped.
 pub(crate) fn escaped(json: String) -> String {
     if json.chars().any(must_escape) { escape(&json) } else { json }
 }
 
-/// Characters beyond ASCII stand only within texts, so that they can be escaped wherever they are.
+/// Non-ASCII characters occur only within strings, so all of them can be escaped.
 fn must_escape(char: char) -> bool {
     char == '\u{7f}' || (!char.is_ascii() && is_deceptive(char))
 }

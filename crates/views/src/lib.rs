@@ -1,26 +1,29 @@
-//! What iowhy's answers look like. A view never computes: every figure comes from a
-//! [`iowhy_core::analysis::Summary`], which a live watch, a recording and an imported capture give
-//! alike; a terminal UI or a page would read the same.
+//! Screens and JSON. A view never computes: every figure comes from an
+//! [`iowhy_core::analysis::Summary`], which is the same for a live watch, a recording and an
+//! imported capture.
 //!
-//! | where | what lives there |
+//! | where | what |
 //! |---|---|
 //! | [`text`] | the first screen |
+//! | [`top`] | the live screen of `iowhy top` |
 //! | [`interval`] | a screen for each interval: `iowhy stat`, `iowhy latency` … |
-//! | [`json`] | everything, for programs |
-//! | [`brief`] | what matters, in 8 kB of JSON |
+//! | [`json`] | the complete report as JSON |
+//! | [`brief`] | the most important parts in 8 kB of JSON |
 //! | [`flame`] | folded stacks as a flame graph |
-//! | [`diff`] | two watches beside each other |
-//! | [`held`] | who holds which files open |
+//! | [`diff`] | two watches compared |
+//! | [`mod@html`] | a page in one file, with charts |
+//! | [`held`] | which processes hold which files open |
 //! | [`opens`] | a line for each open |
-//! | [`probe`] | what a short test of a device showed |
+//! | [`probe`] | the results of a short benchmark of a device |
 //! | [`plot`] | latency, offsets and rates as SVG and PNG |
 //! | [`stages`] | the stages of requests, as btt has them |
 //! | [`explain`] | a page about a cause |
-//! | [`check`] | what this machine lets iowhy see |
+//! | [`check`] | what iowhy can collect on this machine |
+//! | [`schema`] | the JSON Schema of what `--json` prints |
 //! | [`style`] | width, colour, character set, and how to choose them |
 //! | [`table`] | a column is defined once: heading, unit, sentence, value |
-//! | [`fold`] | texts in lines, with whole commands |
-//! | [`human`], [`escape`] | numbers and names as a person can read and a terminal can bear |
+//! | [`fold`] | wrapping text without breaking commands |
+//! | [`human`], [`escape`] | readable numbers; names that are safe for a terminal |
 //! | [`mod@reference`] | `docs/screen.md`, from the definitions of the columns |
 //!
 //! What does not belong here: figures (crate `iowhy-core`), printing and exit codes (the binary).
@@ -34,6 +37,7 @@ pub mod explain;
 pub mod flame;
 pub mod fold;
 pub mod held;
+pub mod html;
 pub mod human;
 pub mod interval;
 pub mod json;
@@ -41,7 +45,9 @@ pub mod opens;
 pub mod plot;
 pub mod probe;
 pub mod reference;
+pub mod schema;
 pub mod stages;
 pub mod style;
 pub mod table;
 pub mod text;
+pub mod top;

@@ -1,12 +1,10 @@
-//! `iowhy opens`: a line for each open, as opensnoop prints it; of a recording, opens by process and
-//! file.
-//!
-//! What does not belong here: who holds files open (see [`crate::held`]).
+//! `iowhy opens`: a line for each open, as opensnoop prints it; for a recording, opens by process
+//! and file.  What does not belong here: files that are held open (see [`crate::held`]).
 
 use crate::escape::{cut, escape, fit, width};
 use crate::json;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, draw};
+use crate::table::{Align, Column, Definition, Room, TableCell, draw};
 use iowhy_core::model::{Names, Open};
 use serde::Serialize;
 
@@ -52,20 +50,20 @@ pub fn json_line(open: &Open, names: &Names) -> String {
     json::escaped(format!("{line}\n"))
 }
 
-/// How often a process opened a file, as a recording has it.
+/// Opens of a file by a process, from a recording.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct OpenedRow {
     /// The process.
     pub pid: u32,
     /// Its name.
     pub process: Option<String>,
-    /// Opens that worked.
+    /// Successful opens.
     pub opens: u64,
-    /// Those of them that made the file.
+    /// Those that created the file.
     pub creates: u64,
     /// Calls of any kind that failed.
     pub failures: u64,
-    /// The path, or the pattern of many.
+    /// The path, or the pattern of many files.
     pub file: Option<String>,
 }
 
@@ -88,17 +86,16 @@ pub const OPENED: Definition<OpenedRow> = Definition {
                 cut(&escape(name, style), 15, style).into()
             },
         },
-        number("OPENS", "opens that worked", |row, _| row.opens.to_string().into()),
-        number("CREATES", "those of them that made the file", |row, _| {
-            row.creates.to_string().into()
-        }),
+        number("OPENS", "successful opens", |row, _| row.opens.to_string().into()),
+        number("CREATES", "opens that created the file", |row, _| row.creates.to_string().into()),
         number("FAILED", "calls of any kind that failed", |row, _| row.failures.to_string().into()),
         Column {
             heading: "FILE",
             unit: "",
             align: Align::Left,
             room: Room::CutMiddle,
-            sentence: "its path; of many files their pattern; `/dir/*` for what was asked for in it",
+            sentence: "its path; for many files their pattern; `/dir/*` for names looked up in a \
+                directory",
             legend: "",
             value: |row, style| {
                 let file = row.file.as_deref().unwrap_or("-");
@@ -111,7 +108,7 @@ pub const OPENED: Definition<OpenedRow> = Definition {
 const fn number(
     heading: &'static str,
     sentence: &'static str,
-    value: fn(&OpenedRow, &Style) -> Cell,
+    value: fn(&OpenedRow, &Style) -> TableCell,
 ) -> Column<OpenedRow> {
     let room = Room::Rank(0);
     Column { heading, unit: "", align: Align::Right, room, sentence, legend: "", value }

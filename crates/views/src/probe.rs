@@ -1,24 +1,23 @@
-//! `iowhy probe`: what a short test of a device or file showed.
-//!
-//! What does not belong here: running the test (the binary).
+//! `iowhy probe`: the results of a short benchmark of a device or file.  What does not belong here:
+//! running the benchmark (the binary).
 
 use crate::human;
 use crate::style::Style;
-use crate::table::{Align, Cell, Column, Definition, Room, draw};
+use crate::table::{Align, Column, Definition, Room, TableCell, draw};
 use serde::Serialize;
 
-/// What one part of the test showed.
+/// The results of one part of the benchmark.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct ProbeRow {
-    /// What was done: `read 4 KiB, one at a time`.
+    /// The workload: `read 4 KiB, one at a time`.
     pub test: String,
-    /// Requests of the test per second.
+    /// Requests per second.
     pub requests_per_s: f64,
     /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Half of them took at most this, nanoseconds.
+    /// Median, nanoseconds.
     pub p50_ns: f64,
-    /// 99 % took at most this, nanoseconds.
+    /// 99th percentile, nanoseconds.
     pub p99_ns: f64,
     /// The longest, nanoseconds.
     pub max_ns: f64,
@@ -27,15 +26,15 @@ pub struct ProbeRow {
 /// The columns of `iowhy probe`.
 pub const PROBE: Definition<ProbeRow> = Definition {
     title: "iowhy probe",
-    sentence: "One row for each part of the test, as fio measured it: direct I/O, past the page \
-               cache. What others ask of the device at the same time is in the figures.",
+    sentence: "One row for each part of the benchmark, as fio measured it: direct I/O, past the \
+               page cache. What others ask of the device at the same time is in the figures.",
     columns: &[
         Column {
             heading: "TEST",
             unit: "",
             align: Align::Left,
             room: Room::CutEnd,
-            sentence: "what was done, and how many at a time",
+            sentence: "the workload, and the number of requests at a time",
             legend: "",
             value: |row, _| row.test.clone().into(),
         },
@@ -45,10 +44,8 @@ pub const PROBE: Definition<ProbeRow> = Definition {
         number("bytes/s", "bytes/s", "bytes per second", |row, _| {
             human::bytes(row.bytes_per_s).into()
         }),
-        number("p50", "time", "half of them took at most this", |row, style| {
-            human::time(row.p50_ns, style).into()
-        }),
-        number("p99", "time", "99 % of them took at most this", |row, style| {
+        number("p50", "time", "median", |row, style| human::time(row.p50_ns, style).into()),
+        number("p99", "time", "99th percentile", |row, style| {
             human::time(row.p99_ns, style).into()
         }),
         number("max", "time", "the longest", |row, style| human::time(row.max_ns, style).into()),
@@ -59,7 +56,7 @@ const fn number(
     heading: &'static str,
     unit: &'static str,
     sentence: &'static str,
-    value: fn(&ProbeRow, &Style) -> Cell,
+    value: fn(&ProbeRow, &Style) -> TableCell,
 ) -> Column<ProbeRow> {
     Column { heading, unit, align: Align::Right, room: Room::Rank(0), sentence, legend: "", value }
 }

@@ -12,6 +12,7 @@ use crate::text::{
     ACTIVITY, BLAME, CHAINS, CODE_PATHS, CONTAINERS, CULPRITS, DEVICES, FILES, FILETOP, ORIGINS,
     PROCESSES, STAGES, WAITS,
 };
+use crate::top::{OPENED_BY, WAITED_BY};
 use std::fmt::Write as _;
 
 const OPENING: &str = "# What stands on iowhy's screens
@@ -56,6 +57,8 @@ pub fn screen() -> String {
     describe(&mut page, &stages::PERIODS);
     describe(&mut page, &diff::TIMES);
     describe(&mut page, &diff::LOADS);
+    OPENED_BY.iter().for_each(|table| describe(&mut page, table));
+    WAITED_BY.iter().for_each(|table| describe(&mut page, table));
     describe(&mut page, &PROBE);
     describe(&mut page, &CHECK);
     page
@@ -63,7 +66,7 @@ pub fn screen() -> String {
 
 fn describe<R>(page: &mut String, table: &Definition<R>) {
     let mut lines = format!("\n## {}\n\n{}\n\n", table.title, table.sentence);
-    lines.push_str("| column | unit | leaves | what it is |\n|---|---|---|---|\n");
+    lines.push_str("| column | unit | dropped | meaning |\n|---|---|---|---|\n");
     for column in table.columns {
         let leaves = match column.room {
             Room::Rank(rank) => rank.to_string(),

@@ -1,12 +1,13 @@
-//! `iowhy stages`: where requests spent their time, as btt has it.
+//! `iowhy stages`: where requests spent their time, as btt shows it.
 //!
-//! What does not belong here: the figures (see `iowhy_core::analysis::stages`), and btt's own report.
+//! What does not belong here: the figures (see `iowhy_core::analysis::stages`), and btt's own
+//! report.
 
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::json;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
+use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use crate::text::Screen;
 use iowhy_core::analysis::stages::StagesSummary;
 use iowhy_core::analysis::stages::summary::{
@@ -15,18 +16,18 @@ use iowhy_core::analysis::stages::summary::{
 use iowhy_core::model::Losses;
 use serde::Serialize;
 
-/// Processes that are listed.
+/// Maximum number of listed processes.
 const PROCESSES: usize = 20;
 
-/// A stage, or the device whose stages stand below.
+/// A stage, or the device whose stages follow.
 #[derive(Clone, PartialEq, Debug)]
-pub struct StageRow {
+pub struct StageLine {
     /// Its name, escaped.
     name: String,
     figures: Option<StageFigures>,
 }
 
-/// What Q2C is made of, for a device or a process.
+/// The shares of Q2C of a device or a process.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShareRow {
     /// Its name, escaped.
@@ -34,12 +35,12 @@ pub struct ShareRow {
     shares: Shares,
 }
 
-/// Distances of one device.
+/// The seek distances of one device.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SeekRow {
     /// The device, escaped.
     name: String,
-    /// From what to what.
+    /// The kind of distance: Q2Q or D2D.
     kind: &'static str,
     seeks: Seeks,
 }
@@ -47,14 +48,14 @@ pub struct SeekRow {
 const fn name<R>(
     heading: &'static str,
     sentence: &'static str,
-    value: fn(&R, &Style) -> Cell,
+    value: fn(&R, &Style) -> TableCell,
 ) -> Column<R> {
     let (align, room) = (Align::Left, Room::CutEnd);
     Column { heading, unit: "", align, room, sentence, legend: "", value }
 }
 
-/// A time of a stage; nothing beside a device's name.
-fn time(row: &StageRow, style: &Style, of: fn(&StageFigures) -> Option<f64>) -> Cell {
+/// A time of a stage; empty in a device's row.
+fn time(row: &StageLine, style: &Style, of: fn(&StageFigures) -> Option<f64>) -> TableCell {
     let known = |figures| of(figures).map_or_else(|| "?".to_owned(), |ns| human::time(ns, style));
     row.figures.as_ref().map(known).unwrap_or_default().into()
 }
@@ -64,9 +65,9 @@ fn whole(nanoseconds: Option<u64>) -> Option<f64> {
 }
 
 /// The stages.
-pub const STAGES: Definition<StageRow> = Definition {
+pub const STAGES: Definition<StageLine> = Definition {
     title: "iowhy stages",
-    sentence: "For all devices together and for each the stages that requests went through, and those \
+    sentence: "For all devices together and for each device, the stages of its requests, and those \
                of bios, as btt counts them.",
     columns: &[
         explained(
@@ -74,15 +75,16 @@ pub const STAGES: Definition<StageRow> = Definition {
             name(
                 "STAGES",
                 "the device; below it the stage: Q queued, G got a request, I inserted into the \
-                 scheduler, D issued to the driver, C completed, M merged into a request. Stages are \
+                 scheduler, D issued to the driver, C completed, M merged into a request. Stages \
+                 are \
                  those of requests where nothing else is said",
-                |row, _| Cell {
+                |row, _| TableCell {
                     text: row.name.clone(),
                     paint: if row.figures.is_some() { Paint::Plain } else { Paint::Heading },
                 },
             ),
         ),
-        number("N", "", 0, "how many times it was measured", |row: &StageRow, _| {
+        number("N", "", 0, "number of samples", |row: &StageLine, _| {
             let count = row.figures.map(|it| human::count(it.count));
             count.unwrap_or_default().into()
         }),
@@ -90,16 +92,14 @@ pub const STAGES: Definition<StageRow> = Definition {
             time(row, style, |it| Some(it.min_ns as f64))
         }),
         number("avg", "time", 1, "the mean", |row, style| time(row, style, |it| Some(it.mean_ns))),
-        number("p50", "time", 0, "half of them took at most this", |row, style| {
-            time(row, style, |it| whole(it.p50_ns))
-        }),
-        number("p90", "time", 3, "90 % of them took at most this", |row, style| {
+        number("p50", "time", 0, "median", |row, style| time(row, style, |it| whole(it.p50_ns))),
+        number("p90", "time", 3, "90th percentile", |row, style| {
             time(row, style, |it| whole(it.p90_ns))
         }),
-        number("p99", "time", 0, "99 % of them took at most this", |row, style| {
+        number("p99", "time", 0, "99th percentile", |row, style| {
             time(row, style, |it| whole(it.p99_ns))
         }),
-        number("p99.9", "time", 2, "99.9 % of them took at most this", |row, style| {
+        number("p99.9", "time", 2, "99.9th percentile", |row, style| {
             time(row, style, |it| whole(it.p999_ns))
         }),
         number("max", "time", 0, "the longest", |row, style| {
@@ -108,8 +108,8 @@ pub const STAGES: Definition<StageRow> = Definition {
     ],
 };
 
-/// A stage's share of Q2C; none where no request went through it.
-fn share(share: f64) -> Cell {
+/// A stage's share of Q2C; none if no request went through it.
+fn share(share: f64) -> TableCell {
     let text = if share > 0.0 { human::percent(share) } else { "-".to_owned() };
     text.into()
 }
@@ -135,7 +135,7 @@ const G2D: Column<ShareRow> =
 const D2C: Column<ShareRow> =
     number("%D2C", "%", 0, "the driver and the device", |row, _| share(row.shares.d2c_share));
 
-/// The shares of whatever the first column names.
+/// The columns of shares; the first column differs.
 const fn by(first: Column<ShareRow>) -> [Column<ShareRow>; 8] {
     [first, REQUESTS, MEAN, Q2G, G2I, I2D, G2D, D2C]
 }
@@ -143,7 +143,7 @@ const fn by(first: Column<ShareRow>) -> [Column<ShareRow>; 8] {
 /// Shares by device.
 pub const DEVICE_SHARES: Definition<ShareRow> = Definition {
     title: "iowhy stages: shares by device",
-    sentence: "Which share of the time of a device's requests (Q2C) passed in which stage.",
+    sentence: "The share of each stage in the time of a device's requests (Q2C).",
     columns: &by(name("BY DEVICE", "the device", |row, _| row.name.clone().into())),
 };
 
@@ -163,7 +163,7 @@ fn device(row: &DeviceFigures, style: &Style) -> String {
 /// Requests and bytes.
 pub const TRAFFIC: Definition<DeviceFigures> = Definition {
     title: "iowhy stages: traffic",
-    sentence: "What devices were asked to do.",
+    sentence: "The load of each device.",
     columns: &[
         name("TRAFFIC", "the device", |row, style| device(row, style).into()),
         number("queued", "bios", 3, "bios queued", |row, _| human::count(row.queued).into()),
@@ -173,7 +173,7 @@ pub const TRAFFIC: Definition<DeviceFigures> = Definition {
         number("issued", "requests", 4, "requests issued, again after a requeue too", |row, _| {
             human::count(row.issued).into()
         }),
-        number("requeued", "requests", 6, "requests given back by the driver", |row, _| {
+        number("requeued", "requests", 6, "requests that the driver requeued", |row, _| {
             human::count(row.requeues).into()
         }),
         number("reads", "requests", 0, "reads that completed", |row, _| {
@@ -205,7 +205,7 @@ pub const TRAFFIC: Definition<DeviceFigures> = Definition {
 /// Distances on the device.
 pub const SEEKS: Definition<SeekRow> = Definition {
     title: "iowhy stages: seeks",
-    sentence: "How far successive bios (Q2Q) and requests (D2D) lie apart.",
+    sentence: "Distances between successive bios (Q2Q) and requests (D2D).",
     columns: &[
         name("SEEKS", "the device", |row, _| row.name.clone().into()),
         Column {
@@ -215,34 +215,34 @@ pub const SEEKS: Definition<SeekRow> = Definition {
             })
         },
         number("N", "", 1, "how many", |row, _| human::count(row.seeks.count).into()),
-        number("%adjacent", "%", 0, "the share that touches the one before", |row, _| {
-            human::percent(row.seeks.adjacent_share).into()
-        }),
+        number(
+            "%adjacent",
+            "%",
+            0,
+            "the share that follows directly on the previous one",
+            |row, _| human::percent(row.seeks.adjacent_share).into(),
+        ),
         explained(
             "distances in sectors of 512 bytes",
             number("median", "sectors", 0, "the median distance", |row, _| {
                 human::count(row.seeks.median_sectors).into()
             }),
         ),
-        number(
-            "p90",
-            "sectors",
-            3,
-            "90 % of the distances between those that do not touch are at most this",
-            |row, _| row.seeks.p90_sectors.map_or_else(|| "-".to_owned(), human::count).into(),
-        ),
+        number("p90", "sectors", 3, "90th percentile of the distances that are not 0", |row, _| {
+            row.seeks.p90_sectors.map_or_else(|| "-".to_owned(), human::count).into()
+        }),
         number("mean", "sectors", 2, "the mean distance", |row, _| {
             human::rate(row.seeks.mean_sectors).into()
         }),
     ],
 };
 
-/// A figure of plugs; not known where there are no single events.
-fn plugged(row: &DeviceFigures, of: fn(&PlugFigures) -> String) -> Cell {
+/// A figure about plugs; not known without single events.
+fn plugged(row: &DeviceFigures, of: fn(&PlugFigures) -> String) -> TableCell {
     row.plugs.as_ref().map_or_else(|| "?".to_owned(), of).into()
 }
 
-/// When devices were active, and when they were plugged.
+/// Periods in which devices were active or plugged.
 pub const PERIODS: Definition<DeviceFigures> = Definition {
     title: "iowhy stages: periods",
     sentence: "Periods in which a request was at the device, and in which it was plugged.",
@@ -277,7 +277,7 @@ pub const PERIODS: Definition<DeviceFigures> = Definition {
     ],
 };
 
-/// Everything, in lines that end with a newline; `notes` is what must be known before any figure.
+/// The complete text; `notes` come before any figure.
 pub fn render(stages: &StagesSummary, notes: &[String], style: &Style) -> String {
     let mut screen = Screen::new(style);
     let unmatched = stages.unmatched.items.iter().map(|loss| loss.sentence());
@@ -286,7 +286,7 @@ pub fn render(stages: &StagesSummary, notes: &[String], style: &Style) -> String
         screen.prose(&escape(&sentence, style), 0, Paint::Plain);
     }
     if stages.devices.is_empty() {
-        screen.prose("no request was seen", 0, Paint::Plain);
+        screen.prose("no requests", 0, Paint::Plain);
         return screen.text;
     }
     screen.table(&STAGES, &stage_rows(stages, style));
@@ -308,14 +308,14 @@ pub fn render(stages: &StagesSummary, notes: &[String], style: &Style) -> String
     screen.text
 }
 
-/// All devices together, then each where there are several.
-fn stage_rows(stages: &StagesSummary, style: &Style) -> Vec<StageRow> {
+/// All devices together, then each device if there are several.
+fn stage_rows(stages: &StagesSummary, style: &Style) -> Vec<StageLine> {
     let group = |name: String, figures: &[StageFigures]| {
-        let row = |it: &StageFigures| StageRow {
+        let row = |it: &StageFigures| StageLine {
             name: format!("  {}", it.stage.name()),
             figures: Some(*it),
         };
-        let mut rows = vec![StageRow { name, figures: None }];
+        let mut rows = vec![StageLine { name, figures: None }];
         rows.extend(figures.iter().map(row));
         rows
     };
@@ -342,15 +342,14 @@ fn seek_rows(row: &DeviceFigures, style: &Style) -> Vec<SeekRow> {
     known.map(|(kind, seeks)| SeekRow { name: device(row, style), kind, seeks }).collect()
 }
 
-/// The same as JSON like that of [`json::render`], with what must be known before any figure and with
-/// what was lost.
+/// The same as JSON like that of [`json::render`], with notes and losses.
 pub fn json(stages: &StagesSummary, notes: &[String], losses: &Losses) -> String {
     #[derive(Serialize)]
-    struct Stages<'a> {
+    struct StagesJson<'a> {
         notes: &'a [String],
         losses: &'a Losses,
         #[serde(flatten)]
         stages: &'a StagesSummary,
     }
-    json::document(Stages { notes, losses, stages })
+    json::document(StagesJson { notes, losses, stages })
 }

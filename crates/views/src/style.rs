@@ -5,17 +5,17 @@ use std::borrow::Cow;
 /// How a screen is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Style {
-    /// Columns; below [`Style::MIN_WIDTH`] that many are assumed.
+    /// Width in columns; at least [`Style::MIN_WIDTH`] is assumed.
     pub width: usize,
-    /// Whether escape sequences may colour it.
+    /// Whether to colour it with escape sequences.
     pub colour: bool,
-    /// Whether characters beyond ASCII may be used; if not, those in names are escaped.
+    /// Whether non-ASCII characters may be used; if not, those in names are escaped.
     pub unicode: bool,
-    /// Rows shown of each table before the rest is one row.
+    /// Rows shown of each table; the remainder is one row.
     pub rows: usize,
 }
 
-/// What a piece of text is, for the eye.
+/// The role of a piece of text, which decides its colour.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Paint {
     /// A figure or a name.
@@ -23,45 +23,45 @@ pub enum Paint {
     Plain,
     /// A heading.
     Heading,
-    /// Less important: units, explanations, what is left over.
+    /// Less important: units, explanations, remainders.
     Faint,
-    /// Something to look at.
+    /// Something that needs attention.
     Alert,
 }
 
 impl Style {
-    /// The fewest columns that a screen is drawn for.
+    /// Minimum width of a screen, columns.
     pub const MIN_WIDTH: usize = 40;
-    /// Columns where nobody says how many there are: a pipe or a file.
+    /// Width if none is known (a pipe or a file), columns.
     pub const DEFAULT_WIDTH: usize = 80;
 
-    /// Without colours, with all characters.
+    /// Without colours, with non-ASCII characters.
     pub fn plain(width: usize) -> Style {
         Style { width: width.max(Self::MIN_WIDTH), colour: false, unicode: true, rows: 5 }
     }
 
-    /// The columns to draw for.
+    /// The width to draw for, columns.
     pub fn columns(&self) -> usize {
         self.width.max(Self::MIN_WIDTH)
     }
 
-    /// Whether to colour: only a terminal, unless `NO_COLOR` is set to anything but the empty text
-    /// (no-color.org) or `TERM` is `dumb` or not set.
+    /// Whether to colour: only on a terminal, unless `NO_COLOR` is set and not empty (no-color.org)
+    /// or `TERM` is `dumb` or unset.
     pub fn wants_colour(terminal: bool, no_color: Option<&str>, term: Option<&str>) -> bool {
         let refused = no_color.is_some_and(|value| !value.is_empty());
         let capable = term.is_some_and(|term| !term.is_empty() && term != "dumb");
         terminal && !refused && capable
     }
 
-    /// Whether the locale has more than ASCII: the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is
-    /// set and not empty names UTF-8.
+    /// Whether the locale is UTF-8: the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set and
+    /// not empty decides.
     pub fn wants_unicode(lc_all: Option<&str>, lc_ctype: Option<&str>, lang: Option<&str>) -> bool {
         let set = [lc_all, lc_ctype, lang].into_iter().flatten().find(|value| !value.is_empty());
         let name = set.unwrap_or_default().to_ascii_lowercase();
         name.contains("utf-8") || name.contains("utf8")
     }
 
-    /// `text` as `paint` looks.
+    /// `text` in the colour of `paint`.
     pub fn paint(&self, text: &str, paint: Paint) -> String {
         let code = match paint {
             Paint::Heading => "1",
@@ -76,7 +76,7 @@ impl Style {
         }
     }
 
-    /// A text of iowhy's own, in ASCII where nothing else may be used.
+    /// A text of iowhy's own, reduced to ASCII if necessary.
     pub fn own<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.unicode || text.is_ascii() {
             return Cow::Borrowed(text);
@@ -84,7 +84,7 @@ impl Style {
         Cow::Owned(text.replace('≥', ">=").replace('…', "...").replace('×', "x"))
     }
 
-    /// The first where characters beyond ASCII may be used, else the second.
+    /// The first if non-ASCII characters may be used, else the second.
     pub fn either(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.unicode { unicode } else { ascii }
     }

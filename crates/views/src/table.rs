@@ -1,8 +1,6 @@
 //! Tables on a screen. A column is defined once: its heading, its unit, the sentence that explains
-//! it and how its value is read from a row; the screen, its legend and `docs/screen.md` all come
-//! from that definition.
-//!
-//! What does not belong here: what the columns are (see [`crate::text`]).
+//! it and how its value is read from a row. The screen, its legend and `docs/screen.md` follow from
+//! that definition.  What does not belong here: the columns themselves (see [`crate::text`]).
 
 use crate::escape::{cut, fit, width};
 use crate::fold::wrap;
@@ -11,7 +9,7 @@ use crate::style::{Paint, Style};
 /// Spaces between columns.
 const GAP: usize = 2;
 
-/// The side of a column that its cells stand on.
+/// The alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Align {
     /// Names.
@@ -20,64 +18,63 @@ pub enum Align {
     Right,
 }
 
-/// What happens to a column where there is not room for all.
+/// What happens to a column if not all of them fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// It keeps its width; the columns with the highest number are left out first, those with 0
-    /// never.
+    /// It keeps its width; columns with the highest number are dropped first, those with 0 never.
     Rank(u8),
-    /// It keeps its width, and goes after all with a rank: where the column that takes the rest
-    /// would have less than half of its share; the last of them first.
+    /// It keeps its width and is dropped after all columns with a rank, if the flexible column
+    /// would otherwise have less than half of its share; the last such column first.
     Kept,
-    /// It takes what the others leave; of longer cells the end is left out.
+    /// It takes the remaining width; longer cells lose their end.
     CutEnd,
-    /// It takes what the others leave; of longer cells the middle is left out.
+    /// It takes the remaining width; longer cells lose their middle.
     CutMiddle,
-    /// It takes what the others leave; longer cells go on in further lines.
+    /// It takes the remaining width; longer cells are wrapped.
     Wrap,
 }
 
 /// The content of one cell. Names in it must be escaped already.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Cell {
+pub struct TableCell {
     /// Its text, in one line.
     pub text: String,
-    /// What it is, for the eye.
+    /// Its role, which decides its colour.
     pub paint: Paint,
 }
 
-impl From<String> for Cell {
-    fn from(text: String) -> Cell {
-        Cell { text, paint: Paint::Plain }
+impl From<String> for TableCell {
+    fn from(text: String) -> TableCell {
+        TableCell { text, paint: Paint::Plain }
     }
 }
 
 /// A column.
 #[derive(Debug)]
 pub struct Column<R: 'static> {
-    /// What stands above it.
+    /// Its heading.
     pub heading: &'static str,
     /// The unit of its values, for the reference.
     pub unit: &'static str,
-    /// Where its cells stand.
+    /// The alignment of its cells.
     pub align: Align,
-    /// What happens to it where there is not room for all.
+    /// What happens to it if not all columns fit.
     pub room: Room,
-    /// What it is, for the reference; half a sentence that begins in lower case.
+    /// Its description in the reference: half a sentence that begins in lower case.
     pub sentence: &'static str,
-    /// What the legend below the screen says of it, where the heading may mislead; else empty.
+    /// Its entry in the legend below the screen, if the heading may mislead; else empty.
     pub legend: &'static str,
-    /// Its value in a row.
-    pub value: fn(&R, &Style) -> Cell,
+    /// Returns its value in a row.
+    pub value: fn(&R, &Style) -> TableCell,
 }
 
-/// A column of figures, which goes where there is not room for its `rank`.
+/// A column of figures, which is dropped by its `rank`.
 pub(crate) const fn number<R>(
     heading: &'static str,
     unit: &'static str,
     rank: u8,
     sentence: &'static str,
-    value: fn(&R, &Style) -> Cell,
+    value: fn(&R, &Style) -> TableCell,
 ) -> Column<R> {
     let room = Room::Rank(rank);
     Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
@@ -88,7 +85,7 @@ pub(crate) const fn explained<R>(legend: &'static str, column: Column<R>) -> Col
     Column { legend, ..column }
 }
 
-/// A table: what it is about, and its columns.
+/// A table: its subject, and its columns.
 #[derive(Debug)]
 pub struct Definition<R: 'static> {
     /// Its title in the reference.
@@ -99,14 +96,14 @@ pub struct Definition<R: 'static> {
     pub columns: &'static [Column<R>],
 }
 
-/// A table as it stands on a screen.
+/// A table as drawn on a screen.
 #[derive(Clone, Default, Debug)]
 pub struct Drawn {
-    /// The heading, then for each row its lines.
+    /// The headings, then the lines of each row.
     pub rows: Vec<Vec<String>>,
-    /// Headings that must be explained, with what the legend says of them.
+    /// Headings that need an explanation, with their entry in the legend.
     pub explained: Vec<(&'static str, &'static str)>,
-    /// Headings of the columns that there was no room for.
+    /// Headings of the columns that did not fit.
     pub left_out: Vec<&'static str>,
 }
 
@@ -117,13 +114,40 @@ impl Drawn {
     }
 }
 
-/// Draws `rows`; without rows, nothing.
+/// A table with all of its columns, for a page that lays it out itself.
+#[derive(Clone, Debug)]
+pub(crate) struct CellTable {
+    /// What it is called in the reference.
+    pub(crate) title: &'static str,
+    /// What its rows are; a sentence.
+    pub(crate) sentence: &'static str,
+    /// Each column's heading, sentence and side.
+    pub(crate) columns: Vec<(&'static str, &'static str, Align)>,
+    /// The rows.
+    pub(crate) rows: Vec<Vec<TableCell>>,
+}
+
+impl CellTable {
+    /// All cells of `rows`.
+    pub(crate) fn new<R>(definition: &Definition<R>, rows: &[R], style: &Style) -> CellTable {
+        let columns = definition.columns;
+        let cells = |row: &R| columns.iter().map(|column| (column.value)(row, style)).collect();
+        CellTable {
+            title: definition.title,
+            sentence: definition.sentence,
+            columns: columns.iter().map(|it| (it.heading, it.sentence, it.align)).collect(),
+            rows: rows.iter().map(cells).collect(),
+        }
+    }
+}
+
+/// Draws `rows`; nothing if there are none.
 pub fn draw<R>(definition: &Definition<R>, rows: &[R], style: &Style) -> Drawn {
     draw_together(&[(definition, rows)], style).pop().unwrap_or_default()
 }
 
-/// Draws tables that have their first columns in common so that these stand below each other;
-/// leaves out those without rows.
+/// Draws tables that share their first columns, which are aligned with each other; skips tables
+/// without rows.
 pub fn draw_together<R>(tables: &[(&Definition<R>, &[R])], style: &Style) -> Vec<Drawn> {
     let tables: Vec<Filled<R>> = tables
         .iter()
@@ -132,23 +156,25 @@ pub fn draw_together<R>(tables: &[(&Definition<R>, &[R])], style: &Style) -> Vec
         .collect();
     let longest = tables.iter().map(|table| table.columns).max_by_key(|columns| columns.len());
     let Some(columns) = longest else { return Vec::new() };
-    let all: Vec<&[Cell]> =
+    let all: Vec<&[TableCell]> =
         tables.iter().flat_map(|table| &table.lines).map(Vec::as_slice).collect();
     let layout = Layout::of(columns, &all, style);
     tables.iter().map(|table| table.draw(&layout, style)).collect()
 }
 
-/// A table whose cells are known.
+/// A table whose cells have been computed.
 struct Filled<R: 'static> {
     columns: &'static [Column<R>],
     /// The headings and the rows.
-    lines: Vec<Vec<Cell>>,
+    lines: Vec<Vec<TableCell>>,
 }
 
 impl<R> Filled<R> {
     fn new(columns: &'static [Column<R>], rows: &[R], style: &Style) -> Filled<R> {
-        let heading =
-            |column: &Column<R>| Cell { text: column.heading.to_owned(), paint: Paint::Heading };
+        let heading = |column: &Column<R>| TableCell {
+            text: column.heading.to_owned(),
+            paint: Paint::Heading,
+        };
         let cells = |row: &R| columns.iter().map(|column| (column.value)(row, style)).collect();
         let headings = columns.iter().map(heading).collect();
         let lines = std::iter::once(headings).chain(rows.iter().map(cells)).collect();
@@ -168,13 +194,13 @@ impl<R> Filled<R> {
     }
 }
 
-/// The width of each column; `None` where it is left out.
+/// The width of each column; `None` if it is dropped.
 struct Layout {
     widths: Vec<Option<usize>>,
 }
 
 impl Layout {
-    fn of<R>(columns: &[Column<R>], lines: &[&[Cell]], style: &Style) -> Layout {
+    fn of<R>(columns: &[Column<R>], lines: &[&[TableCell]], style: &Style) -> Layout {
         let widest = |index: usize| {
             let cells = lines.iter().filter_map(|line| line.get(index));
             cells.map(|cell| width(&cell.text)).max().unwrap_or(0)
@@ -183,7 +209,7 @@ impl Layout {
         let mut layout = Layout { widths: full.iter().copied().map(Some).collect() };
         let is_flexible = |column: &Column<R>| !matches!(column.room, Room::Rank(_) | Room::Kept);
         let flexible = columns.iter().position(is_flexible);
-        // How far a flexible column may shrink before others are left out, and which.
+        // How far a flexible column may shrink before others are dropped, and which column it is.
         let ranked: fn(Room) -> Option<u8> = |room| match room {
             Room::Rank(rank) => (rank > 0).then_some(rank),
             _ => None,
@@ -208,7 +234,7 @@ impl Layout {
         shown.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
     }
 
-    /// Leaves out the column that matters least; false where all that is left must stay.
+    /// Drops the least important column; false if none can be dropped.
     fn leave_out<R>(&mut self, columns: &[Column<R>], rank: fn(Room) -> Option<u8>) -> bool {
         let rank = |(index, column): (usize, &Column<R>)| {
             let shown = self.widths[index].is_some();
@@ -223,8 +249,8 @@ impl Layout {
         }
     }
 
-    /// The lines of one row: more than one where a cell goes on.
-    fn lines<R>(&self, columns: &[Column<R>], row: &[Cell], style: &Style) -> Vec<String> {
+    /// The lines of one row: several if a cell is wrapped.
+    fn lines<R>(&self, columns: &[Column<R>], row: &[TableCell], style: &Style) -> Vec<String> {
         let texts: Vec<Vec<String>> = columns
             .iter()
             .zip(row)
@@ -243,13 +269,13 @@ impl Layout {
     fn line<R>(
         &self,
         columns: &[Column<R>],
-        row: &[Cell],
+        row: &[TableCell],
         texts: &[Vec<String>],
         line: usize,
         style: &Style,
     ) -> String {
         let mut drawn = String::new();
-        // Spaces owed before the next text, so that lines have none at their end.
+        // Pending spaces before the next text, so that lines have no trailing spaces.
         let mut owed = 0;
         for (index, column) in columns.iter().enumerate() {
             let Some(room) = self.widths[index] else { continue };
@@ -269,7 +295,7 @@ impl Layout {
     }
 }
 
-/// `text` in lines of at most `columns`; from the second on they are indented.
+/// Wraps `text` to `columns`; continuation lines are indented.
 fn hang(text: &str, columns: usize) -> Vec<String> {
     if width(text) <= columns {
         return vec![text.to_owned()];

@@ -5,17 +5,17 @@ use clap::Args;
 
 /// `iowhy blame`.
 #[derive(Args, Debug)]
-pub struct Blame {
-    /// What to read, or how long to watch.
+pub struct BlameArgs {
+    /// The source to read, or how long to watch.
     #[command(flatten)]
     pub source: SourceOrWatch,
     /// Only this device (repeat for more): sda, /dev/nvme0n1
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
-    /// Only what this process waited for, by number or name; everybody's requests stay
+    /// Only waits of this process, by PID or name; requests of all processes are kept
     #[arg(short, long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,
-    /// Print everything as JSON, with units, for programs
+    /// Print everything as JSON, with units
     #[arg(long)]
     pub json: bool,
 }

@@ -5,14 +5,14 @@ use clap::Args;
 
 /// `iowhy chains`.
 #[derive(Args, Debug)]
-pub struct Chains {
-    /// What to read, or how long to watch.
+pub struct ChainsArgs {
+    /// The source to read, or how long to watch.
     #[command(flatten)]
     pub source: SourceOrWatch,
-    /// Print everything as JSON, with units, for programs
+    /// Print everything as JSON, with units
     #[arg(long)]
     pub json: bool,
-    /// What to keep.
+    /// Which requests to keep.
     #[command(flatten)]
     pub only: Only,
 }

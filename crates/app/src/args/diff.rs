@@ -14,25 +14,28 @@ pub struct Diff {
     /// The first watch: a recording, or a capture by its common prefix (see `iowhy report --help`)
     #[arg(value_name = "A")]
     pub a: PathBuf,
-    /// The second; without it, A again: devices of one watch against each other, with -d
+    /// The second watch; without it, compare devices of A with -d
     #[arg(value_name = "B", required_unless_present = "devices")]
     pub b: Option<PathBuf>,
-    /// Compare this device of A with that of B; one name is that device of both (repeat for more).
-    /// Without it, devices of the same name are compared, else the busiest of each
+    /// Compare a device of A with one of B; a single name means the same name in both (repeat for
+    /// more) [default: devices of the same name, else the busiest of each]
     #[arg(short, long = "device", value_name = "DEV=DEV", value_parser = devices)]
     pub devices: Vec<(String, String)>,
-    /// Columns to draw for [default: the terminal's]
+    /// Output width in columns [default: that of the terminal]
     #[arg(long, value_name = "COLUMNS")]
     pub width: Option<usize>,
-    /// Print everything as JSON, with units, for programs
+    /// Print everything as JSON, with units
     #[arg(long)]
     pub json: bool,
+    /// Write a page with charts to this new file; it opens in any browser without network
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "width"])]
+    pub html: Option<PathBuf>,
 }
 
 fn devices(text: &str) -> Result<(String, String), String> {
     let (a, b) = text.split_once('=').unwrap_or((text, text));
     match a.is_empty() || b.is_empty() {
-        true => Err("a device's name is missing: sda=sdb, or sda".to_owned()),
+        true => Err("a device name is missing: expected sda=sdb or sda".to_owned()),
         false => Ok((a.to_owned(), b.to_owned())),
     }
 }

@@ -1,10 +1,11 @@
-//! Every command that a rule names as evidence is one that this program understands.
+//! Tests that every command that a rule names as evidence can be parsed.
 
 use super::Cli;
 use clap::Parser;
 use std::path::{Path, PathBuf};
 
-/// What stands for what a rule fills in: the flags of a subject are those of a process or a device.
+/// Sample values for the placeholders of a rule. The flags of a subject are those of a process or
+/// a device.
 const FILLED: &[(&str, &[&str])] = &[
     ("{flags}", &["", " -p 30603", " -d sda"]),
     ("{name}", &["sda"]),
@@ -14,7 +15,7 @@ const FILLED: &[(&str, &[&str])] = &[
     ("{}", &["sda"]),
 ];
 
-/// What names evidence: the rules of causes and those of bottlenecks.
+/// Returns the source files that name evidence: the rules of causes and of bottlenecks.
 fn rules() -> Vec<(PathBuf, String)> {
     let diagnosis = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src/diagnosis");
     let folders = ["rules", "bottleneck"].map(|folder| diagnosis.join(folder));
@@ -23,10 +24,10 @@ fn rules() -> Vec<(PathBuf, String)> {
     files.map(|file| file.path()).filter(|path| path.is_file()).map(read).collect()
 }
 
-/// How commands of others begin that show a setting or a size.
+/// Prefixes of other programs' commands that show a setting or a size.
 const OTHERS: &[&str] = &["cat /", "df ", "vmstat ", "ls /sys/"];
 
-/// Texts of a source file that are a command: of this program or of others.
+/// Returns the string literals of a source file that are commands of this or another program.
 fn commands(source: &str) -> Vec<String> {
     let texts = source.split('"').skip(1).step_by(2);
     let is_command =
@@ -34,7 +35,8 @@ fn commands(source: &str) -> Vec<String> {
     texts.filter(is_command).map(str::to_owned).collect()
 }
 
-/// Those of them that are given as evidence: the last argument of `shown`, or what its name stands for.
+/// Returns the commands that are given as evidence: the last argument of `shown`, or the value it
+/// is bound to.
 fn evidence(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     for call in source.split(".shown(").skip(1) {
@@ -44,7 +46,7 @@ fn evidence(source: &str) -> Vec<String> {
     found
 }
 
-/// The command that one of a call's words was made to stand for by `let`.
+/// Returns the command that a `let` binds to one of a call's words.
 fn bound(call: &str, source: &str) -> Option<String> {
     let words = call.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
     let mut bindings = words.filter(|word| !word.is_empty()).filter_map(|word| {

@@ -1,6 +1,6 @@
 //! `iowhy export`.
 
-use super::{Only, Source};
+use super::{Only, SourceArgs};
 use clap::{Args, ValueEnum};
 use iowhy_core::formats::collapsed;
 use std::path::PathBuf;
@@ -8,49 +8,57 @@ use std::path::PathBuf;
 /// `iowhy export`.
 #[derive(Args, Debug)]
 pub struct Export {
-    /// What to read.
+    /// The source to read.
     #[command(flatten)]
-    pub source: Source,
-    /// What to write
-    #[arg(long, value_enum)]
-    pub format: Format,
-    /// Where to write it [default: standard output]; a new directory, with --format blktrace
+    pub source: SourceArgs,
+    /// Output format
+    #[arg(long, value_enum, default_value = "recording")]
+    pub format: ExportFormat,
+    /// Output file; of a recording and with --format blktrace, a new directory [default: standard
+    /// output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The table, with --format csv
+    /// The table to export, with --format csv
     #[arg(long, value_name = "TABLE", default_value = "requests", value_parser = table)]
     pub table: iowhy_core::formats::csv::Which,
-    /// What a stack is weighed by, with --format collapsed
+    /// The weight of a stack, with --format collapsed
     #[arg(long, value_enum, default_value = "time")]
-    pub weight: Weight,
-    /// blktrace's protocol, with --format blktrace: 8 is what Linux 6.19 and later write
-    #[arg(long, value_name = "7|8", default_value = "7", value_parser = clap::value_parser!(u8).range(7..=8))]
+    pub weight: StackWeight,
+    /// blktrace protocol version, with --format blktrace; Linux 6.19 and later write 8
+    #[arg(
+        long,
+        value_name = "7|8",
+        default_value = "7",
+        value_parser = clap::value_parser!(u8).range(7..=8),
+    )]
     pub protocol: u8,
-    /// What to keep.
+    /// Which requests to keep.
     #[command(flatten)]
     pub only: Only,
 }
 
-/// What an export looks like.
+/// The format of an export.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub enum ExportFormat {
+    /// A recording: what the filter keeps of the source, with --redact without names
+    Recording,
     /// A trace for ui.perfetto.dev
     Perfetto,
     /// A log that `fio --read_iolog` replays, for fio 3.31 and later
     Iolog,
-    /// The same for any fio, with times to the millisecond
+    /// The same for any version of fio, with times in milliseconds
     IologV2,
-    /// Stacks for flame graphs
+    /// Folded stacks for flame graphs
     Collapsed,
     /// The rows of one table
     Csv,
-    /// Files that blkparse, btt and `fio --read_iolog` take; needs single events
+    /// Files for blkparse, btt and `fio --read_iolog`; needs a source with block events
     Blktrace,
 }
 
-/// What a stack is weighed by.
+/// The weight of a stack.
 #[derive(ValueEnum, Clone, Copy, Debug)]
-pub enum Weight {
+pub enum StackWeight {
     /// Microseconds from queueing to completion
     Time,
     /// Requests
@@ -59,12 +67,12 @@ pub enum Weight {
     Bytes,
 }
 
-impl From<Weight> for collapsed::Weight {
-    fn from(weight: Weight) -> collapsed::Weight {
+impl From<StackWeight> for collapsed::FrameWeight {
+    fn from(weight: StackWeight) -> collapsed::FrameWeight {
         match weight {
-            Weight::Requests => collapsed::Weight::Requests,
-            Weight::Bytes => collapsed::Weight::Bytes,
-            Weight::Time => collapsed::Weight::Time,
+            StackWeight::Requests => collapsed::FrameWeight::Requests,
+            StackWeight::Bytes => collapsed::FrameWeight::Bytes,
+            StackWeight::Time => collapsed::FrameWeight::Time,
         }
     }
 }
@@ -73,6 +81,6 @@ fn table(text: &str) -> Result<iowhy_core::formats::csv::Which, String> {
     use iowhy_core::formats::csv::Which;
     Which::from_name(text).ok_or_else(|| {
         let names: Vec<&str> = Which::ALL.iter().map(|which| which.name()).collect();
-        format!("one of {}", names.join(", "))
+        format!("expected one of {}", names.join(", "))
     })
 }

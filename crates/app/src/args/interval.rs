@@ -1,47 +1,47 @@
-//! What every view of intervals takes: `iowhy stat [SOURCE] [INTERVAL [COUNT]]`.
+//! Arguments of all interval views: `iowhy stat [SOURCE] [INTERVAL [COUNT]]`.
 
 use super::Only;
-use super::export::Weight;
+use super::export::StackWeight;
 use clap::{Args, ValueEnum};
-use iowhy_core::analysis::histograms::By;
-use iowhy_core::analysis::intervals::Wanted;
+use iowhy_core::analysis::histograms::HistogramBy;
+use iowhy_core::analysis::intervals::WantedIntervals;
 use iowhy_core::analysis::waits::groups;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is watched or read, how long each interval is, and how to show it.
+/// What to watch or read, the length of each interval, and how to show it.
 #[derive(Args, Debug, Clone)]
 pub struct Intervals {
-    /// A source to read (see `iowhy report --help`), then the seconds of each interval and how many
-    /// of them. Without a source, watch this machine; without an interval, ten seconds of it or all
-    /// of the source; without a count, until Ctrl-C
+    /// A source to read (see `iowhy report --help`), then seconds per interval and number of
+    /// intervals. Without a source, watch this machine. Without an interval, show ten seconds of it
+    /// or the entire source. Without a count, run until Ctrl-C
     #[arg(value_name = "SOURCE|INTERVAL [COUNT]", allow_negative_numbers = true)]
     pub words: Vec<OsString>,
-    /// Print each interval as one line of JSON, for programs
+    /// Print each interval as one line of JSON
     #[arg(long)]
     pub json: bool,
-    /// All columns, however wide they are
+    /// Show all columns in full width
     #[arg(long)]
     pub wide: bool,
-    /// What to keep.
+    /// Which requests to keep.
     #[command(flatten)]
     pub only: Only,
 }
 
-/// What the words of [`Intervals`] say.
+/// The parsed words of [`Intervals`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Given {
-    /// What to read; nothing to watch this machine.
+pub struct GivenWords {
+    /// The source to read; empty to watch this machine.
     pub paths: Vec<PathBuf>,
     /// Which intervals.
-    pub wanted: Wanted,
+    pub wanted: WantedIntervals,
 }
 
 impl Intervals {
-    /// Tells the numbers from the sources; half a sentence about what is wrong.
-    pub fn given(&self) -> Result<Given, String> {
-        let mut given = Given::default();
+    /// Separates numbers from sources. An error is a clause that says what is wrong.
+    pub fn given(&self) -> Result<GivenWords, String> {
+        let mut given = GivenWords::default();
         for word in &self.words {
             let text = word.to_string_lossy();
             let is_number = text
@@ -50,12 +50,12 @@ impl Intervals {
             match (is_number, given.wanted.every_ns, given.wanted.count) {
                 (false, None, _) => given.paths.push(word.into()),
                 (false, Some(_), _) => {
-                    return Err(format!("{text}: a source stands before numbers"));
+                    return Err(format!("{text}: sources come before numbers"));
                 }
                 (true, None, _) => given.wanted.every_ns = Some(interval(&text)?),
                 (true, Some(_), None) => given.wanted.count = Some(count(&text)?),
                 (true, Some(_), Some(_)) => {
-                    return Err(format!("{text}: there are two numbers already"));
+                    return Err(format!("{text}: at most two numbers are allowed"));
                 }
             }
         }
@@ -66,19 +66,19 @@ impl Intervals {
 fn interval(text: &str) -> Result<u64, String> {
     let time = super::positive(text, 1.0).map_err(|cause| format!("{text}: {cause}"))?;
     if time < Duration::from_millis(10) {
-        return Err(format!("{text}: an interval has at least 0.01 s"));
+        return Err(format!("{text}: an interval is at least 0.01 s"));
     }
     Ok(time.as_nanos() as u64)
 }
 
 fn count(text: &str) -> Result<u64, String> {
     let count = text.parse::<u64>().ok().filter(|count| *count > 0);
-    count.ok_or_else(|| format!("{text}: no number of intervals, which is 1 or more"))
+    count.ok_or_else(|| format!("{text}: a number of intervals is 1 or more"))
 }
 
 /// `iowhy stat`.
 #[derive(Args, Debug)]
-pub struct Stat {
+pub struct StatArgs {
     /// What to show.
     #[command(flatten)]
     pub intervals: Intervals,
@@ -86,7 +86,7 @@ pub struct Stat {
 
 /// `iowhy files`.
 #[derive(Args, Debug)]
-pub struct Files {
+pub struct FilesArgs {
     /// What to show.
     #[command(flatten)]
     pub intervals: Intervals,
@@ -94,23 +94,28 @@ pub struct Files {
 
 /// `iowhy latency`.
 #[derive(Args, Debug)]
-pub struct Latency {
+pub struct LatencyArgs {
     /// What to show.
     #[command(flatten)]
     pub intervals: Intervals,
-    /// A histogram for each of these: device, flags, process (repeat to combine), or none
-    #[arg(long, value_name = "WHAT", default_value = "device", value_parser = ["device", "flags", "process", "none"])]
+    /// Print one histogram per device, flags or process (repeat to combine), or only one (none)
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "device",
+        value_parser = ["device", "flags", "process", "none"],
+    )]
     pub by: Vec<String>,
-    /// The time from queueing, not only that at the driver (biolatency -Q)
+    /// Include time before the driver, from queueing (biolatency -Q)
     #[arg(short = 'Q', long)]
     pub queued: bool,
 }
 
-impl Latency {
-    /// What requests are distinguished by.
-    pub fn by(&self) -> By {
+impl LatencyArgs {
+    /// Returns what requests are grouped by.
+    pub fn by(&self) -> HistogramBy {
         let has = |word: &str| self.by.iter().any(|by| by == word);
-        By { device: has("device"), flags: has("flags"), process: has("process") }
+        HistogramBy { device: has("device"), flags: has("flags"), process: has("process") }
     }
 }
 
@@ -128,23 +133,23 @@ pub struct Cache {
     /// What to show.
     #[command(flatten)]
     pub intervals: Intervals,
-    /// Count what comes into the page cache and leaves it, about 0.1 µs for each page of a busy cache
+    /// Count page cache insertions and evictions; costs about 0.1 µs per page
     #[arg(long)]
     pub page_cache: bool,
 }
 
 /// `iowhy waits`.
 #[derive(Args, Debug)]
-pub struct Waits {
+pub struct WaitsArgs {
     /// What to show.
     #[command(flatten)]
     pub intervals: Intervals,
-    /// What waits are distinguished by, beside their class
+    /// What to group waits by, in addition to their class
     #[arg(long, value_enum, default_value = "class")]
     pub by: WaitsBy,
 }
 
-/// What waits are distinguished by.
+/// What waits are grouped by.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 pub enum WaitsBy {
     /// Nothing else
@@ -153,37 +158,37 @@ pub enum WaitsBy {
     Process,
     /// The file of the system call
     File,
-    /// The kernel's functions
+    /// The kernel stack
     Stack,
 }
 
-impl From<WaitsBy> for groups::By {
-    fn from(by: WaitsBy) -> groups::By {
+impl From<WaitsBy> for groups::GroupWaitsBy {
+    fn from(by: WaitsBy) -> groups::GroupWaitsBy {
         match by {
-            WaitsBy::Class => groups::By::Class,
-            WaitsBy::Process => groups::By::Process,
-            WaitsBy::File => groups::By::File,
-            WaitsBy::Stack => groups::By::Stack,
+            WaitsBy::Class => groups::GroupWaitsBy::Class,
+            WaitsBy::Process => groups::GroupWaitsBy::Process,
+            WaitsBy::File => groups::GroupWaitsBy::File,
+            WaitsBy::Stack => groups::GroupWaitsBy::Stack,
         }
     }
 }
 
 /// `iowhy stacks`.
 #[derive(Args, Debug)]
-pub struct Stacks {
+pub struct StacksArgs {
     /// What to show.
     #[command(flatten)]
     pub intervals: Intervals,
-    /// Print folded stacks, a line each, of the whole watch or source
+    /// Print folded stacks of the entire watch or source, one per line
     #[arg(long, conflicts_with = "json")]
     pub folded: bool,
-    /// Write a flame graph of the whole watch or source
+    /// Write a flame graph of the entire watch or source
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "folded"])]
     pub svg: Option<PathBuf>,
-    /// What a stack is weighed by, with --folded and --svg
+    /// The weight of a stack, with --folded and --svg
     #[arg(long, value_enum, default_value = "time")]
-    pub weight: Weight,
-    /// Stacks taken a second on each CPU
+    pub weight: StackWeight,
+    /// Maximum number of stacks per second and CPU
     #[arg(long, value_name = "N", default_value = "500")]
     pub stacks: u32,
 }
@@ -192,15 +197,15 @@ pub struct Stacks {
 mod tests {
     use super::*;
 
-    fn given(words: &[&str]) -> Result<Given, String> {
+    fn given(words: &[&str]) -> Result<GivenWords, String> {
         let words = words.iter().map(OsString::from).collect();
         Intervals { words, json: false, wide: false, only: Only::default() }.given()
     }
 
     #[test]
     fn numbers_are_interval_and_count() {
-        let wanted = |every_ns, count| Wanted { every_ns, count };
-        assert_eq!(given(&[]).unwrap(), Given::default());
+        let wanted = |every_ns, count| WantedIntervals { every_ns, count };
+        assert_eq!(given(&[]).unwrap(), GivenWords::default());
         assert_eq!(given(&["1"]).unwrap().wanted, wanted(Some(1_000_000_000), None));
         assert_eq!(given(&["0.5", "3"]).unwrap().wanted, wanted(Some(500_000_000), Some(3)));
         let recording = given(&["rec", "2", "4"]).unwrap();

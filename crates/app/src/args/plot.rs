@@ -1,19 +1,19 @@
 //! `iowhy plot`.
 
-use super::{Only, Source};
+use super::{Only, SourceArgs};
 use clap::Args;
 use std::path::PathBuf;
 
 /// `iowhy plot`.
 #[derive(Args, Debug)]
 pub struct Plot {
-    /// What to read.
+    /// The source to read.
     #[command(flatten)]
-    pub source: Source,
-    /// The picture to write: .svg or .png
+    pub source: SourceArgs,
+    /// The image file to write: .svg or .png
     #[arg(short, long, value_name = "FILE", default_value = "iowhy.svg")]
     pub output: PathBuf,
-    /// What to keep.
+    /// Which requests to keep.
     #[command(flatten)]
     pub only: Only,
 }

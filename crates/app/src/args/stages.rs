@@ -1,32 +1,32 @@
-//! `iowhy stages`. The letters of data files are btt's.
+//! `iowhy stages`. Short options of data files are those of btt.
 
 use super::{Only, SourceOrWatch};
 use clap::Args;
-use iowhy_core::analysis::stages::btt::{DataFiles, FileKind};
+use iowhy_blktrace::btt::{BttFileKind, DataFiles};
 use std::path::PathBuf;
 
 /// `iowhy stages`.
 #[derive(Args, Debug)]
-pub struct Stages {
-    /// What to read, or how long to watch.
+pub struct StagesArgs {
+    /// The source to read, or how long to watch.
     #[command(flatten)]
     pub source: SourceOrWatch,
-    /// The figures of btt 1.3.0, to the digit, with its way of pairing
+    /// Print exactly the figures of btt 1.3.0, paired as btt does
     #[arg(long)]
     pub btt_compat: bool,
-    /// With --btt-compat, also its figures per process and per device
+    /// With --btt-compat, also print btt's figures per process and per device
     #[arg(short = 'A', long, requires = "btt_compat")]
     pub all_data: bool,
     /// With --btt-compat, write PREFIX.avg, PREFIX.dat and PREFIX.msg as btt does
     #[arg(short, long, value_name = "PREFIX", requires = "btt_compat")]
     pub output: Option<PathBuf>,
-    /// Print the figures as JSON, with units, for programs
+    /// Print the figures as JSON, with units
     #[arg(long, conflicts_with = "btt_compat")]
     pub json: bool,
     /// Data files.
     #[command(flatten)]
-    pub files: Files,
-    /// What to keep.
+    pub files: BttFiles,
+    /// Which requests to keep.
     #[command(flatten)]
     pub only: Only,
 }
@@ -34,7 +34,7 @@ pub struct Stages {
 /// Which of btt's data files to write.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Data files as btt writes them")]
-pub struct Files {
+pub struct BttFiles {
     /// D2C of each bio: PREFIX_8,0_d2c.dat
     #[arg(short = 'l', long, value_name = "PREFIX")]
     pub d2c_latencies: Option<PathBuf>,
@@ -52,16 +52,16 @@ pub struct Files {
     pub active_queue_depth: Option<PathBuf>,
 }
 
-impl Files {
-    /// The files, if any were asked for.
+impl BttFiles {
+    /// Returns the data files to write, if any.
     pub fn wanted(&self) -> Option<DataFiles> {
         let wanted = [
-            (FileKind::D2c, &self.d2c_latencies),
-            (FileKind::Q2c, &self.q2c_latencies),
-            (FileKind::Blocks, &self.dump_blocknos),
-            (FileKind::QueueSeeks, &self.seeks),
-            (FileKind::IssueSeeks, &self.seeks),
-            (FileKind::Depth, &self.active_queue_depth),
+            (BttFileKind::D2c, &self.d2c_latencies),
+            (BttFileKind::Q2c, &self.q2c_latencies),
+            (BttFileKind::Blocks, &self.dump_blocknos),
+            (BttFileKind::QueueSeeks, &self.seeks),
+            (BttFileKind::IssueSeeks, &self.seeks),
+            (BttFileKind::Depth, &self.active_queue_depth),
         ];
         let mut files = None;
         for (kind, prefix) in wanted {

@@ -1,23 +1,25 @@
-//! `iowhy blame`: who made whom wait, from a live watch or a recording.
+//! `iowhy blame`: whose requests delayed whom, from a live watch or a recording.
 
 use crate::args::Only;
-use crate::args::blame::Blame as Args;
+use crate::args::blame::BlameArgs as Args;
 use crate::failure::Failure;
 use crate::output;
+use crate::redaction;
 use crate::sources;
-use crate::watching::{Sink, Until, watch};
-use iowhy_capture::live::Options;
+use crate::watching::{Until, WatchSink, watch};
+use iowhy_capture::live::WatchOptions;
 use iowhy_core::analysis::{Summarizer, Summary};
 use iowhy_core::model::{Filter, Names};
 use iowhy_core::source::{Batch, Source};
 
-/// Shows who made whom wait.
+/// Shows blame.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let only = Only { devices: args.devices.clone(), ..Only::default() };
-    let waiters = Filter { processes: args.processes.clone(), ..Filter::default() };
+    let waiters =
+        || redaction::filter(Filter { processes: args.processes.clone(), ..Filter::default() });
     let summary = match args.source.paths.is_empty() {
-        true => live(args, &only, waiters)?,
-        false => recorded(args, &only, &waiters)?,
+        true => live(args, &only, waiters())?,
+        false => recorded(args, &only, waiters)?,
     };
     if summary.ledger.is_none() || summary.blame.is_none() {
         return Err(without(&summary));
@@ -29,7 +31,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     output::print(&text)
 }
 
-/// Takes the waits of some, and the requests of all: those are what they waited for.
+/// Takes the waits of selected processes and all requests: the others' requests are what they
+/// waited for.
 struct Waiters {
     summarizer: Summarizer,
     only: Filter,
@@ -46,7 +49,7 @@ impl Waiters {
     }
 }
 
-impl Sink for Waiters {
+impl WatchSink for Waiters {
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
         self.add(batch, names);
         Ok(())
@@ -54,7 +57,8 @@ impl Sink for Waiters {
 }
 
 fn live(args: &Args, only: &Only, waiters: Filter) -> Result<Summary, Failure> {
-    let options = Options { devices: args.devices.clone(), waits: true, ..Options::default() };
+    let options =
+        WatchOptions { devices: args.devices.clone(), waits: true, ..WatchOptions::default() };
     let until = Until { time: Some(args.source.time), command: None };
     let watched = watch(&options, &only.filter(), until, |now| {
         Ok(Waiters { summarizer: Summarizer::new(now), only: waiters })
@@ -64,10 +68,14 @@ fn live(args: &Args, only: &Only, waiters: Filter) -> Result<Summary, Failure> {
     Ok(watched.sink.summarizer.finish(&environment, &watched.names))
 }
 
-fn recorded(args: &Args, only: &Only, waiters: &Filter) -> Result<Summary, Failure> {
+fn recorded(
+    args: &Args,
+    only: &Only,
+    waiters: impl FnOnce() -> Filter,
+) -> Result<Summary, Failure> {
     let mut source = sources::open(&args.source.paths, false)?;
     let summarizer = Summarizer::new(source.environment());
-    let mut waiters = Waiters { summarizer, only: waiters.clone() };
+    let mut waiters = Waiters { summarizer, only: waiters() };
     let (names, _) = sources::read_all(&mut source, &only.filter(), |batch, names, _| {
         waiters.add(batch, names);
         Ok(())
@@ -77,19 +85,19 @@ fn recorded(args: &Args, only: &Only, waiters: &Filter) -> Result<Summary, Failu
     Ok(waiters.summarizer.finish(&environment, &names))
 }
 
-/// Why there is nothing to show.
+/// Why there is no blame.
 fn without(summary: &Summary) -> Failure {
     let filter = &summary.environment.filter;
     let (cause, hint) = match &summary.ledger {
         None => (
             "there are no waits",
-            "nothing waited for storage, or it was not looked at (--no-waits)",
+            "no thread waited for storage, or waits were not collected (--no-waits)",
         ),
         Some(_) => {
             let cause = format!("requests of others are left out ({filter})");
             let hint = "record without a filter, or with --device only".to_owned();
-            return Failure::new(format!("failed to find who made whom wait: {cause}"), Some(hint));
+            return Failure::new(format!("failed to compute blame: {cause}"), Some(hint));
         }
     };
-    Failure::new(format!("failed to find who made whom wait: {cause}"), Some(hint.to_owned()))
+    Failure::new(format!("failed to compute blame: {cause}"), Some(hint.to_owned()))
 }

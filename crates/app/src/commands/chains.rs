@@ -1,17 +1,17 @@
 //! `iowhy chains`: threads that waited for threads that waited for storage.
 
-use crate::args::chains::Chains;
+use crate::args::chains::ChainsArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::watching::{Until, watch};
-use iowhy_capture::live::Options;
+use iowhy_capture::live::WatchOptions;
 use iowhy_core::analysis::{Summarizer, Summary};
 
-/// Stacks taken a second on each CPU, as by a watch without flags.
+/// Stacks per second and CPU, as in a watch without flags.
 const STACKS: u32 = 500;
 
-/// Watches or reads, and shows.
-pub fn run(args: &Chains) -> Result<(), Failure> {
+/// Shows wait chains of a live watch or a source.
+pub fn run(args: &ChainsArgs) -> Result<(), Failure> {
     let summary = match args.source.paths.as_slice() {
         [] => live(args)?,
         paths => super::report::read(paths, &args.only)?.shown,
@@ -23,13 +23,13 @@ pub fn run(args: &Chains) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn live(args: &Chains) -> Result<Summary, Failure> {
-    let options = Options {
+fn live(args: &ChainsArgs) -> Result<Summary, Failure> {
+    let options = WatchOptions {
         devices: args.only.devices.clone(),
         stacks_per_second: STACKS,
         waits: true,
         chains: true,
-        ..Options::default()
+        ..WatchOptions::default()
     };
     let until = Until { time: Some(args.source.time), command: None };
     let filter = args.only.filter();

@@ -1,24 +1,24 @@
-//! `iowhy check`: what this machine lets iowhy see.
+//! `iowhy check`: what iowhy can collect on this machine.
 
 use crate::args;
 use crate::failure::Failure;
 use crate::output;
-use iowhy_capture::survey::{Program, State, Survey, survey};
-use iowhy_views::check::{self, Row};
+use iowhy_capture::survey::{Availability, ProgramCheck, Survey, survey};
+use iowhy_views::check::{self, CheckRow};
 use serde_json::{Value, json};
 
-/// Looks and shows.
+/// Checks the kernel and prints the result.
 pub fn run(check: &args::Check) -> Result<(), Failure> {
     let Survey { items, programs, grant } = survey();
-    let rows: Vec<Row> = items
+    let rows: Vec<CheckRow> = items
         .into_iter()
-        .map(|item| Row {
+        .map(|item| CheckRow {
             what: item.what.to_owned(),
             state: match item.state {
-                State::Yes => check::State::Yes,
-                State::Partly => check::State::Partly,
-                State::No => check::State::No,
-                State::Unknown => check::State::Unknown,
+                Availability::Yes => check::CheckState::Yes,
+                Availability::Partly => check::CheckState::Partly,
+                Availability::No => check::CheckState::No,
+                Availability::Unknown => check::CheckState::Unknown,
             },
             value: item.value,
             lost_without: item.lost,
@@ -33,7 +33,7 @@ pub fn run(check: &args::Check) -> Result<(), Failure> {
     output::print(&check::render(&rows, grant.as_deref(), &output::style()))
 }
 
-fn row(row: &Row) -> Value {
+fn row(row: &CheckRow) -> Value {
     json!({
         "what": row.what,
         "there": row.state.word(),
@@ -42,7 +42,7 @@ fn row(row: &Row) -> Value {
     })
 }
 
-fn program(program: &Program) -> Value {
+fn program(program: &ProgramCheck) -> Value {
     json!({
         "program": program.probe.program,
         "tracepoint": program.probe.tracepoint,

@@ -1,31 +1,41 @@
 //! `iowhy diff`: what differs between two watches, or between two devices of one.
 
-use super::report;
+use super::page::NewPage;
+use super::report::{self, ReadSource};
 use crate::args::Only;
 use crate::args::diff::Diff;
 use crate::failure::{Failure, USAGE};
 use crate::output;
-use iowhy_core::analysis::Summary;
+use crate::redaction;
 use iowhy_core::diagnosis::diagnose;
-use iowhy_core::diff::{Side, UnknownDevice, compare};
+use iowhy_core::diff::{DiffSide, UnknownDevice, compare};
 use iowhy_views::style::Style;
 use std::path::Path;
 
-/// Compares, and prints.
+/// Compares two sources, and prints the differences or writes a page.
 pub fn run(args: &Diff) -> Result<(), Failure> {
-    let a = read(&args.a)?;
-    let b = args.b.as_deref().map(read).transpose()?;
+    let page = args.html.as_deref().map(NewPage::check).transpose()?;
+    let a = read(&args.a, page.is_some())?;
+    let b = args.b.as_deref().map(|path| read(path, page.is_some())).transpose()?;
     let (path, b) = match (&args.b, &b) {
         (Some(path), Some(b)) => (path, b),
         _ => (&args.a, &a),
     };
-    let diagnoses = [diagnose(&a), diagnose(b)];
-    let names = [args.a.display().to_string(), path.display().to_string()];
-    let sides = [
-        Side { name: &names[0], summary: &a, diagnosis: &diagnoses[0] },
-        Side { name: &names[1], summary: b, diagnosis: &diagnoses[1] },
-    ];
+    let diagnoses = [&a, b].map(|side| diagnose(&side.summaries.shown));
+    let names = match redaction::is_wanted() {
+        true => ["A".to_owned(), "B".to_owned()],
+        false => [args.a.display().to_string(), path.display().to_string()],
+    };
+    let both = [&a, b];
+    let sides = [0, 1].map(|at| DiffSide {
+        name: &names[at],
+        summary: &both[at].summaries.shown,
+        diagnosis: &diagnoses[at],
+    });
     let comparison = compare(sides, &args.devices)?;
+    if let Some(page) = page {
+        return page.write_diff(&comparison, &sides, both);
+    }
     let text = match args.json {
         true => iowhy_views::json::diff(&comparison),
         false => iowhy_views::diff::render(&comparison, &style(args.width)),
@@ -33,8 +43,8 @@ pub fn run(args: &Diff) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn read(path: &Path) -> Result<Summary, Failure> {
-    Ok(report::read(&[path.to_owned()], &Only::default())?.shown)
+fn read(path: &Path, charts: bool) -> Result<ReadSource, Failure> {
+    report::read_with(&[path.to_owned()], &Only::default(), charts)
 }
 
 fn style(width: Option<usize>) -> Style {

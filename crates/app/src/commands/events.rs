@@ -3,44 +3,48 @@
 use crate::args::Only;
 use crate::args::events::Events;
 use crate::failure::Failure;
-use crate::output::{self, Answer};
-use crate::sources::{self, Found};
-use crate::watching::{Sink, Until, watch};
+use crate::output::{self, PipedOutput};
+use crate::redaction;
+use crate::sources::{self, FoundSource, Opened};
+use crate::watching::{Until, WatchSink, watch};
+use iowhy_blktrace::events::{EventOptions, EventText};
+use iowhy_blktrace::replay::{Replay, Replayed};
+use iowhy_blktrace::stages::pipeline::{self, CaptureStart};
+use iowhy_blktrace::trace::{Inputs, Order, RecordBatch};
 use iowhy_capture::live;
-use iowhy_core::analysis::stages::pipeline::{self, Start};
-use iowhy_core::formats::blktrace::{Batch, Inputs, Order};
-use iowhy_core::formats::events::{EventText, Options};
-use iowhy_core::formats::replay::{Replay, Replayed};
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Filter, Names};
-use iowhy_core::recording::Reader;
 use iowhy_core::source::{self, Progress, Source};
 use std::path::Path;
 
-/// Prints what was asked for.
+/// Prints the selected events.
 pub fn run(args: &Events) -> Result<(), Failure> {
     if args.source.paths.is_empty() {
         return live(args);
     }
     match sources::find(&args.source.paths)? {
-        Found::Recording(path) => recording(args, &path),
-        Found::Capture(inputs) => capture(args, inputs),
+        FoundSource::Recording(path) => rows(args, sources::open_recording(&path)?, &path),
+        FoundSource::Capture(inputs) if redaction::is_wanted() => {
+            rows(args, sources::open_capture(&inputs, true)?, Path::new("capture"))
+        }
+        FoundSource::Capture(inputs) => capture(args, inputs),
     }
 }
 
-/// Lines on their way to standard output.
-struct Printer {
+/// Writes lines to standard output.
+struct EventPrinter {
     text: EventText,
-    answer: Answer,
+    answer: PipedOutput,
     lines: Vec<u8>,
-    /// Whether lines are wanted, or only the figures of the end.
+    /// Whether lines are printed, or only the statistics at the end.
     shown: bool,
 }
 
-impl Printer {
-    fn new(args: &Events, devices: Vec<u32>) -> Printer {
-        let options = Options {
+impl EventPrinter {
+    fn new(args: &Events, devices: Vec<u32>) -> EventPrinter {
+        let options = EventOptions {
             compatible: args.blkparse_compat,
+            json: args.json,
             format: args.format.clone(),
             formats: args.formats.clone(),
             mask: args.actions.iter().fold(0, |all, kind| all | kind),
@@ -48,16 +52,16 @@ impl Printer {
             from: args.window.map_or(0, |window| window.0),
             until: args.window.map(|window| window.1),
         };
-        Printer {
+        EventPrinter {
             text: EventText::new(options),
-            answer: Answer::begin(),
+            answer: PipedOutput::begin(),
             lines: Vec::new(),
             shown: !args.no_text,
         }
     }
 
-    /// Prints the lines of `batch`; false once no more are wanted.
-    fn take(&mut self, batch: &Batch, genesis: u64) -> bool {
+    /// Prints the lines of `batch`; false if no more are needed.
+    fn take(&mut self, batch: &RecordBatch, genesis: u64) -> bool {
         let more = self.text.write(batch, genesis, &mut self.lines);
         let read = !self.shown || self.answer.write(&self.lines);
         self.lines.clear();
@@ -73,7 +77,7 @@ impl Printer {
     }
 
     fn finish(mut self, args: &Events) -> Result<(), Failure> {
-        if !args.quiet {
+        if !args.quiet && !args.json {
             // Writing to memory cannot fail.
             let _ = self.text.summary.write(&mut self.lines);
             self.answer.write(&self.lines);
@@ -84,7 +88,7 @@ impl Printer {
 
 fn capture(args: &Events, mut inputs: Inputs) -> Result<(), Failure> {
     let chosen = choose(&args.devices, &mut inputs)?;
-    let mut printer = Printer::new(args, chosen);
+    let mut printer = EventPrinter::new(args, chosen);
     let order = if args.blkparse_compat { Order::Blkparse } else { Order::Time };
     if !args.blkparse_compat {
         printer.text.names = sources::names(&inputs)?;
@@ -95,8 +99,8 @@ fn capture(args: &Events, mut inputs: Inputs) -> Result<(), Failure> {
         printer.text.summary.names = names.collect();
     }
     let mut any = false;
-    let Printer { text, answer, shown, .. } = &mut printer;
-    let format = |start: Start, batch: &Batch, lines: &mut Vec<u8>| {
+    let EventPrinter { text, answer, shown, .. } = &mut printer;
+    let format = |start: CaptureStart, batch: &RecordBatch, lines: &mut Vec<u8>| {
         any |= !batch.records.is_empty();
         text.write(batch, start.genesis, lines)
     };
@@ -109,9 +113,10 @@ fn capture(args: &Events, mut inputs: Inputs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn recording(args: &Events, path: &Path) -> Result<(), Failure> {
-    let mut reader = Reader::open(path)?;
-    let mut printer = Printer::new(args, numbers(&args.devices, reader.environment())?);
+/// Events of a source that gives rows.
+fn rows(args: &Events, mut reader: Opened, path: &Path) -> Result<(), Failure> {
+    reader = reader.quietly();
+    let mut printer = EventPrinter::new(args, numbers(&args.devices, reader.environment())?);
     let (mut names, mut batch) = (Names::new(), source::Batch::default());
     let mut replay = Replay::default();
     let mut wanted = true;
@@ -134,44 +139,47 @@ fn recording(args: &Events, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The failure to find single events in a recording.
+/// The failure for a recording without single events.
 pub fn no_events(path: &Path) -> Failure {
     let message = format!("failed to find events in {}: it holds none", path.display());
     let hint = "single events are recorded by `iowhy record --events` and `iowhy import --events`";
     Failure::new(message, Some(hint.to_owned()))
 }
 
-/// Refuses, for what is made of single events, to leave out a filter silently.
+/// Refuses filters that single events cannot be matched against, rather than ignore them silently.
 pub fn only_devices(only: &Only, verb: &str) -> Result<(), Failure> {
-    let rest = only.beside_devices();
+    let rest = only.without_devices();
     if rest.is_everything() {
         return Ok(());
     }
-    let message = format!("failed to {verb} of {rest}: events know no such");
-    Err(Failure::new(message, Some("only --device chooses among events".to_owned())))
+    let message = format!("failed to {verb} with {rest}: events do not have that data");
+    Err(Failure::new(message, Some("only --device filters events".to_owned())))
 }
 
-/// What takes the events of a watch.
+/// Receives the events of a watch.
 struct Following {
-    printer: Printer,
+    printer: EventPrinter,
     replay: Replay,
 }
 
-impl Sink for Following {
+impl WatchSink for Following {
     fn take(&mut self, batch: &source::Batch, names: &Names) -> Result<(), Failure> {
         let wanted = self.printer.replay(self.replay.take(&batch.events, names));
-        // An error ends the watch: nobody reads on, or no later event is wanted.
+        // An error ends the watch: the reader has gone, or no later event is needed.
         let ended = || Failure::new("failed to print events", None);
         (wanted && self.printer.answer.flush()).then_some(()).ok_or_else(ended)
     }
 }
 
 fn live(args: &Events) -> Result<(), Failure> {
-    let options =
-        live::Options { devices: args.devices.clone(), events: true, ..live::Options::default() };
+    let options = live::WatchOptions {
+        devices: args.devices.clone(),
+        events: true,
+        ..live::WatchOptions::default()
+    };
     let until = Until { time: Some(args.source.time), command: None };
     let begin = |_: &Environment| {
-        Ok(Following { printer: Printer::new(args, Vec::new()), replay: Replay::default() })
+        Ok(Following { printer: EventPrinter::new(args, Vec::new()), replay: Replay::default() })
     };
     let watched = watch(&options, &Filter::default(), until, begin)?;
     let Following { mut printer, mut replay } = watched.sink;
@@ -183,7 +191,7 @@ fn live(args: &Events) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Devices that the user named, by name or by number.
+/// The selected devices, by name or by number.
 struct Chosen {
     names: Vec<String>,
     numbers: Vec<u32>,
@@ -200,7 +208,10 @@ impl Chosen {
                     chosen.names.push(name.to_owned());
                 }
                 None => {
-                    let message = format!("failed to find device {text}: the source has no such");
+                    let message = format!(
+                        "failed to find device {text}: the source does not have \
+                        it"
+                    );
                     let hint = format!("it has {}; or give 8,0", known.join(", "));
                     return Err(Failure::new(message, Some(hint)));
                 }
@@ -210,7 +221,7 @@ impl Chosen {
     }
 }
 
-/// Leaves in `inputs` the names that the user named; gives the devices named by number.
+/// Keeps the device names in `inputs`, and returns the devices given by number.
 pub fn choose(wanted: &[String], inputs: &mut Inputs) -> Result<Vec<u32>, Failure> {
     let names = inputs.groups.iter().map(|group| group.name.clone()).collect();
     let chosen = Chosen::among(wanted, names)?;
@@ -220,7 +231,7 @@ pub fn choose(wanted: &[String], inputs: &mut Inputs) -> Result<Vec<u32>, Failur
     Ok(chosen.numbers)
 }
 
-/// The numbers of the devices that the user named.
+/// The numbers of the selected devices.
 fn numbers(wanted: &[String], environment: &Environment) -> Result<Vec<u32>, Failure> {
     let devices = &environment.devices;
     let known = devices.iter().map(|device| device.name.clone()).collect();

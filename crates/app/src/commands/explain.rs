@@ -1,4 +1,4 @@
-//! `iowhy explain`: how a cause works, and what a source shows of it.
+//! `iowhy explain`: the mechanism of a cause, and its evidence in a source.
 
 use crate::args::Only;
 use crate::args::explain::Explain;
@@ -6,10 +6,10 @@ use crate::failure::Failure;
 use crate::output;
 use crate::sources;
 use iowhy_core::diagnosis::{Diagnosis, Rule, all, diagnose, rule_of};
-use iowhy_views::explain::{self, Seen};
+use iowhy_views::explain::{self, SeenCause};
 use std::path::PathBuf;
 
-/// Explains.
+/// Prints the page of a cause or a finding, or the list of causes.
 pub fn run(args: &Explain) -> Result<(), Failure> {
     let (what, paths) = meant(args);
     let summary = match paths.is_empty() {
@@ -19,7 +19,7 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
     let diagnosis = summary.as_ref().map(diagnose);
     let source = sources::words(&paths);
     let seen = summary.as_ref().zip(diagnosis.as_ref());
-    let seen = seen.map(|(summary, diagnosis)| Seen { summary, diagnosis, source: &source });
+    let seen = seen.map(|(summary, diagnosis)| SeenCause { summary, diagnosis, source: &source });
     let rule = what.map(|what| find(what, diagnosis.as_ref())).transpose()?;
     output::print(&match (rule, args.json) {
         (None, true) => explain::json(&all().collect::<Vec<_>>(), seen),
@@ -29,7 +29,8 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
     })
 }
 
-/// What to explain, and what to read: an argument that is no cause and exists is a source.
+/// Separates the cause from the source: an argument that is not a cause and exists as a path is a
+/// source.
 fn meant(args: &Explain) -> (Option<&str>, Vec<PathBuf>) {
     let what = args.what.as_deref();
     let path = what.map(PathBuf::from);
@@ -57,14 +58,14 @@ fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Fail
                 let there = match diagnosis.findings.len() {
                     0 => match &diagnosis.unjudged {
                         Some(why) => why.trim_end_matches('.').to_owned(),
-                        None => "nothing was found".to_owned(),
+                        None => "there are no findings".to_owned(),
                     },
                     1 => "there is only one".to_owned(),
                     count => format!("there are {count}"),
                 };
                 Failure::new(
                     format!("failed to explain finding {what}: {there}"),
-                    Some("`iowhy explain CAUSE SOURCE` tells why a cause was not found".to_owned()),
+                    Some("`iowhy explain CAUSE SOURCE` shows why a cause was not found".to_owned()),
                 )
             })
         }

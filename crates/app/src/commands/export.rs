@@ -1,49 +1,65 @@
 //! `iowhy export`: a recording or a capture in another program's format.
 
 mod captures;
+mod recording;
 
-use crate::args::export::{Export, Format};
+use crate::args::export::{Export, ExportFormat};
 use crate::failure::Failure;
 use crate::output;
+use crate::partial::PartialOutput;
 use crate::sources;
+use iowhy_blktrace::iolog::{Iolog, Version};
 use iowhy_core::figures::counted;
 use iowhy_core::formats::collapsed::Collapsed;
 use iowhy_core::formats::csv::{Csv, Which};
-use iowhy_core::formats::export::{self, Error, Exported, export};
-use iowhy_core::formats::iolog::{Iolog, Version};
+use iowhy_core::formats::export::{self, ExportError, Exported, export};
 use iowhy_core::formats::perfetto::Perfetto;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
-/// Writes the export, and says beside it what is not in it.
+/// Writes the export, and reports what it leaves out.
 pub fn run(args: &Export) -> Result<(), Failure> {
-    let Some(mut format) = format(args) else { return captures::write(args) };
-    let events = args.format == Format::Csv && args.table == Which::Events;
+    let Some(mut format) = format(args) else {
+        return match args.format {
+            ExportFormat::Blktrace => captures::write(args),
+            _ => recording::write(args),
+        };
+    };
+    let events = args.format == ExportFormat::Csv && args.table == Which::Events;
     let mut source = sources::open(&args.source.paths, events)?;
+    if args.output.is_none() {
+        source = source.quietly();
+    }
     let filter = args.only.filter();
     source.require_devices(&filter, false)?;
-    let mut out = writer(args)?;
+    let partial = args.output.as_deref().map(PartialOutput::of).transpose()?;
+    let mut out = writer(args, partial.as_ref())?;
     match export(&mut source, &filter, format.as_mut(), &mut out) {
-        Ok(exported) => tell(&exported, args),
-        Err(Error::Source(error)) => return Err(error),
-        // A reader that closes the pipe early is content.
-        Err(Error::Write(cause)) if cause.kind() == ErrorKind::BrokenPipe => {}
-        Err(Error::Write(cause)) => return Err(failed(args.output.as_deref(), &cause)),
+        Ok(exported) => {
+            drop(out);
+            partial.map_or(Ok(()), PartialOutput::finish)?;
+            tell(&exported, args);
+        }
+        Err(ExportError::Source(error)) => return Err(error),
+        // A reader that closes the pipe early is not an error.
+        Err(ExportError::Write(cause)) if cause.kind() == ErrorKind::BrokenPipe => {}
+        Err(ExportError::Write(cause)) => return Err(failed(args.output.as_deref(), &cause)),
     }
     Ok(())
 }
 
-fn writer(args: &Export) -> Result<Box<dyn Write>, Failure> {
-    let Some(path) = &args.output else {
-        if args.format == Format::Perfetto && output::is_terminal() {
+fn writer(args: &Export, partial: Option<&PartialOutput>) -> Result<Box<dyn Write>, Failure> {
+    let Some(partial) = partial else {
+        if args.format == ExportFormat::Perfetto && output::is_terminal() {
             let hint = "name a file: --output trace.pftrace".to_owned();
             let message = "failed to write the trace: it is binary, and standard output a terminal";
             return Err(Failure::new(message, Some(hint)));
         }
         return Ok(Box::new(BufWriter::with_capacity(1 << 18, output::answer())));
     };
-    let file = File::create(path).map_err(|cause| failed(Some(path), &cause))?;
+    let file =
+        File::create(partial.path()).map_err(|cause| failed(args.output.as_deref(), &cause))?;
     Ok(Box::new(BufWriter::with_capacity(1 << 18, file)))
 }
 
@@ -54,15 +70,15 @@ fn failed(path: Option<&Path>, cause: &std::io::Error) -> Failure {
     }
 }
 
-/// The format; none for blktrace's, which is many files.
-fn format(args: &Export) -> Option<Box<dyn export::Format>> {
-    let format: Box<dyn export::Format> = match args.format {
-        Format::Perfetto => Box::new(Perfetto::default()),
-        Format::Iolog => Box::new(Iolog::new(Version::Three)),
-        Format::IologV2 => Box::new(Iolog::new(Version::Two)),
-        Format::Csv => Box::new(Csv::new(args.table)),
-        Format::Collapsed => Box::new(Collapsed::new(args.weight.into())),
-        Format::Blktrace => return None,
+/// The format; none for those of many files.
+fn format(args: &Export) -> Option<Box<dyn export::Exporter>> {
+    let format: Box<dyn export::Exporter> = match args.format {
+        ExportFormat::Perfetto => Box::new(Perfetto::default()),
+        ExportFormat::Iolog => Box::new(Iolog::new(Version::Three)),
+        ExportFormat::IologV2 => Box::new(Iolog::new(Version::Two)),
+        ExportFormat::Csv => Box::new(Csv::new(args.table)),
+        ExportFormat::Collapsed => Box::new(Collapsed::new(args.weight.into())),
+        ExportFormat::Recording | ExportFormat::Blktrace => return None,
     };
     Some(format)
 }
@@ -81,18 +97,18 @@ fn tell(exported: &Exported, args: &Export) {
     exported.notes.iter().for_each(|note| output::note(&format!("note: {note}")));
 }
 
-/// Why an export has no row, where the format's own notes do not tell.
+/// Why an export is empty, if the format's own notes do not say it.
 fn why_nothing(exported: &Exported, args: &Export) -> Option<String> {
     let Exported { requests, kept_requests, .. } = *exported;
     let why = match args.format {
-        Format::Csv if !exported.notes.is_empty() => return None,
-        Format::Csv => format!("no row of the table {} is left", args.table.name()),
-        _ if requests == 0 => "there is no request in it".to_owned(),
+        ExportFormat::Csv if !exported.notes.is_empty() => return None,
+        ExportFormat::Csv => format!("the table {} has no matching rows", args.table.name()),
+        _ if requests == 0 => "the source has no requests".to_owned(),
         _ if kept_requests == 0 => {
             format!("{} keeps none of {}", args.only, counted(requests, "requests"))
         }
         _ if !exported.notes.is_empty() => return None,
-        _ => format!("none of {} fits the format", counted(kept_requests, "requests")),
+        _ => format!("the format cannot express any of {}", counted(kept_requests, "requests")),
     };
     Some(why)
 }

@@ -1,34 +1,37 @@
-//! `iowhy import`: a capture becomes a recording.
+//! `iowhy import`: converts a capture to a recording.
 
-use crate::args::import::Import;
+use crate::args::import::ImportArgs;
 use crate::failure::Failure;
 use crate::output;
-use crate::sources::{self, Found, Opened};
+use crate::partial::PartialOutput;
+use crate::sources::{self, FoundSource};
 use iowhy_core::figures::counted;
 use iowhy_core::model::{Environment, Filter, Names};
-use iowhy_core::recording::{Reader, Writer};
+use iowhy_core::recording::{RecordingReader, RecordingWriter};
 use iowhy_core::source::{Batch, Source};
 
-/// Imports, and says what the capture lacks.
-pub fn run(args: &Import) -> Result<(), Failure> {
+/// Imports a capture, and reports what it lacks.
+pub fn run(args: &ImportArgs) -> Result<(), Failure> {
     let inputs = match sources::find(&args.source.paths)? {
-        Found::Capture(inputs) => inputs,
-        Found::Recording(path) => {
-            // One that is damaged says what of it is, rather than that it can be used as it is.
-            Reader::open(&path)?;
+        FoundSource::Capture(inputs) => inputs,
+        FoundSource::Recording(path) => {
+            // For a damaged recording the error is the damage, not that it needs no import.
+            RecordingReader::open(&path)?;
             let message = format!("failed to import {}: it is a recording", path.display());
             let hint = format!("use it as it is: `iowhy report {}`", sources::words(&[path]));
             return Err(Failure::new(message, Some(hint)));
         }
     };
-    let mut source = Opened::Capture(Box::new(sources::import(&inputs, args.events)?));
-    // Not made before the capture gave something: what is no capture leaves nothing behind.
+    let mut source = sources::open_capture(&inputs, args.events)?;
+    let partial = PartialOutput::directory(&args.output)?;
+    // Created with the first event, so that an input that is not a capture leaves nothing behind.
     let mut writer = None;
     let mut requests = 0;
     let take = |batch: &Batch, names: &Names, now: &Environment| {
         requests += batch.requests.len() as u64;
         if writer.is_none() && !batch.is_empty() {
-            writer = Some(Writer::create(&args.output, now)?);
+            let created = RecordingWriter::create(partial.path(), now);
+            writer = Some(created.map_err(|error| partial.named(error.into()))?);
         }
         match &mut writer {
             Some(writer) => Ok(writer.add(batch, names)?),
@@ -39,9 +42,10 @@ pub fn run(args: &Import) -> Result<(), Failure> {
     let mut environment = source.environment().clone();
     let writer = match writer {
         Some(writer) => writer,
-        None => Writer::create(&args.output, &environment)?,
+        None => RecordingWriter::create(partial.path(), &environment)?,
     };
     writer.finish(&mut environment, &names)?;
+    partial.finish()?;
     environment.limits.iter().for_each(|limit| output::note(&format!("note: {limit}")));
     output::losses(&environment.losses);
     let (seconds, path) = (environment.duration_ns() as f64 / 1e9, args.output.display());

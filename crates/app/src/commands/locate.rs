@@ -1,9 +1,10 @@
-//! `iowhy locate`: from blocks to files, and from a file to its blocks.
+//! `iowhy locate`: maps blocks to files, and a file to its blocks.
 
 use crate::args::locate::Locate;
 use crate::failure::Failure;
 use crate::output;
-use iowhy_capture::locate::{Answer, FileExtent, Locator, Use, file_extents};
+use crate::progress::Waiting;
+use iowhy_capture::locate::{FileExtent, InodeOwner, LocatedFiles, Locator, Use, file_extents};
 use iowhy_capture::privilege;
 use iowhy_core::figures::{counted, grouped};
 use iowhy_views::escape::escape;
@@ -12,17 +13,17 @@ use std::io::{BufRead, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::time::{Duration, Instant};
 
-/// Answers for each block, or for the file.
+/// Prints the file of each block, or the blocks of the file.
 pub fn run(args: &Locate) -> Result<(), Failure> {
     let device =
         std::fs::metadata(&args.path).is_ok_and(|about| about.file_type().is_block_device());
     let written = if args.blocks.is_empty() && !device { file(args) } else { blocks(args) };
     match written {
         Ok(()) => Ok(()),
-        // A reader that closes the pipe early is content.
+        // A reader that closes the pipe early is not an error.
         Err(Stop::Write(cause)) if cause.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(Stop::Write(cause)) => {
-            Err(Failure::new(format!("failed to write the answer: {cause}"), None))
+            Err(Failure::new(format!("failed to write the output: {cause}"), None))
         }
         Err(Stop::Failure(failure)) => Err(failure),
     }
@@ -40,8 +41,8 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-impl From<iowhy_capture::locate::Error> for Stop {
-    fn from(error: iowhy_capture::locate::Error) -> Stop {
+impl From<iowhy_capture::locate::LocateError> for Stop {
+    fn from(error: iowhy_capture::locate::LocateError) -> Stop {
         Stop::Failure(error.into())
     }
 }
@@ -78,12 +79,12 @@ fn blocks(args: &Locate) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Blocks being answered for.
+/// The lookups of one run.
 struct Asked<'a, W: Write> {
     locator: Locator,
     out: BufWriter<W>,
     args: &'a Locate,
-    /// The time of the first answer, which reads the file system, and of all others.
+    /// The time of the first lookup, which reads the file system, and of all others.
     first: Duration,
     rest: Duration,
     count: u64,
@@ -106,7 +107,13 @@ impl<W: Write> Asked<'_, W> {
                 format!("failed to find block {block}: no file system on {device} itself");
             return Err(Stop::Failure(Failure::new(message, Some(hint))));
         };
+        // The first answer reads the file system.
+        let waiting = (self.count == 0).then(|| {
+            let device = output::escaped(&self.args.path.to_string_lossy());
+            Waiting::for_work(&format!("reading the file system of {device}"))
+        });
         let answer = self.locator.locate(sector)?;
+        drop(waiting);
         let took = begun.elapsed();
         let sum = if self.count == 0 { &mut self.first } else { &mut self.rest };
         *sum += took;
@@ -131,32 +138,33 @@ impl<W: Write> Asked<'_, W> {
                 self.first.as_secs_f64(),
             ));
             if built.unreadable > 0 {
-                let what = "files or blocks of it could not be read";
+                let what = "of its files or blocks could not be read";
                 output::note(&counted(built.unreadable, what));
                 if privilege::missing().iter().any(|it| it.name == "CAP_DAC_READ_SEARCH") {
-                    let hint = "who has CAP_DAC_READ_SEARCH may read all: `sudo iowhy locate ...`";
+                    let hint = "with CAP_DAC_READ_SEARCH all of them can be read: `sudo iowhy \
+                        locate ...`";
                     output::note(&format!("hint: {hint}"));
                 }
             }
         }
         if self.count > 1 {
             let rest = self.rest.as_secs_f64();
-            output::note(&format!("{} in {rest:.6} s", counted(self.count - 1, "look-ups")));
+            output::note(&format!("{} in {rest:.6} s", counted(self.count - 1, "lookups")));
         }
     }
 }
 
-fn used(answer: &Answer) -> (&str, Option<&str>) {
+fn used(answer: &LocatedFiles) -> (&str, Option<&str>) {
     match &answer.used {
         Use::By(role) => (role.word(), None),
         Use::Free => ("free", None),
-        Use::Outside => ("outside", Some("no file system has this block")),
+        Use::Outside => ("outside", Some("the block is outside the file system")),
         Use::Unknown(why) => ("unknown", Some(why)),
     }
 }
 
-fn as_json(block: u64, sector: u64, answer: &Answer) -> serde_json::Value {
-    let owner = |owner: &iowhy_capture::locate::Owner| json!({ "inode": owner.inode, "paths": owner.paths });
+fn as_json(block: u64, sector: u64, answer: &LocatedFiles) -> serde_json::Value {
+    let owner = |owner: &InodeOwner| json!({ "inode": owner.inode, "paths": owner.paths });
     let (word, reason) = used(answer);
     json!({
         "block": block,
@@ -168,7 +176,7 @@ fn as_json(block: u64, sector: u64, answer: &Answer) -> serde_json::Value {
     })
 }
 
-fn text(out: &mut impl Write, block: u64, answer: &Answer) -> std::io::Result<()> {
+fn text(out: &mut impl Write, block: u64, answer: &LocatedFiles) -> std::io::Result<()> {
     let (word, reason) = used(answer);
     let begin = format!("{block:>14}  {word:<20}");
     if answer.owners.is_empty() {

@@ -1,14 +1,17 @@
-//! `iowhy opens`: each open of a watch, opens by process and file of a source, or who holds files open.
+//! `iowhy opens`: each open of a live watch, opens by process and file of a source, or open files
+//! (`--held`).
 
 use crate::args::opens::Opens;
 use crate::failure::Failure;
-use crate::output::{self, Answer};
+use crate::output::{self, PipedOutput};
+use crate::redaction;
 use crate::sources;
-use crate::watching::{Sink, Until, watch};
+use crate::watching::{Until, WatchSink, watch};
+use iowhy_capture::budget::DEFAULT_PERCENT;
 use iowhy_capture::held_files;
-use iowhy_capture::host::held::{Held, Hold, Kind, Mode};
-use iowhy_capture::live::Options;
-use iowhy_capture::reader::Reader;
+use iowhy_capture::host::held::{AccessMode, HeldFile, HeldKind, Hold};
+use iowhy_capture::live::WatchOptions;
+use iowhy_capture::reader::FileAsker;
 use iowhy_core::model::{Filter, Name, Names};
 use iowhy_core::source::{Batch, Source};
 use iowhy_views::held::{HeldRow, Holding, json, render};
@@ -16,7 +19,7 @@ use iowhy_views::opens::{self, OpenedRow};
 use iowhy_views::style::Style;
 use std::collections::HashMap;
 
-/// Shows what was asked for.
+/// Shows opens or open files.
 pub fn run(args: &Opens) -> Result<(), Failure> {
     match (args.held, args.paths.is_empty()) {
         (true, _) => held(args),
@@ -33,17 +36,17 @@ fn style(args: &Opens) -> Style {
 
 fn filter(args: &Opens) -> Filter {
     let (processes, files) = (args.processes.clone(), args.files.clone());
-    Filter { processes, files, ..Filter::default() }
+    redaction::filter(Filter { processes, files, ..Filter::default() })
 }
 
-/// Lines on their way to standard output.
-struct Printer {
+/// Writes lines to standard output.
+struct OpenPrinter {
     style: Style,
     json: bool,
-    answer: Answer,
+    answer: PipedOutput,
 }
 
-impl Sink for Printer {
+impl WatchSink for OpenPrinter {
     const PRINTS: bool = true;
 
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
@@ -60,11 +63,12 @@ impl Sink for Printer {
 }
 
 fn live(args: &Opens) -> Result<(), Failure> {
-    let most_calls = Options::MOST_CALLS;
-    let options = Options { files: true, opens: true, most_calls, ..Options::default() };
+    let budget = Some(DEFAULT_PERCENT);
+    let options = WatchOptions { files: true, opens: true, budget, ..WatchOptions::default() };
     let until = Until { time: args.time, command: None };
     let watched = watch(&options, &filter(args), until, |_| {
-        let mut printer = Printer { style: style(args), json: args.json, answer: Answer::begin() };
+        let mut printer =
+            OpenPrinter { style: style(args), json: args.json, answer: PipedOutput::begin() };
         if !args.json {
             printer.answer.write(opens::heading(&printer.style).as_bytes());
             printer.answer.flush();
@@ -77,7 +81,7 @@ fn live(args: &Opens) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A recording has no single opens, but how many of each process and file.
+/// A recording has no single opens, but their number by process and file.
 fn recorded(args: &Opens) -> Result<(), Failure> {
     let mut source = sources::open(&args.paths, false)?;
     output::note("note: a recording counts opens by process and file");
@@ -120,7 +124,7 @@ fn held(args: &Opens) -> Result<(), Failure> {
         };
         args.processes.is_empty() || args.processes.iter().any(is)
     };
-    let mut found = held_files::read(&Reader::default(), is_wanted, &args.files);
+    let mut found = held_files::read(&FileAsker::default(), is_wanted, &args.files);
     found.held.sort_by_key(|held| {
         let (deleted, size) = (held.deleted, held.taken.filter(|_| held.deleted));
         (deleted, deleted && !held.in_memory, size, held.pid, held.hold)
@@ -141,7 +145,7 @@ fn held(args: &Opens) -> Result<(), Failure> {
     output::print(&render(&holding, &style(args)))
 }
 
-fn row(held: Held) -> HeldRow {
+fn row(held: HeldFile) -> HeldRow {
     HeldRow {
         process: held.process,
         pid: held.pid,
@@ -153,14 +157,14 @@ fn row(held: Held) -> HeldRow {
             Hold::Descriptor(number) => number.to_string(),
         },
         mode: held.mode.map(|mode| match mode {
-            Mode::Read => "r",
-            Mode::Write => "w",
-            Mode::Both => "u",
+            AccessMode::Read => "r",
+            AccessMode::Write => "w",
+            AccessMode::Both => "u",
         }),
         kind: match held.kind {
-            Kind::Regular => "REG",
-            Kind::Directory => "DIR",
-            Kind::BlockDevice => "BLK",
+            HeldKind::Regular => "REG",
+            HeldKind::Directory => "DIR",
+            HeldKind::BlockDevice => "BLK",
         },
         size: held.size,
         offset: held.offset,

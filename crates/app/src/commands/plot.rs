@@ -1,8 +1,9 @@
-//! `iowhy plot`: a recording or a capture as a picture.
+//! `iowhy plot`: plots a recording or a capture.
 
 use crate::args::plot::Plot;
 use crate::failure::Failure;
 use crate::output;
+use crate::partial::PartialOutput;
 use crate::sources;
 use iowhy_core::analysis::plots::{MAX_DEVICES, Plots};
 use iowhy_core::figures::counted;
@@ -10,7 +11,7 @@ use iowhy_core::model::Environment;
 use iowhy_core::source::Source;
 use iowhy_views::plot;
 
-/// Draws the source, and says beside it what is not on the picture.
+/// Draws the source, and reports what is not shown.
 pub fn run(args: &Plot) -> Result<(), Failure> {
     let is_png = match args.output.extension().and_then(|extension| extension.to_str()) {
         Some("png") => true,
@@ -29,11 +30,13 @@ pub fn run(args: &Plot) -> Result<(), Failure> {
     };
     let picture = picture.map_err(|error| {
         let hint = "does a filter leave everything out? `iowhy report` shows what there is";
-        let hint = matches!(error, plot::Error::Empty).then(|| hint.to_owned());
+        let hint = matches!(error, plot::PlotError::Empty).then(|| hint.to_owned());
         Failure::new(error, hint)
     })?;
-    std::fs::write(&args.output, picture)
+    let partial = PartialOutput::of(&args.output)?;
+    std::fs::write(partial.path(), picture)
         .map_err(|cause| Failure::not_written(&args.output, &cause))?;
+    partial.finish()?;
     tell(&plots, args);
     Ok(())
 }
@@ -71,10 +74,13 @@ fn tell(plots: &Plots, args: &Plot) {
         plots.devices.iter().skip(plot::MOST_DEVICES).map(|one| one.device.as_str()).collect();
     if !rest.is_empty() {
         let rest = rest.join(" ");
-        output::note(&format!("not drawn, because they did less: {rest} (choose with --device)"));
+        output::note(&format!(
+            "not drawn, because they have less I/O: {rest} (select with \
+            --device)"
+        ));
     }
     if plots.censored > 0 {
-        let what = "requests are only among the offsets: the watch did not see all of their time";
+        let what = "requests are shown in the offsets only: part of their time was not observed";
         output::note(&counted(plots.censored, what));
     }
     if plots.left_out > 0 {

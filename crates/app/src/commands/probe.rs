@@ -1,7 +1,7 @@
-//! `iowhy probe`: a short, bounded test of a device or a file by fio, what dd was used for. It reads;
-//! it writes only when told to, and only to a file that it makes itself.
+//! `iowhy probe`: a short, bounded benchmark of a device or a file with fio, instead of dd. It only
+//! reads; with `--write` it writes to a file that it creates itself.
 
-use crate::args::probe::Probe;
+use crate::args::probe::ProbeArgs;
 use crate::failure::Failure;
 use crate::output;
 use iowhy_views::probe::{ProbeRow, render};
@@ -15,36 +15,56 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The size of the file that is written, bytes.
+/// Size of the file for writes, bytes.
 const SIZE: u64 = 256 << 20;
-/// How long fio may take beyond its time before it is ended: a device that hangs.
+/// Time beyond its runtime after which fio is killed, since the device hangs.
 const GRACE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A part of the test: what it is called, fio's pattern, the size of a request, how many at a time.
-struct Part {
+/// A part of the benchmark: its name, fio's pattern, the request size, the queue depth.
+struct ProbePart {
     name: &'static str,
     pattern: &'static str,
     block: &'static str,
     depth: u32,
 }
 
-const READS: [Part; 3] = [
-    Part { name: "read 4 KiB, random, 1 at a time", pattern: "randread", block: "4k", depth: 1 },
-    Part { name: "read 4 KiB, random, 32 at a time", pattern: "randread", block: "4k", depth: 32 },
-    Part { name: "read 1 MiB, in order, 8 at a time", pattern: "read", block: "1m", depth: 8 },
+const READS: [ProbePart; 3] = [
+    ProbePart {
+        name: "read 4 KiB, random, 1 at a time",
+        pattern: "randread",
+        block: "4k",
+        depth: 1,
+    },
+    ProbePart {
+        name: "read 4 KiB, random, 32 at a time",
+        pattern: "randread",
+        block: "4k",
+        depth: 32,
+    },
+    ProbePart { name: "read 1 MiB, in order, 8 at a time", pattern: "read", block: "1m", depth: 8 },
 ];
-const WRITES: [Part; 2] = [
-    Part { name: "write 4 KiB, random, 1 at a time", pattern: "randwrite", block: "4k", depth: 1 },
-    Part { name: "write 1 MiB, in order, 8 at a time", pattern: "write", block: "1m", depth: 8 },
+const WRITES: [ProbePart; 2] = [
+    ProbePart {
+        name: "write 4 KiB, random, 1 at a time",
+        pattern: "randwrite",
+        block: "4k",
+        depth: 1,
+    },
+    ProbePart {
+        name: "write 1 MiB, in order, 8 at a time",
+        pattern: "write",
+        block: "1m",
+        depth: 8,
+    },
 ];
 
-/// Says what it will do, does it, and shows what it found.
-pub fn run(args: &Probe) -> Result<(), Failure> {
-    // Before there is a file to leave behind.
+/// Announces the benchmark, runs it, and shows the results.
+pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
+    // Before the file exists, so that a signal cannot leave it behind.
     let stop = stop_flag()?;
     let target = Target::of(args)?;
-    let parts: Vec<&Part> = match args.write {
+    let parts: Vec<&ProbePart> = match args.write {
         true => WRITES.iter().chain(&READS).collect(),
         false => READS.iter().collect(),
     };
@@ -55,7 +75,7 @@ pub fn run(args: &Probe) -> Result<(), Failure> {
         true => format!(
             "writes and reads {path} for {all} s: a new file of 256 MiB, removed at the end"
         ),
-        false => format!("reads {path} for {all} s, past the page cache; writes nothing"),
+        false => format!("reads {path} for {all} s, bypassing the page cache; writes nothing"),
     });
     let mut rows = Vec::new();
     for part in parts {
@@ -73,24 +93,24 @@ fn json(path: &Path, rows: &[ProbeRow]) -> String {
     format!("{}\n", output::escaped(&value.to_string()))
 }
 
-/// What is tested.
+/// The target.
 struct Target {
     path: PathBuf,
-    /// Whether iowhy makes the file, and removes it.
+    /// Whether iowhy creates the file, and removes it.
     is_own: bool,
 }
 
 impl Drop for Target {
     fn drop(&mut self) {
         if self.is_own {
-            // It is there only once fio has made it.
+            // It exists only after fio has created it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
 impl Target {
-    fn of(args: &Probe) -> Result<Target, Failure> {
+    fn of(args: &ProbeArgs) -> Result<Target, Failure> {
         let path = &args.target;
         let failed = |cause: String, hint: &str| {
             let message = format!("failed to probe {}: {cause}", path.display());
@@ -102,14 +122,18 @@ impl Target {
         };
         match (kind, args.write) {
             (FileType::BlockDevice | FileType::RegularFile, true) => failed(
-                "what is there is never written".to_owned(),
-                "name a directory on it: a file is made there and removed again",
+                "existing data is never overwritten".to_owned(),
+                "name a directory on it: a file is created there and removed again",
             ),
             (FileType::Directory, true) => {
                 let free = rustix::fs::statvfs(path).map_or(0, |it| it.f_bavail * it.f_frsize);
                 if free < SIZE * 2 {
-                    let cause = format!("{} MiB are free there", free >> 20);
-                    return failed(cause, "512 MiB must be, so that nobody else runs out of room");
+                    let cause = format!("only {} MiB are free", free >> 20);
+                    return failed(
+                        cause,
+                        "512 MiB must be free, so that other programs do not run \
+                        out of space",
+                    );
                 }
                 Ok(Target { path: new_file(path)?, is_own: true })
             }
@@ -130,19 +154,19 @@ impl Target {
     }
 }
 
-/// A file that nobody had.
+/// A new file.
 fn new_file(folder: &Path) -> Result<PathBuf, Failure> {
     let path = folder.join(format!(".iowhy-probe-{}", std::process::id()));
     match std::fs::File::create_new(&path) {
         Ok(_) => Ok(path),
         Err(cause) => {
-            let message = format!("failed to make {}: {cause}", path.display());
-            Err(Failure::new(message, Some("choose a directory that can be written".to_owned())))
+            let message = format!("failed to create {}: {cause}", path.display());
+            Err(Failure::new(message, Some("choose a writable directory".to_owned())))
         }
     }
 }
 
-/// A signal ends fio, so that the file is removed: also that of a terminal that is gone.
+/// A signal ends fio, so that the file is removed; also the SIGHUP of a closed terminal.
 fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -153,9 +177,9 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 fn measure(
-    part: &Part,
+    part: &ProbePart,
     target: &Target,
-    args: &Probe,
+    args: &ProbeArgs,
     stop: &AtomicBool,
 ) -> Result<ProbeRow, Failure> {
     let mut command = fio(part, target, args);
@@ -164,17 +188,17 @@ fn measure(
         Failure::new(format!("failed to start fio: {cause}"), Some(hint))
     })?;
     let deadline = Instant::now() + args.time + GRACE;
-    // What fio says fits into a pipe's buffer many times over; it is read at the end.
+    // fio's output is far smaller than a pipe's buffer, so it is read at the end.
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
             Ok(None) if stop.load(Ordering::Relaxed) || Instant::now() > deadline => {
-                // It may be gone already.
+                // It may have ended already.
                 let _ = child.kill();
                 let _ = child.try_wait();
                 let cause = match stop.load(Ordering::Relaxed) {
                     true => "it was interrupted".to_owned(),
-                    false => "it does not end: requests hang".to_owned(),
+                    false => "fio does not end: requests hang".to_owned(),
                 };
                 let hint = "`iowhy stat` shows how old the oldest request is".to_owned();
                 return Err(failed(target, &cause, Some(hint)));
@@ -193,7 +217,7 @@ fn measure(
         Some(row) if status.success() => Ok(row),
         _ => {
             let first = said.lines().chain(answer.lines()).find(|line| !line.trim().is_empty());
-            let cause = first.unwrap_or("fio gave no figures").to_owned();
+            let cause = first.unwrap_or("fio printed no figures").to_owned();
             Err(failed(target, &cause, None))
         }
     }
@@ -203,7 +227,7 @@ fn failed(target: &Target, cause: &str, hint: Option<String>) -> Failure {
     Failure::new(format!("failed to probe {}: {cause}", target.path.display()), hint)
 }
 
-fn fio(part: &Part, target: &Target, args: &Probe) -> Command {
+fn fio(part: &ProbePart, target: &Target, args: &ProbeArgs) -> Command {
     let mut command = Command::new("fio");
     command.args(["--name=iowhy-probe", "--output-format=json", "--direct=1", "--time_based"]);
     command.args(["--ioengine=libaio", "--thread", "--randrepeat=0"]);
@@ -213,7 +237,7 @@ fn fio(part: &Part, target: &Target, args: &Probe) -> Command {
     command.arg(format!("--iodepth={}", part.depth));
     match target.is_own {
         true => command.arg(format!("--size={SIZE}")),
-        // fio itself then refuses whatever would write.
+        // fio itself then refuses to write.
         false => command.arg("--readonly"),
     };
     // A colon separates files for fio.
@@ -223,8 +247,8 @@ fn fio(part: &Part, target: &Target, args: &Probe) -> Command {
     command
 }
 
-/// What fio's JSON says of the part.
-fn figures(part: &Part, answer: &str) -> Option<ProbeRow> {
+/// The figures of the part in fio's JSON.
+fn figures(part: &ProbePart, answer: &str) -> Option<ProbeRow> {
     // A note may stand before the JSON.
     let json: Value = serde_json::from_str(answer.get(answer.find('{')?..)?).ok()?;
     let side = if part.pattern.contains("write") { "write" } else { "read" };

@@ -1,25 +1,25 @@
-//! `iowhy record`: what a watch sees becomes a recording.
+//! `iowhy record`: writes a live watch to a recording.
 
-use crate::args::Record;
+use crate::args::RecordArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::sources;
-use crate::watching::{Sink, Until, Watched, watch};
-use iowhy_capture::live::Options;
+use crate::watching::{EndedWatch, Until, WatchSink, watch};
+use iowhy_capture::live::WatchOptions;
 use iowhy_core::figures::{counted, grouped};
 use iowhy_core::model::{Environment, Filter, Names};
-use iowhy_core::recording::{Budget, Writer};
+use iowhy_core::recording::{Budget, RecordingWriter};
 use iowhy_core::source::Batch;
 use rustix::fs::Access;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Instant;
 
-const WHAT_STANDS_THERE: &str = "what stands after -- is the program to run while recording";
+const COMMAND_HINT: &str = "the words after -- are the program to run while recording";
 
 /// A recording that is being written.
 struct Recorder {
-    writer: Writer,
+    writer: RecordingWriter,
     requests: u64,
     filter: Filter,
     budget: Option<Budget>,
@@ -36,11 +36,11 @@ impl Recorder {
         let mut now = now.clone();
         now.keep(filter);
         let budget = most_mb.map(|most| Budget::per_minute(most.saturating_mul(1_000_000), 0));
-        let writer = Writer::create(directory, &now)?;
+        let writer = RecordingWriter::create(directory, &now)?;
         Ok(Recorder { writer, requests: 0, filter: filter.clone(), budget, begun: Instant::now() })
     }
 
-    /// What belongs into `recording.json`.
+    /// The content of `recording.json`.
     fn about(&self, now: &Environment) -> Environment {
         let mut now = now.clone();
         now.keep(&self.filter);
@@ -51,7 +51,7 @@ impl Recorder {
     }
 }
 
-impl Sink for Recorder {
+impl WatchSink for Recorder {
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let thinned = self.budget.as_mut().and_then(|budget| budget.thinned(batch, now_ns));
@@ -70,11 +70,11 @@ impl Sink for Recorder {
     }
 }
 
-/// Records until the time is over, the command ends, or a signal comes.
-pub fn run(args: &Record) -> Result<(), Failure> {
+/// Records until the time is over, the command ends, or a signal arrives.
+pub fn run(args: &RecordArgs) -> Result<(), Failure> {
     let directory = args.output.clone().unwrap_or_else(free_name);
     let command = command(&args.command)?;
-    let options = Options { events: args.events, ..args.beside.options(&args.only) };
+    let options = WatchOptions { events: args.events, ..args.collect.options(&args.only) };
     let filter = args.only.filter();
     let until = Until { time: args.time, command };
     let begin = |now: &Environment| Recorder::begin(&directory, now, &filter, args.most_mb);
@@ -82,7 +82,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
     finish(watched, &directory)
 }
 
-/// The command to run, if it can be: better to say so before anything is recorded.
+/// The command to run. It is checked before anything is recorded.
 fn command(words: &[std::ffi::OsString]) -> Result<Option<Command>, Failure> {
     let Some((program, arguments)) = words.split_first() else { return Ok(None) };
     let places = places(Path::new(program));
@@ -95,7 +95,7 @@ fn command(words: &[std::ffi::OsString]) -> Result<Option<Command>, Failure> {
     Ok(Some(command))
 }
 
-/// Where a program of that name would be.
+/// The path of a program of that name.
 fn places(program: &Path) -> Vec<PathBuf> {
     if program.components().count() > 1 {
         return vec![program.to_owned()];
@@ -107,19 +107,19 @@ fn places(program: &Path) -> Vec<PathBuf> {
 fn no_program(program: &Path, places: &[PathBuf]) -> Failure {
     let there = places.iter().find(|place| place.exists());
     let (cause, hint) = match there {
-        Some(place) if place.is_dir() => ("it is a directory", WHAT_STANDS_THERE.to_owned()),
+        Some(place) if place.is_dir() => ("it is a directory", COMMAND_HINT.to_owned()),
         Some(place) => {
             let file = sources::words(std::slice::from_ref(place));
             let ways = format!("`chmod +x {file}`, or name what runs it: `-- sh {file}`");
             ("it is a file that cannot be executed", ways)
         }
-        None => ("no such program", WHAT_STANDS_THERE.to_owned()),
+        None => ("no such program", COMMAND_HINT.to_owned()),
     };
     Failure::new(format!("failed to start {}: {cause}", program.display()), Some(hint))
 }
 
-/// A directory that is not there yet: `iowhy-recording`, else with a number.
-fn free_name() -> PathBuf {
+/// A directory that does not exist yet: `iowhy-recording`, else with a number.
+pub fn free_name() -> PathBuf {
     let name = |number: u32| match number {
         1 => PathBuf::from("iowhy-recording"),
         number => PathBuf::from(format!("iowhy-recording-{number}")),
@@ -127,8 +127,8 @@ fn free_name() -> PathBuf {
     (1..).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(1))
 }
 
-fn finish(watched: Watched<Recorder>, directory: &Path) -> Result<(), Failure> {
-    let Watched { environment, names, sink, failed, child } = watched;
+fn finish(watched: EndedWatch<Recorder>, directory: &Path) -> Result<(), Failure> {
+    let EndedWatch { environment, names, sink, failed, child } = watched;
     let mut environment = sink.about(&environment);
     let finished = sink.writer.finish(&mut environment, &names);
     if let Some(failure) = failed {
@@ -156,11 +156,11 @@ fn say_what_there_is(requests: u64, environment: &Environment, directory: &Path)
     output::note(&format!("show it with: `iowhy report {source}`"));
 }
 
-/// What is worth saying of the command: that it failed, or that it still runs.
+/// A note if the command failed or is still running.
 fn told_of(mut child: Child) -> Option<String> {
     match child.try_wait() {
         Ok(Some(status)) if status.success() => None,
         Ok(Some(status)) => Some(format!("the command ended with {status}")),
-        _ => Some(format!("the command still runs, as process {}", child.id())),
+        _ => Some(format!("the command is still running, as process {}", child.id())),
     }
 }

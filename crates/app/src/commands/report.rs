@@ -1,37 +1,91 @@
 //! `iowhy report`: the same screen, from a recording or a capture.
 
-use crate::args::{Json, Only, Report, Show};
-use crate::failure::Failure;
+use super::page::NewPage;
+use crate::args::daemon::DaemonPlaces;
+use crate::args::{Json, Only, ReportArgs, Show};
+use crate::commands::incidents;
+use crate::failure::{Failure, USAGE};
 use crate::output;
 use crate::sources;
 use iowhy_core::analysis::{Filtered, Summaries};
 use iowhy_core::diagnosis::diagnose;
-use iowhy_core::model::Filter;
+use iowhy_core::model::{Filter, Names};
 use iowhy_core::source::Source;
+use iowhy_recorder::clock::LocalTime;
+use iowhy_recorder::incidents::store::RECORDING;
+use iowhy_recorder::screen;
 use std::path::PathBuf;
 
 /// Reads the source and shows it.
-pub fn run(args: &Report) -> Result<(), Failure> {
-    let source = sources::words(&args.source.paths);
-    show(&read(&args.source.paths, &args.only)?, Some(&source), &args.show)
+pub fn run(args: &ReportArgs) -> Result<(), Failure> {
+    let paths = match &args.at {
+        None => args.paths.clone(),
+        Some(time) => vec![recorded_at(time, &args.places)?],
+    };
+    let source = sources::words(&paths);
+    let page = args.show.html.as_deref().map(NewPage::check).transpose()?;
+    let read = read_with(&paths, &args.only, page.is_some())?;
+    match page {
+        Some(page) => page.write(&read.summaries, &read.names, Some(&source)),
+        None => show(&read.summaries, Some(&source), &args.show),
+    }
 }
 
-/// The summaries of what `only` keeps of a source, and of what that is judged by.
+/// The recording of the newest incident that covers a local time.
+fn recorded_at(time: &str, places: &DaemonPlaces) -> Result<PathBuf, Failure> {
+    let Some(at_ns) = LocalTime::parse(time) else {
+        let message = format!("failed to understand the time {time:?}");
+        let hint = "write 09:35, 09:35:10 or \"2026-11-24 09:35\", local to this host";
+        return Err(Failure { code: USAGE, ..Failure::new(message, Some(hint.to_owned())) });
+    };
+    let store = incidents::store(places)?;
+    let kept = incidents::all(&store)?;
+    match screen::covering(&kept, at_ns.0).last() {
+        Some(record) => {
+            output::note(&format!("incident {}: {}", record.number, record.reason()));
+            Ok(store.path(record.number).join(RECORDING))
+        }
+        None => {
+            let message = format!("failed to find an incident that covers {at_ns}");
+            let hint = "`iowhy incidents` lists them, `iowhy history` shows all minutes";
+            Err(Failure::new(message, Some(hint.to_owned())))
+        }
+    }
+}
+
+/// What was read of a source.
+pub struct ReadSource {
+    /// The summaries.
+    pub summaries: Summaries,
+    /// The texts of its rows.
+    pub names: Names,
+}
+
+/// The summary that `only` selects from a source, and the one that the diagnosis uses.
 pub fn read(paths: &[PathBuf], only: &Only) -> Result<Summaries, Failure> {
+    Ok(read_with(paths, only, false)?.summaries)
+}
+
+/// The same, also with what charts draw.
+pub fn read_with(paths: &[PathBuf], only: &Only, charts: bool) -> Result<ReadSource, Failure> {
     let mut source = sources::open(paths, false)?;
     let filter = only.filter();
     source.require_devices(&filter, false)?;
     let mut filtered = Filtered::new(source.environment(), &filter);
+    if charts {
+        filtered = filtered.with_charts(source.environment());
+    }
     let all = Filter::default();
     let (names, _) = sources::read_all(&mut source, &all, |batch, names, environment| {
         filtered.add(batch, names, environment.end_ns);
         Ok(())
     })?;
     source.require_devices(&filter, true)?;
-    Ok(filtered.finish(source.environment(), &names))
+    let summaries = filtered.finish(source.environment(), &names);
+    Ok(ReadSource { summaries, names })
 }
 
-/// Prints a summary as the user asked for it; `source` is of what, on a command line.
+/// Prints a summary in the requested form; `source` is its source as on a command line.
 pub fn show(summaries: &Summaries, source: Option<&str>, show: &Show) -> Result<(), Failure> {
     let (summary, diagnosis) = (&summaries.shown, diagnose(summaries.judged()));
     let text = match (show.json, show.full) {

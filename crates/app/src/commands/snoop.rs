@@ -2,42 +2,46 @@
 
 use crate::args::snoop::Snoop;
 use crate::failure::Failure;
-use crate::output::{self, Answer};
+use crate::output::{self, PipedOutput};
 use crate::sources;
-use crate::watching::{Sink, Until, watch};
-use iowhy_capture::live::Options;
+use crate::watching::{Until, WatchSink, watch};
+use iowhy_capture::live::WatchOptions;
+use iowhy_core::model::clock::WallClock;
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::source::{Batch, Source};
 use iowhy_views::interval::snoop::{Lines, json_line};
 use iowhy_views::style::Style;
 
-/// Lines on their way to standard output.
-struct Printer {
+/// Writes lines to standard output.
+struct SnoopPrinter {
     lines: Lines,
     json: bool,
-    answer: Answer,
+    /// The wall clock, for JSON.
+    clock: Option<WallClock>,
+    answer: PipedOutput,
 }
 
-impl Printer {
-    fn begin(args: &Snoop, environment: &Environment) -> Printer {
+impl SnoopPrinter {
+    fn begin(args: &Snoop, environment: &Environment) -> SnoopPrinter {
         let style = output::style();
         let width = if args.wide { usize::MAX / 2 } else { style.width };
         let queued = args.queued || args.wide;
-        let lines = Lines::new(Style { width, ..style }, queued, environment.start_ns);
-        let mut answer = Answer::begin();
+        let lines = Lines::new(Style { width, ..style }, queued, args.monotonic, environment);
+        let mut answer = PipedOutput::begin();
         if !args.json {
-            lines.left_out().iter().for_each(|said| output::note(&format!("note: {said}")));
+            let notes = lines.times().into_iter().chain(lines.left_out());
+            notes.for_each(|note| output::note(&format!("note: {note}")));
             answer.write(lines.heading().as_bytes());
         }
-        Printer { lines, json: args.json, answer }
+        SnoopPrinter { lines, json: args.json, clock: WallClock::of(environment), answer }
     }
 
-    /// Prints the requests of a batch; false where nobody reads any more.
+    /// Prints the requests of a batch; false if the reader has gone.
     fn print(&mut self, batch: &Batch, names: &Names) -> bool {
         let mut read = true;
         for (request, parts) in batch.requests_with_parts() {
             let line = match self.json {
-                true => json_line(request, parts, names),
+                true => json_line(request, parts, names, self.clock.as_ref()),
                 false => self.lines.line(request, parts, names),
             };
             read = self.answer.write(line.as_bytes());
@@ -45,7 +49,7 @@ impl Printer {
         read && self.answer.flush()
     }
 
-    /// Ends the answer; says beside it what it had no room for.
+    /// Ends the output, with notes about what did not fit.
     fn finish(self) -> Result<(), Failure> {
         self.answer.finish()?;
         self.lines.legend().iter().for_each(|said| output::note(&format!("note: {said}")));
@@ -53,7 +57,7 @@ impl Printer {
     }
 }
 
-impl Sink for Printer {
+impl WatchSink for SnoopPrinter {
     const PRINTS: bool = true;
 
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
@@ -62,7 +66,7 @@ impl Sink for Printer {
     }
 }
 
-/// Prints what was asked for.
+/// Prints a line for each request.
 pub fn run(args: &Snoop) -> Result<(), Failure> {
     match args.paths.is_empty() {
         true => live(args),
@@ -71,18 +75,18 @@ pub fn run(args: &Snoop) -> Result<(), Failure> {
 }
 
 fn live(args: &Snoop) -> Result<(), Failure> {
-    let options = Options { devices: args.only.devices.clone(), ..Options::default() };
+    let options = WatchOptions { devices: args.only.devices.clone(), ..WatchOptions::default() };
     let until = Until { time: args.time, command: None };
     let filter = args.only.filter();
-    let watched = watch(&options, &filter, until, |now| Ok(Printer::begin(args, now)))?;
+    let watched = watch(&options, &filter, until, |now| Ok(SnoopPrinter::begin(args, now)))?;
     watched.sink.finish()?;
     output::losses(&watched.environment.losses);
     Ok(())
 }
 
 fn recorded(args: &Snoop) -> Result<(), Failure> {
-    let mut source = sources::open(&args.paths, false)?;
-    let mut printer = Printer::begin(args, source.environment());
+    let mut source = sources::open(&args.paths, false)?.quietly();
+    let mut printer = SnoopPrinter::begin(args, source.environment());
     let filter = args.only.filter();
     sources::read_while(&mut source, &filter, |batch, names, _| Ok(printer.print(batch, names)))?;
     printer.finish()?;

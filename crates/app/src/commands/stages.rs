@@ -1,18 +1,19 @@
 //! `iowhy stages`: where requests spent their time, from a live watch, a recording or a capture.
 
 use super::events::{choose, no_events, only_devices};
-use crate::args::stages::Stages as Args;
+use crate::args::stages::StagesArgs as Args;
 use crate::failure::Failure;
-use crate::output::{self, Answer};
-use crate::sources::{self, Found, Opened};
-use crate::watching::{Sink, Until, watch};
+use crate::output::{self, PipedOutput};
+use crate::sources::{self, FoundSource};
+use crate::watching::{Until, WatchSink, watch};
+use iowhy_blktrace::btt::{Btt, report};
+use iowhy_blktrace::replay::{Replay, Replayed};
+use iowhy_blktrace::stages::{StageAnalysis, pipeline};
+use iowhy_blktrace::trace::{Inputs, Order, RecordBatch, Warnings};
 use iowhy_capture::live;
-use iowhy_core::analysis::stages::btt::{Btt, report};
 use iowhy_core::analysis::stages::summary::device_name;
-use iowhy_core::analysis::stages::{Stages, StagesSummary, pipeline};
+use iowhy_core::analysis::stages::{RequestStages, StagesSummary};
 use iowhy_core::figures::counted;
-use iowhy_core::formats::blktrace::{Batch, Inputs, Order, Warnings};
-use iowhy_core::formats::replay::{Replay, Replayed};
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Event, Losses, Names};
 use iowhy_core::source::{self, Source};
@@ -22,7 +23,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Prints what was asked for.
+/// Prints the stages, or btt's report.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if Compatible::is_wanted(args) {
         only_devices(&args.only, "give figures of single events")?;
@@ -31,17 +32,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return live(args);
     }
     match sources::find(&args.source.paths)? {
-        Found::Capture(inputs) if !needs_requests(args) => capture(args, inputs),
+        FoundSource::Capture(inputs) if !needs_requests(args) => capture(args, inputs),
         _ => rows(args),
     }
 }
 
-/// Whether the user asks for what single events do not tell.
+/// Whether a filter needs data that single events do not have.
 fn needs_requests(args: &Args) -> bool {
-    !args.only.beside_devices().is_everything()
+    !args.only.without_devices().is_everything()
 }
 
-/// What is made of single events, besides iowhy's own figures.
+/// Output that needs single events, in addition to iowhy's own figures.
 struct Compatible(Option<Btt>);
 
 impl Compatible {
@@ -57,20 +58,20 @@ impl Compatible {
         args.btt_compat || args.files.wanted().is_some()
     }
 
-    fn take(&mut self, batch: &Batch, genesis: u64) {
+    fn take(&mut self, batch: &RecordBatch, genesis: u64) {
         if let Some(btt) = &mut self.0 {
             btt.take(batch, genesis);
         }
     }
 
-    /// Writes data files, and btt's report where it was asked for.
+    /// Writes data files, and btt's report if requested.
     fn finish(self, args: &Args) -> Result<(), Failure> {
         let Some(mut btt) = self.0 else { return Ok(()) };
         if let Some(Err((path, cause))) = btt.files.as_mut().map(|files| files.finish()) {
             return Err(Failure::not_written(&path, &cause));
         }
         for (count, what) in [
-            (btt.dropped, "queued bios that never completed were given up"),
+            (btt.dropped, "queued bios that never completed were dropped"),
             (
                 btt.aggregated,
                 "events are of more devices than are distinguished, and were left out",
@@ -89,7 +90,7 @@ fn btt_report(btt: &mut Btt, args: &Args) -> Result<(), Failure> {
     // Writing to memory cannot fail.
     let _ = report::write(btt, args.all_data, &mut figures);
     let Some(prefix) = &args.output else {
-        let mut answer = Answer::begin();
+        let mut answer = PipedOutput::begin();
         answer.write(&figures);
         return answer.finish();
     };
@@ -105,7 +106,7 @@ fn btt_report(btt: &mut Btt, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints iowhy's own figures, with what must be known before them.
+/// Prints iowhy's own figures, after the notes.
 fn print(
     args: &Args,
     stages: &StagesSummary,
@@ -118,9 +119,9 @@ fn print(
     })
 }
 
-/// The same of a capture: what it lost is among the notes.
-fn print_capture(args: &Args, stages: &Stages, warnings: &Warnings) -> Result<(), Failure> {
-    let figures = stages.summary(&device_name, true);
+/// The same for a capture: its losses are among the notes.
+fn print_capture(args: &Args, stages: &StageAnalysis, warnings: &Warnings) -> Result<(), Failure> {
+    let figures = stages.summary(&device_name);
     print(args, &figures, &output::sentences(warnings), &Losses::default())
 }
 
@@ -135,7 +136,7 @@ fn capture(args: &Args, mut inputs: Inputs) -> Result<(), Failure> {
         return print_capture(args, &stages, &warnings);
     }
     let order = if args.btt_compat { Order::Blkparse } else { Order::Time };
-    let mut stages = Stages::default();
+    let mut stages = StageAnalysis::default();
     let mut any = false;
     let capture = pipeline::run(sources::capture(&inputs, order)?, |start, batch| {
         any |= !batch.records.is_empty();
@@ -157,8 +158,9 @@ fn capture(args: &Args, mut inputs: Inputs) -> Result<(), Failure> {
     print_capture(args, &stages, capture.warnings())
 }
 
-/// The records of these devices, or of all where none is named; names of processes are of no device.
-fn of_devices<'a>(numbers: &[u32], batch: &'a Batch) -> Cow<'a, Batch> {
+/// The records of these devices, or of all if none is given; names of processes belong to no
+/// device.
+fn of_devices<'a>(numbers: &[u32], batch: &'a RecordBatch) -> Cow<'a, RecordBatch> {
     if numbers.is_empty() {
         return Cow::Borrowed(batch);
     }
@@ -167,43 +169,43 @@ fn of_devices<'a>(numbers: &[u32], batch: &'a Batch) -> Cow<'a, Batch> {
     Cow::Owned(kept)
 }
 
-/// Takes rows: single events where there are any that tell what is asked for, else requests.
-struct Rows {
-    /// Whose events are kept; of all devices where none is named.
+/// Takes rows: single events if there are any that have the required data, else requests.
+struct StageRows {
+    /// The devices whose events are kept; all if none is given.
     devices: Vec<String>,
     needs_requests: bool,
     compatible: Compatible,
     replay: Replay,
-    events: Stages,
-    requests: Stages,
+    events: StageAnalysis,
+    requests: RequestStages,
 }
 
-impl Rows {
-    fn new(args: &Args) -> Rows {
-        Rows {
+impl StageRows {
+    fn new(args: &Args) -> StageRows {
+        StageRows {
             devices: args.only.filter().devices,
             needs_requests: needs_requests(args),
             compatible: Compatible::new(args),
             replay: Replay::default(),
-            events: Stages::default(),
-            requests: Stages::default(),
+            events: StageAnalysis::default(),
+            requests: RequestStages::default(),
         }
     }
 
     fn add(&mut self, batch: &source::Batch, names: &Names) {
-        // Once there are events, they tell all that requests do, and more.
+        // Events contain everything that requests do, and more.
         if self.replay.is_empty() {
-            self.requests.take_requests(batch, names);
+            self.requests.take(batch, names);
         }
         if self.needs_requests {
             return;
         }
         let own = self.own(&batch.events, names);
-        let Rows { compatible, replay, events, .. } = self;
+        let StageRows { compatible, replay, events, .. } = self;
         follow(compatible, events, replay.take(&own, names));
     }
 
-    /// The events of the devices that are asked for.
+    /// The events of the selected devices.
     fn own<'a>(&self, events: &'a [Event], names: &Names) -> Cow<'a, [Event]> {
         if self.devices.is_empty() {
             return Cow::Borrowed(events);
@@ -213,7 +215,7 @@ impl Rows {
         Cow::Owned(events.iter().filter(is_own).cloned().collect())
     }
 
-    /// Prints what there was; `without` says why there were no events, where they are needed.
+    /// Prints the result; `without` is the reason for missing events, if they are needed.
     fn finish(
         mut self,
         args: &Args,
@@ -222,7 +224,7 @@ impl Rows {
         mut notes: Vec<String>,
         without: impl FnOnce() -> Failure,
     ) -> Result<(), Failure> {
-        let Rows { compatible, replay, events, .. } = &mut self;
+        let StageRows { compatible, replay, events, .. } = &mut self;
         follow(compatible, events, replay.finish(names));
         if self.compatible.0.is_some() && self.replay.is_empty() {
             return Err(without());
@@ -244,38 +246,35 @@ impl Rows {
         if self.replay.is_empty() {
             notes.push("from requests: bios, plugs and unplugs are only in single events".into());
             self.requests.finish();
-            let figures = self.requests.summary(&name, false);
+            let figures = self.requests.summary(&name);
             return print(args, &figures, &notes, &environment.losses);
         }
         self.events.finish();
-        print(args, &self.events.summary(&name, true), &notes, &environment.losses)
+        print(args, &self.events.summary(&name), &notes, &environment.losses)
     }
 }
 
-fn follow(compatible: &mut Compatible, stages: &mut Stages, replayed: Replayed<'_>) {
+fn follow(compatible: &mut Compatible, stages: &mut StageAnalysis, replayed: Replayed<'_>) {
     compatible.take(replayed.batch, replayed.genesis);
     stages.take(replayed.batch, replayed.genesis);
 }
 
-/// Of a recording, or of a capture's requests.
+/// From a recording, or from a capture's requests.
 fn rows(args: &Args) -> Result<(), Failure> {
     let paths = &args.source.paths;
     let mut source = sources::open(paths, false)?;
-    let mut rows = Rows::new(args);
-    // What was lost is of all; waits are not shown here.
+    let mut rows = StageRows::new(args);
+    // Losses are those of the whole source; waits are not shown here.
     let (names, _) = sources::read_all(&mut source, &args.only.filter(), |batch, names, _| {
         rows.add(batch, names);
         Ok(())
     })?;
-    let notes = match &source {
-        Opened::Recording(_) => Vec::new(),
-        Opened::Capture(import) => output::sentences(import.capture().warnings()),
-    };
+    let notes = source.warnings().map_or_else(Vec::new, output::sentences);
     let none = || no_events(paths.first().map_or(Path::new("-"), PathBuf::as_path));
     rows.finish(args, &names, source.environment(), notes, none)
 }
 
-impl Sink for Rows {
+impl WatchSink for StageRows {
     fn take(&mut self, batch: &source::Batch, names: &Names) -> Result<(), Failure> {
         self.add(batch, names);
         Ok(())
@@ -283,13 +282,13 @@ impl Sink for Rows {
 }
 
 fn live(args: &Args) -> Result<(), Failure> {
-    let options = live::Options {
+    let options = live::WatchOptions {
         devices: args.only.devices.clone(),
         events: Compatible::is_wanted(args),
-        ..live::Options::default()
+        ..live::WatchOptions::default()
     };
     let until = Until { time: Some(args.source.time), command: None };
-    let watched = watch(&options, &args.only.filter(), until, |_| Ok(Rows::new(args)))?;
-    let none = || Failure::new("failed to find events: the watch saw none", None);
+    let watched = watch(&options, &args.only.filter(), until, |_| Ok(StageRows::new(args)))?;
+    let none = || Failure::new("failed to find events: the watch had none", None);
     watched.sink.finish(args, &watched.names, &watched.environment, Vec::new(), none)
 }

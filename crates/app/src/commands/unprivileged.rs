@@ -1,19 +1,20 @@
-//! What anybody may see: devices as /proc and /sys count them. Shown when the privilege for more
-//! is missing, or the kernel gives nobody more.
+//! Unprivileged device statistics from /proc and /sys. Shown if the privilege for more is missing,
+//! or the kernel does not support more.
 
 use crate::failure::Failure;
 use crate::output;
+use crate::redaction;
 use iowhy_capture::host::{devices, system};
 use iowhy_core::analysis::Summarizer;
 use iowhy_core::diagnosis::Diagnosis;
 use iowhy_core::model::Names;
 use std::time::Duration;
 
-/// Long enough for a rate, short enough for somebody who asked for something else.
+/// Long enough for a rate, short enough for a user who wanted another command.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Where a watch could not begin but leaves the kernel's counters: says so, shows them, and gives the
-/// failure that there is nothing more to say of.
+/// If a watch cannot begin but the kernel's counters are available: prints the failure, shows them,
+/// and returns a failure without a message.
 pub fn instead(failure: Failure, time: Duration, json: bool) -> Failure {
     if !failure.leaves_counters || json {
         return failure;
@@ -25,10 +26,10 @@ pub fn instead(failure: Failure, time: Duration, json: bool) -> Failure {
     }
 }
 
-/// Watches the kernel's counters for a moment and shows them.
+/// Reads the kernel's counters for a moment and shows them.
 fn show(time: Duration) -> Result<(), Failure> {
-    output::note("so only what the kernel counts is shown:");
-    let mut environment = system::environment();
+    output::note("only the kernel's counters are shown:");
+    let mut environment = redaction::environment(system::environment());
     environment.start_ns = system::now_ns();
     environment.devices = devices::read_all();
     std::thread::sleep(time.min(LONGEST));

@@ -10,8 +10,8 @@ const VIEWS: &[&str] =
 /// How near a figure must come: percentiles are up to 1 % too high.
 const NEAR: f64 = 0.02;
 
-/// What a command answers when it is given the recording, as JSON; `None` for one that does not say it
-/// so.
+/// What a command answers when it is given the recording, as JSON; `None` for one that does not say
+/// it so.
 fn asked(command: &str, recording: &Path) -> Option<String> {
     let mut words: Vec<&str> = command.split_whitespace().skip(1).collect();
     let view = match words.first() {
@@ -26,8 +26,8 @@ fn asked(command: &str, recording: &Path) -> Option<String> {
     Some(answer(arguments))
 }
 
-/// Every number of an answer, what two numbers of one row make (a mean, a share), and how often a second
-/// each is.
+/// Every number of an answer, what two numbers of one row make (a mean, a share), and how often a
+/// second each is.
 fn figures(answer: &str) -> Vec<f64> {
     let mut found = Vec::new();
     for value in serde_json::Deserializer::from_str(answer).into_iter::<Value>() {
@@ -65,8 +65,8 @@ fn is_there(figure: f64, unit: &str, answer: &str) -> bool {
     figures(answer).into_iter().any(|found| wanted.iter().any(|wanted| near(found, *wanted)))
 }
 
-/// Figures that no view has, by how they begin: sums over what the rule alone looks at, the whole of a
-/// wait where WAITS has its parts, and delays that only the rule tells from shorter ones.
+/// Figures that no view has, by how they begin: sums over what the rule alone looks at, the whole
+/// of a wait where WAITS has its parts, and delays that only the rule tells from shorter ones.
 const DERIVED: &[(&str, &str)] = &[
     ("cpu-starvation", "run queue delays of 3 ms"),
     ("cpu-starvation", "share of waits and "),

@@ -1,4 +1,5 @@
-//! Pages about causes and stages of a recording: what they name can be pasted, and JSON has the same.
+//! Pages about causes and stages of a recording: what they name can be pasted, and JSON has the
+//! same.
 
 use crate::{answer, iowhy, json, labs};
 

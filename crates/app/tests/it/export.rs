@@ -14,7 +14,7 @@ fn an_empty_export_says_why() {
             "nothing was exported: --process nobody keeps none of ",
         ),
         ("csv", &["--table", "events"][..], "note: there are no events"),
-        ("csv", &["--table", "waits", "-p", "nobody"][..], "no row of the table waits is left"),
+        ("csv", &["--table", "waits", "-p", "nobody"][..], "the table waits has no matching rows"),
     ] {
         let mut arguments = vec!["export", lab.to_str().unwrap(), "--format", format];
         arguments.extend(more);

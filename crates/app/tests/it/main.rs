@@ -1,11 +1,20 @@
 //! Tests that run the program on recordings: no root, no kernel.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic, in its helpers too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test may panic, in its helpers too"
+)]
 
 mod diff;
 mod evidence;
 mod explain;
 mod export;
 mod filters;
+mod interrupted;
+mod manual;
+mod redact;
+mod top;
 
 use serde_json::Value;
 use std::ffi::OsStr;

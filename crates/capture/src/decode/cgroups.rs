@@ -1,9 +1,12 @@
 //! The cgroups that requests and tasks are charged to, and their limits.
 
 use super::{path_of, split_names};
-use crate::host::cgroup::{Roots, container_of};
+use crate::host::cgroup::Roots;
+use crate::host::workload::path::CgroupPath;
+use crate::host::workload::{Workload, path};
+use crate::reader::FileAsker;
 use crate::wire;
-use iowhy_core::model::{Name, Names, cgroup};
+use iowhy_core::model::{Name, Names, WorkloadNames, cgroup};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,28 +15,47 @@ use zerocopy::FromBytes;
 /// Cgroups whose limits are read; those of later ones are not known.
 const MOST_LIMITED: usize = 512;
 
-/// A cgroup's path, and the container or unit behind it.
+/// A cgroup's path, and what runs in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Cgroup {
+pub struct KnownCgroup {
     /// The path from the hierarchy's root.
     pub path: Name,
-    /// The container or unit; `None` if the path names none.
-    pub container: Option<Name>,
+    /// The container or unit, its pod and so on.
+    pub workload: WorkloadNames,
+    /// The image that the container was made from.
+    pub image: Option<Name>,
+}
+
+impl KnownCgroup {
+    fn of(path: &str, workload: &Workload, names: &mut Names) -> KnownCgroup {
+        let path = names.intern(path);
+        let mut name = |text: &Option<String>| text.as_deref().map(|text| names.intern(text));
+        let image = name(&workload.image);
+        let workload = WorkloadNames {
+            container: name(&workload.container),
+            pod: name(&workload.pod),
+            namespace: name(&workload.namespace),
+            container_name: name(&workload.container_name),
+            unit: name(&workload.unit),
+        };
+        KnownCgroup { path, workload, image }
+    }
 }
 
 /// Cgroups by the kernel's number.
 #[derive(Debug, Default)]
-pub struct Cgroups {
-    known: FxHashMap<u64, Cgroup>,
+pub struct KnownCgroups {
+    known: FxHashMap<u64, KnownCgroup>,
     roots: Roots,
+    reader: Option<FileAsker>,
     /// By path.
     limits: BTreeMap<String, cgroup::Cgroup>,
 }
 
-impl Cgroups {
-    /// Empty; limits are read below `roots`.
-    pub fn new(roots: Roots) -> Cgroups {
-        Cgroups { roots, ..Cgroups::default() }
+impl KnownCgroups {
+    /// Empty; limits are read below `roots`, and names by `reader`.
+    pub fn new(roots: Roots, reader: FileAsker) -> KnownCgroups {
+        KnownCgroups { roots, reader: Some(reader), ..KnownCgroups::default() }
     }
 
     /// Adds a `wire_cgroup`.
@@ -44,9 +66,19 @@ impl Cgroups {
         let (id, _) = u64::read_from_prefix(id).ok()?;
         let path = path_of(&counts, text);
         self.read_limits(&path);
-        let container = container_of(&path).map(|container| names.intern(&container));
-        self.known.insert(id, Cgroup { path: names.intern(&path), container });
+        let known = self.named(&path, names);
+        self.known.insert(id, known);
         Some(())
+    }
+
+    /// The cgroup with this path. Files that name its container may be on a sick disk, so another
+    /// process reads them; where it does not answer, the path says what it says.
+    pub fn named(&self, path: &str, names: &mut Names) -> KnownCgroup {
+        let is_described = CgroupPath::parse(path).is_described();
+        let reader = self.reader.as_ref().filter(|_| is_described);
+        let told = reader.and_then(|reader| reader.workload(path));
+        let workload = told.unwrap_or_else(|| path::workload_of(path));
+        KnownCgroup::of(path, &workload, names)
     }
 
     /// Reads the limits that apply to a cgroup: its own and those of its ancestors.
@@ -77,7 +109,7 @@ impl Cgroups {
     }
 
     /// The cgroup with that number.
-    pub fn get(&self, id: u64) -> Option<Cgroup> {
+    pub fn get(&self, id: u64) -> Option<KnownCgroup> {
         self.known.get(&id).copied()
     }
 }

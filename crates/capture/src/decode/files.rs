@@ -2,7 +2,9 @@
 
 use super::{path_of, split_names};
 use crate::host::mounts::Mounts;
+use crate::host::workload::volume::volume_of;
 use crate::wire;
+use iowhy_core::bounded_map::CappedMap;
 use iowhy_core::model::{FileKind, Losses, Name, Names};
 use rustc_hash::FxHashMap;
 use zerocopy::FromBytes;
@@ -30,9 +32,11 @@ pub struct Parsed {
 
 /// A known file.
 #[derive(Clone, Copy, Debug)]
-pub struct File {
+pub struct KnownFile {
     /// The path; `None` if the inode has no name in the dcache.
     pub path: Option<Name>,
+    /// The volume that it is on.
+    pub volume: Option<Name>,
     /// Whether it had been deleted when first seen.
     pub deleted: bool,
     /// Its type.
@@ -41,9 +45,10 @@ pub struct File {
 
 /// Files by inode.
 #[derive(Debug, Default)]
-pub struct Files {
-    known: FxHashMap<Key, File>,
-    refused: u64,
+pub struct KnownFiles {
+    known: CappedMap<Key, KnownFile, MOST_FILES>,
+    /// The volumes of files on one, by path.
+    volumes: FxHashMap<Name, Name>,
 }
 
 /// Reads a `wire_file`.
@@ -64,12 +69,11 @@ pub fn parse(bytes: &[u8]) -> Option<Parsed> {
     })
 }
 
-impl Files {
+impl KnownFiles {
     /// Adds a file. If its file system has no visible mount, the path begins with the device's name
     /// and a colon.
     pub fn add(&mut self, file: &Parsed, mounts: &Mounts, device: &str, names: &mut Names) {
-        if self.known.len() >= MOST_FILES && !self.known.contains_key(&key(&file.inode)) {
-            self.refused += 1;
+        if !self.known.admits(&key(&file.inode)) {
             return;
         }
         let (major, minor) = (file.inode.device >> 20, file.inode.device & 0xf_ffff);
@@ -77,16 +81,28 @@ impl Files {
             let visible = mounts.visible(major, minor, &file.inside);
             names.intern(&visible.unwrap_or_else(|| format!("{device}:{}", file.inside)))
         });
-        self.known.insert(key(&file.inode), File { path, deleted: file.deleted, kind: file.kind });
+        let volume = path.and_then(|path| {
+            let volume = mounts.paths(major, minor, &file.inside).find_map(|it| volume_of(&it))?;
+            let volume = names.intern(&volume);
+            self.volumes.insert(path, volume);
+            Some(volume)
+        });
+        let known = KnownFile { path, volume, deleted: file.deleted, kind: file.kind };
+        self.known.insert(key(&file.inode), known);
+    }
+
+    /// The volume that the file with this path is on.
+    pub fn volume(&self, path: Name) -> Option<Name> {
+        self.volumes.get(&path).copied()
     }
 
     /// The file of this inode.
-    pub fn get(&self, inode: &wire::wire_inode) -> Option<File> {
+    pub fn get(&self, inode: &wire::wire_inode) -> Option<KnownFile> {
         self.known.get(&key(inode)).copied()
     }
 
     /// Adds the files that were dropped.
     pub fn losses(&self, losses: &mut Losses) {
-        losses.add("files", self.refused, "files beyond those that iowhy keeps", false);
+        losses.add("files", self.known.refused(), "files beyond those that iowhy keeps", false);
     }
 }

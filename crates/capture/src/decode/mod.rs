@@ -1,178 +1,99 @@
-//! Turns wire records into the model's rows.
+//! What the decoders of all probe groups share: what earlier records described, and the rows that
+//! are being built.
 //!
 //! | where | what |
 //! |---|---|
-//! | [`request`] | a request with its stages, and its parts |
-//! | [`alike`] | a cache of the last requests' rows, for similar ones |
-//! | [`event`] | a single block event |
-//! | [`waits`] | a thread's wait, and what it waited for |
-//! | [`cpu_waits`] | a thread's run-queue time between two sleeps |
-//! | [`undecided`] | waits that no request has shown to be for storage yet |
-//! | [`chains`] | wait chains: a thread that waited for one that waited for storage |
-//! | [`uses`] | what a process did with a file |
+//! | [`DecodeContext`] | what a record is decoded with |
+//! | [`KnownEntities`] | what records refer to: [`files`], [`tasks`], [`cgroups`], [`stacks`] |
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
-//! | [`origin`] | why a request exists, and why a part has no file |
-//! | [`dirtiers`] | why the dirtier of written pages is not known |
-//! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
+//! | [`status`] | the error that a request or a bio ended with |
 //!
-//! What does not belong here: reading the ring buffer (see [`crate::session`]).
+//! What does not belong here: reading the ring buffer (see [`crate::session`]), and which decoder
+//! a record is for (see [`crate::probes`]).
 
-pub mod alike;
 pub mod cgroups;
-pub mod chains;
-pub mod cpu_waits;
-pub mod dirtiers;
-pub mod event;
 pub mod files;
 pub mod operation;
-pub mod origin;
-pub mod request;
 pub mod stacks;
+pub mod status;
 pub mod tasks;
-pub mod undecided;
-pub mod uses;
-pub mod waits;
 
 use crate::host::cgroup::Roots;
-use crate::host::devices::{DeviceNames, uppers};
+use crate::host::devices::DeviceNames;
 use crate::host::mounts::Mounts;
-use crate::kernel::Facts;
-use crate::reader::Reader;
-use crate::snapshot::Writers;
+use crate::kernel::KernelFeatures;
+use crate::reader::FileAsker;
 use crate::wire;
-use cgroups::Cgroups;
-use chains::Chains;
-use dirtiers::Dirtiers;
-use files::Files;
-use iowhy_core::model::environment::Device;
+use cgroups::KnownCgroups;
+use files::KnownFiles;
 use iowhy_core::model::{Environment, Losses, Name, Names};
 use iowhy_core::source::Batch;
-use operation::Operations;
+use operation::OperationNames;
 use rustc_hash::FxHashMap;
-use stacks::Stacks;
+use stacks::SeenStacks;
+use status::StatusCodes;
 use tasks::Tasks;
-use uses::Uses;
-use waits::Waits;
 use zerocopy::FromBytes;
 
-/// Requests whose dirtiers are kept until the request arrives.
-const MOST_OWNED: usize = 65_536;
-
-/// Everything that records refer to, and what was handed over so far.
-pub struct Decoder {
-    devices: DeviceNames,
-    mounts: Mounts,
-    mounts_read_ns: u64,
-    operations: Operations,
-    files: Files,
-    tasks: Tasks,
-    /// Cgroups and their limits.
-    pub cgroups: Cgroups,
-    stacks: Stacks,
-    owners: FxHashMap<u64, Vec<wire::wire_owners>>,
-    ids: request::Ids,
-    alike: alike::LastSeen,
-    swaps: Vec<origin::Swap>,
-    errors_are_blk_status: bool,
-    device_names: FxHashMap<u32, Name>,
-    unreadable: u64,
-    /// Why a disk's requests are not tied to a request of an upper device.
-    uppers: FxHashMap<u32, String>,
-    /// When the watch began.
-    pub start_ns: u64,
-    /// State for decoding waits and what ends them.
-    pub waits: Waits,
-    /// Wait chains.
-    pub chains: Chains,
-    /// The use of files, until it is handed over.
-    pub uses: Uses,
-    /// Hints at who dirtied the pages that were dirty before the watch.
-    pub writers: Writers,
-    /// Whether dirtiers can have been missed.
-    pub dirtiers: Dirtiers,
+/// Where decoded rows go.
+pub struct RowOutput<'a> {
+    /// The rows that are handed over next.
+    pub batch: &'a mut Batch,
+    /// The texts that rows refer to.
+    pub names: &'a mut Names,
 }
 
-impl Decoder {
-    /// A decoder for the machine that `environment` describes; `arguments` says whether command
+/// What a record is decoded with.
+pub struct DecodeContext<'a> {
+    /// What records refer to.
+    pub known: &'a mut KnownEntities,
+    /// Where its rows go.
+    pub out: RowOutput<'a>,
+}
+
+/// What records refer to by number: filled by the records that describe it, which come first.
+pub struct KnownEntities {
+    /// Threads and processes.
+    pub tasks: Tasks,
+    /// Files by inode.
+    pub files: KnownFiles,
+    /// Cgroups and their limits.
+    pub cgroups: KnownCgroups,
+    /// Stacks by content.
+    pub stacks: SeenStacks,
+    /// Disks and partitions by number.
+    pub devices: DeviceNames,
+    /// What is mounted where.
+    pub mounts: Mounts,
+    /// Meanings of operations and their flags.
+    pub operations: OperationNames,
+    /// Meanings of completion statuses.
+    pub statuses: StatusCodes,
+    mounts_read_ns: u64,
+    device_names: FxHashMap<u32, Name>,
+}
+
+impl KnownEntities {
+    /// What is known of the machine that `environment` describes; `arguments` says whether command
     /// lines are read.
     pub fn new(
-        facts: &Facts,
+        facts: &KernelFeatures,
         environment: &Environment,
-        reader: &Reader,
+        reader: &FileAsker,
         arguments: bool,
-    ) -> Decoder {
-        Decoder {
+    ) -> KnownEntities {
+        KnownEntities {
+            tasks: Tasks::new(arguments.then(|| reader.clone())),
+            files: KnownFiles::default(),
+            cgroups: KnownCgroups::new(Roots::find(), reader.clone()),
+            stacks: SeenStacks::new(reader.clone()),
             devices: DeviceNames::of(&environment.devices),
             mounts: Mounts::read(),
+            operations: OperationNames::new(&facts.operations),
+            statuses: StatusCodes::of(facts),
             mounts_read_ns: 0,
-            operations: Operations::new(&facts.operations),
-            files: Files::default(),
-            tasks: Tasks::new(arguments.then(|| reader.clone())),
-            cgroups: Cgroups::new(Roots::find()),
-            stacks: Stacks::new(reader.clone()),
-            owners: FxHashMap::default(),
-            ids: request::Ids::default(),
-            alike: alike::LastSeen::default(),
-            swaps: origin::Swap::all(),
-            errors_are_blk_status: facts.status_is_blk_status,
             device_names: FxHashMap::default(),
-            unreadable: 0,
-            uppers: no_parents(&environment.devices, facts.loops_are_described),
-            start_ns: 0,
-            waits: Waits::default(),
-            chains: Chains::default(),
-            uses: Uses::default(),
-            writers: Writers::default(),
-            dirtiers: Dirtiers::default(),
         }
-    }
-
-    /// Adds the content of one record to `batch`.
-    pub fn record(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) {
-        let kind = u32::read_from_prefix(bytes).map_or(0, |(kind, _)| kind);
-        if matches!(kind, wire::WIRE_TASK | wire::WIRE_FILE | wire::WIRE_CGROUP) {
-            self.alike.forget();
-        }
-        let understood = match kind {
-            wire::WIRE_REQUEST => self.request(bytes, batch, names),
-            wire::WIRE_OWNERS => self.add_owners(bytes),
-            wire::WIRE_TASK => self.tasks.add(bytes, &self.files, &self.cgroups, batch, names),
-            wire::WIRE_FILE => self.add_file(bytes, names),
-            wire::WIRE_CGROUP => self.cgroups.add(bytes, names),
-            wire::WIRE_EVENT => self.event(bytes, batch, names),
-            wire::WIRE_WAIT => self.wait(bytes, batch, names),
-            wire::WIRE_DIRECTORY => self.add_place(bytes),
-            wire::WIRE_CALL => self.add_call(bytes),
-            wire::WIRE_STACK => self.stacks.add(bytes, batch, names),
-            _ => None,
-        };
-        self.unreadable += u64::from(understood.is_none());
-    }
-
-    /// Adds a process that no record has described yet.
-    pub fn meet(&mut self, pid: u32, batch: &mut Batch, names: &mut Names) {
-        self.tasks.meet(pid, batch, names);
-    }
-
-    fn add_owners(&mut self, bytes: &[u8]) -> Option<()> {
-        let (owners, _) = wire::wire_owners::read_from_prefix(bytes).ok()?;
-        if self.owners.len() >= MOST_OWNED {
-            // Owners come just before their requests: these requests were lost.
-            self.owners.clear();
-        }
-        self.owners.entry(owners.request).or_default().push(owners);
-        Some(())
-    }
-
-    fn add_file(&mut self, bytes: &[u8], names: &mut Names) -> Option<()> {
-        let file = files::parse(bytes)?;
-        let (major, minor) = (file.inode.device >> 20, file.inode.device & 0xf_ffff);
-        if !self.mounts.knows(major, minor) {
-            self.read_mounts_again();
-        }
-        let device = self.devices.get(file.inode.device);
-        self.files.add(&file, &self.mounts, device, names);
-        Some(())
     }
 
     /// File systems can be mounted during the watch; read at most once a second.
@@ -184,7 +105,8 @@ impl Decoder {
         }
     }
 
-    fn device_name(&mut self, device: u32, names: &mut Names) -> Name {
+    /// The kernel's name of a disk or partition.
+    pub fn device_name(&mut self, device: u32, names: &mut Names) -> Name {
         match self.device_names.get(&device) {
             Some(name) => *name,
             None => {
@@ -195,25 +117,66 @@ impl Decoder {
         }
     }
 
-    /// Adds the losses of decoding.
-    pub fn losses(&self, names: &Names, losses: &mut Losses) {
-        losses.add("records", self.unreadable, "records that iowhy does not understand", true);
-        losses.add("names", names.refused(), "texts beyond those that iowhy keeps", false);
-        losses.add("writers", self.writers.dropped, "files whose writers are not kept", false);
-        self.dirtiers.losses(losses);
-        self.waits.losses(losses);
+    /// Adds what could not be kept.
+    pub fn losses(&self, losses: &mut Losses) {
         self.stacks.losses(losses);
         self.files.losses(losses);
-        self.uses.losses(losses);
     }
 }
 
-fn no_parents(devices: &[Device], loops_are_described: bool) -> FxHashMap<u32, String> {
-    let reason = |names: String| {
-        format!("may serve {names}: the kernel does not record which of its requests")
-    };
-    let uppers = uppers(devices, loops_are_described);
-    uppers.into_iter().map(|(disk, names)| (disk, reason(names))).collect()
+impl<'a> DecodeContext<'a> {
+    /// Decodes into `batch`.
+    pub fn new(
+        known: &'a mut KnownEntities,
+        batch: &'a mut Batch,
+        names: &'a mut Names,
+    ) -> DecodeContext<'a> {
+        DecodeContext { known, out: RowOutput { batch, names } }
+    }
+
+    /// The name of a text, for a row.
+    pub fn name(&mut self, text: &str) -> Name {
+        self.out.names.intern(text)
+    }
+
+    /// The kernel's name of a disk or partition.
+    pub fn device_name(&mut self, device: u32) -> Name {
+        self.known.device_name(device, self.out.names)
+    }
+
+    /// Adds a `wire_task`.
+    pub fn add_task(&mut self, bytes: &[u8]) -> Option<()> {
+        let KnownEntities { tasks, files, cgroups, .. } = &mut *self.known;
+        tasks.add(bytes, files, cgroups, &mut self.out)
+    }
+
+    /// Adds a process that no record has described yet.
+    pub fn meet(&mut self, pid: u32) {
+        self.known.tasks.meet(pid, &self.known.cgroups, &mut self.out);
+    }
+
+    /// Adds a `wire_file`.
+    pub fn add_file(&mut self, bytes: &[u8]) -> Option<()> {
+        let file = files::parse(bytes)?;
+        let (major, minor) = (file.inode.device >> 20, file.inode.device & 0xf_ffff);
+        if !self.known.mounts.knows(major, minor) {
+            self.known.read_mounts_again();
+        }
+        let KnownEntities { files, mounts, devices, .. } = &mut *self.known;
+        let device = devices.get(file.inode.device);
+        files.add(&file, mounts, device, self.out.names);
+        Some(())
+    }
+
+    /// Adds a `wire_cgroup`.
+    pub fn add_cgroup(&mut self, bytes: &[u8]) -> Option<()> {
+        self.known.cgroups.add(bytes, self.out.names)
+    }
+
+    /// Adds a `wire_stack`.
+    pub fn add_stack(&mut self, bytes: &[u8]) -> Option<()> {
+        self.known.stacks.add(bytes, &mut self.out)
+    }
 }
 
 /// Joins names from the leaf up to the root to a path from the root: `/a/b`.

@@ -19,7 +19,7 @@ pub struct Meaning {
 
 /// Masks of the flags that iowhy reads; 0 where this kernel has none.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Masks {
+pub(crate) struct Masks {
     pub preflush: u32,
     pub fua: u32,
     pub readahead: u32,
@@ -31,16 +31,16 @@ pub(super) struct Masks {
 
 /// The running kernel's numbers, with the meanings decoded so far.
 #[derive(Clone, Debug)]
-pub struct Operations {
+pub struct OperationNames {
     names: FxHashMap<u32, String>,
     masks: Masks,
     met: FxHashMap<u32, Meaning>,
 }
 
-impl Operations {
+impl OperationNames {
     /// From the kernel's BTF.
-    pub fn new(facts: &kernel::Operations) -> Operations {
-        Operations {
+    pub fn new(facts: &kernel::KernelOperations) -> OperationNames {
+        OperationNames {
             names: facts.names.iter().cloned().collect(),
             masks: Masks {
                 preflush: facts.mask("preflush"),
@@ -71,12 +71,12 @@ impl Operations {
         meaning
     }
 
-    pub(super) fn masks(&self) -> &Masks {
+    pub(crate) fn masks(&self) -> &Masks {
         &self.masks
     }
 
     /// The operation's name without `REQ_OP_`, in lower case; empty where this kernel has none.
-    pub(super) fn name(&self, flags: u32) -> &str {
+    pub(crate) fn name(&self, flags: u32) -> &str {
         self.names.get(&(flags & 0xff)).map_or("", String::as_str)
     }
 
@@ -117,7 +117,8 @@ fn letters(name: &str) -> &'static str {
     }
 }
 
-fn operation(name: &str) -> Operation {
+/// The operation of this name without `REQ_OP_`, in lower case.
+pub(crate) fn operation(name: &str) -> Operation {
     match name {
         "read" => Operation::Read,
         "write" | "write_same" | "zone_append" => Operation::Write,

@@ -1,12 +1,13 @@
 //! Sampled stacks: each distinct one is symbolized once.
 
-use crate::reader::{Function, LATE, Reader};
+use super::RowOutput;
+use crate::reader::{FileAsker, FrameName, LATE};
 use crate::wire;
 use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{Kernel, Source};
 use blazesym::symbolize::{Input, Symbolizer};
+use iowhy_core::bounded_map::RestartingMap;
 use iowhy_core::model::{Losses, Name, Names, Stack};
-use iowhy_core::source::Batch;
 use rustc_hash::FxHashMap;
 use zerocopy::FromBytes;
 
@@ -14,7 +15,7 @@ use zerocopy::FromBytes;
 /// same twice must not displace the kernel stacks that show why threads wait. Further stacks are
 /// counted, and their requests have none.
 const MOST_STACKS: usize = 20_000;
-/// Samples whose requests have not arrived yet.
+/// Samples whose requests have not arrived yet; those of a full map were lost.
 const MOST_PENDING: usize = 65_536;
 
 /// Why a stack has unnamed functions whose names could be read.
@@ -34,37 +35,37 @@ pub struct Sampled {
 }
 
 /// The stacks seen so far, by content.
-pub struct Stacks {
+pub struct SeenStacks {
     symbolizer: Symbolizer,
-    reader: Reader,
+    reader: FileAsker,
     /// By process; the kernel's have 0.
     known: FxHashMap<(u32, Box<[u64]>), u64>,
     /// How many of these are the kernel's.
     kernel: usize,
     named: FxHashMap<Content, u64>,
-    pending: FxHashMap<u32, Sampled>,
+    pending: RestartingMap<u32, Sampled, MOST_PENDING>,
     refused: u64,
 }
 
 /// The content of a stack in the recording: stacks with equal content are the same.
 type Content = (bool, Option<&'static str>, Vec<Name>);
 
-impl Stacks {
+impl SeenStacks {
     /// Without stacks; `reader` reads programs.
-    pub fn new(reader: Reader) -> Stacks {
-        Stacks {
+    pub fn new(reader: FileAsker) -> SeenStacks {
+        SeenStacks {
             symbolizer: Symbolizer::new(),
             reader,
             known: FxHashMap::default(),
             kernel: 0,
             named: FxHashMap::default(),
-            pending: FxHashMap::default(),
+            pending: RestartingMap::default(),
             refused: 0,
         }
     }
 
     /// Adds a `wire_stack`, which arrives before its request.
-    pub fn add(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) -> Option<()> {
+    pub fn add(&mut self, bytes: &[u8], out: &mut RowOutput<'_>) -> Option<()> {
         const HEAD: usize = std::mem::offset_of!(wire::wire_stack, frames);
         let (head, frames) = bytes.split_at_checked(HEAD)?;
         let word = |at: usize| Some(u32::read_from_prefix(head.get(at..)?).ok()?.0);
@@ -78,13 +79,9 @@ impl Stacks {
         let (kernel_frames, rest) = frames.split_at(kernel.min(frames.len()));
         let user_frames = &rest[..user.min(rest.len())];
         let sampled = Sampled {
-            kernel: self.id(None, kernel_frames, batch, names),
-            user: self.id(Some(tgid), user_frames, batch, names),
+            kernel: self.id(None, kernel_frames, out),
+            user: self.id(Some(tgid), user_frames, out),
         };
-        if self.pending.len() >= MOST_PENDING {
-            // Their requests were lost.
-            self.pending.clear();
-        }
         self.pending.insert(sample, sampled);
         Some(())
     }
@@ -95,19 +92,13 @@ impl Stacks {
     }
 
     /// The number of a kernel stack that is not a sample.
-    pub fn kernel(&mut self, frames: &[u64], batch: &mut Batch, names: &mut Names) -> Option<u64> {
-        self.id(None, frames, batch, names)
+    pub fn kernel(&mut self, frames: &[u64], out: &mut RowOutput<'_>) -> Option<u64> {
+        self.id(None, frames, out)
     }
 
     /// The number of a process's stack that is not a sample.
-    pub fn user(
-        &mut self,
-        process: u32,
-        frames: &[u64],
-        batch: &mut Batch,
-        names: &mut Names,
-    ) -> Option<u64> {
-        self.id(Some(process), frames, batch, names)
+    pub fn user(&mut self, process: u32, frames: &[u64], out: &mut RowOutput<'_>) -> Option<u64> {
+        self.id(Some(process), frames, out)
     }
 
     /// The functions at `frames` of a process, without adding a stack.
@@ -121,13 +112,7 @@ impl Stacks {
         found.map(|((_, _, frames), _)| frames.as_slice())
     }
 
-    fn id(
-        &mut self,
-        process: Option<u32>,
-        frames: &[u64],
-        batch: &mut Batch,
-        names: &mut Names,
-    ) -> Option<u64> {
+    fn id(&mut self, process: Option<u32>, frames: &[u64], out: &mut RowOutput<'_>) -> Option<u64> {
         if frames.is_empty() {
             return None;
         }
@@ -142,18 +127,18 @@ impl Stacks {
             return None;
         }
         self.kernel += usize::from(process.is_none());
-        let (texts, reason) = self.name(process, frames, names);
+        let (texts, reason) = self.name(process, frames, out.names);
         let content = (process.is_some(), reason, texts);
         let next = self.named.len() as u64 + 1;
         let id = *self.named.entry(content.clone()).or_insert(next);
         self.known.insert(key, id);
         if id == next {
-            batch.stacks.push(Stack {
+            out.batch.stacks.push(Stack {
                 stack_id: id,
                 user: process.is_some(),
                 frames: content.2,
                 complete: reason.is_none(),
-                reason: reason.map(|reason| names.intern(reason)),
+                reason: reason.map(|reason| out.names.intern(reason)),
             });
         }
         Some(id)
@@ -185,17 +170,17 @@ impl Stacks {
                 break;
             }
         }
-        let is_unread = functions.contains(&Function::Unread);
+        let is_unread = functions.contains(&FrameName::Unread);
         let reason = incomplete(process, frames.len(), end);
         (texts, if is_unread { Some(UNREAD) } else { reason })
     }
 
-    fn kernel_functions(&self, frames: &[u64]) -> Option<Vec<Function>> {
+    fn kernel_functions(&self, frames: &[u64]) -> Option<Vec<FrameName>> {
         // A kernel image can be on the sick disk, and adds nothing to what the kernel itself
         // provides.
         let kernel = Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() };
         let symbols = self.symbolizer.symbolize(&Source::Kernel(kernel), Input::AbsAddr(frames));
-        Some(symbols.ok()?.iter().map(Function::of).collect())
+        Some(symbols.ok()?.iter().map(FrameName::of).collect())
     }
 
     /// Adds the stacks that were dropped.
@@ -220,15 +205,15 @@ enum Frame {
 }
 
 /// Adds a frame with the functions inlined into it.
-fn push(function: &Function, address: u64, texts: &mut Vec<Name>, names: &mut Names) -> Frame {
+fn push(function: &FrameName, address: u64, texts: &mut Vec<Name>, names: &mut Names) -> Frame {
     let (name, inlined) = match function {
-        Function::Named { name, inlined } => (name, inlined),
-        Function::Compiled(name) => {
+        FrameName::Named { name, inlined } => (name, inlined),
+        FrameName::Compiled(name) => {
             texts.push(names.intern(name));
             return Frame::Named;
         }
-        Function::Wild => return Frame::Wild,
-        Function::Nameless | Function::Unread => {
+        FrameName::Wild => return Frame::Wild,
+        FrameName::Nameless | FrameName::Unread => {
             texts.push(names.intern(&format!("{address:#x}")));
             return Frame::Nameless;
         }

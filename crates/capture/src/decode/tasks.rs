@@ -1,15 +1,16 @@
 //! The threads that were seen submitting I/O or dirtying pages.
 
-use super::cgroups::Cgroups;
-use super::files::Files;
-use crate::host::cgroup::container_of;
-use crate::host::process::{Identity, tick_ns};
+use super::RowOutput;
+use super::cgroups::{KnownCgroup, KnownCgroups};
+use super::files::KnownFiles;
+use crate::host::process::{ProcessIdentity, tick_ns};
 use crate::host::text_of;
 use crate::host::users::Users;
-use crate::reader::Reader;
+use crate::reader::FileAsker;
 use crate::wire;
-use iowhy_core::model::{Name, Names, Process};
-use iowhy_core::source::Batch;
+use iowhy_core::bounded_map::RestartingMap;
+use iowhy_core::model::table::Table;
+use iowhy_core::model::{Name, Names, Process, WorkloadNames};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -32,8 +33,8 @@ pub struct Task {
     pub parent: u32,
     /// Its cgroup's path.
     pub cgroup: Option<Name>,
-    /// The container or systemd unit derived from it.
-    pub container: Option<Name>,
+    /// What runs in it.
+    pub workload: WorkloadNames,
     /// When its record arrived.
     told: Instant,
 }
@@ -45,23 +46,23 @@ pub struct Tasks {
     processes: FxHashMap<u32, Task>,
     users: Users,
     boottime_offset_ns: i64,
-    arguments: Option<Reader>,
+    arguments: Option<FileAsker>,
     /// Processes that got a row before any record described them: their names and start times.
-    met: FxHashMap<u32, (Name, u64)>,
+    met: RestartingMap<u32, (Name, u64), MOST_TASKS>,
     /// The number of threads at which exited ones are searched for next.
     most: usize,
 }
 
 impl Tasks {
     /// `arguments` reads command lines if they are recorded: they may contain secrets.
-    pub fn new(arguments: Option<Reader>) -> Tasks {
+    pub fn new(arguments: Option<FileAsker>) -> Tasks {
         Tasks {
             threads: FxHashMap::default(),
             processes: FxHashMap::default(),
             users: Users::read(),
             boottime_offset_ns: crate::host::system::boottime_offset_ns(),
             arguments,
-            met: FxHashMap::default(),
+            met: RestartingMap::default(),
             most: MOST_TASKS,
         }
     }
@@ -70,20 +71,19 @@ impl Tasks {
     pub fn add(
         &mut self,
         bytes: &[u8],
-        files: &Files,
-        cgroups: &Cgroups,
-        batch: &mut Batch,
-        names: &mut Names,
+        files: &KnownFiles,
+        cgroups: &KnownCgroups,
+        out: &mut RowOutput<'_>,
     ) -> Option<()> {
         let (task, _) = wire::wire_task::read_from_prefix(bytes).ok()?;
-        let process = names.intern(&text_of(&task.process));
+        let process = out.names.intern(&text_of(&task.process));
         let cgroup = cgroups.get(task.cgroup);
         let known = Task {
             process,
-            thread: names.intern(&text_of(&task.thread)),
+            thread: out.names.intern(&text_of(&task.thread)),
             parent: task.parent,
             cgroup: cgroup.map(|cgroup| cgroup.path),
-            container: cgroup.and_then(|cgroup| cgroup.container),
+            workload: cgroup.map(|cgroup| cgroup.workload).unwrap_or_default(),
             told: Instant::now(),
         };
         self.make_room();
@@ -95,52 +95,54 @@ impl Tasks {
         }) {
             return Some(());
         }
-        batch.processes.push(Process {
+        let row = Process {
             pid: task.tgid,
             tid: task.tid,
             start_ns: task.start_ns.saturating_add_signed(self.boottime_offset_ns),
             process,
             thread: known.thread,
             executable: files.get(&task.executable).and_then(|file| file.path),
-            arguments: self.arguments_of(task.tgid, names),
+            arguments: self.arguments_of(task.tgid, out.names),
             parent_pid: task.parent,
-            user: Some(names.intern(&self.users.name(task.user))),
+            user: Some(out.names.intern(&self.users.name(task.user))),
             cgroup: known.cgroup,
-            container: known.container,
-        });
+            image: cgroup.and_then(|cgroup| cgroup.image),
+            ..Table::blank()
+        };
+        out.batch.processes.push(row.running(known.workload));
         Some(())
     }
 
     /// Adds a process that no record has described, from /proc.
-    pub fn meet(&mut self, pid: u32, batch: &mut Batch, names: &mut Names) {
-        let Some(found) = Identity::of(pid) else { return };
-        let process = names.intern(&found.name);
+    pub fn meet(&mut self, pid: u32, cgroups: &KnownCgroups, out: &mut RowOutput<'_>) {
+        let Some(found) = ProcessIdentity::of(pid) else { return };
+        let process = out.names.intern(&found.name);
         let same = (process, found.start_ns);
         let is_told = self.process(pid).is_some_and(|task| task.process == process);
         if is_told || self.met.get(&pid) == Some(&same) {
             return;
         }
-        if self.met.len() >= MOST_TASKS {
-            self.met.clear();
-        }
         // A record has more if the cgroup is not available here.
         if found.cgroup.is_some() {
             self.met.insert(pid, same);
         }
-        let container = found.cgroup.as_deref().and_then(container_of);
-        batch.processes.push(Process {
+        let cgroup = found.cgroup.as_deref().map(|path| cgroups.named(path, out.names));
+        let row = Process {
             pid,
             tid: pid,
             start_ns: found.start_ns.saturating_add_signed(self.boottime_offset_ns),
             process,
             thread: process,
-            executable: found.executable.map(|path| names.intern(&path)),
-            arguments: self.arguments_of(pid, names),
+            executable: found.executable.map(|path| out.names.intern(&path)),
+            arguments: self.arguments_of(pid, out.names),
             parent_pid: found.parent,
-            user: Some(names.intern(&self.users.name(found.user))),
-            cgroup: found.cgroup.map(|path| names.intern(&path)),
-            container: container.map(|container| names.intern(&container)),
-        });
+            user: Some(out.names.intern(&self.users.name(found.user))),
+            cgroup: cgroup.map(|cgroup| cgroup.path),
+            image: cgroup.and_then(|cgroup| cgroup.image),
+            ..Table::blank()
+        };
+        let workload = cgroup.map(|cgroup: KnownCgroup| cgroup.workload).unwrap_or_default();
+        out.batch.processes.push(row.running(workload));
     }
 
     /// Drops threads and processes that exited a while ago, if there are many.
@@ -191,7 +193,7 @@ mod tests {
             thread: Name::EMPTY,
             parent: 1,
             cgroup: None,
-            container: None,
+            workload: WorkloadNames::default(),
             told: told(seconds).unwrap(),
         };
         let mut tasks: FxHashMap<u32, Task> =

@@ -140,7 +140,7 @@ fn in_flight(path: &Path) -> Option<(u64, u64)> {
 
 /// A disk whose requests in flight are counted by the kernel.
 #[derive(Clone, Copy, Debug)]
-pub struct Counted {
+pub struct CountedDisk {
     /// Its device number.
     pub number: u32,
     /// The number of its hardware queues.
@@ -151,18 +151,18 @@ pub struct Counted {
 
 /// Every disk with its current requests in flight. Disks without the kernel's counter (bio-based,
 /// or `iostats` off) are left out.
-pub fn in_flight_now() -> Vec<Counted> {
+pub fn in_flight_now() -> Vec<CountedDisk> {
     let disks = directories(Path::new("/sys/block"));
     disks.iter().filter_map(|disk| counted(disk)).collect()
 }
 
-fn counted(disk: &Path) -> Option<Counted> {
+fn counted(disk: &Path) -> Option<CountedDisk> {
     let queues = directories(&disk.join("mq")).len();
     let (major, minor) = numbers_of(disk)?;
     let (reads, writes) = in_flight(disk)?;
     let counts = queues > 0 && read_number(disk.join("queue/iostats")) == Some(1);
     let number = number(major, minor);
-    counts.then_some(Counted { number, queues, in_flight: reads + writes })
+    counts.then_some(CountedDisk { number, queues, in_flight: reads + writes })
 }
 
 fn numbers_of(path: &Path) -> Option<(u32, u32)> {

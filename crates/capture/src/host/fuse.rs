@@ -2,7 +2,7 @@
 //! descriptor shows the file system; before, the server is known only if there is one server and
 //! one file system.
 //!
-//! What does not belong here: what the server waits for (see [`crate::decode`]).
+//! What does not belong here: what the server waits for (see [`crate::probes::wait`]).
 
 use super::read_text;
 use iowhy_core::model::environment::Mount;
@@ -22,7 +22,7 @@ pub fn is_served(kind: &str) -> bool {
 /// A process that has /dev/fuse open, and the minor number of the file system it serves, if the
 /// kernel reports it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Server {
+struct FuseServer {
     process: String,
     minor: Option<u32>,
 }
@@ -34,7 +34,7 @@ pub fn name_servers(mounts: &mut [Mount]) {
     }
 }
 
-fn assign(mounts: &mut [Mount], servers: &[Server]) {
+fn assign(mounts: &mut [Mount], servers: &[FuseServer]) {
     let of_fuse = mounts.iter().filter(|mount| is_served(&mount.kind));
     let mut minors: Vec<u32> = of_fuse.map(|mount| mount.minor).collect();
     minors.sort_unstable();
@@ -49,7 +49,7 @@ fn assign(mounts: &mut [Mount], servers: &[Server]) {
     }
 }
 
-fn servers() -> Vec<Server> {
+fn servers() -> Vec<FuseServer> {
     let mut left = MOST;
     let mut found = Vec::new();
     let Ok(processes) = fs::read_dir("/proc") else { return found };
@@ -74,11 +74,11 @@ fn servers() -> Vec<Server> {
     found
 }
 
-fn server(pid: u32, process: &Path, descriptor: &Path) -> Option<Server> {
+fn server(pid: u32, process: &Path, descriptor: &Path) -> Option<FuseServer> {
     let name = read_text(process.join("comm"))?;
     let info = read_text(process.join("fdinfo").join(descriptor)).unwrap_or_default();
     let minor = info.lines().find_map(|line| line.strip_prefix(CONNECTION)?.trim().parse().ok());
-    Some(Server { process: format!("{} ({pid})", name.trim()), minor })
+    Some(FuseServer { process: format!("{} ({pid})", name.trim()), minor })
 }
 
 #[cfg(test)]
@@ -89,8 +89,8 @@ mod tests {
         Mount { minor, kind: kind.to_owned(), ..Mount::default() }
     }
 
-    fn server(name: &str, minor: Option<u32>) -> Server {
-        Server { process: name.to_owned(), minor }
+    fn server(name: &str, minor: Option<u32>) -> FuseServer {
+        FuseServer { process: name.to_owned(), minor }
     }
 
     #[test]

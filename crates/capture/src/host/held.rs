@@ -1,7 +1,7 @@
 //! The files that processes hold open, from /proc: open descriptors, working directories, programs,
 //! and deleted files that are mapped.
 //!
-//! What does not belong here: files opened from now on (see [`crate::uses`]).
+//! What does not belong here: files opened from now on (see [`crate::probes::file`]).
 
 use super::mounts::Mounts;
 use super::read_text;
@@ -41,7 +41,7 @@ pub enum Hold {
 
 /// The access mode of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Mode {
+pub enum AccessMode {
     /// To read.
     Read,
     /// To write.
@@ -52,7 +52,7 @@ pub enum Mode {
 
 /// The type of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Kind {
+pub enum HeldKind {
     /// A regular file.
     Regular,
     /// A directory.
@@ -63,7 +63,7 @@ pub enum Kind {
 
 /// A file that a process holds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldFile {
     /// The process.
     pub pid: u32,
     /// Its name.
@@ -71,11 +71,11 @@ pub struct Held {
     /// Its user: the name, else the number.
     pub user: String,
     /// The type of the file.
-    pub kind: Kind,
+    pub kind: HeldKind,
     /// How the process holds the file.
     pub hold: Hold,
     /// The access mode; `None` without a descriptor, and for an O_PATH descriptor.
-    pub mode: Option<Mode>,
+    pub mode: Option<AccessMode>,
     /// Length of the file, bytes; `None` if it cannot be read.
     pub size: Option<u64>,
     /// The descriptor's file offset, bytes.
@@ -98,9 +98,9 @@ pub struct Held {
 
 /// The files held open, and what could not be read.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
-pub struct Found {
+pub struct HeldFiles {
     /// The files.
-    pub held: Vec<Held>,
+    pub held: Vec<HeldFile>,
     /// Processes that were checked.
     pub processes: u64,
     /// Those that this user may not inspect.
@@ -112,9 +112,9 @@ pub struct Found {
     pub left_out: u64,
 }
 
-impl Found {
+impl HeldFiles {
     /// Adds what one process holds.
-    pub(crate) fn add(&mut self, mut own: Found) {
+    pub(crate) fn add(&mut self, mut own: HeldFiles) {
         let room = MOST_ROWS.saturating_sub(self.held.len());
         self.left_out += own.left_out + own.held.len().saturating_sub(room) as u64;
         own.held.truncate(room);
@@ -155,8 +155,8 @@ impl Default for Look {
 
 impl Look {
     /// Returns the files that a process holds.
-    pub fn process(&self, pid: u32, prefixes: &[String]) -> Found {
-        let mut found = Found::default();
+    pub fn process(&self, pid: u32, prefixes: &[String]) -> HeldFiles {
+        let mut found = HeldFiles::default();
         let folder = PathBuf::from(format!("/proc/{pid}"));
         let Some(process) = read_text(folder.join("comm")) else { return found };
         // Listing descriptors is allowed more often than following them.
@@ -200,7 +200,7 @@ impl Look {
     }
 
     /// Sets the file's path as seen by all, and whether it is in memory.
-    fn place(&self, file: &mut Held, mounts: Option<&Mounts>) {
+    fn place(&self, file: &mut HeldFile, mounts: Option<&Mounts>) {
         let kind = mounts.unwrap_or(&self.mounts).kind_of(file.device);
         file.in_memory = match kind {
             Some(kind) => IN_MEMORY.contains(&kind),
@@ -215,22 +215,22 @@ impl Look {
 }
 
 /// The target of a /proc link, if it is a file, a directory or a block device.
-fn file(link: &Path, hold: Hold) -> Option<Held> {
+fn file(link: &Path, hold: Hold) -> Option<HeldFile> {
     let target = fs::read_link(link).ok()?;
     // Cached attributes suffice: a hung server must not be waited for.
     let stat = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
     let kind = match FileType::from_raw_mode(stat.stx_mode.into()) {
-        FileType::RegularFile => Kind::Regular,
-        FileType::Directory => Kind::Directory,
-        FileType::BlockDevice => Kind::BlockDevice,
+        FileType::RegularFile => HeldKind::Regular,
+        FileType::Directory => HeldKind::Directory,
+        FileType::BlockDevice => HeldKind::BlockDevice,
         _ => return None,
     };
-    let is_regular = kind == Kind::Regular;
+    let is_regular = kind == HeldKind::Regular;
     let text = target.to_string_lossy();
     let marked = text.strip_suffix(DELETED);
     // The name itself may end like this: then the path leads to the file.
     let marked = marked.filter(|_| stat.stx_nlink == 0 || !leads_to(&target, stat.stx_ino));
-    Some(Held {
+    Some(HeldFile {
         pid: 0,
         process: String::new(),
         user: String::new(),
@@ -254,29 +254,29 @@ fn leads_to(path: &Path, inode: u64) -> bool {
 }
 
 /// A descriptor, with its access mode and offset.
-fn descriptor(folder: &Path, fd: u32) -> Option<Held> {
+fn descriptor(folder: &Path, fd: u32) -> Option<HeldFile> {
     let held = file(&folder.join(format!("fd/{fd}")), Hold::Descriptor(fd))?;
     let info = read_text(folder.join(format!("fdinfo/{fd}"))).unwrap_or_default();
     let (offset, mode) = parse_info(&info);
-    Some(Held { offset, mode, ..held })
+    Some(HeldFile { offset, mode, ..held })
 }
 
 /// `pos:` and `flags:` of a `fdinfo` file.
-fn parse_info(text: &str) -> (Option<u64>, Option<Mode>) {
+fn parse_info(text: &str) -> (Option<u64>, Option<AccessMode>) {
     let field = |name: &str| Some(text.lines().find_map(|line| line.strip_prefix(name))?.trim());
     let offset = field("pos:").and_then(|text| text.parse().ok());
     let flags = field("flags:").and_then(|text| u32::from_str_radix(text, 8).ok());
     let mode = flags.filter(|flags| flags & O_PATH == 0).and_then(|flags| match flags & 3 {
-        0 => Some(Mode::Read),
-        1 => Some(Mode::Write),
-        2 => Some(Mode::Both),
+        0 => Some(AccessMode::Read),
+        1 => Some(AccessMode::Write),
+        2 => Some(AccessMode::Both),
         _ => None,
     });
     (offset, mode)
 }
 
 /// Deleted files that are mapped and that the process does not hold otherwise.
-fn mapped(folder: &Path, others: &[Held]) -> Vec<Held> {
+fn mapped(folder: &Path, others: &[HeldFile]) -> Vec<HeldFile> {
     let text = read_text(folder.join("maps")).unwrap_or_default();
     let mut seen: FxHashSet<((u32, u32), u64)> =
         others.iter().map(|held| (held.device, held.inode)).collect();
@@ -298,18 +298,18 @@ fn mapped(folder: &Path, others: &[Held]) -> Vec<Held> {
 
 /// Parses `7f00-7f01 r-xp 00000000 fe:00 1234    /path (deleted)`: the range, and the file if it is
 /// deleted.
-fn parse_mapping(line: &str) -> Option<(&str, Held)> {
+fn parse_mapping(line: &str) -> Option<(&str, HeldFile)> {
     let line = line.strip_suffix(DELETED)?;
     let mut fields = line.splitn(6, ' ');
     let range = fields.next()?;
     let (major, minor) = fields.nth(2)?.split_once(':')?;
     let inode = fields.next()?.parse().ok()?;
     let number = |text| u32::from_str_radix(text, 16).ok();
-    let held = Held {
+    let held = HeldFile {
         pid: 0,
         process: String::new(),
         user: String::new(),
-        kind: Kind::Regular,
+        kind: HeldKind::Regular,
         hold: Hold::Mapped,
         mode: None,
         size: None,
@@ -333,9 +333,9 @@ mod tests {
     #[test]
     fn modes_and_offsets_are_those_of_the_descriptor() {
         let info = |flags| parse_info(&format!("pos:\t4096\nflags:\t{flags}\nmnt_id:\t29"));
-        assert_eq!(info("0100000"), (Some(4096), Some(Mode::Read)));
-        assert_eq!(info("0100001"), (Some(4096), Some(Mode::Write)));
-        assert_eq!(info("0102002"), (Some(4096), Some(Mode::Both)));
+        assert_eq!(info("0100000"), (Some(4096), Some(AccessMode::Read)));
+        assert_eq!(info("0100001"), (Some(4096), Some(AccessMode::Write)));
+        assert_eq!(info("0102002"), (Some(4096), Some(AccessMode::Both)));
         assert_eq!(info("012000000"), (Some(4096), None));
         assert_eq!(parse_info("nonsense"), (None, None));
     }
@@ -371,7 +371,7 @@ mod tests {
             let path = format!("{prefix}/{name}");
             let held = found.held.iter().find(|held| held.path == path).expect("held");
             assert_eq!((held.size, held.offset), (Some(12_288), Some(100)));
-            assert_eq!((held.mode, held.kind), (Some(Mode::Write), Kind::Regular));
+            assert_eq!((held.mode, held.kind), (Some(AccessMode::Write), HeldKind::Regular));
             assert!(!held.user.is_empty());
             (held.deleted, held.nameless)
         };
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(by("called (deleted)"), (false, false));
         assert_eq!(by("gone"), (true, true));
         assert_eq!((found.held.len(), found.refused), (3, 0));
-        let mut all = Found { processes: 1, ..Found::default() };
+        let mut all = HeldFiles { processes: 1, ..HeldFiles::default() };
         all.add(found);
         assert_eq!(
             (all.held.len(), all.nameless().0, all.processes),

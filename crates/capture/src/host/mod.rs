@@ -14,6 +14,7 @@ pub mod process;
 pub mod system;
 pub mod transport;
 pub mod users;
+pub mod workload;
 
 use std::collections::BTreeMap;
 use std::path::Path;

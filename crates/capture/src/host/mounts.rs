@@ -74,18 +74,23 @@ impl Mounts {
     /// The path that users see for `inside`, a path from the root of the file system on the device;
     /// `None` if that part of it is not mounted.
     pub fn visible(&self, major: u32, minor: u32, inside: &str) -> Option<String> {
-        let under = |mount: &Mount| {
+        // The whole file system before a bind mount of a part of it; then the earliest mount.
+        self.under(major, minor, inside).min_by_key(|(root, _)| *root).map(|(_, path)| path)
+    }
+
+    /// Every path under which users see `inside`, in the order of mounts.
+    pub fn paths(&self, major: u32, minor: u32, inside: &str) -> impl Iterator<Item = String> {
+        self.under(major, minor, inside).map(|(_, path)| path)
+    }
+
+    /// The paths of `inside`, each with the length of its mount's root.
+    fn under(&self, major: u32, minor: u32, inside: &str) -> impl Iterator<Item = (usize, String)> {
+        let own = self.mounts.iter().filter(move |it| (it.major, it.minor) == (major, minor));
+        own.filter_map(move |mount| {
             let rest = inside.strip_prefix(mount.root.trim_end_matches('/'))?;
             (rest.is_empty() || rest.starts_with('/'))
                 .then(|| (mount.root.len(), join(&mount.path, rest)))
-        };
-        // The whole file system before a bind mount of a part of it; then the earliest mount.
-        self.mounts
-            .iter()
-            .filter(|mount| (mount.major, mount.minor) == (major, minor))
-            .filter_map(under)
-            .min_by_key(|(root, _)| *root)
-            .map(|(_, path)| path)
+        })
     }
 
     /// Maps a path of this table to the path from the root of the file system on the device.

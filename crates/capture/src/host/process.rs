@@ -7,25 +7,25 @@ use super::read_text;
 use std::fs;
 
 /// /proc/PID/stat.
-pub struct Stat {
+pub struct ProcStat {
     /// The name of its first thread.
     pub name: String,
     fields: Vec<u64>,
 }
 
-impl Stat {
+impl ProcStat {
     /// Reads it; `None` if the process no longer exists.
-    pub fn of(pid: u32) -> Option<Stat> {
-        Stat::parse(&read_text(format!("/proc/{pid}/stat"))?)
+    pub fn of(pid: u32) -> Option<ProcStat> {
+        ProcStat::parse(&read_text(format!("/proc/{pid}/stat"))?)
     }
 
-    fn parse(text: &str) -> Option<Stat> {
+    fn parse(text: &str) -> Option<ProcStat> {
         // The name can contain anything, even parentheses.
         let (begin, end) = (text.find('(')? + 1, text.rfind(')')?);
         let name = text.get(begin..end)?.to_owned();
         // Negative fields are not used.
         let fields = text.get(end + 1..)?.split_whitespace();
-        Some(Stat { name, fields: fields.map(|field| field.parse().unwrap_or(0)).collect() })
+        Some(ProcStat { name, fields: fields.map(|field| field.parse().unwrap_or(0)).collect() })
     }
 
     /// The field with that number, as proc(5) counts.
@@ -52,7 +52,7 @@ pub fn tick_ns() -> u64 {
 
 /// A process.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ProcessIdentity {
     /// Its name.
     pub name: String,
     /// When it started, CLOCK_BOOTTIME nanoseconds.
@@ -68,16 +68,16 @@ pub struct Identity {
     pub executable: Option<String>,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// Reads it; `None` if the process no longer exists.
-    pub fn of(pid: u32) -> Option<Identity> {
-        let stat = Stat::of(pid)?;
+    pub fn of(pid: u32) -> Option<ProcessIdentity> {
+        let stat = ProcStat::of(pid)?;
         let status = read_text(format!("/proc/{pid}/status"))?;
         let cgroups = read_text(format!("/proc/{pid}/cgroup")).filter(|_| sees_all_cgroups());
         // The kernel knows the path: nothing is looked up.
         let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
         let program = program.map(|path| path.to_string_lossy().into_owned());
-        Some(Identity {
+        Some(ProcessIdentity {
             start_ns: stat.start_ns()?,
             parent: stat.field(4)? as u32,
             name: stat.name,
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn this_process_is_known() {
-        let own = Identity::of(std::process::id()).unwrap();
+        let own = ProcessIdentity::of(std::process::id()).unwrap();
         let program = std::env::current_exe().unwrap();
         assert_eq!(own.executable.as_deref(), program.to_str());
         assert_eq!(own.parent, std::os::unix::process::parent_id());
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_anything() {
-        let stat = Stat::parse("7 (a) b (c)) S 4 7 7 0 -1 0 0 0 9").unwrap();
+        let stat = ProcStat::parse("7 (a) b (c)) S 4 7 7 0 -1 0 0 0 9").unwrap();
         assert_eq!(
             (stat.name.as_str(), stat.field(4), stat.field(8)),
             ("a) b (c)", Some(4), Some(0))

@@ -59,9 +59,16 @@ pub fn environment() -> Environment {
         memory_bytes: memory_bytes(),
         is_virtual: is_virtual(),
         realtime_offset_ns: nanoseconds(ClockId::Realtime) - nanoseconds(ClockId::Monotonic),
+        utc_offset_s: utc_offset_s(),
         settings_start: settings(),
         ..Environment::default()
     }
+}
+
+/// Offset of local time from UTC now, seconds; `None` where the system names no time zone.
+fn utc_offset_s() -> Option<i32> {
+    let zone = jiff::tz::TimeZone::try_system().ok()?;
+    Some(zone.to_offset(jiff::Timestamp::now()).seconds())
 }
 
 fn distribution() -> String {

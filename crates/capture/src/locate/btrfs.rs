@@ -37,7 +37,7 @@ pub struct Chunks {
 
 /// The location of a byte of the device in the file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum BtrfsLocation {
     /// One of the superblock's copies.
     Superblock,
     /// In a chunk of data, at this address.
@@ -135,17 +135,21 @@ impl Chunks {
     }
 
     /// What a byte of the device is used for.
-    pub fn place(&self, byte: u64) -> Place {
+    pub fn place(&self, byte: u64) -> BtrfsLocation {
         if COPIES.iter().any(|copy| (*copy..*copy + 4096).contains(&byte)) {
-            return Place::Superblock;
+            return BtrfsLocation::Superblock;
         }
         let index = self.stripes.partition_point(|stripe| stripe.device <= byte);
         let stripe = index.checked_sub(1).and_then(|index| self.stripes.get(index));
         match stripe.filter(|stripe| byte - stripe.device < stripe.length) {
-            None => Place::Unallocated,
+            None => BtrfsLocation::Unallocated,
             Some(stripe) => {
                 let address = stripe.address + (byte - stripe.device);
-                if stripe.is_data { Place::Data(address) } else { Place::Metadata(address) }
+                if stripe.is_data {
+                    BtrfsLocation::Data(address)
+                } else {
+                    BtrfsLocation::Metadata(address)
+                }
             }
         }
     }

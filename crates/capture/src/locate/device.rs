@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: what is inside a partition.
 
-use super::Error;
+use super::LocateError;
 use crate::host::{read_number, read_text};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// A range of a device that can hold a file system of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct DevicePart {
     /// The node to read it from.
     pub node: PathBuf,
     /// Its start on the device that the user named, sectors of 512 bytes.
@@ -24,18 +24,18 @@ pub struct Part {
 }
 
 /// The parts of `path`: its partitions and then itself, or only itself.
-pub(super) fn parts(path: &Path) -> Result<Vec<Part>, Error> {
-    let about = fs::metadata(path).map_err(Error::read(path))?;
+pub(super) fn parts(path: &Path) -> Result<Vec<DevicePart>, LocateError> {
+    let about = fs::metadata(path).map_err(LocateError::read(path))?;
     if about.is_file() {
         let (node, sectors) = (path.to_owned(), about.len() / 512);
-        return Ok(vec![Part { node, start: 0, sectors, number: None, holders: Vec::new() }]);
+        return Ok(vec![DevicePart { node, start: 0, sectors, number: None, holders: Vec::new() }]);
     }
     if !about.file_type().is_block_device() {
-        return Err(Error::NoDevice { path: path.to_owned() });
+        return Err(LocateError::NoDevice { path: path.to_owned() });
     }
     let number = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
     let folder = sysfs(number);
-    let mut found: Vec<Part> = fs::read_dir(&folder)
+    let mut found: Vec<DevicePart> = fs::read_dir(&folder)
         .into_iter()
         .flatten()
         .flatten()
@@ -43,7 +43,7 @@ pub(super) fn parts(path: &Path) -> Result<Vec<Part>, Error> {
         .collect();
     let (node, sectors) = (path.to_owned(), read_number(folder.join("size")).unwrap_or(0));
     let holders = holders(&folder);
-    found.push(Part { node, start: 0, sectors, number: Some(number), holders });
+    found.push(DevicePart { node, start: 0, sectors, number: Some(number), holders });
     Ok(found)
 }
 
@@ -52,11 +52,11 @@ pub(super) fn sysfs((major, minor): (u32, u32)) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{major}:{minor}"))
 }
 
-fn partition(folder: &Path) -> Option<Part> {
+fn partition(folder: &Path) -> Option<DevicePart> {
     read_number(folder.join("partition"))?;
     let text = read_text(folder.join("dev"))?;
     let (major, minor) = text.split_once(':')?;
-    Some(Part {
+    Some(DevicePart {
         node: Path::new("/dev").join(folder.file_name()?),
         start: read_number(folder.join("start"))?,
         sectors: read_number(folder.join("size"))?,

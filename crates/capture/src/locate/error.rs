@@ -6,7 +6,7 @@ use std::{fs, io};
 
 /// Why a device or a file cannot be inspected.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum LocateError {
     /// It cannot be opened or read.
     #[error("failed to read {}: {cause}", path.display())]
     Read {
@@ -31,29 +31,30 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl LocateError {
     /// A failure to read `path`.
-    pub(super) fn read(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+    pub(super) fn read(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> LocateError {
         let path = path.into();
-        move |cause| Error::Read { path, cause }
+        move |cause| LocateError::Read { path, cause }
     }
 
     /// Whether a privilege is missing.
     pub fn is_privilege(&self) -> bool {
-        matches!(self, Error::Read { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied)
+        let denied = io::ErrorKind::PermissionDenied;
+        matches!(self, LocateError::Read { cause, .. } if cause.kind() == denied)
     }
 
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Error::Read { path, cause } if self.is_privilege() => {
+            LocateError::Read { path, cause } if self.is_privilege() => {
                 Some(privilege(is_device(path), cause.raw_os_error()))
             }
-            Error::NoDevice { .. } => Some("name a device (/dev/sda) or a file-system image"),
-            Error::Read { cause, .. } if cause.kind() == io::ErrorKind::NotFound => {
+            LocateError::NoDevice { .. } => Some("name a device (/dev/sda) or a file-system image"),
+            LocateError::Read { cause, .. } if cause.kind() == io::ErrorKind::NotFound => {
                 Some("name a device (/dev/sda), a file-system image, or a file")
             }
-            Error::Read { .. } | Error::NoExtents { .. } => None,
+            LocateError::Read { .. } | LocateError::NoExtents { .. } => None,
         }
     }
 }
@@ -87,13 +88,13 @@ mod tests {
     #[test]
     fn a_refusal_names_the_privilege() {
         for number in [libc::EACCES, libc::EPERM] {
-            let error = Error::read("/nowhere/file")(io::Error::from_raw_os_error(number));
+            let error = LocateError::read("/nowhere/file")(io::Error::from_raw_os_error(number));
             assert!(error.is_privilege());
             assert!(error.hint().unwrap().contains("CAP_DAC_READ_SEARCH"), "{error}");
         }
         assert!(privilege(true, Some(libc::EACCES)).contains("disk"));
         assert!(privilege(true, Some(libc::EPERM)).contains("--device"));
-        let gone = Error::read("/nowhere/file")(io::Error::from_raw_os_error(libc::ENOENT));
+        let gone = LocateError::read("/nowhere/file")(io::Error::from_raw_os_error(libc::ENOENT));
         assert!(!gone.is_privilege() && gone.hint().unwrap().contains("/dev/sda"));
     }
 }

@@ -4,7 +4,7 @@
 //! device.
 
 use super::btrfs::{self, Chunks};
-use super::{Error, device, walk};
+use super::{LocateError, device, walk};
 use crate::host::mounts::Mounts;
 use crate::host::read_number;
 use std::fs::File;
@@ -44,22 +44,22 @@ pub struct FileExtents {
 /// # Errors
 /// If the file cannot be opened, is not on a block device, or the kernel does not report its
 /// extents.
-pub fn file_extents(path: &Path) -> Result<FileExtents, Error> {
-    let file = File::open(path).map_err(Error::read(path))?;
-    let about = file.metadata().map_err(Error::read(path))?;
+pub fn file_extents(path: &Path) -> Result<FileExtents, LocateError> {
+    let file = File::open(path).map_err(LocateError::read(path))?;
+    let about = file.metadata().map_err(LocateError::read(path))?;
     let mapped = walk::extents(&file).map_err(|cause| match cause.kind() {
-        io::ErrorKind::PermissionDenied => Error::read(path)(cause),
+        io::ErrorKind::PermissionDenied => LocateError::read(path)(cause),
         _ => no_extents(path, cause.to_string()),
     })?;
     let number = (rustix::fs::major(about.dev()), rustix::fs::minor(about.dev()));
     let mounts = Mounts::read();
-    let real = std::fs::canonicalize(path).map_err(Error::read(path))?;
+    let real = std::fs::canonicalize(path).map_err(LocateError::read(path))?;
     let mount = mounts.of_file(number, &real);
     let no_device = || no_extents(path, "its file system is not on a block device".to_owned());
     let node = mount.and_then(Mounts::node_of).ok_or_else(no_device)?;
     let chunks =
         if mount.is_some_and(|mount| mount.kind == "btrfs") { Some(chunks(&node)?) } else { None };
-    let sector = |extent: &walk::Mapped| match &chunks {
+    let sector = |extent: &walk::MappedRange| match &chunks {
         None => Ok(extent.address / 512),
         Some(Err(why)) => Err(why.clone()),
         Some(Ok(chunks)) => {
@@ -77,14 +77,14 @@ pub fn file_extents(path: &Path) -> Result<FileExtents, Error> {
     Ok(FileExtents { start: start_of(&node), device: node, inode: about.ino(), extents })
 }
 
-fn no_extents(path: &Path, cause: String) -> Error {
-    Error::NoExtents { path: path.to_owned(), cause }
+fn no_extents(path: &Path, cause: String) -> LocateError {
+    LocateError::NoExtents { path: path.to_owned(), cause }
 }
 
-fn chunks(node: &Path) -> Result<Result<Chunks, String>, Error> {
-    let device = File::open(node).map_err(Error::read(node))?;
-    let superblock = btrfs::superblock(&device).map_err(Error::read(node))?;
-    Chunks::read(&device, &superblock).map_err(Error::read(node))
+fn chunks(node: &Path) -> Result<Result<Chunks, String>, LocateError> {
+    let device = File::open(node).map_err(LocateError::read(node))?;
+    let superblock = btrfs::superblock(&device).map_err(LocateError::read(node))?;
+    Chunks::read(&device, &superblock).map_err(LocateError::read(node))
 }
 
 fn start_of(node: &Path) -> u64 {

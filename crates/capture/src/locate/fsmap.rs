@@ -3,26 +3,26 @@
 //!
 //! What does not belong here: files, whose extents come from FIEMAP (see [`super::walk`]).
 
-use super::index::Role;
+use super::index::RangeRole;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// What a range of sectors is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Owner {
+pub enum RangeUse {
     /// Nothing.
     Free,
     /// The file system itself.
-    System(Role),
+    System(RangeRole),
     /// An inode: its data, or its metadata.
-    Inode(u64, Option<Role>),
+    Inode(u64, Option<RangeRole>),
     /// In use, and this XFS does not record the owner.
     Unknown,
 }
 
 /// Ranges of sectors of 512 bytes, in order: the first, the first after it, the owner.
 #[derive(Debug, Default)]
-pub struct FsMap(Vec<(u64, u64, Owner)>);
+pub struct FsMap(Vec<(u64, u64, RangeUse)>);
 
 impl FsMap {
     /// Reads the map of the XFS mounted at `root`, whose data is on device `number`.
@@ -48,7 +48,7 @@ impl FsMap {
     }
 
     /// The owner of the sector; `None` if the map does not cover it.
-    pub fn at(&self, sector: u64) -> Option<Owner> {
+    pub fn at(&self, sector: u64) -> Option<RangeUse> {
         let index = self.0.partition_point(|(start, ..)| *start <= sector).checked_sub(1)?;
         self.0.get(index).filter(|(_, end, _)| sector < *end).map(|(.., owner)| *owner)
     }
@@ -62,7 +62,7 @@ fn refusal(said: &str) -> String {
 }
 
 /// Parses `5: 7:4 [8..15]: inode 131 data 8..15 8` if it is of `device`.
-fn range(line: &str, device: &str) -> Option<(u64, u64, Owner)> {
+fn range(line: &str, device: &str) -> Option<(u64, u64, RangeUse)> {
     let (_, rest) = line.trim().split_once(": ")?;
     let rest = rest.strip_prefix(device)?.trim_start().strip_prefix('[')?;
     let (range, owner) = rest.split_once("]: ")?;
@@ -72,27 +72,29 @@ fn range(line: &str, device: &str) -> Option<(u64, u64, Owner)> {
 }
 
 /// Parses xfs_io's words for an owner.
-fn owner_of(text: &str) -> Owner {
+fn owner_of(text: &str) -> RangeUse {
     if let Some(rest) = text.strip_prefix("inode ")
         && let Some((number, what)) = rest.split_once(' ')
         && let Ok(number) = number.parse()
     {
         let role = match what {
-            what if what.starts_with("data extent map") => Some(Role::Mapping),
-            what if what.starts_with("attr") => Some(Role::Attributes),
+            what if what.starts_with("data extent map") => Some(RangeRole::Mapping),
+            what if what.starts_with("attr") => Some(RangeRole::Attributes),
             _ => None,
         };
-        return Owner::Inode(number, role);
+        return RangeUse::Inode(number, role);
     }
     match text {
-        text if text.starts_with("free space btree") => Owner::System(Role::Metadata),
-        text if text.starts_with("free space") => Owner::Free,
-        text if text.starts_with("journalling log") => Owner::System(Role::Journal),
-        text if text.starts_with("static fs metadata") => Owner::System(Role::Superblock),
-        text if text.starts_with("per-AG metadata") => Owner::System(Role::GroupDescriptors),
-        text if text.starts_with("inodes") => Owner::System(Role::InodeTable),
-        text if text.contains("btree") => Owner::System(Role::Metadata),
-        _ => Owner::Unknown,
+        text if text.starts_with("free space btree") => RangeUse::System(RangeRole::Metadata),
+        text if text.starts_with("free space") => RangeUse::Free,
+        text if text.starts_with("journalling log") => RangeUse::System(RangeRole::Journal),
+        text if text.starts_with("static fs metadata") => RangeUse::System(RangeRole::Superblock),
+        text if text.starts_with("per-AG metadata") => {
+            RangeUse::System(RangeRole::GroupDescriptors)
+        }
+        text if text.starts_with("inodes") => RangeUse::System(RangeRole::InodeTable),
+        text if text.contains("btree") => RangeUse::System(RangeRole::Metadata),
+        _ => RangeUse::Unknown,
     }
 }
 
@@ -108,21 +110,23 @@ mod tests {
 
     #[test]
     fn the_words_of_xfs_io_are_understood() {
-        let text = "\t0: 7:4 [0..7]: static fs metadata 8\n\t1: 7:4 [8..15]: inode 131 data 8..15 8\n\
-            \t2: 7:4 [16..23]: inode 131 data extent map 8\n\t3: 7:4 [24..39]: inode btree 16\n\
-            \t4: 7:4 [48..55]: free space 8\n\t5: 7:40 [0..900]: free space 901\n\
-            \t6: 7:4 [56..63]: unknown 8\nnonsense\n\t7: 7:4 [9..1x]: free space 1\n";
+        let text = "\t0: 7:4 [0..7]: static fs metadata 8\n\t1: 7:4 [8..15]: inode 131 data 8..15 \
+                    8\n\
+                    \t2: 7:4 [16..23]: inode 131 data extent map 8\n\t3: 7:4 [24..39]: inode btree \
+                    16\n\
+                    \t4: 7:4 [48..55]: free space 8\n\t5: 7:40 [0..900]: free space 901\n\
+                    \t6: 7:4 [56..63]: unknown 8\nnonsense\n\t7: 7:4 [9..1x]: free space 1\n";
         let map = FsMap::parse(text, (7, 4));
         let owners = [0, 7, 8, 16, 39, 40, 48, 63, 64].map(|sector| map.at(sector));
         let expected = [
-            Some(Owner::System(Role::Superblock)),
-            Some(Owner::System(Role::Superblock)),
-            Some(Owner::Inode(131, None)),
-            Some(Owner::Inode(131, Some(Role::Mapping))),
-            Some(Owner::System(Role::Metadata)),
+            Some(RangeUse::System(RangeRole::Superblock)),
+            Some(RangeUse::System(RangeRole::Superblock)),
+            Some(RangeUse::Inode(131, None)),
+            Some(RangeUse::Inode(131, Some(RangeRole::Mapping))),
+            Some(RangeUse::System(RangeRole::Metadata)),
             None,
-            Some(Owner::Free),
-            Some(Owner::Unknown),
+            Some(RangeUse::Free),
+            Some(RangeUse::Unknown),
             None,
         ];
         assert_eq!(owners, expected);

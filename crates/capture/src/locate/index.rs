@@ -7,7 +7,7 @@
 
 /// What a range of sectors is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Role {
+pub enum RangeRole {
     /// Data of a file.
     Data,
     /// A directory's entries.
@@ -36,23 +36,23 @@ pub enum Role {
     Metadata,
 }
 
-impl Role {
+impl RangeRole {
     /// The word for it on screens and in JSON.
     pub fn word(self) -> &'static str {
         match self {
-            Role::Data => "file",
-            Role::Directory => "directory",
-            Role::Symlink => "symbolic link",
-            Role::Mapping => "block map of file",
-            Role::Attributes => "extended attributes",
-            Role::Journal => "journal",
-            Role::Superblock => "superblock",
-            Role::GroupDescriptors => "group descriptors",
-            Role::BlockBitmap => "block bitmap",
-            Role::InodeBitmap => "inode bitmap",
-            Role::InodeTable => "inode table",
-            Role::Reserved => "reserved for growing",
-            Role::Metadata => "metadata",
+            RangeRole::Data => "file",
+            RangeRole::Directory => "directory",
+            RangeRole::Symlink => "symbolic link",
+            RangeRole::Mapping => "block map of file",
+            RangeRole::Attributes => "extended attributes",
+            RangeRole::Journal => "journal",
+            RangeRole::Superblock => "superblock",
+            RangeRole::GroupDescriptors => "group descriptors",
+            RangeRole::BlockBitmap => "block bitmap",
+            RangeRole::InodeBitmap => "inode bitmap",
+            RangeRole::InodeTable => "inode table",
+            RangeRole::Reserved => "reserved for growing",
+            RangeRole::Metadata => "metadata",
         }
     }
 }
@@ -67,7 +67,7 @@ pub struct Extent {
     /// The owner: an inode's key, 0 for the file system itself.
     pub owner: u64,
     /// What it is used for.
-    pub role: Role,
+    pub role: RangeRole,
 }
 
 /// Extents and names while they are collected.
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn shared_sectors_have_every_owner_and_names_lead_to_the_root() {
         let mut builder = Builder::default();
-        let extent = |start, end, owner| Extent { start, end, owner, role: Role::Data };
+        let extent = |start, end, owner| Extent { start, end, owner, role: RangeRole::Data };
         for extent in [extent(100, 200, 5), extent(0, 1000, 6), extent(200, 300, 5)] {
             builder.extent(extent);
         }

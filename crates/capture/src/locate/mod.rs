@@ -27,13 +27,13 @@ mod walk;
 mod xfs;
 
 use crate::host::mounts::Mounts;
-use btrfs::{Chunks, Place};
-use device::Part;
-pub use error::Error;
+use btrfs::{BtrfsLocation, Chunks};
+use device::DevicePart;
+pub use error::LocateError;
 use ext4::{Ext4, Superblock};
 pub use file::{FileExtent, FileExtents, file_extents};
 use fsmap::FsMap;
-use index::{Extent, Index, Role};
+use index::{Extent, Index, RangeRole};
 use rustc_hash::FxHashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ use xfs::Geometry;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Use {
     /// By the file system or one of its files.
-    By(Role),
+    By(RangeRole),
     /// Unused.
     Free,
     /// Outside of every file system.
@@ -55,18 +55,18 @@ pub enum Use {
 
 /// One answer. A sector that several files share has several owners.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub struct LocatedFiles {
     /// The device that holds the file system: a partition, or the device that the user named.
     pub device: PathBuf,
     /// What the sector is used for.
     pub used: Use,
     /// The owners.
-    pub owners: Vec<Owner>,
+    pub owners: Vec<InodeOwner>,
 }
 
 /// An inode and its names.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Owner {
+pub struct InodeOwner {
     /// The inode's number.
     pub inode: u64,
     /// Its paths as users see them; paths inside the file system if it is not mounted.
@@ -94,11 +94,11 @@ pub struct Built {
 #[derive(Debug)]
 pub struct Locator {
     mounts: Mounts,
-    parts: Vec<(Part, Option<FileSystem>)>,
+    parts: Vec<(DevicePart, Option<LocatedFileSystem>)>,
 }
 
 #[derive(Debug)]
-enum FileSystem {
+enum LocatedFileSystem {
     Ext4(Box<Ext4>),
     Xfs(Geometry, Walked, Result<FsMap, String>),
     Btrfs(Chunks, Walked),
@@ -110,7 +110,7 @@ impl Locator {
     ///
     /// # Errors
     /// If it does not exist, or is something else.
-    pub fn open(device: &Path) -> Result<Locator, Error> {
+    pub fn open(device: &Path) -> Result<Locator, LocateError> {
         let parts = device::parts(device)?.into_iter().map(|part| (part, None)).collect();
         Ok(Locator { mounts: Mounts::read(), parts })
     }
@@ -120,14 +120,18 @@ impl Locator {
     ///
     /// # Errors
     /// If the device cannot be read.
-    pub fn locate(&mut self, sector: u64) -> Result<Answer, Error> {
+    pub fn locate(&mut self, sector: u64) -> Result<LocatedFiles, LocateError> {
         let mounts = &self.mounts;
         let Some((part, slot)) = Locator::part(&mut self.parts, sector) else {
-            return Ok(Answer { device: PathBuf::new(), used: Use::Outside, owners: Vec::new() });
+            return Ok(LocatedFiles {
+                device: PathBuf::new(),
+                used: Use::Outside,
+                owners: Vec::new(),
+            });
         };
         let system = match slot {
             Some(system) => system,
-            None => slot.insert(FileSystem::build(part, mounts)?),
+            None => slot.insert(LocatedFileSystem::build(part, mounts)?),
         };
         system.answer(sector - part.start, part, mounts)
     }
@@ -136,121 +140,135 @@ impl Locator {
     ///
     /// # Errors
     /// If the device cannot be read.
-    pub fn sector_of_block(&mut self, block: u64) -> Result<Option<u64>, Error> {
+    pub fn sector_of_block(&mut self, block: u64) -> Result<Option<u64>, LocateError> {
         let mounts = &self.mounts;
         let Some((part, slot)) = self.parts.last_mut() else { return Ok(None) };
         let system = match slot {
             Some(system) => system,
-            None => slot.insert(FileSystem::build(part, mounts)?),
+            None => slot.insert(LocatedFileSystem::build(part, mounts)?),
         };
         let bytes = match system {
-            FileSystem::Ext4(ext4) => ext4.block_bytes(),
-            FileSystem::Xfs(geometry, ..) => geometry.block_bytes(),
+            LocatedFileSystem::Ext4(ext4) => ext4.block_bytes(),
+            LocatedFileSystem::Xfs(geometry, ..) => geometry.block_bytes(),
             // btrfs counts in bytes; its tools in blocks of 4 KiB.
-            FileSystem::Btrfs(..) => 4096,
-            FileSystem::Unknown(_) => return Ok(None),
+            LocatedFileSystem::Btrfs(..) => 4096,
+            LocatedFileSystem::Unknown(_) => return Ok(None),
         };
         Ok(block.checked_mul(bytes / 512))
     }
 
     /// How the indexes used so far were built.
     pub fn built(&self) -> Vec<Built> {
-        let built = |(part, system): &(Part, Option<FileSystem>)| system.as_ref()?.built(part);
+        let built =
+            |(part, system): &(DevicePart, Option<LocatedFileSystem>)| system.as_ref()?.built(part);
         self.parts.iter().filter_map(built).collect()
     }
 
     /// The partition that holds the sector, else the device itself.
     fn part(
-        parts: &mut [(Part, Option<FileSystem>)],
+        parts: &mut [(DevicePart, Option<LocatedFileSystem>)],
         sector: u64,
-    ) -> Option<(&Part, &mut Option<FileSystem>)> {
-        let within = |(part, _): &&mut (Part, Option<FileSystem>)| {
+    ) -> Option<(&DevicePart, &mut Option<LocatedFileSystem>)> {
+        let within = |(part, _): &&mut (DevicePart, Option<LocatedFileSystem>)| {
             sector >= part.start && sector - part.start < part.sectors
         };
         parts.iter_mut().find(within).map(|(part, system)| (&*part, system))
     }
 }
 
-impl FileSystem {
-    fn build(part: &Part, mounts: &Mounts) -> Result<FileSystem, Error> {
-        let device = File::open(&part.node).map_err(Error::read(&part.node))?;
-        let failed = || Error::read(&part.node);
+impl LocatedFileSystem {
+    fn build(part: &DevicePart, mounts: &Mounts) -> Result<LocatedFileSystem, LocateError> {
+        let device = File::open(&part.node).map_err(LocateError::read(&part.node))?;
+        let failed = || LocateError::read(&part.node);
         if let Some(superblock) = Superblock::read(&device).map_err(failed())? {
             let ext4 = Ext4::build(device, superblock).map_err(failed())?;
-            return Ok(FileSystem::Ext4(Box::new(ext4)));
+            return Ok(LocatedFileSystem::Ext4(Box::new(ext4)));
         }
         if let Some(geometry) = Geometry::read(&device).map_err(failed())? {
-            let walked = FileSystem::walk("XFS", part, mounts)?;
+            let walked = LocatedFileSystem::walk("XFS", part, mounts)?;
             let map = || {
                 let number = part.number.ok_or_else(String::new)?;
                 FsMap::read(&mounts.root_of(number, &part.node).unwrap_or_default(), number)
             };
-            return Ok(walked.map_or_else(FileSystem::Unknown, |walked| {
-                FileSystem::Xfs(geometry, walked, map())
+            return Ok(walked.map_or_else(LocatedFileSystem::Unknown, |walked| {
+                LocatedFileSystem::Xfs(geometry, walked, map())
             }));
         }
         // A device that is too small for a superblock has no btrfs.
         let superblock = btrfs::superblock(&device).unwrap_or_default();
         if btrfs::is_btrfs(&superblock) {
             let chunks = Chunks::read(&device, &superblock).map_err(failed())?;
-            let walked = FileSystem::walk("btrfs", part, mounts)?;
+            let walked = LocatedFileSystem::walk("btrfs", part, mounts)?;
             return Ok(match chunks.and_then(|chunks| Ok((chunks, walked?))) {
-                Ok((chunks, walked)) => FileSystem::Btrfs(chunks, walked),
-                Err(why) => FileSystem::Unknown(why),
+                Ok((chunks, walked)) => LocatedFileSystem::Btrfs(chunks, walked),
+                Err(why) => LocatedFileSystem::Unknown(why),
             });
         }
-        Ok(FileSystem::Unknown(match part.holders.as_slice() {
+        Ok(LocatedFileSystem::Unknown(match part.holders.as_slice() {
             [] => "it has no file system that iowhy can read".to_owned(),
             holders => format!("it is part of {}: query that device", holders.join(", ")),
         }))
     }
 
-    fn walk(kind: &str, part: &Part, mounts: &Mounts) -> Result<Result<Walked, String>, Error> {
+    fn walk(
+        kind: &str,
+        part: &DevicePart,
+        mounts: &Mounts,
+    ) -> Result<Result<Walked, String>, LocateError> {
         let Some(root) = part.number.and_then(|number| mounts.root_of(number, &part.node)) else {
             return Ok(Err(format!("{kind} can be read only if it is mounted, and it is not")));
         };
         let inside: FxHashSet<PathBuf> = mounts.points().collect();
-        walk::walk(&root, &inside).map(Ok).map_err(Error::read(root))
+        walk::walk(&root, &inside).map(Ok).map_err(LocateError::read(root))
     }
 
-    fn built(&self, part: &Part) -> Option<Built> {
+    fn built(&self, part: &DevicePart) -> Option<Built> {
         let (by, index, unreadable) = match self {
-            FileSystem::Ext4(ext4) => ("inode tables of ext4", ext4.index(), ext4.damaged),
-            FileSystem::Xfs(_, walked, _) => {
+            LocatedFileSystem::Ext4(ext4) => ("inode tables of ext4", ext4.index(), ext4.damaged),
+            LocatedFileSystem::Xfs(_, walked, _) => {
                 ("XFS superblock and FIEMAP of every file", &walked.index, walked.unreadable)
             }
-            FileSystem::Btrfs(_, walked) => {
+            LocatedFileSystem::Btrfs(_, walked) => {
                 ("btrfs chunk tree and FIEMAP of every file", &walked.index, walked.unreadable)
             }
-            FileSystem::Unknown(_) => return None,
+            LocatedFileSystem::Unknown(_) => return None,
         };
         let (extents, names, bytes) = index.size();
         let device = part.node.clone();
         Some(Built { device, by: by.to_owned(), extents, names, bytes, unreadable })
     }
 
-    fn answer(&self, sector: u64, part: &Part, mounts: &Mounts) -> Result<Answer, Error> {
+    fn answer(
+        &self,
+        sector: u64,
+        part: &DevicePart,
+        mounts: &Mounts,
+    ) -> Result<LocatedFiles, LocateError> {
         let (index, at, otherwise) = match self {
-            FileSystem::Unknown(why) => return Ok(answer(part, Use::Unknown(why.clone()))),
-            FileSystem::Ext4(ext4) => (ext4.index(), sector, None),
-            FileSystem::Xfs(geometry, walked, map) => {
+            LocatedFileSystem::Unknown(why) => return Ok(answer(part, Use::Unknown(why.clone()))),
+            LocatedFileSystem::Ext4(ext4) => (ext4.index(), sector, None),
+            LocatedFileSystem::Xfs(geometry, walked, map) => {
                 if let Some(role) = geometry.role(sector * 512) {
                     return Ok(answer(part, Use::By(role)));
                 }
                 let (used, inode) = of_map(map, sector, walked);
                 if let Some(inode) = inode.filter(|_| walked.index.at(sector).is_empty()) {
                     let extent =
-                        Extent { start: sector, end: sector, owner: inode, role: Role::Data };
+                        Extent { start: sector, end: sector, owner: inode, role: RangeRole::Data };
                     let owners = owner(&extent, &walked.index, part, mounts).into_iter().collect();
-                    return Ok(Answer { owners, ..answer(part, used) });
+                    return Ok(LocatedFiles { owners, ..answer(part, used) });
                 }
                 (&walked.index, sector, Some(used))
             }
-            FileSystem::Btrfs(chunks, walked) => match chunks.place(sector * 512) {
-                Place::Superblock => return Ok(answer(part, Use::By(Role::Superblock))),
-                Place::Metadata(_) => return Ok(answer(part, Use::By(Role::Metadata))),
-                Place::Unallocated => return Ok(answer(part, Use::Free)),
-                Place::Data(address) => {
+            LocatedFileSystem::Btrfs(chunks, walked) => match chunks.place(sector * 512) {
+                BtrfsLocation::Superblock => {
+                    return Ok(answer(part, Use::By(RangeRole::Superblock)));
+                }
+                BtrfsLocation::Metadata(_) => {
+                    return Ok(answer(part, Use::By(RangeRole::Metadata)));
+                }
+                BtrfsLocation::Unallocated => return Ok(answer(part, Use::Free)),
+                BtrfsLocation::Data(address) => {
                     let why = "free, compressed, or of a deleted file or an invisible snapshot";
                     (&walked.index, address / 512, Some(Use::Unknown(why.to_owned())))
                 }
@@ -260,13 +278,13 @@ impl FileSystem {
         let used = match (extents.last(), otherwise, self) {
             (Some(extent), ..) => Use::By(extent.role),
             (None, Some(otherwise), _) => otherwise,
-            (None, None, FileSystem::Ext4(ext4)) => {
-                free(ext4, at).map_err(Error::read(&part.node))?
+            (None, None, LocatedFileSystem::Ext4(ext4)) => {
+                free(ext4, at).map_err(LocateError::read(&part.node))?
             }
             (None, None, _) => Use::Outside,
         };
         let owners = extents.iter().filter_map(|extent| owner(extent, index, part, mounts));
-        Ok(Answer { owners: owners.collect(), ..answer(part, used) })
+        Ok(LocatedFiles { owners: owners.collect(), ..answer(part, used) })
     }
 }
 
@@ -282,25 +300,29 @@ fn of_map(map: &Result<FsMap, String>, sector: u64, walked: &Walked) -> (Use, Op
         }
     };
     match map.at(sector) {
-        Some(fsmap::Owner::Free) => (Use::Free, None),
-        Some(fsmap::Owner::System(role)) => (Use::By(role), None),
-        Some(fsmap::Owner::Inode(inode, role)) => {
+        Some(fsmap::RangeUse::Free) => (Use::Free, None),
+        Some(fsmap::RangeUse::System(role)) => (Use::By(role), None),
+        Some(fsmap::RangeUse::Inode(inode, role)) => {
             // FIEMAP covers files, but not long symbolic links and directories.
-            let kind =
-                if walked.directories.contains(&inode) { Role::Directory } else { Role::Symlink };
+            let kind = if walked.directories.contains(&inode) {
+                RangeRole::Directory
+            } else {
+                RangeRole::Symlink
+            };
             let gone = walked.index.paths(inode).is_empty();
-            let role = role.unwrap_or(if gone { Role::Data } else { kind });
+            let role = role.unwrap_or(if gone { RangeRole::Data } else { kind });
             (Use::By(role), Some(inode))
         }
-        Some(fsmap::Owner::Unknown) => unknown(
-            "a directory or a tree, or a deleted file: this XFS was made without a reverse map (rmapbt)",
+        Some(fsmap::RangeUse::Unknown) => unknown(
+            "a directory or a tree, or a deleted file: this XFS was made without a reverse map \
+             (rmapbt)",
         ),
         None => unknown("changed while it was read"),
     }
 }
 
-fn answer(part: &Part, used: Use) -> Answer {
-    Answer { device: part.node.clone(), used, owners: Vec::new() }
+fn answer(part: &DevicePart, used: Use) -> LocatedFiles {
+    LocatedFiles { device: part.node.clone(), used, owners: Vec::new() }
 }
 
 fn free(ext4: &Ext4, sector: u64) -> std::io::Result<Use> {
@@ -313,7 +335,7 @@ fn free(ext4: &Ext4, sector: u64) -> std::io::Result<Use> {
     })
 }
 
-fn owner(extent: &Extent, index: &Index, part: &Part, mounts: &Mounts) -> Option<Owner> {
+fn owner(extent: &Extent, index: &Index, part: &DevicePart, mounts: &Mounts) -> Option<InodeOwner> {
     let inode = extent.owner & walk::INODE;
     let root = part.number.and_then(|number| mounts.root_of(number, &part.node));
     let visible = |inside: Vec<u8>| {
@@ -325,5 +347,5 @@ fn owner(extent: &Extent, index: &Index, part: &Part, mounts: &Mounts) -> Option
         }
     };
     let paths = index.paths(extent.owner).into_iter().map(visible).collect();
-    (inode != 0).then_some(Owner { inode, paths })
+    (inode != 0).then_some(InodeOwner { inode, paths })
 }

@@ -3,7 +3,7 @@
 //!
 //! What does not belong here: translating btrfs's addresses to the device's (see [`super::btrfs`]).
 
-use super::index::{Builder, Extent, Index, Role};
+use super::index::{Builder, Extent, Index, RangeRole};
 use fiemap::{Fiemap, FiemapExtent, FiemapExtentFlags};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{Mode, OFlags};
@@ -21,7 +21,7 @@ const ELSEWHERE: FiemapExtentFlags = FiemapExtentFlags::UNKNOWN
 
 /// A byte range of a file and of the file system's address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mapped {
+pub struct MappedRange {
     /// Offset in the file, bytes.
     pub offset: u64,
     /// Offset in the file system's address space, bytes.
@@ -35,12 +35,12 @@ pub struct Mapped {
 }
 
 /// The extents of an open file that have an address.
-pub(super) fn extents(file: &File) -> std::io::Result<Vec<Mapped>> {
+pub(super) fn extents(file: &File) -> std::io::Result<Vec<MappedRange>> {
     let mut found = Vec::new();
     for extent in Fiemap::new(file) {
         let extent: FiemapExtent = extent?;
         if !extent.fe_flags.intersects(ELSEWHERE) {
-            found.push(Mapped {
+            found.push(MappedRange {
                 offset: extent.fe_logical,
                 address: extent.fe_physical,
                 length: extent.fe_length,
@@ -78,7 +78,7 @@ pub(super) fn walk(root: &Path, mount_points: &FxHashSet<PathBuf>) -> std::io::R
         unreadable: 0,
     };
     let key = walk.key(&about);
-    walk.file(root, key, Role::Directory);
+    walk.file(root, key, RangeRole::Directory);
     let mut left = vec![(root.to_owned(), key)];
     while let Some((directory, key)) = left.pop() {
         walk.directory(&directory, key, &mut left);
@@ -139,14 +139,14 @@ impl Walk<'_> {
         self.builder.link(key, parent, name);
         let kind = about.file_type();
         if kind.is_dir() {
-            self.file(path, key, Role::Directory);
+            self.file(path, key, RangeRole::Directory);
             left.push((path.to_owned(), key));
         } else if kind.is_file() && (about.nlink() == 1 || self.seen.insert(key)) {
-            self.file(path, key, Role::Data);
+            self.file(path, key, RangeRole::Data);
         }
     }
 
-    fn file(&mut self, path: &Path, key: u64, role: Role) {
+    fn file(&mut self, path: &Path, key: u64, role: RangeRole) {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty())
             .or_else(|_| rustix::fs::open(path, flags, Mode::empty()));
@@ -163,7 +163,7 @@ impl Walk<'_> {
                 }
             }
             // Directories of XFS and btrfs have no FIEMAP.
-            Err(_) => self.unreadable += u64::from(role == Role::Data),
+            Err(_) => self.unreadable += u64::from(role == RangeRole::Data),
         }
     }
 }

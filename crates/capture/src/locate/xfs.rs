@@ -5,7 +5,7 @@
 //! is queried for them (see [`super::fsmap`]).
 
 use super::bytes::{be, read_now};
-use super::index::Role;
+use super::index::RangeRole;
 use std::fs::File;
 use std::io;
 
@@ -50,15 +50,17 @@ impl Geometry {
     }
 
     /// What is always at this byte.
-    pub fn role(&self, byte: u64) -> Option<Role> {
+    pub fn role(&self, byte: u64) -> Option<RangeRole> {
         let group = self.group_blocks * self.block_bytes;
         let header = byte % group / self.sector_bytes;
         match self.log {
-            Some((start, length)) if byte >= start && byte - start < length => Some(Role::Journal),
+            Some((start, length)) if byte >= start && byte - start < length => {
+                Some(RangeRole::Journal)
+            }
             _ if byte / group >= self.groups => None,
-            _ if header == 0 => Some(Role::Superblock),
+            _ if header == 0 => Some(RangeRole::Superblock),
             // Free space, inodes, and the list of blocks reserved for their trees.
-            _ if header < 4 => Some(Role::GroupDescriptors),
+            _ if header < 4 => Some(RangeRole::GroupDescriptors),
             _ => None,
         }
     }

@@ -1,4 +1,5 @@
-//! Which addresses of a process hold code. A stack that was walked without frame pointers leads through the heap.
+//! Which addresses of a process hold code. A stack that was walked without frame pointers leads
+//! through the heap.
 //!
 //! What does not belong here: what the code is called (see [`super::serve`]).
 

@@ -1,11 +1,11 @@
 //! Reads that may hang: other processes' memory, their programs' files, their open files, and
-//! whatever their own view of the file system has under `/tmp`; and devices' settings, which others
-//! may be changing. On a sick disk such a read waits for that disk, or for a lock of the process
-//! that waits for it, and cannot be interrupted. A hostile file system in user space may never
-//! answer. A thread of iowhy that waits like this could not exit, so a separate process reads: the
-//! same program, queried over a pipe. When it takes too long it is abandoned, a new one is started,
-//! and the process that the question was about is not read again. A file that shrinks while it is
-//! read kills that process, not iowhy.
+//! whatever their own view of the file system has under `/tmp`; the files of container engines; and
+//! devices' settings, which others may be changing. On a sick disk such a read waits for that disk,
+//! or for a lock of the process that waits for it, and cannot be interrupted. A hostile file system
+//! in user space may never answer. A thread of iowhy that waits like this could not exit, so a
+//! separate process reads: the same program, queried over a pipe. When it takes too long it is
+//! abandoned, a new one is started, and the process that the question was about is not read again.
+//! A file that shrinks while it is read kills that process, not iowhy.
 //!
 //! | where | what |
 //! |---|---|
@@ -27,10 +27,11 @@ mod question;
 mod serve;
 mod sleeping_stack;
 
-use crate::host::held::Found;
+use crate::host::held::HeldFiles;
+use crate::host::workload::Workload;
 use aside::{Aside, Silence};
 use iowhy_core::model::Losses;
-use question::{Question, What};
+use question::{Lookup, Question};
 use rustc_hash::FxHashSet;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
@@ -40,7 +41,7 @@ use std::process::{Child, Command};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-pub use question::{Function, WORDS};
+pub use question::{FrameName, WORDS};
 pub use serve::serve;
 
 /// The program's only argument when it is started as the reader.
@@ -57,6 +58,9 @@ const MOST_GIVEN_UP: usize = 4;
 /// The process number of a question that is not about a process.
 const NO_PROCESS: u32 = 0;
 
+/// The number that stands for the files that name containers: no process has it.
+const NAMES: u32 = u32::MAX;
+
 /// Why a stack was not read.
 pub const LATE: &str = "the process's memory or its programs' files could not be read in time";
 
@@ -67,7 +71,7 @@ pub fn is_asked_for() -> bool {
 
 /// Queries the reader's process. Clones query the same one.
 #[derive(Clone, Debug)]
-pub struct Reader(Rc<RefCell<Asker>>);
+pub struct FileAsker(Rc<RefCell<Asker>>);
 
 #[derive(Debug)]
 struct Asker {
@@ -90,9 +94,9 @@ struct Asker {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unanswered;
 
-impl Default for Reader {
-    fn default() -> Reader {
-        Reader::with(|| {
+impl Default for FileAsker {
+    fn default() -> FileAsker {
+        FileAsker::with(|| {
             let mut command = Command::new("/proc/self/exe");
             command.arg(ARGUMENT);
             command
@@ -100,9 +104,9 @@ impl Default for Reader {
     }
 }
 
-impl Reader {
-    fn with(command: fn() -> Command) -> Reader {
-        Reader(Rc::new(RefCell::new(Asker {
+impl FileAsker {
+    fn with(command: fn() -> Command) -> FileAsker {
+        FileAsker(Rc::new(RefCell::new(Asker {
             command,
             begun: Instant::now(),
             aside: None,
@@ -120,28 +124,33 @@ impl Reader {
         &self,
         process: u32,
         addresses: &[u64],
-    ) -> Result<Option<Vec<Function>>, Unanswered> {
-        self.ask(process, What::Functions(addresses.to_vec()))
+    ) -> Result<Option<Vec<FrameName>>, Unanswered> {
+        self.ask(process, Lookup::Functions(addresses.to_vec()))
     }
 
     /// Return addresses on the stack of a sleeping thread, innermost first; see `sleeping_stack`.
     pub fn sleeping_stack(&self, process: u32, stack_pointer: u64) -> Vec<u64> {
-        self.ask(process, What::Stack { stack_pointer }).unwrap_or_default()
+        self.ask(process, Lookup::Stack { stack_pointer }).unwrap_or_default()
     }
 
     /// Words of a process's memory.
     pub fn words(&self, process: u32, address: u64) -> Option<[u32; WORDS]> {
-        self.ask(process, What::Words { address }).ok().flatten()
+        self.ask(process, Lookup::Words { address }).ok().flatten()
     }
 
     /// A process's command line.
     pub fn arguments(&self, process: u32) -> Option<String> {
-        self.ask(process, What::Arguments).ok().flatten()
+        self.ask(process, Lookup::Arguments).ok().flatten()
     }
 
     /// The open files of a process whose path begins with one of `prefixes`; all of them if empty.
-    pub fn held(&self, process: u32, prefixes: &[String]) -> Result<Found, Unanswered> {
-        self.ask(process, What::Held { prefixes: prefixes.to_vec() })
+    pub fn held(&self, process: u32, prefixes: &[String]) -> Result<HeldFiles, Unanswered> {
+        self.ask(process, Lookup::Held { prefixes: prefixes.to_vec() })
+    }
+
+    /// What runs in the cgroup with this path, from files of the node.
+    pub fn workload(&self, cgroup: &str) -> Option<Workload> {
+        self.ask(NAMES, Lookup::Workload { cgroup: cgroup.to_owned() }).ok()
     }
 
     /// Settings of the devices in these directories, which can change while the device is in use. A
@@ -151,10 +160,10 @@ impl Reader {
         &self,
         directories: Vec<PathBuf>,
     ) -> Result<Vec<BTreeMap<String, String>>, Unanswered> {
-        self.ask(NO_PROCESS, What::Settings { directories })
+        self.ask(NO_PROCESS, Lookup::Settings { directories })
     }
 
-    fn ask<T: DeserializeOwned>(&self, process: u32, what: What) -> Result<T, Unanswered> {
+    fn ask<T: DeserializeOwned>(&self, process: u32, what: Lookup) -> Result<T, Unanswered> {
         let mut asker = self.0.borrow_mut();
         let answer = asker.ask(&Question { process, what });
         let answer = answer.and_then(|line| serde_json::from_str(&line).ok());
@@ -178,7 +187,8 @@ impl Reader {
     /// Adds the reads that failed.
     pub fn losses(&self, losses: &mut Losses) {
         let asker = self.0.borrow();
-        let meaning = "reads of stacks, locks, command lines or device settings that timed out";
+        let meaning = "reads of stacks, locks, command lines, containers or device settings that \
+                       timed out";
         losses.add("unread", asker.unanswered, meaning, false);
         let meaning = "reads of processes or device settings abandoned: hung or failed";
         losses.add("readers", asker.hung, meaning, false);
@@ -253,7 +263,7 @@ mod tests {
         command
     }
 
-    fn lost(reader: &Reader) -> Vec<u64> {
+    fn lost(reader: &FileAsker) -> Vec<u64> {
         let mut losses = Losses::default();
         reader.losses(&mut losses);
         losses.items.iter().map(|loss| loss.count).collect()
@@ -261,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_is_answered_is_taken() {
-        let reader = Reader::with(|| shell("while read line; do echo '\"a b\"'; done"));
+        let reader = FileAsker::with(|| shell("while read line; do echo '\"a b\"'; done"));
         assert_eq!(reader.arguments(1).as_deref(), Some("a b"));
         assert_eq!(reader.words(1, 0), None);
         assert_eq!(reader.arguments(2).as_deref(), Some("a b"));
@@ -270,7 +280,7 @@ mod tests {
 
     #[test]
     fn who_never_answers_is_given_up() {
-        let reader = Reader::with(|| shell("read line; exec sleep 1000"));
+        let reader = FileAsker::with(|| shell("read line; exec sleep 1000"));
         let begun = Instant::now();
         for process in [1, 1, 2, 1] {
             assert_eq!(reader.arguments(process), None);
@@ -286,7 +296,7 @@ mod tests {
 
     #[test]
     fn who_computes_is_waited_for() {
-        let reader = Reader::with(|| {
+        let reader = FileAsker::with(|| {
             shell(
                 "read line; at=0; while [ $at -lt 1000000 ]; do at=$((at + 1)); done; echo '\"x\"'",
             )
@@ -298,7 +308,7 @@ mod tests {
 
     #[test]
     fn who_ends_is_not_asked_again_about_the_same() {
-        let reader = Reader::with(|| shell("read line; kill -BUS $$"));
+        let reader = FileAsker::with(|| shell("read line; kill -BUS $$"));
         assert_eq!(reader.arguments(1), None);
         assert_eq!(reader.arguments(1), None);
         assert_eq!(lost(&reader), [2, 1]);

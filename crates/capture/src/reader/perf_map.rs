@@ -27,20 +27,20 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The maps read so far.
 #[derive(Debug, Default)]
 pub struct PerfMaps {
-    by_process: FxHashMap<u32, PerfMap>,
+    by_process: FxHashMap<u32, ReadPerfMap>,
 }
 
 /// A map as it was when it was read.
 #[derive(Debug)]
-struct PerfMap {
+struct ReadPerfMap {
     looked: Instant,
     modified: Option<SystemTime>,
     text: Vec<u8>,
-    functions: Vec<Function>,
+    functions: Vec<MappedFunction>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Function {
+struct MappedFunction {
     start: u64,
     bytes: u64,
     /// The position of its name in the text.
@@ -79,7 +79,7 @@ impl PerfMaps {
         let text = file.map(|(file, _)| read(file)).unwrap_or_default();
         self.make_room(text.len());
         let functions = functions(&text, MOST_FUNCTIONS);
-        let map = PerfMap { looked: Instant::now(), modified, text, functions };
+        let map = ReadPerfMap { looked: Instant::now(), modified, text, functions };
         self.by_process.insert(process, map);
     }
 
@@ -120,12 +120,12 @@ fn read(file: File) -> Vec<u8> {
 }
 
 /// Returns the last `most` functions of a map, by address.
-fn functions(text: &[u8], most: usize) -> Vec<Function> {
+fn functions(text: &[u8], most: usize) -> Vec<MappedFunction> {
     // Newer functions are further down.
     let lines = text.rsplit(|byte| *byte == b'\n');
     let start_of = |line: &[u8]| line.as_ptr() as usize - text.as_ptr() as usize;
     let parsed = lines.filter_map(|line| function(line, start_of(line)));
-    let mut functions: Vec<Function> = parsed.take(most).collect();
+    let mut functions: Vec<MappedFunction> = parsed.take(most).collect();
     // Code moves: of two functions at one address the later line is valid.
     functions.reverse();
     functions.sort_by_key(|function| function.start);
@@ -134,7 +134,7 @@ fn functions(text: &[u8], most: usize) -> Vec<Function> {
 
 /// Parses `7f27d97b6280 450 void Chains.loop(boolean)`, with or without `0x`; `at` is the offset of
 /// the line.
-fn function(line: &[u8], at: usize) -> Option<Function> {
+fn function(line: &[u8], at: usize) -> Option<MappedFunction> {
     let mut words = line.splitn(3, |byte| *byte == b' ');
     let (start, bytes, name) = (words.next()?, words.next()?, words.next()?);
     let number = |word: &[u8]| {
@@ -143,7 +143,7 @@ fn function(line: &[u8], at: usize) -> Option<Function> {
     };
     let end = u32::try_from(at + line.len()).ok()?;
     let name = end.checked_sub(u32::try_from(name.len()).ok()?)?..end;
-    Some(Function { start: number(start)?, bytes: number(bytes)?, name })
+    Some(MappedFunction { start: number(start)?, bytes: number(bytes)?, name })
 }
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
         let mut maps = PerfMaps::default();
         let looked = Instant::now();
         let map =
-            |bytes| PerfMap { looked, modified: None, text: vec![0; bytes], functions: vec![] };
+            |bytes| ReadPerfMap { looked, modified: None, text: vec![0; bytes], functions: vec![] };
         maps.by_process.insert(1, map(1000));
         maps.make_room(1000);
         assert_eq!(maps.by_process.len(), 1);

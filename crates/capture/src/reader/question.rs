@@ -9,12 +9,12 @@ pub(super) struct Question {
     /// The process's number; 0 if the question is about devices.
     pub process: u32,
     /// What to find out.
-    pub what: What,
+    pub what: Lookup,
 }
 
 /// What to find out.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum What {
+pub(super) enum Lookup {
     /// The functions at these addresses: `Option<Vec<Function>>`.
     Functions(Vec<u64>),
     /// Return addresses on a sleeping thread's stack: `Vec<u64>`.
@@ -34,6 +34,11 @@ pub(super) enum What {
         /// Only files whose path begins with one of these are returned; all if empty.
         prefixes: Vec<String>,
     },
+    /// What runs in a cgroup, by its path: `Workload`.
+    Workload {
+        /// The path.
+        cgroup: String,
+    },
     /// Settings of devices that can change while they are in use: `Vec<BTreeMap<String, String>>`.
     Settings {
         /// The devices' directories in sysfs.
@@ -46,7 +51,7 @@ pub const WORDS: usize = 5;
 
 /// What is at an address of a stack.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Function {
+pub enum FrameName {
     /// A function, and the functions inlined into it at that address, innermost first.
     Named {
         /// Its name.

@@ -3,11 +3,13 @@
 use super::allowance::Allowance;
 use super::code::Code;
 use super::perf_map::PerfMaps;
-use super::question::{Function, Question, WORDS, What};
+use super::question::{FrameName, Lookup, Question, WORDS};
 use super::sleeping_stack;
 use crate::host::devices::TUNED;
 use crate::host::held::Look;
 use crate::host::read_settings;
+use crate::host::workload::Workloads;
+use crate::priority;
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{Input, Reason, Symbolized, Symbolizer};
 use blazesym::{Addr, Pid};
@@ -20,6 +22,7 @@ use std::os::unix::fs::FileExt;
 pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> {
     // So that its disk reads are attributed to iowhy.
     rustix::thread::set_name(c"iowhy")?;
+    priority::normal();
     let mut tools = Tools::default();
     for line in questions.lines() {
         let question: Question = serde_json::from_str(&line?)?;
@@ -38,25 +41,32 @@ struct Tools {
     perf_maps: PerfMaps,
     code: Code,
     look: Option<Look>,
+    workloads: Option<Workloads>,
 }
 
 impl Tools {
     fn answer(&mut self, question: &Question) -> serde_json::Result<Value> {
         let process = question.process;
         match &question.what {
-            What::Functions(addresses) => serde_json::to_value(self.functions(process, addresses)),
-            What::Stack { stack_pointer } => serde_json::to_value(sleeping_stack::frames(
+            Lookup::Functions(addresses) => {
+                serde_json::to_value(self.functions(process, addresses))
+            }
+            Lookup::Stack { stack_pointer } => serde_json::to_value(sleeping_stack::frames(
                 process,
                 *stack_pointer,
                 &mut self.code,
             )),
-            What::Words { address } => serde_json::to_value(words_at(process, *address)),
-            What::Arguments => serde_json::to_value(arguments_of(process)),
-            What::Settings { directories } => {
+            Lookup::Words { address } => serde_json::to_value(words_at(process, *address)),
+            Lookup::Arguments => serde_json::to_value(arguments_of(process)),
+            Lookup::Settings { directories } => {
                 let all = directories.iter().map(|it| read_settings(it, TUNED));
                 serde_json::to_value(all.collect::<Vec<_>>())
             }
-            What::Held { prefixes } => {
+            Lookup::Workload { cgroup } => {
+                let workloads = self.workloads.get_or_insert_with(Workloads::default);
+                serde_json::to_value(workloads.of(cgroup))
+            }
+            Lookup::Held { prefixes } => {
                 let look = self.look.get_or_insert_with(Look::default);
                 serde_json::to_value(look.process(process, prefixes))
             }
@@ -65,7 +75,7 @@ impl Tools {
 
     /// Returns the functions at `addresses`, as far as they may be read; `None` if the process has
     /// exited.
-    fn functions(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {
+    fn functions(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<FrameName>> {
         // What lies behind the first address without code was never called.
         let is_code = self.code.holds(process, addresses);
         let walked = is_code.iter().take_while(|is_code| **is_code).count();
@@ -76,14 +86,14 @@ impl Tools {
         let readable: Vec<Addr> = readable.map(|(address, _)| *address).collect();
         let mut named = self.named(process, &readable)?.into_iter();
         let name = |covered: &bool| match covered {
-            true => named.next().unwrap_or(Function::Nameless),
-            false => Function::Unread,
+            true => named.next().unwrap_or(FrameName::Nameless),
+            false => FrameName::Unread,
         };
         let functions = covered.iter().map(name);
-        Some(functions.chain(wild.iter().map(|_| Function::Wild)).collect())
+        Some(functions.chain(wild.iter().map(|_| FrameName::Wild)).collect())
     }
 
-    fn named(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {
+    fn named(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<FrameName>> {
         let source =
             Source::Process(Process { perf_map: false, ..Process::new(Pid::from(process)) });
         let Ok(symbols) = self.symbolizer.symbolize(&source, Input::AbsAddr(addresses)) else {
@@ -92,21 +102,21 @@ impl Tools {
         let named = symbols.iter().zip(addresses).map(|(symbol, address)| match symbol {
             Symbolized::Unknown(Reason::UnknownAddr) => {
                 let name = self.perf_maps.name(process, *address);
-                name.map_or(Function::Nameless, |name| Function::Compiled(name.into_owned()))
+                name.map_or(FrameName::Nameless, |name| FrameName::Compiled(name.into_owned()))
             }
-            symbol => Function::of(symbol),
+            symbol => FrameName::of(symbol),
         });
         Some(named.collect())
     }
 
     /// The same where one address makes all fail, because it is in shared memory or in a file that
     /// cannot be opened: for example after a wrong stack walk.
-    fn in_halves(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {
+    fn in_halves(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<FrameName>> {
         if !is_there(process) {
             return None;
         }
         if addresses.len() < 2 {
-            return Some(vec![Function::Nameless; addresses.len()]);
+            return Some(vec![FrameName::Nameless; addresses.len()]);
         }
         let (first, rest) = addresses.split_at(addresses.len() / 2);
         let mut functions = self.named(process, first)?;
@@ -115,16 +125,16 @@ impl Tools {
     }
 }
 
-impl Function {
+impl FrameName {
     /// Converts a symbol.
-    pub fn of(symbol: &Symbolized<'_>) -> Function {
+    pub fn of(symbol: &Symbolized<'_>) -> FrameName {
         match symbol {
-            Symbolized::Sym(symbol) => Function::Named {
+            Symbolized::Sym(symbol) => FrameName::Named {
                 name: symbol.name.to_string(),
                 inlined: symbol.inlined.iter().rev().map(|one| one.name.to_string()).collect(),
             },
-            Symbolized::Unknown(Reason::Unmapped | Reason::InvalidFileOffset) => Function::Wild,
-            Symbolized::Unknown(_) => Function::Nameless,
+            Symbolized::Unknown(Reason::Unmapped | Reason::InvalidFileOffset) => FrameName::Wild,
+            Symbolized::Unknown(_) => FrameName::Nameless,
         }
     }
 }

@@ -6,7 +6,7 @@
 //! into code. Remains of earlier functions on the stack can look like one, so the result is a hint
 //! at what a thread waits for and never a stack that is shown.
 //!
-//! What does not belong here: names (see [`crate::decode`]).
+//! What does not belong here: names (see [`crate::decode::stacks`]).
 
 use super::code::{Code, is_in};
 use std::fs::File;

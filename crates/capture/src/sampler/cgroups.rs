@@ -1,7 +1,7 @@
 //! Reads, writes and memory of each cgroup with its descendants: v2's io.stat and memory.stat, or
 //! v1's blkio and memory controllers; and which cgroups their CPU limit throttled.
 
-use super::limits::Limits;
+use super::limits::ResourceLimits;
 use super::{Out, number_of, pressure};
 use crate::host::cgroup::Roots;
 use crate::host::{own, read_text};
@@ -40,19 +40,19 @@ const MEMORY: [(&str, &str, Metric, u64); 9] = [
 
 /// The cgroups of the machine.
 #[derive(Debug, Default)]
-pub(super) struct Cgroups {
+pub(super) struct CgroupSampler {
     roots: Roots,
-    limits: Limits,
+    limits: ResourceLimits,
     /// Their paths below the root.
     paths: Vec<PathBuf>,
     looks: u64,
     cursor: usize,
 }
 
-impl Cgroups {
+impl CgroupSampler {
     /// Finds the controllers' roots.
-    pub fn find() -> Cgroups {
-        Cgroups { roots: Roots::find(), ..Cgroups::default() }
+    pub fn find() -> CgroupSampler {
+        CgroupSampler { roots: Roots::find(), ..CgroupSampler::default() }
     }
 
     pub fn look(&mut self, out: &mut Out<'_>) {

@@ -2,14 +2,14 @@
 
 use super::{Ages, Out};
 use crate::host::read_text;
-use crate::snapshot::Pending;
+use crate::probes::snapshot::PendingRequest;
 use iowhy_core::model::Metric;
 use iowhy_core::model::metric::DISKSTATS;
 use std::path::Path;
 
 /// Samples every whole disk. /proc/diskstats has partitions, too; only a disk has a directory of
 /// its own under /sys/block.
-pub(super) fn look(pending: &[Pending], out: &mut Out<'_>) {
+pub(super) fn look(pending: &[PendingRequest], out: &mut Out<'_>) {
     let mut ages = Ages::default();
     for request in pending {
         ages.entry(request.device).or_default().add(request, out.now_ns);

@@ -5,7 +5,7 @@
 //! counted for it.
 
 use super::{Out, number_of};
-use crate::host::process::Stat;
+use crate::host::process::ProcStat;
 use crate::host::read_text;
 use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Metric, Name};
@@ -21,14 +21,14 @@ const OF_PROCESSES: [Metric; 2] = [Metric::HeldBack, Metric::ProcessCpu];
 
 /// What is known of limits so far.
 #[derive(Debug, Default)]
-pub(super) struct Limits {
+pub(super) struct ResourceLimits {
     /// Each cgroup's throttled time, and when it was read.
     counts: FxHashMap<Name, (u64, u64)>,
     /// The cgroup that throttles a process, and the process's subject in samples.
     members: FxHashMap<u32, (Name, Name)>,
 }
 
-impl Limits {
+impl ResourceLimits {
     /// Checks the cgroup `subject`, with directory `folder` in the controller's hierarchy.
     pub fn look(&mut self, folder: &Path, subject: Name, out: &mut Out<'_>) {
         let text = read_text(folder.join("cpu.stat")).unwrap_or_default();
@@ -108,7 +108,7 @@ fn members(folder: &Path) -> Vec<u32> {
 
 /// A process's name and the CPU time of all its threads.
 fn cpu_of(pid: u32) -> Option<(String, u64)> {
-    let stat = Stat::of(pid)?;
+    let stat = ProcStat::of(pid)?;
     let (user_ns, system_ns) = (stat.ticks_ns(14)?, stat.ticks_ns(15)?);
     Some((stat.name, user_ns.saturating_add(system_ns)))
 }
@@ -116,7 +116,7 @@ fn cpu_of(pid: u32) -> Option<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sampler::Written;
+    use crate::sampler::WrittenCounters;
     use iowhy_core::model::{Names, Scope};
     use iowhy_core::source::Batch;
 
@@ -135,7 +135,7 @@ mod tests {
         std::fs::create_dir_all(folder.join("below")).unwrap();
         let own = std::process::id();
         std::fs::write(folder.join("below/cgroup.procs"), format!("{own}\n")).unwrap();
-        let (mut limits, mut written) = (Limits::default(), Written::default());
+        let (mut limits, mut written) = (ResourceLimits::default(), WrittenCounters::default());
         let (mut batch, mut names) = (Batch::default(), Names::new());
         let cgroup = names.intern("/a");
         for (now_ns, held) in [(10, 100), (20, 100), (30, 600), (40, 900)] {

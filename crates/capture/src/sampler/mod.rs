@@ -14,13 +14,13 @@ mod processes;
 mod system;
 
 use crate::host::system::now_ns;
+use crate::probes::snapshot::{PendingRequest, pending};
 use crate::session::Session;
-use crate::snapshot::{Pending, pending};
 use crate::wire;
-use cgroups::Cgroups;
+use cgroups::CgroupSampler;
 use iowhy_core::model::{Metric, Name, Names, Sample, Scope};
 use iowhy_core::source::Batch;
-use processes::Processes;
+use processes::ProcessSampler;
 use rustc_hash::FxHashMap;
 use std::time::Duration;
 use zerocopy::FromBytes;
@@ -54,9 +54,9 @@ impl Default for Sampling {
 pub struct Sampler {
     sampling: Sampling,
     due_ns: u64,
-    written: Written,
-    processes: Processes,
-    cgroups: Cgroups,
+    written: WrittenCounters,
+    processes: ProcessSampler,
+    cgroups: CgroupSampler,
 }
 
 impl Sampler {
@@ -65,9 +65,9 @@ impl Sampler {
         Sampler {
             sampling,
             due_ns: start_ns,
-            written: Written::default(),
-            processes: Processes::new(start_ns),
-            cgroups: Cgroups::find(),
+            written: WrittenCounters::default(),
+            processes: ProcessSampler::new(start_ns),
+            cgroups: CgroupSampler::find(),
         }
     }
 
@@ -126,7 +126,13 @@ impl Sampler {
     }
 
     /// Looks, whenever it is; `pending` is what was in flight at `now_ns`.
-    pub fn look(&mut self, now_ns: u64, pending: &[Pending], batch: &mut Batch, names: &mut Names) {
+    pub fn look(
+        &mut self,
+        now_ns: u64,
+        pending: &[PendingRequest],
+        batch: &mut Batch,
+        names: &mut Names,
+    ) {
         let mut out = Out { now_ns, written: &mut self.written, batch, names };
         devices::look(pending, &mut out);
         system::look(&mut out);
@@ -139,12 +145,12 @@ impl Sampler {
 
 /// The last row of each counter.
 #[derive(Debug, Default)]
-struct Written {
-    values: FxHashMap<(Metric, Name), Last>,
+struct WrittenCounters {
+    values: FxHashMap<(Metric, Name), LastValue>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Last {
+struct LastValue {
     value: u64,
     looked_ns: u64,
     written_ns: u64,
@@ -153,7 +159,7 @@ struct Last {
 /// The destination of values.
 struct Out<'a> {
     now_ns: u64,
-    written: &'a mut Written,
+    written: &'a mut WrittenCounters,
     batch: &'a mut Batch,
     names: &'a mut Names,
 }
@@ -167,14 +173,14 @@ impl Out<'_> {
     /// Writes a value if it needs a row.
     fn put(&mut self, metric: Metric, subject: Name, value: u64) {
         let now_ns = self.now_ns;
-        let fresh = Last { value, looked_ns: now_ns, written_ns: now_ns };
+        let fresh = LastValue { value, looked_ns: now_ns, written_ns: now_ns };
         let scope = metric.info().scope;
         let followed = self.written.values.len();
         let Some(last) = self.written.values.get_mut(&(metric, subject)) else {
             let is_first_told = matches!(scope, Scope::System | Scope::Device);
             if followed < MOST_FOLLOWED {
                 let written_ns = if is_first_told { now_ns } else { 0 };
-                self.written.values.insert((metric, subject), Last { written_ns, ..fresh });
+                self.written.values.insert((metric, subject), LastValue { written_ns, ..fresh });
             }
             if is_first_told {
                 self.row(metric, subject, value, now_ns);
@@ -198,7 +204,7 @@ impl Out<'_> {
     fn put_since(&mut self, metric: Metric, subject: Name, before: (u64, u64), value: u64) {
         let (before, looked_ns) = before;
         if self.written.values.len() < MOST_FOLLOWED {
-            let earlier = Last { value: before, looked_ns, written_ns: 0 };
+            let earlier = LastValue { value: before, looked_ns, written_ns: 0 };
             self.written.values.entry((metric, subject)).or_insert(earlier);
         }
         self.put(metric, subject, value);
@@ -252,7 +258,7 @@ struct Age {
 }
 
 impl Age {
-    fn add(&mut self, request: &Pending, now_ns: u64) {
+    fn add(&mut self, request: &PendingRequest, now_ns: u64) {
         let age = now_ns.saturating_sub(request.queue_ns);
         self.requests += 1;
         self.sum_ns = self.sum_ns.saturating_add(age);
@@ -271,7 +277,7 @@ mod tests {
     #[test]
     fn what_has_not_changed_is_written_once() {
         let (mut written, mut batch, mut names) =
-            (Written::default(), Batch::default(), Names::new());
+            (WrittenCounters::default(), Batch::default(), Names::new());
         let subject = names.intern("7 cat");
         for (now_ns, device, process) in [(1, 5, 9), (2, 5, 9), (3, 5, 9), (4, 8, 11), (5, 9, 12)] {
             let mut out =

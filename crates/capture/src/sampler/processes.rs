@@ -6,7 +6,7 @@
 //! What does not belong here: who processes are (see [`crate::host::process`]).
 
 use super::Out;
-use crate::host::process::{Stat, tick_ns};
+use crate::host::process::{ProcStat, tick_ns};
 use crate::host::{own, read_text, system};
 use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Metric, Name};
@@ -36,10 +36,10 @@ const IO: [Metric; 7] = [
 const OTHER: [Metric; 2] = [Metric::ProcessMajorFaults, Metric::DelayedByIo];
 
 #[derive(Debug, Default)]
-pub(super) struct Processes {
-    known: FxHashMap<u32, Known>,
+pub(super) struct ProcessSampler {
+    known: FxHashMap<u32, KnownProcess>,
     /// Exited processes whose counters no heir has yet.
-    ended: Vec<Ended>,
+    ended: Vec<EndedProcess>,
     /// Every process of the last sample.
     listed: FxHashSet<u32>,
     looks: u64,
@@ -52,7 +52,7 @@ pub(super) struct Processes {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownProcess {
     subject: Name,
     started: u64,
     parent: u32,
@@ -76,15 +76,15 @@ struct Known {
 
 /// A process that has exited.
 #[derive(Debug)]
-struct Ended {
-    known: Known,
+struct EndedProcess {
+    known: KnownProcess,
     /// The closest living ancestor.
     heir: u32,
     /// How often the heir was read since without having the counters.
     refused: u32,
 }
 
-impl Known {
+impl KnownProcess {
     /// Its own counters, if its totals are `io`.
     fn own(&self, io: &[u64; 7]) -> [u64; 7] {
         std::array::from_fn(|at| io[at].saturating_sub(self.inherited[at]))
@@ -92,7 +92,7 @@ impl Known {
 
     /// Subtracts an exited child's counters if the totals `io` include them. Returns whether they
     /// do: they do not if the child was not reaped.
-    fn inherit(&mut self, io: &[u64; 7], child: &Known) -> bool {
+    fn inherit(&mut self, io: &[u64; 7], child: &KnownProcess) -> bool {
         let with = |numbers: &[u64; 7]| -> [u64; 7] {
             std::array::from_fn(|at| numbers[at].saturating_add(child.io[at]))
         };
@@ -130,10 +130,10 @@ impl Stated {
     }
 }
 
-impl Processes {
+impl ProcessSampler {
     /// For a watch that began at `start_ns`.
-    pub fn new(start_ns: u64) -> Processes {
-        Processes { start_ns, ..Processes::default() }
+    pub fn new(start_ns: u64) -> ProcessSampler {
+        ProcessSampler { start_ns, ..ProcessSampler::default() }
     }
 
     pub fn look(&mut self, out: &mut Out<'_>) {
@@ -171,7 +171,8 @@ impl Processes {
         let own = std::process::id();
         let all: FxHashSet<u32> = numbers.filter(|pid| *pid != own).collect();
         let heirs: FxHashSet<u32> = self.ended.iter().map(|it| it.heir).collect();
-        let is_lately = |known: &Known| known.changed > 0 && known.changed + LATELY > self.looks;
+        let is_lately =
+            |known: &KnownProcess| known.changed > 0 && known.changed + LATELY > self.looks;
         let is_active =
             |pid: &u32| self.known.get(pid).is_some_and(is_lately) || heirs.contains(pid);
         let is_new = |pid: &u32| self.looks > 1 && !self.listed.contains(pid);
@@ -223,7 +224,7 @@ impl Processes {
 
     /// Adds a process that was not read before: its counters count if it began during the watch.
     /// Earlier samples may have had no time for it.
-    fn meet(&self, pid: u32, io: [u64; 7], out: &mut Out<'_>) -> Option<Known> {
+    fn meet(&self, pid: u32, io: [u64; 7], out: &mut Out<'_>) -> Option<KnownProcess> {
         let stat = stat_of(pid)?;
         let subject = out.names.intern(&process_subject(pid, &stat.name));
         let began_ns = stat.began_ns(self.start_ns, out.now_ns);
@@ -232,7 +233,7 @@ impl Processes {
         if began_ns.is_none() {
             put(out, subject, &io, Some(&others));
         }
-        Some(Known {
+        Some(KnownProcess {
             subject,
             started: stat.started_ns,
             parent: stat.parent,
@@ -286,7 +287,8 @@ impl Processes {
     /// Drops exited processes, whose parents have their counters now.
     fn forget(&mut self, changed: &[Changed], out: &mut Out<'_>) {
         let looks = self.looks;
-        let gone: FxHashMap<u32, Known> = self.known.extract_if(|_, it| it.seen < looks).collect();
+        let gone: FxHashMap<u32, KnownProcess> =
+            self.known.extract_if(|_, it| it.seen < looks).collect();
         for child in gone.values() {
             out.forget(&IO, child.subject);
             out.forget(&OTHER, child.subject);
@@ -296,10 +298,11 @@ impl Processes {
 
     /// Subtracts the counters of exited processes from those of their heirs, once these include
     /// them.
-    fn hand_over(&mut self, gone: &FxHashMap<u32, Known>, changed: &[Changed]) {
+    fn hand_over(&mut self, gone: &FxHashMap<u32, KnownProcess>, changed: &[Changed]) {
         let changed: FxHashMap<u32, [u64; 7]> = changed.iter().map(|it| (it.pid, it.io)).collect();
-        let new = gone.values().map(|it| Ended { known: *it, heir: it.parent, refused: 0 });
-        let ended: Vec<Ended> = std::mem::take(&mut self.ended).into_iter().chain(new).collect();
+        let new = gone.values().map(|it| EndedProcess { known: *it, heir: it.parent, refused: 0 });
+        let ended: Vec<EndedProcess> =
+            std::mem::take(&mut self.ended).into_iter().chain(new).collect();
         for mut child in ended {
             child.heir = heir_of(child.heir, gone);
             let Some(heir) = self.known.get_mut(&child.heir) else { continue };
@@ -314,7 +317,7 @@ impl Processes {
 }
 
 /// The closest living ancestor of a process.
-fn heir_of(mut pid: u32, gone: &FxHashMap<u32, Known>) -> u32 {
+fn heir_of(mut pid: u32, gone: &FxHashMap<u32, KnownProcess>) -> u32 {
     // Reused numbers could form a cycle.
     for _ in 0..gone.len() {
         let Some(known) = gone.get(&pid) else { break };
@@ -345,7 +348,7 @@ fn io_of(text: &str) -> Option<[u64; 7]> {
 }
 
 fn stat_of(pid: u32) -> Option<Stated> {
-    let stat = Stat::of(pid)?;
+    let stat = ProcStat::of(pid)?;
     Some(Stated {
         started_ns: stat.start_ns()?,
         parent: u32::try_from(stat.field(4)?).ok()?,
@@ -369,8 +372,8 @@ mod tests {
         assert_eq!(io_of("rchar: 1\n"), None);
     }
 
-    fn known(io: [u64; 7]) -> Known {
-        Known {
+    fn known(io: [u64; 7]) -> KnownProcess {
+        KnownProcess {
             subject: Name::EMPTY,
             started: 1,
             parent: 1,
@@ -400,16 +403,16 @@ mod tests {
     }
 
     /// A process without children to wait for, and its counters at the next sample.
-    fn of_parent(parent: u32, io: u64) -> Known {
-        Known { parent, ..known([io; 7]) }
+    fn of_parent(parent: u32, io: u64) -> KnownProcess {
+        KnownProcess { parent, ..known([io; 7]) }
     }
 
     /// Process 1's own counters after each sample with these totals; `gone` are processes that
     /// exited before the first sample.
-    fn own_after(gone: &[(u32, Known)], looks: &[u64]) -> Vec<u64> {
-        let mut processes = Processes::default();
+    fn own_after(gone: &[(u32, KnownProcess)], looks: &[u64]) -> Vec<u64> {
+        let mut processes = ProcessSampler::default();
         processes.known.insert(1, known([10; 7]));
-        let mut gone: FxHashMap<u32, Known> = gone.iter().copied().collect();
+        let mut gone: FxHashMap<u32, KnownProcess> = gone.iter().copied().collect();
         let told = looks.iter().map(|now| {
             let io = [*now; 7];
             processes.looks += 1;
@@ -433,7 +436,7 @@ mod tests {
     /// when.
     fn told_of_this_one(start_ns: u64) -> Vec<(f64, u64)> {
         let (mut written, mut batch, mut names) = Default::default();
-        let mut processes = Processes::new(start_ns);
+        let mut processes = ProcessSampler::new(start_ns);
         processes.looks = 5;
         let now_ns = system::now_ns();
         let mut out = Out { now_ns, written: &mut written, batch: &mut batch, names: &mut names };
@@ -464,7 +467,7 @@ mod tests {
         let (mut written, mut batch, mut names) = Default::default();
         let mut out =
             Out { now_ns: 5, written: &mut written, batch: &mut batch, names: &mut names };
-        let mut processes = Processes::new(system::now_ns());
+        let mut processes = ProcessSampler::new(system::now_ns());
         processes.looks = 1;
         // The shell waits for cat, and cat for its input.
         let mut shell = std::process::Command::new("sh");
@@ -498,10 +501,10 @@ mod tests {
 
     #[test]
     fn a_parent_that_was_not_read_may_still_inherit() {
-        let mut processes = Processes::default();
+        let mut processes = ProcessSampler::default();
         processes.known.insert(1, known([10; 7]));
         let none = FxHashMap::default();
-        let gone: FxHashMap<u32, Known> = [(7, of_parent(1, 100))].into_iter().collect();
+        let gone: FxHashMap<u32, KnownProcess> = [(7, of_parent(1, 100))].into_iter().collect();
         for look in 1..10 {
             processes.looks = look;
             processes.hand_over(if look == 1 { &gone } else { &none }, &[]);

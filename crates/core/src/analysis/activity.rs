@@ -1,5 +1,5 @@
-//! What each process did: the kernel's counters, the requests that devices did for it, and how long
-//! its threads were blocked, in one row. `iowhy proc`.
+//! I/O by process: the kernel's counters, the requests that devices completed for it, and the
+//! blocked time of its threads, in one row. `iowhy proc`.
 //!
 //! What does not belong here: the sums themselves (see [`super::summary`]).
 
@@ -10,43 +10,44 @@ use crate::model::metric::process_of;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What one process did, per second of the watch.
+/// The I/O of one process, per second of the watch.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct ProcessActivity {
     /// Its number.
     pub pid: u32,
     /// Its name.
     pub process: String,
-    /// Its user, where it is known.
+    /// Its user, if it is known.
     pub user: Option<String>,
     /// Its container or systemd unit.
     pub container: Option<String>,
-    /// Bytes that it had devices read; `None` where its counters were not read.
+    /// Bytes of device reads that it caused; `None` if its counters were not read.
     pub read_bytes_per_s: Option<f64>,
     /// Bytes of pages that it made dirty, and of direct writes.
     pub write_bytes_per_s: Option<f64>,
-    /// Bytes of dirty pages that it threw away before they were written.
+    /// Bytes of dirty pages that it discarded before they were written.
     pub cancelled_bytes_per_s: Option<f64>,
-    /// Bytes that read calls gave it, from wherever.
+    /// Bytes that its read calls returned, from any source.
     pub logical_read_bytes_per_s: Option<f64>,
-    /// Bytes that write calls took, to wherever.
+    /// Bytes that its write calls wrote, to any target.
     pub logical_write_bytes_per_s: Option<f64>,
-    /// Page faults that had to read from a device.
+    /// Page faults that needed a read from a device.
     pub major_faults_per_s: Option<f64>,
     /// Reads that devices completed for it.
     pub device_reads_per_s: f64,
     /// Writes that devices completed with its data, whichever process submitted them.
     pub device_writes_per_s: f64,
-    /// Bytes of them, both ways.
+    /// Bytes of these reads and writes.
     pub device_bytes_per_s: f64,
-    /// Time in which its threads were blocked for storage, of the length of the watch: more than one
-    /// where several wait at once; `None` where waits were not watched.
+    /// Time in which its threads were blocked for storage as a share of the watch: above 1 if
+    /// several wait at once; `None` if waits were not collected.
     pub blocked_share: Option<f64>,
 }
 
 impl ProcessActivity {
-    /// Counters of one file are read together, and have a value once they change: what has none beside
-    /// another that has one is zero. So is the time of who was never blocked while waits were watched.
+    /// Counters of one file are read together, and have a value once they change: a missing one is
+    /// zero if another one has a value. A process without waits has a blocked time of zero if waits
+    /// were collected.
     fn fill(&mut self, waits: bool) {
         let io = [
             &mut self.read_bytes_per_s,
@@ -64,7 +65,7 @@ impl ProcessActivity {
     }
 }
 
-/// What each process did, those that moved most bytes first.
+/// The I/O of all processes, those with most bytes first.
 pub fn processes(summary: &Summary) -> Vec<ProcessActivity> {
     let mut rows: BTreeMap<u32, ProcessActivity> = BTreeMap::new();
     counted(summary, &mut rows);
@@ -103,7 +104,7 @@ pub fn processes(summary: &Summary) -> Vec<ProcessActivity> {
     rows
 }
 
-/// What the kernel counted.
+/// The kernel's counters.
 fn counted(summary: &Summary, rows: &mut BTreeMap<u32, ProcessActivity>) {
     type Field = fn(&mut ProcessActivity) -> &mut Option<f64>;
     const FIELDS: [(Metric, Field); 6] = [
@@ -118,7 +119,7 @@ fn counted(summary: &Summary, rows: &mut BTreeMap<u32, ProcessActivity>) {
         for series in summary.samples.of(metric) {
             let Some((pid, name)) = process_of(&series.subject) else { continue };
             let Some(mean) = series.mean else { continue };
-            // A number that two processes had one after the other is one row, as in pidstat.
+            // Two processes that had the same PID in turn share a row, as in pidstat.
             let own = named(rows, pid, name);
             *field(own) = Some(field(own).unwrap_or(0.0) + mean);
         }

@@ -1,24 +1,25 @@
-//! Whose time and bytes they are: every part of every request is charged to a process, a program, a
-//! cgroup and a file, or to the reason why there is none; every request to its origin and, where a
+//! Attribution of time and bytes: every part of every request is charged to a process, a program, a
+//! cgroup and a file, or to the reason why there is none; every request to its origin and, if a
 //! stack was taken, to its code path.
 //!
 //! The time of a request is split over its parts by their bytes, without a remainder.
 
 use super::bounded::{Bounded, Charge};
-use super::stacks::{StackRef, Stacks};
+use super::breakdown::{BreakdownTally, UsedKey};
+use super::stacks::{StackRef, StackTable};
 use super::usage::NOT_IN_DATA;
 use crate::model::{Name, Names, Origin, Process, Request, RequestPart};
 use rustc_hash::FxHashMap;
 
-/// Keys that a table of processes, programs, cgroups, files or code paths keeps: 16,384 keys cost
-/// about 4 MiB.
+/// Maximum number of keys of a table of processes, programs, cgroups, files or code paths; 16,384
+/// keys take about 4 MiB.
 pub(super) const KEYS: usize = 1 << 14;
-/// Reasons that are kept apart.
+/// Maximum number of distinct reasons.
 const REASONS: usize = 1 << 10;
-/// Processes and cgroups of which more than the name is kept.
+/// Maximum number of processes and cgroups with details.
 const IDENTITIES: usize = 1 << 14;
 
-/// A process: its number alone may be used again.
+/// A process. The PID alone may be reused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct ProcessKey {
     pub pid: Option<u32>,
@@ -26,21 +27,21 @@ pub(super) struct ProcessKey {
 }
 
 impl ProcessKey {
-    /// All processes of its name; itself where it has none.
+    /// All processes of its name; only itself if it has none.
     pub fn program(self) -> ProcessKey {
         let pid = if self.name == Name::EMPTY { self.pid } else { None };
         ProcessKey { pid, ..self }
     }
 }
 
-/// A file by its path. One that loses its name during the watch is two.
+/// A file by its path. A file that is deleted during the watch counts as two.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct FileKey {
     pub path: Name,
     pub deleted: bool,
 }
 
-/// Why requests are made and by which functions.
+/// Origins of requests and the functions that submitted them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct CodePath {
     pub origin: Origin,
@@ -49,24 +50,24 @@ pub(super) struct CodePath {
     pub user: Option<StackRef>,
 }
 
-/// Why something is charged to nobody.
+/// Why something is charged to no one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Reason {
-    /// The record says why.
+    /// The record has the reason.
     Given(Name),
     /// The record has no parts.
     NoParts(Origin),
     /// The record's parts do not cover all of its bytes.
     Uncovered,
-    /// The record names no submitter.
+    /// The record has no submitter.
     Kernel,
-    /// The record does not say.
+    /// The record has no reason.
     Silent,
 }
 
 impl Reason {
-    /// The reason in words; `given` finds the text of [`Reason::Given`], and `submitters` says
-    /// whether the source names any.
+    /// The reason in words; `given` returns the text of [`Reason::Given`], and `submitters` says
+    /// whether the source has submitters.
     pub fn words<'a>(self, submitters: bool, given: impl FnOnce(Name) -> &'a str) -> &'a str {
         match self {
             Reason::Given(name) => given(name),
@@ -75,7 +76,7 @@ impl Reason {
             Reason::NoParts(Origin::Journal) => "file system journal",
             Reason::NoParts(Origin::Swap) => "swap",
             Reason::NoParts(Origin::Discard) => "discards have no data",
-            Reason::NoParts(Origin::Passthrough) => "commands sent past the file system",
+            Reason::NoParts(Origin::Passthrough) => "commands that bypass the file system",
             Reason::NoParts(_) | Reason::Silent => NOT_IN_DATA,
             Reason::Uncovered => "bytes that no part of the record covers",
             Reason::Kernel if !submitters => NOT_IN_DATA,
@@ -84,7 +85,7 @@ impl Reason {
     }
 }
 
-/// What is known, and why the rest is not.
+/// The keys that are known, and the reason for the others.
 #[derive(Clone, Debug)]
 pub(super) struct Attributed<K> {
     pub known: Bounded<K>,
@@ -105,29 +106,31 @@ impl<K: Copy + Eq + std::hash::Hash> Attributed<K> {
     }
 }
 
-/// What is known of a process beside its number and name.
+/// Details of a process beyond its PID and name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Identity {
+pub(super) struct KnownIdentity {
     pub executable: Option<Name>,
     pub user: Option<Name>,
     pub container: Option<Name>,
 }
 
-/// Everything that requests are charged to.
+/// All tables that requests are charged to.
 #[derive(Clone, Debug)]
 pub(super) struct Attribution {
     pub processes: Attributed<ProcessKey>,
-    /// Processes that had no more room among `processes`, by name; see [`Attribution::settle`].
+    /// Processes that were dropped from `processes`, by name; see [`Attribution::settle`].
     pub programs: Bounded<ProcessKey>,
     pub cgroups: Attributed<Name>,
     pub files: Attributed<FileKey>,
     pub origins: Bounded<Origin>,
     pub code_paths: Bounded<CodePath>,
-    pub stacks: Stacks,
-    /// Requests of which a stack was taken, by place.
+    pub stacks: StackTable,
+    /// Requests with a stack, by slot.
     pub samples: Bounded<()>,
-    pub identities: FxHashMap<ProcessKey, Identity>,
+    pub identities: FxHashMap<ProcessKey, KnownIdentity>,
     pub containers: FxHashMap<Name, Name>,
+    /// All of it together, where it was asked for.
+    pub breakdown: Option<Box<BreakdownTally>>,
     latest_cgroup: Option<Name>,
 }
 
@@ -143,20 +146,21 @@ impl Attribution {
             files: Attributed::new(),
             origins: Bounded::new(KEYS),
             code_paths: Bounded::new(KEYS),
-            stacks: Stacks::default(),
+            stacks: StackTable::default(),
             samples: Bounded::new(KEYS),
             identities: FxHashMap::default(),
             containers: FxHashMap::default(),
+            breakdown: None,
             latest_cgroup: None,
         }
     }
 
-    /// Takes note of who a process is.
+    /// Records the details of a process.
     pub fn meet(&mut self, process: &Process) {
         let key = ProcessKey { pid: Some(process.pid), name: process.process };
         let Process { executable, user, container, .. } = *process;
         if self.identities.len() < IDENTITIES {
-            self.identities.entry(key).or_insert(Identity { executable, user, container });
+            self.identities.entry(key).or_insert(KnownIdentity { executable, user, container });
         }
         self.meet_cgroup(process.cgroup, container);
     }
@@ -174,7 +178,7 @@ impl Attribution {
         }
     }
 
-    /// Charges a request, of which `whole` has the bytes and the time, and its parts.
+    /// Charges a request and its parts; `whole` has its bytes and time.
     #[inline]
     pub fn charge(
         &mut self,
@@ -188,7 +192,7 @@ impl Attribution {
         if request.stack_weight > 0 {
             self.charge_code_path(request, whole);
         }
-        let mut split = Split::new(whole, parts.len());
+        let mut split = PartSplit::new(whole, parts.len());
         for part in parts {
             let share = split.next(part.bytes);
             self.charge_part(request, Ok(part), &share, names);
@@ -198,21 +202,25 @@ impl Attribution {
         }
     }
 
-    /// Makes `programs` complete: all processes by name.
+    /// Completes `programs`: all processes by name.
     pub fn settle(&mut self) {
         for row in self.processes.known.rows() {
-            self.programs.absorb(row.place, row.key.program(), &row.used);
+            self.programs.absorb(row.device_layer, row.key.program(), &row.used);
+        }
+    }
+
+    fn code_path(&self, request: &Request) -> CodePath {
+        CodePath {
+            origin: request.origin,
+            process: request.process,
+            kernel: self.stacks.find(request.stack_id, false),
+            user: self.stacks.find(request.user_stack_id, true),
         }
     }
 
     fn charge_code_path(&mut self, request: &Request, whole: &Charge) {
         self.samples.charge((), whole);
-        let path = CodePath {
-            origin: request.origin,
-            process: request.process,
-            kernel: self.stacks.find(request.stack_id, false),
-            user: self.stacks.find(request.user_stack_id, true),
-        };
+        let path = self.code_path(request);
         self.code_paths.charge(path, &whole.times(u64::from(request.stack_weight)));
     }
 
@@ -222,11 +230,15 @@ impl Attribution {
         self.processes.charge(owner, charge);
         if let Some(moved) = self.processes.known.moved_out() {
             for row in moved {
-                self.programs.absorb(row.place, row.key.program(), &row.used);
+                self.programs.absorb(row.device_layer, row.key.program(), &row.used);
             }
         }
         self.cgroups.charge(cgroup(request, part, owner, names), charge);
         self.files.charge(file(part), charge);
+        if self.breakdown.is_some() {
+            let key = UsedKey { owner, file: file(part), path: self.code_path(request) };
+            self.breakdown.iter_mut().for_each(|tally| tally.charge(key, charge));
+        }
     }
 }
 
@@ -237,13 +249,13 @@ fn names_process(part: &RequestPart) -> bool {
     part.owner_pid.is_some() || part.owner.is_some()
 }
 
-/// Whether a part names its owner, or the reason why there is none.
+/// Whether a part has an owner, or a reason why it has none.
 pub(super) fn names_owner(part: &RequestPart) -> bool {
     names_process(part) || part.owner_reason.is_some()
 }
 
-/// Who owns the bytes: the part's owner; the submitter where the part names neither an owner nor a
-/// reason for having none, or where there is no part.
+/// The owner of the bytes: the part's owner; the submitter if the part has neither an owner nor a
+/// reason, or if there is no part.
 #[inline]
 pub(super) fn owner(request: &Request, part: Part) -> Result<ProcessKey, Reason> {
     if let Ok(part) = part {
@@ -261,9 +273,8 @@ pub(super) fn owner(request: &Request, part: Part) -> Result<ProcessKey, Reason>
     }
 }
 
-/// The owner's cgroup; the one that the request is charged to where the owner is its submitter or
-/// is not known. In the latter case the root cgroup says nothing: cgroup v1 charges all writeback
-/// to it.
+/// The owner's cgroup, or the request's if the owner is its submitter or not known. In the latter
+/// case the root cgroup is ignored, since cgroup v1 charges all writeback to it.
 #[inline]
 fn cgroup(
     request: &Request,
@@ -290,23 +301,23 @@ pub(super) fn file(part: Part) -> Result<FileKey, Reason> {
     }
 }
 
-/// Splits a request's bytes and time over its parts: what is handed out adds up to the whole.
-struct Split<'a> {
+/// Splits a request's bytes and time over its parts; the shares add up to the total.
+struct PartSplit<'a> {
     whole: &'a Charge,
-    /// What the parts are measured by: bytes, or where the request has none, their number.
+    /// The weight of parts: bytes, or their number if the request has none.
     total: u64,
     done: u64,
     done_ns: u64,
 }
 
-impl Split<'_> {
+impl PartSplit<'_> {
     #[inline]
-    fn new(whole: &Charge, parts: usize) -> Split<'_> {
+    fn new(whole: &Charge, parts: usize) -> PartSplit<'_> {
         let total = if whole.bytes > 0 { whole.bytes } else { parts as u64 };
-        Split { whole, total, done: 0, done_ns: 0 }
+        PartSplit { whole, total, done: 0, done_ns: 0 }
     }
 
-    /// The share of a part that has `bytes`; never more than what is left.
+    /// The share of a part with `bytes`; never more than the remainder.
     #[inline]
     fn next(&mut self, bytes: u64) -> Charge {
         let left = self.total - self.done;
@@ -324,7 +335,7 @@ impl Split<'_> {
         Charge { bytes, time_ns, ..*self.whole }
     }
 
-    /// What no part has claimed, and why.
+    /// The remainder that no part covers, and the reason.
     #[inline]
     fn rest(mut self, origin: Origin) -> Option<(Charge, Reason)> {
         let reason = match (self.done, self.total) {
@@ -342,14 +353,14 @@ impl Split<'_> {
 mod tests {
     use super::*;
     use crate::analysis::axes::Direction;
-    use crate::analysis::bounded::{Layer, Place};
+    use crate::analysis::bounded::{DeviceLayer, RequestLayer};
 
     fn shares(bytes: u64, time_ns: u64, parts: &[u64]) -> (Vec<(u64, u64)>, Option<Reason>) {
-        let place = Place::new(0, Layer::Top);
+        let device_layer = DeviceLayer::new(0, RequestLayer::Top);
         let direction = Direction::Write;
         let whole =
-            Charge { sequence: 1, place, direction, open: false, bytes, time_ns, weight: 1 };
-        let mut split = Split::new(&whole, parts.len());
+            Charge { sequence: 1, device_layer, direction, open: false, bytes, time_ns, weight: 1 };
+        let mut split = PartSplit::new(&whole, parts.len());
         let mut shares: Vec<Charge> = parts.iter().map(|bytes| split.next(*bytes)).collect();
         let rest = split.rest(Origin::Write);
         shares.extend(rest.map(|(share, _)| share));

@@ -1,8 +1,11 @@
-//! The axes that figures are kept apart by: the direction of a request and the intervals of its
-//! life. Each is an enum with a map that holds one value for every variant.
+//! The axes of figures: the direction of a request and the intervals of its lifetime. Each is an
+//! enum with a map of one value per variant.
 
 use crate::model::Operation;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::ops::{Index, IndexMut};
 
 /// Defines an enum whose variants are words, and a map with one value for each variant.
@@ -21,7 +24,7 @@ macro_rules! axis {
             /// Every value, in the order of its definition.
             pub const ALL: [$axis; $count] = [$( $axis::$variant ),+];
 
-            /// The word that stands for it in JSON.
+            /// Its word in JSON.
             pub const fn word(self) -> &'static str {
                 match self { $( $axis::$variant => $word ),+ }
             }
@@ -37,7 +40,7 @@ macro_rules! axis {
                 $axis::ALL.into_iter().zip(&self.0)
             }
 
-            /// The same shape with every value replaced.
+            /// A map with every value converted.
             pub fn map<U>(&self, make: impl FnMut(&T) -> U) -> $map<U> {
                 $map(self.0.each_ref().map(make))
             }
@@ -67,11 +70,29 @@ macro_rules! axis {
                 map.end()
             }
         }
+
+        impl<T: JsonSchema> JsonSchema for $map<T> {
+            fn schema_name() -> Cow<'static, str> {
+                format!("{}_for_{}", stringify!($map), T::schema_name()).into()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                let value = generator.subschema_for::<T>();
+                let words: Vec<&str> = $axis::ALL.iter().map(|at| at.word()).collect();
+                let properties: Map<String, Value> =
+                    words.iter().map(|word| ((*word).to_owned(), value.clone().into())).collect();
+                json_schema!({
+                    "type": "object",
+                    "properties": properties,
+                    "required": words,
+                })
+            }
+        }
     };
 }
 
 axis! {
-    /// What a request does to the data, as coarsely as the kernel's own counters tell it apart.
+    /// What a request does to the data, as finely as the kernel's own counters distinguish it.
     pub enum Direction,
     /// One value for each [`Direction`]; in JSON an object whose keys are its words.
     ByDirection[5] {
@@ -83,15 +104,15 @@ axis! {
         Flush = "flush",
         /// Discards.
         Discard = "discard",
-        /// Zone management, drivers' private commands and operations that this iowhy does not
+        /// Zone management, drivers' private commands and operations that this version does not
         /// know; the kernel's counters leave these out.
         Other = "other",
     }
 }
 
 axis! {
-    /// An interval in the life of a request, as btt names them. Only requests of which the watch
-    /// saw the whole life count.
+    /// An interval in the lifetime of a request, with btt's names. Only requests with a complete
+    /// record count.
     pub enum Interval,
     /// One value for each [`Interval`]; in JSON an object whose keys are its words.
     ByInterval[7] {
@@ -101,13 +122,13 @@ axis! {
         G2i = "g2i",
         /// Inserted until the last issue to the driver: the scheduler.
         I2d = "i2d",
-        /// Got a request until the last issue to the driver, where it was never inserted.
+        /// Got a request until the last issue to the driver, if it was never inserted.
         G2d = "g2d",
         /// Queued until the last issue to the driver: everything before the device.
         Q2d = "q2d",
         /// The last issue to the driver until completion: the driver and the device.
         D2c = "d2c",
-        /// Queued until completion: all of it.
+        /// Queued until completion: the total.
         Q2c = "q2c",
     }
 }

@@ -1,47 +1,48 @@
-//! Requests that serve one of a device above: they are that one's owners', not the kernel thread's that
-//! passes them on (a loop device's worker, device mapper's). They end before the one above does, so that
-//! they are kept until it comes.
+//! Requests that serve a request of an upper device: they are charged to that one's owners, not to
+//! the kernel thread that passes them on (a loop device's worker, the device mapper's). They
+//! complete before the upper request, so they are kept until it comes.
 //!
-//! What does not belong here: which devices stand on which, and how often a request counts
-//! ([`super::bounded::Layer`]).
+//! What does not belong here: which devices are below which, and how often a request counts
+//! ([`super::bounded::RequestLayer`]).
 
 use super::attribution;
 use super::bounded::Charge;
 use crate::model::{Request, RequestPart};
 use rustc_hash::FxHashMap;
 
-/// Requests that are kept, about 4 MiB (chosen): many more than any device has in flight.
+/// Maximum number of requests that are kept, about 4 MiB (chosen): many more than any device has in
+/// flight.
 const MOST_HELD: usize = 1 << 13;
 
 /// A request whose owners are not known yet.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct HeldRequest {
     pub request: Request,
     pub parts: Vec<RequestPart>,
     pub whole: Charge,
 }
 
-/// Those that are kept, by the request that they serve.
+/// The kept requests, by the request that they serve.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Below {
-    held: FxHashMap<u64, Vec<Held>>,
+pub(super) struct LowerRequests {
+    held: FxHashMap<u64, Vec<HeldRequest>>,
     count: usize,
 }
 
-impl Below {
-    /// Keeps a request that serves another, if there is room.
+impl LowerRequests {
+    /// Keeps a request that serves another, unless the table is full.
     pub fn hold(&mut self, request: &Request, parts: &[RequestPart], whole: &Charge) -> bool {
         let Some(above) = request.parent_id.filter(|_| self.count < MOST_HELD) else {
             return false;
         };
         self.count += 1;
-        let held = Held { request: request.clone(), parts: parts.to_vec(), whole: *whole };
+        let held = HeldRequest { request: request.clone(), parts: parts.to_vec(), whole: *whole };
         self.held.entry(above).or_default().push(held);
         true
     }
 
-    /// Those that serve the request of that number.
-    pub fn take(&mut self, above: u64) -> Vec<Held> {
+    /// Removes and returns the requests that serve the given one.
+    pub fn take(&mut self, above: u64) -> Vec<HeldRequest> {
         if self.count == 0 {
             return Vec::new();
         }
@@ -50,17 +51,17 @@ impl Below {
         taken
     }
 
-    /// All that are left, in the order in which they came.
-    pub fn take_all(&mut self) -> Vec<Held> {
-        let mut all: Vec<Held> = self.held.drain().flat_map(|(_, held)| held).collect();
+    /// All remaining requests, in order of arrival.
+    pub fn take_all(&mut self) -> Vec<HeldRequest> {
+        let mut all: Vec<HeldRequest> = self.held.drain().flat_map(|(_, held)| held).collect();
         all.sort_by_key(|held| held.whole.sequence);
         self.count = 0;
         all
     }
 }
 
-/// Whose the bytes of a request are: a part for each owner, of which nothing but the owner and the bytes
-/// counts.
+/// The owners of a request's bytes: a part for each, of which only the owner and the bytes are
+/// used.
 pub(super) fn owners(request: &Request, parts: &[RequestPart]) -> Vec<RequestPart> {
     let mut owners: Vec<RequestPart> = Vec::new();
     let submitter = RequestPart {
@@ -85,7 +86,7 @@ pub(super) fn owners(request: &Request, parts: &[RequestPart]) -> Vec<RequestPar
     if owners.iter().all(|it| it.bytes == 0) { vec![submitter] } else { owners }
 }
 
-impl Held {
+impl HeldRequest {
     /// Its parts as those of `owners`, in proportion to their bytes; without data, the first one's.
     pub fn parts_of(&self, owners: &[RequestPart]) -> Vec<RequestPart> {
         let blank = || RequestPart::blank(self.request.request_id, self.request.bytes);
@@ -120,18 +121,19 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
-    use crate::analysis::summary::{ProcessRow, Row};
+    use crate::analysis::summary::{ProcessRow, UsedRow};
     use crate::script::Script;
 
     const MS: u64 = 1_000_000;
 
-    /// A loop device's worker reads from the disk below for two programs, one of which asked for thrice as much.
+    /// A loop device's worker reads from the disk below for two programs, one of which asked for
+    /// thrice as much.
     fn passed_on(further: u64) -> Script {
         let mut script = Script::new(10);
         for index in 0..10 {
             let at = index * MS as i64;
             let upper = script.batch.requests.len() as u64 + 2;
-            // What serves a request ends before it does.
+            // A request that serves another completes before it.
             let lower = script.read("sda", 4096).at(at).by(90, "kworker/u8:1");
             lower.file("/img").direct(0, 0, 2 * MS).parent(upper + further).add();
             let (pid, name) = if index % 4 == 0 { (6, "cat") } else { (5, "db") };
@@ -146,12 +148,13 @@ mod tests {
             let summary = script.summary();
             let sda = summary.devices.iter().find(|device| device.device == "sda").unwrap();
             let rows = &sda.processes;
-            let owner = |row: &Row<ProcessRow>| (row.subject.process.clone(), row.usage.requests);
+            let owner =
+                |row: &UsedRow<ProcessRow>| (row.subject.process.clone(), row.usage.requests);
             rows.iter().map(owner).collect::<Vec<_>>()
         };
         let expected = [("db".to_owned(), 7), ("cat".to_owned(), 3)];
         assert_eq!(owners(&passed_on(0)), expected);
-        // Of what never comes nothing more is known than who passed it on.
+        // If the upper request never comes, only the thread that passed it on is known.
         assert_eq!(owners(&passed_on(1_000)), [("kworker/u8:1".to_owned(), 10)]);
     }
 }

@@ -1,9 +1,9 @@
-//! Histograms as coarse as a screen needs them.
+//! Histograms with the coarse bins of a screen.
 
 use super::summary::Bucket;
 
-/// The buckets of a histogram put together into `per_octave` bins for each doubling of the time (1,
-/// 2 or 4), from the first bin that holds something to the last; empty bins between are there.
+/// Aggregates the buckets of a histogram into `per_octave` bins per power of two (1, 2 or 4), from
+/// the first non-empty bin to the last, empty ones in between included.
 pub fn bins(buckets: &[Bucket], per_octave: u32) -> Vec<Bucket> {
     let mut bins: Vec<Bucket> = Vec::new();
     for bucket in buckets {
@@ -20,7 +20,7 @@ pub fn bins(buckets: &[Bucket], per_octave: u32) -> Vec<Bucket> {
     bins
 }
 
-/// The bin that `nanoseconds` lies in: an octave begins at a power of two and is cut evenly.
+/// The bin of `nanoseconds`: an octave begins at a power of two and is divided evenly.
 fn bin_of(nanoseconds: u64, per_octave: u32) -> Bucket {
     let octave = nanoseconds.max(4).ilog2();
     let (start, width) = (1_u64 << octave, (1_u64 << octave) / u64::from(per_octave));

@@ -1,9 +1,9 @@
-//! Who used how much, for as many keys as memory allows.
+//! Usage by key, in bounded memory.
 //!
 //! Every key has its own exact figures until there are more than the table's limit. Then the half
-//! with the least time and the fewest bytes is moved to the "others" of its place. So sums stay
-//! exact; a key that comes back begins from nothing, which makes its figures a lower bound, by less
-//! than the smallest that was kept; and no key is ever charged with another's use.
+//! with the least time and the fewest bytes is moved to the "others" of its slot. Sums stay exact.
+//! A key that returns starts from zero, so its figures are a lower bound, by less than the smallest
+//! key that was kept. No key is charged with another's usage.
 
 use super::axes::{ByDirection, Direction};
 use rustc_hash::FxHashMap;
@@ -26,7 +26,7 @@ impl Flow {
     }
 }
 
-/// What one key used.
+/// The usage of one key.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub(super) struct Used {
@@ -36,7 +36,7 @@ pub(super) struct Used {
     pub ended: ByDirection<Flow>,
     /// Requests that had not ended; their time is a lower bound.
     pub open: Flow,
-    /// How many of the reads and writes were sequential.
+    /// Number of sequential reads and writes.
     pub sequential: u64,
 }
 
@@ -52,7 +52,7 @@ impl Used {
         flow.time_ns = flow.time_ns.saturating_add(charge.time_ns);
     }
 
-    /// Adds what another key, or the same key elsewhere, used.
+    /// Adds the usage of another key, or of the same key in another table.
     pub fn add(&mut self, other: &Used) {
         for (own, theirs) in self.ended.0.iter_mut().zip(&other.ended.0) {
             own.add(*theirs);
@@ -74,17 +74,17 @@ impl Used {
     }
 }
 
-/// A part of a request, on its way to the keys that it is charged to.
+/// A part of a request that is charged to keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charge {
     /// Numbers the requests from 1.
     pub sequence: u64,
-    pub place: Place,
+    pub device_layer: DeviceLayer,
     pub direction: Direction,
     pub open: bool,
     pub bytes: u64,
     pub time_ns: u64,
-    /// How many requests it stands for.
+    /// Number of requests that it represents.
     pub weight: u64,
 }
 
@@ -94,78 +94,78 @@ impl Charge {
         Charge {
             bytes: self.bytes.saturating_mul(weight),
             time_ns: self.time_ns.saturating_mul(weight),
-            weight,
+            weight: self.weight.saturating_mul(weight),
             ..*self
         }
     }
 }
 
-/// Which requests of a device are meant.
+/// The layers of a device's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Layer {
-    /// What was asked of the device by anything but the block layer.
+pub(super) enum RequestLayer {
+    /// Requests submitted by anything but the block layer.
     Top,
-    /// What a device above asked for, so that its owners are charged there already.
+    /// Requests of an upper device, whose owners are charged there.
     Lower,
-    /// What the kernel made to carry out other requests of the same device, whose time it is
-    /// already: flushes.
+    /// Requests that the kernel issues on behalf of other requests of the same device, which
+    /// contain their time: flushes.
     Helper,
 }
 
 /// A device and a layer of its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Place(u16);
+pub(super) struct DeviceLayer(u16);
 
-impl Place {
-    /// How many places each device has.
+impl DeviceLayer {
+    /// Number of slots of each device.
     pub const LAYERS: usize = 4;
 
-    pub fn new(device: u16, layer: Layer) -> Place {
-        Place(device * Self::LAYERS as u16 + layer as u16)
+    pub fn new(device: u16, layer: RequestLayer) -> DeviceLayer {
+        DeviceLayer(device * Self::LAYERS as u16 + layer as u16)
     }
 
-    /// The device, by its position.
+    /// The device's index.
     pub fn device(self) -> usize {
         usize::from(self.0) / Self::LAYERS
     }
 
-    /// All places, from 0 on.
+    /// All slots, from 0.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// What was moved out of a table for want of room.
+/// Usage that was moved out of a full table.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Aggregated {
-    /// How many keys; one that came back and was moved again counts twice.
+    /// Number of keys; one that was moved out twice counts twice.
     pub keys: u64,
     pub used: Used,
 }
 
-/// A key of a place, and what it used. In this order and on a cache line of its own, a charge to one
-/// of many keys touches one or two lines.
+/// A key of a slot, and its usage. In this order and aligned to a cache line, a charge to one of
+/// many keys touches one or two lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(super) struct Row<K> {
+pub(super) struct UsageSlot<K> {
     pub key: K,
-    pub place: Place,
+    pub device_layer: DeviceLayer,
     pub used: Used,
 }
 
-/// What each key of each place used, in bounded memory.
+/// Usage by key and slot, in bounded memory.
 #[derive(Clone, Debug)]
 pub(super) struct Bounded<K> {
-    index: FxHashMap<(Place, K), u32>,
-    /// In the order of first sight, which does not depend on hashes.
-    rows: Vec<Row<K>>,
+    index: FxHashMap<(DeviceLayer, K), u32>,
+    /// In order of first occurrence, which does not depend on hashes.
+    rows: Vec<UsageSlot<K>>,
     limit: usize,
     latest: u32,
-    /// By place.
+    /// By slot.
     aggregated: Vec<Aggregated>,
-    /// Whether what is moved out is also handed out one by one.
+    /// Whether moved keys are also returned individually.
     hands_out: bool,
-    moved_out: Vec<Row<K>>,
+    moved_out: Vec<UsageSlot<K>>,
 }
 
 impl<K: Copy + Eq + Hash> Bounded<K> {
@@ -181,20 +181,20 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         }
     }
 
-    /// A table that also hands out what it moves out: see [`Bounded::moved_out`].
+    /// A table that also returns moved keys: see [`Bounded::moved_out`].
     pub fn handing_out(limit: usize) -> Bounded<K> {
         Bounded { hands_out: true, ..Bounded::new(limit) }
     }
 
-    /// What was moved out since the last call.
+    /// The keys that were moved out since the last call.
     #[inline]
-    pub fn moved_out(&mut self) -> Option<Vec<Row<K>>> {
+    pub fn moved_out(&mut self) -> Option<Vec<UsageSlot<K>>> {
         (!self.moved_out.is_empty()).then(|| std::mem::take(&mut self.moved_out))
     }
 
-    /// Adds to `key` what was counted elsewhere.
-    pub fn absorb(&mut self, place: Place, key: K, used: &Used) {
-        if let Some(own) = self.used(place, key) {
+    /// Adds usage to `key` that was counted elsewhere.
+    pub fn absorb(&mut self, device_layer: DeviceLayer, key: K, used: &Used) {
+        if let Some(own) = self.used(device_layer, key) {
             own.add(used);
         }
     }
@@ -202,58 +202,58 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
     /// Charges `key`.
     #[inline]
     pub fn charge(&mut self, key: K, charge: &Charge) {
-        if let Some(used) = self.used(charge.place, key) {
+        if let Some(used) = self.used(charge.device_layer, key) {
             used.note(charge);
         }
     }
 
-    /// Notes that `requests` of `key` were sequential.
+    /// Counts `requests` of `key` as sequential.
     #[inline]
-    pub fn note_sequential(&mut self, place: Place, key: K, requests: u64) {
-        if let Some(used) = self.used(place, key) {
+    pub fn note_sequential(&mut self, device_layer: DeviceLayer, key: K, requests: u64) {
+        if let Some(used) = self.used(device_layer, key) {
             used.sequential += requests;
         }
     }
 
     #[inline]
-    fn used(&mut self, place: Place, key: K) -> Option<&mut Used> {
+    fn used(&mut self, device_layer: DeviceLayer, key: K) -> Option<&mut Used> {
         let is_latest = self
             .rows
             .get(self.latest as usize)
-            .is_some_and(|row| row.place == place && row.key == key);
+            .is_some_and(|row| row.device_layer == device_layer && row.key == key);
         if !is_latest {
-            self.latest = match self.index.get(&(place, key)) {
+            self.latest = match self.index.get(&(device_layer, key)) {
                 Some(slot) => *slot,
-                None => self.first_sight(place, key),
+                None => self.first_sight(device_layer, key),
             };
         }
         self.rows.get_mut(self.latest as usize).map(|row| &mut row.used)
     }
 
-    fn first_sight(&mut self, place: Place, key: K) -> u32 {
+    fn first_sight(&mut self, device_layer: DeviceLayer, key: K) -> u32 {
         if self.rows.len() >= self.limit {
             self.make_room();
         }
         let slot = self.rows.len() as u32;
-        self.rows.push(Row { key, place, used: Used::default() });
-        self.index.insert((place, key), slot);
+        self.rows.push(UsageSlot { key, device_layer, used: Used::default() });
+        self.index.insert((device_layer, key), slot);
         slot
     }
 
     /// Keeps the quarter with the most time and the quarter with the most bytes.
     fn make_room(&mut self) {
         let mut keep = vec![false; self.rows.len()];
-        let by_time = |row: &Row<K>| row.used.all().time_ns;
-        let by_bytes = |row: &Row<K>| row.used.all().bytes;
+        let by_time = |row: &UsageSlot<K>| row.used.all().time_ns;
+        let by_bytes = |row: &UsageSlot<K>| row.used.all().bytes;
         mark_largest(&mut keep, self.rows.iter().map(by_time).collect(), self.limit / 4);
         mark_largest(&mut keep, self.rows.iter().map(by_bytes).collect(), self.limit / 4);
         self.index.clear();
         for (keep, row) in keep.into_iter().zip(std::mem::take(&mut self.rows)) {
             if keep {
-                self.index.insert((row.place, row.key), self.rows.len() as u32);
+                self.index.insert((row.device_layer, row.key), self.rows.len() as u32);
                 self.rows.push(row);
             } else {
-                self.lump(row.place, &row.used);
+                self.aggregate(row.device_layer, &row.used);
                 if self.hands_out {
                     self.moved_out.push(row);
                 }
@@ -261,8 +261,8 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         }
     }
 
-    fn lump(&mut self, place: Place, used: &Used) {
-        let slot = place.index();
+    fn aggregate(&mut self, device_layer: DeviceLayer, used: &Used) {
+        let slot = device_layer.index();
         if self.aggregated.len() <= slot {
             self.aggregated.resize(slot + 1, Aggregated::default());
         }
@@ -270,21 +270,21 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         self.aggregated[slot].used.add(used);
     }
 
-    /// Every key with its place, in the order of first sight.
-    pub fn rows(&self) -> &[Row<K>] {
+    /// Every key with its slot, in order of first occurrence.
+    pub fn rows(&self) -> &[UsageSlot<K>] {
         &self.rows
     }
 
-    /// What was moved out, by place.
-    pub fn aggregated(&self) -> impl Iterator<Item = (Place, &Aggregated)> {
+    /// The usage that was moved out, by slot.
+    pub fn aggregated(&self) -> impl Iterator<Item = (DeviceLayer, &Aggregated)> {
         self.aggregated
             .iter()
             .enumerate()
-            .map(|(slot, aggregated)| (Place(slot as u16), aggregated))
+            .map(|(slot, aggregated)| (DeviceLayer(slot as u16), aggregated))
     }
 }
 
-/// Marks the `count` largest of `values`; of equal ones, the earlier.
+/// Marks the `count` largest of `values`; among equal ones, the earlier.
 fn mark_largest(marks: &mut [bool], values: Vec<u64>, count: usize) {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by_key(|index| std::cmp::Reverse(values[*index]));
@@ -296,9 +296,9 @@ mod tests {
     use super::*;
 
     fn charge(sequence: u64, bytes: u64, time_ns: u64) -> Charge {
-        let place = Place::new(0, Layer::Top);
+        let device_layer = DeviceLayer::new(0, RequestLayer::Top);
         let direction = Direction::Read;
-        Charge { sequence, place, direction, open: false, bytes, time_ns, weight: 1 }
+        Charge { sequence, device_layer, direction, open: false, bytes, time_ns, weight: 1 }
     }
 
     #[test]

@@ -1,29 +1,29 @@
-//! For how long at least one of many intervals was open: the union of their lengths.
+//! Time in which at least one of many intervals was open: the length of their union.
 //!
-//! Requests arrive when they complete, so an interval may reach back behind many that are already
-//! known. All gaps are kept until there are [`SEGMENTS`]; then neighbours in the older half are
-//! joined, each remembering how much of its span was busy. An interval that covers a joined segment
-//! wholly still counts exactly; one that covers it in part counts that part in proportion, so the
-//! error is below the length of one joined segment, and only for requests that outlast thousands of
-//! the device's busy periods.
+//! Requests arrive when they complete, so an interval may begin before many known ones. All gaps
+//! are kept until there are [`SEGMENTS`]; then neighbours in the older half are merged, and each
+//! keeps the busy time in its span. An interval that covers a merged segment completely still
+//! counts exactly; one that covers it in part counts in proportion, so the error is below the
+//! length of one merged segment, and occurs only for requests that outlast thousands of the
+//! device's busy periods.
 
-/// How many separate busy periods are kept before the older half is made coarser.
+/// Number of busy periods from which the older half is merged.
 const SEGMENTS: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Segment {
+struct BusySegment {
     from: u64,
     to: u64,
-    /// Busy time within; less than the span only in a joined segment.
+    /// Busy time within; less than the span only in a merged segment.
     busy: u64,
 }
 
-impl Segment {
+impl BusySegment {
     fn is_full(&self) -> bool {
         self.busy == self.to - self.from
     }
 
-    /// The busy time between `from` and `to`, as far as they lie within.
+    /// The busy time of the overlap with `from` to `to`.
     fn part(&self, from: u64, to: u64) -> u64 {
         let part = to.min(self.to).saturating_sub(from.max(self.from));
         if self.is_full() {
@@ -38,7 +38,7 @@ impl Segment {
 #[derive(Clone, Debug, Default)]
 pub struct BusyTime {
     /// Disjoint, in order.
-    segments: Vec<Segment>,
+    segments: Vec<BusySegment>,
 }
 
 impl BusyTime {
@@ -53,11 +53,11 @@ impl BusyTime {
                 last.busy = last.to - last.from;
             }
             Some(last) if from <= last.to => self.insert(from, to),
-            _ => self.push(Segment { from, to, busy: to - from }),
+            _ => self.push(BusySegment { from, to, busy: to - from }),
         }
     }
 
-    fn push(&mut self, segment: Segment) {
+    fn push(&mut self, segment: BusySegment) {
         if self.segments.len() == SEGMENTS {
             self.coarsen();
         }
@@ -68,7 +68,7 @@ impl BusyTime {
     fn insert(&mut self, from: u64, to: u64) {
         let first = self.segments.partition_point(|segment| segment.to < from);
         let after = self.segments.partition_point(|segment| segment.from <= to);
-        let mut joined = Segment { from, to, busy: to - from };
+        let mut joined = BusySegment { from, to, busy: to - from };
         if let (Some(left), Some(right)) =
             (self.segments.get(first), self.segments.get(after.wrapping_sub(1)))
             && first < after
@@ -83,12 +83,12 @@ impl BusyTime {
         }
     }
 
-    /// Joins neighbours in the older half.
+    /// Merges neighbours in the older half.
     fn coarsen(&mut self) {
         let older = self.segments.len() / 2;
         let mut kept = Vec::with_capacity(self.segments.len());
         for pair in self.segments[..older].chunks(2) {
-            kept.push(Segment {
+            kept.push(BusySegment {
                 from: pair[0].from,
                 to: pair[pair.len() - 1].to,
                 busy: pair.iter().map(|segment| segment.busy).sum(),

@@ -1,5 +1,5 @@
-//! The page cache over the watch: what is in it, what is dirty and how much may be, what was dropped
-//! and read again, and what devices read for what programs asked for. `iowhy cache`.
+//! The page cache over the watch: its size, dirty pages and their limits, reclaim and refaults, and
+//! device reads compared with read calls. `iowhy cache`.
 //!
 //! What does not belong here: the series themselves (see [`super::samples`]).
 
@@ -7,61 +7,61 @@ use super::summary::Summary;
 use crate::model::{Metric, Origin};
 use serde::Serialize;
 
-/// The page cache; bytes at the end of the watch, rates per second of it. `None` where this kernel
-/// does not tell, and of rates where counters were read only once.
+/// The page cache; bytes at the end of the watch, rates per second of it. `None` if the kernel does
+/// not report it; for rates also if counters were read only once.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PageCache {
-    /// Whether counters were read more than once: else no rate of them is known.
+    /// Whether counters were read more than once; otherwise no rate is known.
     pub are_rates_known: bool,
-    /// Memory that nobody uses.
+    /// Unused memory.
     pub free_bytes: Option<f64>,
-    /// Memory that programs could get.
+    /// Memory available to programs.
     pub available_bytes: Option<f64>,
     /// The page cache of files, without shared memory.
     pub cached_bytes: Option<f64>,
     /// The page cache of block devices: metadata.
     pub buffers_bytes: Option<f64>,
-    /// Dirty pages: the most that there were at any look.
+    /// Dirty pages: the maximum of all samples.
     pub dirty_bytes: Option<f64>,
-    /// Pages under writeback: the most that there were at any look.
+    /// Pages under writeback: the maximum of all samples.
     pub writeback_bytes: Option<f64>,
-    /// Dirty pages from which on writeback runs in the background, as the kernel computes it.
+    /// Dirty pages from which background writeback runs, as the kernel computes it.
     pub background_limit_bytes: Option<f64>,
-    /// Dirty pages from which on writers are held back.
+    /// Dirty pages from which writers are throttled.
     pub limit_bytes: Option<f64>,
     /// Pages made dirty.
     pub dirtied_bytes_per_s: Option<f64>,
     /// Dirty pages written.
     pub written_bytes_per_s: Option<f64>,
-    /// What came into the page cache: exact where iowhy counted it (`are_pages_counted`), else the least
-    /// that it can have been.
+    /// Pages added to the page cache: exact if iowhy counted them (`are_pages_counted`), else a
+    /// lower bound.
     pub added_bytes_per_s: Option<f64>,
-    /// What left it; else what was reclaimed, which leaves out what was truncated, deleted or dropped on
-    /// request.
+    /// Pages removed from it: exact likewise, else the reclaimed pages, without those that were
+    /// truncated, deleted or dropped on request.
     pub removed_bytes_per_s: Option<f64>,
     /// Whether these two were counted.
     pub are_pages_counted: bool,
-    /// By how much the page cache grew (shrank, if negative).
+    /// Growth of the page cache; negative if it shrank.
     pub growth_bytes_per_s: Option<f64>,
-    /// Pages of files dropped for want of memory.
+    /// File pages reclaimed.
     pub reclaimed_bytes_per_s: Option<f64>,
-    /// Pages of files read again soon after they were dropped.
+    /// File pages read again soon after they were reclaimed.
     pub refaulted_bytes_per_s: Option<f64>,
-    /// Page faults that had to read from a device.
+    /// Page faults that needed a read from a device.
     pub major_faults_per_s: Option<f64>,
-    /// Bytes that programs had devices read through the page cache, readahead included: requests of
-    /// the origins read, readahead and page_fault.
+    /// Bytes of device reads through the page cache, readahead included: requests of the origins
+    /// read, readahead and page_fault.
     pub filled_bytes_per_s: f64,
-    /// Those of them that the kernel read ahead.
+    /// The part of them that is readahead.
     pub read_ahead_bytes_per_s: f64,
-    /// Bytes that read calls gave to the processes that had devices read something.
+    /// Bytes that read calls returned to the processes that caused device reads.
     pub asked_bytes_per_s: Option<f64>,
-    /// `asked` for each byte that devices read; more than one where the page cache had the rest. Far
-    /// below one, readahead reads what nobody asks for. `None` where devices read nothing.
+    /// `asked` per byte that devices read; above 1, the page cache had the rest. Far below 1,
+    /// readahead reads data that is not used. `None` without device reads.
     pub asked_per_read: Option<f64>,
 }
 
-/// What the samples and requests of the watch say of the page cache; `None` without samples.
+/// The page cache from samples and requests of the watch; `None` without samples.
 pub fn page_cache(summary: &Summary) -> Option<PageCache> {
     let samples = &summary.samples;
     let cached = samples.system(Metric::Cached)?;
@@ -72,7 +72,7 @@ pub fn page_cache(summary: &Summary) -> Option<PageCache> {
     let seconds = (summary.watch.duration_ns as f64 / 1e9).max(1e-9);
     let of_origin = |origin: Origin| -> f64 {
         let own = summary.origins.rows.iter().filter(|row| row.subject.origin == origin);
-        // A sum of nothing is -0.
+        // An empty sum is -0.
         own.map(|row| row.usage.bytes as f64 / seconds).fold(0.0, |sum, rate| sum + rate)
     };
     let read_ahead = of_origin(Origin::Readahead);
@@ -106,22 +106,22 @@ pub fn page_cache(summary: &Summary) -> Option<PageCache> {
     })
 }
 
-/// What came into the page cache and left it, bytes per second.
+/// Pages added to and removed from the page cache, bytes per second.
 #[derive(Clone, Copy)]
-struct Pages {
+struct CacheFlow {
     added: f64,
     removed: f64,
     counted: bool,
 }
 
-/// Counted one by one where that was asked for. The kernel itself only counts what reclaim takes; what
-/// came is at least that and the growth, and no less than what came back or was read for the cache.
-fn pages(summary: &Summary, seconds: f64) -> Option<Pages> {
+/// Counted individually if requested. The kernel itself only counts reclaimed pages; added pages
+/// are at least these plus the growth, and not less than the refaults or the reads into the cache.
+fn pages(summary: &Summary, seconds: f64) -> Option<CacheFlow> {
     let samples = &summary.samples;
     let rate = |metric| samples.system(metric).and_then(|series| series.mean);
     if let Some((added, removed)) = rate(Metric::PageCacheAdded).zip(rate(Metric::PageCacheRemoved))
     {
-        return Some(Pages { added, removed, counted: true });
+        return Some(CacheFlow { added, removed, counted: true });
     }
     let change = |metric| samples.system(metric).map_or(0.0, |series| series.grown() / seconds);
     let inodes = [Metric::InodesReclaimed, Metric::InodesReclaimedBackground];
@@ -129,10 +129,11 @@ fn pages(summary: &Summary, seconds: f64) -> Option<Pages> {
     let removed = rate(Metric::ReclaimedFile)? + inodes;
     let growth = change(Metric::FilePages) - change(Metric::SharedMemory);
     let back = rate(Metric::RefaultsFile).unwrap_or(0.0);
-    Some(Pages { added: (growth + removed).max(back), removed, counted: false })
+    Some(CacheFlow { added: (growth + removed).max(back), removed, counted: false })
 }
 
-/// What read calls gave to the processes that had devices read something; `None` where none had.
+/// Bytes that read calls returned to the processes that caused device reads; `None` without such
+/// processes.
 fn asked(summary: &Summary) -> Option<f64> {
     let samples = &summary.samples;
     let readers = samples.of(Metric::CausedRead).iter().filter(|series| series.grown() > 0.0);
@@ -140,7 +141,7 @@ fn asked(summary: &Summary) -> Option<f64> {
     given.filter_map(|series| series.mean).reduce(|all, one| all + one)
 }
 
-/// What they had devices read.
+/// The device reads that they caused.
 fn rate_of_readers(summary: &Summary) -> Option<f64> {
     let readers = summary.samples.of(Metric::CausedRead).iter();
     readers.filter_map(|series| series.mean).reduce(|all, one| all + one).filter(|sum| *sum > 0.0)
@@ -152,7 +153,8 @@ mod tests {
     use crate::model::Sample;
     use crate::script::{START_NS, Script};
 
-    /// The page cache of a watch whose counters were read at these times, nanoseconds after it began.
+    /// The page cache of a watch whose counters were read at these times, nanoseconds after it
+    /// began.
     fn read_at(times: &[u64]) -> PageCache {
         let mut script = Script::new(1);
         for (index, at) in times.iter().enumerate() {

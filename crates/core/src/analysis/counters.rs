@@ -1,12 +1,12 @@
-//! The kernel's own counters of a device, as /proc/diskstats and /sys/block/NAME/stat have them.
+//! The kernel's own counters of a device, from /proc/diskstats and /sys/block/NAME/stat.
 
 use super::axes::ByDirection;
-use super::device::{Window, merged_share};
+use super::device::{WatchWindow, merged_share};
 use super::summary::{DirectionSummary, KernelCounters, KernelDirection};
 use crate::model::environment::Device;
 
-/// What the kernel counted during the watch; `None` where the counters were not read.
-pub(super) fn counters(device: &Device, window: Window) -> Option<KernelCounters> {
+/// The kernel's counts during the watch; `None` if the counters were not read.
+pub(super) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCounters> {
     let (start, end) = (&device.stat_start, &device.stat_end);
     let change = |column: usize| Some(end.get(column)?.saturating_sub(*start.get(column)?));
     let milliseconds = |column: usize| Some(change(column)?.saturating_mul(1_000_000));
@@ -30,21 +30,21 @@ pub(super) fn counters(device: &Device, window: Window) -> Option<KernelCounters
     })
 }
 
-/// How many requests the kernel saw completed.
+/// Number of requests that completed, as counted by the kernel.
 pub(super) fn completed(counters: &KernelCounters) -> u64 {
     let known = counters.directions.0.iter().flatten();
     known.fold(0, |sum, direction| sum.saturating_add(direction.requests))
 }
 
-/// The counters in the shape of what is summarised from requests.
+/// The counters in the form of figures from requests.
 pub(super) fn directions(
     counters: &KernelCounters,
-    window: Window,
+    window: WatchWindow,
 ) -> ByDirection<DirectionSummary> {
     counters.directions.map(|counted| direction(&counted.unwrap_or_default(), window))
 }
 
-fn direction(counted: &KernelDirection, window: Window) -> DirectionSummary {
+fn direction(counted: &KernelDirection, window: WatchWindow) -> DirectionSummary {
     let KernelDirection { requests, merges, bytes, wait_ns } = *counted;
     let mean = |sum: u64| (requests > 0).then(|| sum as f64 / requests as f64);
     DirectionSummary {
@@ -61,7 +61,7 @@ fn direction(counted: &KernelDirection, window: Window) -> DirectionSummary {
 }
 
 /// Whether requests were in flight at both ends of the watch and none completed: the device hangs.
-pub(super) fn is_hung(device: &Device, window: Window) -> bool {
+pub(super) fn is_hung(device: &Device, window: WatchWindow) -> bool {
     let busy =
         |pair: Option<(u64, u64)>| pair.is_some_and(|(reads, writes)| reads > 0 || writes > 0);
     busy(device.in_flight_start)
@@ -78,7 +78,7 @@ mod tests {
     fn columns_are_those_of_the_kernel() {
         let device =
             Device { stat_start: vec![0; 17], stat_end: (1..=17).collect(), ..Device::default() };
-        let window = Window { start_ns: 0, end_ns: 1_000_000_000 };
+        let window = WatchWindow { start_ns: 0, end_ns: 1_000_000_000 };
         let counters = counters(&device, window).unwrap();
         let of = |direction: Direction| {
             let it = counters.directions[direction].unwrap();
@@ -95,9 +95,11 @@ mod tests {
     #[test]
     fn an_old_kernel_counts_less() {
         let device = Device { stat_start: vec![1; 11], stat_end: vec![3; 11], ..Device::default() };
-        let counters = counters(&device, Window { start_ns: 0, end_ns: 0 }).unwrap();
+        let counters = counters(&device, WatchWindow { start_ns: 0, end_ns: 0 }).unwrap();
         assert_eq!(counters.directions[Direction::Flush], None);
         assert_eq!((completed(&counters), counters.util_share), (4, None));
-        assert!(super::counters(&Device::default(), Window { start_ns: 0, end_ns: 1 }).is_none());
+        assert!(
+            super::counters(&Device::default(), WatchWindow { start_ns: 0, end_ns: 1 }).is_none()
+        );
     }
 }

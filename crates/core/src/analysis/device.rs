@@ -1,37 +1,39 @@
-//! What one device's requests add up to.
+//! The figures of one device.
 
 use super::axes::{ByDirection, ByInterval, Direction, Interval};
-use super::bounded::Layer;
+use super::bounded::RequestLayer;
 use super::busy::BusyTime;
 use super::latency::Latencies;
 use super::life::{Life, Stand};
-use super::streams::Found;
+use super::streams::Sequential;
 use super::summary::{DirectionSummary, ErrorCount, InScheduler, ReasonCount, STALLED_NS};
-use crate::model::{Name, Names, Request};
+use crate::model::environment::ExactCount;
+use crate::model::{Name, Names, Operation, Request};
 use rustc_hash::FxHashMap;
 
-/// Whether ends of requests may be missing from the data.
+/// Whether completions may be missing from the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LostEnds {
-    /// None: what has no end is in flight.
+    /// None: requests without a completion are in flight.
     None,
-    /// Some: what later requests overtook has ended unseen.
+    /// Some: a request that later ones overtook has completed without a record.
     Some,
-    /// So many that a request without an end says nothing: files of some CPUs are missing in a capture.
+    /// So many that a missing completion means nothing: files of some CPUs of a capture are
+    /// missing.
     Many,
 }
 
-/// Error numbers and reasons that are kept apart for one device; there are about 30 real ones.
+/// Maximum number of distinct errors and reasons of one device; about 30 exist.
 const KINDS: usize = 64;
 
-/// From when to when the watch lasted, CLOCK_MONOTONIC nanoseconds.
+/// Beginning and end of the watch, CLOCK_MONOTONIC nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Window {
+pub(super) struct WatchWindow {
     pub start_ns: u64,
     pub end_ns: u64,
 }
 
-impl Window {
+impl WatchWindow {
     pub fn duration_ns(self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
@@ -40,17 +42,17 @@ impl Window {
         self.duration_ns() as f64 / 1e9
     }
 
-    /// `amount` per second of the watch; 0 where the watch has no length.
+    /// `amount` per second of the watch; 0 if the watch has no length.
     pub fn per_s(self, amount: u64) -> f64 {
         if self.duration_ns() == 0 { 0.0 } else { amount as f64 / self.seconds() }
     }
 
-    /// `time_ns` as a share of the watch; `None` where the watch has no length.
+    /// `time_ns` as a share of the watch; `None` if the watch has no length.
     pub fn share(self, time_ns: u64) -> Option<f64> {
         (self.duration_ns() > 0).then(|| time_ns as f64 / self.duration_ns() as f64)
     }
 
-    /// How much of the time since `since_ns` lies in the watch.
+    /// The part of the time since `since_ns` that is in the watch.
     pub fn since(self, since_ns: u64) -> u64 {
         self.end_ns.saturating_sub(since_ns.max(self.start_ns))
     }
@@ -66,11 +68,11 @@ struct DirectionTally {
     errors: u64,
     begun_before: u64,
     open: u64,
-    sequential: Found,
-    /// Requests of which G2C is known, and their G2C.
+    sequential: Sequential,
+    /// The number of requests with a known G2C, and its sum.
     waits: (u64, u64),
     intervals: ByInterval<Latencies>,
-    /// When the latest of its requests ended, and how long the longest took.
+    /// The latest completion, and the longest duration.
     latest_end_ns: u64,
     longest_ns: u64,
 }
@@ -79,38 +81,47 @@ impl DirectionTally {
     /// Counts a request as the kernel's counters do.
     #[inline]
     fn count(&mut self, request: &Request, life: &Life) {
-        self.merges += u64::from(request.merges);
-        self.requeues += u64::from(request.requeues);
+        let times = request.stands_for();
+        self.merges += u64::from(request.merges) * times;
+        self.requeues += u64::from(request.requeues) * times;
         if life.stand == Stand::Open {
-            self.open += 1;
+            self.open += times;
             return;
         }
-        self.requests += 1;
-        self.bytes = self.bytes.saturating_add(request.bytes);
-        self.errors += u64::from(request.error.is_some());
+        self.requests += times;
+        self.bytes = self.bytes.saturating_add(request.bytes.saturating_mul(times));
+        self.errors += u64::from(request.error.is_some()) * times;
         match life.stand {
-            Stand::Whole => self.count_wait(life),
-            _ => self.begun_before += 1,
+            Stand::Whole => self.count_wait(life, times),
+            _ => self.begun_before += times,
         }
     }
 
     #[inline]
-    fn count_wait(&mut self, life: &Life) {
+    fn count_wait(&mut self, life: &Life, times: u64) {
         if let Some(wait) = life.g2c_ns {
-            self.waits = (self.waits.0 + 1, self.waits.1.saturating_add(wait));
+            let waited_ns = wait.saturating_mul(times);
+            self.waits = (self.waits.0 + times, self.waits.1.saturating_add(waited_ns));
         }
     }
 
     #[inline]
-    fn record_times(&mut self, life: &Life) {
+    fn record_times(&mut self, life: &Life, times: u64) {
         for (latencies, interval) in self.intervals.0.iter_mut().zip(&life.intervals.0) {
             if let Some(nanoseconds) = interval {
-                latencies.record(*nanoseconds);
+                latencies.record_many(*nanoseconds, times);
             }
         }
     }
 
-    fn summary(&self, window: Window) -> DirectionSummary {
+    /// Takes the kernel's exact counts instead of estimates.
+    fn correct(&mut self, exact: &ExactCount) {
+        self.requests = exact.requests;
+        self.bytes = exact.bytes;
+        self.errors = exact.errors;
+    }
+
+    fn summary(&self, window: WatchWindow) -> DirectionSummary {
         let whole = &self.intervals[Interval::Q2c];
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         DirectionSummary {
@@ -138,49 +149,52 @@ impl DirectionTally {
 
 /// One device, so far.
 #[derive(Clone, Debug)]
-pub(super) struct DeviceTally {
-    /// `None` stands for all devices beyond the limit.
+pub(super) struct DeviceTotals {
+    /// `None` for all devices beyond the limit.
     pub name: Option<Name>,
-    /// When the watch began, or 0 where that is not known yet.
+    /// When the watch began, or 0 if that is not known yet.
     start_ns: u64,
     pub major: u32,
     pub minor: u32,
-    /// Requests that a device above asked for.
+    /// Requests of an upper device.
     pub lower: u64,
-    /// Requests that the kernel made to carry out others.
+    /// Requests that the kernel issued on behalf of others.
     pub helpers: u64,
+    /// Whether some of its requests stand for others that were not recorded.
+    is_thinned: bool,
     /// Requests that had begun before the watch.
     pub begun_before: u64,
-    /// Time of those that ended, within the watch, and before it.
+    /// Time of completed requests, within the watch and before it.
     pub within_ns: u64,
     pub before_ns: u64,
     directions: ByDirection<DirectionTally>,
-    /// The time at the device of flushes that somebody asked for: that of the command sent for them.
+    /// The time at the device of requested flushes: that of the command sent for them.
     asked_flushes: Latencies,
     busy: BusyTime,
     latest_end_ns: u64,
-    /// Open requests whose end is presumably lost.
+    /// Open requests whose completion is presumably lost.
     pub overtaken: u64,
     /// When the oldest open request was queued.
     oldest_open_ns: Option<u64>,
-    /// Those of the open requests that stand in the scheduler.
+    /// Open requests that are in the scheduler.
     in_scheduler: InScheduler,
     errors: FxHashMap<i32, u64>,
     unlinked: FxHashMap<Name, u64>,
 }
 
-/// Drivers give up a command by then.
+/// Drivers abort a command by then.
 const GIVEN_UP_NS: u64 = 30_000_000_000;
 
-impl DeviceTally {
-    pub fn new(name: Option<Name>, (major, minor): (u32, u32), start_ns: u64) -> DeviceTally {
-        DeviceTally {
+impl DeviceTotals {
+    pub fn new(name: Option<Name>, (major, minor): (u32, u32), start_ns: u64) -> DeviceTotals {
+        DeviceTotals {
             name,
             start_ns,
             major,
             minor,
             lower: 0,
             helpers: 0,
+            is_thinned: false,
             begun_before: 0,
             within_ns: 0,
             before_ns: 0,
@@ -197,24 +211,32 @@ impl DeviceTally {
     }
 
     #[inline]
-    pub fn add(&mut self, request: &Request, life: &Life, direction: Direction, layer: Layer) {
-        // The kernel counts a flush that somebody asked for as an empty write, and the command that
-        // it then sends to the device as the flush.
+    pub fn add(
+        &mut self,
+        request: &Request,
+        life: &Life,
+        direction: Direction,
+        layer: RequestLayer,
+    ) {
+        // The kernel counts a requested flush as an empty write, and the command that it then sends
+        // to the device as the flush.
         let counted = match (direction, layer) {
-            (Direction::Flush, Layer::Top | Layer::Lower) => Direction::Write,
+            (Direction::Flush, RequestLayer::Top | RequestLayer::Lower) => Direction::Write,
             _ => direction,
         };
         self.directions[counted].count(request, life);
+        let times = request.stands_for();
+        self.is_thinned |= times > 1;
         if life.stand == Stand::Whole {
-            self.record_times(life, direction, layer);
+            self.record_times(life, direction, layer, times);
         }
         if life.stand != Stand::Open {
-            self.add_ended(life, direction);
+            self.add_ended(life, direction, times);
         }
         match layer {
-            Layer::Top => {}
-            Layer::Lower => self.lower += 1,
-            Layer::Helper => self.helpers += 1,
+            RequestLayer::Top => {}
+            RequestLayer::Lower => self.lower += times,
+            RequestLayer::Helper => self.helpers += times,
         }
         if let Some(error) = request.error {
             count(&mut self.errors, error, i32::MIN);
@@ -224,35 +246,37 @@ impl DeviceTally {
         }
     }
 
-    /// Records how long a request took. At the device are the commands that the kernel sends to it:
-    /// a flush that somebody asked for takes the same time there, which must not count twice.
+    /// Records the duration of a request. Flush commands of the kernel count at the device; a
+    /// requested flush takes the same time there, which must not count twice.
     #[inline]
-    fn record_times(&mut self, life: &Life, direction: Direction, layer: Layer) {
-        let is_asked = direction == Direction::Flush && layer != Layer::Helper;
+    fn record_times(&mut self, life: &Life, direction: Direction, layer: RequestLayer, times: u64) {
+        let is_asked = direction == Direction::Flush && layer != RequestLayer::Helper;
         if !is_asked {
-            return self.directions[direction].record_times(life);
+            return self.directions[direction].record_times(life, times);
         }
         let mut above = *life;
         if let Some(nanoseconds) = above.intervals[Interval::D2c].take() {
-            self.asked_flushes.record(nanoseconds);
+            self.asked_flushes.record_many(nanoseconds, times);
         }
-        self.directions[direction].record_times(&above);
+        self.directions[direction].record_times(&above, times);
     }
 
-    /// The times at the device of one direction. Of flushes, where no command was seen that carried them
-    /// out, those of who asked for them.
+    /// The times at the device of one direction. For flushes without a recorded command, the times
+    /// of the requested flushes.
     fn at_device(&self, direction: Direction) -> &Latencies {
         let own = &self.directions[direction].intervals[Interval::D2c];
         let is_asked = direction == Direction::Flush && own.count() == 0;
         if is_asked { &self.asked_flushes } else { own }
     }
 
-    fn add_ended(&mut self, life: &Life, direction: Direction) {
+    fn add_ended(&mut self, life: &Life, direction: Direction, times: u64) {
         let ended = life.ended_ns();
         let (from, start) = (life.queued_ns, self.start_ns);
         if ended > start {
-            self.within_ns = self.within_ns.saturating_add(ended - from.max(start).min(ended));
-            self.before_ns = self.before_ns.saturating_add(start.saturating_sub(from));
+            let (within_ns, before_ns) =
+                (ended - from.max(start).min(ended), start.saturating_sub(from));
+            self.within_ns = self.within_ns.saturating_add(within_ns.saturating_mul(times));
+            self.before_ns = self.before_ns.saturating_add(before_ns.saturating_mul(times));
         }
         let tally = &mut self.directions[direction];
         tally.latest_end_ns = tally.latest_end_ns.max(ended);
@@ -261,7 +285,7 @@ impl DeviceTally {
         let at_device = life.intervals[Interval::D2c].or(life.whole_ns);
         let issued = at_device.map(|time| ended.saturating_sub(time));
         match life.stand {
-            // It was in flight when the watch began; where it then was is not known.
+            // It was in flight when the watch began; its stage at that time is not known.
             Stand::BegunBefore => {
                 self.begun_before += 1;
                 let since = if self.start_ns > 0 { Some(self.start_ns) } else { issued };
@@ -273,8 +297,8 @@ impl DeviceTally {
 
     /// Says until when an open request was in flight, and counts the device busy for as long: until
     /// `now_ns`, the end of the watch. But where ends may be lost, one that later ones of its
-    /// direction overtook by more than [`STALLED_NS`], or any by [`GIVEN_UP_NS`], is taken for ended
-    /// unseen, so that its time is not known; and so is any, where many were.
+    /// direction overtook by more than [`STALLED_NS`], or any by [`GIVEN_UP_NS`], is taken for
+    /// ended unseen, so that its time is not known; and so is any, where many were.
     pub fn settle_open(
         &mut self,
         life: &Life,
@@ -310,8 +334,8 @@ impl DeviceTally {
         now_ns
     }
 
-    /// Takes note of the oldest request that is in flight without a row, and of the one that was
-    /// issued first: when it was queued, and issued, and when that was known.
+    /// Records the oldest request that is in flight without a row, and of the one that was issued
+    /// first: when it was queued, and issued, and when that was known.
     pub fn note_under_way(&mut self, queued_ns: u64, issued_ns: Option<u64>, now_ns: u64) {
         self.oldest_open_ns = Some(self.oldest_open_ns.unwrap_or(u64::MAX).min(queued_ns));
         if let Some(issued_ns) = issued_ns.filter(|issued| *issued < now_ns) {
@@ -319,34 +343,58 @@ impl DeviceTally {
         }
     }
 
-    /// Whether so many ends are lost that one more, even of the last requests, is nothing odd.
+    /// Whether so many completions are lost that one more is not remarkable, even among the last
+    /// requests.
     fn loses_many_ends(&self) -> bool {
         self.overtaken.saturating_mul(10) > self.requests()
     }
 
     #[inline]
-    pub fn note_sequential(&mut self, direction: Direction, found: Found) {
+    pub fn note_sequential(&mut self, direction: Direction, found: Sequential) {
         let sequential = &mut self.directions[direction].sequential;
         sequential.requests += found.requests;
         sequential.bytes = sequential.bytes.saturating_add(found.bytes);
     }
 
-    /// How many requests there are of it.
+    /// Takes the kernel's exact counts of this device, where requests were thinned.
+    pub fn correct(&mut self, exact: &[ExactCount]) {
+        if !self.is_thinned {
+            return;
+        }
+        let own = exact.iter().filter(|it| (it.major, it.minor) == (self.major, self.minor));
+        let mut sums = ByDirection::<Option<ExactCount>>::default();
+        for count in own {
+            let Some(operation) = Operation::from_word(&count.operation) else { continue };
+            let sum = &mut sums[Direction::from(operation)];
+            match sum {
+                Some(sum) => sum.add(count),
+                None => *sum = Some(count.clone()),
+            }
+        }
+        // An empty write that asks for a flush is not among the kernel's commands to the device.
+        for direction in [Direction::Read, Direction::Write, Direction::Discard] {
+            if let Some(exact) = &sums[direction] {
+                self.directions[direction].correct(exact);
+            }
+        }
+    }
+
+    /// Its number of requests.
     pub fn requests(&self) -> u64 {
         self.directions.0.iter().map(|tally| tally.requests + tally.open).sum()
     }
 
-    /// How many had not ended.
+    /// Its number of open requests.
     pub fn open(&self) -> u64 {
         self.directions.0.iter().map(|tally| tally.open).sum()
     }
 
-    /// How many may serve a device above that is not known.
+    /// Number of requests that may serve an unknown upper device.
     pub fn unlinked_requests(&self) -> u64 {
         self.unlinked.values().sum()
     }
 
-    pub fn directions(&self, window: Window) -> ByDirection<DirectionSummary> {
+    pub fn directions(&self, window: WatchWindow) -> ByDirection<DirectionSummary> {
         let mut directions = self.directions.map(|tally| tally.summary(window));
         let flushes = &mut directions[Direction::Flush];
         let at_device = self.at_device(Direction::Flush);
@@ -356,9 +404,9 @@ impl DeviceTally {
         directions
     }
 
-    /// iostat's aqu-sz: from what the kernel counts, which leaves `other` out; `None` where requests
-    /// completed and the wait of none is known.
-    pub fn aqu_sz(&self, window: Window) -> Option<f64> {
+    /// iostat's aqu-sz: without `other`, which the kernel does not count; `None` if requests
+    /// completed, but no wait is known.
+    pub fn aqu_sz(&self, window: WatchWindow) -> Option<f64> {
         let counted = self.directions.iter().filter(|(at, _)| *at != Direction::Other);
         let (mut whole, mut known, mut waited_ns) = (0, 0, 0_u64);
         for (_, tally) in counted {
@@ -369,39 +417,43 @@ impl DeviceTally {
         if known == 0 && whole > 0 { None } else { window.share(waited_ns) }
     }
 
-    /// The share of the watch in which the device was busy; `None` where no request tells.
-    pub fn util_share(&self, window: Window) -> Option<f64> {
-        if self.busy.is_empty() && self.requests() > 0 {
+    /// The share of the watch in which the device was busy; `None` if no request has the data.
+    pub fn util_share(&self, window: WatchWindow) -> Option<f64> {
+        // Recorded requests leave gaps that those which are not recorded fill.
+        if self.is_thinned || (self.busy.is_empty() && self.requests() > 0) {
             return None;
         }
         window.share(self.busy.within(window.start_ns, window.end_ns))
     }
 
-    /// Requests at the driver on average while there was one; `None` where no D2C is known.
+    /// Mean number of requests at the driver while it was busy; `None` if no D2C is known.
     pub fn busy_depth_mean(&self) -> Option<f64> {
         let sums = Direction::ALL.into_iter().map(|it| self.at_device(it).sum_ns());
         let at_driver_ns = sums.fold(0, u64::saturating_add);
         let busy_ns = self.busy.within(0, u64::MAX);
+        if self.is_thinned {
+            return None;
+        }
         (at_driver_ns > 0 && busy_ns > 0).then(|| at_driver_ns as f64 / busy_ns as f64)
     }
 
     /// The age of the oldest open request at the end of the watch.
-    pub fn oldest_open(&self, window: Window) -> Option<u64> {
+    pub fn oldest_open(&self, window: WatchWindow) -> Option<u64> {
         self.oldest_open_ns.map(|since| window.end_ns.saturating_sub(since))
     }
 
-    /// Its open requests that stand in the scheduler at the end of the watch.
+    /// Its open requests that are in the scheduler at the end of the watch.
     pub fn in_scheduler(&self) -> InScheduler {
         self.in_scheduler
     }
 
-    /// The longest that a request that ended took, nanoseconds.
+    /// The longest duration of a completed request, nanoseconds.
     pub fn longest_ns(&self) -> u64 {
         self.directions.0.iter().map(|tally| tally.longest_ns).max().unwrap_or(0)
     }
 
-    /// For how long at the end of the watch requests were in flight and none completed.
-    pub fn stalled(&self, window: Window) -> Option<u64> {
+    /// Time at the end of the watch in which requests were in flight and none completed.
+    pub fn stalled(&self, window: WatchWindow) -> Option<u64> {
         let since = self.oldest_open_ns?.max(self.latest_end_ns);
         Some(window.since(since)).filter(|stalled| *stalled >= STALLED_NS)
     }
@@ -429,13 +481,13 @@ impl DeviceTally {
     }
 }
 
-/// The share of what was asked for that was merged into other requests.
+/// The share of submitted requests that was merged into others.
 pub(super) fn merged_share(merges: u64, requests: u64) -> Option<f64> {
     let asked = merges.saturating_add(requests);
     (asked > 0).then(|| merges as f64 / asked as f64)
 }
 
-/// Counts `kind`; beyond the limit, all new kinds as `rest`.
+/// Counts `kind`; beyond the limit, all new kinds count as `rest`.
 fn count<K: Copy + Eq + std::hash::Hash>(counts: &mut FxHashMap<K, u64>, kind: K, rest: K) {
     let full = counts.len() >= KINDS && !counts.contains_key(&kind);
     *counts.entry(if full { rest } else { kind }).or_default() += 1;

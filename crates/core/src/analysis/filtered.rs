@@ -1,35 +1,38 @@
-//! A watch of which a part is shown: the summary of that part, and the one that causes are judged by.
+//! Filtered watches: the summary of the filtered part, and the one for the diagnosis.
 //!
-//! A filter says whose requests somebody wants to see, not who makes them slow: rates, shares, evenness
-//! and who else used a device are those of all that the device did. So causes are judged by all that the
-//! filter's devices did, whatever else it asks for.
+//! A filter selects requests to show, not those that cause slowness: rates, shares, evenness and
+//! other users of a device depend on all requests of the device. So the diagnosis uses all requests
+//! of the filter's devices and ignores its other conditions.
 //!
-//! What does not belong here: what a filter keeps (see [`crate::model::filter`]), and judging.
+//! What does not belong here: filters (see [`crate::model::filter`]), and the diagnosis.
 
+use super::charts::{ChartTally, Charts};
 use super::summarizer::Summarizer;
 use super::summary::Summary;
-use crate::model::filter::Silent;
+use crate::model::filter::SilentWaits;
 use crate::model::{Environment, Filter, Names};
 use crate::source::Batch;
 
-/// Makes both summaries of the batches of one source; one where they are the same.
+/// Computes both summaries from the batches of a source, or one if they are the same.
 #[derive(Clone, Debug)]
 pub struct Filtered {
-    shown: Part,
-    whole: Option<Part>,
+    shown: FilteredPart,
+    whole: Option<FilteredPart>,
 }
 
-/// What came of it.
+/// Both summaries.
 #[derive(Clone, Debug)]
 pub struct Summaries {
-    /// Of what the filter keeps.
+    /// The summary of what the filter keeps.
     pub shown: Summary,
-    /// Of all that its devices did; `None` where that is the same.
+    /// The summary of all requests of its devices; `None` if it is the same.
     whole: Option<Summary>,
+    /// What charts draw of what the filter keeps, where they were asked for.
+    pub charts: Option<Charts>,
 }
 
 impl Summaries {
-    /// What causes are judged by.
+    /// The summary for the diagnosis.
     pub fn judged(&self) -> &Summary {
         self.whole.as_ref().unwrap_or(&self.shown)
     }
@@ -40,12 +43,19 @@ impl Filtered {
     pub fn new(environment: &Environment, filter: &Filter) -> Filtered {
         let filter = filter.on_disks(&environment.devices);
         let devices = filter.of_devices();
-        let whole = (devices != filter).then(|| Part::new(environment, devices));
-        Filtered { shown: Part::new(environment, filter), whole }
+        let whole = (devices != filter).then(|| FilteredPart::new(environment, devices));
+        Filtered { shown: FilteredPart::new(environment, filter), whole }
     }
 
-    /// Adds a batch that no filter has seen, whose texts are in `names`; the watch ended at `until_ns`, as
-    /// far as that is known.
+    /// Also makes what charts draw.
+    #[must_use]
+    pub fn with_charts(mut self, environment: &Environment) -> Filtered {
+        self.shown.charts = Some(ChartTally::new(environment));
+        self
+    }
+
+    /// Adds an unfiltered batch, whose texts are in `names`; the watch ends at `until_ns`, as far
+    /// as that is known.
     pub fn add(&mut self, batch: &Batch, names: &Names, until_ns: u64) {
         self.shown.add(batch, names, until_ns);
         if let Some(whole) = &mut self.whole {
@@ -53,34 +63,49 @@ impl Filtered {
         }
     }
 
-    /// The summaries of all that was added, with what `environment` tells at the end.
+    /// The summaries of all batches, with the final `environment`.
     pub fn finish(self, environment: &Environment, names: &Names) -> Summaries {
-        let finish = |part: Part| part.finish(environment, names);
-        Summaries { shown: finish(self.shown), whole: self.whole.map(finish) }
+        let Filtered { mut shown, whole } = self;
+        let charts = shown.charts.take().map(|charts| charts.finish(environment, names));
+        let finish = |part: FilteredPart| part.finish(environment, names);
+        Summaries { shown: finish(shown), whole: whole.map(finish), charts }
     }
 }
 
-/// What one filter keeps.
+/// The rows that a filter keeps.
 #[derive(Clone, Debug)]
-struct Part {
+struct FilteredPart {
     filter: Filter,
     summarizer: Summarizer,
-    silent: Silent,
+    silent: SilentWaits,
+    charts: Option<ChartTally>,
 }
 
-impl Part {
-    fn new(environment: &Environment, filter: Filter) -> Part {
-        Part { filter, summarizer: Summarizer::new(environment), silent: Silent::default() }
+impl FilteredPart {
+    fn new(environment: &Environment, filter: Filter) -> FilteredPart {
+        FilteredPart {
+            filter,
+            summarizer: Summarizer::new(environment),
+            silent: SilentWaits::default(),
+            charts: None,
+        }
     }
 
     fn add(&mut self, batch: &Batch, names: &Names, until_ns: u64) {
         if self.filter.is_empty() {
-            return self.summarizer.add(batch, names);
+            return self.take(batch, names);
         }
         let mut kept = batch.clone();
         self.silent.add(kept.retain(&self.filter, names, until_ns));
         self.summarizer.leave_out(batch, &kept);
-        self.summarizer.add(&kept, names);
+        self.take(&kept, names);
+    }
+
+    fn take(&mut self, batch: &Batch, names: &Names) {
+        self.summarizer.add(batch, names);
+        if let Some(charts) = &mut self.charts {
+            charts.add(batch, names);
+        }
     }
 
     fn finish(self, environment: &Environment, names: &Names) -> Summary {

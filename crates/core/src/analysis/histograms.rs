@@ -1,4 +1,4 @@
-//! How long requests took, by device, by flags, by process: the histograms of `iowhy latency`.
+//! Latency by device, flags and process: the histograms of `iowhy latency`.
 //!
 //! What does not belong here: the histogram itself (see [`super::latency`]).
 
@@ -7,81 +7,81 @@ use super::bins;
 use super::intervals::Pass;
 use super::latency::Latencies;
 use super::life::{Life, Stand};
-use super::summary::{Bucket, Stage};
+use super::summary::{Bucket, StageTime};
+use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names, Request};
 use crate::source::Batch;
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// Histograms that are kept apart; requests of any further group are those of all others together.
+/// Maximum number of histograms; requests of further groups are aggregated.
 const MOST: usize = 1024;
 
-/// What requests are distinguished by.
+/// The grouping of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct By {
-    /// Each device on its own.
+pub struct HistogramBy {
+    /// By device.
     pub device: bool,
-    /// Each rwbs text on its own: the operation and its flags.
+    /// By rwbs: the operation and its flags.
     pub flags: bool,
-    /// Each submitting process on its own, by number and name.
+    /// By submitting process, with PID and name.
     pub process: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-struct Key {
+struct HistogramKey {
     device: Option<Name>,
     flags: Option<Name>,
     process: Option<(u32, Option<Name>)>,
 }
 
-/// Collects how long requests took.
+/// Collects the latency of requests.
 #[derive(Clone, Debug)]
 pub struct Histograms {
-    by: By,
-    /// Which interval of a request's life.
+    by: HistogramBy,
+    /// The interval of a request.
     interval: Interval,
-    groups: FxHashMap<Key, Latencies>,
+    groups: CappedMap<HistogramKey, Latencies, MOST>,
     others: Latencies,
     censored: u64,
 }
 
-/// How long requests took, each group on its own.
+/// Latency by group.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Distributions {
-    /// Which interval of a request's life: `d2c` or `q2c`.
+    /// The interval of a request: `d2c` or `q2c`.
     pub interval: &'static str,
     /// The groups, most time first.
     pub groups: Vec<Distribution>,
-    /// All further groups together; `None` where there are none.
+    /// All further groups together; `None` if there are none.
     pub others: Option<Distribution>,
-    /// Requests of which the watch did not see the whole interval: not in any group.
+    /// Requests whose interval is incomplete, which are in no group.
     pub censored_requests: u64,
 }
 
-/// How long the requests of one group took.
+/// The latency of one group.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct Distribution {
-    /// Their device; `None` where devices are not distinguished.
+    /// Their device; `None` if devices are not distinguished.
     pub device: Option<String>,
-    /// Their rwbs text; `None` where flags are not distinguished.
+    /// Their rwbs text; `None` if flags are not distinguished.
     pub flags: Option<String>,
-    /// Their submitter's number; `None` where processes are not distinguished, or the kernel itself.
+    /// Their submitter's PID; `None` if processes are not distinguished, or for the kernel itself.
     pub pid: Option<u32>,
     /// Their submitter's name.
     pub process: Option<String>,
     /// The figures.
-    pub stage: Option<Stage>,
-    /// Requests by length, in powers of two of nanoseconds.
+    pub stage: Option<StageTime>,
+    /// Requests by latency, in powers of two of nanoseconds.
     pub histogram: Vec<Bucket>,
 }
 
 impl Histograms {
-    /// Histograms of `interval`, kept apart by `by`.
-    pub fn new(by: By, interval: Interval) -> Histograms {
+    /// Histograms of `interval`, grouped by `by`.
+    pub fn new(by: HistogramBy, interval: Interval) -> Histograms {
         Histograms {
             by,
             interval,
-            groups: FxHashMap::default(),
+            groups: CappedMap::default(),
             others: Latencies::default(),
             censored: 0,
         }
@@ -91,18 +91,16 @@ impl Histograms {
         let life = Life::of(request);
         let Some(time) = life.intervals[self.interval].filter(|_| life.stand == Stand::Whole)
         else {
-            self.censored += 1;
+            self.censored += request.stands_for();
             return;
         };
-        let key = Key {
+        let key = HistogramKey {
             device: self.by.device.then_some(request.device),
             flags: self.by.flags.then_some(request.rwbs),
             process: request.pid.filter(|_| self.by.process).map(|pid| (pid, request.process)),
         };
-        match self.groups.len() < MOST || self.groups.contains_key(&key) {
-            true => self.groups.entry(key).or_default().record(time),
-            false => self.others.record(time),
-        }
+        let histogram = self.groups.or_default(key).unwrap_or(&mut self.others);
+        histogram.record_many(time, request.stands_for());
     }
 }
 
@@ -157,7 +155,7 @@ mod tests {
     use super::*;
     use crate::script::Script;
 
-    fn of(script: &Script, by: By, interval: Interval) -> Distributions {
+    fn of(script: &Script, by: HistogramBy, interval: Interval) -> Distributions {
         let mut pass = Histograms::new(by, interval);
         pass.add(&script.batch, &script.names);
         pass.finish(&script.environment, &script.names)
@@ -173,16 +171,18 @@ mod tests {
             }
         }
         script.read("sda", 512).status(crate::model::Status::InFlight).add();
-        let all = By { device: true, flags: true, process: true };
-        for (by, groups) in
-            [(By::default(), 1), (By { device: true, ..By::default() }, 2), (all, 3)]
-        {
+        let all = HistogramBy { device: true, flags: true, process: true };
+        for (by, groups) in [
+            (HistogramBy::default(), 1),
+            (HistogramBy { device: true, ..HistogramBy::default() }, 2),
+            (all, 3),
+        ] {
             let found = of(&script, by, Interval::D2c);
             assert_eq!((found.groups.len(), found.censored_requests), (groups, 1));
             let requests = found.groups.iter().flat_map(|group| &group.histogram);
             assert_eq!(requests.map(|bucket| bucket.requests).sum::<u64>(), 15);
         }
-        let whole = of(&script, By::default(), Interval::Q2c);
+        let whole = of(&script, HistogramBy::default(), Interval::Q2c);
         assert_eq!(whole.groups[0].stage.unwrap().max_ns, 17_000);
     }
 }

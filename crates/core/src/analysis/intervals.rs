@@ -1,12 +1,12 @@
-//! A source cut into intervals of equal length, each with figures of its own: what the interval
-//! views show, live and from a recording alike.
+//! Splits a source into intervals of equal length, each with its own figures: the data of the
+//! interval views, live and from a recording.
 //!
-//! A row belongs to the interval in which it ended, as the kernel's own counters have it; a sample to
-//! the one at whose end it was read, and to the next as its beginning. What had
-//! not ended when the watch did belongs to the last one. The clock is the rows', so that a recording
-//! gives the intervals that a live watch would have given.
+//! A row belongs to the interval in which it ended, as the kernel's own counters have it; a sample
+//! to the one at whose end it was read, and to the next as its beginning. Rows that were open at
+//! the end of the watch belong to the last one. The clock is that of the rows, so a recording
+//! yields the same intervals as a live watch.
 //!
-//! What does not belong here: which figures (see [`Pass`]), and when to look at the clock.
+//! What does not belong here: which figures (see [`Pass`]), and wall-clock timing.
 
 use super::life::Life;
 use super::readings::Readings;
@@ -17,12 +17,12 @@ use crate::source::Batch;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// One pass from batches to figures. A view of intervals makes one for each interval.
+/// One pass from batches to figures. An interval view runs one for each interval.
 pub trait Pass: Sized {
-    /// What it gives.
+    /// Its result.
     type Figures;
 
-    /// A pass like this one, without any rows yet, over what `environment` says.
+    /// A pass like this one, without rows, for `environment`.
     fn begin(&self, environment: &Environment) -> Self;
 
     /// Adds rows, whose texts are in `names`.
@@ -48,58 +48,61 @@ impl Pass for Summarizer {
     }
 }
 
-/// Intervals that may be open at once; when a recording opens more, the oldest is closed.
+/// Maximum number of open intervals; if a recording opens more, the oldest is closed.
 const MOST_OPEN: usize = 256;
+/// Processes of which more than the name is kept for later intervals: as many as a pass keeps. When
+/// there are more, the older half goes.
+const MOST_PROCESSES: usize = 1 << 14;
 /// Waits whose requests are kept until they come.
 const MOST_LINKED: usize = 1 << 18;
-/// How late the samples of the end of an interval may have been read, nanoseconds.
+/// Maximum delay of samples at the end of an interval, nanoseconds.
 const MOST_LATE_NS: u64 = 500_000_000;
-/// A last interval that is shorter than this share of the others is part of the one before it.
+/// A last interval shorter than this share of the others is merged into the previous one.
 const LEAST_SHARE: f64 = 0.1;
 
-/// Which intervals are wanted.
+/// The requested intervals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wanted {
-    /// How long each is, nanoseconds; without it all of the source is one.
+pub struct WantedIntervals {
+    /// The length of each, nanoseconds; without it the source is one interval.
     pub every_ns: Option<u64>,
-    /// How many; without it as many as there are.
+    /// Their number; without it as many as there are.
     pub count: Option<u64>,
 }
 
-/// An interval that is over.
+/// A completed interval.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Interval<F> {
+pub struct EndedInterval<F> {
     /// Its number, from 0.
     pub number: u64,
-    /// What is true of it: when it began and ended, on which machine.
+    /// Its environment: beginning, end and host.
     pub environment: Environment,
     /// Its figures.
     pub figures: F,
 }
 
-/// Cuts a source into intervals.
+/// Splits a source into intervals.
 pub struct Cutter<P> {
     like: P,
-    wanted: Wanted,
-    /// When the first interval begins; 0 until that is known.
+    wanted: WantedIntervals,
+    /// The beginning of the first interval; 0 until it is known.
     start_ns: u64,
-    /// The number of the last interval, where that is known beforehand.
+    /// The number of the last interval, if it is known beforehand.
     last: Option<u64>,
-    /// The first interval that was not handed out.
+    /// The first interval that was not passed on.
     next: u64,
     open: BTreeMap<u64, P>,
     /// Processes and stacks that rows of later intervals may refer to.
     known: Batch,
     readings: Readings,
-    /// What waits waited for that have not come yet.
+    /// Rows of `wait_requests` whose waits have not come yet.
     links: FxHashMap<u64, Vec<WaitRequest>>,
     latest_ns: u64,
     late: u64,
 }
 
 impl<P: Pass> Cutter<P> {
-    /// Cuts a source whose environment is `environment` now; each interval gets a pass like `like`.
-    pub fn new(like: P, wanted: Wanted, environment: &Environment) -> Cutter<P> {
+    /// Splits a source with the current `environment`; each interval gets a pass like `like`.
+    pub fn new(like: P, wanted: WantedIntervals, environment: &Environment) -> Cutter<P> {
         let mut cutter = Cutter {
             like,
             wanted,
@@ -118,15 +121,20 @@ impl<P: Pass> Cutter<P> {
             Some(every_ns) if environment.end_ns > environment.start_ns => {
                 Some(last_of(environment.end_ns - environment.start_ns, every_ns))
             }
-            // A watch that is to have so many ends with the last of them, as soon as it can.
+            // A watch with a given number ends with the last of them.
             Some(_) => wanted.count.map(|count| count.saturating_sub(1)),
         };
         cutter
     }
 
-    /// The latest time that a row spoke of, CLOCK_MONOTONIC nanoseconds.
+    /// The latest time in a row, CLOCK_MONOTONIC nanoseconds.
     pub fn latest_ns(&self) -> u64 {
         self.latest_ns
+    }
+
+    /// When the interval that is next begins, CLOCK_MONOTONIC nanoseconds; 0 until that is known.
+    pub fn next_start_ns(&self) -> u64 {
+        if self.start_ns == 0 { 0 } else { self.begin_of(self.next) }
     }
 
     /// Rows whose interval was over when they came; they count in the next.
@@ -134,12 +142,12 @@ impl<P: Pass> Cutter<P> {
         self.late
     }
 
-    /// Whether all intervals that were wanted have been handed out.
+    /// Whether all requested intervals have been passed on.
     pub fn is_done(&self) -> bool {
         self.wanted.count.is_some_and(|count| self.next >= count)
     }
 
-    /// Whether all that was wanted was over at `until_ns`: a live watch may end.
+    /// Whether all requested intervals were over at `until_ns`, so that a live watch may end.
     pub fn is_over(&self, until_ns: u64) -> bool {
         self.start_ns > 0 && self.wanted.count.is_some_and(|count| self.begin_of(count) <= until_ns)
     }
@@ -158,12 +166,12 @@ impl<P: Pass> Cutter<P> {
             self.pass(number, environment, names).add(&part, names);
         }
         if self.links.len() > MOST_LINKED {
-            // Their waits were filtered away.
+            // Their waits were filtered out.
             self.links.clear();
         }
     }
 
-    /// Keeps what later rows refer to, and tells it to the intervals that are open.
+    /// Keeps rows that later rows refer to, and passes them to open intervals.
     fn meet(&mut self, batch: &Batch, names: &Names) {
         if batch.processes.is_empty() && batch.stacks.is_empty() {
             return;
@@ -175,6 +183,9 @@ impl<P: Pass> Cutter<P> {
         };
         self.open.values_mut().for_each(|pass| pass.add(&met, names));
         self.known.processes.extend(met.processes);
+        if self.known.processes.len() > MOST_PROCESSES {
+            self.known.processes.drain(..MOST_PROCESSES / 2);
+        }
         self.known.stacks.extend(met.stacks);
     }
 
@@ -196,7 +207,7 @@ impl<P: Pass> Cutter<P> {
             to.requests.push(request.clone());
             to.parts.extend_from_slice(parts);
         }
-        // A recording gives them before their waits.
+        // A recording yields them before their waits.
         for link in &batch.wait_requests {
             self.links.entry(link.wait_id).or_default().push(link.clone());
         }
@@ -211,7 +222,7 @@ impl<P: Pass> Cutter<P> {
             cut.entry(number).or_default().wait_chains.push(chain.clone());
         }
         for file in &batch.files {
-            // What was begun in an interval that is over was told when it ended.
+            // Rows that began in an interval that is over were counted when they ended.
             let number = self.at(file.start_ns).min(self.last.unwrap_or(u64::MAX)).max(self.next);
             cut.entry(number).or_default().files.push(file.clone());
         }
@@ -225,7 +236,7 @@ impl<P: Pass> Cutter<P> {
         cut
     }
 
-    /// The interval of what happened at `time_ns`; the last for what has not happened yet.
+    /// The interval of `time_ns`; the last one for open rows.
     fn number_of(&mut self, time_ns: Option<u64>) -> u64 {
         let newest = self.last.unwrap_or_else(|| self.at(self.latest_ns));
         let Some(time_ns) = time_ns else { return newest.max(self.next) };
@@ -246,7 +257,7 @@ impl<P: Pass> Cutter<P> {
         self.start_ns.saturating_add(number.saturating_mul(every_ns))
     }
 
-    /// What is true of the interval.
+    /// The environment of the interval.
     fn window(&self, number: u64, environment: &Environment) -> Environment {
         let end_ns = match self.last == Some(number) {
             true => environment.end_ns,
@@ -259,7 +270,7 @@ impl<P: Pass> Cutter<P> {
         Environment { start_ns: self.begin_of(number), end_ns, ..environment.clone() }
     }
 
-    /// Hands out the intervals that were over at `until_ns`, of which no more rows will come.
+    /// Passes on the intervals that were over at `until_ns`; no more of their rows will come.
     ///
     /// # Errors
     /// Those of `each`.
@@ -268,7 +279,7 @@ impl<P: Pass> Cutter<P> {
         until_ns: u64,
         environment: &Environment,
         names: &Names,
-        each: &mut impl FnMut(Interval<P::Figures>) -> Result<(), E>,
+        each: &mut impl FnMut(EndedInterval<P::Figures>) -> Result<(), E>,
     ) -> Result<(), E> {
         let is_over = |cutter: &Cutter<P>| {
             cutter.begin_of(cutter.next.saturating_add(1)) <= until_ns
@@ -284,42 +295,70 @@ impl<P: Pass> Cutter<P> {
         Ok(())
     }
 
-    fn close(&mut self, environment: &Environment, names: &Names) -> Interval<P::Figures> {
+    fn close(&mut self, environment: &Environment, names: &Names) -> EndedInterval<P::Figures> {
         let number = self.next;
         let mut window = self.window(number, environment);
+        let mut readings = std::mem::take(&mut self.readings);
+        let samples = self.samples(&mut readings, &mut window, names);
+        self.readings = readings;
+        self.pass(number, environment, names).add(&samples, names);
+        let pass = self.open.remove(&number).unwrap_or_else(|| self.like.begin(&window));
+        self.next += 1;
+        EndedInterval { number, figures: pass.finish(&window, names), environment: window }
+    }
+
+    /// The figures of the interval that is next, as if it ended at `until_ns`; `None` before its
+    /// first row.
+    pub fn peek(
+        &self,
+        until_ns: u64,
+        environment: &Environment,
+        names: &Names,
+    ) -> Option<EndedInterval<P::Figures>>
+    where
+        P: Clone,
+    {
+        let mut pass = self.open.get(&self.next)?.clone();
+        let mut window = self.window(self.next, environment);
+        window.end_ns = until_ns.clamp(window.start_ns, window.end_ns);
+        let samples = self.samples(&mut self.readings.clone(), &mut window, names);
+        pass.add(&samples, names);
+        let figures = pass.finish(&window, names);
+        Some(EndedInterval { number: self.next, figures, environment: window })
+    }
+
+    /// The samples of the next interval, with what it begins with; sets what `window` says of
+    /// devices at its ends.
+    fn samples(&self, readings: &mut Readings, window: &mut Environment, names: &Names) -> Batch {
+        let is_last = self.last == Some(self.next);
         // What is read at the end of an interval is read a little later.
         let late_ns = (window.duration_ns() / 2).min(MOST_LATE_NS);
-        let until_ns = match self.last == Some(number) {
-            true => u64::MAX,
-            false => window.end_ns.saturating_add(late_ns),
-        };
-        let is_fresh = self.readings.is_fresh(window.start_ns, late_ns);
-        if number > 0 {
-            self.readings.count_devices(&mut window, names, true, is_fresh);
+        let until_ns = if is_last { u64::MAX } else { window.end_ns.saturating_add(late_ns) };
+        let is_fresh = readings.is_fresh(window.start_ns, late_ns);
+        if self.next > 0 {
+            readings.count_devices(window, names, true, is_fresh);
         }
-        let looked_ns = self.readings.looked_ns();
-        let samples = self.readings.until(until_ns, window.start_ns, is_fresh);
-        if self.last != Some(number) {
-            let was_read = self.readings.looked_ns() > looked_ns;
-            self.readings.count_devices(&mut window, names, false, was_read);
+        let looked_ns = readings.looked_ns();
+        let samples = readings.until(until_ns, window.start_ns, is_fresh);
+        if !is_last {
+            let was_read = readings.looked_ns() > looked_ns;
+            readings.count_devices(window, names, false, was_read);
         }
         if self.wanted.every_ns.is_some() {
-            // Where only both ends were looked at, the whole report says that settings changed.
+            // If settings were read at both ends only, the report of the watch says that they
+            // changed.
             let start_ns = window.start_ns;
             // The last look comes when the watch is over.
-            let end_ns = if self.last == Some(number) { u64::MAX } else { window.end_ns };
+            let end_ns = if is_last { u64::MAX } else { window.end_ns };
             for device in &mut window.devices {
                 device.settings_end.clear();
                 device.settings_changed.retain(|it| start_ns < it.by_ns && it.by_ns <= end_ns);
             }
         }
-        self.pass(number, environment, names).add(&samples, names);
-        let pass = self.open.remove(&number).unwrap_or_else(|| self.like.begin(&window));
-        self.next += 1;
-        Interval { number, figures: pass.finish(&window, names), environment: window }
+        samples
     }
 
-    /// Hands out the rest: the source gives no more rows.
+    /// Passes on the rest: the source has no more rows.
     ///
     /// # Errors
     /// Those of `each`.
@@ -327,7 +366,7 @@ impl<P: Pass> Cutter<P> {
         mut self,
         environment: &Environment,
         names: &Names,
-        each: &mut impl FnMut(Interval<P::Figures>) -> Result<(), E>,
+        each: &mut impl FnMut(EndedInterval<P::Figures>) -> Result<(), E>,
     ) -> Result<(), E> {
         let end_ns = environment.end_ns.max(self.latest_ns);
         let newest = self.open.last_key_value().map_or(0, |(number, _)| *number);
@@ -343,7 +382,7 @@ impl<P: Pass> Cutter<P> {
     }
 }
 
-/// When a request ended; `None` where it had not when the watch did.
+/// When a request ended; `None` if it was in flight at the end of the watch.
 fn end_of(request: &Request) -> Option<u64> {
     (request.status != Status::InFlight).then(|| Life::of(request).ended_ns())
 }
@@ -380,10 +419,10 @@ mod tests {
         if !end_known {
             environment.end_ns = 0;
         }
-        let wanted = Wanted { every_ns: Some(every_ns), count };
+        let wanted = WantedIntervals { every_ns: Some(every_ns), count };
         let mut cutter = Cutter::new(Summarizer::new(&environment), wanted, &environment);
         let mut counts = Vec::new();
-        let mut each = |interval: Interval<Summary>| {
+        let mut each = |interval: EndedInterval<Summary>| {
             counts.push((interval.figures.watch.requests, interval.figures.watch.duration_ns));
             Ok::<(), Infallible>(())
         };
@@ -402,7 +441,8 @@ mod tests {
         for size in [1, 7, 100] {
             // The first of each second ends in it, but for the two that end in the next.
             assert_eq!(counts(S, size, None, true), [(9, S), (10, S), (10, S), (12, S)]);
-            // Live, where the end is not known: what ends after the watch has an interval of its own.
+            // Live, where the end is not known: what ends after the watch has an interval of its
+            // own.
             let live = counts(S, size, None, false);
             assert_eq!(live.iter().map(|it| it.0).sum::<u64>(), 41);
         }
@@ -429,11 +469,11 @@ mod tests {
         let mut script = Script::new(3);
         script.read("sda", 512).at(2 * S as i64).direct(0, 0, 1000).add();
         let environment = &script.environment;
-        let wanted = Wanted { every_ns: Some(S), count: None };
+        let wanted = WantedIntervals { every_ns: Some(S), count: None };
         let mut cutter = Cutter::new(Summarizer::new(environment), wanted, environment);
         let mut numbers = Vec::new();
         cutter.add(&script.batch, environment, &script.names);
-        let mut each = |it: Interval<Summary>| {
+        let mut each = |it: EndedInterval<Summary>| {
             numbers.push((it.number, it.environment.start_ns - START_NS, it.figures.devices.len()));
             Ok::<(), Infallible>(())
         };

@@ -1,18 +1,18 @@
-//! Lengths of time, kept as a mergeable histogram: [`hdrhistogram`] with two significant digits,
-//! which is a relative error below 1 %.
+//! Durations, kept as a mergeable histogram: [`hdrhistogram`] with two significant digits, which is
+//! a relative error below 1 %.
 //!
 //! Most devices and stages of a machine see few requests, and a histogram costs about 25 KiB: up to
-//! 64 values are kept as they are, and the histogram is made when there are more.
+//! 64 values are kept exactly, and the histogram is created if there are more.
 
-use super::summary::{Bucket, Stage};
+use super::summary::{Bucket, StageTime};
 use hdrhistogram::Histogram;
 
-/// How many values are kept as they are before a histogram is made.
+/// Number of values that are kept exactly before a histogram is created.
 const FEW: usize = 64;
 /// Two significant digits: buckets are at most 1/128 of their value wide.
 const DIGITS: u8 = 2;
 
-/// How long something took, many times over.
+/// A distribution of durations.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     few: Vec<u64>,
@@ -23,17 +23,32 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Adds one length of time in nanoseconds.
+    /// Adds a duration in nanoseconds.
     #[inline]
     pub fn record(&mut self, nanoseconds: u64) {
-        self.count += 1;
-        self.sum = self.sum.saturating_add(nanoseconds);
+        self.record_many(nanoseconds, 1);
+    }
+
+    /// Adds the same length of time `times` times.
+    #[inline]
+    pub fn record_many(&mut self, nanoseconds: u64, times: u64) {
+        self.count = self.count.saturating_add(times);
+        self.sum = self.sum.saturating_add(nanoseconds.saturating_mul(times));
         self.max = self.max.max(nanoseconds);
-        self.place(nanoseconds);
+        if times == 1 {
+            return self.keep(nanoseconds);
+        }
+        if self.many.is_none() {
+            self.grow();
+        }
+        if let Some(histogram) = &mut self.many {
+            // It fails only where 60 KiB cannot be addressed.
+            histogram.record_n(nanoseconds, times).unwrap_or(());
+        }
     }
 
     #[inline]
-    fn place(&mut self, nanoseconds: u64) {
+    fn keep(&mut self, nanoseconds: u64) {
         match &mut self.many {
             Some(histogram) => put(histogram, nanoseconds),
             None => {
@@ -45,7 +60,7 @@ impl Latencies {
         }
     }
 
-    /// Makes the histogram from the few values.
+    /// Creates the histogram from the exact values.
     fn grow(&mut self) {
         self.many = histogram_of(&self.few);
         if self.many.is_some() {
@@ -53,24 +68,24 @@ impl Latencies {
         }
     }
 
-    /// Adds all that `other` holds, as if it had been recorded here.
+    /// Adds all values of `other`.
     pub fn merge(&mut self, other: &Latencies) {
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
         self.max = self.max.max(other.max);
-        other.few.iter().for_each(|value| self.place(*value));
+        other.few.iter().for_each(|value| self.keep(*value));
         if let Some(others) = &other.many {
             if self.many.is_none() {
                 self.grow();
             }
             if let Some(own) = &mut self.many {
-                // It fails only where a histogram cannot grow; both hold 64-bit values.
+                // It fails only if a histogram cannot grow; both hold 64-bit values.
                 own.add(others.as_ref()).unwrap_or(());
             }
         }
     }
 
-    /// How many were recorded.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -92,10 +107,10 @@ impl Latencies {
         sorted.get(rank.saturating_sub(1)).copied()
     }
 
-    /// The figures of this stage of requests whose whole is `whole`; `None` without values.
-    pub fn stage(&self, whole: &Latencies) -> Option<Stage> {
+    /// The figures of this stage as part of `whole`; `None` without values.
+    pub fn stage(&self, whole: &Latencies) -> Option<StageTime> {
         let comparable = whole.sum > 0 && self.count <= whole.count;
-        Some(Stage {
+        Some(StageTime {
             requests: self.count,
             sum_ns: self.sum,
             mean_ns: self.sum as f64 / self.count as f64,
@@ -108,7 +123,7 @@ impl Latencies {
         })
     }
 
-    /// The histogram's buckets that hold something, in order.
+    /// The histogram's non-empty buckets, in order.
     pub fn buckets(&self) -> Vec<Bucket> {
         let made = if self.many.is_none() { histogram_of(&self.few) } else { None };
         let Some(histogram) = self.many.as_ref().or(made.as_ref()) else { return Vec::new() };

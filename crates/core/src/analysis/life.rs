@@ -1,21 +1,20 @@
-//! The life of one request, from the columns of its record: which times are known, and what follows
-//! from them.
+//! The times of one request: which are known, and what follows from them.
 
 use super::axes::ByInterval;
 use crate::model::{Operation, Request, Status};
 
-/// How a request stands towards the watch.
+/// The relation of a request to the watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stand {
-    /// The watch saw all of it.
+    /// All of it was observed.
     Whole,
-    /// It ended during the watch and had begun before: its times are lower bounds.
+    /// It ended during the watch and began before: its times are lower bounds.
     BegunBefore,
     /// It had not ended: its times are lower bounds.
     Open,
 }
 
-/// A request's times; `None` where not known.
+/// A request's times; `None` if they are not known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Life {
     pub stand: Stand,
@@ -23,7 +22,7 @@ pub(crate) struct Life {
     pub queued_ns: u64,
     pub intervals: ByInterval<Option<u64>>,
     /// From getting a request to completion, which the kernel's counters and iostat call its wait;
-    /// from queueing where no getting is known (bio-based devices have no requests).
+    /// from queueing if G is not known (bio-based devices have no requests).
     pub g2c_ns: Option<u64>,
     /// From `queued_ns` to completion: Q2C, or the sum of the stages that are known.
     pub whole_ns: Option<u64>,
@@ -40,7 +39,7 @@ impl Life {
         };
         let g2c_ns = match q2c_ns {
             Some(q2c) => Some(q2c.saturating_sub(q2g_ns.unwrap_or(0))),
-            // What the kernel makes itself is got and issued at once.
+            // Requests of the kernel itself are allocated and issued at once.
             None if request.pid.is_none() && request.operation == Operation::Flush => d2c_ns,
             None => sum(g2d_or_i, d2c_ns),
         };
@@ -53,7 +52,7 @@ impl Life {
         }
     }
 
-    /// Since when it stands in the scheduler; `None` where it was never inserted, or was issued since.
+    /// Since when it is in the scheduler; `None` if it was never inserted, or has been issued.
     #[inline]
     pub fn inserted_ns(&self) -> Option<u64> {
         let ByInterval([q2g_ns, g2i_ns, i2d_ns, _, q2d_ns, d2c_ns, _]) = self.intervals;
@@ -63,7 +62,7 @@ impl Life {
         Some(self.queued_ns.saturating_add(q2g_ns?).saturating_add(g2i_ns?))
     }
 
-    /// When it completed; the time that it was last heard of where that is not known.
+    /// When it completed; if that is not known, its latest known time.
     #[inline]
     pub fn ended_ns(&self) -> u64 {
         self.queued_ns.saturating_add(self.whole_ns.unwrap_or(0))

@@ -1,29 +1,32 @@
 //! From batches to a [`Summary`]: one pass, in bounded memory, the same whatever the source.
 //!
-//! | where | what lives there |
+//! | where | what |
 //! |---|---|
-//! | [`summarize`] | a source read to its end |
+//! | [`summarize`] | reads a source to its end |
 //! | [`Summarizer`] | the pass: each request goes to its device, its owners and its stream |
 //! | [`summary`], `usage` | the result, which every view shows and every rule reads |
-//! | `filtered` | what is shown of a filtered watch, and what it is judged by |
-//! | [`axes`] | directions and intervals, which figures are kept apart by |
+//! | `filtered` | the summaries of a filtered watch: shown, and for the diagnosis |
+//! | [`axes`] | directions and intervals, the axes of figures |
 //! | [`intervals`] | the same figures for each interval of a source |
-//! | [`histograms`] | how long requests took, by device, flags and process |
-//! | [`latency`], [`bins`] | mergeable histograms; the same as coarse as a screen needs them |
+//! | [`histograms`] | latency by device, flags and process |
+//! | [`latency`], [`bins`] | mergeable histograms; coarse bins for screens |
 //! | [`samples`] | counters and gauges over time |
-//! | [`plots`] | what is drawn: by latency, by time, by place on the device |
-//! | [`patterns`] | how a load behaves, for the diagnosis |
-//! | `life` | what the columns of one record say about its times |
+//! | [`charts`] | data of a page of charts: sums by time and by what can be filtered |
+//! | [`plots`] | data of plots: by latency, by time, by offset on the device |
+//! | [`patterns`] | patterns of a load, for the diagnosis |
+//! | `life` | the times of one request |
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
-//! | [`activity`], [`cache`] | what each process did; the page cache |
-//! | [`stages`] | captures of single events: their stages, and btt's figures |
+//! | [`breakdown`], [`moments`] | what is behind a line; a watch second by second |
+//! | [`breakdown`], [`moments`] | what is behind a line; a watch second by second |
+//! | [`activity`], [`cache`] | I/O by process; the page cache |
+//! | [`stages`] | where the time between Q and C went, as btt divides it |
 //! | [`waits`] | where threads waited: classes of kernel functions, and the ledger |
-//! | `blame` | who made whom wait |
-//! | [`files`] | what processes did with files, folded into patterns |
-//! | `attribution`, `bounded`, `stacks` | who is charged, in how much memory |
+//! | `blame` | whose requests delayed whom |
+//! | [`files`] | file activity, folded into patterns |
+//! | `attribution`, `bounded`, `stacks` | who is charged, in bounded memory |
 //! | `readings`, `report`, `rows`, `tables`, `counters`, `settings` | from sums to the summary |
 //!
-//! What does not belong here: naming causes, and how anything looks.
+//! What does not belong here: naming causes, and screens.
 
 pub mod activity;
 mod attribution;
@@ -32,8 +35,10 @@ mod below;
 pub mod bins;
 mod blame;
 mod bounded;
+pub mod breakdown;
 mod busy;
 pub mod cache;
+pub mod charts;
 mod counters;
 mod device;
 pub mod files;
@@ -42,6 +47,7 @@ pub mod histograms;
 pub mod intervals;
 pub mod latency;
 pub(crate) mod life;
+pub mod moments;
 mod own;
 pub mod patterns;
 pub mod plots;
@@ -62,11 +68,10 @@ mod tests;
 mod usage;
 pub mod waits;
 
-pub(crate) use usage::NOT_IN_DATA;
-
 pub use axes::{ByDirection, ByInterval, Direction, Interval};
 pub use filtered::{Filtered, Summaries};
 pub use latency::Latencies;
 pub use summarize::summarize;
 pub use summarizer::{MAX_DEVICES, Summarizer};
 pub use summary::Summary;
+pub use usage::NOT_IN_DATA;

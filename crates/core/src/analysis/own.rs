@@ -1,5 +1,5 @@
-//! What iowhy itself does while it watches: the names of others' functions are read from their programs' files.
-//! It is no part of the load, so that its waits are nobody's, and its requests are counted apart.
+//! iowhy's own I/O during a watch: it reads programs' files to symbolize functions. It is not part
+//! of the load, so its waits are left out, and its requests are counted separately.
 //!
 //! What does not belong here: its CPU time and memory ([`crate::model::environment::Cost`]).
 

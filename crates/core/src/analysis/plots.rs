@@ -1,5 +1,5 @@
-//! What is drawn: counts by latency and by time, and where requests lie on the device. One pass and
-//! bounded memory, whatever the number of requests and the length of the watch.
+//! Data of plots: counts by latency and by time, and offsets of requests on the device. One pass
+//! and bounded memory, for any number of requests and any length of the watch.
 //!
 //! What does not belong here: drawing.
 
@@ -9,19 +9,20 @@ use super::life::{Life, Stand};
 use crate::model::{Environment, Name, Names, Request};
 use crate::source::Batch;
 
-/// Devices that are kept apart, in the order of first sight; requests of others are counted.
+/// Maximum number of devices, in order of first occurrence; requests of others are counted.
 pub const MAX_DEVICES: usize = 32;
-/// Columns of time: when they are used up, each two become one.
+/// Maximum number of time columns; beyond it pairs are merged.
 const COLUMNS: usize = 512;
 /// The first width of a column, nanoseconds.
 const FIRST_WIDTH: u64 = 1_000_000;
-/// Latency bins for each doubling.
+/// Latency bins per power of two.
 const PER_OCTAVE: usize = 8;
-/// Octaves of latency from 1 ns; what is longer (18 minutes) is in the last bin.
+/// Octaves of latency from 1 ns; longer times (18 minutes) are in the last bin.
 const OCTAVES: usize = 40;
 /// Latency bins.
 const BINS: usize = PER_OCTAVE * OCTAVES;
-/// Points of each device and direction that are drawn; of more, so many are chosen by chance.
+/// Maximum number of points per device and direction; of more, a random sample of this size is
+/// drawn.
 const POINTS: usize = 6_000;
 
 /// The two directions that are drawn.
@@ -29,7 +30,7 @@ pub const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
 
 /// Requests, bytes and latencies in a column of time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Column {
+pub struct PlotColumn {
     /// Requests that completed, by direction.
     pub requests: [u64; 2],
     /// Their bytes.
@@ -38,11 +39,12 @@ pub struct Column {
     pub latencies: Vec<(u16, u32)>,
 }
 
-impl Column {
-    fn add(&mut self, direction: usize, bytes: u64, bin: usize) {
-        self.requests[direction] += 1;
+impl PlotColumn {
+    fn add(&mut self, direction: usize, bytes: u64, bin: usize, times: u64) {
+        self.requests[direction] += times;
+        let bytes = bytes.saturating_mul(times);
         self.bytes[direction] = self.bytes[direction].saturating_add(bytes);
-        self.count(bin as u16, 1);
+        self.count(bin as u16, u32::try_from(times).unwrap_or(u32::MAX));
     }
 
     fn count(&mut self, bin: u16, count: u32) {
@@ -52,7 +54,7 @@ impl Column {
         }
     }
 
-    fn absorb(&mut self, other: Column) {
+    fn absorb(&mut self, other: PlotColumn) {
         for direction in 0..DIRECTIONS.len() {
             self.requests[direction] += other.requests[direction];
             self.bytes[direction] = self.bytes[direction].saturating_add(other.bytes[direction]);
@@ -66,20 +68,20 @@ impl Column {
 pub struct Point {
     /// When it was queued, nanoseconds after the beginning.
     pub time_ns: u64,
-    /// Where it begins on the device, bytes.
+    /// Its offset on the device, bytes.
     pub offset: u64,
 }
 
 /// Points of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Points {
-    /// All of them, or a choice where there are more than can be drawn.
+    /// All of them, or a sample if there are more than can be drawn.
     pub points: Vec<Point>,
-    /// How many there are.
+    /// Their total number.
     pub all: u64,
 }
 
-/// What is drawn of one device.
+/// The data of one device.
 #[derive(Clone, Debug)]
 pub struct DevicePlots {
     name: Name,
@@ -87,20 +89,20 @@ pub struct DevicePlots {
     pub device: String,
     /// Requests by latency bin, by direction.
     pub histogram: [Vec<u64>; 2],
-    /// How long they took, by direction: percentiles are those of other views.
+    /// Latency by direction: percentiles are those of other views.
     pub latencies: [Latencies; 2],
     /// Columns of time, [`Plots::column_ns`] wide each.
-    pub columns: Vec<Column>,
-    /// Where reads and writes lie.
+    pub columns: Vec<PlotColumn>,
+    /// Offsets of reads and writes.
     pub offsets: [Points; 2],
 }
 
 impl DevicePlots {
-    /// At most `count` columns of the same width in place of all of them, and that width.
-    pub fn in_columns(&self, column_ns: u64, length_ns: u64, count: u64) -> (Vec<Column>, u64) {
+    /// Merges columns into at most `count` of the same width, and returns that width.
+    pub fn in_columns(&self, column_ns: u64, length_ns: u64, count: u64) -> (Vec<PlotColumn>, u64) {
         let needed = length_ns.div_ceil(column_ns.max(1)).max(self.columns.len() as u64);
         let together = needed.div_ceil(count.max(1)).max(1);
-        let mut wide = vec![Column::default(); needed.div_ceil(together).max(1) as usize];
+        let mut wide = vec![PlotColumn::default(); needed.div_ceil(together).max(1) as usize];
         for (index, column) in self.columns.iter().enumerate() {
             if let Some(into) = wide.get_mut(index / together as usize) {
                 into.absorb(column.clone());
@@ -110,25 +112,25 @@ impl DevicePlots {
     }
 }
 
-/// What is drawn.
+/// The data of a plot.
 #[derive(Clone, Debug)]
 pub struct Plots {
     /// When the first column begins, CLOCK_MONOTONIC nanoseconds.
     pub start_ns: u64,
     /// How wide a column is.
     pub column_ns: u64,
-    /// The end of the watch, or the last completion where that is later; ns after the beginning.
+    /// The end of the watch, or the last completion if that is later; ns after the beginning.
     pub length_ns: u64,
     /// By device, the busiest first once finished.
     pub devices: Vec<DevicePlots>,
-    /// Reads and writes that had not ended or had begun before: their latency is not known.
+    /// Censored reads and writes, whose latency is not known.
     pub censored: u64,
     /// Reads and writes of devices beyond [`MAX_DEVICES`].
     pub left_out: u64,
     random: u64,
 }
 
-/// Where a latency bin begins, nanoseconds.
+/// The beginning of a latency bin, nanoseconds.
 pub fn bin_from_ns(bin: usize) -> f64 {
     (bin as f64 / PER_OCTAVE as f64).exp2()
 }
@@ -139,7 +141,7 @@ fn bin_of(nanoseconds: u64) -> usize {
 }
 
 impl Plots {
-    /// Nothing yet, of a watch that began with `environment`.
+    /// Empty data of a watch with `environment`.
     pub fn new(environment: &Environment) -> Plots {
         Plots {
             start_ns: environment.start_ns,
@@ -173,19 +175,20 @@ impl Plots {
         let point = Point { time_ns, offset: request.sector.saturating_mul(512) };
         self.point(device, direction, point);
         let (Stand::Whole, Some(whole)) = (life.stand, life.whole_ns) else {
-            self.censored += 1;
+            self.censored += request.stands_for();
             return;
         };
         let ended = life.ended_ns().saturating_sub(self.start_ns);
         let column = self.column(ended);
         let bin = bin_of(whole);
         let device = &mut self.devices[device];
-        device.histogram[direction][bin] += 1;
-        device.latencies[direction].record(whole);
+        let times = request.stands_for();
+        device.histogram[direction][bin] += times;
+        device.latencies[direction].record_many(whole, times);
         if device.columns.len() <= column {
-            device.columns.resize(column + 1, Column::default());
+            device.columns.resize(column + 1, PlotColumn::default());
         }
-        device.columns[column].add(direction, request.bytes, bin);
+        device.columns[column].add(direction, request.bytes, bin, times);
     }
 
     fn device(&mut self, name: Name, names: &Names) -> Option<usize> {
@@ -204,7 +207,7 @@ impl Plots {
         Some(self.devices.len() - 1)
     }
 
-    /// The column of a time; all columns are made wider until there is one.
+    /// The column of a time; columns are merged until it fits.
     fn column(&mut self, time_ns: u64) -> usize {
         self.length_ns = self.length_ns.max(time_ns);
         while time_ns / self.column_ns >= COLUMNS as u64 {
@@ -214,7 +217,7 @@ impl Plots {
         (time_ns / self.column_ns) as usize
     }
 
-    /// Every point has the same chance to be kept (Vitter's algorithm R).
+    /// Every point is kept with the same probability (Vitter's algorithm R).
     fn point(&mut self, device: usize, direction: usize, point: Point) {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -240,8 +243,8 @@ impl Plots {
     }
 }
 
-fn halve(columns: &mut Vec<Column>) {
-    let mut wide: Vec<Column> = Vec::with_capacity(COLUMNS / 2);
+fn halve(columns: &mut Vec<PlotColumn>) {
+    let mut wide: Vec<PlotColumn> = Vec::with_capacity(COLUMNS / 2);
     for (index, column) in columns.drain(..).enumerate() {
         match wide.last_mut().filter(|_| index % 2 == 1) {
             Some(last) => last.absorb(column),

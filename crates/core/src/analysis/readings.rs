@@ -1,25 +1,26 @@
-//! Samples on their way into intervals: what was read at the end of one is what the next begins with.
+//! Samples of intervals: readings at the end of one interval begin the next.
 //!
-//! What does not belong here: what samples add up to (see [`super::samples`]).
+//! What does not belong here: figures of samples (see [`super::samples`]).
 
+use crate::bounded_map::CappedMap;
 use crate::model::metric::DISKSTATS;
 use crate::model::{Environment, Metric, Name, Names, Sample, Scope};
 use crate::source::Batch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
-/// Counters whose latest value is kept for the next interval; of any further one an interval has only
-/// what was read in it.
+/// Maximum number of counters whose latest value is kept for the next interval; for further ones an
+/// interval has only its own readings.
 const MOST: usize = 1 << 16;
 
 type Key = (Scope, Name, Name);
 
-/// Samples that no interval has had yet, and the latest of each counter that one has had.
+/// Samples that belong to no interval yet, and the latest one of each counter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Readings {
     waiting: VecDeque<Sample>,
-    latest: FxHashMap<Key, Sample>,
-    /// When counters were looked at last in the intervals so far; 0 where they never were.
+    latest: CappedMap<Key, Sample, MOST>,
+    /// The last poll of counters in the intervals so far; 0 if there was none.
     looked_ns: u64,
 }
 
@@ -28,21 +29,21 @@ impl Readings {
         self.waiting.extend(samples.iter().cloned());
     }
 
-    /// When counters were looked at last in the intervals so far.
+    /// The last poll of counters in the intervals so far.
     pub fn looked_ns(&self) -> u64 {
         self.looked_ns
     }
 
-    /// Whether the last look so far tells what counters were at `start_ns`.
+    /// Whether the last poll so far represents the counters at `start_ns`.
     pub fn is_fresh(&self, start_ns: u64, late_ns: u64) -> bool {
         self.looked_ns > 0 && self.looked_ns.saturating_add(late_ns) >= start_ns
     }
 
-    /// The samples of an interval that begins at `start_ns`, with those that it begins with: what was read
-    /// by `until_ns`. Where the last look was too long before it, what was read then says nothing of what
-    /// happened in it: then it begins with its own first look.
+    /// The samples of an interval from `start_ns`, read by `until_ns`, with its initial values. If
+    /// the last poll was too long before it, that poll does not represent its beginning, and its
+    /// own first poll does.
     pub fn until(&mut self, until_ns: u64, start_ns: u64, is_fresh: bool) -> Batch {
-        // They came in the order of time, but for what was looked up before a change.
+        // They came in order of time, except for values before a change.
         let mut own: Vec<Sample> = Vec::new();
         let mut later = VecDeque::new();
         for sample in self.waiting.drain(..) {
@@ -52,7 +53,7 @@ impl Readings {
         own.sort_by_key(|sample| sample.time_ns);
         let looked_ns = own.last().map_or(0, |sample| sample.time_ns).max(self.looked_ns);
         if !is_fresh {
-            // What was looked up before a change is from the last look.
+            // Values before a change are from the last poll.
             own.retain(|sample| sample.time_ns > self.looked_ns);
         }
         let begun_ns = match own.first() {
@@ -62,17 +63,15 @@ impl Readings {
         let mut samples = self.beginnings(&own, is_fresh);
         samples.iter_mut().for_each(|sample| sample.time_ns = begun_ns);
         for sample in &own {
-            if self.latest.len() < MOST || self.latest.contains_key(&key(sample)) {
-                self.latest.insert(key(sample), sample.clone());
-            }
+            self.latest.insert(key(sample), sample.clone());
         }
         self.looked_ns = looked_ns;
         samples.append(&mut own);
         Batch { samples, ..Batch::default() }
     }
 
-    /// The latest values, of what the interval's `own` samples are beside; without those that it reads
-    /// itself where its own first look is its beginning.
+    /// The latest values before the interval's `own` samples; without those that it reads itself if
+    /// its first poll is its beginning.
     fn beginnings(&self, own: &[Sample], is_fresh: bool) -> Vec<Sample> {
         let told: FxHashSet<(Scope, Name)> =
             own.iter().map(|sample| (sample.scope, sample.subject)).collect();
@@ -88,8 +87,8 @@ impl Readings {
         samples
     }
 
-    /// Sets the counters of devices at one end of an interval to what the kernel counted until then;
-    /// to none where that is not known, as where nobody looked (`is_known`).
+    /// Sets the counters of devices at one end of an interval to the kernel's counts at that time;
+    /// to none if they are not known, as without a poll (`is_known`).
     pub fn count_devices(
         &self,
         window: &mut Environment,

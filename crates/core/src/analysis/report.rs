@@ -1,19 +1,19 @@
-//! The last step: what was added and what the environment tells become a [`Summary`].
+//! The last step: combines sums and the environment into a [`Summary`].
 
 use super::axes::ByDirection;
-use super::bounded::{Flow, Layer, Place, Used};
+use super::bounded::{DeviceLayer, Flow, RequestLayer, Used};
 use super::counters;
-use super::device::{DeviceTally, Window};
+use super::device::{DeviceTotals, WatchWindow};
 use super::own::is_own_name;
 use super::patterns::Patterns;
-use super::rows::Rows;
+use super::rows::RowMaker;
 use super::settings;
 use super::summarizer::Summarizer;
 use super::summary::{
-    DEVICE_ROWS, DeviceSummary, DirectionSummary, InScheduler, Row, STALLED_NS, Summary, Usage,
-    Watch,
+    Breakdown, DEVICE_ROWS, DeviceSummary, DirectionSummary, InScheduler, STALLED_NS, Summary,
+    Usage, UsedRow, WatchSummary,
 };
-use super::tables::{Whole, fold, sum};
+use super::tables::{ShareTotals, fold, sum};
 use crate::model::environment::Device;
 use crate::model::{Environment, Metric, Names};
 
@@ -22,11 +22,11 @@ pub(super) fn summary(
     all: &Summarizer,
     environment: &Environment,
     names: &Names,
-    window: Window,
+    window: WatchWindow,
 ) -> Summary {
-    let report = Report { all, environment, names, window };
+    let report = Reporter { all, environment, names, window };
     let (counted, whole) = report.counted();
-    let rows = Rows { charged: &all.charged, names, counted: &counted, whole };
+    let rows = RowMaker { charged: &all.charged, names, counted: &counted, whole };
     let (devices, idle_devices) = report.devices(&rows);
     let (samples, ledger) = (all.samples.series(window, names), all.waits.ledger(names));
     Summary {
@@ -46,72 +46,80 @@ pub(super) fn summary(
         files: rows.files(),
         origins: rows.origins(),
         code_paths: rows.code_paths(),
+        breakdown: report.breakdown(&rows),
         changed_settings: settings::changed(environment),
         patterns: report.patterns(&rows),
         environment: environment.clone(),
     }
 }
 
-struct Report<'a> {
+struct Reporter<'a> {
     all: &'a Summarizer,
     environment: &'a Environment,
     names: &'a Names,
-    window: Window,
+    window: WatchWindow,
 }
 
-impl Report<'_> {
-    fn patterns(&self, rows: &Rows) -> Patterns {
+impl Reporter<'_> {
+    fn patterns(&self, rows: &RowMaker) -> Patterns {
         let name = |slot: usize| self.all.devices.get(slot).map(|tally| self.name(tally));
         let device = |slot: usize| (name(slot).unwrap_or_default(), rows.code_paths_of(slot));
         let stacks = &self.all.charged.stacks;
         self.all.patterns.finish(self.names, stacks, self.window.end_ns, device)
     }
 
-    fn name(&self, tally: &DeviceTally) -> String {
+    fn breakdown(&self, rows: &RowMaker) -> Option<Breakdown> {
+        let name = |slot: usize| self.all.devices.get(slot).map(|tally| self.name(tally));
+        let tally = self.all.charged.breakdown.as_ref()?;
+        Some(tally.finish(rows, |slot| name(slot).unwrap_or_default()))
+    }
+
+    fn name(&self, tally: &DeviceTotals) -> String {
         match tally.name {
             Some(name) => self.names.get(name).to_owned(),
             None => "(further devices)".to_owned(),
         }
     }
 
-    /// Which places count for processes, files and origins, and what they add up to: what devices
-    /// were asked for by anything but the block layer. What devices above asked for counts where
-    /// none of those was watched; what the kernel made for other requests, where that is all.
-    fn counted(&self) -> (Vec<bool>, Whole) {
-        let lower = |tally: &DeviceTally| match tally.name {
+    /// The slots that count for processes, files and origins, and their sums: requests submitted by
+    /// anything but the block layer. Requests of upper devices count if none of these was watched;
+    /// requests that the kernel issued on behalf of others count if there is nothing else.
+    fn counted(&self) -> (Vec<bool>, ShareTotals) {
+        let lower = |tally: &DeviceTotals| match tally.name {
             Some(_) => tally.lower > 0 && !self.is_below_watched(&self.name(tally)),
             None => false,
         };
-        let layers = |tally: &DeviceTally| [true, lower(tally), false, false];
+        let layers = |tally: &DeviceTotals| [true, lower(tally), false, false];
         let mut counted: Vec<bool> = self.all.devices.iter().flat_map(layers).collect();
         let mut all = self.sum(&counted);
         if all.all().requests + all.open.requests == 0 {
-            let helpers = counted.iter_mut().skip(Layer::Helper as usize);
-            helpers.step_by(Place::LAYERS).for_each(|helper| *helper = true);
+            let helpers = counted.iter_mut().skip(RequestLayer::Helper as usize);
+            helpers.step_by(DeviceLayer::LAYERS).for_each(|helper| *helper = true);
             all = self.sum(&counted);
         }
-        (counted, Whole::of(&all))
+        (counted, ShareTotals::of(&all))
     }
 
     fn sum(&self, counted: &[bool]) -> Used {
-        let counts = |place: Place| counted[place.index()];
+        let counts = |device_layer: DeviceLayer| counted[device_layer.index()];
         sum(&fold(&self.all.charged.origins, counts, |origin| origin))
     }
 
-    /// What iowhy itself had devices do.
+    /// iowhy's own requests.
     fn own(&self, counted: &[bool]) -> Flow {
         let mut flow = Flow::default();
         let programs = self.all.charged.programs.rows().iter();
         let own = programs.filter(|row| is_own_name(Some(row.key.name), self.names));
-        own.filter(|row| counted[row.place.index()]).for_each(|row| flow.add(row.used.all()));
+        own.filter(|row| counted[row.device_layer.index()])
+            .for_each(|row| flow.add(row.used.all()));
         flow
     }
 
-    /// Whether a device that stands on `device` was watched.
+    /// Whether an upper device of `device` was watched.
     fn is_below_watched(&self, device: &str) -> bool {
-        let stack = Stack { devices: &self.environment.devices };
+        let stack = DeviceStack { devices: &self.environment.devices };
         let above = stack.above(device);
-        let has_own = |tally: &DeviceTally| tally.requests() > tally.lower;
+        let has_own = |tally: &DeviceTotals| tally.requests() > tally.lower;
         self.all.devices.iter().any(|tally| {
             let name = self.name(tally);
             match above.is_empty() {
@@ -121,23 +129,23 @@ impl Report<'_> {
         })
     }
 
-    fn watch(&self, counted: &[bool], whole: Whole) -> Watch {
+    fn watch(&self, counted: &[bool], whole: ShareTotals) -> WatchSummary {
         let Environment { cost, cpus, .. } = self.environment;
         let devices = &self.all.devices;
-        let sum = |count: fn(&DeviceTally) -> u64| devices.iter().map(count).sum::<u64>();
+        let sum = |count: fn(&DeviceTotals) -> u64| devices.iter().map(count).sum::<u64>();
         let cpu_ns = cost.cpu_ns.saturating_add(cost.bpf_ns.unwrap_or(0));
         let all_ns = self.window.duration_ns().saturating_mul(u64::from(cost.cpus.max(*cpus)));
         let own = self.own(counted);
-        let hidden = devices.iter().zip(counted.chunks(Place::LAYERS)).filter(|it| !it.1[1]);
-        Watch {
+        let hidden = devices.iter().zip(counted.chunks(DeviceLayer::LAYERS)).filter(|it| !it.1[1]);
+        WatchSummary {
             duration_ns: self.window.duration_ns(),
             finished: self.environment.finished,
             requests: self.all.requests,
-            open_requests: sum(DeviceTally::open),
+            open_requests: sum(DeviceTotals::open),
             begun_before_requests: sum(|tally| tally.begun_before),
             helper_requests: sum(|tally| tally.helpers),
             lower_requests: hidden.map(|(tally, _)| tally.lower).sum(),
-            unlinked_requests: sum(DeviceTally::unlinked_requests),
+            unlinked_requests: sum(DeviceTotals::unlinked_requests),
             lost_requests: self.environment.losses.requests(),
             left_out_requests: self.all.left_out.0,
             left_out_waits: self.all.left_out.1,
@@ -150,8 +158,8 @@ impl Report<'_> {
         }
     }
 
-    /// The devices worth showing, and how many others there are.
-    fn devices(&self, rows: &Rows) -> (Vec<DeviceSummary>, u64) {
+    /// The devices to show, and the number of others.
+    fn devices(&self, rows: &RowMaker) -> (Vec<DeviceSummary>, u64) {
         let tallies = self.all.devices.iter().enumerate();
         let mut devices: Vec<DeviceSummary> =
             tallies.map(|(index, tally)| self.device(index, tally, rows)).collect();
@@ -172,8 +180,8 @@ impl Report<'_> {
         (devices, idle)
     }
 
-    /// Whether to show a device of which there is no record: one that hangs, one whose settings
-    /// changed, and where there are no records at all (no privilege) each that did something.
+    /// Whether to show a device without records: one that hangs, one whose settings changed, and
+    /// without any records (no privilege) each one with I/O.
     fn is_worth_showing(&self, device: &Device) -> bool {
         let unseen = self.all.requests == 0 && self.environment.filter.is_empty();
         let counters = counters::counters(device, self.window);
@@ -182,7 +190,7 @@ impl Report<'_> {
             || (unseen && counters.is_some_and(|counters| counters::completed(&counters) > 0))
     }
 
-    fn device(&self, index: usize, tally: &DeviceTally, rows: &Rows) -> DeviceSummary {
+    fn device(&self, index: usize, tally: &DeviceTotals, rows: &RowMaker) -> DeviceSummary {
         let name = self.name(tally);
         let known = self.environment.devices.iter().find(|device| device.name == name);
         let origins = rows.origins_of(index);
@@ -193,7 +201,9 @@ impl Report<'_> {
             directions: tally.directions(self.window),
             aqu_sz: tally.aqu_sz(self.window),
             in_flight_mean: self.in_flight_mean(tally, time_of(&origins)),
-            util_share: tally.util_share(self.window),
+            util_share: tally
+                .util_share(self.window)
+                .or(described.kernel.and_then(|kernel| kernel.util_share)),
             busy_depth_mean: tally.busy_depth_mean(),
             begun_before_requests: tally.begun_before,
             open_requests: tally.open(),
@@ -214,9 +224,9 @@ impl Report<'_> {
         }
     }
 
-    /// Requests in flight on average: their time within the watch by its length. What is in flight
-    /// and has no row yet is known by its age at both ends, where there are samples of it.
-    fn in_flight_mean(&self, tally: &DeviceTally, time_ns: u64) -> f64 {
+    /// Mean number of requests in flight: their time within the watch by its length. Requests in
+    /// flight without a row are known by their age at both ends, if there are samples of it.
+    fn in_flight_mean(&self, tally: &DeviceTotals, time_ns: u64) -> f64 {
         let grown = tally.name.and_then(|it| self.all.samples.change(Metric::UnderWayAge, it));
         let time_ns = match grown {
             Some(grown) => {
@@ -271,7 +281,7 @@ impl Report<'_> {
         }
     }
 
-    /// A device of which there is no record: what the kernel counted.
+    /// A device without records: the kernel's counters.
     fn counted_device(&self, device: &Device) -> DeviceSummary {
         let described = self.described(device.name.clone(), Some(device));
         let Some(counters) = described.kernel else { return described };
@@ -286,17 +296,17 @@ impl Report<'_> {
     }
 }
 
-fn time_of<R>(rows: &[Row<R>]) -> u64 {
+fn time_of<R>(rows: &[UsedRow<R>]) -> u64 {
     rows.iter().map(|row| &row.usage).map(Usage::all_time_ns).fold(0, u64::saturating_add)
 }
 
-/// Which devices stand on which.
-struct Stack<'a> {
+/// Upper devices by lower device.
+struct DeviceStack<'a> {
     devices: &'a [Device],
 }
 
-impl<'a> Stack<'a> {
-    /// Every device that stands on `device`, directly or not.
+impl<'a> DeviceStack<'a> {
+    /// Every upper device of `device`, direct or indirect.
     fn above(&self, device: &str) -> Vec<&'a str> {
         let mut above: Vec<&str> = Vec::new();
         loop {

@@ -1,44 +1,48 @@
-//! The tables of a summary, one for each kind of subject that requests are charged to.
+//! The tables of a summary: one for each kind of key that requests are charged to.
 
 use super::attribution::{Attribution, CodePath, FileKey, ProcessKey, Reason};
 use super::axes::Direction;
-use super::bounded::{Bounded, Place, Used};
+use super::bounded::{Bounded, DeviceLayer, Used};
 use super::stacks::StackRef;
 use super::summary::{
-    CodePathRow, CodePaths, ContainerRow, FileRow, Ledger, OriginRow, ProcessRow, ProgramRow, Row,
-    Samples, Table, Unknown,
+    CodePathRow, CodePaths, ContainerRow, FileRow, Ledger, OriginRow, ProcessRow, ProgramRow,
+    Samples, Unknown, UsageTable, UsedRow,
 };
-use super::tables::{self, Folded, Whole, fold, sum, table, unknown, usage};
+use super::tables::{self, FoldedKeys, ShareTotals, fold, sum, table, unknown, usage};
 use crate::model::metric::process_of;
 use crate::model::{Name, Names, Origin, Scope};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
-/// Makes rows of what was charged, with the texts of `names`.
-pub(super) struct Rows<'a> {
+/// Converts charges to rows, with the texts of `names`.
+pub(super) struct RowMaker<'a> {
     pub charged: &'a Attribution,
     pub names: &'a Names,
-    /// Which places count, by number: see [`Place`].
+    /// The slots that count: see [`DeviceLayer`].
     pub counted: &'a [bool],
-    pub whole: Whole,
+    pub whole: ShareTotals,
 }
 
-impl Rows<'_> {
-    fn counts(&self) -> impl Fn(Place) -> bool {
-        |place: Place| self.counted.get(place.index()).copied().unwrap_or(false)
+impl RowMaker<'_> {
+    fn counts(&self) -> impl Fn(DeviceLayer) -> bool {
+        |device_layer: DeviceLayer| self.counted.get(device_layer.index()).copied().unwrap_or(false)
     }
 
-    fn text(&self, name: Name) -> String {
+    pub fn text(&self, name: Name) -> String {
         self.names.get(name).to_owned()
     }
 
     fn unknown(&self, reasons: &Bounded<Reason>) -> Vec<Unknown> {
-        let submitters = !self.charged.processes.known.rows().is_empty();
-        let words = |reason: Reason| reason.words(submitters, |name| self.names.get(name));
-        unknown(reasons, self.counts(), words, self.whole)
+        unknown(reasons, self.counts(), |reason| self.reason(reason), self.whole)
     }
 
-    fn process(&self, key: ProcessKey) -> ProcessRow {
+    /// A reason in words.
+    pub fn reason(&self, reason: Reason) -> &str {
+        let submitters = !self.charged.processes.known.rows().is_empty();
+        reason.words(submitters, |name| self.names.get(name))
+    }
+
+    pub fn process(&self, key: ProcessKey) -> ProcessRow {
         let identity = self.charged.identities.get(&key).copied();
         let text = |name: Option<Name>| name.map(|name| self.text(name));
         ProcessRow {
@@ -50,7 +54,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Who those are that have counters or waited.
+    /// The processes with counters or waits.
     pub fn identities(
         &self,
         samples: &Samples,
@@ -75,7 +79,7 @@ impl Rows<'_> {
         |a, b| self.names.get(*a).cmp(self.names.get(*b))
     }
 
-    pub fn processes(&self) -> Table<ProcessRow> {
+    pub fn processes(&self) -> UsageTable<ProcessRow> {
         let processes = &self.charged.processes;
         let folded = fold(&processes.known, self.counts(), |key| key);
         let unknown = self.unknown(&processes.unknown);
@@ -83,19 +87,19 @@ impl Rows<'_> {
     }
 
     /// The processes of one device, most time first.
-    pub fn processes_of(&self, device: usize, count: usize) -> Vec<Row<ProcessRow>> {
-        let here = |place: Place| place.device() == device;
+    pub fn processes_of(&self, device: usize, count: usize) -> Vec<UsedRow<ProcessRow>> {
+        let here = |device_layer: DeviceLayer| device_layer.device() == device;
         let mut folded = fold(&self.charged.processes.known, here, |key| key);
         tables::rank(&mut folded.rows, self.process_order());
         let whole = self.whole_of(device);
-        let row = |(key, used): &(ProcessKey, Used)| Row {
+        let row = |(key, used): &(ProcessKey, Used)| UsedRow {
             subject: self.process(*key),
             usage: usage(used, whole),
         };
         folded.rows.iter().take(count).map(row).collect()
     }
 
-    pub fn programs(&self) -> Table<ProgramRow> {
+    pub fn programs(&self) -> UsageTable<ProgramRow> {
         let mut members: FxHashMap<ProcessKey, Vec<ProcessKey>> = FxHashMap::default();
         for (key, _) in fold(&self.charged.processes.known, self.counts(), |key| key).rows {
             members.entry(key.program()).or_default().push(key);
@@ -119,8 +123,8 @@ impl Rows<'_> {
         }
     }
 
-    /// cgroups folded by the container that they belong to.
-    pub fn containers(&self) -> Table<ContainerRow> {
+    /// Cgroups by container.
+    pub fn containers(&self) -> UsageTable<ContainerRow> {
         let cgroups = &self.charged.cgroups;
         let container = |cgroup: Name| self.charged.containers.get(&cgroup).copied();
         let mut by_cgroup = fold(&cgroups.known, self.counts(), |cgroup| cgroup);
@@ -138,7 +142,7 @@ impl Rows<'_> {
         })
     }
 
-    pub fn files(&self) -> Table<FileRow> {
+    pub fn files(&self) -> UsageTable<FileRow> {
         let files = &self.charged.files;
         let folded = fold(&files.known, self.counts(), |key| key);
         let unknown = self.unknown(&files.unknown);
@@ -159,25 +163,26 @@ impl Rows<'_> {
         }
     }
 
-    pub fn origins(&self) -> Table<OriginRow> {
+    pub fn origins(&self) -> UsageTable<OriginRow> {
         let folded = fold(&self.charged.origins, self.counts(), |origin| origin);
         table(folded, Vec::new(), self.whole, Ord::cmp, |origin, _| OriginRow { origin: *origin })
     }
 
-    pub fn origins_of(&self, device: usize) -> Vec<Row<OriginRow>> {
-        let here = |place: Place| place.device() == device;
+    pub fn origins_of(&self, device: usize) -> Vec<UsedRow<OriginRow>> {
+        let here = |device_layer: DeviceLayer| device_layer.device() == device;
         let folded = fold(&self.charged.origins, here, |origin| origin);
         let make = |origin: &Origin, _: &Used| OriginRow { origin: *origin };
         table(folded, Vec::new(), self.whole_of(device), Ord::cmp, make).rows
     }
 
-    fn whole_of(&self, device: usize) -> Whole {
-        let here = |place: Place| place.device() == device;
-        Whole::of(&sum(&fold(&self.charged.origins, here, |origin| origin)))
+    fn whole_of(&self, device: usize) -> ShareTotals {
+        let here = |device_layer: DeviceLayer| device_layer.device() == device;
+        ShareTotals::of(&sum(&fold(&self.charged.origins, here, |origin| origin)))
     }
 
     pub fn code_paths(&self) -> CodePaths {
-        let folded: Folded<CodePath> = fold(&self.charged.code_paths, self.counts(), |path| path);
+        let folded: FoldedKeys<CodePath> =
+            fold(&self.charged.code_paths, self.counts(), |path| path);
         let all = sum(&folded);
         let counted = sum(&fold(&self.charged.origins, self.counts(), |origin| origin));
         let samples = sum(&fold(&self.charged.samples, self.counts(), |()| ()));
@@ -192,12 +197,12 @@ impl Rows<'_> {
     }
 
     /// The code paths of one device's requests, most time first.
-    pub fn code_paths_of(&self, device: usize) -> Vec<Row<CodePathRow>> {
-        let here = |place: Place| place.device() == device;
+    pub fn code_paths_of(&self, device: usize) -> Vec<UsedRow<CodePathRow>> {
+        let here = |device_layer: DeviceLayer| device_layer.device() == device;
         self.paths(fold(&self.charged.code_paths, here, |path| path)).rows
     }
 
-    fn paths(&self, folded: Folded<CodePath>) -> Table<CodePathRow> {
+    fn paths(&self, folded: FoldedKeys<CodePath>) -> UsageTable<CodePathRow> {
         let order = |a: &CodePath, b: &CodePath| {
             let text = |path: &CodePath| {
                 let row = self.code_path(path);
@@ -205,11 +210,11 @@ impl Rows<'_> {
             };
             text(a).cmp(&text(b))
         };
-        let whole = Whole::of(&sum(&folded));
+        let whole = ShareTotals::of(&sum(&folded));
         table(folded, Vec::new(), whole, order, |path, _| self.code_path(path))
     }
 
-    fn code_path(&self, path: &CodePath) -> CodePathRow {
+    pub fn code_path(&self, path: &CodePath) -> CodePathRow {
         let (kernel, kernel_complete) = self.frames(path.kernel);
         let (user, user_complete) = self.frames(path.user);
         let process = path.process.map(|name| self.text(name));

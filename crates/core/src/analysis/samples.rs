@@ -1,44 +1,48 @@
 //! Counters and gauges over the watch: a series for each metric and subject.
 //!
-//! A series has a point where its value was first read and wherever it changed; in between it is what
-//! it was. The points of a long watch are thinned out, its figures are not.
+//! A series has a point at its first reading and at each change; in between its value is constant.
+//! The points of a long watch are thinned out, its figures are not.
 //!
 //! What does not belong here: which metrics there are (see [`crate::model::metric`]).
 
-use super::device::Window;
+use super::device::WatchWindow;
+use crate::bounded_map::CappedMap;
 use crate::model::metric::Shape;
 use crate::model::{Metric, Name, Names, Sample, Scope};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 
-/// Series that are kept; samples of any further one are counted.
+/// Maximum number of series; samples of further ones are counted.
 const MOST_SERIES: usize = 1 << 15;
-/// Points kept of one series before every second one is forgotten.
+/// Maximum number of points of one series; beyond it every second one is removed.
 const MOST_POINTS: usize = 512;
 
-/// Adds up samples as they come.
+/// Sums samples as they arrive.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SampleTally {
-    series: FxHashMap<(Metric, Name), Line>,
-    /// Which metric a name stands for; the names of unknown ones are here too.
+    series: CappedMap<(Metric, Name), SampleLine, MOST_SERIES>,
+    /// The metric of each name; unknown ones are included.
     metrics: FxHashMap<(Scope, Name), Option<Metric>>,
-    /// When anything was read last: what has no later point had not changed by then.
+    /// The last reading of any counter: a series without a later point had not changed by then.
     looked_ns: u64,
-    left_out: u64,
+    /// Samples of metrics that this version does not know.
+    unknown: u64,
 }
 
 /// One series, so far.
 #[derive(Clone, Debug)]
-struct Line {
+struct SampleLine {
     first: (u64, f64),
     latest: (u64, f64),
     least: f64,
     most: f64,
-    /// Of a gauge: its value times nanoseconds, from the first point to the latest.
+    /// For a gauge: its value times nanoseconds, from the first point to the latest.
     area: f64,
     points: Vec<(u64, f64)>,
-    /// Every how many-th point is kept.
+    /// The thinning factor of points.
     step: u32,
     skipped: u32,
 }
@@ -52,16 +56,13 @@ impl SampleTally {
                 .entry((sample.scope, sample.metric))
                 .or_insert_with(|| Metric::find(sample.scope, names.get(sample.metric)));
             let Some(metric) = *known else {
-                self.left_out += 1;
+                self.unknown += 1;
                 continue;
             };
             let key = (metric, sample.subject);
-            if self.series.len() >= MOST_SERIES && !self.series.contains_key(&key) {
-                self.left_out += 1;
-                continue;
+            if let Some(line) = self.series.or_insert_with(key, || SampleLine::new(sample)) {
+                line.add(sample, metric.info().shape);
             }
-            let shape = metric.info().shape;
-            self.series.entry(key).or_insert_with(|| Line::new(sample)).add(sample, shape);
         }
     }
 
@@ -70,7 +71,7 @@ impl SampleTally {
         self.series.get(&(metric, subject)).map(|line| line.latest)
     }
 
-    /// What a metric of `subject` grew by; `None` where it was read only once.
+    /// The growth of a metric of `subject`; `None` if it was read only once.
     pub fn change(&self, metric: Metric, subject: Name) -> Option<f64> {
         self.series.get(&(metric, subject))?.change(self.looked_ns)
     }
@@ -81,7 +82,7 @@ impl SampleTally {
     }
 
     /// The series within `window`.
-    pub fn series(&self, window: Window, names: &Names) -> Samples {
+    pub fn series(&self, window: WatchWindow, names: &Names) -> Samples {
         let mut rows: Vec<Series> = self
             .series
             .iter()
@@ -90,14 +91,14 @@ impl SampleTally {
             })
             .collect();
         rows.sort_by(|a, b| (a.metric, &a.subject).cmp(&(b.metric, &b.subject)));
-        Samples { rows, left_out: self.left_out }
+        Samples { rows, left_out: self.unknown + self.series.refused() }
     }
 }
 
-impl Line {
-    fn new(sample: &Sample) -> Line {
+impl SampleLine {
+    fn new(sample: &Sample) -> SampleLine {
         let point = (sample.time_ns, sample.value);
-        Line {
+        SampleLine {
             first: point,
             latest: point,
             least: f64::INFINITY,
@@ -111,7 +112,7 @@ impl Line {
 
     fn add(&mut self, sample: &Sample, shape: Shape) {
         let (time_ns, value) = (sample.time_ns, sample.value);
-        // Values that no counter has, of a recording that somebody made: they would spoil the rest.
+        // Values that no counter can have, from a forged recording, would invalidate the rest.
         if !value.is_finite() || time_ns < self.latest.0 {
             return;
         }
@@ -146,13 +147,12 @@ impl Line {
         }
     }
 
-    /// What it grew by from its first look to the last, which was at `looked_ns`; `None` where that is
-    /// one look.
+    /// Its growth from its first poll to the last, at `looked_ns`; `None` with a single poll.
     fn change(&self, looked_ns: u64) -> Option<f64> {
         (looked_ns > self.first.0).then_some(self.latest.1 - self.first.1)
     }
 
-    fn series(&self, metric: Metric, subject: &str, window: Window, looked_ns: u64) -> Series {
+    fn series(&self, metric: Metric, subject: &str, window: WatchWindow, looked_ns: u64) -> Series {
         let until_ns = window.end_ns.max(self.latest.0);
         let rest = (until_ns - self.latest.0) as f64;
         let length = until_ns.saturating_sub(self.first.0) as f64;
@@ -165,7 +165,7 @@ impl Line {
                 (Some(min), Some(if length > 0.0 { mean } else { self.latest.1 }), Some(max))
             }
             (Shape::Counter, Some(change)) => {
-                // It stood still where it has no points.
+                // It was constant between points.
                 let still = self.points.len() < 2 || rest > 2e9;
                 let mean = change / window.seconds().max(1e-9);
                 (Some(if still { 0.0 } else { min }), Some(mean), Some(max))
@@ -187,11 +187,11 @@ impl Line {
 }
 
 /// All series of a watch; in JSON without their points.
-#[derive(Clone, PartialEq, Debug, Default, serde::Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct Samples {
     /// By metric, then by subject.
     pub rows: Vec<Series>,
-    /// Samples of metrics that this iowhy does not know, or of more series than it keeps.
+    /// Samples of unknown metrics, or of series beyond the limit.
     pub left_out: u64,
 }
 
@@ -200,35 +200,36 @@ pub struct Samples {
 pub struct Series {
     /// Which metric.
     pub metric: Metric,
-    /// Which device, process or cgroup; empty for the system.
+    /// The device, process or cgroup; empty for the system.
     pub subject: String,
     /// Its first value.
     pub first: f64,
     /// Its last value.
     pub last: f64,
-    /// What it grew by; `None` where it was read only once.
+    /// Its growth; `None` if it was read only once.
     pub change: Option<f64>,
-    /// Of a gauge the smallest value; of a counter the smallest growth per second, `None` where it was read
-    /// only once.
+    /// For a gauge the smallest value; for a counter the smallest growth per second, `None` if it
+    /// was read only once.
     pub min: Option<f64>,
-    /// Of a gauge the mean over time; of a counter its growth per second of the watch, `None` likewise.
+    /// For a gauge the mean over time; for a counter its growth per second of the watch, `None`
+    /// likewise.
     pub mean: Option<f64>,
-    /// Of a gauge the largest value; of a counter the largest growth per second, `None` likewise.
+    /// For a gauge the largest value; for a counter the largest growth per second, `None` likewise.
     pub max: Option<f64>,
-    /// When (CLOCK_MONOTONIC nanoseconds) it had which value: when it was first read and whenever it
-    /// had changed; of a long watch not all of them.
+    /// Its points: time (CLOCK_MONOTONIC nanoseconds) and value at the first reading and at each
+    /// change; thinned in a long watch.
     pub points: Vec<(u64, f64)>,
 }
 
 impl Series {
-    /// What it is known to have grown by.
+    /// Its known growth.
     pub fn grown(&self) -> f64 {
         self.change.unwrap_or(0.0)
     }
 }
 
 impl Samples {
-    /// Whether there is none: the source has no samples.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -236,7 +237,7 @@ impl Samples {
     /// The series of `metric` of `subject`.
     pub fn get(&self, metric: Metric, subject: &str) -> Option<&Series> {
         let order = |row: &Series| (row.metric, row.subject.as_str()).cmp(&(metric, subject));
-        self.rows.binary_search_by(order).ok().and_then(|place| self.rows.get(place))
+        self.rows.binary_search_by(order).ok().and_then(|index| self.rows.get(index))
     }
 
     /// The series of a metric of the whole machine.
@@ -252,21 +253,58 @@ impl Samples {
     }
 }
 
+/// A [`Series`] as JSON has it: with what is known of its metric, without its points.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Series")]
+struct SeriesJson<'a> {
+    /// What it is about: system, device, process or cgroup.
+    scope: &'static str,
+    /// The device, process or cgroup; empty for the system.
+    subject: &'a str,
+    /// Which counter, in the kernel's own words.
+    metric: &'static str,
+    /// The unit of its values.
+    unit: &'static str,
+    /// Its first value.
+    first: f64,
+    /// Its last value.
+    last: f64,
+    /// What it grew by; null where it was read only once.
+    change: Option<f64>,
+    /// The smallest value, or growth per second of a counter; null where it was read only once.
+    min: Option<f64>,
+    /// The mean over time, or growth per second of a counter; null likewise.
+    mean: Option<f64>,
+    /// The largest value, or growth per second of a counter; null likewise.
+    max: Option<f64>,
+}
+
 impl Serialize for Series {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let info = self.metric.info();
-        let mut row = serializer.serialize_struct("Series", 10)?;
-        row.serialize_field("scope", info.scope.word())?;
-        row.serialize_field("subject", &self.subject)?;
-        row.serialize_field("metric", info.word)?;
-        row.serialize_field("unit", info.unit.symbol())?;
-        row.serialize_field("first", &self.first)?;
-        row.serialize_field("last", &self.last)?;
-        row.serialize_field("change", &self.change)?;
-        row.serialize_field("min", &self.min)?;
-        row.serialize_field("mean", &self.mean)?;
-        row.serialize_field("max", &self.max)?;
-        row.end()
+        let row = SeriesJson {
+            scope: info.scope.word(),
+            subject: &self.subject,
+            metric: info.word,
+            unit: info.unit.symbol(),
+            first: self.first,
+            last: self.last,
+            change: self.change,
+            min: self.min,
+            mean: self.mean,
+            max: self.max,
+        };
+        row.serialize(serializer)
+    }
+}
+
+impl JsonSchema for Series {
+    fn schema_name() -> Cow<'static, str> {
+        SeriesJson::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        SeriesJson::json_schema(generator)
     }
 }
 
@@ -294,7 +332,7 @@ mod tests {
         }
         let mut tally = SampleTally::default();
         tally.add(&batch, &names);
-        tally.series(Window { start_ns: 0, end_ns: 10 * S }, &names)
+        tally.series(WatchWindow { start_ns: 0, end_ns: 10 * S }, &names)
     }
 
     #[test]
@@ -327,7 +365,7 @@ mod tests {
             (counter.last, counter.mean, counter.max, counter.change),
             (5.0, None, None, None)
         );
-        // Whatever else was read later tells that nothing was to be said of it.
+        // A later reading of another counter shows that it had not changed.
         let found = of(&[(reads, 3, 5.0), (dirty, 3, 10.0), (dirty, 4, 12.0)]);
         assert_eq!(found.get(reads, "sda").unwrap().mean, Some(0.0));
     }

@@ -1,4 +1,4 @@
-//! Settings and limits that were not the same all the time.
+//! Settings and limits that changed.
 
 use super::summary::ChangedSetting;
 use crate::model::Environment;
@@ -25,7 +25,7 @@ pub(super) fn has_changed(environment: &Environment, device: &Device) -> bool {
     !of_device(environment, device).is_empty()
 }
 
-/// What was seen to change, and of settings that nobody looked at meanwhile what differs at the end.
+/// Observed changes, and differences between both ends for settings that were not polled.
 fn of_device(environment: &Environment, device: &Device) -> Vec<ChangedSetting> {
     let noted = &device.settings_changed;
     let mut all: Vec<ChangedSetting> =
@@ -35,7 +35,7 @@ fn of_device(environment: &Environment, device: &Device) -> Vec<ChangedSetting> 
     all
 }
 
-/// A change that was seen, where the watch was not over by then.
+/// A change that was observed during the watch.
 fn seen(
     environment: &Environment,
     device: &Device,
@@ -53,13 +53,13 @@ fn seen(
     })
 }
 
-/// Whether the values differ: what could be chosen besides, as a scheduler that was loaded for another
-/// device, is no change.
+/// Whether the values differ: a new choice, as a scheduler that was loaded for another device, is
+/// not a change.
 fn is_another(before: Option<&String>, after: Option<&String>) -> bool {
     before.map(|it| chosen(it)) != after.map(|it| chosen(it))
 }
 
-/// What `after` has otherwise than `before`; nothing where one of them was not read.
+/// Differences between `before` and `after`; none if one of them was not read.
 fn differences(device: Option<&str>, before: &Settings, after: &Settings) -> Vec<ChangedSetting> {
     if before.is_empty() || after.is_empty() {
         return Vec::new();

@@ -5,13 +5,13 @@
 use crate::model::{Name, Names, Stack};
 use rustc_hash::FxHashMap;
 
-/// Frames kept before new lists are refused: 4 MiB, since each list is kept twice.
+/// Maximum number of frames; 4 MiB, since each list is kept twice.
 const FRAMES: usize = 1 << 19;
-/// Stack ids kept before new ones are refused: about 2 MiB.
+/// Maximum number of stack ids; about 2 MiB.
 const IDS: usize = 1 << 16;
 
-/// Beginnings of the kernel's functions that every request or system call goes through, so that they
-/// tell nothing: the block layer's way in, tracing itself, the scheduler, the system call's entry.
+/// Prefixes of kernel functions that every request or system call goes through: block layer
+/// submission, tracing itself, the scheduler, system call entry.
 const PLUMBING: &[&str] = &[
     "submit_bio",
     "__submit_bio",
@@ -34,10 +34,10 @@ const PLUMBING: &[&str] = &[
     "ret_from_fork",
 ];
 
-/// Beginnings like these that do tell something: a cgroup's limit held back what its worker queues.
+/// Exceptions with such a prefix: a cgroup's limit throttled what its worker queues.
 const TELLING: &[&str] = &["blk_throtl_"];
 
-/// A list of functions in [`Stacks`].
+/// A list of functions in [`StackTable`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct StackRef(u32);
 
@@ -49,15 +49,15 @@ pub(super) struct Frames {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stacks {
+pub(super) struct StackTable {
     by_id: FxHashMap<(u64, bool), StackRef>,
     by_frames: FxHashMap<Frames, StackRef>,
     lists: Vec<Frames>,
     kept: usize,
 }
 
-impl Stacks {
-    /// Keeps a stack, unless there is no room.
+impl StackTable {
+    /// Keeps a stack, unless the table is full.
     pub fn add(&mut self, stack: &Stack, names: &Names) {
         if self.by_id.len() >= IDS {
             return;
@@ -80,7 +80,7 @@ impl Stacks {
         }
     }
 
-    /// The list of the stack `id`; `None` where it was not given or had no room.
+    /// The list of the stack `id`; `None` if it is not known or was not kept.
     #[inline]
     pub fn find(&self, id: Option<u64>, user: bool) -> Option<StackRef> {
         self.by_id.get(&(id?, user)).copied()
@@ -91,12 +91,12 @@ impl Stacks {
     }
 }
 
-/// Turns of the same frames after which they are a cycle: a stack that was walked without frame pointers, or a
+/// Number of repetitions from which frames are a cycle: a stack without frame pointers, or a
 /// recursion. Chosen.
 const TURNS: usize = 3;
 
-/// Where the first turn of a cycle ends that goes on to the end of the stack.
-fn cycle(frames: &[Name]) -> Option<usize> {
+/// The end of the first turn of a cycle that continues to the end of the stack.
+pub(super) fn cycle(frames: &[Name]) -> Option<usize> {
     (1..=frames.len() / TURNS).find_map(|period| {
         let same = frames.iter().rev().zip(frames.iter().rev().skip(period));
         let repeated = same.take_while(|(later, earlier)| later == earlier).count();
@@ -105,7 +105,7 @@ fn cycle(frames: &[Name]) -> Option<usize> {
     })
 }
 
-/// The functions of a stack that tell something; all of them where none does.
+/// The relevant functions of a stack; all of them if none is relevant.
 pub(super) fn telling(stack: &Stack, names: &Names) -> Box<[Name]> {
     let is_plumbing = |name: &Name| {
         let begins = |list: &[&str]| list.iter().any(|begin| names.get(*name).starts_with(begin));

@@ -1,29 +1,29 @@
-//! How much of the reading and writing is sequential, stream by stream.
+//! The sequential share of reads and writes, by stream.
 //!
 //! **Definition.** A request is *sequential* if it begins at the very sector where an earlier
 //! request of its stream group ended. The group is (device, direction, subject); the subject is the
 //! file if the request belongs to exactly one, else the submitting process. "Earlier" is earlier
-//! queued: requests are seen when they complete, and a queue deeper than one completes out of order,
-//! so a request whose predecessor is seen after it is counted when that one arrives.
-//! Each group remembers the [`EXTENTS`] stretches of sectors that were touched last. So that many
-//! sequential streams may be interleaved in one file, and any number in different files, and all
-//! count as sequential; a descending scan, a repeated read of one place and random access do not.
-//! The first request of a stream has no predecessor and is never sequential.
+//! queued: requests are seen when they complete, and a queue deeper than one completes out of
+//! order, so a request whose predecessor is seen after it is counted when that one arrives. Each
+//! group keeps the [`EXTENTS`] ranges of sectors that were accessed last. So that many sequential
+//! streams can be interleaved in one file, and any number in different files, and all count as
+//! sequential; a descending scan, repeated reads of one sector and random access do not. The first
+//! request of a stream has no predecessor and is never sequential.
 //!
 //! Requests without sectors to compare (flushes, discards, zero bytes) are left out.
 
 use super::attribution::FileKey;
 use rustc_hash::FxHashMap;
 
-/// How many recent stretches of sectors a group remembers.
+/// Number of recent ranges of sectors that a group keeps.
 const EXTENTS: usize = 16;
-/// How many groups are remembered; beyond, the half that was used longest ago is forgotten.
+/// Maximum number of groups; beyond it, the least recently used half is removed.
 const GROUPS: usize = 4096;
 const SECTOR: u64 = 512;
 
-/// Whose stream it is.
+/// The subject of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Subject {
+pub(super) enum StreamOwner {
     /// The one file that the request belongs to.
     File(FileKey),
     /// The submitting process.
@@ -32,34 +32,45 @@ pub(super) enum Subject {
     Nobody,
 }
 
-/// What streams are kept apart by.
+/// The key of a stream group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct GroupKey {
     pub device: u16,
     pub write: bool,
-    pub subject: Subject,
+    pub subject: StreamOwner,
 }
 
-/// Requests that have just turned out to be sequential.
+/// Requests that were just found to be sequential.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Found {
+pub(super) struct Sequential {
     pub requests: u64,
     pub bytes: u64,
 }
 
-/// The two ends of a stretch of sectors that was touched without a gap.
+impl Sequential {
+    /// The same for `times` requests like each of these.
+    pub fn times(self, times: u64) -> Sequential {
+        Sequential {
+            requests: self.requests.saturating_mul(times),
+            bytes: self.bytes.saturating_mul(times),
+        }
+    }
+}
+
+/// A contiguous range of accessed sectors.
 #[derive(Clone, Copy, Default, Debug)]
 struct Ends {
-    /// When the request at its beginning was queued, and its bytes: it has no known predecessor yet.
+    /// When the request at its beginning was queued, and its bytes: it has no known predecessor
+    /// yet.
     head_ns: u64,
     head_bytes: u64,
     /// When the request at its end was queued.
     tail_ns: u64,
 }
 
-/// The stretches of one group, by column so that looking for a sector is one quick pass.
+/// The ranges of one group, by column so that searching a sector is one fast pass.
 #[derive(Clone, Debug, Default)]
-struct Group {
+struct ExtentGroup {
     len: usize,
     from: [u64; EXTENTS],
     to: [u64; EXTENTS],
@@ -71,16 +82,22 @@ struct Group {
 /// The streams of a watch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
-    groups: FxHashMap<GroupKey, Group>,
+    groups: FxHashMap<GroupKey, ExtentGroup>,
     clock: u64,
 }
 
 impl Streams {
-    /// Takes note of a request, and says which requests are now known to be sequential.
+    /// Adds a request, and returns the requests that are now known to be sequential.
     #[inline]
-    pub fn observe(&mut self, key: GroupKey, sector: u64, bytes: u64, queued_ns: u64) -> Found {
+    pub fn observe(
+        &mut self,
+        key: GroupKey,
+        sector: u64,
+        bytes: u64,
+        queued_ns: u64,
+    ) -> Sequential {
         if bytes == 0 {
-            return Found::default();
+            return Sequential::default();
         }
         self.clock += 1;
         if self.groups.len() >= GROUPS && !self.groups.contains_key(&key) {
@@ -105,29 +122,29 @@ impl Streams {
     }
 }
 
-impl Group {
-    fn observe(&mut self, from: u64, to: u64, new: Ends) -> Found {
+impl ExtentGroup {
+    fn observe(&mut self, from: u64, to: u64, new: Ends) -> Sequential {
         let before = self.find(|it, at| it.to[at] == from && it.ends[at].tail_ns <= new.tail_ns);
         let after = self.find(|it, at| it.from[at] == to && it.ends[at].head_ns >= new.head_ns);
-        let mut found = Found::default();
+        let mut found = Sequential::default();
         if before.is_some() {
-            found = Found { requests: 1, bytes: new.head_bytes };
+            found = Sequential { requests: 1, bytes: new.head_bytes };
         }
         if let Some(follower) = after {
             found.requests += 1;
             found.bytes = found.bytes.saturating_add(self.ends[follower].head_bytes);
         }
-        self.place(from, to, new, before, after);
+        self.insert(from, to, new, before, after);
         found
     }
 
     #[inline]
-    fn find(&self, is_it: impl Fn(&Group, usize) -> bool) -> Option<usize> {
+    fn find(&self, is_it: impl Fn(&ExtentGroup, usize) -> bool) -> Option<usize> {
         (0..self.len.min(EXTENTS)).find(|at| is_it(self, *at))
     }
 
-    /// Joins the new stretch to what it touches, or keeps it in place of the one used longest ago.
-    fn place(
+    /// Merges the new range with adjacent ones, or replaces the least recently used one.
+    fn insert(
         &mut self,
         from: u64,
         to: u64,
@@ -160,7 +177,7 @@ impl Group {
         self.used[at] = self.latest;
     }
 
-    /// A free place, or that of the stretch used longest ago.
+    /// A free slot, or that of the least recently used range.
     fn room(&mut self) -> usize {
         if self.len < EXTENTS {
             self.len += 1;
@@ -183,7 +200,7 @@ impl Group {
 mod tests {
     use super::*;
 
-    const KEY: GroupKey = GroupKey { device: 0, write: false, subject: Subject::Nobody };
+    const KEY: GroupKey = GroupKey { device: 0, write: false, subject: StreamOwner::Nobody };
 
     /// The sequential requests among reads of 8 sectors at `sectors`, queued in that order but seen
     /// in the order of `seen`.
@@ -237,9 +254,9 @@ mod tests {
         let mut streams = Streams::default();
         let mut found = 0;
         for index in 0..100_000_u64 {
-            let busy = GroupKey { subject: Subject::Process(1), ..KEY };
+            let busy = GroupKey { subject: StreamOwner::Process(1), ..KEY };
             found += streams.observe(busy, index * 8, 4096, index).requests;
-            let other = GroupKey { subject: Subject::Process(2 + index as u32), ..KEY };
+            let other = GroupKey { subject: StreamOwner::Process(2 + index as u32), ..KEY };
             streams.observe(other, 0, 4096, index);
         }
         assert!(streams.groups.len() <= GROUPS);

@@ -18,10 +18,10 @@ use crate::source::{Batch, Progress, Source};
 ///
 /// ```
 /// use iowhy_core::analysis::{Direction, Interval, summarize};
-/// use iowhy_core::recording::Reader;
+/// use iowhy_core::recording::RecordingReader;
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/recording");
 ///
-/// let mut recording = Reader::open(path.as_ref())?;
+/// let mut recording = RecordingReader::open(path.as_ref())?;
 /// let summary = summarize(&mut recording)?;
 /// for device in &summary.devices {
 ///     let reads = device.directions[Direction::Read].intervals[Interval::D2c];

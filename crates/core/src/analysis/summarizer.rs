@@ -2,66 +2,67 @@
 
 use super::attribution::{Attribution, FileKey};
 use super::axes::Direction;
-use super::below::{self, Below};
-use super::blame::Blame;
-use super::bounded::{Charge, Layer, Place};
-use super::device::{DeviceTally, LostEnds, Window};
+use super::below::{self, LowerRequests};
+use super::blame::BlameTally;
+use super::bounded::{Charge, DeviceLayer, RequestLayer};
+use super::breakdown::{BreakdownTally, of_wait};
+use super::device::{DeviceTotals, LostEnds, WatchWindow};
 use super::files;
 use super::life::{Life, Stand};
 use super::own::is_own_name;
 use super::patterns;
 use super::report;
 use super::samples::SampleTally;
-use super::streams::{GroupKey, Streams, Subject};
+use super::streams::{GroupKey, StreamOwner, Streams};
 use super::summary::Summary;
 use super::waits::chains;
-use super::waits::ledger::Tally;
+use super::waits::ledger::LedgerTally;
 use crate::model::{
     Environment, Metric, Name, Names, Operation, Origin, Request, RequestPart, WaitClass,
 };
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
 
-/// Devices that are kept apart; all further ones are one, whose name says so.
+/// Maximum number of devices; further ones share an entry, whose name says so.
 pub const MAX_DEVICES: usize = 256;
-/// Open requests that are kept until the end of the watch is known; the time of any further one is
-/// counted up to the latest time seen when it arrived.
+/// Maximum number of open requests that are kept until the end of the watch is known; the time of
+/// further ones is counted up to the latest time seen when they arrive.
 const MAX_OPEN: usize = 1 << 14;
 
-/// Makes a [`Summary`] of the batches of one source, in bounded memory.
+/// Computes a [`Summary`] from the batches of one source, in bounded memory.
 ///
-/// The result depends on the rows and their order alone: not on how they were cut into batches, not
-/// on hashes, and not on the numbers that names have.
+/// The result depends only on the rows and their order: not on batch boundaries, hashes, or name
+/// indices.
 #[derive(Clone, Debug)]
 pub struct Summarizer {
-    pub(super) devices: Vec<DeviceTally>,
+    pub(super) devices: Vec<DeviceTotals>,
     pub(super) charged: Attribution,
     pub(super) requests: u64,
     /// Requests and waits that a filter left out.
     pub(super) left_out: (u64, u64),
     /// Waits of iowhy itself.
     pub(super) own_waits: u64,
-    pub(super) waits: Tally,
-    pub(super) chains: chains::Tally,
-    pub(super) blame: Blame,
-    pub(super) files: files::Tally,
-    pub(super) patterns: patterns::Tally,
+    pub(super) waits: LedgerTally,
+    pub(super) chains: chains::ChainTally,
+    pub(super) blame: BlameTally,
+    pub(super) files: files::ActivityTally,
+    pub(super) patterns: patterns::PatternTally,
     pub(super) samples: SampleTally,
-    /// Numbers the requests in the order in which they are charged.
+    /// Numbers requests in the order in which they are charged.
     sequence: u64,
-    /// When the watch began, or 0 where its source knows only at the end.
+    /// When the watch began, or 0 if its source knows it only at the end.
     start_ns: u64,
     latest_ns: u64,
     index: FxHashMap<Name, u16>,
     latest_device: Option<(Name, u16)>,
     streams: Streams,
     open: Vec<(Request, Vec<RequestPart>)>,
-    below: Below,
+    below: LowerRequests,
 }
 
 impl Summarizer {
-    /// A summarizer for a source whose environment is `environment` now. It must already tell when
-    /// the watch began, if requests may have begun before it.
+    /// A summarizer for a source whose environment is `environment` now. It must already contain
+    /// the beginning of the watch, if requests may have begun before it.
     pub fn new(environment: &Environment) -> Summarizer {
         Summarizer {
             devices: Vec::new(),
@@ -69,11 +70,11 @@ impl Summarizer {
             requests: 0,
             left_out: (0, 0),
             own_waits: 0,
-            waits: Tally::default(),
-            chains: chains::Tally::default(),
-            blame: Blame::default(),
-            files: files::Tally::default(),
-            patterns: patterns::Tally::default(),
+            waits: LedgerTally::default(),
+            chains: chains::ChainTally::default(),
+            blame: BlameTally::default(),
+            files: files::ActivityTally::default(),
+            patterns: patterns::PatternTally::default(),
             samples: SampleTally::default(),
             sequence: 0,
             start_ns: environment.start_ns,
@@ -82,8 +83,15 @@ impl Summarizer {
             latest_device: None,
             streams: Streams::default(),
             open: Vec::new(),
-            below: Below::default(),
+            below: LowerRequests::default(),
         }
+    }
+
+    /// One whose summary has a [`super::breakdown::Breakdown`].
+    #[must_use]
+    pub fn with_breakdown(mut self) -> Summarizer {
+        self.charged.breakdown = Some(Box::new(BreakdownTally::new()));
+        self
     }
 
     /// Adds a batch, whose texts are in `names`: the same table for every batch and the end.
@@ -101,6 +109,11 @@ impl Summarizer {
             }
             self.waits.add(wait);
             self.patterns.wait(wait, &self.charged.stacks, self.start_ns);
+            if let Some(breakdown) = &mut self.charged.breakdown {
+                let find = |id, user| self.charged.stacks.find(id, user);
+                let stack = of_wait(find(wait.stack_id, false), find(wait.user_stack_id, true));
+                breakdown.add_wait(wait, stack);
+            }
         }
         self.samples.add(batch, names);
         for (request, parts) in batch.requests_with_parts() {
@@ -109,19 +122,19 @@ impl Summarizer {
         self.blame.settle();
     }
 
-    /// Counts what a filter left out of `batch`, of which `kept` is added: what was lost may be of it.
+    /// Counts the rows of `batch` that a filter left out; `kept` are added.
     pub fn leave_out(&mut self, batch: &Batch, kept: &Batch) {
         self.left_out.0 += batch.requests.len().saturating_sub(kept.requests.len()) as u64;
         self.left_out.1 += batch.waits.len().saturating_sub(kept.waits.len()) as u64;
     }
 
     fn add_request(&mut self, request: &Request, parts: &[RequestPart], names: &Names) {
-        self.requests += 1;
+        self.requests += request.stands_for();
         let life = Life::of(request);
         let direction = Direction::from(request.operation);
         let slot = self.device(request);
         let layer = layer(request, names);
-        let place = Place::new(slot, layer);
+        let device_layer = DeviceLayer::new(slot, layer);
         self.latest_ns = self.latest_ns.max(life.ended_ns());
         self.patterns.request(slot, request, parts, &life, self.start_ns);
         if let Some(device) = self.devices.get_mut(usize::from(slot)) {
@@ -136,14 +149,15 @@ impl Summarizer {
             Stand::Open => self.open_time(&life, direction, slot, self.latest_ns, LostEnds::Some),
             _ => self.ended_time(&life),
         };
-        let whole = self.whole(request, &life, place, time_ns);
+        let whole = self.whole(request, &life, device_layer, time_ns);
         self.charge(request, parts, &whole, names);
         if life.stand != Stand::Open && direction.has_sectors() {
-            self.follow_stream(request, parts, place, direction);
+            self.follow_stream(request, parts, device_layer, direction);
         }
     }
 
-    /// Charges a request, and those below that serve it; one that serves another waits for that.
+    /// Charges a request, and the lower requests that serve it; a request that serves another waits
+    /// for it.
     #[inline]
     fn charge(&mut self, request: &Request, parts: &[RequestPart], whole: &Charge, names: &Names) {
         if self.below.hold(request, parts, whole) {
@@ -162,8 +176,8 @@ impl Summarizer {
         }
     }
 
-    /// The time that a request that ended is charged with: all of it if the watch saw all of it,
-    /// else what lies in the watch.
+    /// The time that a completed request is charged with: all of it if it was observed completely,
+    /// else the part in the watch.
     #[inline]
     fn ended_time(&self, life: &Life) -> u64 {
         match life.stand {
@@ -188,31 +202,38 @@ impl Summarizer {
         until_ns.saturating_sub(life.queued_ns.max(self.start_ns))
     }
 
-    /// All that a request is charged with, before it is split.
+    /// The charge of a request before it is split.
     #[inline]
-    fn whole(&mut self, request: &Request, life: &Life, place: Place, time_ns: u64) -> Charge {
+    fn whole(
+        &mut self,
+        request: &Request,
+        life: &Life,
+        device_layer: DeviceLayer,
+        time_ns: u64,
+    ) -> Charge {
         self.sequence += 1;
         Charge {
             sequence: self.sequence,
-            place,
+            device_layer,
             direction: Direction::from(request.operation),
             open: life.stand == Stand::Open,
             bytes: request.bytes,
             time_ns,
             weight: 1,
         }
+        .times(request.stands_for())
     }
 
     fn follow_stream(
         &mut self,
         request: &Request,
         parts: &[RequestPart],
-        place: Place,
+        device_layer: DeviceLayer,
         direction: Direction,
     ) {
         let subject = subject(request, parts);
         let key = GroupKey {
-            device: place.device() as u16,
+            device: device_layer.device() as u16,
             write: direction == Direction::Write,
             subject,
         };
@@ -220,15 +241,16 @@ impl Summarizer {
         if found.requests == 0 {
             return;
         }
-        if let Some(device) = self.devices.get_mut(place.device()) {
+        let found = found.times(request.stands_for());
+        if let Some(device) = self.devices.get_mut(device_layer.device()) {
             device.note_sequential(direction, found);
         }
-        if let Subject::File(file) = subject {
-            self.charged.files.known.note_sequential(place, file, found.requests);
+        if let StreamOwner::File(file) = subject {
+            self.charged.files.known.note_sequential(device_layer, file, found.requests);
         }
     }
 
-    /// The position of the request's device, which is made on first sight.
+    /// The index of the request's device, which is added if it is new.
     #[inline]
     fn device(&mut self, request: &Request) -> u16 {
         match self.latest_device {
@@ -250,18 +272,18 @@ impl Summarizer {
         }
         let slot = self.devices.len();
         let name = (slot < MAX_DEVICES).then_some(device);
-        self.devices.push(DeviceTally::new(name, number, self.start_ns));
+        self.devices.push(DeviceTotals::new(name, number, self.start_ns));
         if name.is_some() {
             self.index.insert(device, slot as u16);
         }
         slot as u16
     }
 
-    /// Whether ends are missing: where anything is lost, or more is in flight than any device takes. Of a
-    /// capture in which a tenth of the ends is missing, none of the others says anything.
+    /// Whether completions are missing: if anything was lost, or more is in flight than any device
+    /// takes. If a tenth of a capture's completions is missing, a missing one means nothing.
     fn lost_ends(&self, environment: &Environment) -> LostEnds {
         let lost = environment.losses.requests();
-        let known: u64 = self.devices.iter().map(DeviceTally::requests).sum();
+        let known: u64 = self.devices.iter().map(DeviceTotals::requests).sum();
         let is_capture = environment.is_imported();
         match lost > 0 || self.open.len() == MAX_OPEN {
             _ if is_capture && lost.saturating_mul(10) > known => LostEnds::Many,
@@ -270,29 +292,31 @@ impl Summarizer {
         }
     }
 
-    /// The summary of all that was added, with what `environment` tells at the end.
+    /// The summary of all batches, with the final `environment`.
     pub fn finish(mut self, environment: &Environment, names: &Names) -> Summary {
         let window = self.window(environment);
         self.start_ns = window.start_ns;
         let ends = self.lost_ends(environment);
         let mut open = std::mem::take(&mut self.open);
-        // The oldest first: how many of these lost their end decides what the others' silence means.
+        // The oldest first: the number of lost completions among them decides how later open
+        // requests are treated.
         open.sort_by_key(|(request, _)| request.start_ns);
         for (request, parts) in open {
             let (life, direction) = (Life::of(&request), Direction::from(request.operation));
             let slot = self.device(&request);
-            let place = Place::new(slot, layer(&request, names));
+            let device_layer = DeviceLayer::new(slot, layer(&request, names));
             let time_ns = self.open_time(&life, direction, slot, window.end_ns, ends);
-            let whole = self.whole(&request, &life, place, time_ns);
+            let whole = self.whole(&request, &life, device_layer, time_ns);
             self.charge(&request, &parts, &whole, names);
         }
-        // What they serve was never seen.
+        // The requests that they serve were never seen.
         for held in self.below.take_all() {
             self.charged.charge(&held.request, &held.parts, &held.whole, names);
         }
         self.note_under_way(window, environment, names);
         self.charged.settle();
         let blame = std::mem::take(&mut self.blame).finish(environment, window, names);
+        self.correct(environment);
         let mut summary = report::summary(&self, environment, names, window);
         let classes = summary.ledger.iter_mut().flat_map(|ledger| &mut ledger.classes);
         for queue in classes.filter(|row| row.class == WaitClass::Queue.word()) {
@@ -301,9 +325,17 @@ impl Summarizer {
         Summary { blame, ..summary }
     }
 
-    /// What was in flight when samples were taken last and may have no row yet: a device that hangs
-    /// has nothing else.
-    fn note_under_way(&mut self, window: Window, environment: &Environment, names: &Names) {
+    /// Takes the kernel's exact counts instead of estimates, where requests were thinned.
+    fn correct(&mut self, environment: &Environment) {
+        self.devices.iter_mut().for_each(|device| device.correct(&environment.exact_counts));
+        if environment.thinning.iter().any(|level| level.requests_one_in > 1) {
+            self.requests = self.devices.iter().map(DeviceTotals::requests).sum();
+        }
+    }
+
+    /// Requests in flight at the last sample, which may have no row yet: a device that hangs has
+    /// nothing else.
+    fn note_under_way(&mut self, window: WatchWindow, environment: &Environment, names: &Names) {
         let mut subjects: Vec<Name> = self.samples.subjects(Metric::OldestAge).collect();
         subjects.sort_by_key(|subject| names.get(*subject));
         for subject in subjects {
@@ -325,35 +357,38 @@ impl Summarizer {
         }
     }
 
-    /// From when to when the watch lasted; up to the last request where its end is not recorded.
-    fn window(&self, environment: &Environment) -> Window {
+    /// The beginning and end of the watch; the last request if its end is not recorded.
+    fn window(&self, environment: &Environment) -> WatchWindow {
         let start_ns = environment.start_ns;
         let end_ns =
             if environment.end_ns > start_ns { environment.end_ns } else { self.latest_ns };
-        Window { start_ns, end_ns: end_ns.max(start_ns) }
+        WatchWindow { start_ns, end_ns: end_ns.max(start_ns) }
     }
 }
 
-fn layer(request: &Request, names: &Names) -> Layer {
-    // Its own command for others' flushes has the operation and the flag: "FF".
+/// The layer of a request.
+pub(super) fn layer(request: &Request, names: &Names) -> RequestLayer {
+    // The kernel's own flush command has the operation and the flag: "FF".
     let is_made = || request.pid.is_none() || names.get(request.rwbs).starts_with("FF");
     if request.parent_id.is_some() || request.origin == Origin::Stacked {
-        Layer::Lower
+        RequestLayer::Lower
     } else if request.operation == Operation::Flush && is_made() {
-        Layer::Helper
+        RequestLayer::Helper
     } else {
-        Layer::Top
+        RequestLayer::Top
     }
 }
 
-/// Whose stream a request belongs to.
+/// The stream of a request.
 #[inline]
-fn subject(request: &Request, parts: &[RequestPart]) -> Subject {
+fn subject(request: &Request, parts: &[RequestPart]) -> StreamOwner {
     let key = |part: &RequestPart| Some(FileKey { path: part.file?, deleted: part.deleted });
     let first = parts.first().and_then(key);
     match (first, request.pid) {
-        (Some(file), _) if parts.iter().all(|part| key(part) == Some(file)) => Subject::File(file),
-        (_, Some(pid)) => Subject::Process(pid),
-        _ => Subject::Nobody,
+        (Some(file), _) if parts.iter().all(|part| key(part) == Some(file)) => {
+            StreamOwner::File(file)
+        }
+        (_, Some(pid)) => StreamOwner::Process(pid),
+        _ => StreamOwner::Nobody,
     }
 }

@@ -7,90 +7,94 @@
 //! What does not belong here: how the figures are computed (see [`super::Summarizer`]).
 
 use super::axes::{ByDirection, ByInterval};
-pub use super::blame::report::{Behind, BlameShares, BlameSummary, BlamedCulprit, BlamedWaiter};
-pub use super::files::{Activity, ActivityRow};
+pub use super::blame::report::{BehindRow, BlameShares, BlameSummary, BlamedCulprit, BlamedWaiter};
+pub use super::breakdown::Breakdown;
+pub use super::files::{ActivityReport, ActivityRow};
 use super::patterns::Patterns;
 pub use super::samples::{Samples, Series};
 pub use super::usage::*;
-pub use super::waits::chains::{ChainRow, Chains, Step};
-pub use super::waits::ledger::{ClassRow, Ledger, ProcessLedger, Waiter};
+pub use super::waits::chains::{ChainReport, ChainRow, ChainStep};
+pub use super::waits::ledger::{ClassRow, Ledger, LedgerWaiter, ProcessLedger};
 use crate::model::Losses;
 use crate::model::environment::Environment;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Everything that iowhy says about one watch.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The summary of one watch.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
     /// The watch itself.
-    pub watch: Watch,
-    /// What was lost.
+    pub watch: WatchSummary,
+    /// The losses.
     pub losses: Losses,
-    /// Where blocked threads waited; `None` where the source does not know.
+    /// The ledger of blocked time; `None` if the source has no waits.
     pub ledger: Option<Ledger>,
-    /// Threads that waited for threads that waited for storage; `None` where none was seen.
-    pub chains: Option<Chains>,
-    /// Who made whom wait; `None` where the source does not know, or has not all requests.
+    /// Wait chains; `None` if there were none.
+    pub chains: Option<ChainReport>,
+    /// Blame; `None` if the source has no waits, or not all requests.
     pub blame: Option<BlameSummary>,
-    /// What the machine's counters did meanwhile.
+    /// The counters of the machine.
     pub samples: Samples,
     /// The block devices that had requests, errors or changed settings; those with the most time
     /// first.
     pub devices: Vec<DeviceSummary>,
-    /// How many other devices the machine has.
+    /// Number of other devices of the machine.
     pub idle_devices: u64,
-    /// Processes by number and name.
-    pub processes: Table<ProcessRow>,
-    /// Who those are that have counters or waited, by number and name.
+    /// Processes by PID and name.
+    pub processes: UsageTable<ProcessRow>,
+    /// The processes with counters or waits, by PID and name.
     #[serde(skip)]
     pub identities: BTreeMap<(u32, String), ProcessRow>,
     /// Processes folded by name.
-    pub programs: Table<ProgramRow>,
+    pub programs: UsageTable<ProgramRow>,
     /// Containers, systemd units and other cgroups.
-    pub containers: Table<ContainerRow>,
+    pub containers: UsageTable<ContainerRow>,
     /// Files.
-    pub files: Table<FileRow>,
-    /// What processes did with files, whether it reached a device or not; `None` where the source
-    /// does not know.
-    pub activity: Option<Activity>,
-    /// Why the requests exist.
-    pub origins: Table<OriginRow>,
-    /// Which functions asked for them, estimated from the stacks that were taken.
+    pub files: UsageTable<FileRow>,
+    /// File activity, whether it reached a device or not; `None` if the source has none.
+    pub activity: Option<ActivityReport>,
+    /// The origins of requests.
+    pub origins: UsageTable<OriginRow>,
+    /// The functions that submitted them, estimated from stacks.
     pub code_paths: CodePaths,
-    /// Settings that were not the same at both ends of the watch.
+    /// Devices, processes, files and code paths together; `None` where it was not asked for.
+    #[serde(skip)]
+    pub breakdown: Option<Breakdown>,
+    /// Settings that changed during the watch.
     pub changed_settings: Vec<ChangedSetting>,
-    /// How the load behaves, which the diagnosis reads.
+    /// Patterns of the load, for the diagnosis.
     #[serde(skip)]
     pub patterns: Patterns,
-    /// What is true of the machine and the watch as a whole: the content of `recording.json`.
+    /// The environment of the watch: the content of `recording.json`.
     pub environment: Environment,
 }
 
 /// The watch itself.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Watch {
-    /// How long it lasted, nanoseconds; where its end is not recorded, until the last request.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct WatchSummary {
+    /// Its duration, nanoseconds; until the last request if its end is not recorded.
     pub duration_ns: u64,
-    /// Whether it ended as planned; false where the recording's writer died.
+    /// Whether it ended as planned; false if the recording's writer was killed.
     pub finished: bool,
-    /// All requests of which there is a record, on every device.
+    /// All requests with a record, on every device.
     pub requests: u64,
-    /// Those that had not completed at the end (censored).
+    /// Requests that had not completed at the end (censored).
     pub open_requests: u64,
-    /// Those that had begun before the watch (censored), whether they completed or not: in the
-    /// rates if they did, never in the latencies.
+    /// Requests that began before the watch (censored), whether they completed or not: part of
+    /// rates if they did, never of latencies.
     pub begun_before_requests: u64,
-    /// Those that a device above asked for: shown under their device, not counted again for their
-    /// process and file.
+    /// Requests of an upper device: shown under their device, not counted again for their process
+    /// and file.
     pub lower_requests: u64,
-    /// Flushes that the kernel made to carry out other requests: shown under their device, not
+    /// Flushes that the kernel issued on behalf of other requests: shown under their device, not
     /// counted again, since those requests wait for them.
     pub helper_requests: u64,
-    /// Those that may have been counted on two levels, since the device above is not known.
+    /// Requests that may have been counted on two levels, since the upper device is not known.
     pub unlinked_requests: u64,
-    /// Requests that have no record, whatever a filter would keep.
+    /// Requests without a record, independent of filters.
     pub lost_requests: u64,
-    /// Requests that have a record and that the filter of a report or a live watch left out.
+    /// Requests with a record that the filter of a report or a live watch left out.
     pub left_out_requests: u64,
     /// Waits that it left out.
     pub left_out_waits: u64,
@@ -99,20 +103,20 @@ pub struct Watch {
     pub time_ns: u64,
     /// Their bytes; of requests that ended.
     pub bytes: u64,
-    /// Requests of iowhy itself, which reads others' programs for the names of their functions: they
-    /// are among all requests.
+    /// Requests of iowhy itself, which reads programs' files to symbolize functions: they are among
+    /// all requests.
     pub own_requests: u64,
     /// Their bytes.
     pub own_bytes: u64,
     /// Waits of iowhy itself, which are in no table of waits.
     pub own_waits: u64,
-    /// iowhy's own CPU time, with that of its BPF programs where the kernel counts it, of all CPU
-    /// time; `None` where it is not recorded.
+    /// iowhy's own CPU time, with that of its BPF programs if the kernel counts it, as a share of
+    /// all CPU time; `None` if it is not recorded.
     pub cost_share: Option<f64>,
 }
 
 /// One block device.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceSummary {
     /// The kernel's name.
     pub device: String,
@@ -120,7 +124,7 @@ pub struct DeviceSummary {
     pub major: u32,
     /// The minor number.
     pub minor: u32,
-    /// The vendor's model name, where there is one.
+    /// The vendor's model name, if there is one.
     pub model: Option<String>,
     /// How it is attached, much like lsblk's TRAN: pcie, sata, virtio …
     pub transport: Option<String>,
@@ -128,7 +132,7 @@ pub struct DeviceSummary {
     pub size_bytes: Option<u64>,
     /// Whether it has no request queue: its bios are counted as requests and have no stages.
     pub bio_based: bool,
-    /// Devices that it stands on.
+    /// Its lower devices.
     pub below: Vec<String>,
     /// The file behind a loop device.
     pub backing_file: Option<String>,
@@ -136,17 +140,16 @@ pub struct DeviceSummary {
     pub settings: BTreeMap<String, String>,
     /// Each direction's figures.
     pub directions: ByDirection<DirectionSummary>,
-    /// iostat's aqu-sz: the time that completed requests took, per second of the watch. It leaves
-    /// out what has not completed.
+    /// iostat's aqu-sz: the time that completed requests took, per second of the watch. Requests
+    /// that have not completed are not included.
     pub aqu_sz: Option<f64>,
-    /// Requests queued or in flight on average, with those that have not completed.
+    /// Mean number of requests queued or in flight, including those that have not completed.
     pub in_flight_mean: f64,
     /// Share of the watch with at least one request at the driver, from issue to completion; from
-    /// queueing where no issue is known. iostat's %util rounds the same to clock ticks.
+    /// queueing if no issue is known. iostat's %util rounds the same to clock ticks.
     pub util_share: Option<f64>,
-    /// Requests at the driver on average while there was one: more than one means that the device
-    /// works on several at once, so that a `util_share` of 1 is not its limit. `None` where no D2C is
-    /// known.
+    /// Mean number of requests at the driver while it was busy: above 1, the device works on
+    /// several at once, so a `util_share` of 1 is not its limit. `None` if no D2C is known.
     pub busy_depth_mean: Option<f64>,
     /// Requests that were in flight when the watch began.
     pub begun_before_requests: u64,
@@ -156,50 +159,51 @@ pub struct DeviceSummary {
     pub kernel_in_flight_start: Option<u64>,
     /// In flight when the watch ended, by the kernel's count.
     pub kernel_in_flight_end: Option<u64>,
-    /// Those of `open_requests` whose end is presumably lost: there are losses, and requests queued
-    /// later ended more than [`STALLED_NS`] after they were queued. Their time counts nowhere.
+    /// Requests of `open_requests` whose completion is presumably lost: there are losses, and
+    /// requests queued later completed more than [`STALLED_NS`] after they were queued. Their time
+    /// is not counted.
     pub overtaken_requests: u64,
-    /// Age at the end of the oldest other request in flight, nanoseconds: at least this.
+    /// Age at the end of the oldest other request in flight, nanoseconds: a lower bound.
     pub oldest_open_ns: Option<u64>,
     /// Whether that is at least [`STALLED_NS`] and longer than any request that completed took: the
     /// request is lost, or in a capture its completion.
     pub is_oldest_overdue: bool,
-    /// Those of the requests in flight that stand in the scheduler: their time there is in no stage.
+    /// Requests in flight that are in the scheduler: their time there is part of no stage.
     pub in_scheduler: InScheduler,
-    /// For how long at the end of the watch requests were in flight and none completed,
+    /// Time at the end of the watch in which requests were in flight and none completed,
     /// nanoseconds; `None` below [`STALLED_NS`].
     pub stalled_ns: Option<u64>,
-    /// Requests that a device above asked for.
+    /// Requests of an upper device.
     pub lower_requests: u64,
-    /// Flushes that the kernel made to carry out other requests.
+    /// Flushes that the kernel issued on behalf of other requests.
     pub helper_requests: u64,
-    /// Requests that may serve a device above, and why that is not known.
+    /// Requests that may serve an upper device, and why that is not known.
     pub unlinked: Vec<ReasonCount>,
-    /// How often each error number ended a request.
+    /// Number of requests by error number.
     pub errors: Vec<ErrorCount>,
-    /// Why its requests exist, most time first.
-    pub origins: Vec<Row<OriginRow>>,
-    /// The processes that took most of its time, at most [`DEVICE_ROWS`].
-    pub processes: Vec<Row<ProcessRow>>,
-    /// What the kernel's own counters say.
+    /// The origins of its requests, most time first.
+    pub origins: Vec<UsedRow<OriginRow>>,
+    /// The processes with most of its time, at most [`DEVICE_ROWS`].
+    pub processes: Vec<UsedRow<ProcessRow>>,
+    /// The kernel's own counters.
     pub kernel: Option<KernelCounters>,
-    /// Whether the figures are those counters, since there is no record of any request.
+    /// Whether the figures are those counters, since there are no records.
     pub is_kernel_counted: bool,
 }
 
-/// Requests that were inserted in a scheduler and not issued when the watch ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// Requests that were in a scheduler at the end of the watch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct InScheduler {
     /// How many.
     pub requests: u64,
-    /// For how long they stood there within the watch, all together, nanoseconds: at least this.
+    /// Their total time there within the watch, nanoseconds: a lower bound.
     pub time_ns: u64,
-    /// The one that stood there longest, nanoseconds.
+    /// The longest time there, nanoseconds.
     pub longest_ns: u64,
 }
 
 impl InScheduler {
-    /// Adds a request that stands there for so long.
+    /// Adds a request with its time there.
     pub(super) fn add(&mut self, time_ns: u64) {
         self.requests += 1;
         self.time_ns = self.time_ns.saturating_add(time_ns);
@@ -207,95 +211,95 @@ impl InScheduler {
     }
 }
 
-/// From when on requests without any completion are called a stall, nanoseconds.
+/// Time without any completion from which a device is stalled, nanoseconds.
 pub const STALLED_NS: u64 = 1_000_000_000;
-/// How many processes are shown for each device.
+/// Maximum number of processes for each device.
 pub const DEVICE_ROWS: usize = 5;
 
-/// One direction of one device. `intervals` and histograms are of what requests do. Everything else
-/// counts as the kernel does: a flush that somebody asks for is an empty write, and the command that
-/// the kernel then sends to the device, for one or many that asked, is the flush.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+/// One direction of one device. `intervals` and histograms are by operation of the request. All
+/// other figures count as the kernel does: a requested flush is an empty write, and the command
+/// that the kernel then sends to the device, for one or several requests, is the flush.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct DirectionSummary {
     /// Requests that ended during the watch.
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_s: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
     /// Average size of a request, bytes.
     pub average_bytes: Option<f64>,
-    /// Bios that were merged into other requests, a second.
+    /// Bios merged into other requests, per second.
     pub merges_per_s: f64,
-    /// Their share of all bios that were asked for; `None` without any.
+    /// Their share of all submitted bios; `None` without any.
     pub merged_share: Option<f64>,
     /// iostat's await: average time from getting a request to completion, nanoseconds.
     pub await_ns: Option<f64>,
-    /// How often the driver gave a request back.
+    /// Number of requeues by the driver.
     pub requeues: u64,
     /// Requests that ended with an error.
     pub error_requests: u64,
-    /// Those of `requests` that had begun before the watch: not in `await_ns` and `intervals`.
+    /// Requests of `requests` that began before the watch: not part of `await_ns` and `intervals`.
     pub begun_before_requests: u64,
-    /// Requests in flight at the end: not in `requests`.
+    /// Requests in flight at the end: not part of `requests`.
     pub open_requests: u64,
-    /// Requests that begin where an earlier one of their stream ended, of those that have sectors.
+    /// Sequential requests: they begin where an earlier one of their stream ended.
     pub sequential_requests: u64,
     /// Their bytes.
     pub sequential_bytes: u64,
     /// Their share of the direction's bytes; `None` without bytes.
     pub sequential_share: Option<f64>,
-    /// How long each interval of a request's life took; `None` where it does not exist (no
-    /// insertion with scheduler `none`) or is not known.
-    pub intervals: ByInterval<Option<Stage>>,
-    /// All Q2C by length.
+    /// The intervals of requests; `None` if an interval does not exist (no insertion with scheduler
+    /// `none`) or is not known.
+    pub intervals: ByInterval<Option<StageTime>>,
+    /// The histogram of Q2C.
     pub q2c_histogram: Vec<Bucket>,
-    /// All D2C by length.
+    /// The histogram of D2C.
     pub d2c_histogram: Vec<Bucket>,
 }
 
-/// How long one interval took.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Stage {
-    /// Requests of which it is known.
+/// The figures of one interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct StageTime {
+    /// Number of requests with this interval.
     pub requests: u64,
     /// Its sum, nanoseconds.
     pub sum_ns: u64,
     /// Its mean, nanoseconds.
     pub mean_ns: f64,
-    /// Half of the requests took at most this, nanoseconds. Percentiles are exact for up to 64
-    /// requests, else at most 1 % too high.
+    /// The median, nanoseconds. Percentiles are exact for up to 64 requests, else at most 1 % too
+    /// high.
     pub p50_ns: u64,
-    /// 90 % took at most this, nanoseconds.
+    /// The 90th percentile, nanoseconds.
     pub p90_ns: u64,
-    /// 99 % took at most this, nanoseconds.
+    /// The 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// 99.9 % took at most this, nanoseconds.
+    /// The 99.9th percentile, nanoseconds.
     pub p999_ns: u64,
     /// The longest, nanoseconds; exact.
     pub max_ns: u64,
-    /// Its sum as a share of all Q2C of the direction: the part of the wait that it makes; `None`
-    /// where it is known of more requests than Q2C is.
+    /// Its sum as a share of all Q2C of the direction; `None` if it is known for more requests than
+    /// Q2C.
     pub q2c_share: Option<f64>,
 }
 
 /// One bucket of a histogram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bucket {
-    /// From this length on, nanoseconds.
+    /// Lower bound, inclusive, nanoseconds.
     pub from_ns: u64,
-    /// Below this length, nanoseconds.
+    /// Upper bound, exclusive, nanoseconds.
     pub to_ns: u64,
     /// Requests.
     pub requests: u64,
 }
 
-/// What the kernel counted in /proc/diskstats during the watch: iostat's source.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// The kernel's counts in /proc/diskstats during the watch: iostat's source.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct KernelCounters {
-    /// Each direction; `None` where the kernel does not count it.
+    /// By direction; `None` if the kernel does not count it.
     pub directions: ByDirection<Option<KernelDirection>>,
     /// iostat's %util, as a share.
     pub util_share: Option<f64>,
@@ -303,8 +307,8 @@ pub struct KernelCounters {
     pub aqu_sz: Option<f64>,
 }
 
-/// What the kernel counted of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// The kernel's counts of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct KernelDirection {
     /// Requests completed.
     pub requests: u64,
@@ -316,8 +320,8 @@ pub struct KernelDirection {
     pub wait_ns: u64,
 }
 
-/// How often something had a reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A reason and its number of requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReasonCount {
     /// The reason.
     pub reason: String,
@@ -325,8 +329,8 @@ pub struct ReasonCount {
     pub requests: u64,
 }
 
-/// How often an error ended a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// An error number and its number of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ErrorCount {
     /// The negative error number.
     pub error: i32,
@@ -334,8 +338,8 @@ pub struct ErrorCount {
     pub requests: u64,
 }
 
-/// A setting that was not the same all the time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A setting that changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChangedSetting {
     /// The device; `None` for a setting of the machine.
     pub device: Option<String>,
@@ -345,7 +349,8 @@ pub struct ChangedSetting {
     pub before: String,
     /// Its value afterwards.
     pub after: String,
-    /// When it was last seen to be as before, and first to be as afterwards: nanoseconds after the watch
-    /// began, 0 where that was earlier. `None` where only both ends of the watch were looked at.
+    /// The last time with the old value and the first time with the new one: nanoseconds after the
+    /// watch began, 0 if that was earlier. `None` if settings were read only at both ends of the
+    /// watch.
     pub between_ns: Option<(u64, u64)>,
 }

@@ -1,31 +1,31 @@
-//! From what each key used to the tables of a summary: folded, ranked, cut, with others, unknown
-//! and shares.
+//! Converts usage by key to tables of a summary: folded, ranked, cut, with others, unknown and
+//! shares.
 
 use super::attribution::Reason;
-use super::bounded::{Aggregated, Bounded, Flow, Place, Used};
-use super::summary::{FlowSummary, Others, Row, TABLE_ROWS, Table, Unknown, Usage};
+use super::bounded::{Aggregated, Bounded, DeviceLayer, Flow, Used};
+use super::summary::{FlowSummary, OtherUsage, TABLE_ROWS, Unknown, Usage, UsageTable, UsedRow};
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
-/// What shares are of.
+/// The totals of shares.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Whole {
+pub(super) struct ShareTotals {
     /// Time of ended and open requests, nanoseconds.
     pub time_ns: u64,
     /// Bytes of ended requests.
     pub bytes: u64,
 }
 
-impl Whole {
-    pub fn of(used: &Used) -> Whole {
-        Whole { time_ns: used.time_ns(), bytes: used.all().bytes }
+impl ShareTotals {
+    pub fn of(used: &Used) -> ShareTotals {
+        ShareTotals { time_ns: used.time_ns(), bytes: used.all().bytes }
     }
 }
 
-/// What one key used, with its shares.
-pub(super) fn usage(used: &Used, whole: Whole) -> Usage {
+/// The usage of one key, with its shares.
+pub(super) fn usage(used: &Used, whole: ShareTotals) -> Usage {
     let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
     let flow = |flow: &Flow| FlowSummary {
         requests: flow.requests,
@@ -46,25 +46,25 @@ pub(super) fn usage(used: &Used, whole: Whole) -> Usage {
     }
 }
 
-/// Keys whose use was folded, and what was aggregated before.
-pub(super) struct Folded<G> {
+/// Folded keys, and usage that was aggregated before.
+pub(super) struct FoldedKeys<G> {
     pub rows: Vec<(G, Used)>,
     pub aggregated: Aggregated,
 }
 
-/// Folds the keys of the places that `counts` by what `group` makes of them.
+/// Folds the keys of the slots that `counts` by the result of `group`.
 pub(super) fn fold<K, G>(
     table: &Bounded<K>,
-    counts: impl Fn(Place) -> bool,
+    counts: impl Fn(DeviceLayer) -> bool,
     group: impl Fn(K) -> G,
-) -> Folded<G>
+) -> FoldedKeys<G>
 where
     K: Copy + Eq + Hash,
     G: Clone + Eq + Hash,
 {
     let mut index: FxHashMap<G, usize> = FxHashMap::default();
-    let mut folded = Folded { rows: Vec::new(), aggregated: Aggregated::default() };
-    for row in table.rows().iter().filter(|row| counts(row.place)) {
+    let mut folded = FoldedKeys { rows: Vec::new(), aggregated: Aggregated::default() };
+    for row in table.rows().iter().filter(|row| counts(row.device_layer)) {
         let group = group(row.key);
         let slot = *index.entry(group.clone()).or_insert(folded.rows.len());
         match folded.rows.get_mut(slot) {
@@ -72,15 +72,15 @@ where
             None => folded.rows.push((group, row.used)),
         }
     }
-    for (_, aggregated) in table.aggregated().filter(|(place, _)| counts(*place)) {
+    for (_, aggregated) in table.aggregated().filter(|(layer, _)| counts(*layer)) {
         folded.aggregated.keys += aggregated.keys;
         folded.aggregated.used.add(&aggregated.used);
     }
     folded
 }
 
-/// Everything together.
-pub(super) fn sum<G>(folded: &Folded<G>) -> Used {
+/// The totals.
+pub(super) fn sum<G>(folded: &FoldedKeys<G>) -> Used {
     let mut sum = folded.aggregated.used;
     folded.rows.iter().for_each(|(_, used)| sum.add(used));
     sum
@@ -95,29 +95,29 @@ pub(super) fn rank<G>(rows: &mut [(G, Used)], tie: impl Fn(&G, &G) -> Ordering) 
 
 /// The table of `folded`, with the largest by time and by bytes as rows.
 pub(super) fn table<G, R>(
-    mut folded: Folded<G>,
+    mut folded: FoldedKeys<G>,
     unknown: Vec<Unknown>,
-    whole: Whole,
+    whole: ShareTotals,
     tie: impl Fn(&G, &G) -> Ordering,
     make: impl Fn(&G, &Used) -> R,
-) -> Table<R> {
+) -> UsageTable<R> {
     rank(&mut folded.rows, tie);
     let keep = largest(&folded.rows);
     let mut rows = Vec::new();
     let mut others = folded.aggregated;
     for (keep, (group, used)) in keep.into_iter().zip(&folded.rows) {
         if keep {
-            rows.push(Row { subject: make(group, used), usage: usage(used, whole) });
+            rows.push(UsedRow { subject: make(group, used), usage: usage(used, whole) });
         } else {
             others.keys += 1;
             others.used.add(used);
         }
     }
-    let others = Others { count: others.keys, usage: usage(&others.used, whole) };
-    Table { rows, others, unknown }
+    let others = OtherUsage { count: others.keys, usage: usage(&others.used, whole) };
+    UsageTable { rows, others, unknown }
 }
 
-/// Which of the ranked rows are among the largest by time or by bytes.
+/// The ranked rows that are among the largest by time or by bytes.
 fn largest<G>(ranked: &[(G, Used)]) -> Vec<bool> {
     let mut by_bytes: Vec<usize> = (0..ranked.len()).collect();
     by_bytes.sort_by_key(|index| std::cmp::Reverse(ranked[*index].1.all().bytes));
@@ -127,12 +127,12 @@ fn largest<G>(ranked: &[(G, Used)]) -> Vec<bool> {
     keep
 }
 
-/// What belongs to none, by the reason's words.
+/// The remainder without a key, by reason.
 pub(super) fn unknown<'a>(
     table: &Bounded<Reason>,
-    counts: impl Fn(Place) -> bool,
+    counts: impl Fn(DeviceLayer) -> bool,
     words: impl Fn(Reason) -> &'a str,
-    whole: Whole,
+    whole: ShareTotals,
 ) -> Vec<Unknown> {
     let folded = fold(table, counts, words);
     let mut reasons: BTreeMap<&str, Used> = folded.rows.into_iter().collect();

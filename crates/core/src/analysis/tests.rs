@@ -1,11 +1,11 @@
 //! Watches written by hand, whose right answers are known.
 
 use super::axes::{Direction, Interval};
-use super::summary::{DeviceSummary, Summary, Table, Usage};
+use super::summary::{DeviceSummary, Summary, Usage, UsageTable};
 use super::{MAX_DEVICES, Summarizer, summarize};
 use crate::model::environment::Device;
 use crate::model::{Name, Operation, Origin, Status, WaitClass};
-use crate::recording::{Reader, Writer};
+use crate::recording::{RecordingReader, RecordingWriter};
 use crate::script::Script;
 
 const MS: u64 = 1_000_000;
@@ -15,7 +15,7 @@ fn device<'a>(summary: &'a Summary, name: &str) -> &'a DeviceSummary {
 }
 
 /// Rows, others and unknown together.
-fn total<R>(table: &Table<R>) -> Usage {
+fn total<R>(table: &UsageTable<R>) -> Usage {
     let rows = table.rows.iter().map(|row| &row.usage);
     let unknown = table.unknown.iter().map(|row| &row.usage);
     let mut sum = Usage::default();
@@ -485,13 +485,13 @@ fn a_recording_gives_the_same_summary() {
     let mut script = varied();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recording");
-    let mut writer = Writer::create(&path, &script.environment).unwrap();
+    let mut writer = RecordingWriter::create(&path, &script.environment).unwrap();
     for batch in script.source(100).batches {
         writer.add(&batch, &script.names).unwrap();
     }
     writer.finish(&mut script.environment, &script.names).unwrap();
     let live = script.summary();
-    let again = summarize(&mut Reader::open(&path).unwrap()).unwrap();
+    let again = summarize(&mut RecordingReader::open(&path).unwrap()).unwrap();
     assert_eq!(again.environment, live.environment);
     assert_eq!(again, live);
 }

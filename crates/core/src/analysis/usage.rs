@@ -1,51 +1,52 @@
-//! The tables of a summary: what each process, file, container, origin and code path used.
+//! The tables of a summary: usage by process, file, container, origin and code path.
 
 use super::axes::ByDirection;
 use crate::model::Origin;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-/// How many rows of a table are kept by time, and how many by bytes; the rest are its others.
+/// Maximum number of rows of a table by time and by bytes; the rest are its others.
 pub const TABLE_ROWS: usize = 100;
 
-/// The reason of what belongs to none because its source does not know such things.
+/// The reason for usage without a key if the source has no such data.
 pub const NOT_IN_DATA: &str = "not in the data";
 
-/// What each of many used. `rows`, `others` and `unknown` add up to the whole.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Table<R> {
+/// Usage by key. `rows`, `others` and `unknown` add up to the total.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct UsageTable<R> {
     /// The largest by time and the largest by bytes, most time first.
-    pub rows: Vec<Row<R>>,
-    /// All further ones together.
-    pub others: Others,
-    /// What belongs to none, by reason; most time first.
+    pub rows: Vec<UsedRow<R>>,
+    /// The sum of further ones.
+    pub others: OtherUsage,
+    /// Usage without a key, by reason; most time first.
     pub unknown: Vec<Unknown>,
 }
 
-impl<R> Default for Table<R> {
+impl<R> Default for UsageTable<R> {
     fn default() -> Self {
-        Table { rows: Vec::new(), others: Others::default(), unknown: Vec::new() }
+        UsageTable { rows: Vec::new(), others: OtherUsage::default(), unknown: Vec::new() }
     }
 }
 
-impl<R> Table<R> {
-    /// Whether the source knows nothing of such things, rather than nothing of these requests.
+impl<R> UsageTable<R> {
+    /// Whether the source has no such data at all.
     pub fn is_absent(&self) -> bool {
         let silent = |unknown: &Unknown| unknown.reason == NOT_IN_DATA;
         self.rows.is_empty() && self.others.count == 0 && self.unknown.iter().all(silent)
     }
 }
 
-impl<R: Clone> Table<R> {
+impl<R: Clone> UsageTable<R> {
     /// The same table with fewer rows: the `by_time` largest by time and the `by_bytes` largest by
-    /// bytes; the others grow accordingly, and of more than `reasons` reasons the last become one.
-    pub fn top(&self, by_time: usize, by_bytes: usize, reasons: usize) -> Table<R> {
+    /// bytes; the others grow accordingly, and beyond `reasons` reasons the last are merged.
+    pub fn top(&self, by_time: usize, by_bytes: usize, reasons: usize) -> UsageTable<R> {
         let mut order: Vec<usize> = (0..self.rows.len()).collect();
         order.sort_by_key(|index| std::cmp::Reverse(self.rows[*index].usage.bytes));
         let heavy = &order[..by_bytes.min(order.len())];
         let hidden = (by_time..self.rows.len()).filter(|index| !heavy.contains(index)).count();
-        // A row for the only one that is left takes no more room than saying that it is left.
+        // A row for a single remaining one takes no more space than a remark about it.
         let by_time = if hidden == 1 && self.others.count == 0 { self.rows.len() } else { by_time };
-        let mut top = Table { others: self.others.clone(), ..Table::default() };
+        let mut top = UsageTable { others: self.others.clone(), ..UsageTable::default() };
         for (index, row) in self.rows.iter().enumerate() {
             if index < by_time || heavy.contains(&index) {
                 top.rows.push(row.clone());
@@ -66,42 +67,42 @@ impl<R: Clone> Table<R> {
     }
 }
 
-/// One of many, and what it used.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row<R> {
-    /// Which it is.
+/// A key, and its usage.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct UsedRow<R> {
+    /// The key.
     #[serde(flatten)]
     pub subject: R,
-    /// What it used.
+    /// Its usage.
     #[serde(flatten)]
     pub usage: Usage,
 }
 
-/// All that have no row of their own.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Others {
-    /// How many; in a watch with more keys than memory, one may count more than once.
+/// All keys without a row of their own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct OtherUsage {
+    /// Their number; in a watch with more keys than the table holds, one may count more than once.
     pub count: u64,
-    /// What they used together.
+    /// Their usage in total.
     #[serde(flatten)]
     pub usage: Usage,
 }
 
-/// What belongs to none.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Usage without a key.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Unknown {
     /// Why.
     pub reason: String,
-    /// How much.
+    /// The usage.
     #[serde(flatten)]
     pub usage: Usage,
 }
 
-/// Requests, bytes and time of one of many.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+/// Requests, bytes and time of a key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Usage {
-    /// Requests that ended during the watch, wholly or in part its own; a folded row counts a
-    /// request once for each of its members that has a part in it.
+    /// Requests that completed during the watch and belong to it in full or in part; a folded row
+    /// counts a request once for each of its members that has a part in it.
     pub requests: u64,
     /// Its bytes of them.
     pub bytes: u64,
@@ -122,7 +123,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Adds what another of the same table used.
+    /// Adds the usage of another key of the same table.
     pub fn add(&mut self, other: &Usage) {
         self.requests += other.requests;
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -146,7 +147,7 @@ impl Usage {
 }
 
 /// Requests, bytes and time of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FlowSummary {
     /// Requests.
     pub requests: u64,
@@ -156,9 +157,9 @@ pub struct FlowSummary {
     pub time_ns: u64,
 }
 
-/// A process: the owner of the bytes where it is known (the dirtier for writeback), else the
+/// A process: the owner of the bytes if it is known (the dirtier for writeback), else the
 /// submitter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 pub struct ProcessRow {
     /// Its number.
     pub pid: Option<u32>,
@@ -173,20 +174,20 @@ pub struct ProcessRow {
 }
 
 /// Processes of one name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProgramRow {
     /// Their name.
     pub process: String,
-    /// How many there were: at least this where `processes` aggregates others.
+    /// Their number; a lower bound if `processes` aggregates others.
     pub processes: u64,
-    /// The number of the only one.
+    /// The PID, if there is only one.
     pub pid: Option<u32>,
-    /// The container or systemd unit that all of them run in, where it is one.
+    /// The container or systemd unit of all of them, if it is a single one.
     pub container: Option<String>,
 }
 
 /// A container, a systemd unit, or a cgroup that is neither.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ContainerRow {
     /// Its name, or the path of the cgroup.
     pub container: String,
@@ -195,20 +196,20 @@ pub struct ContainerRow {
 }
 
 /// A file.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FileRow {
     /// Its path as seen from the root mount.
     pub file: String,
-    /// Whether it had no name any more when it was first seen.
+    /// Whether it had already been deleted when it was first seen.
     pub deleted: bool,
     /// Its reads and writes that begin where an earlier one of their stream ended.
     pub sequential_requests: u64,
-    /// Their share of its reads and writes; `None` where there are none.
+    /// Their share of its reads and writes; `None` if there are none.
     pub sequential_share: Option<f64>,
 }
 
 /// Why requests exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OriginRow {
     /// The origin.
     #[serde(serialize_with = "origin_word")]
@@ -219,36 +220,36 @@ fn origin_word<S: Serializer>(origin: &Origin, serializer: S) -> Result<S::Ok, S
     serializer.serialize_str(origin.word())
 }
 
-/// Which functions asked for requests. Stacks may be sampled: each stands for as many requests as
-/// its weight says, so these figures are estimates.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The functions that submitted requests. Stacks may be sampled: each represents as many requests
+/// as its weight, so these figures are estimates.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CodePaths {
-    /// Requests of which a stack was taken.
+    /// Requests with a stack.
     pub sampled_requests: u64,
-    /// Requests that those stand for.
+    /// Requests that these represent.
     pub represented_requests: u64,
     /// Requests that processes and files are charged with.
     pub counted_requests: u64,
-    /// The paths; shares are of what the stacks stand for.
+    /// The paths; shares are of the represented requests.
     #[serde(flatten)]
-    pub table: Table<CodePathRow>,
+    pub table: UsageTable<CodePathRow>,
 }
 
 /// One code path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 pub struct CodePathRow {
     /// Why its requests exist.
     #[serde(serialize_with = "origin_word")]
     pub origin: Origin,
-    /// The process that asked for them (the submitter).
+    /// The submitting process.
     pub process: Option<String>,
     /// Functions of the kernel, innermost first, without those that every request goes through;
     /// empty where not known.
     pub kernel: Vec<String>,
-    /// Whether no function of the kernel is missing.
+    /// Whether the kernel functions are complete.
     pub kernel_complete: bool,
     /// Functions of the program, innermost first; empty where not known.
     pub user: Vec<String>,
-    /// Whether no function of the program is missing.
+    /// Whether the program's functions are complete.
     pub user_complete: bool,
 }

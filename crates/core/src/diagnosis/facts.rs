@@ -4,7 +4,7 @@ use super::missing::Missing;
 use super::subject::Subject;
 use crate::analysis::patterns::{DevicePatterns, WaitGroup, WaitStack};
 use crate::analysis::summary::{
-    CodePathRow, DeviceSummary, DirectionSummary, ProcessRow, Row, Stage, Summary,
+    CodePathRow, DeviceSummary, DirectionSummary, ProcessRow, StageTime, Summary, UsedRow,
 };
 use crate::analysis::{Direction, Interval};
 use crate::model::environment::is_part_of;
@@ -20,10 +20,10 @@ pub mod shape;
 pub mod stacked;
 pub mod syncs;
 
-pub use behind::Behind;
-pub use beside::{Work, has_name};
+pub use behind::BehindProgram;
+pub use beside::{OtherWork, has_name};
 pub use over_time::OverTime;
-pub use stacked::Stacked;
+pub use stacked::WaitsByStack;
 
 /// The share of requests without a record above which figures are too low to be sure.
 const LOSSY: f64 = 0.05;
@@ -261,14 +261,14 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns the code paths of requests that go through one of the kernel's `functions`.
-    pub fn paths(&self, functions: &[&str]) -> Vec<&'a Row<CodePathRow>> {
+    pub fn paths(&self, functions: &[&str]) -> Vec<&'a UsedRow<CodePathRow>> {
         let rows = self.summary.code_paths.table.rows.iter();
         rows.filter(|row| has_function(&row.subject.kernel, functions)).collect()
     }
 
     /// Returns the code paths of one device's requests through one of the kernel's `functions`;
     /// their shares are of that device's requests.
-    pub fn paths_on(&self, device: &str, functions: &[&str]) -> Vec<&'a Row<CodePathRow>> {
+    pub fn paths_on(&self, device: &str, functions: &[&str]) -> Vec<&'a UsedRow<CodePathRow>> {
         let rows = self.patterns(device).map_or(&[][..], |it| &it.code_paths).iter();
         rows.filter(|row| has_function(&row.subject.kernel, functions)).collect()
     }
@@ -396,8 +396,8 @@ impl<'a> Facts<'a> {
     pub fn top_process(
         &self,
         device: &'a DeviceSummary,
-        fits: impl Fn(&Row<ProcessRow>) -> bool,
-    ) -> Option<&'a Row<ProcessRow>> {
+        fits: impl Fn(&UsedRow<ProcessRow>) -> bool,
+    ) -> Option<&'a UsedRow<ProcessRow>> {
         device.processes.iter().find(|row| fits(row))
     }
 
@@ -407,13 +407,13 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns the periodic program that moves most of a device's bytes.
-    pub fn burst(&self, device: &str) -> Option<&over_time::Burst> {
+    pub fn burst(&self, device: &str) -> Option<&over_time::ProgramBurst> {
         self.over_time.bursts.iter().find(|burst| burst.device == device)
     }
 }
 
 /// Returns the subject of a finding about a process on a device.
-pub fn subject_of(device: &str, row: Option<&Row<ProcessRow>>) -> Subject {
+pub fn subject_of(device: &str, row: Option<&UsedRow<ProcessRow>>) -> Subject {
     let process = row.map(|row| &row.subject);
     Subject {
         device: Some(device.to_owned()),
@@ -441,7 +441,7 @@ pub fn of(device: &DeviceSummary, direction: Direction) -> &DirectionSummary {
 }
 
 /// Returns one stage of one direction.
-pub fn stage(device: &DeviceSummary, direction: Direction, at: Interval) -> Option<Stage> {
+pub fn stage(device: &DeviceSummary, direction: Direction, at: Interval) -> Option<StageTime> {
     device.directions[direction].intervals[at]
 }
 

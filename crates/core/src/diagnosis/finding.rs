@@ -1,7 +1,8 @@
 //! A named cause: subject, impact, confidence, evidence, fix and check.
 
-use super::facts::{Facts, Waited, Work, device_time_ns};
+use super::facts::{Facts, OtherWork, Waited, device_time_ns};
 use super::subject::Subject;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The least share of the time for a warning. Below a tenth, removing the cause changes less than
@@ -18,7 +19,7 @@ pub const CRITICAL_THREADS: f64 = 0.5;
 pub const LEAST_IMPACT: f64 = 0.01;
 
 /// How much it matters.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Good to know.
@@ -41,7 +42,7 @@ impl Severity {
 }
 
 /// How sure iowhy is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// The signs fit, but others could explain them, too.
@@ -72,7 +73,7 @@ impl Confidence {
 }
 
 /// A figure that speaks for the cause, and where to see it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Evidence {
     /// The label of the figure.
     pub what: String,
@@ -85,7 +86,7 @@ pub struct Evidence {
 }
 
 /// What [`Finding::impact`] is a share of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImpactOf {
     /// The time that threads of programs were blocked.
@@ -95,9 +96,9 @@ pub enum ImpactOf {
 }
 
 /// What a finding claims.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Layer {
+pub enum FindingLayer {
     /// Why: a mechanism.
     Cause,
     /// Where: who waits in which call for what.
@@ -105,12 +106,12 @@ pub enum Layer {
 }
 
 /// A named cause, or a bottleneck that no cause explains.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
     /// The cause's or the bottleneck's id.
     pub cause: &'static str,
     /// Whether it is a cause or a bottleneck.
-    pub layer: Layer,
+    pub layer: FindingLayer,
     /// How much it matters.
     pub severity: Severity,
     /// The share of the time that it explains, 0 to 1.
@@ -178,7 +179,7 @@ impl Finding {
     pub fn of_share(impact_of: ImpactOf, impact: f64, threads: f64, sentence: String) -> Finding {
         Finding {
             cause: "",
-            layer: Layer::Cause,
+            layer: FindingLayer::Cause,
             severity: Severity::Info,
             impact: impact.clamp(0.0, 1.0),
             impact_of,
@@ -242,11 +243,11 @@ impl Finding {
         self
     }
 
-    /// Of work that goes on while others wait for the same device: at most its share of their time; where nobody
-    /// waits, it is information.
+    /// Of work that goes on while others wait for the same device: at most its share of their time;
+    /// where nobody waits, it is information.
     pub(super) fn of_work(
         facts: &Facts<'_>,
-        work: &Work<'_>,
+        work: &OtherWork<'_>,
         victims: &Waited<'_>,
         sentence: String,
     ) -> Finding {
@@ -259,8 +260,8 @@ impl Finding {
         Finding::of_blocked(facts, time_ns, sentence).upper_bound()
     }
 
-    /// A figure that speaks for it, and the command that shows it. `iowhy` without a view means all of its
-    /// sections: the first page shows what there is room for.
+    /// A figure that speaks for it, and the command that shows it. `iowhy` without a view means all
+    /// of its sections: the first page shows what there is room for.
     #[must_use]
     pub fn shown(
         mut self,
@@ -343,7 +344,7 @@ impl Finding {
     pub(super) fn complete(
         mut self,
         cause: &'static str,
-        layer: Layer,
+        layer: FindingLayer,
         facts: &Facts<'_>,
     ) -> Finding {
         (self.cause, self.layer) = (cause, layer);

@@ -70,7 +70,7 @@ mod tests {
     use crate::script::Script;
 
     /// The sentences about a process that reads much from a disk for which no thread waits.
-    fn said(process: &str) -> Vec<String> {
+    fn sentences(process: &str) -> Vec<String> {
         let mut script = Script::new(10);
         for index in 0..500_i64 {
             let slow = script.read("sda", 4096).by(7, "db").at(index * 19_000_000);
@@ -85,8 +85,8 @@ mod tests {
 
     #[test]
     fn who_works_for_others_is_no_suspect() {
-        assert_eq!(said("cadvisor").len(), 1);
-        assert_eq!(said("iowhy"), [] as [String; 0]);
-        assert_eq!(said("kworker/u8:3"), [] as [String; 0]);
+        assert_eq!(sentences("cadvisor").len(), 1);
+        assert_eq!(sentences("iowhy"), [] as [String; 0]);
+        assert_eq!(sentences("kworker/u8:3"), [] as [String; 0]);
     }
 }

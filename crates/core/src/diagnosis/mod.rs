@@ -1,6 +1,6 @@
 //! Names the cause: from a [`Summary`] to findings with evidence, or to "not enough data".
 //!
-//! | where | what lives there |
+//! | where | what |
 //! |---|---|
 //! | [`facts`] | what rules query of a summary: computed once, pure |
 //! | [`rule`] | what a rule is and what it returns |
@@ -37,15 +37,16 @@ pub(crate) mod words;
 use crate::analysis::Summary;
 use crate::command::shell_word;
 use facts::{Facts, OverTime};
-use rule::Verdict;
+use rule::RuleVerdict;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use finding::{Confidence, Evidence, Finding, Layer, Severity};
+pub use finding::{Confidence, Evidence, Finding, FindingLayer, Severity};
 pub use rule::Rule;
 pub use subject::Subject;
 
 /// The diagnosis of a watch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Diagnosis {
     /// Named causes, and bottlenecks that none of them explains; the one to act on first comes
     /// first.
@@ -70,7 +71,7 @@ pub struct Diagnosis {
 }
 
 /// A cause that could not be judged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NotJudged {
     /// The cause's id.
     pub cause: &'static str,
@@ -79,6 +80,27 @@ pub struct NotJudged {
 }
 
 /// Applies every rule to a complete watch, and none to a part of the devices' I/O.
+///
+/// # Examples
+///
+/// What the first finding of a recording names, and how sure it is:
+///
+/// ```
+/// use iowhy_core::analysis::summarize;
+/// use iowhy_core::diagnosis::{Confidence, diagnose};
+/// use iowhy_core::recording::RecordingReader;
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/recording");
+///
+/// let summary = summarize(&mut RecordingReader::open(path.as_ref())?)?;
+/// let diagnosis = diagnose(&summary);
+/// let first = &diagnosis.findings[0];
+/// assert_eq!(first.confidence, Confidence::Certain);
+/// assert_eq!(first.subject.process.as_deref(), Some("fio"));
+/// for evidence in &first.evidence {
+///     println!("{}: {} {}", evidence.what, evidence.figure, evidence.unit);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn diagnose(summary: &Summary) -> Diagnosis {
     let judged_filter = summary.environment.filter.clone();
     if summary.environment.hides_others() {
@@ -99,16 +121,16 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
     };
     for rule in rules::ALL {
         match (rule.judge)(&facts) {
-            Verdict::Clear => match needs::missing(rule.needs, &facts) {
+            RuleVerdict::Clear => match needs::missing(rule.needs, &facts) {
                 None => diagnosis.clear += 1,
                 Some(reason) => {
                     diagnosis.not_judged.push(NotJudged { cause: rule.cause, reason });
                 }
             },
-            Verdict::Finding(finding) => {
-                diagnosis.findings.push(finding.complete(rule.cause, Layer::Cause, &facts));
+            RuleVerdict::Finding(finding) => {
+                diagnosis.findings.push(finding.complete(rule.cause, FindingLayer::Cause, &facts));
             }
-            Verdict::NotEnough(reason) => {
+            RuleVerdict::NotEnough(reason) => {
                 diagnosis.not_judged.push(NotJudged { cause: rule.cause, reason });
             }
         }
@@ -128,8 +150,10 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
 /// bottleneck.
 fn bottlenecks(facts: &Facts<'_>) -> Vec<Finding> {
     let judged = bottleneck::ALL.iter().filter_map(|rule| match (rule.judge)(facts) {
-        Verdict::Finding(finding) => Some(finding.complete(rule.cause, Layer::Bottleneck, facts)),
-        Verdict::Clear | Verdict::NotEnough(_) => None,
+        RuleVerdict::Finding(finding) => {
+            Some(finding.complete(rule.cause, FindingLayer::Bottleneck, facts))
+        }
+        RuleVerdict::Clear | RuleVerdict::NotEnough(_) => None,
     });
     judged.collect()
 }

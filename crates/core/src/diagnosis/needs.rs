@@ -39,8 +39,8 @@ pub(super) enum Need {
     FineTime,
 }
 
-/// What is missing to rule a cause out that has these needs; `None` where nothing is, or where there was nothing to
-/// see.
+/// What is missing to rule a cause out that has these needs; `None` where nothing is, or where
+/// there was nothing to see.
 pub(super) fn missing(needs: &[Need], facts: &Facts<'_>) -> Option<String> {
     if facts.summary().watch.requests == 0 {
         return None;
@@ -54,6 +54,7 @@ fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
     let summary = facts.summary();
     match need {
         Need::Waits => said(facts.need_waits()),
+        Need::Chains if summary.environment.waits_one_in().is_some() => Some(sampled("waits")),
         Need::Chains => unless(
             summary.environment.fills("wait_chains"),
             "threads that waited for a waiting thread",
@@ -62,6 +63,7 @@ fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
         Need::Stacks => said(facts.need_stacks()),
         Need::Queueing => said(facts.need_queueing()),
         Need::Files => unless(!summary.files.is_absent(), "files"),
+        Need::Calls if summary.environment.lacks_calls() => Some(sampled("calls on files")),
         Need::Calls => unless(summary.activity.is_some(), "calls on files"),
         Need::Origins => unless(knows_origins(facts), "the origins of requests"),
         Need::Settings => unless(knows_settings(facts), "settings and mounts"),
@@ -74,6 +76,11 @@ fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
             ))
         }
     }
+}
+
+/// Why a sample is not enough, where a single occurrence would decide.
+fn sampled(what: &str) -> String {
+    format!("the budget left out some {what} (--every records all)")
 }
 
 fn knows_origins(facts: &Facts<'_>) -> bool {

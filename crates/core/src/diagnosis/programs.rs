@@ -9,7 +9,7 @@
 //!
 //! What does not belong here: thresholds and sentences about what was measured (see `rules`).
 
-use Role::{Data, Log, Temporary, WriteAheadLog};
+use FileRole::{Data, Log, Temporary, WriteAheadLog};
 
 mod databases;
 mod logs;
@@ -17,7 +17,7 @@ mod services;
 
 /// The role of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+pub enum FileRole {
     /// A write-ahead, redo or commit log; commits wait for its syncs.
     WriteAheadLog,
     /// Tables, indexes, data files.
@@ -32,7 +32,7 @@ pub enum Role {
     Compaction,
 }
 
-impl Role {
+impl FileRole {
     /// Returns the name of such a file in sentences.
     pub const fn phrase(self) -> &'static str {
         match self {
@@ -40,8 +40,8 @@ impl Role {
             Data => "data files",
             Temporary => "temporary files",
             Log => "message log",
-            Role::Snapshot => "snapshot",
-            Role::Compaction => "sorted runs",
+            FileRole::Snapshot => "snapshot",
+            FileRole::Compaction => "sorted runs",
         }
     }
 }
@@ -67,21 +67,21 @@ pub enum Topic {
 
 /// One program.
 #[derive(Debug)]
-pub struct Program {
+pub struct KnownProgram {
     /// Its common name.
     pub name: &'static str,
     /// Its process names; a trailing `*` matches any ending.
     pub processes: &'static [&'static str],
     /// Parts of paths by role, tried in this order, that are unmistakable even if the process is
     /// unknown.
-    paths: &'static [(Role, &'static str)],
+    paths: &'static [(FileRole, &'static str)],
     /// Parts of paths by role that count only for the program's own processes.
-    own_paths: &'static [(Role, &'static str)],
+    own_paths: &'static [(FileRole, &'static str)],
     /// Fixes by topic.
     advice: &'static [(Topic, &'static str)],
 }
 
-impl Program {
+impl KnownProgram {
     /// Whether this is one of the program's processes.
     fn runs_as(&self, process: &str) -> bool {
         self.processes.iter().any(|name| match name.strip_suffix('*') {
@@ -91,7 +91,7 @@ impl Program {
     }
 
     /// Returns the role of one of the program's files, if its path shows it.
-    pub fn role(&self, path: &str) -> Option<Role> {
+    pub fn role(&self, path: &str) -> Option<FileRole> {
         self.paths.iter().chain(self.own_paths).find(|it| fits(path, it.1)).map(|it| it.0)
     }
 
@@ -110,17 +110,36 @@ fn fits(path: &str, part: &str) -> bool {
     })
 }
 
-fn all() -> impl Iterator<Item = &'static Program> {
+fn all() -> impl Iterator<Item = &'static KnownProgram> {
     databases::ALL.iter().chain(services::ALL).chain(logs::ALL)
 }
 
 /// Returns the program of a process, else of a file whose path is unmistakable.
-pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static Program> {
+pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static KnownProgram> {
     let by_process = process.and_then(|name| all().find(|it| it.runs_as(name)));
     by_process.or_else(|| {
         let path = file?;
         all().find(|it| it.paths.iter().any(|(_, part)| fits(path, part)))
     })
+}
+
+/// Returns every process name and every part of a path in the table.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    all().flat_map(|it| {
+        let paths = it.paths.iter().chain(it.own_paths).map(|(_, part)| *part);
+        it.processes.iter().copied().chain(paths)
+    })
+}
+
+/// Returns the beginning of a process name that makes it one of a known program: all of it, or what
+/// stands before the `*`.
+pub(crate) fn known_beginning(process: &str) -> Option<&str> {
+    let names = all().flat_map(|it| it.processes);
+    let begins = |name: &&'static str| match name.strip_suffix('*') {
+        Some(beginning) => process.starts_with(beginning).then_some(beginning.len()),
+        None => (process == *name).then_some(process.len()),
+    };
+    names.filter_map(begins).max().map(|end| &process[..end])
 }
 
 /// Whether a process is a logger: all that it writes is a log.
@@ -129,7 +148,7 @@ pub fn is_logger(process: &str) -> bool {
 }
 
 /// Returns the role of a file by its program, or by its path alone if that is unmistakable.
-pub fn role_of(process: Option<&str>, path: &str) -> Option<Role> {
+pub fn role_of(process: Option<&str>, path: &str) -> Option<FileRole> {
     let own = process.and_then(|name| all().find(|it| it.runs_as(name))?.role(path));
     own.or_else(|| of(None, Some(path))?.role(path))
 }

@@ -5,7 +5,7 @@
 //! A bottleneck claims no mechanism: any likely cause of the same waits replaces it, and reports
 //! whose waits they are.
 
-use super::finding::{Confidence, Finding, Layer, Severity};
+use super::finding::{Confidence, Finding, FindingLayer, Severity};
 #[cfg(test)]
 use super::rule::Rule;
 use super::rules;
@@ -14,10 +14,11 @@ use std::cmp::Ordering;
 
 /// The least ratio of a cause's impact to its symptom's, if it is less severe. Chosen.
 const HALF: f64 = 0.5;
-/// What an impact counts that is only an upper bound. Chosen: it decides between findings that are nearly alike.
+/// What an impact counts that is only an upper bound. Chosen: it decides between findings that are
+/// nearly alike.
 const UPPER_BOUND: f64 = 0.9;
-/// What a likely cause must explain at least of a bottleneck's time to stand above it. Chosen: who acts on it
-/// first gets a third of the time back.
+/// What a likely cause must explain at least of a bottleneck's time to stand above it. Chosen: who
+/// acts on it first gets a third of the time back.
 const THIRD: f64 = 1.0 / 3.0;
 
 /// Returns the findings in the order in which to act on them, without symptoms of others.
@@ -105,7 +106,7 @@ fn stands_above(finding: &Finding, bottleneck: &Finding) -> bool {
     let is_worth = finding.severity > Severity::Info && finding.unlost >= Confidence::Likely;
     let is_part = finding.impact_of == bottleneck.impact_of;
     let is_enough = !is_part || finding.impact >= THIRD * bottleneck.impact;
-    let is_cause = finding.layer == Layer::Cause && is_enough;
+    let is_cause = finding.layer == FindingLayer::Cause && is_enough;
     order(finding, bottleneck) != Ordering::Greater || same && is_worth && is_cause
 }
 
@@ -142,7 +143,8 @@ fn behind(symptom: &Finding, findings: &[Finding]) -> Vec<&'static str> {
 
 fn order(a: &Finding, b: &Finding) -> Ordering {
     // If nothing is worth a warning, bottlenecks are more useful than minor causes.
-    let is_first = |it: &Finding| it.severity == Severity::Info && it.layer == Layer::Bottleneck;
+    let is_first =
+        |it: &Finding| it.severity == Severity::Info && it.layer == FindingLayer::Bottleneck;
     let key = |it: &Finding| (it.severity, is_first(it));
     let by_weight = || weight(b).total_cmp(&weight(a));
     key(b).cmp(&key(a)).then_with(by_weight).then(a.cause.cmp(b.cause))
@@ -223,7 +225,7 @@ mod tests {
 
     /// Returns what ranks first of a cause with that share of the blocked time and a bottleneck
     /// with 90 % of it, on devices of those names.
-    fn first(share: f64, severity: Severity, devices: [&str; 2]) -> Layer {
+    fn first(share: f64, severity: Severity, devices: [&str; 2]) -> FindingLayer {
         let finding = |cause, layer, severity, impact, device: &str| {
             let subject = Subject { device: Some(device.to_owned()), ..Subject::default() };
             let it = Finding::of_share(ImpactOf::BlockedTime, impact, 1.0, String::new());
@@ -231,8 +233,10 @@ mod tests {
             (it.cause, it.layer, it.severity) = (cause, layer, severity);
             it
         };
-        let cause = finding("kernel-housekeeping", Layer::Cause, severity, share, devices[0]);
-        let slow = finding("slow-reads", Layer::Bottleneck, Severity::Critical, 0.9, devices[1]);
+        let cause =
+            finding("kernel-housekeeping", FindingLayer::Cause, severity, share, devices[0]);
+        let slow =
+            finding("slow-reads", FindingLayer::Bottleneck, Severity::Critical, 0.9, devices[1]);
         place(vec![cause], vec![slow], &|_, _| false)[0].layer
     }
 
@@ -255,9 +259,9 @@ mod tests {
     #[test]
     fn a_cause_of_a_third_of_the_waits_stands_above_them() {
         let same = ["sda", "sda"];
-        assert_eq!(first(0.31, Severity::Warning, same), Layer::Cause);
-        assert_eq!(first(0.29, Severity::Warning, same), Layer::Bottleneck);
-        assert_eq!(first(0.31, Severity::Info, same), Layer::Bottleneck);
-        assert_eq!(first(0.31, Severity::Warning, ["sda", "sdb"]), Layer::Bottleneck);
+        assert_eq!(first(0.31, Severity::Warning, same), FindingLayer::Cause);
+        assert_eq!(first(0.29, Severity::Warning, same), FindingLayer::Bottleneck);
+        assert_eq!(first(0.31, Severity::Info, same), FindingLayer::Bottleneck);
+        assert_eq!(first(0.31, Severity::Warning, ["sda", "sdb"]), FindingLayer::Bottleneck);
     }
 }

@@ -7,7 +7,7 @@ use super::needs::Need;
 
 /// The result of a rule.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum RuleVerdict {
     /// The cause is not detected, and the data would show it.
     Clear,
     /// The cause is detected.
@@ -16,21 +16,21 @@ pub enum Verdict {
     NotEnough(String),
 }
 
-impl From<Finding> for Verdict {
-    fn from(finding: Finding) -> Verdict {
+impl From<Finding> for RuleVerdict {
+    fn from(finding: Finding) -> RuleVerdict {
         if finding.impact < super::finding::LEAST_IMPACT {
-            return Verdict::Clear;
+            return RuleVerdict::Clear;
         }
-        Verdict::Finding(Box::new(finding))
+        RuleVerdict::Finding(Box::new(finding))
     }
 }
 
 /// Lets a rule return early with `?` if data that it needs is missing.
-pub type Judged = Result<Verdict, Missing>;
+pub type Judged = Result<RuleVerdict, Missing>;
 
-impl From<Missing> for Verdict {
-    fn from(missing: Missing) -> Verdict {
-        Verdict::NotEnough(missing.0)
+impl From<Missing> for RuleVerdict {
+    fn from(missing: Missing) -> RuleVerdict {
+        RuleVerdict::NotEnough(missing.0)
     }
 }
 
@@ -46,7 +46,7 @@ pub struct Rule {
     /// What would change the verdict.
     pub changes: &'static str,
     /// Judges whether it is present.
-    pub judge: fn(&Facts<'_>) -> Verdict,
+    pub judge: fn(&Facts<'_>) -> RuleVerdict,
     /// The data needed to rule it out, beyond requests with their times.
     pub(super) needs: &'static [Need],
     /// The causes that it imitates: a finding of one of these on the same device is its symptom.

@@ -1,9 +1,10 @@
 //! Who and what a finding is about.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Who and what it is about; what is not known or does not apply is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Subject {
     /// The block device.
     pub device: Option<String>,

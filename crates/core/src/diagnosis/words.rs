@@ -1,7 +1,9 @@
 //! Figures within sentences: three significant digits and a unit.
 
 use super::subject::Subject;
+use crate::analysis::Summary;
 use crate::figures::three;
+use crate::model::clock::WallClock;
 
 /// `13,920`.
 pub(crate) use crate::figures::grouped as count;
@@ -117,9 +119,33 @@ fn merged(parts: &[Vec<&str>], at: usize) -> String {
     format!("{}.{first}", if numbers { "N" } else { "*" })
 }
 
+/// `09:35:14 (3.20 s after the watch began)`, without the time of day where it is not known. `ns`
+/// counts from the begin of the watch.
+pub(crate) fn moment(summary: &Summary, ns: u64) -> String {
+    let after = format!("{} after the watch began", time(ns as f64));
+    match WallClock::of(&summary.environment) {
+        Some(clock) => {
+            let at_ns = summary.environment.start_ns.saturating_add(ns);
+            format!("{} ({after})", clock.time(at_ns))
+        }
+        None => after,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_has_the_time_of_day_where_it_is_known() {
+        let mut summary = crate::script::Script::new(10).summary();
+        let after = "3.20 s after the watch began";
+        assert_eq!(moment(&summary, 3_200_000_000), after);
+        let start_ns = summary.environment.start_ns;
+        // 2026-11-20 16:32:05 UTC when the watch began.
+        summary.environment.realtime_offset_ns = 1_795_192_325_000_000_000 - start_ns as i64;
+        assert_eq!(moment(&summary, 3_200_000_000), format!("16:32:08 ({after})"));
+    }
 
     #[test]
     fn names_have_a_pattern() {

@@ -1,17 +1,17 @@
-//! What speaks against a comparison, or is missing in one of the watches.
+//! Doubts about a comparison, and data that one of the watches lacks.
 
-use super::{Compared, LEAST_REQUESTS, Pair, Which};
+use super::{ComparedTimes, DevicePair, LEAST_REQUESTS, SideName};
 use crate::analysis::{Direction, Interval, Summary};
 use crate::diagnosis::words;
 use crate::figures::plural;
 
-/// Changes of settings that are told one by one.
+/// Maximum number of changed settings that are listed.
 const MOST_CHANGES: usize = 4;
 
 /// The sentences.
-pub(super) fn doubts(compared: &Compared<'_>) -> Vec<String> {
+pub(super) fn doubts(compared: &ComparedTimes<'_>) -> Vec<String> {
     let mut doubts = Vec::new();
-    for which in [Which::A, Which::B] {
+    for which in [SideName::A, SideName::B] {
         let summary = compared.sides[which.index()].summary;
         doubts.extend(of_side(summary).into_iter().map(|text| format!("{}: {text}", which.word())));
     }
@@ -19,8 +19,8 @@ pub(super) fn doubts(compared: &Compared<'_>) -> Vec<String> {
     doubts.extend(too_few(compared));
     let filters = compared.sides.map(|side| side.summary.environment.filter.as_str());
     if filters[0] != filters[1] {
-        let said = filters.map(|filter| if filter.is_empty() { "everything" } else { filter });
-        doubts.push(format!("A keeps {}, B {}", said[0], said[1]));
+        let filters = filters.map(|filter| if filter.is_empty() { "everything" } else { filter });
+        doubts.push(format!("A keeps {}, B {}", filters[0], filters[1]));
     }
     doubts
 }
@@ -32,7 +32,7 @@ fn of_side(summary: &Summary) -> Vec<String> {
     }
     if summary.environment.hides_others() {
         let filter = &summary.environment.filter;
-        doubts.push(format!("its causes are not judged: only what {filter} keeps is there"));
+        doubts.push(format!("no diagnosis: the recording has only what {filter} keeps"));
     }
     if !summary.watch.finished {
         doubts.push("the watch was cut off".to_owned());
@@ -58,8 +58,8 @@ fn of_side(summary: &Summary) -> Vec<String> {
 /// A stream's name, and whether a watch has it.
 type Stream = (&'static str, fn(&Summary) -> bool);
 
-/// What one side has and the other does not, so that it is not compared.
-fn missing(compared: &Compared<'_>) -> Vec<String> {
+/// Data that only one side has, so that it is not compared.
+fn missing(compared: &ComparedTimes<'_>) -> Vec<String> {
     let queueing: fn(&Summary) -> bool = |summary| {
         let mut all = summary.devices.iter().flat_map(|device| &device.directions.0);
         all.any(|it| it.intervals[Interval::Q2c].is_some())
@@ -82,23 +82,24 @@ fn missing(compared: &Compared<'_>) -> Vec<String> {
             [true, false] => lacking[2].1.push(what),
         }
     }
-    let told = lacking.iter().filter(|(_, what)| !what.is_empty());
-    told.map(|(side, what)| {
-        let (in_it, what) = (if *side == "neither" { "in" } else { "not in" }, what.join(", "));
-        format!("{in_it} {side}, and not compared: {what}")
-    })
-    .collect()
+    let missing = lacking.iter().filter(|(_, what)| !what.is_empty());
+    missing
+        .map(|(side, what)| {
+            let (in_it, what) = (if *side == "neither" { "in" } else { "not in" }, what.join(", "));
+            format!("{in_it} {side}, and not compared: {what}")
+        })
+        .collect()
 }
 
-/// Directions that one side has not enough of.
-fn too_few(compared: &Compared<'_>) -> Vec<String> {
+/// Directions with too few requests on one side.
+fn too_few(compared: &ComparedTimes<'_>) -> Vec<String> {
     let mut doubts = Vec::new();
     if compared.pairs.is_empty() {
-        doubts.push("there is no device with requests in both".to_owned());
+        doubts.push("no device has requests in both".to_owned());
     }
-    let alike = |pair: &Pair<'_>| pair.devices[0].device == pair.devices[1].device;
+    let alike = |pair: &DevicePair<'_>| pair.devices[0].device == pair.devices[1].device;
     if !compared.chosen && compared.pairs.iter().any(|pair| !alike(pair)) {
-        doubts.push("no device is in both: the busiest of each are compared (-d A=B)".to_owned());
+        doubts.push("no device is in both; the busiest of each are compared (-d A=B)".to_owned());
     }
     for pair in &compared.pairs {
         for direction in [Direction::Read, Direction::Write, Direction::Flush] {

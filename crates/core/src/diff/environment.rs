@@ -1,7 +1,7 @@
-//! What differs in the environment, and which stage or wait class each difference can explain.
+//! Differences of the environment, and the stages or wait classes that each can explain.
 
-use super::times::{self, Group};
-use super::{Compared, Pair};
+use super::times::{self, TimeGroup};
+use super::{ComparedTimes, DevicePair};
 use crate::analysis::Summary;
 use crate::analysis::summary::DeviceSummary;
 use crate::diagnosis::words;
@@ -10,9 +10,9 @@ use crate::model::environment::{Mount, chosen};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What each setting can change: the words of stages and wait classes. A name that ends in `*` stands for
-/// all that begin so. Sources: the kernel's Documentation/ABI/stable/sysfs-block,
-/// admin-guide/sysctl/vm and filesystems/ext4.
+/// The stages and wait classes that each setting can change. A name that ends in `*` is a prefix.
+/// Sources: the kernel's Documentation/ABI/stable/sysfs-block, admin-guide/sysctl/vm and
+/// filesystems/ext4.
 const EFFECTS: &[(&str, &[&str])] = &[
     ("queue/scheduler", &["g2i", "i2d", "g2d"]),
     ("queue/nr_requests", &["q2g", "i2d", "tag"]),
@@ -43,12 +43,12 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("vm/page-cluster", &["swap"]),
     ("vm/laptop_mode", &["dirty_throttle", "fsync"]),
     ("CPU limit of *", &["run_queue"]),
-    // A bio is held back before it is queued; those that wait for it wait where it is asked for.
+    // A bio is throttled before it is queued; threads wait where they submit it.
     (
         "I/O limit of *",
         &["cgroup_throttle", "dirty_throttle", "journal_commit", "fsync", "page_lock"],
     ),
-    // Of a device that is not compared: what is compared may stand on it.
+    // For a device that is not compared: it may be below one that is.
     (
         "limit on *",
         &["cgroup_throttle", "dirty_throttle", "journal_commit", "fsync", "page_lock", "d2c"],
@@ -58,30 +58,30 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("virtual machine", &["d2c", "run_queue"]),
 ];
 
-/// What makes no difference to speed, or says the same as another.
+/// Settings without an effect on speed, or that repeat another one.
 const SILENT: &[&str] = &["removable", "queue/iostats", "queue/zoned"];
 
-/// One thing that differs.
+/// One difference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// The devices that it is about; `None` for the machine.
+    /// The devices that it concerns; `None` for the machine.
     pub devices: Option<[String; 2]>,
-    /// What it is: a file below /proc/sys or /sys/block/DEVICE, or a few words.
+    /// Its name: a file below /proc/sys or /sys/block/DEVICE, or a few words.
     pub name: String,
-    /// A's and B's; `None` where it is not there or not in the data.
+    /// The values of A and B; `None` if it does not exist or is not in the data.
     pub values: [Option<String>; 2],
     /// The stages and wait classes that it can change.
     pub can_explain: Vec<&'static str>,
-    /// Whether it can change any of them: another kernel.
+    /// Whether it can change all of them, as a different kernel.
     pub explains_all: bool,
-    /// Whether one that moved is among them.
+    /// Whether one of them differs.
     pub explains: bool,
 }
 
-/// All that differs, the machine's first.
-pub(super) fn differences(compared: &Compared<'_>) -> Vec<Difference> {
+/// All differences, the machine's first.
+pub(super) fn differences(compared: &ComparedTimes<'_>) -> Vec<Difference> {
     let [a, b] = compared.sides.map(|side| side.summary);
-    let mut found = Found::default();
+    let mut found = Differences::default();
     machine(a, b, &mut found);
     for pair in &compared.pairs {
         device(pair, &mut found);
@@ -91,8 +91,8 @@ pub(super) fn differences(compared: &Compared<'_>) -> Vec<Difference> {
     found.all
 }
 
-/// Limits of the cgroups of each path; nothing where a side did not read any.
-fn cgroups(pairs: &[Pair<'_>], sides: [&Summary; 2], found: &mut Found) {
+/// Limits of cgroups by path; empty if a side did not read any.
+fn cgroups(pairs: &[DevicePair<'_>], sides: [&Summary; 2], found: &mut Differences) {
     let both = sides.map(|side| &side.environment.cgroups);
     if both.iter().any(|it| it.is_empty()) {
         return;
@@ -152,13 +152,13 @@ fn limit(limit: &IoLimit) -> String {
 }
 
 #[derive(Default)]
-struct Found {
+struct Differences {
     all: Vec<Difference>,
 }
 
-impl Found {
-    /// Notes what is not the same.
-    fn note(&mut self, devices: Option<&Pair<'_>>, name: &str, values: [Option<String>; 2]) {
+impl Differences {
+    /// Records a difference.
+    fn note(&mut self, devices: Option<&DevicePair<'_>>, name: &str, values: [Option<String>; 2]) {
         let trimmed = |value: Option<String>| value.map(|it| it.trim().to_owned());
         let values = values.map(trimmed).map(|it| it.filter(|text| !text.is_empty()));
         if values[0] == values[1] || SILENT.contains(&name) {
@@ -167,7 +167,7 @@ impl Found {
         let fits = |(pattern, _): &&(&str, &[&'static str])| matches(pattern, name);
         let can_explain = EFFECTS.iter().find(fits).map_or(Vec::new(), |(_, what)| what.to_vec());
         self.all.push(Difference {
-            devices: devices.map(Pair::names),
+            devices: devices.map(DevicePair::names),
             name: name.to_owned(),
             values,
             can_explain,
@@ -176,8 +176,8 @@ impl Found {
         });
     }
 
-    /// The same where a side without it does not know it: a capture has no settings.
-    fn note_known(&mut self, devices: Option<&Pair<'_>>, name: &str, values: [String; 2]) {
+    /// The same, but a missing value means that it is not known: a capture has no settings.
+    fn note_known(&mut self, devices: Option<&DevicePair<'_>>, name: &str, values: [String; 2]) {
         if values.iter().all(|value| !value.is_empty()) {
             self.note(devices, name, values.map(Some));
         }
@@ -191,7 +191,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-fn machine(a: &Summary, b: &Summary, found: &mut Found) {
+fn machine(a: &Summary, b: &Summary, found: &mut Differences) {
     let both = [&a.environment, &b.environment];
     found.note_known(None, "kernel", both.map(|it| it.kernel.clone()));
     found.note_known(None, "distribution", both.map(|it| it.distribution.clone()));
@@ -206,8 +206,12 @@ fn machine(a: &Summary, b: &Summary, found: &mut Found) {
     settings(None, both.map(|it| &it.settings_start), found);
 }
 
-/// Settings that differ; nothing where a side did not read any.
-fn settings(devices: Option<&Pair<'_>>, both: [&BTreeMap<String, String>; 2], found: &mut Found) {
+/// Settings that differ; none if a side did not read any.
+fn settings(
+    devices: Option<&DevicePair<'_>>,
+    both: [&BTreeMap<String, String>; 2],
+    found: &mut Differences,
+) {
     if both.iter().any(|it| it.is_empty()) {
         return;
     }
@@ -218,7 +222,7 @@ fn settings(devices: Option<&Pair<'_>>, both: [&BTreeMap<String, String>; 2], fo
     }
 }
 
-fn device(pair: &Pair<'_>, found: &mut Found) {
+fn device(pair: &DevicePair<'_>, found: &mut Differences) {
     let devices = pair.devices;
     settings(Some(pair), devices.map(|it| &it.settings), found);
     if devices.iter().all(|it| !it.settings.is_empty()) {
@@ -242,10 +246,10 @@ fn mounted<'a>(summary: &'a Summary, device: &DeviceSummary) -> Vec<&'a Mount> {
     summary.environment.mounts.iter().filter(own).collect()
 }
 
-fn mounts(pair: &Pair<'_>, sides: [&Summary; 2], found: &mut Found) {
+fn mounts(pair: &DevicePair<'_>, sides: [&Summary; 2], found: &mut Differences) {
     let both = [0, 1].map(|at| mounted(sides[at], pair.devices[at]));
     let [Some(a), Some(b)] = [both[0].first(), both[1].first()] else { return };
-    // Where both are mounted several times, what is mounted at the same place.
+    // If both are mounted several times, mounts at the same mount point.
     let same = both[0]
         .iter()
         .find_map(|it| both[1].iter().find(|other| other.path == it.path).map(|other| (it, other)));
@@ -257,8 +261,8 @@ fn mounts(pair: &Pair<'_>, sides: [&Summary; 2], found: &mut Found) {
     found.note(Some(pair), "mount options", [0, 1].map(|at| Some(only(at).join(","))));
 }
 
-/// Sets what can explain a part that moved beside it, and first.
-pub(super) fn set_beside(differences: &mut [Difference], groups: &mut [Group]) {
+/// Marks differences that can explain a part that differs, and moves them to the front.
+pub(super) fn set_beside(differences: &mut [Difference], groups: &mut [TimeGroup]) {
     let moved = |what: &[&'static str]| {
         let parts = groups.iter().filter(|group| group.moved).flat_map(|group| &group.parts);
         parts.filter(|part| part.moved).any(|part| what.contains(&part.what))
@@ -267,7 +271,7 @@ pub(super) fn set_beside(differences: &mut [Difference], groups: &mut [Group]) {
     for difference in differences.iter_mut() {
         difference.explains = moved(&difference.can_explain) || (difference.explains_all && any);
     }
-    // What explains one stage says more than what may explain any.
+    // A difference that explains one stage comes before one that may explain any.
     differences.sort_by_key(|it| (!it.explains, it.explains_all));
     times::set_beside(groups, differences);
 }

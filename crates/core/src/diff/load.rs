@@ -1,67 +1,67 @@
-//! What was asked of two devices, and whether it is alike enough that their times can be compared.
+//! The loads of two devices, and whether they are similar enough to compare times.
 //!
-//! A slower device is asked less by programs that wait for it, so a lower rate is no other load. Only
-//! where rate and requests in flight differ in the same direction was one asked more.
+//! Programs that wait for a slower device submit less, so a lower rate alone is not a different
+//! load. Only if rate and requests in flight differ in the same direction, the load does.
 
-use super::{LEAST_REQUESTS, Pair};
+use super::{DevicePair, LEAST_REQUESTS};
 use crate::analysis::Direction;
 use crate::analysis::summary::{DeviceSummary, DirectionSummary};
 use crate::diagnosis::words;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A figure that differs by more than this factor is worth a word. Chosen: two equal runs of a busy load
-/// differ by a tenth and more.
+/// A figure that differs by more than this factor is mentioned. Chosen: two equal runs of a busy
+/// load differ by a tenth and more.
 const NOTED: f64 = 1.25;
-/// By more than this factor it is another load. Chosen.
+/// Beyond this factor it is a different load. Chosen.
 const OTHER: f64 = 2.0;
-/// The same of shares, in points.
+/// The same for shares, in percentage points.
 const NOTED_SHARE: f64 = 0.20;
 const OTHER_SHARE: f64 = 0.50;
-/// Mixes of reads and writes are another load from this many points on.
+/// Percentage points from which mixes of reads and writes are different loads.
 const OTHER_MIX: f64 = 0.30;
-/// A direction with less of the requests than this decides nothing.
+/// A direction with a smaller share of the requests than this is ignored.
 const MINOR: f64 = 0.10;
-/// From here on a device always has something to do.
+/// Requests in flight from which a device is always busy.
 const SATURATED: f64 = 0.95;
-/// Programs listed.
+/// Maximum number of listed programs.
 const PROGRAMS: usize = 5;
 
-/// How alike two loads are.
+/// The similarity of two loads.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Alike {
-    /// Nothing that matters differs.
+pub enum LoadSimilarity {
+    /// There is no relevant difference.
     Same,
-    /// Something differs, and times can still be compared.
+    /// There are differences, but times can be compared.
     Similar,
-    /// Times say nothing.
+    /// Times cannot be compared.
     Different,
 }
 
-/// What was asked of one pair of devices.
+/// The loads of one pair of devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PairLoad {
     /// The devices.
     pub devices: [String; 2],
-    /// How alike the loads are.
-    pub alike: Alike,
-    /// What makes them differ, a few words each.
+    /// The similarity of the loads.
+    pub alike: LoadSimilarity,
+    /// Reasons why they differ, a few words each.
     pub reasons: Vec<String>,
     /// The figures.
     pub rows: Vec<LoadRow>,
-    /// Who asked.
+    /// The programs.
     pub programs: Vec<ProgramLoad>,
 }
 
 /// A figure of a load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadRow {
-    /// What it is.
+    /// Its name.
     pub what: String,
     /// Its unit: `1/s`, `bytes/s`, `bytes`, `%` or `requests`.
     pub unit: &'static str,
-    /// The figures; `None` where there is none.
+    /// The values; `None` if there is none.
     pub figures: [Option<f64>; 2],
     /// Whether it differs by more than equal watches do.
     pub differs: bool,
@@ -72,15 +72,15 @@ pub struct LoadRow {
 pub struct ProgramLoad {
     /// Their name.
     pub process: String,
-    /// Their share of the device's time, of those that have most of it.
+    /// Their share of the device's time, if they are among the largest.
     pub time_shares: [f64; 2],
 }
 
-/// What was asked of one pair. Where threads of a side are `held_back` before they can ask, how much was
-/// asked of the device says nothing about how much its programs want.
-pub(super) fn of(pair: &Pair<'_>, held_back: bool) -> PairLoad {
+/// Compares the loads of one pair. If threads of a side are `held_back` before they can submit, the
+/// load of the device does not show how much its programs need.
+pub(super) fn of(pair: &DevicePair<'_>, held_back: bool) -> PairLoad {
     let programs = programs(pair);
-    let mut judged = Judged { alike: Alike::Same, reasons: Vec::new() };
+    let mut judged = JudgedLoad { alike: LoadSimilarity::Same, reasons: Vec::new() };
     judge_mix(pair, &mut judged);
     for direction in [Direction::Read, Direction::Write] {
         judge_direction(pair, direction, &mut judged);
@@ -98,14 +98,14 @@ pub(super) fn of(pair: &Pair<'_>, held_back: bool) -> PairLoad {
     }
 }
 
-struct Judged {
-    alike: Alike,
+struct JudgedLoad {
+    alike: LoadSimilarity,
     reasons: Vec<String>,
 }
 
-impl Judged {
-    fn note(&mut self, alike: Alike, reason: String) {
-        if alike > Alike::Same {
+impl JudgedLoad {
+    fn note(&mut self, alike: LoadSimilarity, reason: String) {
+        if alike > LoadSimilarity::Same {
             self.alike = self.alike.max(alike);
             self.reasons.push(reason);
         }
@@ -120,28 +120,28 @@ fn share(device: &DeviceSummary, direction: Direction) -> f64 {
     device.directions[direction].requests as f64 / requests(device).max(1) as f64
 }
 
-fn graded(distance: f64, noted: f64, other: f64) -> Alike {
+fn graded(distance: f64, noted: f64, other: f64) -> LoadSimilarity {
     match distance {
-        d if d > other => Alike::Different,
-        d if d > noted => Alike::Similar,
-        _ => Alike::Same,
+        d if d > other => LoadSimilarity::Different,
+        d if d > noted => LoadSimilarity::Similar,
+        _ => LoadSimilarity::Same,
     }
 }
 
-/// The larger by the smaller; 1 where one is not known.
+/// The larger divided by the smaller; 1 if one is not known.
 fn factor(figures: [f64; 2]) -> f64 {
     let [a, b] = figures;
     if a <= 0.0 || b <= 0.0 { 1.0 } else { (a / b).max(b / a) }
 }
 
-fn judge_mix(pair: &Pair<'_>, judged: &mut Judged) {
+fn judge_mix(pair: &DevicePair<'_>, judged: &mut JudgedLoad) {
     let reads = pair.devices.map(|device| share(device, Direction::Read));
     let alike = graded((reads[0] - reads[1]).abs(), NOTED_SHARE, OTHER_MIX);
     let [a, b] = reads.map(words::percent);
     judged.note(alike, format!("{a} against {b} of the requests are reads"));
 }
 
-fn judge_direction(pair: &Pair<'_>, direction: Direction, judged: &mut Judged) {
+fn judge_direction(pair: &DevicePair<'_>, direction: Direction, judged: &mut JudgedLoad) {
     let both: [&DirectionSummary; 2] = pair.devices.map(|device| &device.directions[direction]);
     let is_minor = |device: &DeviceSummary| share(device, direction) < MINOR;
     if pair.devices.iter().any(|it| is_minor(it)) {
@@ -154,12 +154,12 @@ fn judge_direction(pair: &Pair<'_>, direction: Direction, judged: &mut Judged) {
     let [a, b] = both.map(|it| it.sequential_share.unwrap_or(0.0));
     let alike = graded((a - b).abs(), NOTED_SHARE, OTHER_SHARE);
     let [a, b] = [a, b].map(words::percent);
-    judged.note(alike, format!("{a} against {b} of the {name}s go on where one ended"));
+    judged.note(alike, format!("{a} against {b} of the {name}s are sequential"));
 }
 
-/// How much is asked: rate and depth in the same direction, or a deeper queue before a device that has
-/// no more to give.
-fn judge_demand(pair: &Pair<'_>, judged: &mut Judged) {
+/// The amount of load: rate and depth in the same direction, or a deeper queue at a saturated
+/// device.
+fn judge_demand(pair: &DevicePair<'_>, judged: &mut JudgedLoad) {
     let rate = |it: &DeviceSummary| it.directions.0.iter().map(|of| of.requests_per_s).sum::<f64>();
     let rates = pair.devices.map(rate);
     let depths = pair.devices.map(|device| device.in_flight_mean);
@@ -169,21 +169,21 @@ fn judge_demand(pair: &Pair<'_>, judged: &mut Judged) {
     if same_way {
         let least = factor(rates).min(factor(depths));
         let reason = format!(
-            "{a} requests a second with {few} in flight against {b} with {many}: more is asked of one"
+            "{a} requests/s with {few} in flight against {b} with {many}: one has more load"
         );
         judged.note(graded(least, NOTED, OTHER), reason);
     }
     let full = pair.devices.iter().all(|it| it.util_share.is_some_and(|share| share >= SATURATED));
     if full && factor(depths) > NOTED && factor(rates) <= NOTED {
         let reason = format!(
-            "{few} against {many} in flight at the same rate: before a device that gives no more, \
-             each waits longer the more there are"
+            "{few} against {many} in flight at the same rate: at a saturated device, each waits \
+             longer the more there are"
         );
-        judged.note(Alike::Similar, reason);
+        judged.note(LoadSimilarity::Similar, reason);
     }
 }
 
-fn judge_programs(programs: &[ProgramLoad], judged: &mut Judged) {
+fn judge_programs(programs: &[ProgramLoad], judged: &mut JudgedLoad) {
     let most = |at: usize| {
         let largest =
             |a: &&ProgramLoad, b: &&ProgramLoad| a.time_shares[at].total_cmp(&b.time_shares[at]);
@@ -191,12 +191,19 @@ fn judge_programs(programs: &[ProgramLoad], judged: &mut Judged) {
     };
     let (Some(a), Some(b)) = (most(0), most(1)) else { return };
     if a.time_shares[1] <= 0.0 && b.time_shares[0] <= 0.0 {
-        judged.note(Alike::Similar, format!("{} asks against {}", a.process, b.process));
+        judged.note(
+            LoadSimilarity::Similar,
+            format!(
+                "{} against {} \
+            submits",
+                a.process, b.process
+            ),
+        );
     }
 }
 
-/// The programs that take most of the devices' time.
-fn programs(pair: &Pair<'_>) -> Vec<ProgramLoad> {
+/// The programs with the most device time.
+fn programs(pair: &DevicePair<'_>) -> Vec<ProgramLoad> {
     let mut found: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
     for (at, device) in pair.devices.iter().enumerate() {
         let whole: u64 = device.processes.iter().map(|row| row.usage.all_time_ns()).sum();
@@ -215,7 +222,7 @@ fn programs(pair: &Pair<'_>) -> Vec<ProgramLoad> {
     rows
 }
 
-fn rows(pair: &Pair<'_>) -> Vec<LoadRow> {
+fn rows(pair: &DevicePair<'_>) -> Vec<LoadRow> {
     let mut rows = Vec::new();
     for direction in Direction::ALL {
         let both: [&DirectionSummary; 2] = pair.devices.map(|device| &device.directions[direction]);
@@ -251,6 +258,6 @@ fn row(what: String, unit: &'static str, figures: [Option<f64>; 2]) -> LoadRow {
 }
 
 /// Whether both devices have enough requests of a direction.
-pub(super) fn is_enough(pair: &Pair<'_>, direction: Direction) -> bool {
+pub(super) fn is_enough(pair: &DevicePair<'_>, direction: Direction) -> bool {
     pair.devices.iter().all(|it| it.directions[direction].requests >= LEAST_REQUESTS)
 }

@@ -1,20 +1,21 @@
-//! Compares two watches: before and after, host against host, a drive against its sibling. What differs
-//! in the environment, in the load, and in which stage or wait class the time differs.
+//! Compares two watches: before and after, host against host, a drive against its sibling. The
+//! result: differences of the environment and the load, and the stages or wait classes whose time
+//! differs.
 //!
-//! | where | what lives there |
+//! | where | what |
 //! |---|---|
-//! | `pairs` | which device of the one is compared with which of the other |
-//! | [`load`] | what was asked of them, and whether it is alike enough to compare times |
+//! | `pairs` | which devices are compared with each other |
+//! | [`load`] | the loads, and whether they are similar enough to compare times |
 //! | [`times`] | time for each request, by stage and by wait class, ranked |
-//! | [`environment`] | kernel, settings, mounts, devices; which of it can explain which stage |
-//! | `doubts` | losses, streams that one of them lacks |
-//! | `sentence` | the one sentence that leads |
+//! | [`environment`] | kernel, settings, mounts, devices, and the stages that each can explain |
+//! | `doubts` | losses, and data that one of them lacks |
+//! | `sentence` | the first sentence |
 //!
-//! Time is compared for each request, since the watches need not last equally long. The stages of
-//! requests and the waits before a request was queued do not overlap, so that both are ranked
-//! together; what threads waited for requests themselves is the stages' time already.
+//! Time is compared per request, since the watches may differ in length. The stages of requests and
+//! the waits before a request was queued do not overlap, so both are ranked together; waits for the
+//! requests themselves are contained in the stages.
 //!
-//! What does not belong here: how it looks; naming causes (see [`crate::diagnosis`]).
+//! What does not belong here: how it is shown; naming causes (see [`crate::diagnosis`]).
 
 mod doubts;
 pub mod environment;
@@ -29,161 +30,194 @@ use crate::analysis::Summary;
 use crate::analysis::summary::DeviceSummary;
 use crate::diagnosis::{Diagnosis, Severity};
 use environment::Difference;
-use load::{Alike, PairLoad};
+use load::{LoadSimilarity, PairLoad};
 use serde::Serialize;
-use times::Group;
+use times::TimeGroup;
 
 pub use pairs::UnknownDevice;
 
-/// Requests that each side must have of a device and direction for its times to be compared. Chosen: the
-/// p99 of fewer is one request's.
+/// Requests that each side must have of a device and direction for its times to be compared.
+/// Chosen: the p99 of fewer is one request's.
 pub const LEAST_REQUESTS: u64 = 100;
 
 /// One of two watches.
 #[derive(Clone, Copy, Debug)]
-pub struct Side<'a> {
-    /// What its user calls it.
+pub struct DiffSide<'a> {
+    /// Its name, as given by the user.
     pub name: &'a str,
     /// What was watched.
     pub summary: &'a Summary,
-    /// What iowhy says about it alone.
+    /// Its diagnosis.
     pub diagnosis: &'a Diagnosis,
 }
 
-/// What came out.
+/// The verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Too few requests, or no device that both have.
+pub enum DiffVerdict {
+    /// Too few requests, or no common device.
     NotEnough,
     /// The loads differ too much to compare times.
     LoadDiffers,
-    /// A device of one of them completed nothing at its end: what completed says little.
+    /// A device of one of them completed nothing at its end, so completed requests say little.
     Stalled,
-    /// Alike loads take alike times.
+    /// Similar loads take similar times.
     Same,
-    /// Alike loads take alike times on average, and the slowest requests of one far longer.
+    /// Similar loads take similar times on average, but the slowest requests of one far longer.
     TailDiffers,
-    /// Alike loads, and a stage or a wait class takes longer in one.
+    /// Similar loads, and a stage or a wait class takes longer in one.
     Moved,
 }
 
-/// Which of the two: A, the first, or B.
+/// One of the two sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Which {
+pub enum SideName {
     /// The first.
     A,
     /// The second.
     B,
 }
 
-impl Which {
+impl SideName {
     /// `A` or `B`.
     pub const fn word(self) -> &'static str {
         match self {
-            Which::A => "A",
-            Which::B => "B",
+            SideName::A => "A",
+            SideName::B => "B",
         }
     }
 
-    /// Its place in a pair.
+    /// Its index in a pair.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The one with the larger figure.
-    fn larger(figures: [f64; 2]) -> Which {
-        if figures[1] >= figures[0] { Which::B } else { Which::A }
+    /// The side with the larger figure.
+    fn larger(figures: [f64; 2]) -> SideName {
+        if figures[1] >= figures[0] { SideName::B } else { SideName::A }
     }
 
-    fn other(self) -> Which {
+    fn other(self) -> SideName {
         match self {
-            Which::A => Which::B,
-            Which::B => Which::A,
+            SideName::A => SideName::B,
+            SideName::B => SideName::A,
         }
     }
 }
 
-/// What was watched, in a few figures.
+/// A side in a few figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Watched {
-    /// What its user calls it.
+pub struct WatchedSide {
+    /// Its name, as given by the user.
     pub name: String,
     /// The host.
     pub host: String,
     /// The kernel's release.
     pub kernel: String,
-    /// How long, nanoseconds.
+    /// Duration, nanoseconds.
     pub duration_ns: u64,
     /// Requests with a record.
     pub requests: u64,
-    /// Requests without.
+    /// Requests without a record.
     pub lost_requests: u64,
-    /// Causes that iowhy names in it and not in the other, above `info`.
+    /// Causes above `info` that are found in it and not in the other.
     pub findings: Vec<&'static str>,
-    /// Devices with requests that are compared with none of the other.
+    /// Devices with requests that are not compared.
     pub unpaired: Vec<String>,
 }
 
-/// Two watches, compared. Arrays of two are A's and B's.
+/// The comparison of two watches. Arrays of two hold A and B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// What was watched.
-    pub sides: [Watched; 2],
-    /// What came out.
-    pub verdict: Verdict,
+    pub sides: [WatchedSide; 2],
+    /// The verdict.
+    pub verdict: DiffVerdict,
     /// The same in one sentence.
     pub sentence: String,
-    /// What speaks against it, or is missing; a sentence each.
+    /// Doubts and missing data, a sentence each.
     pub doubts: Vec<String>,
-    /// What was asked of each pair of devices.
+    /// The loads of each pair of devices.
     pub loads: Vec<PairLoad>,
-    /// Where the time for each request differs; what explains most first.
-    pub times: Vec<Group>,
-    /// What differs in the environment; what can explain the stage that moved first.
+    /// The times per request; the largest difference first.
+    pub times: Vec<TimeGroup>,
+    /// Differences of the environment; those that can explain a stage that differs come first.
     pub environment: Vec<Difference>,
 }
 
 /// A device of A and the one of B that it is compared with.
 #[derive(Clone, Copy, Debug)]
-struct Pair<'a> {
+struct DevicePair<'a> {
     devices: [&'a DeviceSummary; 2],
 }
 
-impl Pair<'_> {
+impl DevicePair<'_> {
     fn names(&self) -> [String; 2] {
         self.devices.map(|device| device.device.clone())
     }
 }
 
-/// What is compared.
-struct Compared<'a> {
-    sides: [Side<'a>; 2],
-    pairs: Vec<Pair<'a>>,
-    /// Whether the user chose the devices.
+/// The pairs that are compared.
+struct ComparedTimes<'a> {
+    sides: [DiffSide<'a>; 2],
+    pairs: Vec<DevicePair<'a>>,
+    /// Whether the user selected the devices.
     chosen: bool,
 }
 
-impl Compared<'_> {
+impl ComparedTimes<'_> {
     /// The device that stalls in one of them and not in the other.
-    fn stalled(&self) -> Option<(Which, &DeviceSummary)> {
+    fn stalled(&self) -> Option<(SideName, &DeviceSummary)> {
         self.pairs.iter().find_map(|pair| match pair.devices.map(|it| it.stalled_ns.is_some()) {
-            [true, false] => Some((Which::A, pair.devices[0])),
-            [false, true] => Some((Which::B, pair.devices[1])),
+            [true, false] => Some((SideName::A, pair.devices[0])),
+            [false, true] => Some((SideName::B, pair.devices[1])),
             _ => None,
         })
     }
 }
 
-/// Compares two watches. `mapped` says which device of A stands for which of B; without any, devices of
-/// the same name do, else the busiest of each.
+/// Compares two watches. `mapped` pairs devices of A with devices of B; if it is empty, devices of
+/// the same name are compared, else the busiest of each.
+///
+/// # Errors
+///
+/// A device in `mapped` that its watch does not have.
+///
+/// # Examples
+///
+/// Reads of a disk that takes ten times as long in B:
+///
+/// ```
+/// use iowhy_core::diagnosis::diagnose;
+/// use iowhy_core::diff::{DiffSide, DiffVerdict, compare};
+/// use iowhy_core::script::Script;
+///
+/// let summaries = [100_000, 1_000_000].map(|d2c_ns| {
+///     let mut script = Script::new(10);
+///     for index in 0..200 {
+///         let read = script.read("sda", 4096).by(7, "cat").sector(index * 7919 % 1000 * 8);
+///         read.at(index as i64 * 10_000_000).direct(300, 500, d2c_ns).add();
+///     }
+///     script.summary()
+/// });
+/// let [a, b] = &summaries;
+/// let (of_a, of_b) = (diagnose(a), diagnose(b));
+/// let sides = [
+///     DiffSide { name: "before", summary: a, diagnosis: &of_a },
+///     DiffSide { name: "after", summary: b, diagnosis: &of_b },
+/// ];
+/// let comparison = compare(sides, &[])?;
+/// assert_eq!(comparison.verdict, DiffVerdict::Moved);
+/// println!("{}", comparison.sentence);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn compare(
-    sides: [Side<'_>; 2],
+    sides: [DiffSide<'_>; 2],
     mapped: &[(String, String)],
 ) -> Result<Comparison, UnknownDevice> {
     let pairs = pairs::pairs(&sides, mapped)?;
-    let compared = Compared { sides, pairs, chosen: !mapped.is_empty() };
+    let compared = ComparedTimes { sides, pairs, chosen: !mapped.is_empty() };
     let held_back = compared.sides.iter().any(|side| times::is_held_back(side.summary));
     let loads: Vec<PairLoad> =
         compared.pairs.iter().map(|pair| load::of(pair, held_back)).collect();
@@ -192,46 +226,46 @@ pub fn compare(
     environment::set_beside(&mut environment, &mut times);
     let doubts = doubts::doubts(&compared);
     let verdict = verdict(&compared, &loads, &times);
-    let told = sentence::Told { compared: &compared, loads: &loads, times: &times };
-    let sentence = told.sentence(verdict, &environment);
+    let parts = sentence::SentenceParts { compared: &compared, loads: &loads, times: &times };
+    let sentence = parts.sentence(verdict, &environment);
     let watched = [0, 1].map(|at| watched(&compared, at));
     Ok(Comparison { sides: watched, verdict, sentence, doubts, loads, times, environment })
 }
 
-fn verdict(compared: &Compared<'_>, loads: &[PairLoad], times: &[Group]) -> Verdict {
+fn verdict(compared: &ComparedTimes<'_>, loads: &[PairLoad], times: &[TimeGroup]) -> DiffVerdict {
     if compared.stalled().is_some() {
-        return Verdict::Stalled;
+        return DiffVerdict::Stalled;
     }
     if times.iter().any(|group| group.moved) {
-        return Verdict::Moved;
+        return DiffVerdict::Moved;
     }
-    let comparable = |it: &&PairLoad| it.alike != Alike::Different;
+    let comparable = |it: &&PairLoad| it.alike != LoadSimilarity::Different;
     if times.is_empty() {
-        return Verdict::NotEnough;
+        return DiffVerdict::NotEnough;
     }
-    let tail = |group: &Group| !group.incomparable && group.tail().is_some();
+    let tail = |group: &TimeGroup| !group.incomparable && group.tail().is_some();
     match loads.iter().any(|it| comparable(&it)) {
-        true if times.iter().any(tail) => Verdict::TailDiffers,
-        true => Verdict::Same,
-        false => Verdict::LoadDiffers,
+        true if times.iter().any(tail) => DiffVerdict::TailDiffers,
+        true => DiffVerdict::Same,
+        false => DiffVerdict::LoadDiffers,
     }
 }
 
-fn watched(compared: &Compared<'_>, at: usize) -> Watched {
-    let Side { name, summary, diagnosis } = compared.sides[at];
-    let told = |diagnosis: &Diagnosis| -> Vec<&'static str> {
+fn watched(compared: &ComparedTimes<'_>, at: usize) -> WatchedSide {
+    let DiffSide { name, summary, diagnosis } = compared.sides[at];
+    let causes = |diagnosis: &Diagnosis| -> Vec<&'static str> {
         let worth = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info);
         worth.map(|it| it.cause).collect()
     };
-    let others = told(compared.sides[1 - at].diagnosis);
-    Watched {
+    let others = causes(compared.sides[1 - at].diagnosis);
+    WatchedSide {
         name: name.to_owned(),
         host: summary.environment.host.clone(),
         kernel: summary.environment.kernel.clone(),
         duration_ns: summary.watch.duration_ns,
         requests: summary.watch.requests,
         lost_requests: summary.watch.lost_requests,
-        findings: told(diagnosis).into_iter().filter(|it| !others.contains(it)).collect(),
+        findings: causes(diagnosis).into_iter().filter(|it| !others.contains(it)).collect(),
         unpaired: pairs::unpaired(compared, at),
     }
 }

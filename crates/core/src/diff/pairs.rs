@@ -1,25 +1,25 @@
-//! Which device of the one watch is compared with which of the other.
+//! Which devices are compared with each other.
 
-use super::{Compared, Pair, Side, Which};
+use super::{ComparedTimes, DevicePair, DiffSide, SideName};
 use crate::analysis::Summary;
 use crate::analysis::summary::DeviceSummary;
 
-/// Devices that are compared; those with the most time.
+/// Maximum number of pairs; those with the most time.
 const MOST: usize = 8;
 
-/// A device that the user named and that its watch does not have.
+/// A selected device that its watch does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed to compare {device}: {} has no request of it", .which.word())]
 pub struct UnknownDevice {
-    /// Where it is missing.
-    pub which: Which,
-    /// What the user named.
+    /// The side that lacks it.
+    pub which: SideName,
+    /// The selected device.
     pub device: String,
-    /// The devices that are there.
+    /// The devices that exist.
     pub known: Vec<String>,
 }
 
-/// The devices of which there are requests.
+/// The devices with requests.
 fn seen(summary: &Summary) -> impl Iterator<Item = &DeviceSummary> {
     let count = |device: &DeviceSummary| -> u64 {
         device.directions.0.iter().map(|it| it.requests + it.open_requests).sum()
@@ -28,33 +28,33 @@ fn seen(summary: &Summary) -> impl Iterator<Item = &DeviceSummary> {
 }
 
 pub(super) fn pairs<'a>(
-    sides: &[Side<'a>; 2],
+    sides: &[DiffSide<'a>; 2],
     mapped: &[(String, String)],
-) -> Result<Vec<Pair<'a>>, UnknownDevice> {
+) -> Result<Vec<DevicePair<'a>>, UnknownDevice> {
     let [a, b] = [sides[0].summary, sides[1].summary];
     if !mapped.is_empty() {
         let pair = |(of_a, of_b): &(String, String)| {
-            Ok(Pair { devices: [find(a, of_a, Which::A)?, find(b, of_b, Which::B)?] })
+            Ok(DevicePair { devices: [find(a, of_a, SideName::A)?, find(b, of_b, SideName::B)?] })
         };
         return mapped.iter().map(pair).collect();
     }
     let named = |device: &'a DeviceSummary| {
         let other = seen(b).find(|it| it.device == device.device)?;
-        Some(Pair { devices: [device, other] })
+        Some(DevicePair { devices: [device, other] })
     };
-    let same: Vec<Pair<'a>> = seen(a).filter_map(named).take(MOST).collect();
+    let same: Vec<DevicePair<'a>> = seen(a).filter_map(named).take(MOST).collect();
     if !same.is_empty() {
         return Ok(same);
     }
     // The summary has the device with the most time first.
     let busiest = seen(a).next().zip(seen(b).next());
-    Ok(busiest.map(|(a, b)| Pair { devices: [a, b] }).into_iter().collect())
+    Ok(busiest.map(|(a, b)| DevicePair { devices: [a, b] }).into_iter().collect())
 }
 
 fn find<'a>(
     summary: &'a Summary,
     device: &str,
-    which: Which,
+    which: SideName,
 ) -> Result<&'a DeviceSummary, UnknownDevice> {
     let device = device.strip_prefix("/dev/").unwrap_or(device);
     seen(summary).find(|it| it.device == device).ok_or_else(|| UnknownDevice {
@@ -64,8 +64,8 @@ fn find<'a>(
     })
 }
 
-/// The devices of one side that are compared with none; nothing where the user chose what to compare.
-pub(super) fn unpaired(compared: &Compared<'_>, at: usize) -> Vec<String> {
+/// The devices of one side that are not compared; empty if the user selected the devices.
+pub(super) fn unpaired(compared: &ComparedTimes<'_>, at: usize) -> Vec<String> {
     if compared.chosen {
         return Vec::new();
     }

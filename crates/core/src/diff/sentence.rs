@@ -1,49 +1,50 @@
-//! The sentence that leads a comparison: the load, what takes longer where, and what differs beside it.
+//! The first sentence of a comparison: the load, what takes longer, and differences that can
+//! explain it.
 
 use super::doubts::both;
 use super::environment::Difference;
-use super::load::{Alike, PairLoad};
-use super::times::{Group, Kind, Part};
-use super::{Compared, Verdict};
+use super::load::{LoadSimilarity, PairLoad};
+use super::times::{TimeGroup, TimeKind, TimePart};
+use super::{ComparedTimes, DiffVerdict};
 use crate::diagnosis::words;
 use crate::model::WaitClass;
 
-/// Differences of the environment that it names.
+/// Maximum number of differences of the environment in it.
 const NAMED: usize = 2;
-/// Medians that differ by less than this factor are alike; then it is the tail that differs.
+/// Medians that differ by less than this factor are equal; then the tail differs.
 const ALIKE: f64 = 1.1;
-/// From this factor on the tails differ.
+/// Factor from which tails differ.
 const TAIL: f64 = 1.5;
 
-/// What is told about.
-pub(super) struct Told<'a> {
-    pub compared: &'a Compared<'a>,
+/// The subject of the sentence.
+pub(super) struct SentenceParts<'a> {
+    pub compared: &'a ComparedTimes<'a>,
     pub loads: &'a [PairLoad],
-    pub times: &'a [Group],
+    pub times: &'a [TimeGroup],
 }
 
-impl Told<'_> {
+impl SentenceParts<'_> {
     /// The sentence.
-    pub fn sentence(&self, verdict: Verdict, environment: &[Difference]) -> String {
+    pub fn sentence(&self, verdict: DiffVerdict, environment: &[Difference]) -> String {
         let (loads, times) = (self.loads, self.times);
         match verdict {
-            Verdict::NotEnough => "not enough data to compare".to_owned(),
-            Verdict::Stalled => self.stalled(),
-            Verdict::LoadDiffers => {
-                let reasons = loads.iter().find(|it| it.alike == Alike::Different);
+            DiffVerdict::NotEnough => "not enough data to compare".to_owned(),
+            DiffVerdict::Stalled => self.stalled(),
+            DiffVerdict::LoadDiffers => {
+                let reasons = loads.iter().find(|it| it.alike == LoadSimilarity::Different);
                 let reasons = reasons.map(|it| it.reasons.join("; ")).unwrap_or_default();
                 format!("the loads differ too much to compare times: {reasons}")
             }
-            Verdict::Same => {
+            DiffVerdict::Same => {
                 let text = opening(worst(loads), loads);
                 format!("{text}, and no stage takes longer in one than in the other")
             }
-            Verdict::TailDiffers => slowest(loads, times),
-            Verdict::Moved => moved(loads, times, environment),
+            DiffVerdict::TailDiffers => slowest(loads, times),
+            DiffVerdict::Moved => moved(loads, times, environment),
         }
     }
 
-    /// What completed before a device stalled says nothing of what waits there.
+    /// Requests that completed before a device stalled do not represent those that wait.
     fn stalled(&self) -> String {
         let Some((which, device)) = self.compared.stalled() else { return String::new() };
         format!(
@@ -57,22 +58,23 @@ impl Told<'_> {
     }
 }
 
-fn worst(loads: &[PairLoad]) -> Alike {
-    let comparable = loads.iter().map(|it| it.alike).filter(|alike| *alike != Alike::Different);
-    comparable.max().unwrap_or(Alike::Same)
+fn worst(loads: &[PairLoad]) -> LoadSimilarity {
+    let comparable =
+        loads.iter().map(|it| it.alike).filter(|alike| *alike != LoadSimilarity::Different);
+    comparable.max().unwrap_or(LoadSimilarity::Same)
 }
 
-/// The means are alike; the slowest requests are not.
-fn slowest(loads: &[PairLoad], times: &[Group]) -> String {
+/// The means are equal; the slowest requests are not.
+fn slowest(loads: &[PairLoad], times: &[TimeGroup]) -> String {
     let found = times.iter().filter(|it| !it.incomparable).find_map(|it| Some((it, it.tail()?)));
     let Some((group, part)) = found else { return String::new() };
     let [a, b] = part.p999_ns.map(|it| it.unwrap_or(0) as f64);
-    // The mean may be the other's.
-    let part = Part { mean_ns: [a, b], ..part.clone() };
+    // The larger mean may be the other side's.
+    let part = TimePart { mean_ns: [a, b], ..part.clone() };
     let (slow, fast) = if a > b { (a, b) } else { (b, a) };
     format!(
-        "{} and the same mean time; the slowest differ: in {} 0.1 % take {} and more against {} for \
-         each {}",
+        "{} and the same mean time; the slowest differ: in {} 0.1 % take {} and more against {} \
+         for each {}",
         opening(worst(loads), loads),
         part.what.to_uppercase(),
         words::time(slow),
@@ -82,21 +84,21 @@ fn slowest(loads: &[PairLoad], times: &[Group]) -> String {
 }
 
 /// `same load`, or `similar load (reads of 4.00 KiB against 6.00 KiB)`.
-fn opening(alike: Alike, loads: &[PairLoad]) -> String {
+fn opening(alike: LoadSimilarity, loads: &[PairLoad]) -> String {
     let reason = loads.iter().find(|it| it.alike == alike).and_then(|it| it.reasons.first());
     match (alike, reason) {
-        (Alike::Same, _) | (_, None) => "same load".to_owned(),
+        (LoadSimilarity::Same, _) | (_, None) => "same load".to_owned(),
         (_, Some(reason)) => format!("similar load ({reason})"),
     }
 }
 
-fn moved(loads: &[PairLoad], times: &[Group], environment: &[Difference]) -> String {
+fn moved(loads: &[PairLoad], times: &[TimeGroup], environment: &[Difference]) -> String {
     let first = times.iter().find(|group| group.moved);
     let Some((group, part)) = first.and_then(|group| Some((group, group.foremost()?))) else {
         return String::new();
     };
     let load = loads.iter().find(|it| it.devices == group.devices);
-    let alike = load.or(loads.first()).map_or(Alike::Same, |it| it.alike);
+    let alike = load.or(loads.first()).map_or(LoadSimilarity::Same, |it| it.alike);
     let mut text = format!(
         "{}, {} more {} for each {}{}",
         opening(alike, loads),
@@ -129,15 +131,15 @@ fn moved(loads: &[PairLoad], times: &[Group], environment: &[Difference]) -> Str
 }
 
 /// `in I2D`, or `of waits (cgroup limit)`.
-fn place(part: &Part) -> String {
+fn place(part: &TimePart) -> String {
     match part.kind {
-        Kind::Stage => format!("in {}", part.what.to_uppercase()),
-        Kind::Wait => format!("of waits ({})", WaitClass::phrase_of(part.what)),
+        TimeKind::Stage => format!("in {}", part.what.to_uppercase()),
+        TimeKind::Wait => format!("of waits ({})", WaitClass::phrase_of(part.what)),
     }
 }
 
 /// `read of sda in B`; `read of sdb than of sda`.
-fn of_what(group: &Group, part: &Part) -> String {
+fn of_what(group: &TimeGroup, part: &TimePart) -> String {
     let slower = part.slower();
     let noun = group.direction.unwrap_or("request");
     if group.devices[0] == group.devices[1] {
@@ -155,8 +157,8 @@ fn of_what(group: &Group, part: &Part) -> String {
     format!("{noun} of {} than of {}", of(slower.index()), of(slower.other().index()))
 }
 
-/// Where half of the requests take as long, it is the slow ones that differ.
-fn tail(part: &Part) -> String {
+/// If the medians are equal, the slow requests differ.
+fn tail(part: &TimePart) -> String {
     let known = |pair: [Option<u64>; 2]| match pair {
         [Some(a), Some(b)] if a > 0 && b > 0 => Some([a as f64, b as f64]),
         _ => None,
@@ -170,7 +172,7 @@ fn tail(part: &Part) -> String {
     }
     let slower = part.slower();
     format!(
-        ", in the tail (p99.9 {} against {}, half take as long)",
+        ", in the tail (p99.9 {} against {}; the median is equal)",
         words::time(p999[slower.index()]),
         words::time(p999[slower.other().index()]),
     )

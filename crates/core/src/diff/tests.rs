@@ -30,7 +30,8 @@ fn script(scheduler: &str) -> Script {
     script
 }
 
-/// `count` reads of `device`, one at a time of `jitter` nanoseconds apart or less; I2D or G2D and D2C.
+/// `count` reads of `device`, one at a time of `jitter` nanoseconds apart or less; I2D or G2D and
+/// D2C.
 fn reads(script: &mut Script, device: &str, count: u64, bytes: u64, stages: (u64, u64, u64)) {
     let (i2d, g2d, d2c) = stages;
     for index in 0..count {
@@ -48,7 +49,7 @@ fn reads(script: &mut Script, device: &str, count: u64, bytes: u64, stages: (u64
 fn compared(a: &Script, b: &Script, mapped: &[(&str, &str)]) -> Comparison {
     let summaries = [a.summary(), b.summary()];
     let diagnoses = [diagnose(&summaries[0]), diagnose(&summaries[1])];
-    let side = |at: usize| Side {
+    let side = |at: usize| DiffSide {
         name: ["before", "after"][at],
         summary: &summaries[at],
         diagnosis: &diagnoses[at],
@@ -64,17 +65,18 @@ fn a_scheduler_shows_in_its_stage() {
     reads(&mut a, "sda", 900, 4096, (0, 2 * US, MS));
     reads(&mut b, "sda", 900, 4096, (6900 * US, 0, MS));
     let found = compared(&a, &b, &[]);
-    assert_eq!(found.verdict, Verdict::Moved, "{found:#?}");
+    assert_eq!(found.verdict, DiffVerdict::Moved, "{found:#?}");
     assert_eq!(
         found.sentence,
-        "same load, 6.90 ms more in I2D for each read of sda in B: scheduler mq-deadline against none"
+        "same load, 6.90 ms more in I2D for each read of sda in B: scheduler mq-deadline against \
+         none"
     );
     let first = &found.times[0];
     assert_eq!((first.direction, first.foremost().unwrap().what), (Some("read"), "i2d"));
     assert!(first.foremost().unwrap().share > 0.99);
     assert!(!first.parts.iter().any(|part| part.what == "d2c" && part.moved));
     assert!(found.environment[0].explains && found.environment[0].name == "queue/scheduler");
-    // The other way round it is A's.
+    // In reverse order it is A's.
     let found = compared(&b, &a, &[]);
     assert!(
         found.sentence.contains("for each read of sda in A: scheduler mq-deadline against none")
@@ -102,13 +104,13 @@ fn equal_watches_do_not_differ() {
     let mut a = script("[none]");
     reads(&mut a, "sda", 900, 4096, (0, 2 * US, MS));
     let found = compared(&a, &a, &[]);
-    assert_eq!(found.verdict, Verdict::Same);
+    assert_eq!(found.verdict, DiffVerdict::Same);
     assert!(found.environment.is_empty() && found.sentence.starts_with("same load, and no stage"));
-    assert_eq!(found.loads[0].alike, Alike::Same);
-    // Nor do those that differ by less than equal runs do.
+    assert_eq!(found.loads[0].alike, LoadSimilarity::Same);
+    // Nor do those that differ by less than two equal runs.
     let mut b = script("[none]");
     reads(&mut b, "sda", 860, 4096, (0, 2 * US, 1_080 * US));
-    assert_eq!(compared(&a, &b, &[]).verdict, Verdict::Same);
+    assert_eq!(compared(&a, &b, &[]).verdict, DiffVerdict::Same);
 }
 
 #[test]
@@ -117,7 +119,7 @@ fn another_load_is_not_compared() {
     reads(&mut a, "sda", 900, 4096, (0, 2 * US, MS));
     reads(&mut b, "sda", 900, 1 << 20, (5 * MS, 0, 9 * MS));
     let found = compared(&a, &b, &[]);
-    assert_eq!(found.verdict, Verdict::LoadDiffers, "{found:#?}");
+    assert_eq!(found.verdict, DiffVerdict::LoadDiffers, "{found:#?}");
     assert!(found.sentence.contains("reads of 4.00 KiB against 1.00 MiB"), "{}", found.sentence);
 }
 
@@ -127,10 +129,10 @@ fn few_requests_are_not_enough() {
     reads(&mut a, "sda", 900, 4096, (0, 2 * US, MS));
     reads(&mut b, "sda", 12, 4096, (0, 2 * US, 9 * MS));
     let found = compared(&a, &b, &[]);
-    assert_eq!(found.verdict, Verdict::NotEnough, "{found:#?}");
+    assert_eq!(found.verdict, DiffVerdict::NotEnough, "{found:#?}");
     assert!(found.doubts.iter().any(|it| it.contains("900 against 12 read requests of sda")));
     let found = compared(&Script::new(10), &b, &[]);
-    assert_eq!((found.verdict, found.loads.len()), (Verdict::NotEnough, 0));
+    assert_eq!((found.verdict, found.loads.len()), (DiffVerdict::NotEnough, 0));
 }
 
 #[test]
@@ -152,7 +154,7 @@ fn a_drive_differs_from_its_sibling_in_the_tail() {
         of_b.direct(500, US, 8 * MS + jitter + slow).add();
     }
     let found = compared(&both, &both, &[("sda", "/dev/sdb")]);
-    assert_eq!(found.verdict, Verdict::Moved, "{found:#?}");
+    assert_eq!(found.verdict, DiffVerdict::Moved, "{found:#?}");
     assert!(
         found.sentence.contains("in D2C for each read of sdb than of sda, in the tail (p99.9 30")
     );
@@ -160,10 +162,10 @@ fn a_drive_differs_from_its_sibling_in_the_tail() {
     let missing = {
         let summary = both.summary();
         let diagnosis = diagnose(&summary);
-        let side = Side { name: "it", summary: &summary, diagnosis: &diagnosis };
+        let side = DiffSide { name: "it", summary: &summary, diagnosis: &diagnosis };
         compare([side, side], &[("sda".to_owned(), "sdz".to_owned())]).unwrap_err()
     };
-    assert_eq!((missing.which, missing.known.len()), (Which::B, 2));
+    assert_eq!((missing.which, missing.known.len()), (SideName::B, 2));
 }
 
 #[test]
@@ -174,7 +176,7 @@ fn waits_before_the_queue_lead_where_requests_do_not_differ() {
     a.wait((7, "db"), WaitClass::Device, 8_000 * MS, 8_000 * MS, 0);
     b.wait((7, "db"), WaitClass::CgroupThrottle, 9_000 * MS, 800 * MS, 0);
     let found = compared(&a, &b, &[]);
-    assert_eq!(found.verdict, Verdict::Moved, "{found:#?}");
+    assert_eq!(found.verdict, DiffVerdict::Moved, "{found:#?}");
     assert!(
         found.sentence.contains("20.5 ms more of waits (cgroup limit) for each request in B"),
         "{}",
@@ -219,7 +221,7 @@ fn the_slowest_may_differ_alone() {
         b.read("sda", 4096).by(7, "db").at(at).sector(77).direct(500, US, 150 * MS).add();
     }
     let found = compared(&a, &b, &[]);
-    assert_eq!(found.verdict, Verdict::TailDiffers, "{found:#?}");
+    assert_eq!(found.verdict, DiffVerdict::TailDiffers, "{found:#?}");
     assert!(
         found.sentence.contains("the slowest differ: in D2C 0.1 % take 150 ms"),
         "{}",
@@ -237,7 +239,7 @@ fn a_stall_is_no_equal_time() {
     let read = b.read("sda", 4096).by(7, "db").at(9_950 * MS as i64);
     read.status(crate::model::Status::InFlight).add();
     let found = compared(&a, &b, &[]);
-    assert_eq!(found.verdict, Verdict::Stalled, "{found:#?}");
+    assert_eq!(found.verdict, DiffVerdict::Stalled, "{found:#?}");
     assert!(
         found.sentence.starts_with("sda completed nothing in the last 5.0"),
         "{}",
@@ -257,7 +259,7 @@ fn a_limit_of_a_cgroup_stands_beside_its_waits() {
     reads(&mut b, "sda", 400, 4096, (0, US, 2 * MS));
     a.wait((7, "db"), WaitClass::Device, 8_000 * MS, 8_000 * MS, 0);
     b.wait((7, "db"), WaitClass::CgroupThrottle, 9_000 * MS, 800 * MS, 0);
-    // The one in the words of v1, the other in those of v2.
+    // One with v1's files, the other with v2's.
     a.environment.cgroups = vec![
         limited("/", &[("cpu.cfs_quota_us", "-1"), ("cpu.cfs_period_us", "100000")]),
         limited("/db", &[("blkio.throttle.read_iops_device", ""), ("cpu.cfs_quota_us", "-1")]),
@@ -267,7 +269,8 @@ fn a_limit_of_a_cgroup_stands_beside_its_waits() {
         &[
             (
                 "io.max",
-                "8:0 rbps=max wbps=max riops=40 wiops=max; 8:16 rbps=max wbps=1048576 riops=max wiops=max",
+                "8:0 rbps=max wbps=max riops=40 wiops=max; 8:16 rbps=max wbps=1048576 riops=max \
+                 wiops=max",
             ),
             ("cpu.max", "150000 100000"),
         ],
@@ -291,7 +294,7 @@ fn a_limit_of_a_cgroup_stands_beside_its_waits() {
         "{}",
         found.sentence
     );
-    // Who did not look has no limits to differ in.
+    // A side that did not read limits has no differences.
     a.environment.cgroups.clear();
     assert!(compared(&a, &b, &[]).environment.is_empty());
 }

@@ -1,31 +1,32 @@
-//! Time for each request, by stage and by what threads waited for before their requests were queued.
+//! Time per request, by stage and by class of waits before the requests were queued.
 
 use super::environment::Difference;
-use super::load::{Alike, PairLoad, is_enough};
-use super::{Compared, LEAST_REQUESTS, Pair, Which};
+use super::load::{LoadSimilarity, PairLoad, is_enough};
+use super::{ComparedTimes, DevicePair, LEAST_REQUESTS, SideName};
 use crate::analysis::patterns::WaitGroup;
-use crate::analysis::summary::{DirectionSummary, Stage};
+use crate::analysis::summary::{DirectionSummary, StageTime};
 use crate::analysis::{ByDirection, Direction, Interval, Summary};
 use crate::model::WaitClass;
 use serde::Serialize;
 
-/// What a stage must differ by at least, as a share of the longer time of a request, to have moved.
-/// Chosen: two equal runs on a busy machine differ by a tenth.
+/// Minimum difference of a stage, as a share of the longer time of a request. Chosen: two equal
+/// runs on a busy machine differ by a tenth.
 const MOVED: f64 = 0.15;
-/// And at least by this much, nanoseconds: below it, it is the clock's and the cache's noise.
+/// Minimum difference, nanoseconds; smaller ones are noise of the clock and the cache.
 const LEAST_NS: f64 = 1_000.0;
-/// Where means are alike, the slowest differ from this factor of the p99.9 on, if it is at least so long,
-/// nanoseconds, and of so many requests. Chosen: the p99.9 of fewer is one request's.
+/// If means are equal, the slowest differ from this factor of the p99.9, if it has this minimum
+/// length, nanoseconds, and this minimum number of requests. Chosen: the p99.9 of fewer is one
+/// request's.
 const TAIL: f64 = 3.0;
 const TAIL_NS: u64 = 1_000_000;
 const TAIL_REQUESTS: u64 = 1_000;
-/// From this share of the blocked time on threads are held back before they can ask the device.
+/// Share of the blocked time from which threads are throttled before they can submit.
 const HELD_BACK: f64 = 0.3;
 
 /// The stages that add up to a request's time.
 const STAGES: [Interval; 5] =
     [Interval::Q2g, Interval::G2i, Interval::I2d, Interval::G2d, Interval::D2c];
-/// What holds a thread back before the device is asked, whatever the device does.
+/// Waits before a request is submitted that do not depend on the device.
 const BEFORE: [WaitClass; 11] = [
     WaitClass::CgroupThrottle,
     WaitClass::DirtyThrottle,
@@ -39,7 +40,7 @@ const BEFORE: [WaitClass; 11] = [
     WaitClass::Fuse,
     WaitClass::Fanotify,
 ];
-/// Waits for requests that somebody else made: they grow with those requests' stages.
+/// Waits for requests of others, which grow with those requests' stages.
 const FOLLOWING: [WaitClass; 9] = [
     WaitClass::DirtyThrottle,
     WaitClass::JournalCommit,
@@ -52,10 +53,10 @@ const FOLLOWING: [WaitClass; 9] = [
     WaitClass::Swap,
 ];
 
-/// What kind of time it is.
+/// The kind of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum TimeKind {
     /// A stage of requests.
     Stage,
     /// A class of waits, without what was spent on requests and for a CPU.
@@ -64,55 +65,55 @@ pub enum Kind {
 
 /// The times of one pair of devices and direction, or of threads' waits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Group {
-    /// The devices; empty for the waits of a whole watch.
+pub struct TimeGroup {
+    /// The devices; empty for the waits of the watch.
     pub devices: [String; 2],
     /// The direction of its requests; `None` for waits.
     pub direction: Option<&'static str>,
-    /// Requests that the means are of.
+    /// Number of requests in the means.
     pub requests: [u64; 2],
-    /// The whole time, for each request.
-    pub whole: Part,
-    /// What it adds up from; what differs most first.
-    pub parts: Vec<Part>,
-    /// Whether any part moved, with loads alike enough to say so.
+    /// The total time per request.
+    pub whole: TimePart,
+    /// Its parts; the largest difference first.
+    pub parts: Vec<TimePart>,
+    /// Whether any part differs, and the loads are similar enough to compare.
     pub moved: bool,
-    /// Whether loads are too different for its times to be compared.
+    /// Whether the loads differ too much to compare its times.
     pub incomparable: bool,
 }
 
 /// A stage or a wait class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Part {
+pub struct TimePart {
     /// Its word: `i2d`, `cgroup_throttle` …
     pub what: &'static str,
     /// What it is.
-    pub kind: Kind,
-    /// Its time for each request, nanoseconds.
+    pub kind: TimeKind,
+    /// Its time per request, nanoseconds.
     pub mean_ns: [f64; 2],
-    /// What B takes more, nanoseconds; negative where it takes less.
+    /// B minus A, nanoseconds.
     pub difference_ns: f64,
-    /// How much of all that differs it is.
+    /// Its share of all differences.
     pub share: f64,
-    /// Half of the requests took at most this, nanoseconds.
+    /// Median, nanoseconds.
     pub p50_ns: [Option<u64>; 2],
-    /// 99 % took at most this, nanoseconds.
+    /// 99th percentile, nanoseconds.
     pub p99_ns: [Option<u64>; 2],
-    /// 99.9 % took at most this, nanoseconds.
+    /// 99.9th percentile, nanoseconds.
     pub p999_ns: [Option<u64>; 2],
     /// The longest, nanoseconds.
     pub max_ns: [Option<u64>; 2],
     /// Whether it differs by more than equal watches do.
     pub moved: bool,
-    /// Whether it only follows from a stage that moved the same way.
+    /// Whether it only follows from a stage that differs in the same direction.
     pub follows: bool,
-    /// What in the environment can explain it, as places in the list of differences.
+    /// Differences of the environment that can explain it, as indices in their list.
     pub beside: Vec<usize>,
 }
 
-impl Part {
-    fn new(what: &'static str, kind: Kind, mean_ns: [f64; 2]) -> Part {
-        Part {
+impl TimePart {
+    fn new(what: &'static str, kind: TimeKind, mean_ns: [f64; 2]) -> TimePart {
+        TimePart {
             what,
             kind,
             mean_ns,
@@ -128,45 +129,45 @@ impl Part {
         }
     }
 
-    fn of_stages(what: Interval, mean_ns: [f64; 2], stages: [Option<Stage>; 2]) -> Part {
-        let each = |of: fn(&Stage) -> u64| stages.map(|stage| stage.as_ref().map(of));
-        Part {
+    fn of_stages(what: Interval, mean_ns: [f64; 2], stages: [Option<StageTime>; 2]) -> TimePart {
+        let each = |of: fn(&StageTime) -> u64| stages.map(|stage| stage.as_ref().map(of));
+        TimePart {
             p50_ns: each(|stage| stage.p50_ns),
             p99_ns: each(|stage| stage.p99_ns),
             p999_ns: each(|stage| stage.p999_ns),
             max_ns: each(|stage| stage.max_ns),
-            ..Part::new(what.word(), Kind::Stage, mean_ns)
+            ..TimePart::new(what.word(), TimeKind::Stage, mean_ns)
         }
     }
 
     /// The side that takes longer.
-    pub fn slower(&self) -> Which {
-        Which::larger(self.mean_ns)
+    pub fn slower(&self) -> SideName {
+        SideName::larger(self.mean_ns)
     }
 }
 
-impl Group {
-    /// The part that leads: the one that moved most and follows from no other.
-    pub fn foremost(&self) -> Option<&Part> {
+impl TimeGroup {
+    /// The part that differs most and does not follow from another.
+    pub fn foremost(&self) -> Option<&TimePart> {
         self.parts.iter().find(|part| part.moved && !part.follows)
     }
 
-    /// The stage whose slowest requests differ most, where means are alike.
-    pub fn tail(&self) -> Option<&Part> {
+    /// The stage whose slowest requests differ most, if means are equal.
+    pub fn tail(&self) -> Option<&TimePart> {
         let enough = self.requests.iter().all(|count| *count >= TAIL_REQUESTS);
-        let factor = |part: &Part| match part.p999_ns {
+        let factor = |part: &TimePart| match part.p999_ns {
             [Some(a), Some(b)] if a.max(b) >= TAIL_NS => {
                 (a as f64 / b.max(1) as f64).max(b as f64 / a.max(1) as f64)
             }
             _ => 0.0,
         };
         let differ = self.parts.iter().filter(|part| enough && factor(part) >= TAIL);
-        // A stage that hardly takes any time has no say.
-        let slowest = |part: &&Part| part.p999_ns.iter().flatten().copied().max();
+        // A stage with hardly any time is ignored.
+        let slowest = |part: &&TimePart| part.p999_ns.iter().flatten().copied().max();
         differ.max_by_key(slowest)
     }
 
-    /// What its difference weighs: nanoseconds of requests a second.
+    /// The weight of its difference: nanoseconds of requests per second.
     fn weight(&self, seconds: [f64; 2]) -> f64 {
         let rates = [0, 1].map(|at| self.requests[at] as f64 / seconds[at].max(1e-9));
         if self.incomparable {
@@ -178,7 +179,7 @@ impl Group {
     }
 }
 
-/// Whether threads of a watch spend much of their blocked time on what comes before the device.
+/// Whether threads spend much of their blocked time before they submit.
 pub(super) fn is_held_back(summary: &Summary) -> bool {
     let Some(ledger) = &summary.ledger else { return false };
     let before = BEFORE.map(WaitClass::word);
@@ -186,9 +187,9 @@ pub(super) fn is_held_back(summary: &Summary) -> bool {
     rows.map(|row| row.time_share).sum::<f64>() >= HELD_BACK
 }
 
-/// The groups, what explains most first.
-pub(super) fn groups(compared: &Compared<'_>, loads: &[PairLoad]) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+/// The groups; the largest difference first.
+pub(super) fn groups(compared: &ComparedTimes<'_>, loads: &[PairLoad]) -> Vec<TimeGroup> {
+    let mut groups: Vec<TimeGroup> = Vec::new();
     for (pair, load) in compared.pairs.iter().zip(loads) {
         for direction in Direction::ALL {
             groups.extend(of_requests(pair, direction, load.alike));
@@ -210,7 +211,7 @@ pub(super) fn groups(compared: &Compared<'_>, loads: &[PairLoad]) -> Vec<Group> 
         group.moved = !group.incomparable && group.foremost().is_some();
     }
     let seconds = compared.sides.map(|side| side.summary.watch.duration_ns as f64 / 1e9);
-    let weight = |group: &Group| (group.moved, group.weight(seconds));
+    let weight = |group: &TimeGroup| (group.moved, group.weight(seconds));
     groups.sort_by(|a, b| {
         let (a, b) = (weight(a), weight(b));
         b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))
@@ -219,12 +220,12 @@ pub(super) fn groups(compared: &Compared<'_>, loads: &[PairLoad]) -> Vec<Group> 
     groups
 }
 
-/// Gives each part that moved its share of all that did.
-fn share_out(groups: &mut [Group], seconds: [f64; 2]) {
+/// Computes each part's share of all differences.
+fn share_out(groups: &mut [TimeGroup], seconds: [f64; 2]) {
     let all: f64 = groups.iter().map(|group| group.weight(seconds)).sum();
     for group in groups {
         let weight = group.weight(seconds);
-        let moved = |part: &Part| part.moved && !part.follows;
+        let moved = |part: &TimePart| part.moved && !part.follows;
         let own: f64 =
             group.parts.iter().filter(|it| moved(it)).map(|it| it.difference_ns.abs()).sum();
         for part in group.parts.iter_mut().filter(|part| part.moved && !part.follows) {
@@ -233,12 +234,16 @@ fn share_out(groups: &mut [Group], seconds: [f64; 2]) {
     }
 }
 
-fn of_requests(pair: &Pair<'_>, direction: Direction, alike: Alike) -> Option<Group> {
+fn of_requests(
+    pair: &DevicePair<'_>,
+    direction: Direction,
+    alike: LoadSimilarity,
+) -> Option<TimeGroup> {
     if !is_enough(pair, direction) {
         return None;
     }
     let both: [&DirectionSummary; 2] = pair.devices.map(|device| &device.directions[direction]);
-    // Captures of the issue alone know no queueing; what both know is compared.
+    // Captures of issues only have no queueing; the stages that both have are compared.
     let has = |at: Interval| both.iter().all(|it| it.intervals[at].is_some());
     let whole_at = if has(Interval::Q2c) { Interval::Q2c } else { Interval::D2c };
     let wholes = both.map(|it| it.intervals[whole_at]);
@@ -247,29 +252,29 @@ fn of_requests(pair: &Pair<'_>, direction: Direction, alike: Alike) -> Option<Gr
         return None;
     }
     let count = [a.requests, b.requests];
-    let whole = Part::of_stages(whole_at, [a.mean_ns, b.mean_ns], wholes);
+    let whole = TimePart::of_stages(whole_at, [a.mean_ns, b.mean_ns], wholes);
     let parts = if whole_at == Interval::D2c {
         vec![whole.clone()]
     } else {
         STAGES.iter().filter_map(|at| stage(&both, *at, count)).collect()
     };
     let names = (pair.names(), Some(direction.word()));
-    Some(group(names, count, whole, parts, alike == Alike::Different))
+    Some(group(names, count, whole, parts, alike == LoadSimilarity::Different))
 }
 
-/// A stage for each request, also of those that do not have it: with `none` nothing is inserted.
-fn stage(both: &[&DirectionSummary; 2], at: Interval, count: [u64; 2]) -> Option<Part> {
+/// The mean of a stage over all requests, also those without it: with `none` nothing is inserted.
+fn stage(both: &[&DirectionSummary; 2], at: Interval, count: [u64; 2]) -> Option<TimePart> {
     let stages = both.map(|it| it.intervals[at]);
     if stages.iter().all(Option::is_none) {
         return None;
     }
     let sum = stages.map(|stage| stage.map_or(0, |it| it.sum_ns) as f64);
     let mean = [0, 1].map(|side| sum[side] / count[side].max(1) as f64);
-    Some(Part::of_stages(at, mean, stages))
+    Some(TimePart::of_stages(at, mean, stages))
 }
 
-/// Waits of programs' threads, but for what they spent on requests, for each request.
-fn of_waits(compared: &Compared<'_>, loads: &[PairLoad]) -> Option<Group> {
+/// Waits of programs' threads per request, without the time spent on requests.
+fn of_waits(compared: &ComparedTimes<'_>, loads: &[PairLoad]) -> Option<TimeGroup> {
     let [a, b] = compared.sides.map(|side| side.summary);
     a.ledger.as_ref().and(b.ledger.as_ref())?;
     let devices: [Vec<&str>; 2] = [0, 1].map(|at| {
@@ -294,18 +299,20 @@ fn of_waits(compared: &Compared<'_>, loads: &[PairLoad]) -> Option<Group> {
     let own = WaitClass::ALL
         .iter()
         .filter(|class| !matches!(class, WaitClass::Device | WaitClass::Queue));
-    let parts: Vec<Part> = own
-        .map(|class| Part::new(class.word(), Kind::Wait, [time(0, *class), time(1, *class)]))
+    let parts: Vec<TimePart> = own
+        .map(|class| {
+            TimePart::new(class.word(), TimeKind::Wait, [time(0, *class), time(1, *class)])
+        })
         .filter(|part| part.mean_ns.iter().any(|mean| *mean > 0.0))
         .collect();
     if parts.is_empty() {
         return None;
     }
-    // What it is compared with is all that a thread waits for a request.
+    // It is compared with the total wait per request.
     let whole = [0, 1].map(|at| WaitClass::ALL.iter().map(|class| time(at, *class)).sum::<f64>());
-    let whole = Part::new("blocked", Kind::Wait, whole);
+    let whole = TimePart::new("blocked", TimeKind::Wait, whole);
     let names = if compared.chosen { compared.pairs[0].names() } else { Default::default() };
-    let different = loads.iter().all(|load| load.alike == Alike::Different);
+    let different = loads.iter().all(|load| load.alike == LoadSimilarity::Different);
     Some(group((names, None), requests, whole, parts, different))
 }
 
@@ -327,21 +334,21 @@ fn of_class(group: &WaitGroup, class: WaitClass) -> u64 {
 fn group(
     (devices, direction): ([String; 2], Option<&'static str>),
     requests: [u64; 2],
-    whole: Part,
-    mut parts: Vec<Part>,
+    whole: TimePart,
+    mut parts: Vec<TimePart>,
     incomparable: bool,
-) -> Group {
+) -> TimeGroup {
     let longer = whole.mean_ns[0].max(whole.mean_ns[1]);
     for part in &mut parts {
         let distance = part.difference_ns.abs();
         part.moved = distance >= LEAST_NS && distance >= MOVED * longer;
     }
     parts.sort_by(|a, b| b.difference_ns.abs().total_cmp(&a.difference_ns.abs()));
-    Group { devices, direction, requests, whole, parts, moved: false, incomparable }
+    TimeGroup { devices, direction, requests, whole, parts, moved: false, incomparable }
 }
 
-/// Sets the differences of the environment that can explain it beside each part that moved.
-pub(super) fn set_beside(groups: &mut [Group], differences: &[Difference]) {
+/// Assigns to each part that differs the differences of the environment that can explain it.
+pub(super) fn set_beside(groups: &mut [TimeGroup], differences: &[Difference]) {
     for part in groups.iter_mut().flat_map(|group| &mut group.parts).filter(|part| part.moved) {
         let explains = |it: &Difference| it.can_explain.contains(&part.what) || it.explains_all;
         let places = differences.iter().enumerate().filter(|(_, it)| explains(it));

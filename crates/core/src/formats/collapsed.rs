@@ -3,8 +3,9 @@
 //!
 //! What does not belong here: taking stacks and naming their frames.
 
-use super::export::{Exported, Format};
+use super::export::{Exported, Exporter};
 use crate::analysis::life::Life;
+use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names, Request};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
@@ -15,7 +16,7 @@ const MOST: usize = 1 << 17;
 
 /// What a stack is weighed by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Weight {
+pub enum FrameWeight {
     /// How many requests it stands for.
     Requests,
     /// Their bytes.
@@ -30,20 +31,20 @@ type Key = (Option<Name>, Option<u64>, Option<u64>);
 /// Collects stacks; the lines are written at the end.
 #[derive(Debug)]
 pub struct Collapsed {
-    weight: Weight,
-    stacks: FxHashMap<u64, Box<[Name]>>,
-    sums: FxHashMap<Key, u64>,
+    weight: FrameWeight,
+    stacks: CappedMap<u64, Box<[Name]>, MOST>,
+    sums: CappedMap<Key, u64, MOST>,
     sampled: u64,
     exported: Exported,
 }
 
 impl Collapsed {
     /// Stacks weighed by `weight`.
-    pub fn new(weight: Weight) -> Collapsed {
+    pub fn new(weight: FrameWeight) -> Collapsed {
         Collapsed {
             weight,
-            stacks: FxHashMap::default(),
-            sums: FxHashMap::default(),
+            stacks: CappedMap::default(),
+            sums: CappedMap::default(),
             sampled: 0,
             exported: Exported::default(),
         }
@@ -54,21 +55,20 @@ impl Collapsed {
             return;
         }
         let one = match self.weight {
-            Weight::Requests => 1_000,
-            Weight::Bytes => request.bytes.saturating_mul(1_000),
+            FrameWeight::Requests => 1_000,
+            FrameWeight::Bytes => request.bytes.saturating_mul(1_000),
             // Nanoseconds: a thousandth of the unit, as the others are.
-            Weight::Time => Life::of(request).whole_ns.unwrap_or(0),
+            FrameWeight::Time => Life::of(request).whole_ns.unwrap_or(0),
         };
         let weight = one.saturating_mul(u64::from(request.stack_weight.max(1)));
         let key = (request.process, request.stack_id, request.user_stack_id);
-        if self.sums.len() >= MOST && !self.sums.contains_key(&key) {
+        let Some(sum) = self.sums.or_default(key) else {
             let meaning = "requests with one of too many different stacks";
             self.exported.left_out.add("stacks", 1, meaning, true);
             return;
-        }
+        };
         self.sampled += 1;
         self.exported.rows += 1;
-        let sum = self.sums.entry(key).or_default();
         *sum = sum.saturating_add(weight);
     }
 
@@ -97,14 +97,14 @@ fn word(text: &str) -> String {
     if text.is_empty() { "[unknown]".to_owned() } else { text.chars().map(plain).collect() }
 }
 
-impl Format for Collapsed {
+impl Exporter for Collapsed {
     fn begin(&mut self, _environment: &Environment, _out: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 
     fn take(&mut self, batch: &Batch, _names: &Names, _out: &mut dyn Write) -> io::Result<()> {
         for stack in &batch.stacks {
-            if self.stacks.len() < MOST || self.stacks.contains_key(&stack.stack_id) {
+            if self.stacks.admits(&stack.stack_id) {
                 self.stacks.insert(stack.stack_id, stack.frames.as_slice().into());
             } else {
                 let meaning = "stacks whose frames are not shown, since there are too many";
@@ -118,7 +118,7 @@ impl Format for Collapsed {
     fn finish(&mut self, names: &Names, out: &mut dyn Write) -> io::Result<Exported> {
         // Different processes and stacks can read alike.
         let mut lines: FxHashMap<String, u64> = FxHashMap::default();
-        for (key, sum) in &self.sums {
+        for (key, sum) in self.sums.iter() {
             let total = lines.entry(self.line(key, names)).or_default();
             *total = total.saturating_add(*sum);
         }

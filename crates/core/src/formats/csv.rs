@@ -3,8 +3,8 @@
 //!
 //! What does not belong here: choosing columns, which DuckDB does better on the recording itself.
 
-use super::export::{Exported, Format};
-use crate::model::table::{Column, ColumnInfo, Columns, Kind, Table};
+use super::export::{Exported, Exporter};
+use crate::model::table::{ColumnInfo, ColumnKind, ColumnValues, Columns, Table};
 use crate::model::{
     Environment, Event, FileActivity, Name, Names, Process, Request, RequestPart, Sample, Stack,
     Wait, WaitChain, WaitRequest,
@@ -73,7 +73,7 @@ impl Csv {
     }
 }
 
-impl Format for Csv {
+impl Exporter for Csv {
     fn begin(&mut self, _environment: &Environment, out: &mut dyn Write) -> io::Result<()> {
         let heading: Vec<&str> = self.table.infos().iter().map(|info| info.name).collect();
         write!(out, "{}\r\n", heading.join(","))
@@ -114,24 +114,24 @@ fn rows<T: Table>(rows: &[T], names: &Names, out: &mut dyn Write) -> io::Result<
 }
 
 fn cell(
-    kind: Kind,
-    column: &Column,
+    kind: ColumnKind,
+    column: &ColumnValues,
     row: usize,
     names: &Names,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let name = |raw: i64| names.get(Name::from_index(raw as usize));
-    if kind == Kind::Texts {
+    if kind == ColumnKind::Texts {
         let items: Vec<&str> =
             column.list(row).unwrap_or_default().iter().map(|raw| name(*raw)).collect();
         return text(&items.join("\n"), out);
     }
     let Some(raw) = column.get(row) else { return Ok(()) };
     match kind {
-        Kind::Float => write!(out, "{}", f64::from_bits(raw as u64)),
-        Kind::Flag => write!(out, "{}", raw != 0),
-        Kind::Text => text(name(raw), out),
-        Kind::Integer | Kind::Texts => write!(out, "{raw}"),
+        ColumnKind::Float => write!(out, "{}", f64::from_bits(raw as u64)),
+        ColumnKind::Flag => write!(out, "{}", raw != 0),
+        ColumnKind::Text => text(name(raw), out),
+        ColumnKind::Integer | ColumnKind::Texts => write!(out, "{raw}"),
     }
 }
 

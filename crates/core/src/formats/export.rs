@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 /// Why an export ended early.
 #[derive(Debug, thiserror::Error)]
-pub enum Error<E> {
+pub enum ExportError<E> {
     /// The source could not be read.
     #[error(transparent)]
     Source(E),
@@ -33,8 +33,8 @@ pub struct Exported {
     pub notes: Vec<String>,
 }
 
-/// A format in the making. It is given every row once, in the source's order.
-pub trait Format {
+/// A format that is being written. It receives every row once, in the source's order.
+pub trait Exporter {
     /// Writes what comes before the rows.
     ///
     /// # Errors
@@ -62,26 +62,26 @@ pub trait Format {
 pub fn export<S: Source>(
     source: &mut S,
     filter: &Filter,
-    format: &mut dyn Format,
+    format: &mut dyn Exporter,
     out: &mut dyn Write,
-) -> Result<Exported, Error<S::Error>> {
+) -> Result<Exported, ExportError<S::Error>> {
     let mut names = Names::new();
     let mut batch = Batch::default();
     let (mut requests, mut kept_requests) = (0, 0);
     let filter = filter.on_disks(&source.environment().devices);
-    format.begin(source.environment(), out).map_err(Error::Write)?;
+    format.begin(source.environment(), out).map_err(ExportError::Write)?;
     loop {
         batch.clear();
-        let progress = source.fill(&mut batch, &mut names).map_err(Error::Source)?;
+        let progress = source.fill(&mut batch, &mut names).map_err(ExportError::Source)?;
         requests += batch.requests.len() as u64;
         batch.retain(&filter, &names, source.environment().end_ns);
         kept_requests += batch.requests.len() as u64;
-        format.take(&batch, &names, out).map_err(Error::Write)?;
+        format.take(&batch, &names, out).map_err(ExportError::Write)?;
         if progress == Progress::Done {
             break;
         }
     }
-    let exported = format.finish(&names, out).map_err(Error::Write)?;
-    out.flush().map_err(Error::Write)?;
+    let exported = format.finish(&names, out).map_err(ExportError::Write)?;
+    out.flush().map_err(ExportError::Write)?;
     Ok(Exported { requests, kept_requests, ..exported })
 }

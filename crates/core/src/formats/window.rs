@@ -8,9 +8,9 @@ use std::collections::BinaryHeap;
 /// Rows kept back. A disk at 200,000 requests a second fills it in 1.3 s.
 const ROWS: usize = 1 << 18;
 
-/// Rows on their way into order.
+/// Sorts rows.
 #[derive(Debug)]
-pub(crate) struct Window<T> {
+pub struct SortWindow<T> {
     heap: BinaryHeap<Entry<T>>,
     rows: usize,
     sequence: u64,
@@ -46,19 +46,20 @@ impl<T> Ord for Entry<T> {
     }
 }
 
-impl<T> Default for Window<T> {
+impl<T> Default for SortWindow<T> {
     fn default() -> Self {
-        Window::new()
+        SortWindow::new()
     }
 }
 
-impl<T> Window<T> {
-    pub fn new() -> Window<T> {
-        Window::of(ROWS)
+impl<T> SortWindow<T> {
+    /// An empty window.
+    pub fn new() -> SortWindow<T> {
+        SortWindow::of(ROWS)
     }
 
-    fn of(rows: usize) -> Window<T> {
-        Window { heap: BinaryHeap::new(), rows, sequence: 0, last: 0, late: 0 }
+    fn of(rows: usize) -> SortWindow<T> {
+        SortWindow { heap: BinaryHeap::new(), rows, sequence: 0, last: 0, late: 0 }
     }
 
     /// Takes a row of `time`; gives one back once the window is full.
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     fn through(rows: usize, times: &[u64]) -> (Vec<u64>, u64) {
-        let mut window = Window::of(rows);
+        let mut window = SortWindow::of(rows);
         let mut out: Vec<u64> =
             times.iter().filter_map(|time| window.push(*time, *time)).map(|row| row.1).collect();
         out.extend(std::iter::from_fn(|| window.pop()).map(|row| row.1));

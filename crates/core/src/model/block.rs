@@ -1,4 +1,4 @@
-//! The closed vocabularies of block I/O: what a request does, why it exists, how it ended.
+//! The closed vocabularies of block I/O: operation, origin and status of a request.
 //!
 //! What does not belong here: the kernel's numbers for them (crate `iowhy-capture`).
 
@@ -6,7 +6,9 @@
 macro_rules! words {
     (
         $(#[doc = $doc:literal])+
-        pub enum $name:ident { $( $(#[doc = $vdoc:literal])+ $variant:ident = $word:literal ),+ $(,)? }
+        pub enum $name:ident {
+            $( $(#[doc = $vdoc:literal])+ $variant:ident = $word:literal ),+ $(,)?
+        }
     ) => {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -16,12 +18,12 @@ macro_rules! words {
             /// Every value, in the order of its definition.
             pub const ALL: &'static [$name] = &[$( $name::$variant ),+];
 
-            /// The word that stands for it in recordings and JSON.
+            /// Its word in recordings and JSON.
             pub const fn word(self) -> &'static str {
                 match self { $( $name::$variant => $word ),+ }
             }
 
-            /// The value whose word this is.
+            /// The value with this word.
             pub fn from_word(word: &str) -> Option<$name> {
                 match word { $( $word => Some($name::$variant), )+ _ => None }
             }
@@ -33,8 +35,19 @@ macro_rules! words {
             }
         }
 
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let words: Vec<&str> = $name::ALL.iter().map(|value| value.word()).collect();
+                schemars::json_schema!({ "type": "string", "enum": words })
+            }
+        }
+
         impl super::table::Scalar for $name {
-            const KIND: super::table::Kind = super::table::Kind::Text;
+            const KIND: super::table::ColumnKind = super::table::ColumnKind::Text;
             const BLANK: Self = Self::ALL[0];
             #[inline]
             fn to_raw(self) -> i64 {
@@ -43,7 +56,9 @@ macro_rules! words {
             #[inline]
             fn from_raw(raw: i64) -> Option<Self> {
                 match usize::try_from(raw) {
-                    $( Ok(index) if index == $name::$variant.name().index() => Some($name::$variant), )+
+                    $( Ok(index) if index == $name::$variant.name().index() => {
+                        Some($name::$variant)
+                    } )+
                     _ => None,
                 }
             }
@@ -53,41 +68,41 @@ macro_rules! words {
 pub(super) use words;
 
 words! {
-    /// What a request asks the device to do (the kernel's `REQ_OP_*`).
+    /// The operation of a request (the kernel's `REQ_OP_*`).
     pub enum Operation {
         /// Read data.
         Read = "read",
         /// Write data.
         Write = "write",
-        /// Make what was written durable.
+        /// Make written data durable.
         Flush = "flush",
-        /// Forget data: discard, trim.
+        /// Discard data: discard, trim.
         Discard = "discard",
         /// Overwrite with zeroes without sending them.
         WriteZeroes = "write_zeroes",
-        /// Discard so that nobody can read the data again.
+        /// Discard so that the data cannot be read again.
         SecureErase = "secure_erase",
-        /// Anything that manages zones of a zoned device.
+        /// Management of zones of a zoned device.
         Zone = "zone",
         /// A driver's private command (SCSI or NVMe pass-through).
         Driver = "driver",
-        /// A number that this iowhy does not know.
+        /// An operation that this version of iowhy does not know.
         Other = "other",
     }
 }
 
 words! {
-    /// Why a request exists. What is not certain is `unknown`.
+    /// Why a request exists; `unknown` if it is not certain.
     pub enum Origin {
-        /// A program's read: direct, or of a page that it asked for.
+        /// A program's read: direct, or of a page that it requested.
         Read = "read",
-        /// Pages that the kernel read ahead of the program.
+        /// Pages that the kernel read ahead.
         Readahead = "readahead",
         /// A memory-mapped page that a program touched.
         PageFault = "page_fault",
         /// A program's direct write.
         Write = "write",
-        /// Dirty pages on their way to the device.
+        /// Dirty pages that are written to the device.
         Writeback = "writeback",
         /// A file system's journal or log.
         Journal = "journal",
@@ -97,9 +112,9 @@ words! {
         Flush = "flush",
         /// Discards and zeroing.
         Discard = "discard",
-        /// Anonymous memory on its way to or from swap.
+        /// Anonymous memory that is swapped out or in.
         Swap = "swap",
-        /// Read or written for a device above: a loop device or a device-mapper target.
+        /// I/O on behalf of an upper device: a loop device or a device-mapper target.
         Stacked = "stacked",
         /// A command that no file system sent (SCSI or NVMe pass-through, zone management).
         Passthrough = "passthrough",
@@ -109,7 +124,7 @@ words! {
 }
 
 impl Origin {
-    /// What it is called on screens and in sentences.
+    /// Its name on screens and in sentences.
     pub const fn phrase(self) -> &'static str {
         match self {
             Origin::PageFault => "page fault",
@@ -119,9 +134,9 @@ impl Origin {
 }
 
 words! {
-    /// How a request stands at the end of the watch.
+    /// The status of a request at the end of the watch.
     pub enum Status {
-        /// It completed without error, and the watch saw all of it.
+        /// It completed without error, and all of it was observed.
         Complete = "complete",
         /// It completed with an error.
         Error = "error",

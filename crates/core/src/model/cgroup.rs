@@ -1,6 +1,6 @@
-//! The limits of a cgroup, as `recording.json` holds them and as numbers.
+//! The limits of a cgroup, as text in `recording.json` and as numbers.
 //!
-//! What does not belong here: which files hold them (crate `iowhy-capture`).
+//! What does not belong here: reading the files (crate `iowhy-capture`).
 
 use super::environment::object;
 use std::collections::BTreeMap;
@@ -10,14 +10,17 @@ object! {
     pub struct Cgroup {
         /// Its path, as in the column `cgroup`.
         pub path: String,
-        /// What its files held when it was first seen, by their names, with `; ` between lines: `io.max`, `cpu.max`, `memory.max`, `memory.high` (v2); `blkio.throttle.*`, `cpu.cfs_*`, `memory.limit_in_bytes` (v1: where controllers have hierarchies of their own, the cpu controller's cgroup of the same path). Devices are `major:minor`.
+        /// The content of its files when it was first seen, by file name, with `; ` between lines:
+        /// `io.max`, `cpu.max`, `memory.max`, `memory.high` (v2); `blkio.throttle.*`, `cpu.cfs_*`,
+        /// `memory.limit_in_bytes` (v1: where controllers have hierarchies of their own, the cpu
+        /// controller's cgroup of the same path). Devices are `major:minor`.
         pub settings_start: BTreeMap<String, String>,
-        /// The same when the watch ended; empty where it was gone.
+        /// The same when the watch ended; empty if it was removed.
         pub settings_end: BTreeMap<String, String>,
     }
 }
 
-/// What a cgroup may do to one device in a second; `None` where there is no limit.
+/// The limits of a cgroup on one device, per second; `None` without a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoLimit {
     /// Bytes read.
@@ -31,7 +34,7 @@ pub struct IoLimit {
 }
 
 impl IoLimit {
-    /// The place of a limit, by its key in v2's io.max.
+    /// The field of a limit, by its key in v2's io.max.
     fn place(&mut self, key: &str) -> Option<&mut Option<u64>> {
         match key {
             "rbps" => Some(&mut self.read_bytes),
@@ -43,10 +46,10 @@ impl IoLimit {
     }
 }
 
-/// Bytes that no machine has: version 1 rounds `i64::MAX` down to a page.
+/// More bytes than any machine has: version 1 rounds `i64::MAX` down to a page.
 const UNLIMITED: u64 = 1 << 60;
 
-/// v1's files, and what v2 calls their limits.
+/// v1's files, and v2's keys for their limits.
 const LEGACY: [(&str, &str); 4] = [
     ("blkio.throttle.read_bps_device", "rbps"),
     ("blkio.throttle.write_bps_device", "wbps"),
@@ -59,7 +62,7 @@ impl Cgroup {
     pub fn io_limits(&self) -> BTreeMap<(u32, u32), IoLimit> {
         let mut limits: BTreeMap<(u32, u32), IoLimit> = BTreeMap::new();
         let mut note = |device: Option<(u32, u32)>, key: &str, value: &str| {
-            // `max` is no limit.
+            // `max` means no limit.
             let (Some(device), Ok(value)) = (device, value.parse()) else { return };
             let mut own = limits.get(&device).copied().unwrap_or_default();
             if let Some(place) = own.place(key) {
@@ -82,21 +85,22 @@ impl Cgroup {
         limits
     }
 
-    /// How many CPUs its processes may use together when it was first seen; `None` without a limit.
+    /// Number of CPUs that its processes may use together when it was first seen; `None` without a
+    /// limit.
     pub fn cpus(&self) -> Option<f64> {
         let of = |name: &str| self.settings_start.get(name).map(String::as_str);
         let (quota, period) = match of("cpu.max") {
             Some(both) => both.split_once(' ')?,
             None => (of("cpu.cfs_quota_us")?, of("cpu.cfs_period_us")?),
         };
-        // `max` and -1 are no limit.
+        // `max` and -1 mean no limit.
         let (quota, period): (u64, u64) = (quota.parse().ok()?, period.trim().parse().ok()?);
         (period > 0).then(|| quota as f64 / period as f64)
     }
 
-    /// The smallest limit of its memory when it was first seen: the file that holds it, and bytes.
+    /// The smallest memory limit when it was first seen: its file, and bytes.
     pub fn memory_limit(&self) -> Option<(&'static str, u64)> {
-        // `max` is no limit, and version 1 writes a huge number for none.
+        // `max` means no limit; version 1 writes a huge number instead.
         let limit = |file: &'static str| {
             let bytes: u64 = self.settings_start.get(file)?.trim().parse().ok()?;
             (bytes < UNLIMITED).then_some((file, bytes))
@@ -137,7 +141,8 @@ mod tests {
 
     #[test]
     fn both_versions_say_the_same() {
-        let io = "7:0 rbps=1048576 wbps=max riops=400 wiops=max; 8:16 rbps=max wbps=9 riops=max wiops=max";
+        let io = "7:0 rbps=1048576 wbps=max riops=400 wiops=max; 8:16 rbps=max wbps=9 riops=max \
+                  wiops=max";
         let unified = cgroup(&[("io.max", io), ("cpu.max", "20000 100000")]);
         let legacy = cgroup(&[
             ("blkio.throttle.read_bps_device", "7:0 1048576"),

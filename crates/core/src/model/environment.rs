@@ -1,7 +1,8 @@
-//! What is true of the whole watch: host, kernel, clock, devices, mounts, settings. It is
+//! The environment of a watch: host, kernel, clock, devices, mounts, settings. It is stored as
 //! `recording.json`.
 
 use super::cgroup::Cgroup;
+use super::clock::WallClock;
 use super::filter::{Filter, hides_others};
 use super::loss::{Loss, Losses};
 use super::table::Table;
@@ -15,19 +16,29 @@ pub struct Field {
     pub name: &'static str,
     /// Its type in Rust.
     pub kind: &'static str,
-    /// What it holds.
+    /// Its description.
     pub sentence: &'static str,
 }
 
-/// Defines an object of `recording.json`: each field's comment is its documentation there too. A
-/// field that a recording lacks is read as its default, so that older ones stay readable.
+/// Defines an object of `recording.json`: each field's comment is also its description in the
+/// documentation. A missing field is read as its default, so that older recordings stay readable.
 macro_rules! object {
     (
         $(#[doc = $doc:literal])+
-        pub struct $name:ident { $( $(#[doc = $sentence:literal])+ pub $field:ident : $type:ty ),+ $(,)? }
+        pub struct $name:ident {
+            $( $(#[doc = $sentence:literal])+ pub $field:ident : $type:ty ),+ $(,)?
+        }
     ) => {
         $(#[doc = $doc])+
-        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[derive(
+            Clone,
+            Debug,
+            Default,
+            PartialEq,
+            serde::Serialize,
+            serde::Deserialize,
+            schemars::JsonSchema,
+        )]
         #[serde(default)]
         pub struct $name { $( $(#[doc = $sentence])+ pub $field: $type ),+ }
 
@@ -45,23 +56,24 @@ macro_rules! object {
 }
 pub(super) use object;
 
-/// The version of the recording's layout that this iowhy writes; a reader refuses newer ones.
+/// The version of the recording's layout that this version of iowhy writes; a reader refuses newer
+/// ones.
 pub const FORMAT: u32 = 1;
 
 object! {
-    /// Everything that `recording.json` holds.
+    /// The content of `recording.json`.
     pub struct Environment {
         /// The layout's version, [`FORMAT`].
         pub format: u32,
-        /// The iowhy that wrote it.
+        /// The version of iowhy that wrote it.
         pub version: String,
-        /// What the data came from: `live`, `blktrace`, `scripted` …
+        /// The source of the data: `live`, `blktrace`, `scripted` …
         pub source: String,
         /// The host's name.
         pub host: String,
-        /// The kernel's release, as `uname -r` gives it.
+        /// The kernel's release, as in `uname -r`.
         pub kernel: String,
-        /// The distribution's own name.
+        /// The distribution's name.
         pub distribution: String,
         /// The machine's architecture.
         pub architecture: String,
@@ -69,71 +81,109 @@ object! {
         pub cpus: u32,
         /// Memory of the machine, bytes.
         pub memory_bytes: u64,
-        /// Whether it is a virtual machine; absent where it does not say.
+        /// Whether it is a virtual machine; absent if it is not known.
         pub is_virtual: Option<bool>,
         /// When the watch began, CLOCK_MONOTONIC nanoseconds.
         pub start_ns: u64,
+        /// The same as a time of day, RFC 3339 with the host's offset from UTC; absent where only
+        /// the capture's own clock is known. For people: programs add `realtime_offset_ns` to
+        /// `start_ns`.
+        pub start_time: Option<String>,
         /// When it ended, CLOCK_MONOTONIC nanoseconds; 0 while it runs.
         pub end_ns: u64,
-        /// What to add to CLOCK_MONOTONIC to get nanoseconds since 1970.
+        /// The difference between nanoseconds since 1970 and CLOCK_MONOTONIC.
         pub realtime_offset_ns: i64,
-        /// Whether the watch ended as planned; false in a recording whose writer died.
+        /// Offset of the host's local time from UTC when the watch began, seconds, east positive;
+        /// absent if it is not known.
+        pub utc_offset_s: Option<i32>,
+        /// Whether the watch ended as planned; false if its writer was killed.
         pub finished: bool,
         /// Why it ended: `time`, `command`, `signal`, `disk full` …
         pub ended_by: String,
         /// The filter that was applied while recording, as the user wrote it.
         pub filter: String,
+        /// Whether names are replaced by placeholders (`--redact`).
+        pub redacted: bool,
         /// The block devices.
         pub devices: Vec<Device>,
-        /// The mounted file systems that have a block device or hold one's files, and those whose files
-        /// a server holds: NFS, SMB, Ceph, 9p, virtiofs, FUSE.
+        /// The mounted file systems on a block device or with a file that backs one, and those of a
+        /// file server: NFS, SMB, Ceph, 9p, virtiofs, FUSE.
         pub mounts: Vec<Mount>,
-        /// The cgroups that were seen, and those above them, as far as they can have limits on I/O or CPUs.
+        /// The cgroups that were seen and their ancestors, if they can have limits on I/O or CPUs.
         pub cgroups: Vec<Cgroup>,
-        /// Settings of the machine when the watch began, by their path under /proc/sys.
+        /// Settings of the machine when the watch began, by path under /proc/sys.
         pub settings_start: BTreeMap<String, String>,
         /// The same when it ended.
         pub settings_end: BTreeMap<String, String>,
-        /// What was lost.
+        /// The losses.
         pub losses: Losses,
-        /// Submissions that must not wait (REQ_NOWAIT, as of io_uring), found no free tag and were made
-        /// again by a thread that may: neither requests nor errors.
+        /// Submissions with REQ_NOWAIT (as by io_uring) that found no free tag and were repeated by
+        /// a thread that may wait: neither requests nor errors.
         pub retried_submissions: u64,
-        /// What watching cost.
+        /// The cost of the watch.
         pub cost: Cost,
-        /// What could not be seen on this machine, a sentence each.
+        /// How the budget thinned what was recorded, and from when on; empty where all was
+        /// recorded.
+        pub thinning: Vec<Thinning>,
+        /// Requests as the kernel's programs counted them, whatever was recorded; empty where they
+        /// did not.
+        pub exact_counts: Vec<ExactCount>,
+        /// What could not be collected on this machine, a sentence each.
         pub limits: Vec<String>,
-        /// The tables that this watch fills where there is anything for them; empty where it was not noted,
-        /// as by earlier versions.
+        /// The tables that this watch records if there is data for them; empty in recordings of
+        /// earlier versions, which did not store it.
         pub tables: Vec<String>,
     }
 }
 
 impl Environment {
-    /// Whether the watch would have filled the table if there had been anything for it.
+    /// Whether the watch records the table if there is data for it.
     pub fn fills(&self, table: &str) -> bool {
         self.tables.iter().any(|filled| filled == table)
     }
 
-    /// Why nothing is known of waits where there is none; `None` where there was none.
+    /// Why waits are not known, if there are none in the data; `None` if no thread waited.
     pub fn unknown_waits(&self) -> Option<String> {
         let lost = self.losses.waits().map(Loss::sentence).collect::<Vec<_>>().join(", ");
         if self.is_imported() {
-            Some("such captures tell no waits of threads".to_owned())
+            Some("such captures have no waits of threads".to_owned())
         } else if !self.fills(Wait::NAME) {
-            let cause = "they were left out of it (--no-waits), or are not there any more";
+            let cause = "it was recorded without them (--no-waits), or they were deleted";
             Some(format!("the source has no table of waits: {cause}"))
         } else {
             (!lost.is_empty()).then(|| format!("lost: {lost}"))
         }
     }
 
-    /// What [`Environment::source`] is of captures that another tool made.
+    /// The fewest requests that were recorded at any time, as one in so many; `None` where all
+    /// were.
+    pub fn requests_one_in(&self) -> Option<u32> {
+        let most = self.thinning.iter().map(|level| level.requests_one_in).max()?;
+        (most > 1).then_some(most)
+    }
+
+    /// Whether calls on files were not counted for a part of the watch.
+    pub fn lacks_calls(&self) -> bool {
+        self.thinning.iter().any(|level| !level.calls)
+    }
+
+    /// The same of waits.
+    pub fn waits_one_in(&self) -> Option<u32> {
+        let most = self.thinning.iter().map(|level| level.waits_one_in).max()?;
+        (most > 1).then_some(most)
+    }
+
+    /// The values of [`Environment::source`] for captures of other tools.
     pub const IMPORTED: &'static str = "blktrace";
 
-    /// Whether another tool made it: what it lacks, its reader did not choose.
+    /// Whether another tool made it, so that the user did not choose what it lacks.
     pub fn is_imported(&self) -> bool {
         self.source == Environment::IMPORTED
+    }
+
+    /// Notes [`Environment::start_time`], which follows from the clocks.
+    pub fn note_start_time(&mut self) {
+        self.start_time = WallClock::of(self).map(|clock| clock.rfc3339(self.start_ns));
     }
 
     /// Adds a filter to the one that was applied while recording.
@@ -142,15 +192,64 @@ impl Environment {
         self.filter = format!("{} {filter}", self.filter).trim().to_owned();
     }
 
-    /// Whether requests are left out of devices that others are there of: then nobody can say what else
-    /// those devices did meanwhile, and for whom.
+    /// Whether some requests of the recorded devices are left out. The other load of those devices
+    /// is then not known.
     pub fn hides_others(&self) -> bool {
         hides_others(&self.filter)
     }
 
-    /// How long the watch lasted, in nanoseconds.
+    /// Duration of the watch, nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+object! {
+    /// How much was recorded from a time on.
+    pub struct Thinning {
+        /// From when on, CLOCK_MONOTONIC nanoseconds.
+        pub from_ns: u64,
+        /// One in how many requests was recorded, slow ones apart; 1 for all.
+        pub requests_one_in: u32,
+        /// One in how many waits was recorded; 1 for all.
+        pub waits_one_in: u32,
+        /// Whether system calls on files were counted.
+        pub calls: bool,
+        /// Whether they were timed.
+        pub call_times: bool,
+    }
+}
+
+object! {
+    /// Requests of one operation on one disk, counted one by one.
+    pub struct ExactCount {
+        /// The disk's major number.
+        pub major: u32,
+        /// Its minor number.
+        pub minor: u32,
+        /// The operation, as in the table `requests`.
+        pub operation: String,
+        /// Requests that completed; of bio-based devices bios.
+        pub requests: u64,
+        /// Their bytes.
+        pub bytes: u64,
+        /// Those that ended with an error.
+        pub errors: u64,
+        /// Those of which the kernel kept the start.
+        pub timed: u64,
+        /// Their time from the kernel's start of them (G) to completion, nanoseconds.
+        pub latency_ns: u64,
+    }
+}
+
+impl ExactCount {
+    /// Adds those of another operation.
+    pub fn add(&mut self, other: &ExactCount) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.errors = self.errors.saturating_add(other.errors);
+        self.timed = self.timed.saturating_add(other.timed);
+        self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
     }
 }
 
@@ -167,14 +266,15 @@ object! {
         pub partition_of: Option<String>,
         /// Size in bytes.
         pub bytes: u64,
-        /// The vendor's model name, where there is one.
+        /// The vendor's model name, if there is one.
         pub model: Option<String>,
-        /// How it is attached, much like lsblk's TRAN: sata, sas, usb, mmc, virtio, xen, hyperv, fc, iscsi; of NVMe
-        /// its transport (pcie, tcp, rdma …); pci where a controller is all that is known.
+        /// How it is attached, much like lsblk's TRAN: sata, sas, usb, mmc, virtio, xen, hyperv,
+        /// fc, iscsi; for NVMe its transport (pcie, tcp, rdma …); pci if only the controller is
+        /// known.
         pub transport: Option<String>,
         /// Whether it has no request queue (zram, device mapper): only bios are seen.
         pub bio_based: bool,
-        /// Devices that it stands on, by name.
+        /// Its lower devices, by name.
         pub below: Vec<String>,
         /// The file behind a loop device.
         pub backing_file: Option<String>,
@@ -182,7 +282,7 @@ object! {
         pub in_flight_start: Option<(u64, u64)>,
         /// The same when it ended.
         pub in_flight_end: Option<(u64, u64)>,
-        /// /proc/diskstats when the watch began; empty where not read.
+        /// /proc/diskstats when the watch began; empty if it was not read.
         pub stat_start: Vec<u64>,
         /// The same when it ended.
         pub stat_end: Vec<u64>,
@@ -190,29 +290,28 @@ object! {
         pub settings_start: BTreeMap<String, String>,
         /// The same when it ended.
         pub settings_end: BTreeMap<String, String>,
-        /// Those that were seen to change meanwhile, in the order in which they were; nothing of a device
-        /// that came later.
+        /// Settings that changed during the watch, in order; none for a device that appeared later.
         pub settings_changed: Vec<SettingChange>,
     }
 }
 
 object! {
-    /// A setting of a device that became another while the watch ran.
+    /// A setting of a device that changed during the watch.
     pub struct SettingChange {
         /// Its name.
         pub setting: String,
-        /// Its value until then.
+        /// Its old value.
         pub before: String,
-        /// Its value from then on.
+        /// Its new value.
         pub after: String,
-        /// When it was last seen to have the old value, CLOCK_MONOTONIC nanoseconds.
+        /// The last time at which it had the old value, CLOCK_MONOTONIC nanoseconds.
         pub since_ns: u64,
-        /// When it was first seen to have the new one, CLOCK_MONOTONIC nanoseconds.
+        /// The first time at which it had the new value, CLOCK_MONOTONIC nanoseconds.
         pub by_ns: u64,
     }
 }
 
-/// A setting's value: of those that list what could be chosen (`none [mq-deadline] kyber`) what is.
+/// A setting's value; of a list of choices (`none [mq-deadline] kyber`) the selected one.
 pub fn chosen(setting: &str) -> &str {
     let inside = setting.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     inside.map_or(setting, |(name, _)| name)
@@ -234,32 +333,33 @@ object! {
         pub minor: u32,
         /// The part of the file system that is mounted.
         pub root: String,
-        /// Where it is mounted.
+        /// Its mount point.
         pub path: String,
         /// The type: ext4, xfs, btrfs …
         pub kind: String,
-        /// What was mounted: a device's path, mostly.
+        /// Its source, usually a device's path.
         pub source: String,
         /// The mount's and the file system's options, joined.
         pub options: String,
-        /// Of FUSE, the process that serves it, as `name (number)`; absent where that is not known.
+        /// For FUSE, the process that serves it, as `name (PID)`; absent if it is not known.
         pub server: Option<String>,
         /// Size when the watch began, bytes, of file systems on a block device.
         pub bytes: Option<u64>,
-        /// What of it was free for programs without privileges, bytes.
+        /// Free space for unprivileged programs, bytes.
         pub free_bytes: Option<u64>,
     }
 }
 
 impl Mount {
-    /// Whether it is on the whole disk of that name and number, or on one of its partitions.
+    /// Whether it is on the disk with that name and number, or on one of its partitions.
     pub fn is_on(&self, disk: &str, number: (u32, u32)) -> bool {
         let source = self.source.strip_prefix("/dev/");
         (self.major, self.minor) == number || source.is_some_and(|name| is_part_of(disk, name))
     }
 }
 
-/// Whether the kernel calls the disk, or a partition of it, so: `sda1` of `sda`, `loop1p2` of `loop1`.
+/// Whether this is the kernel's name of the disk or of one of its partitions: `sda1` of `sda`,
+/// `loop1p2` of `loop1`.
 pub(crate) fn is_part_of(disk: &str, name: &str) -> bool {
     let Some(rest) = name.strip_prefix(disk) else { return false };
     let is_numbered = disk.ends_with(|letter: char| letter.is_ascii_digit());
@@ -269,17 +369,17 @@ pub(crate) fn is_part_of(disk: &str, name: &str) -> bool {
 }
 
 object! {
-    /// What watching cost the machine.
+    /// The cost of a watch.
     pub struct Cost {
         /// CPU time of iowhy's own process, ns.
         pub cpu_ns: u64,
-        /// CPU time of its BPF programs, ns, where the kernel counts it.
+        /// CPU time of its BPF programs, ns, if the kernel counts it.
         pub bpf_ns: Option<u64>,
         /// Memory of its BPF maps, bytes.
         pub map_bytes: u64,
         /// The largest resident anonymous memory of iowhy's process, bytes.
         pub memory_bytes: u64,
-        /// CPUs of the machine, to make shares of.
+        /// Number of CPUs of the machine.
         pub cpus: u32,
     }
 }

@@ -1,4 +1,4 @@
-//! Which requests the user wants to see. One definition for live watches and recordings.
+//! Filters: which rows are kept. One definition for live watches and recordings.
 
 use super::environment::Device;
 use super::file::FileActivity;
@@ -6,33 +6,34 @@ use super::names::{Name, Names};
 use super::open::Open;
 use super::request::{Request, RequestPart};
 use super::wait::{Wait, WaitChain};
+use super::workload::WorkloadFilter;
 use crate::figures::plural;
 
-/// Waits that do not tell what a filter asks for, and so are left out.
+/// Numbers of waits that a filter left out because they lack the data that it needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Silent {
-    /// Those of which the device is not known.
+pub struct SilentWaits {
+    /// Waits without a known device.
     pub no_device: u64,
-    /// Those of which the file is not known, and the device is.
+    /// Waits with a known device, but without a known file.
     pub no_file: u64,
-    /// Those that were left out because the filter asks for a kind of request.
+    /// Waits left out because the filter selects a kind of request.
     pub no_kind: u64,
 }
 
-impl Silent {
-    /// Adds those of another batch.
-    pub fn add(&mut self, other: Silent) {
+impl SilentWaits {
+    /// Adds the numbers of another batch.
+    pub fn add(&mut self, other: SilentWaits) {
         self.no_device += other.no_device;
         self.no_file += other.no_file;
         self.no_kind += other.no_kind;
     }
 
-    /// A sentence for each kind of which there are any.
+    /// A sentence for each number above 0.
     pub fn sentences(self) -> impl Iterator<Item = String> {
         [
-            (self.no_device, "device not known, as where it is not watched"),
+            (self.no_device, "device not known, as for devices that are not watched"),
             (self.no_file, "file not known"),
-            (self.no_kind, "not of one kind of request, as --operation and --flags ask"),
+            (self.no_kind, "they have no kind of request, which --operation and --flags select"),
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)
@@ -40,27 +41,31 @@ impl Silent {
     }
 }
 
-/// What a request must be to be kept; an empty filter keeps everything.
+/// The conditions that a request must meet; an empty filter keeps everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     /// Devices by kernel name.
     pub devices: Vec<String>,
-    /// Processes by number or by name; the submitter or an owner of its bytes.
+    /// Processes by PID or name: the submitter or an owner of its bytes.
     pub processes: Vec<String>,
-    /// cgroup paths; a path keeps those below it too.
+    /// Cgroup paths; their descendants are kept too.
     pub cgroups: Vec<String>,
-    /// The beginning of a file's path.
+    /// Workloads of the cgroup: pods, namespaces, systemd units.
+    pub workloads: WorkloadFilter,
+    /// Prefixes of file paths.
     pub files: Vec<String>,
+    /// Volumes that files are on.
+    pub volumes: Vec<String>,
     /// Operations.
     pub operations: Vec<super::Operation>,
-    /// Letters of which rwbs must hold every one.
+    /// Letters that rwbs must all contain.
     pub flags: String,
-    /// Q2C of at least so many nanoseconds, as far as it is known: what is not known to be as long goes.
+    /// Minimum of the known part of Q2C, nanoseconds.
     pub latency_ns: u64,
 }
 
 impl std::fmt::Display for Filter {
-    /// The flags as the user could have written them.
+    /// The flags of a command line that has this filter.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let many = |flag: &str, values: &[String]| -> Vec<String> {
             values.iter().map(|value| format!("{flag} {value}")).collect()
@@ -68,7 +73,11 @@ impl std::fmt::Display for Filter {
         let mut words = many(DEVICE, &self.devices);
         words.extend(many("--process", &self.processes));
         words.extend(many("--cgroup", &self.cgroups));
+        words.extend(many("--pod", &self.workloads.pods));
+        words.extend(many("--namespace", &self.workloads.namespaces));
+        words.extend(many("--unit", &self.workloads.units));
         words.extend(many("--file", &self.files));
+        words.extend(many("--volume", &self.volumes));
         words.extend(self.operations.iter().map(|op| format!("--operation {}", op.word())));
         if !self.flags.is_empty() {
             words.push(format!("--flags {}", self.flags));
@@ -80,10 +89,10 @@ impl std::fmt::Display for Filter {
     }
 }
 
-/// The flag that chooses among devices.
+/// The flag that selects devices.
 const DEVICE: &str = "--device";
 
-/// Whether a filter, as it is written, leaves out requests of devices that it keeps others of.
+/// Whether a filter, given as text, leaves out some requests of the devices that it keeps.
 pub(super) fn hides_others(text: &str) -> bool {
     text.split_whitespace().any(|word| word.starts_with("--") && word != DEVICE)
 }
@@ -94,12 +103,12 @@ impl Filter {
         *self == Filter::default()
     }
 
-    /// All of the devices that it keeps something of.
+    /// The filter with only its devices.
     pub fn of_devices(&self) -> Filter {
         Filter { devices: self.devices.clone(), ..Filter::default() }
     }
 
-    /// The same of whole disks, where requests are: partitions of `devices` become theirs.
+    /// The same with disks instead of partitions, since requests are those of disks.
     pub fn on_disks(&self, devices: &[Device]) -> Filter {
         let disk = |wanted: &String| {
             let found = devices.iter().find(|device| device.name == *wanted);
@@ -108,7 +117,7 @@ impl Filter {
         Filter { devices: self.devices.iter().map(disk).collect(), ..self.clone() }
     }
 
-    /// Whether `request`, made of `parts`, is kept; what is in flight has taken up to `until_ns` so far.
+    /// Whether `request` with its `parts` is kept; a request in flight has its age at `until_ns`.
     pub fn keeps(
         &self,
         request: &Request,
@@ -124,14 +133,27 @@ impl Filter {
             && (self.latency_ns == 0 || request.least_ns(until_ns) >= Some(self.latency_ns))
             && any_or_empty(&self.processes, |wanted| is_process(wanted, request, parts, names))
             && any_or_empty(&self.cgroups, |wanted| is_cgroup(wanted, request, parts, names))
+            && self.keeps_workload(request, parts, names)
             && any_or_empty(&self.files, |wanted| {
                 parts.iter().filter_map(|part| part.file).any(|file| text(file).starts_with(wanted))
             })
+            && any_or_empty(&self.volumes, |wanted| {
+                parts.iter().filter_map(|part| part.volume).any(|volume| text(volume) == wanted)
+            })
     }
 
-    /// Counts `wait` where it does not tell what the filter asks for, and would be kept by all that it
-    /// tells.
-    pub fn note_silent(&self, wait: &Wait, names: &Names, silent: &mut Silent) {
+    /// Whether the submitter or an owner of the data is kept.
+    fn keeps_workload(&self, request: &Request, parts: &[RequestPart], names: &Names) -> bool {
+        let wanted = &self.workloads;
+        wanted.is_empty()
+            || wanted.keeps(request.cgroup, request.pod, request.namespace, names)
+            || parts.iter().any(|part| {
+                wanted.keeps(part.owner_cgroup, part.owner_pod, part.owner_namespace, names)
+            })
+    }
+
+    /// Counts `wait` if it lacks data that the filter needs and meets all other conditions.
+    pub fn note_silent(&self, wait: &Wait, names: &Names, silent: &mut SilentWaits) {
         if !self.keeps_thread(wait, names) {
             return;
         }
@@ -145,7 +167,8 @@ impl Filter {
         *count += 1;
     }
 
-    /// Whether `wait` is kept. What asks for a kind of request keeps no waits: they may be for many.
+    /// Whether `wait` is kept. A filter for a kind of request keeps no waits, which may be for
+    /// several kinds.
     pub fn keeps_wait(&self, wait: &Wait, names: &Names) -> bool {
         self.operations.is_empty()
             && self.flags.is_empty()
@@ -160,9 +183,11 @@ impl Filter {
                 is_named(wanted, Some(wait.pid), wait.process, names)
             })
             && any_or_empty(&self.cgroups, |wanted| is_within(wanted, wait.cgroup, names))
+            && self.workloads.keeps(wait.cgroup, wait.pod, wait.namespace, names)
     }
 
-    /// Whether the wait's device is kept; `None` where one is asked for and the wait tells none.
+    /// Whether the wait's device is kept; `None` if the filter has devices and the wait's is not
+    /// known.
     fn wait_device(&self, wait: &Wait, names: &Names) -> Option<bool> {
         if self.devices.is_empty() {
             return Some(true);
@@ -172,14 +197,18 @@ impl Filter {
     }
 
     fn wait_file(&self, wait: &Wait, names: &Names) -> Option<bool> {
-        if self.files.is_empty() {
+        if self.files.is_empty() && self.volumes.is_empty() {
             return Some(true);
         }
         let file = names.get(wait.file?);
-        Some(self.files.iter().any(|wanted| file.starts_with(wanted)))
+        let volume = wait.volume.map(|volume| names.get(volume));
+        Some(
+            any_or_empty(&self.files, |wanted| file.starts_with(wanted))
+                && any_or_empty(&self.volumes, |wanted| volume == Some(wanted)),
+        )
     }
 
-    /// Whether a path of a chain is kept: its processes and cgroups are those of all on it.
+    /// Whether a path of a wait chain is kept: one of its threads must match.
     pub fn keeps_chain(&self, path: &[WaitChain], names: &Names) -> bool {
         let Some(last) = path.last() else { return false };
         let text = |name: Option<Name>| name.map(|name| names.get(name));
@@ -193,19 +222,24 @@ impl Filter {
             && any_or_empty(&self.cgroups, |wanted| {
                 path.iter().any(|hop| is_within(wanted, hop.cgroup, names))
             })
+            && (self.workloads.is_empty()
+                || path
+                    .iter()
+                    .any(|hop| self.workloads.keeps(hop.cgroup, hop.pod, hop.namespace, names)))
+            && any_or_empty(&self.volumes, |wanted| text(last.volume) == Some(wanted))
             && any_or_empty(&self.files, |wanted| {
                 text(last.file).is_some_and(|file| file.starts_with(wanted))
             })
     }
 
-    /// Whether an open is kept: its process and its path are all that it tells.
+    /// Whether an open is kept, by its process and its path.
     pub fn keeps_open(&self, open: &Open, names: &Names) -> bool {
         any_or_empty(&self.processes, |wanted| {
             is_named(wanted, Some(open.pid), open.process, names)
         }) && any_or_empty(&self.files, |wanted| names.get(open.file).starts_with(wanted))
     }
 
-    /// Whether what a process did with a file is kept. What asks for a kind of request keeps none.
+    /// Whether a row of file activity is kept. A filter for a kind of request keeps none.
     pub fn keeps_file(&self, activity: &FileActivity, names: &Names) -> bool {
         self.operations.is_empty()
             && self.flags.is_empty()
@@ -217,6 +251,10 @@ impl Filter {
                 is_named(wanted, Some(activity.pid), activity.process, names)
             })
             && any_or_empty(&self.cgroups, |wanted| is_within(wanted, activity.cgroup, names))
+            && self.workloads.keeps(activity.cgroup, activity.pod, activity.namespace, names)
+            && any_or_empty(&self.volumes, |wanted| {
+                activity.volume.is_some_and(|volume| names.get(volume) == wanted)
+            })
             && any_or_empty(&self.files, |wanted| {
                 activity.file.is_some_and(|file| names.get(file).starts_with(wanted))
             })
@@ -268,10 +306,11 @@ mod tests {
         let (devices, files) = (vec!["sda".to_owned()], vec!["/srv".to_owned()]);
         let processes = vec!["cat".to_owned()];
         let found = said(Filter { devices, files, processes, ..Filter::default() });
-        let device = "1 wait left out: device not known, as where it is not watched";
+        let device = "1 wait left out: device not known, as for devices that are not watched";
         assert_eq!(found, [device, "1 wait left out: file not known"]);
         let found = said(Filter { flags: "M".to_owned(), ..Filter::default() });
-        let kind = "3 waits left out: not of one kind of request, as --operation and --flags ask";
+        let kind = "3 waits left out: they have no kind of request, which --operation and --flags \
+            select";
         assert_eq!(found, [kind]);
     }
 
@@ -297,7 +336,7 @@ mod tests {
         let mut script = Script::new(10);
         script.read("sda", 512).direct(0, 0, 9 * MS).add();
         let long = script.read("sda", 512).direct(0, MS, 9 * MS).add();
-        // Nobody queued the kernel's own flushes: of the second the beginning is not known either.
+        // The kernel's own flushes are not queued; the start of the second one is not known either.
         let flush = script.request("sda", Operation::Flush).issued(10 * MS).add();
         script.request("sda", Operation::Flush).add();
         let waiting = script.read("sda", 512).status(Status::InFlight).add();

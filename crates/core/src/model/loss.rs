@@ -1,4 +1,4 @@
-//! What the watch did not see. Nothing is dropped silently: every loss is a number and a sentence.
+//! Losses of a watch. Nothing is dropped silently: every loss is a number and a sentence.
 
 use super::environment::object;
 use super::table::Table;
@@ -6,13 +6,13 @@ use super::wait::Wait;
 use crate::figures;
 
 object! {
-    /// One kind of loss and how often it happened.
+    /// One kind of loss and its count.
     pub struct Loss {
-        /// Where it happened, as a short word: `ring`, `in_flight_map`, `paths` …
+        /// Where it happened, as a short id: `ring`, `in_flight_map`, `paths` …
         pub place: String,
-        /// How many were lost.
+        /// The number of lost records.
         pub count: u64,
-        /// What that means for the reader, as half a sentence: "requests that have no record".
+        /// What it means for the reader, as half a sentence: "requests that have no record".
         pub meaning: String,
         /// Whether whole requests are missing (then totals are too low), or only details of them.
         pub requests: bool,
@@ -20,7 +20,7 @@ object! {
 }
 
 object! {
-    /// Everything that was lost in one watch.
+    /// All losses of a watch.
     pub struct Losses {
         /// The kinds with a count above zero.
         pub items: Vec<Loss>,
@@ -35,7 +35,7 @@ impl Loss {
 }
 
 impl Losses {
-    /// Adds `count` to the losses of `place`; nothing is kept for zero.
+    /// Adds `count` to the losses of `place`; a count of zero adds no entry.
     pub fn add(&mut self, place: &str, count: u64, meaning: &str, requests: bool) {
         if count == 0 {
             return;
@@ -51,7 +51,8 @@ impl Losses {
         }
     }
 
-    /// What was lost of waits: while watching, by a limit of the recording's size, and of their table.
+    /// Losses of waits: during the watch, because of the recording's size limit, and in their
+    /// table.
     pub fn waits(&self) -> impl Iterator<Item = &Loss> {
         let table = format!("/{}", Wait::NAME);
         self.items.iter().filter(move |Loss { place, .. }| {
@@ -60,7 +61,7 @@ impl Losses {
         })
     }
 
-    /// How many whole requests have no record.
+    /// The number of requests without a record.
     pub fn requests(&self) -> u64 {
         self.items.iter().filter(|loss| loss.requests).map(|loss| loss.count).sum()
     }

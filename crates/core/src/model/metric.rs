@@ -1,26 +1,26 @@
-//! What `samples` may hold: each metric is one line here, with its word, what it is about, its unit
-//! and its sentence; the sampler, the views and the documentation all come from that line.
+//! The metrics of `samples`: each is one line here, with its word, scope, unit and sentence. The
+//! sampler, the views and the documentation follow from that line.
 //!
-//! What does not belong here: where in the kernel's files a value stands (crate `iowhy-capture`).
+//! What does not belong here: reading the kernel's files (crate `iowhy-capture`).
 
 use super::sample::Scope;
-use super::table::Unit;
+pub use super::table::Unit;
 
 /// How the values of a metric behave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// It only grows: what tells is its change.
+    /// It only grows; its change is meaningful.
     Counter,
     /// It goes up and down.
     Gauge,
 }
 
-/// What is known of a metric without any value.
+/// The definition of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricInfo {
     /// Its word in the column `metric`: an interface, since people write SQL on it.
     pub word: &'static str,
-    /// What it is about.
+    /// Its scope.
     pub scope: Scope,
     /// Whether it only grows.
     pub shape: Shape,
@@ -42,7 +42,7 @@ macro_rules! metrics {
             /// Every metric, in the order of its definition.
             pub const ALL: &'static [Metric] = &[$($( Metric::$metric ),+),+];
 
-            /// What is known of it.
+            /// Its definition.
             pub const fn info(self) -> MetricInfo {
                 match self { $($( Metric::$metric => MetricInfo {
                     word: $word,
@@ -53,7 +53,7 @@ macro_rules! metrics {
                 } ),+),+ }
             }
 
-            /// Whether it is of requests, so that it is not of some of them only.
+            /// Whether it is derived from requests, so that a filter makes it incomplete.
             pub const fn is_of_all_requests(self) -> bool {
                 matches!(
                     self,
@@ -64,7 +64,7 @@ macro_rules! metrics {
                 )
             }
 
-            /// The metric of that scope and word; `None` for one that this iowhy does not know.
+            /// The metric of that scope and word; `None` for one that this version does not know.
             pub fn find(scope: Scope, word: &str) -> Option<Metric> {
                 match (scope, word) {
                     $($( (Scope::$scope, $word) => Some(Metric::$metric), )+)+
@@ -77,69 +77,118 @@ macro_rules! metrics {
 
 metrics! {
     System {
-        MemoryFree = "meminfo.MemFree" Gauge Bytes "Memory that nobody uses.";
-        MemoryAvailable = "meminfo.MemAvailable" Gauge Bytes "Memory that programs could get without swapping, as the kernel estimates it.";
-        Buffers = "meminfo.Buffers" Gauge Bytes "Page cache of block devices themselves: file systems' metadata.";
+        MemoryFree = "meminfo.MemFree" Gauge Bytes "Unused memory.";
+        MemoryAvailable = "meminfo.MemAvailable" Gauge Bytes
+            "Memory available to programs without swapping, as the kernel estimates it.";
+        Buffers = "meminfo.Buffers" Gauge Bytes
+            "Page cache of block devices themselves: file systems' metadata.";
         Cached = "meminfo.Cached" Gauge Bytes "Page cache of files, with shared memory.";
-        SharedMemory = "meminfo.Shmem" Gauge Bytes "Shared memory and tmpfs: in Cached, and not of any disk.";
-        Anonymous = "meminfo.AnonPages" Gauge Bytes "Memory of programs that belongs to no file.";
-        SlabReclaimable = "meminfo.SReclaimable" Gauge Bytes "Kernel memory that can be given back: inodes and names of files, mostly.";
-        SwapFree = "meminfo.SwapFree" Gauge Bytes "Swap that nobody uses.";
-        Dirty = "vmstat.nr_dirty" Gauge Bytes "Pages of files that were changed and not yet written.";
-        Writeback = "vmstat.nr_writeback" Gauge Bytes "Pages of files that are being written.";
-        DirtyThreshold = "vmstat.nr_dirty_threshold" Gauge Bytes "How much may be dirty before writers are made to wait, as the kernel computes it from vm.dirty_ratio or vm.dirty_bytes and the memory that could be dirtied.";
-        DirtyBackgroundThreshold = "vmstat.nr_dirty_background_threshold" Gauge Bytes "How much may be dirty before writeback begins, computed likewise.";
+        SharedMemory = "meminfo.Shmem" Gauge Bytes
+            "Shared memory and tmpfs: part of Cached, but not of any disk.";
+        Anonymous = "meminfo.AnonPages" Gauge Bytes "Memory of programs that is not backed by a \
+            file.";
+        SlabReclaimable = "meminfo.SReclaimable" Gauge Bytes
+            "Reclaimable kernel memory, mostly inodes and dentries.";
+        SwapFree = "meminfo.SwapFree" Gauge Bytes "Unused swap.";
+        Dirty = "vmstat.nr_dirty" Gauge Bytes
+            "File pages that were modified and not yet written.";
+        Writeback = "vmstat.nr_writeback" Gauge Bytes "File pages under writeback.";
+        DirtyThreshold = "vmstat.nr_dirty_threshold" Gauge Bytes
+            "Dirty pages from which writers are throttled, as the kernel computes it from \
+             vm.dirty_ratio or vm.dirty_bytes and the memory that could be dirtied.";
+        DirtyBackgroundThreshold = "vmstat.nr_dirty_background_threshold" Gauge Bytes
+            "Dirty pages from which background writeback runs, computed in the same way.";
         Dirtied = "vmstat.nr_dirtied" Counter Bytes "Pages that programs made dirty.";
         Written = "vmstat.nr_written" Counter Bytes "Dirty pages that were written.";
-        FilePages = "vmstat.nr_file_pages" Gauge Bytes "The page cache: pages of files, of block devices and of shared memory.";
-        PagedIn = "vmstat.pgpgin" Counter Bytes "What all block devices read, with swap; stacked devices count each time.";
-        PagedOut = "vmstat.pgpgout" Counter Bytes "What all block devices wrote, with swap; stacked devices count each time.";
-        SwappedIn = "vmstat.pswpin" Counter Bytes "Anonymous memory that came from swap.";
-        SwappedOut = "vmstat.pswpout" Counter Bytes "Anonymous memory that went to swap.";
+        FilePages = "vmstat.nr_file_pages" Gauge Bytes
+            "The page cache: pages of files, of block devices and of shared memory.";
+        PagedIn = "vmstat.pgpgin" Counter Bytes
+            "Bytes that all block devices read, swap included; stacked devices are counted on each \
+             level.";
+        PagedOut = "vmstat.pgpgout" Counter Bytes
+            "Bytes that all block devices wrote, swap included; stacked devices are counted on \
+             each level.";
+        SwappedIn = "vmstat.pswpin" Counter Bytes "Anonymous memory that was swapped in.";
+        SwappedOut = "vmstat.pswpout" Counter Bytes "Anonymous memory that was swapped out.";
         Faults = "vmstat.pgfault" Counter Count "Page faults, major and minor.";
-        MajorFaults = "vmstat.pgmajfault" Counter Count "Page faults that had to read from a device.";
-        RefaultsFile = "vmstat.workingset_refault_file" Counter Bytes "Pages of files read again soon after the page cache dropped them: it is too small for what is in use.";
-        RefaultsAnonymous = "vmstat.workingset_refault_anon" Counter Bytes "Anonymous pages that came back soon after they went to swap.";
-        Activated = "vmstat.pgactivate" Counter Bytes "Pages that were used again and moved to the active list.";
-        ScannedBackground = "vmstat.pgscan_kswapd" Counter Bytes "Pages that kswapd looked at to reclaim them.";
-        ScannedDirect = "vmstat.pgscan_direct" Counter Bytes "Pages that programs had to look at themselves to get memory.";
+        MajorFaults = "vmstat.pgmajfault" Counter Count
+            "Page faults that needed a read from a device.";
+        RefaultsFile = "vmstat.workingset_refault_file" Counter Bytes
+            "File pages that were read again soon after they were reclaimed: the page cache is too \
+             small for the working set.";
+        RefaultsAnonymous = "vmstat.workingset_refault_anon" Counter Bytes
+            "Anonymous pages that were swapped in soon after they were swapped out.";
+        Activated = "vmstat.pgactivate" Counter Bytes
+            "Pages that were used again and moved to the active list.";
+        ScannedBackground = "vmstat.pgscan_kswapd" Counter Bytes
+            "Pages that kswapd scanned.";
+        ScannedDirect = "vmstat.pgscan_direct" Counter Bytes
+            "Pages that programs scanned themselves to get memory (direct reclaim).";
         ReclaimedBackground = "vmstat.pgsteal_kswapd" Counter Bytes "Pages that kswapd reclaimed.";
-        ReclaimedDirect = "vmstat.pgsteal_direct" Counter Bytes "Pages that programs had to reclaim themselves.";
-        ReclaimedFile = "vmstat.pgsteal_file" Counter Bytes "Pages of files that were reclaimed, by whomever: what the page cache lost to want of memory.";
-        InodesReclaimed = "vmstat.pginodesteal" Counter Bytes "Pages of files that programs reclaimed with the inodes of those files.";
-        InodesReclaimedBackground = "vmstat.kswapd_inodesteal" Counter Bytes "Pages of files that kswapd reclaimed with the inodes of those files.";
-        ActivatedFile = "vmstat.workingset_activate_file" Counter Bytes "Pages of files that came back so soon that they are taken as in use at once.";
-        RestoredFile = "vmstat.workingset_restore_file" Counter Bytes "Pages of files that came back and had been in active use when the page cache dropped them: it drops what is needed.";
-        CacheDropped = "vmstat.drop_pagecache" Counter Count "How often somebody wrote to /proc/sys/vm/drop_caches to empty the page cache.";
-        PageCacheAdded = "page_cache.added" Counter Bytes "Pages that came into the page cache, counted by iowhy one by one (`--page-cache`); shared memory is not in it.";
-        PageCacheRemoved = "page_cache.removed" Counter Bytes "Pages that left the page cache for whatever reason, counted likewise.";
-        CpuUser = "stat.user" Counter Nanoseconds "CPU time of programs, of all CPUs together.";
+        ReclaimedDirect = "vmstat.pgsteal_direct" Counter Bytes
+            "Pages that programs reclaimed themselves (direct reclaim).";
+        ReclaimedFile = "vmstat.pgsteal_file" Counter Bytes "File pages that were reclaimed, by \
+                                                             kswapd or by programs.";
+        InodesReclaimed = "vmstat.pginodesteal" Counter Bytes
+            "File pages that programs reclaimed together with their inodes.";
+        InodesReclaimedBackground = "vmstat.kswapd_inodesteal" Counter Bytes
+            "File pages that kswapd reclaimed together with their inodes.";
+        ActivatedFile = "vmstat.workingset_activate_file" Counter Bytes
+            "File pages that came back so soon that they were activated at once.";
+        RestoredFile = "vmstat.workingset_restore_file" Counter Bytes
+            "File pages that came back and had been active when they were reclaimed: the page \
+             cache loses pages that are needed.";
+        CacheDropped = "vmstat.drop_pagecache" Counter Count
+            "Writes to /proc/sys/vm/drop_caches that emptied the page cache.";
+        PageCacheAdded = "page_cache.added" Counter Bytes "Pages added to the page cache, each \
+                                                           counted by iowhy (`--page-cache`), \
+                                                           without shared memory.";
+        PageCacheRemoved = "page_cache.removed" Counter Bytes
+            "Pages removed from the page cache for any reason, counted in the same way.";
+        CpuUser = "stat.user" Counter Nanoseconds "CPU time of programs, on all CPUs together.";
         CpuSystem = "stat.system" Counter Nanoseconds "CPU time of the kernel, with interrupts.";
-        CpuIdle = "stat.idle" Counter Nanoseconds "Time in which a CPU had nothing to do and no thread that slept there waited for I/O.";
-        CpuIoWait = "stat.iowait" Counter Nanoseconds "Idle time of CPUs on which a thread went to sleep for I/O: busy CPUs hide it, and it says nothing of how long threads wait.";
-        CpuSteal = "stat.steal" Counter Nanoseconds "Time that the hypervisor gave to others.";
-        Running = "stat.procs_running" Gauge Count "Threads that run or wait for a CPU.";
+        CpuIdle = "stat.idle" Counter Nanoseconds "Time in which a CPU was idle and no thread that \
+                                                   slept there waited for I/O.";
+        CpuIoWait = "stat.iowait" Counter Nanoseconds "Idle time of CPUs on which a thread went to \
+                                                       sleep for I/O. Busy CPUs hide it, and it \
+                                                       does not show how long threads wait.";
+        CpuSteal = "stat.steal" Counter Nanoseconds "Time in which the hypervisor ran other \
+            guests.";
+        Running = "stat.procs_running" Gauge Count "Threads that are running or runnable.";
         Blocked = "stat.procs_blocked" Gauge Count "Threads that wait for I/O (in_iowait).";
-        PressureIoSome = "pressure.io.some" Counter Nanoseconds "Time in which at least one task waited for I/O.";
-        PressureIoFull = "pressure.io.full" Counter Nanoseconds "Time in which all tasks that had something to do waited for I/O.";
-        PressureMemorySome = "pressure.memory.some" Counter Nanoseconds "Time in which at least one task waited for memory.";
-        PressureMemoryFull = "pressure.memory.full" Counter Nanoseconds "Time in which all tasks that had something to do waited for memory.";
-        PressureCpuSome = "pressure.cpu.some" Counter Nanoseconds "Time in which at least one task waited for a CPU.";
-        ProcessesUnread = "iowhy.processes_unread" Gauge Count "Processes that iowhy had no time to look at; they are looked at later.";
-        ProcessesUntold = "iowhy.processes_untold" Gauge Count "Processes that did I/O and have no row at this time; their next row holds it.";
-        CgroupsUnread = "iowhy.cgroups_unread" Gauge Count "Cgroups that iowhy had no time to look at; they are looked at later.";
+        PressureIoSome = "pressure.io.some" Counter Nanoseconds
+            "Time in which at least one task waited for I/O.";
+        PressureIoFull = "pressure.io.full" Counter Nanoseconds
+            "Time in which all non-idle tasks waited for I/O.";
+        PressureMemorySome = "pressure.memory.some" Counter Nanoseconds
+            "Time in which at least one task waited for memory.";
+        PressureMemoryFull = "pressure.memory.full" Counter Nanoseconds
+            "Time in which all non-idle tasks waited for memory.";
+        PressureCpuSome = "pressure.cpu.some" Counter Nanoseconds
+            "Time in which at least one task waited for a CPU.";
+        ProcessesUnread = "iowhy.processes_unread" Gauge Count
+            "Processes that iowhy had no time to poll; they are polled later.";
+        ProcessesUntold = "iowhy.processes_untold" Gauge Count
+            "Processes that did I/O and have no row at this time; their next row contains it.";
+        CgroupsUnread = "iowhy.cgroups_unread" Gauge Count
+            "Cgroups that iowhy had no time to poll; they are polled later.";
     }
     Device {
         Reads = "diskstats.reads" Counter Count "Reads completed.";
-        ReadsMerged = "diskstats.reads_merged" Counter Count "Reads merged into others before they were queued.";
+        ReadsMerged = "diskstats.reads_merged" Counter Count
+            "Reads merged into others before they were queued.";
         ReadBytes = "diskstats.read_bytes" Counter Bytes "Bytes read.";
-        ReadTime = "diskstats.read_ns" Counter Nanoseconds "Time from getting a request to completion of reads; the kernel counts it in milliseconds.";
-        Writes = "diskstats.writes" Counter Count "Writes completed; a flush that somebody asks for is an empty one.";
+        ReadTime = "diskstats.read_ns" Counter Nanoseconds "Time from getting a request to \
+                                                            completion of reads; the kernel counts \
+                                                            it in milliseconds.";
+        Writes = "diskstats.writes" Counter Count
+            "Writes completed; a flush request counts as an empty write.";
         WritesMerged = "diskstats.writes_merged" Counter Count "Writes merged into others.";
         WriteBytes = "diskstats.write_bytes" Counter Bytes "Bytes written.";
         WriteTime = "diskstats.write_ns" Counter Nanoseconds "The same time of writes.";
         InFlight = "diskstats.in_flight" Gauge Count "Requests in flight.";
-        BusyTime = "diskstats.busy_ns" Counter Nanoseconds "Time with at least one request in flight, in steps of a clock tick.";
+        BusyTime = "diskstats.busy_ns" Counter Nanoseconds
+            "Time with at least one request in flight, in steps of a clock tick.";
         QueueTime = "diskstats.queue_ns" Counter Nanoseconds "Time of all requests that completed.";
         Discards = "diskstats.discards" Counter Count "Discards completed.";
         DiscardsMerged = "diskstats.discards_merged" Counter Count "Discards merged into others.";
@@ -147,48 +196,79 @@ metrics! {
         DiscardTime = "diskstats.discard_ns" Counter Nanoseconds "The same time of discards.";
         Flushes = "diskstats.flushes" Counter Count "Cache flushes that the device completed.";
         FlushTime = "diskstats.flush_ns" Counter Nanoseconds "Their time.";
-        UnderWay = "under_way.requests" Gauge Count "Requests that iowhy saw queued and has not seen end.";
-        UnderWayAge = "under_way.age_ns" Gauge Nanoseconds "Their ages together; with the time of those that ended it gives the exact mean in flight.";
+        UnderWay = "under_way.requests" Gauge Count
+            "Requests that are queued or in flight, as iowhy sees them.";
+        UnderWayAge = "under_way.age_ns" Gauge Nanoseconds "The sum of their ages; together with \
+                                                            the time of completed requests it \
+                                                            yields the exact mean in flight.";
         OldestAge = "under_way.oldest_ns" Gauge Nanoseconds "The age of the oldest of them.";
-        OldestIssued = "under_way.oldest_issued_ns" Gauge Nanoseconds "How long the one that was issued to the driver first has been there.";
+        OldestIssued = "under_way.oldest_issued_ns" Gauge Nanoseconds
+            "Time since the issue of the request that has been with the driver longest.";
     }
     Process {
-        LogicalRead = "io.rchar" Counter Bytes "What read calls returned, from the page cache, pipes and sockets too.";
-        LogicalWrite = "io.wchar" Counter Bytes "What write calls took, to pipes and sockets too.";
+        LogicalRead = "io.rchar" Counter Bytes
+            "Bytes that read calls returned, including those from the page cache, pipes and \
+             sockets.";
+        LogicalWrite = "io.wchar" Counter Bytes "Bytes that write calls wrote, including those to \
+            pipes and sockets.";
         ReadCalls = "io.syscr" Counter Count "Read calls.";
         WriteCalls = "io.syscw" Counter Count "Write calls.";
-        CausedRead = "io.read_bytes" Counter Bytes "What it had devices read, readahead included; what others read ahead for it is theirs.";
-        CausedWrite = "io.write_bytes" Counter Bytes "Pages that it made dirty and direct writes: what devices are to write for it, whenever that is.";
-        CancelledWrite = "io.cancelled_write_bytes" Counter Bytes "Dirty pages that it threw away (by truncating or deleting) before they were written.";
-        ProcessMajorFaults = "stat.majflt" Counter Count "Page faults that had to read from a device.";
-        ProcessCpu = "stat.cpu_ns" Counter Nanoseconds "CPU time of its threads, in clock ticks; only of processes in cgroups whose limit of CPU time was reached.";
-        HeldBack = "cgroup.cpu_throttled_ns" Counter Nanoseconds "Time that the limit of CPU time of its cgroup, or of one above, held that cgroup back, on all CPUs together; the same for all of its processes.";
-        DelayedByIo = "stat.delayacct_blkio_ns" Counter Nanoseconds "Time that it waited for block I/O as delay accounting has it: 0 unless kernel.task_delayacct is on.";
+        CausedRead = "io.read_bytes" Counter Bytes "Device reads that it caused, readahead \
+                                                    included; readahead by others is theirs.";
+        CausedWrite = "io.write_bytes" Counter Bytes "Pages that it made dirty and direct writes: \
+                                                      what devices have to write for it, now or \
+                                                      later.";
+        CancelledWrite = "io.cancelled_write_bytes" Counter Bytes
+            "Dirty pages that it discarded (by truncating or deleting) before they were written.";
+        ProcessMajorFaults = "stat.majflt" Counter Count
+            "Page faults that needed a read from a device.";
+        ProcessCpu = "stat.cpu_ns" Counter Nanoseconds "CPU time of its threads, in clock ticks; \
+                                                        only of processes in cgroups whose limit \
+                                                        of CPU time was reached.";
+        HeldBack = "cgroup.cpu_throttled_ns" Counter Nanoseconds
+            "Time in which its cgroup was throttled by its own or an ancestor's CPU limit, on all \
+             CPUs together; the same for all of its processes.";
+        DelayedByIo = "stat.delayacct_blkio_ns" Counter Nanoseconds
+            "Time that it waited for block I/O, from delay accounting: 0 unless \
+             kernel.task_delayacct is on.";
     }
     Cgroup {
-        CgroupRead = "io.rbytes" Counter Bytes "Bytes read by it and the cgroups below, over all devices.";
-        CgroupWrite = "io.wbytes" Counter Bytes "Bytes written by them; buffered writes count only on cgroup v2 and file systems that support it.";
+        CgroupRead = "io.rbytes" Counter Bytes
+            "Bytes read by it and the cgroups below, over all devices.";
+        CgroupWrite = "io.wbytes" Counter Bytes "Bytes written by them; buffered writes count only \
+                                                 on cgroup v2 and file systems that support it.";
         CgroupReads = "io.rios" Counter Count "Reads of them.";
         CgroupWrites = "io.wios" Counter Count "Writes of them.";
         CgroupDiscarded = "io.dbytes" Counter Bytes "Bytes discarded by them.";
         CgroupFile = "memory.file" Gauge Bytes "Page cache charged to them.";
         CgroupAnonymous = "memory.anon" Gauge Bytes "Anonymous memory charged to them.";
         CgroupDirty = "memory.file_dirty" Gauge Bytes "Their dirty pages.";
-        CgroupWriteback = "memory.file_writeback" Gauge Bytes "Their pages that are being written.";
-        CgroupRefaults = "memory.workingset_refault_file" Counter Bytes "Their pages of files read again soon after they were dropped: their memory is too small for what is in use.";
-        CgroupScanned = "memory.pgscan" Counter Bytes "Their pages that were looked at to reclaim them; only on cgroup v2.";
-        CgroupReclaimed = "memory.pgsteal" Counter Bytes "Their pages that were reclaimed; only on cgroup v2.";
-        CgroupRestored = "memory.workingset_restore_file" Counter Bytes "Their pages of files that came back and had been in active use when they were dropped.";
-        CgroupMajorFaults = "memory.pgmajfault" Counter Count "Their page faults that had to read from a device.";
-        CgroupHeldBack = "cpu.throttled_ns" Counter Nanoseconds "Time that their limit of CPU time (cpu.max, or version 1's cpu.cfs_quota_us) held them back, on all CPUs together.";
-        CgroupIoSome = "io.pressure.some" Counter Nanoseconds "Time in which at least one of their tasks waited for I/O.";
-        CgroupIoFull = "io.pressure.full" Counter Nanoseconds "Time in which all of their tasks that had something to do waited for I/O.";
-        CgroupMemorySome = "memory.pressure.some" Counter Nanoseconds "Time in which at least one of their tasks waited for memory.";
+        CgroupWriteback = "memory.file_writeback" Gauge Bytes "Their pages under writeback.";
+        CgroupRefaults = "memory.workingset_refault_file" Counter Bytes
+            "Their file pages that were read again soon after they were reclaimed: their memory is \
+             too small for the working set.";
+        CgroupScanned = "memory.pgscan" Counter Bytes
+            "Their pages that were scanned for reclaim; only on cgroup v2.";
+        CgroupReclaimed = "memory.pgsteal" Counter Bytes
+            "Their pages that were reclaimed; only on cgroup v2.";
+        CgroupRestored = "memory.workingset_restore_file" Counter Bytes
+            "Their file pages that came back and had been active when they were reclaimed.";
+        CgroupMajorFaults = "memory.pgmajfault" Counter Count
+            "Their page faults that had to read from a device.";
+        CgroupHeldBack = "cpu.throttled_ns" Counter Nanoseconds
+            "Time in which they were throttled by their CPU limit (cpu.max, or version 1's \
+             cpu.cfs_quota_us), on all CPUs together.";
+        CgroupIoSome = "io.pressure.some" Counter Nanoseconds
+            "Time in which at least one of their tasks waited for I/O.";
+        CgroupIoFull = "io.pressure.full" Counter Nanoseconds
+            "Time in which all of their non-idle tasks waited for I/O.";
+        CgroupMemorySome = "memory.pressure.some" Counter Nanoseconds
+            "Time in which at least one of their tasks waited for memory.";
     }
 }
 
-/// The columns of /proc/diskstats behind the device's name, and how many of a metric's unit one of
-/// theirs is.
+/// The columns of /proc/diskstats after the device's name, each with the factor to the metric's
+/// unit.
 pub const DISKSTATS: [(Metric, u64); 17] = [
     (Metric::Reads, 1),
     (Metric::ReadsMerged, 1),
@@ -214,7 +294,7 @@ pub fn process_subject(pid: u32, name: &str) -> String {
     format!("{pid} {name}")
 }
 
-/// The number and the name that [`process_subject`] was made of.
+/// Splits a [`process_subject`] into PID and name.
 pub fn process_of(subject: &str) -> Option<(u32, &str)> {
     let (pid, name) = subject.split_once(' ')?;
     Some((pid.parse().ok()?, name))

@@ -1,10 +1,11 @@
-//! The nouns of iowhy. One definition per thing: a column of a recording is one line of a
-//! [`table!`](crate::table) here, and everything else about it is derived from that line.
+//! The data model. A column of a recording is one line of a [`table!`](crate::table) here, and
+//! everything else about it follows from that line.
 //!
-//! What does not belong here: where the values come from, and what they mean together.
+//! What does not belong here: where values come from, and their analysis.
 
 pub mod block;
 pub mod cgroup;
+pub mod clock;
 pub mod environment;
 pub mod event;
 pub mod file;
@@ -19,6 +20,7 @@ pub mod sample;
 pub mod stack;
 pub mod table;
 pub mod wait;
+pub mod workload;
 
 pub use block::{Operation, Origin, Status};
 pub use environment::Environment;
@@ -34,3 +36,4 @@ pub use request::{Request, RequestPart};
 pub use sample::{Sample, Scope};
 pub use stack::Stack;
 pub use wait::{KnownBy, Wait, WaitChain, WaitClass, WaitRequest};
+pub use workload::{WorkloadFilter, WorkloadNames};

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-/// Words that have the same [`Name`] in every table, so that an enum is its name.
+/// Words with the same [`Name`] in every table, so that an enum can be stored as its name.
 const RESERVED: &[&str] = &[
     "",
     "read",
@@ -80,7 +80,7 @@ const fn same(a: &str, b: &str) -> bool {
 pub struct Name(u32);
 
 impl Name {
-    /// The name that every table holds first: the empty text.
+    /// The first name of every table: the empty text.
     pub const EMPTY: Name = Name(0);
 
     /// The position of this name in its table.
@@ -94,8 +94,8 @@ impl Name {
     }
 }
 
-/// The texts behind [`Name`]s. Memory is bounded: past [`Names::MAX_BYTES`] every new text becomes
-/// one and the same placeholder and is counted.
+/// The texts of [`Name`]s. Memory is bounded: beyond [`Names::MAX_BYTES`] every new text becomes
+/// the same placeholder and is counted.
 #[derive(Clone, Debug)]
 pub struct Names {
     texts: Vec<Box<str>>,
@@ -105,14 +105,15 @@ pub struct Names {
 }
 
 impl Names {
-    /// Texts kept before new ones are refused. A path of 100 bytes costs about 300 with its index.
+    /// Memory of texts from which new ones are refused. A path of 100 bytes takes about 300 with
+    /// its index.
     pub const MAX_BYTES: usize = 24 << 20;
-    /// The last quarter is for texts of so many bytes: very many long paths leave room for processes,
-    /// functions and cgroups.
+    /// The last quarter is reserved for texts of at most this many bytes, so that very many long
+    /// paths leave space for processes, functions and cgroups.
     const SHORT: usize = 64;
     const REFUSED: &'static str = "(more names than iowhy keeps)";
 
-    /// A table that holds only the reserved words.
+    /// A table with only the reserved words.
     pub fn new() -> Names {
         let mut names =
             Names { texts: Vec::new(), index: FxHashMap::default(), bytes: 0, refused: 0 };
@@ -122,7 +123,7 @@ impl Names {
         names
     }
 
-    /// The name of `text`, interned on first sight.
+    /// The name of `text`, which is interned if it is new.
     pub fn intern(&mut self, text: &str) -> Name {
         if let Some(name) = self.index.get(text) {
             return *name;
@@ -152,17 +153,22 @@ impl Names {
         self.texts.get(name.index()).map_or("", |text| text)
     }
 
-    /// How many texts are kept.
+    /// The number of texts.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// Whether nothing but the reserved words is kept.
+    /// Bytes of the texts that are kept; with their index they take about three times as much.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has only the reserved words.
     pub fn is_empty(&self) -> bool {
         self.texts.len() <= RESERVED.len()
     }
 
-    /// How often a text was refused for want of room.
+    /// The number of refused texts.
     pub fn refused(&self) -> u64 {
         self.refused
     }

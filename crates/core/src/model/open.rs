@@ -2,7 +2,7 @@
 
 use super::names::Name;
 
-/// A call that opened a file, or failed to.
+/// A call that opened a file, or failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Open {
     /// When it ended, CLOCK_MONOTONIC nanoseconds.
@@ -11,14 +11,15 @@ pub struct Open {
     pub pid: u32,
     /// The thread.
     pub tid: u32,
-    /// The process's name, where it is known.
+    /// The process's name, if it is known.
     pub process: Option<Name>,
-    /// The path as seen from the root mount; as the program gave it where its beginning is not known.
+    /// The path as seen from the root mount; as the program passed it if its beginning is not
+    /// known.
     pub file: Name,
-    /// The descriptor; `None` where it failed.
+    /// The descriptor; `None` if it failed.
     pub fd: Option<u32>,
-    /// The number of the error; `None` where it worked.
+    /// The error number; `None` if it succeeded.
     pub error: Option<u32>,
-    /// How long it took, nanoseconds; `None` where it was not timed.
+    /// Duration of the call, nanoseconds; `None` if it was not timed.
     pub duration_ns: Option<u64>,
 }

@@ -5,7 +5,7 @@ use super::names::Name;
 use crate::table;
 
 words! {
-    /// What a counter is about.
+    /// The scope of a counter.
     pub enum Scope {
         /// The whole machine.
         System = "system",
@@ -19,12 +19,14 @@ words! {
 }
 
 table! {
-    /// One row for each counter and time, about once a second: when it is first read, whenever its value has changed, and before a change what it was until then.
+    /// One row for each counter and time, about once a second: when it is first read, whenever its
+    /// value has changed, and before a change with the old value.
     pub struct Sample in "samples" {
-        time_ns: u64 [Nanoseconds] "When it was read.",
-        scope: Scope [None] "What it is about: system, device, process or cgroup.",
-        subject: Name [None] "Which device, process (number, space, name) or cgroup; empty for the system.",
-        metric: Name [None] "Which counter, in the kernel's own words; all of them stand below.",
-        value: f64 [None] "Its value in the metric's unit, cumulative where the kernel's is.",
+        time_ns: u64 [Nanoseconds] "The time of the reading.",
+        scope: Scope [None] "The scope: system, device, process or cgroup.",
+        subject: Name [None] "The device, process (PID, space, name) or cgroup; empty for the \
+                              system.",
+        metric: Name [None] "The counter, with the kernel's name; all of them are listed below.",
+        value: f64 [None] "Its value in the metric's unit; cumulative if the kernel's counter is.",
     }
 }

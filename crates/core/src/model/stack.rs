@@ -7,9 +7,10 @@ table! {
     /// One row for each distinct stack.
     pub struct Stack in "stacks" {
         stack_id: u64 [None] "Identifies the stack in this recording.",
-        user: bool [None] "Whether these are frames of a program, not of the kernel.",
+        user: bool [None] "Whether these are user-space frames, not the kernel's.",
         frames: Vec<Name> [None] "The functions, innermost first.",
-        complete: bool [None] "Whether the stack reaches its root; false where frames are missing or could not be named.",
-        reason: Option<Name> [None] "Why it is not complete; null where it is.",
+        complete: bool [None] "Whether the stack reaches its root; false if frames are missing or \
+                               could not be symbolized.",
+        reason: Option<Name> [None] "Why it is incomplete; null if it is complete.",
     }
 }

@@ -5,9 +5,9 @@
 
 use super::names::Name;
 
-/// What one column stores.
+/// The storage type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ColumnKind {
     /// A signed 64-bit integer. Unsigned values are stored as signed so that SQL can subtract them.
     Integer,
     /// A 64-bit float.
@@ -20,15 +20,15 @@ pub enum Kind {
     Texts,
 }
 
-impl Kind {
+impl ColumnKind {
     /// The type's name in SQL.
     pub fn sql(self) -> &'static str {
         match self {
-            Kind::Integer => "BIGINT",
-            Kind::Float => "DOUBLE",
-            Kind::Flag => "BOOLEAN",
-            Kind::Text => "VARCHAR",
-            Kind::Texts => "VARCHAR[]",
+            ColumnKind::Integer => "BIGINT",
+            ColumnKind::Float => "DOUBLE",
+            ColumnKind::Flag => "BOOLEAN",
+            ColumnKind::Text => "VARCHAR",
+            ColumnKind::Texts => "VARCHAR[]",
         }
     }
 }
@@ -38,7 +38,7 @@ impl Kind {
 pub enum Unit {
     /// No unit: identifiers, names, flags.
     None,
-    /// Nanoseconds: a length of time, or CLOCK_MONOTONIC where the column is a time.
+    /// Nanoseconds: a duration, or CLOCK_MONOTONIC if the column is a time.
     Nanoseconds,
     /// Bytes.
     Bytes,
@@ -64,13 +64,13 @@ impl Unit {
     }
 }
 
-/// What is known of a column without any row.
+/// The definition of a column.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnInfo {
     /// The column's name: an interface, since people write SQL on it.
     pub name: &'static str,
-    /// What it stores.
-    pub kind: Kind,
+    /// Its storage type.
+    pub kind: ColumnKind,
     /// Whether a row may lack it.
     pub nullable: bool,
     /// The unit of its values.
@@ -79,36 +79,36 @@ pub struct ColumnInfo {
     pub sentence: &'static str,
 }
 
-/// What the rows of a column hold.
+/// The values of a column.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cells<'a> {
-    /// Every row holds this; `None` is null.
+    /// Every row has this value; `None` is null.
     Same(Option<i64>),
-    /// One value for each row. `valid` says which rows hold theirs, and is empty where all do; the
-    /// value of a row that holds none is 0.
+    /// One value for each row. `valid` marks the rows that are not null, and is empty if all are
+    /// valid; the value of a null row is 0.
     Each {
         /// One for each row.
         values: &'a [i64],
-        /// One for each row, or none at all.
+        /// One flag for each row, or none at all.
         valid: &'a [bool],
     },
     /// One list for each row.
     Lists {
         /// The items of all lists, one list after the other.
         values: &'a [i64],
-        /// Where in `values` each row's list ends.
+        /// The end of each row's list in `values`.
         ends: &'a [usize],
     },
 }
 
-/// The values of one column for many rows, as integers: flags are 0 or 1, floats their bits, texts
-/// their index in [`super::Names`].
+/// The values of one column for many rows, as integers: booleans are 0 or 1, floats their bits,
+/// texts their index in [`super::Names`].
 ///
-/// Most columns of a busy disk hold one value for a hundred thousand rows, so rows are only
-/// spelled out once two of them differ: until then a column takes no memory and is known to be
-/// constant without looking at it again.
+/// Most columns of a busy disk have one value for a hundred thousand rows, so rows are stored only
+/// once two of them differ: until then a column takes no memory and is known to be constant without
+/// a scan.
 #[derive(Clone, Debug, Default)]
-pub struct Column {
+pub struct ColumnValues {
     rows: usize,
     same: Option<i64>,
     spelled: bool,
@@ -117,10 +117,10 @@ pub struct Column {
     ends: Vec<usize>,
 }
 
-impl Column {
-    /// `rows` rows that all hold `cell`; `None` is null.
-    pub fn same(cell: Option<i64>, rows: usize) -> Column {
-        Column { rows, same: cell, ..Column::default() }
+impl ColumnValues {
+    /// `rows` rows with the same `cell`; `None` is null.
+    pub fn same(cell: Option<i64>, rows: usize) -> ColumnValues {
+        ColumnValues { rows, same: cell, ..ColumnValues::default() }
     }
 
     /// Adds rows.
@@ -128,7 +128,7 @@ impl Column {
     pub fn extend(&mut self, cells: impl ExactSizeIterator<Item = Option<i64>> + Clone) {
         let count = cells.len();
         if !self.spelled {
-            // Without an early exit: this is the common end of it, and the loop has no branch.
+            // Without an early exit, the loop has no branch; most columns reach its end anyway.
             let mut ahead = cells.clone();
             let first = if self.rows == 0 { ahead.next() } else { Some(self.same) };
             let Some(same) = first else { return };
@@ -164,7 +164,7 @@ impl Column {
         self.extend(std::iter::once(cell));
     }
 
-    /// Adds a row that holds a list.
+    /// Adds a row with a list.
     pub fn push_list(&mut self, items: impl Iterator<Item = i64>) {
         self.spelled = true;
         self.values.extend(items);
@@ -172,7 +172,7 @@ impl Column {
         self.rows += 1;
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
@@ -182,7 +182,7 @@ impl Column {
         self.rows == 0
     }
 
-    /// What the rows hold.
+    /// The values of all rows.
     pub fn cells(&self) -> Cells<'_> {
         if !self.spelled {
             Cells::Same(self.same)
@@ -193,7 +193,7 @@ impl Column {
         }
     }
 
-    /// The value of `row`; `None` where it holds none, or where there is no such row.
+    /// The value of `row`; `None` if it is null, or if there is no such row.
     #[inline]
     pub fn get(&self, row: usize) -> Option<i64> {
         if !self.spelled {
@@ -203,7 +203,7 @@ impl Column {
         if valid { self.values.get(row).copied() } else { None }
     }
 
-    /// The list of `row`; `None` where there is no such row or it holds no list.
+    /// The list of `row`; `None` if there is no such row or it has no list.
     pub fn list(&self, row: usize) -> Option<&[i64]> {
         let end = *self.ends.get(row)?;
         let start = if row == 0 { 0 } else { *self.ends.get(row - 1)? };
@@ -215,11 +215,11 @@ impl Column {
         size_of_val(self.values.as_slice()) + self.valid.len() + size_of_val(self.ends.as_slice())
     }
 
-    /// Forgets every row. The memory is kept for rows like those; a column that held none of its
-    /// own gives it back, so that what is kept never exceeds what was needed at one time.
+    /// Removes all rows. Their memory is kept for further rows; a constant column frees it, so that
+    /// the kept memory never exceeds what was needed at one time.
     pub fn clear(&mut self) {
         if !self.spelled {
-            *self = Column::default();
+            *self = ColumnValues::default();
         }
         self.rows = 0;
         self.spelled = false;
@@ -230,89 +230,108 @@ impl Column {
 }
 
 /// A type that a column can hold.
-pub trait Cell: Sized {
-    /// What is stored.
-    const KIND: Kind;
+pub trait ColumnType: Sized {
+    /// The storage type.
+    const KIND: ColumnKind;
     /// Whether a row may lack it.
     const NULLABLE: bool = false;
-    /// The value of a blank row: null, zero, false, the empty text, the first word of an enum.
+    /// The value in a blank row: null, zero, false, the empty text, the first word of an enum.
     fn blank() -> Self;
     /// Adds `cells` as rows.
-    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column)
+    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut ColumnValues)
     where
         Self: 'a;
-    /// Reads a row back; `None` where the row holds nothing or nothing that fits.
-    fn take(column: &Column, row: usize) -> Option<Self>;
+    /// Reads a row; `None` if it is null or does not fit the type.
+    fn take(column: &ColumnValues, row: usize) -> Option<Self>;
+    /// Replaces each name that it holds.
+    fn rename(&mut self, by: &mut impl FnMut(Name) -> Name);
 }
 
-/// A type of which a row holds one value: the integer that stands for it, and back.
+/// A type with one value per row: its conversion to an integer and back.
 pub trait Scalar: Copy {
-    /// What is stored.
-    const KIND: Kind;
+    /// The storage type.
+    const KIND: ColumnKind;
     /// The value of a blank row.
     const BLANK: Self;
-    /// The integer that stands for it.
+    /// Its integer.
     fn to_raw(self) -> i64;
-    /// What `raw` stands for; `None` where it stands for nothing.
+    /// The value of the integer `raw`; `None` if it has none.
     fn from_raw(raw: i64) -> Option<Self>;
+    /// A name replaced by another; what is no name stays.
+    #[inline]
+    #[must_use]
+    fn renamed(self, _by: &mut impl FnMut(Name) -> Name) -> Self {
+        self
+    }
 }
 
-impl<T: Scalar> Cell for T {
-    const KIND: Kind = T::KIND;
+impl<T: Scalar> ColumnType for T {
+    const KIND: ColumnKind = T::KIND;
     #[inline]
     fn blank() -> Self {
         T::BLANK
     }
     #[inline]
-    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column)
+    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut ColumnValues)
     where
         Self: 'a,
     {
         column.extend(cells.map(|cell| Some(cell.to_raw())));
     }
     #[inline]
-    fn take(column: &Column, row: usize) -> Option<Self> {
+    fn take(column: &ColumnValues, row: usize) -> Option<Self> {
         column.get(row).and_then(T::from_raw)
+    }
+    #[inline]
+    fn rename(&mut self, by: &mut impl FnMut(Name) -> Name) {
+        *self = self.renamed(by);
     }
 }
 
-impl<T: Scalar> Cell for Option<T> {
-    const KIND: Kind = T::KIND;
+impl<T: Scalar> ColumnType for Option<T> {
+    const KIND: ColumnKind = T::KIND;
     const NULLABLE: bool = true;
     #[inline]
     fn blank() -> Self {
         None
     }
     #[inline]
-    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column)
+    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut ColumnValues)
     where
         Self: 'a,
     {
         column.extend(cells.map(|cell| cell.map(T::to_raw)));
     }
     #[inline]
-    fn take(column: &Column, row: usize) -> Option<Self> {
+    fn take(column: &ColumnValues, row: usize) -> Option<Self> {
         Some(column.get(row).and_then(T::from_raw))
+    }
+    #[inline]
+    fn rename(&mut self, by: &mut impl FnMut(Name) -> Name) {
+        *self = self.map(|value| value.renamed(by));
     }
 }
 
-impl Cell for Vec<Name> {
-    const KIND: Kind = Kind::Texts;
+impl ColumnType for Vec<Name> {
+    const KIND: ColumnKind = ColumnKind::Texts;
     fn blank() -> Self {
         Vec::new()
     }
-    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column) {
+    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut ColumnValues) {
         cells.for_each(|names| column.push_list(names.iter().map(|name| name.to_raw())));
     }
-    fn take(column: &Column, row: usize) -> Option<Self> {
+    fn take(column: &ColumnValues, row: usize) -> Option<Self> {
         column.list(row)?.iter().map(|raw| Name::from_raw(*raw)).collect()
+    }
+    fn rename(&mut self, by: &mut impl FnMut(Name) -> Name) {
+        self.iter_mut().for_each(|name| *name = by(*name));
     }
 }
 
 macro_rules! integers {
     ($($type:ty: $from:expr),* $(,)?) => {$(
         impl Scalar for $type {
-            const KIND: Kind = Kind::Integer;
+            const KIND: ColumnKind = ColumnKind::Integer;
             const BLANK: Self = 0;
             #[inline]
             fn to_raw(self) -> i64 {
@@ -334,7 +353,7 @@ integers! {
 }
 
 impl Scalar for bool {
-    const KIND: Kind = Kind::Flag;
+    const KIND: ColumnKind = ColumnKind::Flag;
     const BLANK: Self = false;
     #[inline]
     fn to_raw(self) -> i64 {
@@ -347,7 +366,7 @@ impl Scalar for bool {
 }
 
 impl Scalar for f64 {
-    const KIND: Kind = Kind::Float;
+    const KIND: ColumnKind = ColumnKind::Float;
     const BLANK: Self = 0.0;
     #[inline]
     fn to_raw(self) -> i64 {
@@ -360,7 +379,7 @@ impl Scalar for f64 {
 }
 
 impl Scalar for Name {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
     const BLANK: Self = Name::EMPTY;
     #[inline]
     fn to_raw(self) -> i64 {
@@ -370,44 +389,51 @@ impl Scalar for Name {
     fn from_raw(raw: i64) -> Option<Self> {
         Some(Name::from_index(raw as usize))
     }
+    #[inline]
+    fn renamed(self, by: &mut impl FnMut(Name) -> Name) -> Self {
+        by(self)
+    }
 }
 
 /// A table of a recording: what `table!` implements.
 pub trait Table: Sized {
-    /// The folder of the recording that holds its segments.
+    /// The directory of its segments in the recording.
     const NAME: &'static str;
     /// One sentence for readers of the recording.
     const SENTENCE: &'static str;
     /// Its columns, in order.
     const COLUMNS: &'static [ColumnInfo];
-    /// A row of which nothing is known: every column has [`Cell::blank`]. A row is built from the columns
-    /// that are known and `..Table::blank()`, so a new column changes no other place.
+    /// A row without data: every column has [`ColumnType::blank`]. Rows are built from known
+    /// columns and `..Table::blank()`, so a new column changes no other code.
     fn blank() -> Self;
     /// Adds `rows` to `columns`, which has one entry for each of [`Table::COLUMNS`].
-    fn put(rows: &[Self], columns: &mut [Column]);
-    /// Reads a row back; `None` where a column that may not be null holds nothing.
-    fn take(columns: &[Column], row: usize) -> Option<Self>;
+    fn put(rows: &[Self], columns: &mut [ColumnValues]);
+    /// Reads a row; `None` if a column that is not nullable is null.
+    fn take(columns: &[ColumnValues], row: usize) -> Option<Self>;
+    /// Replaces each name of the row by what `by` makes of it and of the position of its column in
+    /// [`Table::COLUMNS`].
+    fn rename(&mut self, by: &mut impl FnMut(usize, Name) -> Name);
 }
 
 /// The rows of one table, column by column.
 #[derive(Clone, Debug)]
 pub struct Columns {
-    columns: Vec<Column>,
+    columns: Vec<ColumnValues>,
     rows: usize,
 }
 
 impl Columns {
-    /// Rows that are turned into columns together. Each column walks over them anew, so they must
-    /// still be in the first-level cache when the last column does.
+    /// Rows that are converted to columns together. Each column iterates over them, so they must
+    /// still be in the first-level cache for the last column.
     const TOGETHER: usize = 64;
 
     /// No rows of `T`.
     pub fn of<T: Table>() -> Columns {
-        Columns { columns: vec![Column::default(); T::COLUMNS.len()], rows: 0 }
+        Columns { columns: vec![ColumnValues::default(); T::COLUMNS.len()], rows: 0 }
     }
 
-    /// The rows that `columns` hold, each of them `rows` long.
-    pub fn from_parts(columns: Vec<Column>, rows: usize) -> Columns {
+    /// A table of `columns`, each of length `rows`.
+    pub fn from_parts(columns: Vec<ColumnValues>, rows: usize) -> Columns {
         Columns { columns, rows }
     }
 
@@ -419,12 +445,12 @@ impl Columns {
         self.rows += rows.len();
     }
 
-    /// Reads a row back.
+    /// Reads a row.
     pub fn get<T: Table>(&self, row: usize) -> Option<T> {
         if row < self.rows { T::take(&self.columns, row) } else { None }
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
@@ -435,18 +461,18 @@ impl Columns {
     }
 
     /// The columns, in the order of [`Table::COLUMNS`].
-    pub fn columns(&self) -> &[Column] {
+    pub fn columns(&self) -> &[ColumnValues] {
         &self.columns
     }
 
     /// Bytes of memory that the rows take.
     pub fn bytes(&self) -> usize {
-        self.columns.iter().map(Column::bytes).sum()
+        self.columns.iter().map(ColumnValues::bytes).sum()
     }
 
-    /// Forgets every row; see [`Column::clear`].
+    /// Removes all rows; see [`ColumnValues::clear`].
     pub fn clear(&mut self) {
-        self.columns.iter_mut().for_each(Column::clear);
+        self.columns.iter_mut().for_each(ColumnValues::clear);
         self.rows = 0;
     }
 }
@@ -472,8 +498,8 @@ macro_rules! table {
             const COLUMNS: &'static [$crate::model::table::ColumnInfo] = &[
                 $( $crate::model::table::ColumnInfo {
                     name: stringify!($field),
-                    kind: <$type as $crate::model::table::Cell>::KIND,
-                    nullable: <$type as $crate::model::table::Cell>::NULLABLE,
+                    kind: <$type as $crate::model::table::ColumnType>::KIND,
+                    nullable: <$type as $crate::model::table::ColumnType>::NULLABLE,
                     unit: $crate::model::table::Unit::$unit,
                     sentence: $sentence,
                 } ),+
@@ -481,22 +507,38 @@ macro_rules! table {
 
             #[inline]
             fn blank() -> Self {
-                $table { $( $field: <$type as $crate::model::table::Cell>::blank() ),+ }
+                $table { $( $field: <$type as $crate::model::table::ColumnType>::blank() ),+ }
             }
 
-            fn put(rows: &[Self], columns: &mut [$crate::model::table::Column]) {
+            fn put(rows: &[Self], columns: &mut [$crate::model::table::ColumnValues]) {
                 let mut columns = columns.iter_mut();
                 $( if let Some(column) = columns.next() {
                     let cells = rows.iter().map(|row| &row.$field);
-                    <$type as $crate::model::table::Cell>::put(cells, column);
+                    <$type as $crate::model::table::ColumnType>::put(cells, column);
                 } )+
             }
 
-            fn take(columns: &[$crate::model::table::Column], row: usize) -> Option<Self> {
+            fn take(columns: &[$crate::model::table::ColumnValues], row: usize) -> Option<Self> {
                 let mut columns = columns.iter();
                 Some($table {
-                    $( $field: <$type as $crate::model::table::Cell>::take(columns.next()?, row)?, )+
+                    $( $field: <$type as $crate::model::table::ColumnType>::take(
+                        columns.next()?,
+                        row,
+                    )?, )+
                 })
+            }
+
+            fn rename(
+                &mut self,
+                by: &mut impl FnMut(usize, $crate::model::Name) -> $crate::model::Name,
+            ) {
+                let mut columns = 0..;
+                $( if let Some(column) = columns.next() {
+                    $crate::model::table::ColumnType::rename(
+                        &mut self.$field,
+                        &mut |name| by(column, name),
+                    );
+                } )+
             }
         }
     };

@@ -1,11 +1,11 @@
-//! Intervals in which a thread was off CPU because of storage.
+//! Waits and wait chains.
 
 use super::block::words;
 use super::names::Name;
 use crate::table;
 
 words! {
-    /// Why a thread waited, as far as its kernel stack and its requests tell.
+    /// Wait classes: why a thread waited, from its kernel stack and its requests.
     pub enum WaitClass {
         /// For the driver and the device.
         Device = "device",
@@ -23,9 +23,9 @@ words! {
         Tag = "tag",
         /// For a journal's or log's commit.
         JournalCommit = "journal_commit",
-        /// For room in a journal or log, or a running commit to let it in.
+        /// For space in a journal or log, or for a running commit.
         JournalSpace = "journal_space",
-        /// For a page or buffer that somebody else has locked or is writing.
+        /// For a page or buffer that is locked or under writeback.
         PageLock = "page_lock",
         /// For a page of the page cache to be read.
         PageRead = "page_read",
@@ -45,15 +45,15 @@ words! {
         Fuse = "fuse",
         /// For the program that decides whether a file may be opened or read (fanotify).
         Fanotify = "fanotify",
-        /// For a CPU, after what it waited for was there.
+        /// For a CPU, after it was woken.
         RunQueue = "run_queue",
-        /// Not known: its stack says nothing that iowhy knows.
+        /// Not known: no function of its stack is in the table of classes.
         Unknown = "unknown",
     }
 }
 
 impl WaitClass {
-    /// What it is called on screens and in sentences.
+    /// Its name on screens and in sentences.
     pub const fn phrase(self) -> &'static str {
         match self {
             WaitClass::Queue => "block layer's queue",
@@ -76,7 +76,7 @@ impl WaitClass {
         }
     }
 
-    /// The phrase for a word; a word that is no class stays.
+    /// The phrase for a word; another word is returned unchanged.
     pub fn phrase_of(word: &str) -> &str {
         WaitClass::from_word(word).map_or(word, |class| class.phrase())
     }
@@ -86,76 +86,139 @@ table! {
     /// One row for each interval in which a thread was off CPU because of storage.
     pub struct Wait in "waits" {
         wait_id: u64 [None] "Identifies the wait in this recording.",
-        start_ns: u64 [Nanoseconds] "When the thread left the CPU; for a wait that began before the watch, the beginning of the watch.",
-        duration_ns: u64 [Nanoseconds] "Until it ran again, or the watch ended: device_ns, queue_ns, run_queue_ns and what is left for class add up to it.",
-        censored: bool [None] "Whether it began before the watch or outlasted it: its duration is a lower bound.",
-        class: WaitClass [None] "What it waited for while it did not wait for requests: device, queue, cgroup_throttle, dirty_throttle, wbt, iocost, tag, journal_commit, journal_space, page_lock, page_read, page_fault, fsync, fs_lock, reclaim, swap, network_fs, fuse, fanotify or unknown.",
-        device_ns: u64 [Nanoseconds] "How much of it its requests were with the driver and the device.",
-        queue_ns: u64 [Nanoseconds] "How much of it they were only queued in the block layer.",
-        run_queue_ns: u64 [Nanoseconds] "How much of it the thread waited for a CPU after it was woken.",
-        cpu_wait_before_ns: Option<u64> [Nanoseconds] "How long the thread was awake and waited for a CPU since its last sleep that may have been for storage, in no wait's duration; null for its first, and where the kernel does not count it.",
+        start_ns: u64 [Nanoseconds] "When the thread left the CPU; for a wait that began before \
+                                     the watch, the beginning of the watch.",
+        duration_ns: u64 [Nanoseconds] "Until it ran again, or the watch ended: the sum of \
+                                        device_ns, queue_ns, run_queue_ns and the remainder, which \
+                                        belongs to class.",
+        censored: bool [None] "Whether it was open at the beginning or the end of the watch: its \
+                               duration is a lower bound.",
+        class: WaitClass [None] "What it waited for in the remainder, when it did not wait for \
+                                 requests: device, queue, cgroup_throttle, dirty_throttle, wbt, \
+                                 iocost, tag, journal_commit, journal_space, page_lock, page_read, \
+                                 page_fault, fsync, fs_lock, reclaim, swap, network_fs, fuse, \
+                                 fanotify or unknown.",
+        device_ns: u64 [Nanoseconds] "The part in which its requests were with the driver and the \
+                                      device.",
+        queue_ns: u64 [Nanoseconds] "The part in which they were only queued in the block layer.",
+        run_queue_ns: u64 [Nanoseconds] "The part in which the thread waited for a CPU after it \
+                                         was woken.",
+        cpu_wait_before_ns: Option<u64> [Nanoseconds] "Time that the runnable thread waited for a \
+                                                       CPU since its last sleep that may have been \
+                                                       for storage, which is part of no wait; null \
+                                                       for its first wait, and if the kernel does \
+                                                       not count it.",
         pid: u32 [None] "The process.",
         tid: u32 [None] "The thread.",
         process: Option<Name> [None] "The process's name.",
         kernel_thread: bool [None] "Whether the thread is the kernel's own.",
         cgroup: Option<Name> [None] "Its cgroup: the v2 path, or v1's blkio path.",
-        container: Option<Name> [None] "The container or systemd unit derived from the cgroup.",
-        syscall: Option<u32> [None] "The number of the system call that it was in; null in faults and in the kernel.",
-        file: Option<Name> [None] "The file that the system call was given, where it was given one.",
-        device: Option<Name> [None] "The whole disk of the request that it waited for, else of the file; null where neither is known.",
-        stack_id: Option<u64> [None] "Its kernel stack, where one was taken.",
-        user_stack_id: Option<u64> [None] "Its user stack, where one was taken.",
-        waker_tid: Option<u32> [None] "The thread that woke it; null where a completion did.",
+        container: Option<Name> [None] "The container or systemd unit of the cgroup by its best \
+                                        name: pod:NAMESPACE/POD/CONTAINER, docker:NAME, \
+                                        jenkins.service; the beginning of its id if no name is \
+                                        known.",
+        pod: Option<Name> [None] "The Kubernetes pod, from files of the node; null outside a pod, \
+                                  or if no file has its uid.",
+        namespace: Option<Name> [None] "The pod's namespace.",
+        container_name: Option<Name> [None] "The container's name, or the virtual machine's.",
+        unit: Option<Name> [None] "The innermost systemd unit of the cgroup's path, or its slice \
+                                   if it has none.",
+        syscall: Option<u32> [None] "The number of the system call that it was in; null in faults \
+                                     and in the kernel.",
+        file: Option<Name> [None] "The file that was passed to the system call, if any.",
+        volume: Option<Name> [None] "The Kubernetes, Docker or Podman volume that the file is on; \
+                                     for a claim (PVC) the volume bound to it.",
+        device: Option<Name> [None] "The disk of the request that it waited for, else of the file; \
+                                     null if neither is known.",
+        stack_id: Option<u64> [None] "Its kernel stack, if one was taken.",
+        user_stack_id: Option<u64> [None] "Its user stack, if one was taken.",
+        waker_tid: Option<u32> [None] "The thread that woke it; null if a completion did.",
+        weight: Option<u32> [Count] "How many waits this one stands for, itself included, where \
+                                     the budget (--budget) left some out; null where it stands \
+                                     for itself alone.",
+    }
+}
+
+impl Wait {
+    /// How many waits it stands for.
+    #[inline]
+    pub fn stands_for(&self) -> u64 {
+        self.weight.map_or(1, |weight| u64::from(weight).max(1))
     }
 }
 
 words! {
-    /// How it is known for which thread another waited.
+    /// How it is known which thread another one waited for.
     pub enum KnownBy {
         /// It ended the wait.
         Woken = "woken",
-        /// It holds the lock, as the lock's own memory says.
+        /// It holds the lock, according to the lock's memory.
         Owner = "owner",
-        /// It is the likely one: its process or pipe waits for storage as long.
+        /// It is likely: it shares the process or pipe, and waited for storage for as long.
         Likely = "likely",
     }
 }
 
 table! {
-    /// One row for each thread of a chain: a thread that slept, the thread that it waited for, and so
-    /// on to the one that waited for storage. Rows of one path stand together, in the order of hops.
-    /// These sleeps are not in `waits`, but for those whose first row has a `wait_id`.
+    /// One row for each thread of a wait chain: a thread that slept, the thread that it waited for,
+    /// and so on to the one that waited for storage. Rows of one path are consecutive, in the order
+    /// of hops. These sleeps are not in `waits`, except those whose first row has a `wait_id`.
     pub struct WaitChain in "wait_chains" {
-        chain_id: u64 [None] "Identifies the sleep that the chain begins with, in this recording.",
-        path: u32 [None] "Tells the paths of one chain apart, from 0: the thread that it waited for can have waited for several things, one after the other.",
-        hop: u32 [Count] "0 for the thread that slept, 1 for the one that it waited for, and so on; the last row of a path waited for storage.",
-        start_ns: u64 [Nanoseconds] "When the sleep of the chain's first thread began; at the earliest the beginning of the watch.",
-        duration_ns: u64 [Nanoseconds] "How long it lasted until that thread was woken, or the watch ended.",
-        storage_ns: u64 [Nanoseconds] "How much of it the last thread of this path waited for storage. Paths of one chain do not overlap: their sum is at most duration_ns.",
-        censored: bool [None] "Whether the sleep began before the watch or outlasted it: its duration is a lower bound.",
-        known_by: Option<KnownBy> [None] "How it is known that the thread before waited for this one: woken (this one ended its sleep), owner (it holds the lock), likely; null for the first.",
+        chain_id: u64 [None] "Identifies the first sleep of the chain in this recording.",
+        path: u32 [None] "Number of the path in its chain, from 0: the thread that it waited for \
+                          can have waited for several things in turn.",
+        hop: u32 [Count] "0 for the thread that slept, 1 for the one that it waited for, and so \
+                          on; the last row of a path waited for storage.",
+        start_ns: u64 [Nanoseconds] "When the sleep of the chain's first thread began, or the \
+                                     beginning of the watch if that was later.",
+        duration_ns: u64 [Nanoseconds] "Its duration until that thread was woken, or the watch \
+                                        ended.",
+        storage_ns: u64 [Nanoseconds] "The part in which the last thread of this path waited for \
+                                       storage. Paths of one chain do not overlap: their sum is at \
+                                       most duration_ns.",
+        censored: bool [None] "Whether the sleep was open at the beginning or the end of the \
+                               watch: its duration is a lower bound.",
+        known_by: Option<KnownBy> [None] "How it is known that the previous thread waited for this \
+                                          one: woken (this one ended its sleep), owner (it holds \
+                                          the lock), likely; null for the first.",
         pid: u32 [None] "The process.",
         tid: u32 [None] "The thread.",
         process: Option<Name> [None] "The process's name.",
         thread: Option<Name> [None] "The thread's name.",
         cgroup: Option<Name> [None] "Its cgroup: the v2 path, or v1's blkio path.",
-        container: Option<Name> [None] "The container or systemd unit derived from the cgroup.",
-        syscall: Option<u32> [None] "The number of the system call that it slept in; null in faults and in the kernel.",
-        class: Option<WaitClass> [None] "What the last thread of the path waited for; null for the others.",
-        device: Option<Name> [None] "The whole disk of that wait, where it is known.",
-        file: Option<Name> [None] "The file of that wait, where it is known.",
-        waits: Option<u64> [Count] "How many waits for storage the last thread had meanwhile; null for the others.",
-        wait_id: Option<u64> [None] "In the last row the longest of those waits; in the first the same sleep, where it is itself a wait for storage.",
+        container: Option<Name> [None] "The container or systemd unit of the cgroup by its best \
+                                        name: pod:NAMESPACE/POD/CONTAINER, docker:NAME, \
+                                        jenkins.service; the beginning of its id if no name is \
+                                        known.",
+        pod: Option<Name> [None] "The Kubernetes pod, from files of the node; null outside a pod, \
+                                  or if no file has its uid.",
+        namespace: Option<Name> [None] "The pod's namespace.",
+        container_name: Option<Name> [None] "The container's name, or the virtual machine's.",
+        unit: Option<Name> [None] "The innermost systemd unit of the cgroup's path, or its slice \
+                                   if it has none.",
+        syscall: Option<u32> [None] "The number of the system call that it slept in; null in \
+                                     faults and in the kernel.",
+        class: Option<WaitClass> [None] "What the last thread of the path waited for; null for the \
+                                         others.",
+        device: Option<Name> [None] "The disk of that wait, if it is known.",
+        file: Option<Name> [None] "The file of that wait, if it is known.",
+        volume: Option<Name> [None] "The volume that this file is on.",
+        waits: Option<u64> [Count] "Number of the last thread's waits for storage meanwhile; null \
+                                    for the others.",
+        wait_id: Option<u64> [None] "In the last row the longest of those waits; in the first row \
+                                     the same sleep, if it is itself a wait for storage.",
         stack_id: Option<u64> [None] "The kernel stack of that wait.",
-        user_stack_id: Option<u64> [None] "The user stack of this thread's sleep or wait, where one was taken.",
+        user_stack_id: Option<u64> [None] "The user stack of this thread's sleep or wait, if one \
+                                           was taken.",
     }
 }
 
 table! {
-    /// Which requests a wait waited for.
+    /// The requests that a wait waited for.
     pub struct WaitRequest in "wait_requests" {
         wait_id: u64 [None] "The wait.",
-        request_id: u64 [None] "A request that was in flight during it, of the same thread or the one whose completion ended the wait.",
+        request_id: u64 [None] "A request that was in flight during it, of the same thread or the \
+                                one whose completion ended the wait.",
         overlap_ns: u64 [Nanoseconds] "How long both lasted at once.",
     }
 }

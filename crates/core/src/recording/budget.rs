@@ -1,46 +1,46 @@
-//! How large a recording may become, where that is limited. A disk that does 100,000 I/Os a second fills
-//! more than 100 MB a minute: of a stretch in which there is more than there is room for, requests and
-//! waits are left out, whole batches of them, which the recording's losses say. Its samples go on, so the
-//! devices' counters stay.
+//! Limits the size of a recording. A disk with 100,000 IOPS fills more than 100 MB per minute:
+//! beyond the limit, whole batches of requests and waits are dropped, which the recording's losses
+//! contain. Samples are still written, so the devices' counters stay complete.
 //!
-//! What does not belong here: how rows become bytes (see `encode`).
+//! What does not belong here: encoding rows (see `encode`).
 
 use crate::model::Losses;
 use crate::source::Batch;
 
-/// Bytes of a row in a segment, a little more than measured (docs/recording.md): requests, their parts,
-/// waits, which request a wait was for.
+/// Bytes of a row in a segment, a little more than measured (docs/recording.md): requests, their
+/// parts, waits, which request a wait was for.
 const REQUEST: u64 = 20;
 const PART: u64 = 7;
 const WAIT: u64 = 24;
 const LINK: u64 = 5;
-/// What of the budget is left to tables that are bounded otherwise, in tenths.
+/// The share of the budget for tables that are bounded otherwise, in tenths.
 const OTHERS: u64 = 1;
 
-/// Decides which batches a recording has room for.
+/// Decides which batches fit into a recording's limit.
 #[derive(Clone, Debug)]
 pub struct Budget {
     /// Bytes that may be written now.
     left: u64,
-    /// The most that can be saved up, bytes.
+    /// The maximum of unused bytes, bytes.
     most: u64,
-    /// Bytes that are added a second.
+    /// Bytes that are added per second.
     per_second: u64,
-    /// Until when they have been added, CLOCK_MONOTONIC nanoseconds.
+    /// The time up to which they have been added, CLOCK_MONOTONIC nanoseconds.
     at_ns: u64,
     requests: u64,
     waits: u64,
 }
 
 impl Budget {
-    /// A recording of at most so many bytes in any minute, from `now_ns` on: half of it may come at once.
+    /// A recording of at most so many bytes in any minute from `now_ns`; half of it may come at
+    /// once.
     pub fn per_minute(bytes: u64, now_ns: u64) -> Budget {
         let bytes = bytes / 10 * (10 - OTHERS);
         let most = bytes / 2;
         Budget { left: most, most, per_second: most / 60, at_ns: now_ns, requests: 0, waits: 0 }
     }
 
-    /// Whether there is room for the batch; if not, what is left of it without its requests and waits.
+    /// Whether the batch fits; if not, the rest of it without its requests and waits.
     pub fn thinned(&mut self, batch: &Batch, now_ns: u64) -> Option<Batch> {
         let tenths = now_ns.saturating_sub(self.at_ns) / 100_000_000;
         self.at_ns += tenths * 100_000_000;
@@ -63,7 +63,7 @@ impl Budget {
         Some(rest)
     }
 
-    /// Adds what was left out.
+    /// Adds the rows that were left out.
     pub fn losses(&self, losses: &mut Losses) {
         let meaning = "requests left out of the recording, which would be too large (--most-mb)";
         losses.add("too_large_requests", self.requests, meaning, true);

@@ -1,12 +1,12 @@
-//! A column's rows become one column chunk of a Parquet row group: how they are encoded is decided
-//! here, from what they are.
+//! Converts a column's rows to one column chunk of a Parquet row group, and selects the encoding by
+//! their content.
 //!
 //! | the rows | the chunk |
 //! |---|---|
 //! | all the same | a dictionary of one value and one run, whatever their number |
 //! | all null | one run of levels |
 //! | few distinct integers | a dictionary and keys of a few bits |
-//! | other integers | DELTA_BINARY_PACKED, not compressed: it would gain nothing |
+//! | other integers | DELTA_BINARY_PACKED, not compressed, since that gains nothing |
 //! | texts | a dictionary of the distinct names, and keys |
 //! | flags | runs and bits |
 //! | other floats | as they are, compressed |
@@ -15,7 +15,7 @@
 
 use super::encode::{bits, delta, hybrid, run};
 use super::statistics;
-use crate::model::table::{Cells, Column, Kind};
+use crate::model::table::{Cells, ColumnKind, ColumnValues};
 use crate::model::{Name, Names};
 use bytes::Bytes;
 use parquet::basic::{CompressionCodec, Encoding, EncodingMask};
@@ -46,7 +46,7 @@ pub(super) struct Encoder {
 }
 
 /// One chunk's pages before they are written.
-struct Pages {
+struct ChunkPages {
     /// The entries of the dictionary, PLAIN, and their number.
     dictionary: Option<(Vec<u8>, u32)>,
     data: Vec<u8>,
@@ -57,10 +57,10 @@ struct Pages {
     statistics: Option<Statistics>,
 }
 
-impl Pages {
-    fn new(levels: usize, encoding: Encoding) -> Pages {
+impl ChunkPages {
+    fn new(levels: usize, encoding: Encoding) -> ChunkPages {
         let (dictionary, data) = (None, Vec::new());
-        Pages { dictionary, data, encoding, levels, compress: false, statistics: None }
+        ChunkPages { dictionary, data, encoding, levels, compress: false, statistics: None }
     }
 }
 
@@ -79,8 +79,8 @@ impl Encoder {
     /// The chunk that holds `column`'s rows, and what Parquet wants to know of it.
     pub(super) fn chunk(
         &mut self,
-        column: &Column,
-        kind: Kind,
+        column: &ColumnValues,
+        kind: ColumnKind,
         names: &Names,
         description: &ColumnDescPtr,
     ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
@@ -97,11 +97,11 @@ impl Encoder {
         &mut self,
         values: &[i64],
         valid: &[bool],
-        kind: Kind,
+        kind: ColumnKind,
         nullable: bool,
         names: &Names,
-    ) -> Pages {
-        let mut pages = Pages::new(values.len(), Encoding::PLAIN);
+    ) -> ChunkPages {
+        let mut pages = ChunkPages::new(values.len(), Encoding::PLAIN);
         if nullable {
             self.definition_levels(valid, values.len(), &mut pages.data);
         }
@@ -115,9 +115,9 @@ impl Encoder {
             values
         };
         match kind {
-            Kind::Flag => self.flags(values, &mut pages),
-            Kind::Text | Kind::Texts => self.texts(values, names, &mut pages),
-            Kind::Integer | Kind::Float => self.numbers(values, kind, &mut pages),
+            ColumnKind::Flag => self.flags(values, &mut pages),
+            ColumnKind::Text | ColumnKind::Texts => self.texts(values, names, &mut pages),
+            ColumnKind::Integer | ColumnKind::Float => self.numbers(values, kind, &mut pages),
         }
         pages.statistics = statistics::of(kind, values, pages.levels);
         self.values = compact;
@@ -133,19 +133,19 @@ impl Encoder {
         levels(out, |out| hybrid(&self.levels, 1, out));
     }
 
-    fn flags(&mut self, values: &[i64], pages: &mut Pages) {
+    fn flags(&mut self, values: &[i64], pages: &mut ChunkPages) {
         self.keys.clear();
         self.keys.extend(values.iter().map(|value| u32::from(*value != 0)));
         pages.encoding = Encoding::RLE;
         levels(&mut pages.data, |out| hybrid(&self.keys, 1, out));
     }
 
-    fn numbers(&mut self, values: &[i64], kind: Kind, pages: &mut Pages) {
+    fn numbers(&mut self, values: &[i64], kind: ColumnKind, pages: &mut ChunkPages) {
         if self.few_distinct(values) {
             let mut entries = Vec::with_capacity(self.entries.len() * size_of::<i64>());
             plain(&self.entries, &mut entries);
             self.dictionary(entries, self.entries.len(), pages);
-        } else if kind == Kind::Integer {
+        } else if kind == ColumnKind::Integer {
             pages.encoding = Encoding::DELTA_BINARY_PACKED;
             delta(values, &mut pages.data);
         } else {
@@ -183,7 +183,7 @@ impl Encoder {
         !values.is_empty()
     }
 
-    fn texts(&mut self, values: &[i64], names: &Names, pages: &mut Pages) {
+    fn texts(&mut self, values: &[i64], names: &Names, pages: &mut ChunkPages) {
         self.keys.clear();
         self.entries.clear();
         self.keys_of_names.resize(names.len(), 0);
@@ -209,7 +209,7 @@ impl Encoder {
         self.dictionary(entries, self.entries.len(), pages);
     }
 
-    fn dictionary(&self, entries: Vec<u8>, count: usize, pages: &mut Pages) {
+    fn dictionary(&self, entries: Vec<u8>, count: usize, pages: &mut ChunkPages) {
         if count == 0 {
             return;
         }
@@ -220,7 +220,7 @@ impl Encoder {
         hybrid(&self.keys, width, &mut pages.data);
     }
 
-    fn lists(&mut self, values: &[i64], ends: &[usize], names: &Names) -> Pages {
+    fn lists(&mut self, values: &[i64], ends: &[usize], names: &Names) -> ChunkPages {
         let (mut repetition, mut definition) = (Vec::new(), Vec::new());
         let mut start = 0;
         for end in ends {
@@ -233,7 +233,7 @@ impl Encoder {
             }
             start = *end;
         }
-        let mut pages = Pages::new(repetition.len(), Encoding::PLAIN);
+        let mut pages = ChunkPages::new(repetition.len(), Encoding::PLAIN);
         levels(&mut pages.data, |out| hybrid(&repetition, 1, out));
         levels(&mut pages.data, |out| hybrid(&definition, 1, out));
         self.texts(values, names, &mut pages);
@@ -242,7 +242,7 @@ impl Encoder {
 
     fn write(
         &mut self,
-        pages: Pages,
+        pages: ChunkPages,
         rows: usize,
         description: &ColumnDescPtr,
     ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
@@ -302,8 +302,14 @@ impl Encoder {
 }
 
 /// The chunk of rows that all hold the same: its size does not depend on their number.
-fn same(value: Option<i64>, rows: usize, kind: Kind, nullable: bool, names: &Names) -> Pages {
-    let mut pages = Pages::new(rows, Encoding::PLAIN);
+fn same(
+    value: Option<i64>,
+    rows: usize,
+    kind: ColumnKind,
+    nullable: bool,
+    names: &Names,
+) -> ChunkPages {
+    let mut pages = ChunkPages::new(rows, Encoding::PLAIN);
     if nullable {
         levels(&mut pages.data, |out| run(u32::from(value.is_some()), rows, 1, out));
     }
@@ -311,13 +317,13 @@ fn same(value: Option<i64>, rows: usize, kind: Kind, nullable: bool, names: &Nam
     let Some(value) = value else { return pages };
     let mut entry = Vec::new();
     match kind {
-        Kind::Flag => {
+        ColumnKind::Flag => {
             pages.encoding = Encoding::RLE;
             levels(&mut pages.data, |out| run(u32::from(value != 0), rows, 1, out));
             return pages;
         }
-        Kind::Text | Kind::Texts => text(value, names, &mut entry),
-        Kind::Integer | Kind::Float => plain(&[value], &mut entry),
+        ColumnKind::Text | ColumnKind::Texts => text(value, names, &mut entry),
+        ColumnKind::Integer | ColumnKind::Float => plain(&[value], &mut entry),
     }
     pages.dictionary = Some((entry, 1));
     pages.encoding = Encoding::RLE_DICTIONARY;

@@ -5,11 +5,11 @@
 //!
 //! What does not belong here: which segment comes next (see [`super::reader`]).
 
-use super::error::{Cause, Error};
+use super::error::{ErrorCause, RecordingError};
 use super::segment::is_whole;
 use super::statistics;
 use super::tables::TableInfo;
-use crate::model::table::{Column, ColumnInfo, Columns, Kind, Scalar};
+use crate::model::table::{ColumnInfo, ColumnKind, ColumnValues, Columns, Scalar};
 use crate::model::{Name, Names};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -35,12 +35,12 @@ const TOGETHER: usize = 4 << 10;
 /// Why a segment gives no more rows.
 pub(super) enum Problem {
     /// It is not as it was written: the others are worth reading.
-    Damaged(Cause),
+    Damaged(ErrorCause),
     /// It cannot be what the recording needs: nothing that follows would make sense.
-    Refused(Error),
+    Refused(RecordingError),
 }
 
-impl<E: Into<Cause>> From<E> for Problem {
+impl<E: Into<ErrorCause>> From<E> for Problem {
     fn from(error: E) -> Problem {
         Problem::Damaged(error.into())
     }
@@ -50,13 +50,16 @@ impl<E: Into<Cause>> From<E> for Problem {
 pub(super) struct Cursor {
     file: File,
     metadata: ArrowReaderMetadata,
-    columns: Vec<Reading>,
+    columns: Vec<ColumnReading>,
     group: usize,
     batches: Option<ParquetRecordBatchReader>,
+    /// Bytes of the segment, and rows that were read.
+    bytes: u64,
+    rows: u64,
 }
 
 /// How one column is read.
-struct Reading {
+struct ColumnReading {
     info: &'static ColumnInfo,
     /// Where in the file's schema it stands; `None` where the file does not have it.
     root: Option<usize>,
@@ -71,10 +74,10 @@ impl Cursor {
     pub(super) fn open(path: &Path, table: &TableInfo) -> Result<Option<Cursor>, Problem> {
         let file = match File::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(|error| Problem::Refused(Error::read(path, error)))?,
+            file => file.map_err(|error| Problem::Refused(RecordingError::read(path, error)))?,
         };
         if !is_whole(&file)? {
-            return Err(Cause::Content("it is not as it was written".to_owned()).into());
+            return Err(ErrorCause::Content("it is not as it was written".to_owned()).into());
         }
         guarded(|| {
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
@@ -83,7 +86,8 @@ impl Cursor {
             let columns = columns.collect::<Result<_, _>>().map_err(Problem::Refused)?;
             let options = options.with_schema(with_dictionaries(found.schema()));
             let metadata = ArrowReaderMetadata::try_new(found.metadata().clone(), options)?;
-            Ok(Some(Cursor { file, metadata, columns, group: 0, batches: None }))
+            let bytes = file.metadata()?.len();
+            Ok(Some(Cursor { file, metadata, columns, group: 0, batches: None, bytes, rows: 0 }))
         })
     }
 
@@ -92,7 +96,9 @@ impl Cursor {
         guarded(|| {
             loop {
                 if let Some(batch) = self.batches.as_mut().and_then(Iterator::next) {
-                    return Ok(Some(self.columns(&batch.map_err(parquet_error)?, names)?));
+                    let batch = batch.map_err(parquet_error)?;
+                    self.rows += batch.num_rows() as u64;
+                    return Ok(Some(self.columns(&batch, names)?));
                 }
                 if self.group == self.metadata.metadata().num_row_groups() {
                     return Ok(None);
@@ -101,6 +107,13 @@ impl Cursor {
                 self.group += 1;
             }
         })
+    }
+
+    /// Bytes of the rows that are left, by their share of all.
+    pub(super) fn unread_bytes(&self) -> u64 {
+        let all = u64::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let left = all.saturating_sub(self.rows) as f64 / all.max(1) as f64;
+        (self.bytes as f64 * left) as u64
     }
 
     /// Groups are read one by one: each has dictionaries of its own.
@@ -130,7 +143,7 @@ impl Cursor {
         let mut columns = Vec::with_capacity(self.columns.len());
         for reading in &mut self.columns {
             columns.push(match (reading.same, batch.column_by_name(reading.info.name)) {
-                (Some(cell), _) => Column::same(cell, batch.num_rows()),
+                (Some(cell), _) => ColumnValues::same(cell, batch.num_rows()),
                 (None, Some(array)) => reading.column(array, names)?,
                 (None, None) => return Err(reading.changed()),
             });
@@ -143,33 +156,37 @@ impl Cursor {
 /// panic in it is a damaged segment, not the end of the report.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(Cause::Content("the Parquet library failed on it".to_owned()).into())
+        Err(ErrorCause::Content("the Parquet library failed on it".to_owned()).into())
     })
 }
 
 fn parquet_error(error: arrow_schema::ArrowError) -> Problem {
-    Cause::Content(error.to_string()).into()
+    ErrorCause::Content(error.to_string()).into()
 }
 
-fn reading(info: &'static ColumnInfo, schema: &Schema, path: &Path) -> Result<Reading, Error> {
-    let wrong = |why| Error::Column { path: path.into(), column: info.name, why };
+fn reading(
+    info: &'static ColumnInfo,
+    schema: &Schema,
+    path: &Path,
+) -> Result<ColumnReading, RecordingError> {
+    let wrong = |why| RecordingError::Column { path: path.into(), column: info.name, why };
     let root = schema.index_of(info.name).ok();
     match root.map(|root| schema.field(root).data_type()) {
         None if !info.nullable => Err(wrong("is missing".to_owned())),
         Some(found) if !fits(info.kind, found) => {
             Err(wrong(format!("holds {found}, not {}", info.kind.sql())))
         }
-        _ => Ok(Reading { info, root, same: None, dictionary: None }),
+        _ => Ok(ColumnReading { info, root, same: None, dictionary: None }),
     }
 }
 
-fn fits(kind: Kind, found: &DataType) -> bool {
+fn fits(kind: ColumnKind, found: &DataType) -> bool {
     match kind {
-        Kind::Integer => found.is_integer(),
-        Kind::Float => *found == DataType::Float64,
-        Kind::Flag => *found == DataType::Boolean,
-        Kind::Text => *found == DataType::Utf8,
-        Kind::Texts => {
+        ColumnKind::Integer => found.is_integer(),
+        ColumnKind::Float => *found == DataType::Float64,
+        ColumnKind::Flag => *found == DataType::Boolean,
+        ColumnKind::Text => *found == DataType::Utf8,
+        ColumnKind::Texts => {
             matches!(found, DataType::List(item) if *item.data_type() == DataType::Utf8)
         }
     }
@@ -188,30 +205,35 @@ fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-impl Reading {
-    fn column(&mut self, array: &ArrayRef, names: &mut Names) -> Result<Column, Problem> {
-        let mut column = Column::default();
+impl ColumnReading {
+    fn column(&mut self, array: &ArrayRef, names: &mut Names) -> Result<ColumnValues, Problem> {
+        let mut column = ColumnValues::default();
         let read = match self.info.kind {
-            Kind::Integer => integers(array, &mut column),
-            Kind::Float => array.as_primitive_opt::<Float64Type>().map(|array| {
+            ColumnKind::Integer => integers(array, &mut column),
+            ColumnKind::Float => array.as_primitive_opt::<Float64Type>().map(|array| {
                 let cell = |row| array.is_valid(row).then(|| array.value(row).to_raw());
                 column.extend((0..array.len()).map(cell));
             }),
-            Kind::Flag => array.as_boolean_opt().map(|array| {
+            ColumnKind::Flag => array.as_boolean_opt().map(|array| {
                 let cell = |row| array.is_valid(row).then(|| array.value(row).to_raw());
                 column.extend((0..array.len()).map(cell));
             }),
-            Kind::Text => self.texts(array, names, &mut column),
-            Kind::Texts => lists(array, names, &mut column),
+            ColumnKind::Text => self.texts(array, names, &mut column),
+            ColumnKind::Texts => lists(array, names, &mut column),
         };
         read.map(|()| column).ok_or_else(|| self.changed())
     }
 
     fn changed(&self) -> Problem {
-        Cause::Content(format!("the column {} changes its type", self.info.name)).into()
+        ErrorCause::Content(format!("the column {} changes its type", self.info.name)).into()
     }
 
-    fn texts(&mut self, array: &ArrayRef, names: &mut Names, column: &mut Column) -> Option<()> {
+    fn texts(
+        &mut self,
+        array: &ArrayRef,
+        names: &mut Names,
+        column: &mut ColumnValues,
+    ) -> Option<()> {
         let array = array.as_dictionary_opt::<Int32Type>()?;
         let known = self.dictionary.take().filter(|known| Arc::ptr_eq(&known.0, array.values()));
         let (values, texts) = match known {
@@ -233,7 +255,7 @@ impl Reading {
     }
 }
 
-fn integers(array: &ArrayRef, column: &mut Column) -> Option<()> {
+fn integers(array: &ArrayRef, column: &mut ColumnValues) -> Option<()> {
     macro_rules! any_of {
         ($($type:ty),*) => {
             match array.data_type() {
@@ -253,7 +275,7 @@ fn integers(array: &ArrayRef, column: &mut Column) -> Option<()> {
     )
 }
 
-fn lists(array: &ArrayRef, names: &mut Names, column: &mut Column) -> Option<()> {
+fn lists(array: &ArrayRef, names: &mut Names, column: &mut ColumnValues) -> Option<()> {
     for list in array.as_list_opt::<i32>()?.iter() {
         let list = list.unwrap_or_else(|| arrow_array::new_empty_array(&DataType::Utf8));
         let texts = list.as_string_opt::<i32>()?;

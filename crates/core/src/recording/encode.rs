@@ -1,6 +1,6 @@
-//! The three Parquet encodings that a recording uses, written for its shapes of data: variable-length
-//! integers, DELTA_BINARY_PACKED, and the hybrid of runs and packed bits that levels, dictionary
-//! keys and flags share.
+//! The three Parquet encodings that a recording uses, written for its shapes of data:
+//! variable-length integers, DELTA_BINARY_PACKED, and the hybrid of runs and packed bits that
+//! levels, dictionary keys and flags share.
 //!
 //! The `parquet` crate has them too, behind writers that take 5 ns for each integer and 12 ns for
 //! each text, because they serve every type, level and statistic. At 230,000 requests a second of
@@ -88,7 +88,8 @@ fn delta_block(deltas: &[i64], out: &mut Vec<u8>) {
 /// that an early run tears open is filled from the run.
 const RUN: usize = 24;
 
-/// Writes `values`, each of at most `width` bits, as runs of equal values and groups of packed bits.
+/// Writes `values`, each of at most `width` bits, as runs of equal values and groups of packed
+/// bits.
 pub(super) fn hybrid(values: &[u32], width: u32, out: &mut Vec<u8>) {
     let (mut written, mut at) = (0, 0);
     while let Some(value) = values.get(at) {

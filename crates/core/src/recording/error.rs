@@ -1,4 +1,4 @@
-//! What can go wrong with a recording, with the file it happened to and what to do about it.
+//! Errors of recordings, with the file and a hint.
 
 use crate::model::environment::FORMAT;
 use crate::place;
@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 
 /// Why a recording cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum RecordingError {
     /// The directory for a new recording holds something already.
-    #[error("failed to create the recording {path}: it exists and is not empty", path = path.display())]
+    #[error(
+        "failed to create the recording {path}: it exists and is not empty",
+        path = path.display()
+    )]
     NotEmpty {
         /// The directory.
         path: PathBuf,
@@ -28,15 +31,18 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What was said about it.
-        cause: Cause,
+        cause: ErrorCause,
     },
     /// The recording ended at an earlier error.
-    #[error("failed to add to the recording {path}: writing it failed before", path = path.display())]
+    #[error(
+        "failed to add to the recording {path}: writing it failed before",
+        path = path.display()
+    )]
     Ended {
         /// The directory.
         path: PathBuf,
     },
-    /// It is something else, or nothing at all.
+    /// It is not a recording, or does not exist.
     #[error("failed to open the recording {path}: {why}", path = path.display())]
     NotARecording {
         /// What was opened.
@@ -60,7 +66,7 @@ pub enum Error {
         /// What is wrong with it.
         cause: String,
     },
-    /// A later iowhy wrote it in a way that this one does not know.
+    /// A later version of iowhy wrote it in a format that this one does not know.
     #[error(
         "failed to open the recording {path}: its format is {found} (written by iowhy {writer}), \
          and this iowhy {own} knows formats up to {FORMAT}",
@@ -86,52 +92,57 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// What the user can do about it.
+impl RecordingError {
+    /// The hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Error::NotEmpty { path } => {
+            RecordingError::NotEmpty { path } => {
                 let empty = Some("name a directory that does not exist yet, or empty it");
                 place::of_kernel(path).or(empty)
             }
-            Error::Create { path, source } => place::hint(path, source),
-            Error::Write { cause, .. } if cause.is_full() => {
-                Some("free some space, or record to another disk; what was written before is whole")
+            RecordingError::Create { path, source } => place::hint(path, source),
+            RecordingError::Write { cause, .. } if cause.is_full() => Some(
+                "free some space, or record to another disk; everything written before is \
+                    intact",
+            ),
+            RecordingError::Write { .. } | RecordingError::Ended { .. } => {
+                Some("everything written before is intact")
             }
-            Error::Write { .. } | Error::Ended { .. } => Some("what was written before is whole"),
-            Error::NotARecording { .. } => {
+            RecordingError::NotARecording { .. } => {
                 Some("give the directory that `iowhy record` wrote; it holds recording.json")
             }
-            Error::Read { source, .. } => read_hint(source.kind()),
-            Error::Manifest { .. } => {
-                Some("the tables beside it can be read on their own, with DuckDB for instance")
+            RecordingError::Read { source, .. } => read_hint(source.kind()),
+            RecordingError::Manifest { .. } => {
+                Some("its tables can be read separately, for instance with DuckDB")
             }
-            Error::Newer { .. } => Some("read it with the iowhy that wrote it, or a later one"),
-            Error::Column { .. } => {
+            RecordingError::Newer { .. } => {
+                Some("read it with the version of iowhy that wrote it, or a later one")
+            }
+            RecordingError::Column { .. } => {
                 Some("this segment was not written by iowhy, or was changed since: move it away")
             }
         }
     }
 
-    /// Whether it is for want of space.
+    /// Whether the disk is full.
     pub fn is_full(&self) -> bool {
         match self {
-            Error::Create { source, .. } => is_full(source),
-            Error::Write { cause, .. } => cause.is_full(),
+            RecordingError::Create { source, .. } => is_full(source),
+            RecordingError::Write { cause, .. } => cause.is_full(),
             _ => false,
         }
     }
 
-    pub(super) fn create(path: &Path, source: io::Error) -> Error {
-        Error::Create { path: path.to_owned(), source }
+    pub(super) fn create(path: &Path, source: io::Error) -> RecordingError {
+        RecordingError::Create { path: path.to_owned(), source }
     }
 
-    pub(super) fn write(path: &Path, cause: impl Into<Cause>) -> Error {
-        Error::Write { path: path.to_owned(), cause: cause.into() }
+    pub(super) fn write(path: &Path, cause: impl Into<ErrorCause>) -> RecordingError {
+        RecordingError::Write { path: path.to_owned(), cause: cause.into() }
     }
 
-    pub(super) fn read(path: &Path, source: io::Error) -> Error {
-        Error::Read { path: path.to_owned(), source }
+    pub(super) fn read(path: &Path, source: io::Error) -> RecordingError {
+        RecordingError::Read { path: path.to_owned(), source }
     }
 }
 
@@ -154,7 +165,7 @@ fn is_full(error: &io::Error) -> bool {
 
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
-pub enum Cause {
+pub enum ErrorCause {
     /// The system cannot read or write it.
     #[error("{0}")]
     System(#[from] io::Error),
@@ -163,20 +174,20 @@ pub enum Cause {
     Content(String),
 }
 
-impl Cause {
+impl ErrorCause {
     fn is_full(&self) -> bool {
-        matches!(self, Cause::System(error) if is_full(error))
+        matches!(self, ErrorCause::System(error) if is_full(error))
     }
 }
 
-impl From<parquet::errors::ParquetError> for Cause {
-    fn from(error: parquet::errors::ParquetError) -> Cause {
+impl From<parquet::errors::ParquetError> for ErrorCause {
+    fn from(error: parquet::errors::ParquetError) -> ErrorCause {
         match error {
             parquet::errors::ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-                Ok(error) => Cause::System(*error),
-                Err(other) => Cause::Content(other.to_string()),
+                Ok(error) => ErrorCause::System(*error),
+                Err(other) => ErrorCause::Content(other.to_string()),
             },
-            other => Cause::Content(other.to_string()),
+            other => ErrorCause::Content(other.to_string()),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! `recording.json`: what is true of the whole watch, written whole or not at all.
+//! `recording.json`: the environment of the watch, written atomically.
 
-use super::error::{Cause, Error};
+use super::error::{ErrorCause, RecordingError};
 use crate::model::Environment;
 use crate::model::environment::FORMAT;
 use std::fs::{self, File, OpenOptions};
@@ -17,22 +17,22 @@ const RESERVED_BYTES: usize = 256 << 10;
 /// What is larger than this is not a `recording.json`.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Where `recording.json` stands in a recording.
+/// The path of `recording.json` in a recording.
 pub(super) fn path(directory: &Path) -> PathBuf {
     directory.join(NAME)
 }
 
 /// Writes `environment` in place of the earlier `recording.json`.
-pub(super) fn write(directory: &Path, environment: &Environment) -> Result<(), Error> {
+pub(super) fn write(directory: &Path, environment: &Environment) -> Result<(), RecordingError> {
     let partial = directory.join(PARTIAL);
     replace(directory, &partial, environment).map_err(|cause| {
-        // It is of no use, and its space may be missing; that it stays changes nothing.
+        // It is useless and takes space; if it cannot be removed, nothing else breaks.
         let _ = fs::remove_file(&partial);
-        Error::write(&path(directory), cause)
+        RecordingError::write(&path(directory), cause)
     })
 }
 
-fn replace(directory: &Path, partial: &Path, environment: &Environment) -> Result<(), Cause> {
+fn replace(directory: &Path, partial: &Path, environment: &Environment) -> Result<(), ErrorCause> {
     let mut text = serde_json::to_vec_pretty(environment).map_err(io::Error::from)?;
     text.push(b'\n');
     let mut file =
@@ -43,24 +43,26 @@ fn replace(directory: &Path, partial: &Path, environment: &Environment) -> Resul
 }
 
 /// Takes the space that the last `recording.json` will need, so that a watch which filled the disk
-/// can still say so. [`release`] gives it back.
-pub(super) fn reserve(directory: &Path) -> Result<(), Error> {
+/// can still say so. [`release`] frees it.
+pub(super) fn reserve(directory: &Path) -> Result<(), RecordingError> {
     let path = directory.join(RESERVE);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     file.and_then(|mut file| file.write_all(&vec![0; RESERVED_BYTES]))
-        .map_err(|error| Error::create(&path, error))
+        .map_err(|error| RecordingError::create(&path, error))
 }
 
-/// Gives back what [`reserve`] took.
+/// Frees the space that [`reserve`] took.
 pub(super) fn release(directory: &Path) {
-    // If it stays, the worst is that the file which needs its space cannot be written; that shows.
+    // If it cannot be removed, at worst the file that needs its space cannot be written, which is
+    // reported.
     let _ = fs::remove_file(directory.join(RESERVE));
 }
 
 /// Reads the `recording.json` of the recording `directory`.
-pub(super) fn read(directory: &Path) -> Result<Environment, Error> {
-    let not = |why| Error::NotARecording { path: directory.to_owned(), why };
-    let metadata = fs::metadata(directory).map_err(|error| Error::read(directory, error))?;
+pub(super) fn read(directory: &Path) -> Result<Environment, RecordingError> {
+    let not = |why| RecordingError::NotARecording { path: directory.to_owned(), why };
+    let metadata =
+        fs::metadata(directory).map_err(|error| RecordingError::read(directory, error))?;
     if !metadata.is_dir() {
         return Err(not("it is a file, and a recording is a directory"));
     }
@@ -69,34 +71,36 @@ pub(super) fn read(directory: &Path) -> Result<Environment, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(not("it has no recording.json"));
         }
-        file => file.map_err(|error| Error::read(&path, error))?,
+        file => file.map_err(|error| RecordingError::read(&path, error))?,
     };
     let mut text = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut text).map_err(|error| Error::read(&path, error))?;
+    file.take(MOST_BYTES)
+        .read_to_end(&mut text)
+        .map_err(|error| RecordingError::read(&path, error))?;
     parse(directory, &path, &text)
 }
 
-fn parse(directory: &Path, path: &Path, text: &[u8]) -> Result<Environment, Error> {
-    let wrong = |cause: String| Error::Manifest { path: path.to_owned(), cause };
+fn parse(directory: &Path, path: &Path, text: &[u8]) -> Result<Environment, RecordingError> {
+    let wrong = |cause: String| RecordingError::Manifest { path: path.to_owned(), cause };
     if text.is_empty() {
         return Err(wrong("it is empty".to_owned()));
     }
-    // The format first: a later one may hold anything else.
+    // The format first: a later one may contain anything else.
     let header =
         serde_json::from_slice::<Header>(text).map_err(|error| wrong(described(&error)))?;
     match header.format {
-        0 => Err(Error::NotARecording {
+        0 => Err(RecordingError::NotARecording {
             path: directory.to_owned(),
             why: "its recording.json is not iowhy's: it has no format",
         }),
         found if found > FORMAT => {
-            Err(Error::Newer { path: directory.to_owned(), found, writer: header.version })
+            Err(RecordingError::Newer { path: directory.to_owned(), found, writer: header.version })
         }
         _ => serde_json::from_slice(text).map_err(|error| wrong(described(&error))),
     }
 }
 
-/// What every format has.
+/// The fields of every format.
 #[derive(serde::Deserialize)]
 #[serde(default)]
 #[derive(Default)]

@@ -1,27 +1,29 @@
-//! The recording: a directory of Parquet tables, in and out. The only place that knows Arrow and
+//! Recordings: directories of Parquet tables, written and read. The only place that knows Arrow and
 //! Parquet.
 //!
 //! ```text
-//! DIR/recording.json            model::Environment: host, kernel, clocks, devices, settings, losses
-//! DIR/requests/00000001.parquet the first seconds' requests
+//! DIR/recording.json                  model::Environment: host, kernel, clocks, devices, losses
+//! DIR/requests/00000001.parquet       requests of the first seconds
 //! DIR/request_parts/00000001.parquet  their parts, in the same order
-//! DIR/processes/ stacks/ samples/ events/   likewise, where there is anything
+//! DIR/processes/ stacks/ samples/ …   likewise, if there is data
 //! ```
 //!
-//! | where | what lives there |
+//! | where | what |
 //! |---|---|
-//! | [`Writer`] | batches into segments, within limits of memory and time |
-//! | [`Reader`] | a recording as a [`crate::source::Source`] |
-//! | [`Error`] | what can go wrong, with the file and a hint |
+//! | [`RecordingWriter`] | batches into segments, within limits of memory and time |
+//! | [`RecordingRing`] | the last minutes of a watch in memory, to be saved when asked |
+//! | [`RecordingReader`] | a recording as a [`crate::source::Source`] |
+//! | [`RecordingError`] | what can go wrong, with the file and a hint |
 //! | [`TABLES`] | which tables there are |
 //! | [`reference()`] | the page that documents all of it, made from the definitions |
+//! | [`cut`], [`remove_round`] | a few minutes of a recording, and a recording without its oldest |
 //! | `segment` | one file: its name, its checksum |
-//! | `chunk`, `encode`, `statistics` | a column's rows as Parquet's bytes, and what is said of them |
-//! | `cursor`, `round` | a file's rows as columns; what was written together, read together |
+//! | `chunk`, `encode`, `statistics` | a column's rows as Parquet's bytes, and their statistics |
+//! | `cursor`, `round` | a file's rows as columns; segments that were written together |
 //! | `schema` | Parquet's schema from a table's columns |
 //! | `manifest` | `recording.json` |
 //!
-//! What does not belong here: what rows mean, and where they come from.
+//! What does not belong here: the meaning and the origin of rows.
 
 mod budget;
 mod chunk;
@@ -31,7 +33,9 @@ mod error;
 mod manifest;
 mod reader;
 mod reference;
+mod ring;
 mod round;
+mod rounds;
 mod schema;
 mod segment;
 mod statistics;
@@ -39,8 +43,10 @@ mod tables;
 mod writer;
 
 pub use budget::Budget;
-pub use error::{Cause, Error};
-pub use reader::Reader;
+pub use error::{ErrorCause, RecordingError};
+pub use reader::RecordingReader;
 pub use reference::reference;
+pub use ring::{RecordingRing, RingLimits, RingSnapshot, SavedSpan};
+pub use rounds::{OPEN_ROUND, RoundBytes, add_open_round, cut, remove_round, round_bytes};
 pub use tables::{TABLES, TableInfo};
-pub use writer::{Limits, Writer};
+pub use writer::{RecordingWriter, SegmentLimits};

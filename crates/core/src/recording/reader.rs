@@ -3,11 +3,11 @@
 //!
 //! What does not belong here: files of one round (see [`super::round`]), Parquet.
 
-use super::error::Error;
+use super::error::RecordingError;
 use super::manifest;
 use super::round::Round;
-use super::segment::number;
-use super::tables::TABLES;
+use super::segment::{file_name, number};
+use super::tables::{TABLES, TableInfo};
 use crate::model::{Environment, Names, Request};
 use crate::source::{Batch, Progress, Source};
 use std::collections::BTreeSet;
@@ -16,31 +16,33 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Reads a recording.
-pub struct Reader {
+pub struct RecordingReader {
     directory: PathBuf,
     environment: Environment,
     /// The numbers of the rounds that are left.
     rounds: BTreeSet<u32>,
+    /// Bytes of rounds that were opened, and of all.
+    bytes: (u64, u64),
     round: Option<Round>,
     /// The latest time that a row speaks of, CLOCK_MONOTONIC nanoseconds.
     last_ns: u64,
 }
 
-impl Reader {
-    /// Opens the recording `directory`. One that is still being written gives what is closed now. The
-    /// tables that its environment tells are those that are there.
+impl RecordingReader {
+    /// Opens the recording `directory`. One that is still being written gives what is closed now.
+    /// The tables that its environment tells are those that are there.
     ///
     /// # Errors
     /// When it is not a recording, of a later format, or cannot be read.
-    pub fn open(directory: &Path) -> Result<Reader, Error> {
+    pub fn open(directory: &Path) -> Result<RecordingReader, RecordingError> {
         let mut environment = manifest::read(directory)?;
         let mut rounds = BTreeSet::new();
         let is_noted = !environment.tables.is_empty();
         for table in TABLES {
             let folder = directory.join(table.name);
             let mut segments = numbers(&folder)?;
-            // One that does not note what it fills has filled what there is of it; a folder that is not
-            // there any more tells nothing, whatever was to be in it.
+            // One that does not note what it fills has filled what there is of it; a folder that is
+            // not there any more tells nothing, whatever was to be in it.
             if is_noted && !folder.is_dir() {
                 environment.tables.retain(|filled| filled != table.name);
             } else if !is_noted && !segments.is_empty() {
@@ -49,14 +51,22 @@ impl Reader {
             rounds.append(&mut segments);
         }
         let directory = directory.to_owned();
-        Ok(Reader { directory, environment, rounds, round: None, last_ns: 0 })
+        let all = rounds.iter().map(|number| bytes_of(&directory, *number)).sum();
+        let bytes = (0, all);
+        Ok(RecordingReader { directory, environment, rounds, bytes, round: None, last_ns: 0 })
     }
 }
 
-impl Reader {
+impl RecordingReader {
     /// Where the recording stands.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Bytes of the rows that were read, and of all.
+    pub fn bytes(&self) -> (u64, u64) {
+        let unread = self.round.as_ref().map_or(0, Round::unread_bytes);
+        (self.bytes.0.saturating_sub(unread), self.bytes.1)
     }
 
     /// Whether all tables were read equally far: between two rounds, each of a few seconds.
@@ -65,24 +75,30 @@ impl Reader {
     }
 }
 
+/// Bytes of one round's segments.
+fn bytes_of(directory: &Path, number: u32) -> u64 {
+    let path = |table: &TableInfo| directory.join(table.name).join(file_name(number));
+    TABLES.iter().filter_map(|table| fs::metadata(path(table)).ok()).map(|it| it.len()).sum()
+}
+
 /// The numbers of one table's segments; none where the table has no folder.
-fn numbers(folder: &Path) -> Result<BTreeSet<u32>, Error> {
+fn numbers(folder: &Path) -> Result<BTreeSet<u32>, RecordingError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-        entries => entries.map_err(|error| Error::read(folder, error))?,
+        entries => entries.map_err(|error| RecordingError::read(folder, error))?,
     };
     let mut numbers = BTreeSet::new();
     for entry in entries {
-        let name = entry.map_err(|error| Error::read(folder, error))?.file_name();
+        let name = entry.map_err(|error| RecordingError::read(folder, error))?.file_name();
         numbers.extend(name.to_str().and_then(number));
     }
     Ok(numbers)
 }
 
-impl Source for Reader {
-    type Error = Error;
+impl Source for RecordingReader {
+    type Error = RecordingError;
 
-    fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Error> {
+    fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, RecordingError> {
         let losses = &mut self.environment.losses;
         let round = match &mut self.round {
             Some(round) => round,
@@ -91,6 +107,7 @@ impl Source for Reader {
                     self.close(names);
                     return Ok(Progress::Done);
                 };
+                self.bytes.0 += bytes_of(&self.directory, number);
                 self.round.insert(Round::open(&self.directory, number, losses)?)
             }
         };
@@ -107,7 +124,7 @@ impl Source for Reader {
     }
 }
 
-impl Reader {
+impl RecordingReader {
     /// Completes what is known of the watch. One that was killed has no end of its own: it ended
     /// with the last that it saw.
     fn close(&mut self, names: &Names) {

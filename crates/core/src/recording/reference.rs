@@ -1,11 +1,13 @@
 //! The page that documents a recording, made from the definitions that write and read it.
 //!
-//! What does not belong here: any column's or field's own words; they stand where it is defined.
+//! What does not belong here: descriptions of columns and fields, which are at their definitions.
 
 use super::tables::{TABLES, TableInfo};
 use crate::model::Metric;
 use crate::model::cgroup::Cgroup;
-use crate::model::environment::{Cost, Device, Environment, FORMAT, Field, Mount, SettingChange};
+use crate::model::environment::{
+    Cost, Device, Environment, ExactCount, FORMAT, Field, Mount, SettingChange, Thinning,
+};
 use crate::model::loss::{Loss, Losses};
 use crate::model::metric::Shape;
 use crate::model::table::ColumnInfo;
@@ -25,6 +27,8 @@ pub fn reference() -> String {
         ("`Losses`", Losses::FIELDS),
         ("`Loss`", Loss::FIELDS),
         ("`Cost`", Cost::FIELDS),
+        ("`Thinning`", Thinning::FIELDS),
+        ("`ExactCount`", ExactCount::FIELDS),
     ] {
         object(title, fields, &mut page);
     }
@@ -50,16 +54,16 @@ WHERE request.bytes > 0
 GROUP BY file ORDER BY seconds DESC LIMIT 20;
 ```
 
-- This is format {format}. Column names stand, and more may be added; a recording of an older format stays
-  readable. A reader refuses a newer format by its number in `recording.json`. A word that is new in
-  a column of fixed words (`origin`, for one) makes a new format too.
+- This is format {format}. Column names stand, and more may be added; a recording of an older format
+  stays readable. A reader refuses a newer format by its number in `recording.json`. A word that is
+  new in a column of fixed words (`origin`, for one) makes a new format too.
 - Segment N of every table was ended at the same time, every few seconds. A segment gets its name
   once it is whole, so what is there is complete; a crash loses the last seconds. The parts of
   segment N of `requests` are in segment N of `request_parts`, in the same order.
 - Integers are signed 64-bit. Times are nanoseconds of CLOCK_MONOTONIC; add `realtime_offset_ns` of
   `recording.json` for nanoseconds since 1970. A sector is 512 bytes.
-- Null means not known or not applicable, never zero. A *censored* request (`status`) had begun before
-  the watch or had not ended with it: its times are lower bounds.
+- Null means not known or not applicable, never zero. A *censored* request (`status`) had begun
+  before the watch or had not ended with it: its times are lower bounds.
 - Texts are what the kernel and programs gave, with control characters as they were: escape them
   before they reach a terminal.
 - Each segment carries the sentences below as key-value metadata (`SELECT * FROM
@@ -71,7 +75,7 @@ GROUP BY file ORDER BY seconds DESC LIMIT 20;
 fn table(info: &TableInfo, page: &mut String) {
     let TableInfo { name, sentence, columns } = info;
     *page += &format!("## {name}\n\n{}\n\n", joined(sentence));
-    *page += "| column | type | unit | null | what it is |\n|---|---|---|---|---|\n";
+    *page += "| column | type | unit | null | meaning |\n|---|---|---|---|---|\n";
     for ColumnInfo { name, kind, nullable, unit, sentence } in *columns {
         let (kind, unit) = (kind.sql(), unit.symbol());
         let null = if *nullable { "yes" } else { "" };
@@ -81,7 +85,7 @@ fn table(info: &TableInfo, page: &mut String) {
 }
 
 fn object(title: &str, fields: &[Field], page: &mut String) {
-    *page += &format!("\n### {title}\n\n| field | type | what it is |\n|---|---|---|\n");
+    *page += &format!("\n### {title}\n\n| field | type | meaning |\n|---|---|---|\n");
     for Field { name, kind, sentence } in fields {
         *page += &format!("| `{name}` | {} | {} |\n", json(kind), cell(&joined(sentence)));
     }
@@ -117,9 +121,9 @@ fn json(kind: &str) -> String {
 
 /// What the column `metric` of `samples` may hold.
 fn metrics(page: &mut String) {
-    *page += "## Metrics\n\nWhat `samples` holds. A counter is what the kernel counted since it was \
-              booted; a gauge is what it was at that time.\n\n| scope | metric | shape | unit | \
-              what it is |\n|---|---|---|---|---|\n";
+    *page += "## Metrics\n\nThe metrics of `samples`. A counter is the kernel's count since it was \
+              booted; a gauge is the value at that time.\n\n| scope | metric | shape | unit | \
+              meaning |\n|---|---|---|---|---|\n";
     for metric in Metric::ALL {
         let info = metric.info();
         let shape = match info.shape {

@@ -6,11 +6,11 @@
 //! What does not belong here: the order of rounds (see [`super::reader`]).
 
 use super::cursor::{Cursor, Problem};
-use super::error::Error;
+use super::error::RecordingError;
 use super::segment::file_name;
-use super::tables::{Rows, TABLES, TableInfo, rows_mut};
+use super::tables::{BatchRows, TABLES, TableInfo, rows_mut};
 use crate::model::loss::{Loss, Losses};
-use crate::model::table::{Cell, Columns, Table};
+use crate::model::table::{ColumnType, Columns, Table};
 use crate::model::{Names, Request, RequestPart};
 use crate::source::Batch;
 use std::collections::VecDeque;
@@ -34,7 +34,11 @@ pub(super) struct Round {
 
 impl Round {
     /// Opens the segments `number` of the recording `directory`.
-    pub(super) fn open(directory: &Path, number: u32, losses: &mut Losses) -> Result<Round, Error> {
+    pub(super) fn open(
+        directory: &Path,
+        number: u32,
+        losses: &mut Losses,
+    ) -> Result<Round, RecordingError> {
         let mut round = Round {
             number,
             cursors: VecDeque::new(),
@@ -53,13 +57,19 @@ impl Round {
         Ok(round)
     }
 
+    /// Bytes of the rows that are left.
+    pub(super) fn unread_bytes(&self) -> u64 {
+        let cursors = self.cursors.iter().map(|(_, cursor)| cursor);
+        cursors.chain(&self.parts).map(Cursor::unread_bytes).sum()
+    }
+
     /// Adds the next rows to `batch`; false when there are none left.
     pub(super) fn next(
         &mut self,
         batch: &mut Batch,
         names: &mut Names,
         losses: &mut Losses,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, RecordingError> {
         let Some((index, cursor)) = self.cursors.front_mut() else {
             self.finish(names, losses)?;
             return Ok(false);
@@ -94,7 +104,7 @@ impl Round {
         batch: &mut Batch,
         names: &mut Names,
         losses: &mut Losses,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RecordingError> {
         let place = Request::COLUMNS.iter().position(|column| column.name == "request_id");
         let Some(ids) = place.and_then(|place| columns.columns().get(place)) else { return Ok(()) };
         let mut requests = batch.requests.iter().skip(first).peekable();
@@ -116,7 +126,7 @@ impl Round {
         &mut self,
         names: &mut Names,
         losses: &mut Losses,
-    ) -> Result<Option<&RequestPart>, Error> {
+    ) -> Result<Option<&RequestPart>, RecordingError> {
         while self.parts_ahead.is_empty()
             && let Some(cursor) = &mut self.parts
         {
@@ -139,7 +149,7 @@ impl Round {
         table: &TableInfo,
         problem: Problem,
         losses: &mut Losses,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RecordingError> {
         let cause = match problem {
             Problem::Refused(error) => return Err(error),
             Problem::Damaged(cause) => cause.to_string(),
@@ -155,8 +165,8 @@ impl Round {
         Ok(())
     }
 
-    /// Counts what the parts that are left tell of requests that are not there.
-    fn finish(&mut self, names: &mut Names, losses: &mut Losses) -> Result<(), Error> {
+    /// Counts the missing requests that remaining parts refer to.
+    fn finish(&mut self, names: &mut Names, losses: &mut Losses) -> Result<(), RecordingError> {
         let (mut parts, mut requests, mut last) = (0u64, 0u64, None);
         while let Some(id) = self.next_part(names, losses)?.map(|part| part.request_id) {
             self.parts_ahead.pop_front();
@@ -177,7 +187,7 @@ impl Round {
 }
 
 /// Adds the rows of `columns` to `rows`, and counts those that cannot be read back.
-fn take(table: &TableInfo, columns: &Columns, rows: &mut dyn Rows, losses: &mut Losses) {
+fn take(table: &TableInfo, columns: &Columns, rows: &mut dyn BatchRows, losses: &mut Losses) {
     let meaning = format!("rows of {} with values that this iowhy does not know", table.name);
     let place = format!("rows/{}", table.name);
     losses.add(&place, rows.take(columns), &meaning, table.name == Request::NAME);

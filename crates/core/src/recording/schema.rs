@@ -3,7 +3,7 @@
 //! What does not belong here: which tables there are (see [`super::tables`]).
 
 use super::tables::TableInfo;
-use crate::model::table::{ColumnInfo, Kind};
+use crate::model::table::{ColumnInfo, ColumnKind};
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
@@ -23,11 +23,11 @@ fn field(column: &ColumnInfo) -> Result<TypePtr, ParquetError> {
         Ok(Arc::new(field.with_repetition(repetition).build()?))
     };
     match column.kind {
-        Kind::Integer => primitive(Physical::INT64),
-        Kind::Float => primitive(Physical::DOUBLE),
-        Kind::Flag => primitive(Physical::BOOLEAN),
-        Kind::Text => text(column.name, repetition),
-        Kind::Texts => list(column.name),
+        ColumnKind::Integer => primitive(Physical::INT64),
+        ColumnKind::Float => primitive(Physical::DOUBLE),
+        ColumnKind::Flag => primitive(Physical::BOOLEAN),
+        ColumnKind::Text => text(column.name, repetition),
+        ColumnKind::Texts => list(column.name),
     }
 }
 

@@ -9,7 +9,7 @@
 //! What does not belong here: when a segment ends (see [`super::writer`]), and rows.
 
 use super::chunk::Encoder;
-use super::error::Cause;
+use super::error::ErrorCause;
 use super::schema::{schema, sentences};
 use super::tables::TableInfo;
 use crate::model::Names;
@@ -41,13 +41,12 @@ pub(super) fn number(name: &str) -> Option<u32> {
     (file_name(number) == name).then_some(number)
 }
 
-/// A segment that is being written. Dropped before [`Segment::publish`], it leaves no file.
+/// A segment that is being written to a file. Dropped before [`Segment::publish`], it leaves no
+/// file.
 pub(super) struct Segment {
-    writer: Option<SerializedFileWriter<Sink>>,
+    body: SegmentBody<BufWriter<File>>,
     partial: PathBuf,
     path: PathBuf,
-    /// Rows written so far.
-    pub(super) rows: u64,
 }
 
 impl Segment {
@@ -56,24 +55,33 @@ impl Segment {
         directory: &Path,
         table: &TableInfo,
         number: u32,
-    ) -> Result<Segment, Cause> {
+    ) -> Result<Segment, ErrorCause> {
         let directory = directory.join(table.name);
-        // A leading dot: neither a shell's or DuckDB's `*.parquet` nor pandas takes it for a segment.
+        // A leading dot: neither a shell's or DuckDB's `*.parquet` nor pandas takes it for a
+        // segment.
         let partial = directory.join(format!(".{}.partial", file_name(number)));
         let path = directory.join(file_name(number));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-        let mut segment = Segment { writer: None, partial, path, rows: 0 };
-        let properties = WriterProperties::builder()
-            .set_created_by(concat!("iowhy ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_key_value_metadata(Some(sentences(table)))
-            .set_offset_index_disabled(true)
-            .build();
-        let sink = Sink::new(file);
-        let mut writer = SerializedFileWriter::new(sink, schema(table)?, Arc::new(properties))?;
-        writer.write_all(TAG)?;
-        writer.write_all(&[0; size_of::<u64>()])?;
-        segment.writer = Some(writer);
+        let mut segment = Segment { body: SegmentBody::default(), partial, path };
+        segment.body.begin(BufWriter::with_capacity(64 << 10, file), table)?;
         Ok(segment)
+    }
+
+    /// Writes segment `number` of `table` under `directory`, all of which was written to memory.
+    pub(super) fn copy(
+        directory: &Path,
+        table: &TableInfo,
+        number: u32,
+        bytes: &[u8],
+    ) -> Result<(), ErrorCause> {
+        let directory = directory.join(table.name);
+        let partial = directory.join(format!(".{}.partial", file_name(number)));
+        let path = directory.join(file_name(number));
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
+        let segment = Segment { body: SegmentBody::default(), partial, path };
+        file.write_all(bytes)?;
+        segment.publish()
     }
 
     /// Adds `columns`' rows as one row group.
@@ -83,7 +91,76 @@ impl Segment {
         table: &TableInfo,
         names: &Names,
         encoder: &mut Encoder,
-    ) -> Result<(), Cause> {
+    ) -> Result<(), ErrorCause> {
+        self.body.add(columns, table, names, encoder)
+    }
+
+    /// Bytes written so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.body.bytes()
+    }
+
+    /// Writes the footer and the checksum.
+    ///
+    /// Nothing is synced: that would make the disk that is watched wait for the watch. After a
+    /// crash of the machine, not of iowhy, the last half minute may be missing.
+    pub(super) fn finish(&mut self) -> Result<(), ErrorCause> {
+        self.body.finish().map(drop)
+    }
+
+    /// Gives a finished segment its name.
+    pub(super) fn publish(mut self) -> Result<(), ErrorCause> {
+        fs::rename(&self.partial, &self.path)?;
+        self.partial = PathBuf::new();
+        Ok(())
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.body.writer = None;
+        if self.partial != Path::new("") {
+            // The file is of no use; that it cannot be removed changes nothing.
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// The body of a segment, written to a file or to memory.
+pub(super) struct SegmentBody<W: Write + Seek + Send> {
+    writer: Option<SerializedFileWriter<HashedSink<W>>>,
+}
+
+impl<W: Write + Seek + Send> Default for SegmentBody<W> {
+    fn default() -> Self {
+        SegmentBody { writer: None }
+    }
+}
+
+impl<W: Write + Seek + Send> SegmentBody<W> {
+    /// Writes what stands before the rows.
+    pub(super) fn begin(&mut self, sink: W, table: &TableInfo) -> Result<(), ErrorCause> {
+        let properties = WriterProperties::builder()
+            .set_created_by(concat!("iowhy ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_key_value_metadata(Some(sentences(table)))
+            .set_offset_index_disabled(true)
+            .build();
+        let sink = HashedSink { sink, hash: XxHash64::with_seed(0), written: 0 };
+        let mut writer = SerializedFileWriter::new(sink, schema(table)?, Arc::new(properties))?;
+        writer.write_all(TAG)?;
+        writer.write_all(&[0; size_of::<u64>()])?;
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    /// Adds `columns`' rows as one row group.
+    pub(super) fn add(
+        &mut self,
+        columns: &Columns,
+        table: &TableInfo,
+        names: &Names,
+        encoder: &mut Encoder,
+    ) -> Result<(), ErrorCause> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let descriptions = writer.schema_descr().columns().to_vec();
         let mut group = writer.next_row_group()?;
@@ -93,7 +170,6 @@ impl Segment {
             group.append_column(&bytes, close)?;
         }
         group.close()?;
-        self.rows += columns.len() as u64;
         Ok(())
     }
 
@@ -102,60 +178,34 @@ impl Segment {
         self.writer.as_ref().map_or(0, SerializedFileWriter::bytes_written)
     }
 
-    /// Writes the footer and the checksum.
-    ///
-    /// Nothing is synced: that would make the disk that is watched wait for the watch. After a
-    /// crash of the machine, not of iowhy, the last half minute may be missing.
-    pub(super) fn finish(&mut self) -> Result<(), Cause> {
-        if let Some(mut writer) = self.writer.take() {
-            writer.finish()?;
-            writer.inner_mut().finish()?;
-        }
-        Ok(())
-    }
-
-    /// Gives a finished segment its name.
-    pub(super) fn publish(mut self) -> Result<(), Cause> {
-        fs::rename(&self.partial, &self.path)?;
-        self.partial = PathBuf::new();
-        Ok(())
+    /// Writes the footer and the checksum, and gives what all was written to; `None` where that was
+    /// done.
+    pub(super) fn finish(&mut self) -> Result<Option<W>, ErrorCause> {
+        let Some(writer) = self.writer.take() else { return Ok(None) };
+        let mut sink = writer.into_inner()?;
+        sink.finish()?;
+        Ok(Some(sink.sink))
     }
 }
 
-impl Drop for Segment {
-    fn drop(&mut self) {
-        self.writer = None;
-        if self.partial != Path::new("") {
-            // The file is of no use; that it cannot be removed changes nothing.
-            let _ = fs::remove_file(&self.partial);
-        }
-    }
-}
-
-/// A file that is summed up while it is written.
-struct Sink {
-    file: BufWriter<File>,
+/// What is summed up while it is written.
+struct HashedSink<W> {
+    sink: W,
     hash: XxHash64,
     written: usize,
 }
 
-impl Sink {
-    fn new(file: File) -> Sink {
-        let file = BufWriter::with_capacity(64 << 10, file);
-        Sink { file, hash: XxHash64::with_seed(0), written: 0 }
-    }
-
+impl<W: Write + Seek> HashedSink<W> {
     fn finish(&mut self) -> io::Result<()> {
-        self.file.flush()?;
-        let file = self.file.get_mut();
-        file.seek(SeekFrom::Start(CHECKSUM as u64))?;
-        file.write_all(&self.hash.finish().to_le_bytes())
+        self.sink.seek(SeekFrom::Start(CHECKSUM as u64))?;
+        self.sink.write_all(&self.hash.finish().to_le_bytes())?;
+        self.sink.flush()
     }
 }
 
-impl Write for Sink {
+impl<W: Write> Write for HashedSink<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
+        let count = self.sink.write(bytes)?;
         let uncovered = COVERED.saturating_sub(self.written);
         self.hash.write(bytes.get(uncovered..count).unwrap_or_default());
         self.written += count;
@@ -163,7 +213,7 @@ impl Write for Sink {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.sink.flush()
     }
 }
 

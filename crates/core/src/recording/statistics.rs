@@ -1,9 +1,9 @@
-//! What a chunk's statistics say of its rows. Queries pass over chunks by them, and a column whose
-//! rows are all the same is read from them alone: most columns of a busy disk are.
+//! The statistics of a chunk. Queries skip chunks by them, and a column whose rows are all equal is
+//! read from them alone, as most columns of a busy disk.
 //!
 //! What does not belong here: the rows themselves (see [`super::chunk`] and [`super::cursor`]).
 
-use crate::model::table::{Kind, Scalar};
+use crate::model::table::{ColumnKind, Scalar};
 use crate::model::{Name, Names};
 use parquet::data_type::ByteArray;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -13,28 +13,28 @@ use parquet::file::statistics::Statistics;
 const LONGEST_TEXT: usize = 256;
 
 /// The statistics of `rows` rows that hold `values`, or null.
-pub(super) fn of(kind: Kind, values: &[i64], rows: usize) -> Option<Statistics> {
+pub(super) fn of(kind: ColumnKind, values: &[i64], rows: usize) -> Option<Statistics> {
     let nulls = Some((rows - values.len()) as u64);
     match kind {
-        Kind::Integer => {
+        ColumnKind::Integer => {
             let (least, most) = extremes(values).unzip();
             Some(Statistics::int64(least, most, None, nulls, false))
         }
-        Kind::Text => Some(Statistics::byte_array(None, None, None, nulls, false)),
-        Kind::Float | Kind::Flag | Kind::Texts => None,
+        ColumnKind::Text => Some(Statistics::byte_array(None, None, None, nulls, false)),
+        ColumnKind::Float | ColumnKind::Flag | ColumnKind::Texts => None,
     }
 }
 
 /// The statistics of `rows` rows that all hold `value`.
 pub(super) fn of_same(
-    kind: Kind,
+    kind: ColumnKind,
     value: Option<i64>,
     rows: usize,
     names: &Names,
 ) -> Option<Statistics> {
     let text = |value| names.get(Name::from_index(value as usize));
     match (kind, value) {
-        (Kind::Text, Some(value)) if text(value).len() <= LONGEST_TEXT => {
+        (ColumnKind::Text, Some(value)) if text(value).len() <= LONGEST_TEXT => {
             let text = Some(ByteArray::from(text(value)));
             Some(Statistics::byte_array(text.clone(), text, None, Some(0), false))
         }
@@ -62,12 +62,12 @@ fn extremes(values: &[i64]) -> Option<(i64, i64)> {
 /// What every row of `chunk` holds, where its statistics say that it is the same.
 pub(super) fn same(
     chunk: &ColumnChunkMetaData,
-    kind: Kind,
+    kind: ColumnKind,
     names: &mut Names,
 ) -> Option<Option<i64>> {
     let statistics = chunk.statistics()?;
     let nulls = i64::try_from(statistics.null_count_opt()?).ok()?;
-    if kind == Kind::Texts {
+    if kind == ColumnKind::Texts {
         None
     } else if nulls == chunk.num_values() {
         Some(None)
@@ -78,12 +78,14 @@ pub(super) fn same(
     }
 }
 
-fn one_value(statistics: &Statistics, kind: Kind, names: &mut Names) -> Option<i64> {
+fn one_value(statistics: &Statistics, kind: ColumnKind, names: &mut Names) -> Option<i64> {
     match (kind, statistics) {
-        (Kind::Integer, Statistics::Int64(values)) if values.min_opt() == values.max_opt() => {
+        (ColumnKind::Integer, Statistics::Int64(values))
+            if values.min_opt() == values.max_opt() =>
+        {
             values.min_opt().copied()
         }
-        (Kind::Text, Statistics::ByteArray(texts)) if texts.min_opt() == texts.max_opt() => {
+        (ColumnKind::Text, Statistics::ByteArray(texts)) if texts.min_opt() == texts.max_opt() => {
             Some(names.intern(texts.min_opt()?.as_utf8().ok()?).to_raw())
         }
         _ => None,

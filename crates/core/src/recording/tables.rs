@@ -1,5 +1,5 @@
-//! Which tables a recording has: one line for each, from which writing, reading and the reference
-//! page follow.
+//! The tables of a recording: one line for each, from which writer, reader and reference page
+//! follow.
 
 use crate::model::table::{ColumnInfo, Columns, Table};
 use crate::model::{
@@ -7,10 +7,10 @@ use crate::model::{
 };
 use crate::source::Batch;
 
-/// What is known of a table without any row.
+/// The definition of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct TableInfo {
-    /// The folder of the recording that holds its segments.
+    /// The directory of its segments in the recording.
     pub name: &'static str,
     /// What a row is.
     pub sentence: &'static str,
@@ -25,7 +25,7 @@ impl TableInfo {
 }
 
 /// The rows of a batch that belong to one table.
-pub(super) trait Rows {
+pub(super) trait BatchRows {
     /// How many there are.
     fn count(&self) -> usize;
     /// Adds as many of them as `columns` should get at once, from `from` on, and says how many.
@@ -34,7 +34,7 @@ pub(super) trait Rows {
     fn take(&mut self, columns: &Columns) -> u64;
 }
 
-impl<T: Table> Rows for Vec<T> {
+impl<T: Table> BatchRows for Vec<T> {
     fn count(&self) -> usize {
         self.len()
     }
@@ -65,13 +65,13 @@ macro_rules! tables {
         }
 
         /// The rows of `batch`, in the order of [`TABLES`].
-        pub(super) fn rows(batch: &Batch) -> impl Iterator<Item = &dyn Rows> {
-            [$( &batch.$field as &dyn Rows ),+].into_iter()
+        pub(super) fn rows(batch: &Batch) -> impl Iterator<Item = &dyn BatchRows> {
+            [$( &batch.$field as &dyn BatchRows ),+].into_iter()
         }
 
         /// The rows of `batch`, in the order of [`TABLES`].
-        pub(super) fn rows_mut(batch: &mut Batch) -> impl Iterator<Item = &mut dyn Rows> {
-            [$( &mut batch.$field as &mut dyn Rows ),+].into_iter()
+        pub(super) fn rows_mut(batch: &mut Batch) -> impl Iterator<Item = &mut dyn BatchRows> {
+            [$( &mut batch.$field as &mut dyn BatchRows ),+].into_iter()
         }
     };
 }

@@ -1,14 +1,13 @@
-//! Batches into a recording: rows are gathered by column, written as row groups when there are
-//! enough of them, and closed as segments every few seconds.
+//! Writes batches to a recording: rows are collected by column, written as row groups when there
+//! are enough of them, and closed as segments every few seconds.
 //!
-//! Memory is bounded by [`Limits`], whatever the rate. What was closed stays, whatever happens
-//! later: after a full disk, a crash or a SIGKILL the closed segments and `recording.json` are
-//! readable.
+//! Memory is bounded by [`SegmentLimits`] at any rate. Closed segments stay: after a full disk, a
+//! crash or a SIGKILL the closed segments and `recording.json` are readable.
 //!
-//! What does not belong here: what a file looks like inside (see [`super::segment`]).
+//! What does not belong here: the layout of a file (see [`super::segment`]).
 
 use super::chunk::Encoder;
-use super::error::{Cause, Error};
+use super::error::{ErrorCause, RecordingError};
 use super::manifest;
 use super::segment::{Segment, file_name};
 use super::tables::{TABLES, TableInfo, columns, rows};
@@ -24,7 +23,7 @@ use std::time::{Duration, Instant};
 
 /// When rows leave memory and segments end.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct SegmentLimits {
     /// Rows of one table that are gathered before they are written.
     pub group_rows: usize,
     /// Bytes of one table's rows that are gathered before they are written. Columns that hold one
@@ -36,9 +35,9 @@ pub struct Limits {
     pub segment_age: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for SegmentLimits {
+    fn default() -> SegmentLimits {
+        SegmentLimits {
             group_rows: 64 << 10,
             group_bytes: 6 << 20,
             segment_bytes: 4 << 20,
@@ -48,44 +47,47 @@ impl Default for Limits {
 }
 
 /// Writes a recording.
-pub struct Writer {
+pub struct RecordingWriter {
     directory: PathBuf,
     /// Whether the directory was not there before.
     ours: bool,
-    limits: Limits,
+    limits: SegmentLimits,
     environment: Environment,
     /// Whether `environment` differs from what `recording.json` holds.
     stale: bool,
     /// The segment that is being written, the same for all tables.
     number: u32,
     opened: Instant,
-    tables: Vec<Open>,
+    tables: Vec<OpenTable>,
     encoder: Encoder,
     /// Why the recording ended before its time.
     failure: Option<&'static str>,
 }
 
-impl Writer {
+impl RecordingWriter {
     /// Makes the directory, for its owner alone, and `recording.json` in it.
     ///
     /// # Errors
     /// When there is something in the directory already, or it cannot be made or written.
-    pub fn create(directory: &Path, environment: &Environment) -> Result<Writer, Error> {
-        Writer::with_limits(directory, environment, Limits::default())
+    pub fn create(
+        directory: &Path,
+        environment: &Environment,
+    ) -> Result<RecordingWriter, RecordingError> {
+        RecordingWriter::with_limits(directory, environment, SegmentLimits::default())
     }
 
     /// The same, with other limits.
     ///
     /// # Errors
-    /// Those of [`Writer::create`].
+    /// Those of [`RecordingWriter::create`].
     pub fn with_limits(
         directory: &Path,
         environment: &Environment,
-        limits: Limits,
-    ) -> Result<Writer, Error> {
-        let encoder = Encoder::new().map_err(|error| Error::create(directory, error))?;
+        limits: SegmentLimits,
+    ) -> Result<RecordingWriter, RecordingError> {
+        let encoder = Encoder::new().map_err(|error| RecordingError::create(directory, error))?;
         let ours = make(directory)?;
-        let mut writer = Writer {
+        let mut writer = RecordingWriter {
             directory: directory.to_owned(),
             ours,
             limits,
@@ -93,7 +95,7 @@ impl Writer {
             stale: true,
             number: 1,
             opened: Instant::now(),
-            tables: TABLES.iter().zip(columns()).map(Open::new).collect(),
+            tables: TABLES.iter().zip(columns()).map(OpenTable::new).collect(),
             encoder,
             failure: None,
         };
@@ -102,29 +104,30 @@ impl Writer {
         Ok(writer)
     }
 
-    fn begin(&mut self) -> Result<(), Error> {
+    fn begin(&mut self) -> Result<(), RecordingError> {
         for table in TABLES {
             let path = self.directory.join(table.name);
             let folder = DirBuilder::new().mode(0o700).create(&path);
-            folder.map_err(|error| Error::create(&path, error))?;
+            folder.map_err(|error| RecordingError::create(&path, error))?;
         }
         self.write_environment()?;
         manifest::reserve(&self.directory)
     }
 
-    /// Takes back a recording in which nothing was written yet, as if it had never begun.
+    /// Removes a recording to which nothing was written yet.
     pub fn discard(self) {
         unmake(&self.directory, self.ours);
     }
 
-    /// Where the recording stands.
+    /// The directory of the recording.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Takes note of what is true of the watch now; it is written when the segments end next.
+    /// Updates the environment, which is written when the segments end next.
     pub fn update(&mut self, environment: &Environment) {
-        let environment = Environment { format: FORMAT, ..environment.clone() };
+        let mut environment = Environment { format: FORMAT, ..environment.clone() };
+        environment.note_start_time();
         if self.environment != environment {
             self.environment = environment;
             self.stale = true;
@@ -136,19 +139,19 @@ impl Writer {
     ///
     /// # Errors
     /// When a file cannot be written. That ends the recording: what was closed stays, the rest is
-    /// counted (see [`Writer::finish`]), and every later call fails too.
-    pub fn add(&mut self, batch: &Batch, names: &Names) -> Result<(), Error> {
+    /// counted (see [`RecordingWriter::finish`]), and every later call fails too.
+    pub fn add(&mut self, batch: &Batch, names: &Names) -> Result<(), RecordingError> {
         for (table, rows) in self.tables.iter_mut().zip(rows(batch)) {
             table.unsaved += rows.count() as u64;
         }
         if self.failure.is_some() {
-            return Err(Error::Ended { path: self.directory.clone() });
+            return Err(RecordingError::Ended { path: self.directory.clone() });
         }
         let result = self.gather(batch, names);
         self.note(result)
     }
 
-    fn gather(&mut self, batch: &Batch, names: &Names) -> Result<(), Error> {
+    fn gather(&mut self, batch: &Batch, names: &Names) -> Result<(), RecordingError> {
         for (table, rows) in self.tables.iter_mut().zip(rows(batch)) {
             let mut from = 0;
             while from < rows.count() {
@@ -166,18 +169,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends all segments now, and writes `recording.json` if [`Writer::update`] changed it.
+    /// Ends all segments now, and writes `recording.json` if [`RecordingWriter::update`] changed
+    /// it.
     ///
     /// # Errors
-    /// Those of [`Writer::add`].
-    pub fn rotate(&mut self, names: &Names) -> Result<(), Error> {
+    /// Those of [`RecordingWriter::add`].
+    pub fn rotate(&mut self, names: &Names) -> Result<(), RecordingError> {
         let result = self.end_segments(names);
         self.note(result)
     }
 
     /// All are finished before the first gets its name: what does not fit on the disk shows then,
     /// and requests are not left without their parts, or parts without their requests.
-    fn end_segments(&mut self, names: &Names) -> Result<(), Error> {
+    fn end_segments(&mut self, names: &Names) -> Result<(), RecordingError> {
         for table in &mut self.tables {
             table.finish(&self.directory, self.number, names, &mut self.encoder)?;
         }
@@ -189,7 +193,7 @@ impl Writer {
         self.write_environment()
     }
 
-    fn write_environment(&mut self) -> Result<(), Error> {
+    fn write_environment(&mut self) -> Result<(), RecordingError> {
         if self.stale {
             manifest::write(&self.directory, &self.environment)?;
             self.stale = false;
@@ -197,7 +201,7 @@ impl Writer {
         Ok(())
     }
 
-    fn note(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+    fn note(&mut self, result: Result<(), RecordingError>) -> Result<(), RecordingError> {
         result.inspect_err(|error| {
             self.failure = Some(if error.is_full() { "disk full" } else { "write error" });
         })
@@ -208,7 +212,11 @@ impl Writer {
     ///
     /// # Errors
     /// When something cannot be written now; `recording.json` is tried all the same.
-    pub fn finish(mut self, environment: &mut Environment, names: &Names) -> Result<(), Error> {
+    pub fn finish(
+        mut self,
+        environment: &mut Environment,
+        names: &Names,
+    ) -> Result<(), RecordingError> {
         environment.format = FORMAT;
         self.update(environment);
         let result = if self.failure.is_none() { self.rotate(names) } else { Ok(()) };
@@ -217,7 +225,7 @@ impl Writer {
         environment.finished = false;
         failure.clone_into(&mut environment.ended_by);
         // Draining removes the open segments' files, whose space recording.json may need.
-        for Open { table, unsaved, .. } in self.tables.drain(..) {
+        for OpenTable { table, unsaved, .. } in self.tables.drain(..) {
             let place = format!("recording/{}", table.name);
             let meaning = format!("rows of {} that were not written: {failure}", table.name);
             environment.losses.add(&place, unsaved, &meaning, table.name == Request::NAME);
@@ -231,7 +239,7 @@ impl Writer {
 const TOGETHER: usize = 4096;
 
 /// One table's rows that no closed segment holds yet.
-struct Open {
+struct OpenTable {
     table: &'static TableInfo,
     columns: Columns,
     segment: Option<Segment>,
@@ -239,16 +247,16 @@ struct Open {
     unsaved: u64,
 }
 
-impl Open {
-    fn new((table, columns): (&'static TableInfo, Columns)) -> Open {
-        Open { table, columns, segment: None, unsaved: 0 }
+impl OpenTable {
+    fn new((table, columns): (&'static TableInfo, Columns)) -> OpenTable {
+        OpenTable { table, columns, segment: None, unsaved: 0 }
     }
 
-    fn is_full(&self, limits: &Limits) -> bool {
+    fn is_full(&self, limits: &SegmentLimits) -> bool {
         self.columns.len() >= limits.group_rows || self.columns.bytes() >= limits.group_bytes
     }
 
-    fn is_long(&self, limits: &Limits) -> bool {
+    fn is_long(&self, limits: &SegmentLimits) -> bool {
         self.segment.as_ref().is_some_and(|segment| segment.bytes() >= limits.segment_bytes)
     }
 
@@ -259,7 +267,7 @@ impl Open {
         number: u32,
         names: &Names,
         encoder: &mut Encoder,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RecordingError> {
         if self.columns.is_empty() {
             return Ok(());
         }
@@ -284,39 +292,39 @@ impl Open {
         number: u32,
         names: &Names,
         encoder: &mut Encoder,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RecordingError> {
         self.write(directory, number, names, encoder)?;
         let finished = self.segment.as_mut().map_or(Ok(()), Segment::finish);
         finished.map_err(|cause| self.failed(directory, number, cause))
     }
 
     /// Gives the finished segment its name, if there is one.
-    fn publish(&mut self, directory: &Path, number: u32) -> Result<(), Error> {
+    fn publish(&mut self, directory: &Path, number: u32) -> Result<(), RecordingError> {
         let published = self.segment.take().map_or(Ok(()), Segment::publish);
         published.map_err(|cause| self.failed(directory, number, cause))?;
         self.unsaved = 0;
         Ok(())
     }
 
-    fn failed(&self, directory: &Path, number: u32, cause: Cause) -> Error {
-        Error::write(&directory.join(self.table.name).join(file_name(number)), cause)
+    fn failed(&self, directory: &Path, number: u32, cause: ErrorCause) -> RecordingError {
+        RecordingError::write(&directory.join(self.table.name).join(file_name(number)), cause)
     }
 }
 
-impl Drop for Writer {
+impl Drop for RecordingWriter {
     fn drop(&mut self) {
         manifest::release(&self.directory);
     }
 }
 
 /// Makes the directory, and says whether it was not there before.
-fn make(directory: &Path) -> Result<bool, Error> {
-    let failed = |error| Error::create(directory, error);
+fn make(directory: &Path) -> Result<bool, RecordingError> {
+    let failed = |error| RecordingError::create(directory, error);
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             match fs::read_dir(directory).map_err(failed)?.next() {
                 None => Ok(false),
-                Some(_) => Err(Error::NotEmpty { path: directory.to_owned() }),
+                Some(_) => Err(RecordingError::NotEmpty { path: directory.to_owned() }),
             }
         }
         made => made.map(|()| true).map_err(failed),

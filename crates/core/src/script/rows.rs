@@ -4,9 +4,10 @@
 //! What does not belong here: requests (see [`super`]).
 
 use super::{START_NS, Script, span_of};
-use crate::analysis::waits::class::{Verdict, verdict};
+use crate::analysis::waits::class::{StackVerdict, verdict};
 use crate::analysis::waits::split::{Span, split};
 use crate::model::environment::{Device, Mount};
+use crate::model::table::Table;
 use crate::model::{
     FileActivity, KnownBy, Metric, Name, Sample, Wait, WaitChain, WaitClass, WaitRequest,
     file::Counts,
@@ -61,11 +62,11 @@ impl Script {
     }
 
     /// Begins a wait of `ns` nanoseconds, `at` nanoseconds after the watch began; nothing of it
-    /// counts until [`Sleep::add`].
-    pub fn sleep(&mut self, who: (u32, &str), at: u64, ns: u64) -> Sleep<'_> {
+    /// counts until [`ScriptedSleep::add`].
+    pub fn sleep(&mut self, who: (u32, &str), at: u64, ns: u64) -> ScriptedSleep<'_> {
         let blank = self.blank_wait(who, ns);
         let wait = Wait { start_ns: START_NS + at, ..blank };
-        Sleep { script: self, wait, links: Vec::new() }
+        ScriptedSleep { script: self, wait, links: Vec::new() }
     }
 
     /// Adds a chain: `waiters` threads of a process, the first of which has the number `tid` and
@@ -90,17 +91,10 @@ impl Script {
                 tid: tid + index,
                 process: last.process,
                 thread: Some(first),
-                cgroup: None,
-                container: None,
                 // futex
                 syscall: Some(202),
-                class: None,
-                device: None,
-                file: None,
-                waits: None,
-                wait_id: None,
-                stack_id: None,
                 user_stack_id: stack,
+                ..Table::blank()
             };
             self.batch.wait_chains.push(row.clone());
             self.batch.wait_chains.push(WaitChain {
@@ -122,16 +116,16 @@ impl Script {
     }
 }
 
-/// A wait in the making.
+/// A wait that is being built.
 #[derive(Debug)]
-pub struct Sleep<'a> {
+pub struct ScriptedSleep<'a> {
     script: &'a mut Script,
     /// The wait; every column may be set.
     pub wait: Wait,
     links: Vec<WaitRequest>,
 }
 
-impl Sleep<'_> {
+impl ScriptedSleep<'_> {
     /// The number of the system call.
     pub fn call(mut self, number: u32) -> Self {
         self.wait.syscall = Some(number);
@@ -178,8 +172,8 @@ impl Sleep<'_> {
     pub fn stack(mut self, frames: &[&str]) -> Self {
         self.wait.stack_id = self.script.stack_of(frames, false);
         self.wait.class = match verdict(frames.iter().copied()) {
-            Verdict::Storage(class) => class,
-            Verdict::Elsewhere | Verdict::Unknown => WaitClass::Unknown,
+            StackVerdict::Storage(class) => class,
+            StackVerdict::Elsewhere | StackVerdict::Unknown => WaitClass::Unknown,
         };
         self
     }

@@ -3,7 +3,7 @@
 
 use iowhy_core::analysis::summarize;
 use iowhy_core::diagnosis::{Diagnosis, Severity, diagnose};
-use iowhy_core::recording::Reader;
+use iowhy_core::recording::RecordingReader;
 use std::path::PathBuf;
 
 fn folder() -> PathBuf {
@@ -11,7 +11,7 @@ fn folder() -> PathBuf {
 }
 
 fn diagnosis_of(path: PathBuf) -> Diagnosis {
-    diagnose(&summarize(&mut Reader::open(&path).unwrap()).unwrap())
+    diagnose(&summarize(&mut RecordingReader::open(&path).unwrap()).unwrap())
 }
 
 /// A folder's name is the cause that its recording must lead to first; what begins with `control`
@@ -22,11 +22,11 @@ fn labs_lead_to_their_causes() {
     for entry in std::fs::read_dir(folder()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         let diagnosis = diagnosis_of(entry.path());
-        let told = diagnosis.findings.iter().find(|it| it.severity > Severity::Info);
-        let cause = told.map(|it| it.cause);
+        let first = diagnosis.findings.iter().find(|it| it.severity > Severity::Info);
+        let cause = first.map(|it| it.cause);
         let expected = (!name.starts_with("control")).then_some(name.as_str());
         assert_eq!(cause, expected, "{name}: {:#?}", diagnosis.findings);
-        if let Some(finding) = told {
+        if let Some(finding) = first {
             assert!(finding.subject.device.is_some(), "{name}: {finding:#?}");
             assert!(finding.evidence.iter().any(|it| it.figure > 0.0), "{name}: {finding:#?}");
         }

@@ -7,9 +7,7 @@
     reason = "a test fails by panicking, and says why it is skipped"
 )]
 
-mod blktrace;
 mod formats;
-mod fuzzed;
 mod incidents;
 mod labs;
 mod python;

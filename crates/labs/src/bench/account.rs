@@ -1,43 +1,35 @@
-//! Where the cost goes: a long watch weighed, and the kernel's own figures of each BPF program.
+//! The breakdown of the cost: a long watch, and the kernel's own figures of each BPF program.
 
-use super::Settings;
-use super::load::Load;
-use super::watcher::{Variant, Watcher};
+use super::CostSettings;
+use super::load::FioLoad;
+use super::watcher::{RunningVariant, Variant};
 use crate::error::Context;
-use crate::fio::Report;
-use crate::recorded::Weight;
+use crate::fio::FioReport;
+use crate::recorded::RecordedTotals;
 use crate::scratch::Scratch;
-use crate::{Error, Result, command, iowhy, machine, process};
+use crate::{LabError, Result, command, iowhy, machine, process};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The kernel counts runs and time of BPF programs while somebody holds the descriptor that
-/// BPF_ENABLE_STATS gives. Perl is in every Debian and can call bpf(2); this ends with its input.
-const HOLD_STATS: &str = r#"
-my $number = `uname -m` =~ /^x86_64/ ? 321 : 280;
-my $attributes = pack("L", 0);
-my $descriptor = syscall($number, 32, $attributes, length $attributes);
-die "bpf(BPF_ENABLE_STATS): $!\n" if $descriptor < 0;
-$| = 1;
-print "ready\n";
-<STDIN>;
-"#;
+/// The kernel counts runs and time of BPF programs while the descriptor of BPF_ENABLE_STATS is
+/// open. Perl is part of every Debian and can call bpf(2); this script ends with its input.
+const HOLD_STATS: &str = include_str!("../../programs/hold_stats.pl");
 
 /// One BPF program's figures.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct ProgramCost {
     pub name: String,
     pub runs: u64,
     pub nanoseconds: u64,
 }
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug, Default)]
-pub struct Account {
+pub struct CostAccount {
     /// The long watch.
-    pub sustained: Weight,
+    pub sustained: RecordedTotals,
     /// Its I/Os per second.
     pub sustained_iops: f64,
     /// I/Os that fio did during it.
@@ -51,24 +43,24 @@ pub struct Account {
     /// Memory of the BPF maps, bytes.
     pub maps: u64,
     /// The BPF programs while the kernel counted them.
-    pub programs: Vec<Program>,
+    pub programs: Vec<ProgramCost>,
     /// I/Os meanwhile.
     pub counted_ios: u64,
     /// CPU time of iowhy's own process meanwhile, nanoseconds.
     pub own_ns: f64,
 }
 
-impl Account {
-    pub fn take(scratch: &Scratch, load: &Load, settings: &Settings) -> Result<Account> {
-        let mut account = Account::default();
+impl CostAccount {
+    pub fn take(scratch: &Scratch, load: &FioLoad, settings: &CostSettings) -> Result<CostAccount> {
+        let mut account = CostAccount::default();
         account.first_record(scratch, load)?;
         account.long_watch(scratch, load, settings.sustain)?;
         account.count_programs(scratch, load, settings.seconds)?;
         Ok(account)
     }
 
-    /// Starts a watch in the middle of a load and looks when its first request began.
-    fn first_record(&mut self, scratch: &Scratch, load: &Load) -> Result<()> {
+    /// Starts a watch in the middle of a load and finds when its first request began.
+    fn first_record(&mut self, scratch: &Scratch, load: &FioLoad) -> Result<()> {
         let mut fio = load.start(&scratch.fresh("fio.json"), 6)?;
         std::thread::sleep(Duration::from_secs(2));
         let output = scratch.fresh("recording");
@@ -79,15 +71,15 @@ impl Account {
         let _ended = fio.wait();
         recorded?;
         // A request's start can lie before the watch; what began after it is what counts.
-        let first = Weight::of(&output)?.first_ns;
+        let first = RecordedTotals::of(&output)?.first_ns;
         self.first_record_ms = first.map(|first| first.saturating_sub(started) as f64 / 1e6);
         Ok(())
     }
 
-    fn long_watch(&mut self, scratch: &Scratch, load: &Load, seconds: u64) -> Result<()> {
+    fn long_watch(&mut self, scratch: &Scratch, load: &FioLoad, seconds: u64) -> Result<()> {
         let output = scratch.fresh("recording");
         let mut record = Command::new(iowhy::binary()?);
-        record.args(["record", "-o"]).arg(&output);
+        record.args(["record", "--every", "-o"]).arg(&output);
         record.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let maps = bpf_objects("map")?;
         let mut watch = record.spawn().context(|| "start iowhy".to_owned())?;
@@ -99,8 +91,8 @@ impl Account {
         let mut fio = load.start(&report, seconds)?;
         self.sample_memory(&watch, &mut fio);
         process::end(&mut watch);
-        let figures = Report::read(&report)?.read;
-        self.sustained = Weight::of(&output)?;
+        let figures = FioReport::read(&report)?.read;
+        self.sustained = RecordedTotals::of(&output)?;
         (self.sustained_iops, self.sustained_ios) = (figures.iops, figures.total_ios);
         let _gone = std::fs::remove_dir_all(&output);
         Ok(())
@@ -115,9 +107,9 @@ impl Account {
         }
     }
 
-    fn count_programs(&mut self, scratch: &Scratch, load: &Load, seconds: u64) -> Result<()> {
+    fn count_programs(&mut self, scratch: &Scratch, load: &FioLoad, seconds: u64) -> Result<()> {
         let programs = bpf_objects("prog")?;
-        let watcher = Watcher::start(scratch, Variant::Iowhy)?;
+        let watcher = RunningVariant::start(scratch, Variant::Every)?;
         let _stats = Stats::hold()?;
         let report = scratch.fresh("fio.json");
         let before = watcher.cpu_seconds();
@@ -126,7 +118,7 @@ impl Account {
         self.own_ns = (watcher.cpu_seconds() - before) * 1e9;
         self.programs = new_since(&programs, bpf_objects("prog")?)
             .filter_map(|program| {
-                Some(Program {
+                Some(ProgramCost {
                     name: program["name"].as_str()?.to_owned(),
                     runs: program["run_cnt"].as_u64()?,
                     nanoseconds: program["run_time_ns"].as_u64()?,
@@ -134,7 +126,7 @@ impl Account {
             })
             .collect();
         self.programs.sort_by_key(|program| std::cmp::Reverse(program.nanoseconds));
-        self.counted_ios = Report::read(&report)?.read.total_ios;
+        self.counted_ios = FioReport::read(&report)?.read.total_ios;
         watcher.stop().map(drop)
     }
 }
@@ -157,7 +149,7 @@ impl Stats {
         if said.trim() == "ready" {
             Ok(stats)
         } else {
-            Err(Error::failed(
+            Err(LabError::failed(
                 "have the kernel count BPF programs",
                 "bpf(BPF_ENABLE_STATS) is refused",
             ))
@@ -178,7 +170,7 @@ fn bpf_objects(kind: &str) -> Result<Vec<serde_json::Value>> {
     serde_json::from_str(&text).context(|| "read what bpftool says".to_owned())
 }
 
-/// Those of `now` that were not there `before`.
+/// The entries of `now` that are not in `before`.
 fn new_since(
     before: &[serde_json::Value],
     now: Vec<serde_json::Value>,

@@ -1,11 +1,12 @@
-//! `cargo lab bench-calls`: what a system call costs while nobody, an empty program, or iowhy looks at it.
+//! `cargo lab bench-calls`: the cost of a system call untraced, with an empty program, and with
+//! iowhy.
 //!
-//! What does not belong here: what it costs a whole load (see the rest of [`super`]).
+//! What does not belong here: the cost for a load (see the rest of [`super`]).
 
 use super::machine_lines;
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::{Error, Result, command, iowhy, machine, page, process};
+use crate::{LabError, Result, command, iowhy, machine, page, process};
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// How often to measure.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
+pub struct CallSettings {
     /// How often each watcher comes; the best of all counts.
     #[arg(long, default_value_t = 3)]
     pub rounds: usize,
@@ -26,26 +27,23 @@ pub struct Settings {
     pub dry_run: bool,
 }
 
-/// Calls between two looks at the clock, and how often that is done while one watcher watches.
+/// Calls between two readings of the clock, and number of repetitions per watcher.
 const CALLS: u32 = 20_000;
 const TIMES: usize = 60;
-/// How long a watcher gets until it watches, and iowhy until it has seen the rate of calls and has
-/// decided what it can afford.
+/// Time for a watcher to attach, and for iowhy to measure the rate of calls and select its level.
 const SETTLES: Duration = Duration::from_millis(3500);
 
-/// Who looks at each system call.
+/// The tracer of system calls.
 #[derive(Clone, Copy)]
 enum Looks {
     Nobody,
     /// bpftrace, with programs that do nothing.
     Empty(&'static str),
-    /// iowhy, which gives up timing calls at a fifth of this rate.
-    Iowhy {
-        most_calls: &'static str,
-    },
+    /// iowhy, with these arguments.
+    Iowhy(&'static [&'static str]),
 }
 
-/// Who looks, in the order of the table, and what the page calls it.
+/// The tracers in the order of the table, and their names on the page.
 const WATCHERS: [(&str, Looks); 5] = [
     ("untraced", Looks::Nobody),
     (
@@ -56,15 +54,15 @@ const WATCHERS: [(&str, Looks); 5] = [
         "an empty pair at beginning and end",
         Looks::Empty("tracepoint:raw_syscalls:sys_exit { } tracepoint:raw_syscalls:sys_enter { }"),
     ),
-    ("iowhy, calls counted", Looks::Iowhy { most_calls: "20000000" }),
-    ("iowhy, calls counted and timed", Looks::Iowhy { most_calls: "1000000000" }),
+    ("iowhy, within its budget", Looks::Iowhy(&[])),
+    ("iowhy --every: calls counted and timed", Looks::Iowhy(&["--every"])),
 ];
 
 /// The best of each watcher: `getppid`, `pread`, `stat`, nanoseconds.
 type Best = [[f64; 3]; WATCHERS.len()];
 
 /// Measures, and writes the table into the page.
-pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn run(settings: &CallSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let path = scratch.fresh("cached");
@@ -87,16 +85,16 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
 }
 
 /// Ended on drop.
-struct Watcher(Child);
+struct CallWatcher(Child);
 
-impl Drop for Watcher {
+impl Drop for CallWatcher {
     fn drop(&mut self) {
         process::end(&mut self.0);
     }
 }
 
 impl Looks {
-    fn start(self, scratch: &Scratch) -> Result<Option<Watcher>> {
+    fn start(self, scratch: &Scratch) -> Result<Option<CallWatcher>> {
         let mut command = match self {
             Looks::Nobody => return Ok(None),
             Looks::Empty(program) => {
@@ -104,16 +102,16 @@ impl Looks {
                 command.args(["-e", program]);
                 command
             }
-            Looks::Iowhy { most_calls } => {
+            Looks::Iowhy(arguments) => {
                 let mut command = Command::new(iowhy::binary()?);
-                command.args(["record", "--no-waits", "--no-samples", "--most-calls", most_calls]);
+                command.args(["record", "--no-waits", "--no-samples"]).args(arguments);
                 command.arg("-o").arg(scratch.fresh("recording"));
                 command
             }
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().context(|| format!("start {}", command::shown(&command)))?;
-        let mut watcher = Watcher(child);
+        let mut watcher = CallWatcher(child);
         // Calls at full rate, so that iowhy knows it.
         let start = Instant::now();
         while start.elapsed() < SETTLES {
@@ -123,7 +121,7 @@ impl Looks {
             Ok(None) => Ok(Some(watcher)),
             ended => {
                 let cause = format!("it ended: {ended:?}");
-                Err(Error::failed(format!("run {}", command::shown(&command)), cause))
+                Err(LabError::failed(format!("run {}", command::shown(&command)), cause))
             }
         }
     }
@@ -138,7 +136,7 @@ fn nanoseconds(path: &Path) -> Result<[f64; 3]> {
             let _parent = rustix::process::getppid();
         }),
         best_of(|| {
-            // What it reads does not matter.
+            // The content does not matter.
             let _read = rustix::io::pread(&file, &mut byte, 0);
         }),
         best_of(|| {
@@ -159,11 +157,11 @@ fn best_of(mut call: impl FnMut()) -> f64 {
     best
 }
 
-fn table(part: &mut String, settings: &Settings, best: &Best) -> std::fmt::Result {
+fn table(part: &mut String, settings: &CallSettings, best: &Best) -> std::fmt::Result {
     writeln!(
         part,
-        "{}. One thread calls without a pause; the best of {TIMES} times {CALLS} calls, {} times for each \
-         row. Command: `make bench-calls`.\n",
+        "{}. One thread calls without a pause; the best of {TIMES} times {CALLS} calls, {} times \
+         for each row. Command: `make bench-calls`.\n",
         machine_lines().join("; "),
         settings.rounds
     )?;

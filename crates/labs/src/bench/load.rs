@@ -2,10 +2,10 @@
 
 use crate::devices::{Backing, BlockDevice, LoopDevice};
 use crate::error::Context;
-use crate::fio::{self, Access, Engine, Job};
+use crate::fio::{self, Engine, FioAccess, Job};
 use crate::machine::{self, CpuTicks, DiskStats};
 use crate::scratch::Scratch;
-use crate::{Error, Result, command, process};
+use crate::{LabError, Result, command, process};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const LONGEST: u64 = 7200;
 
 /// How fast fio reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Speed {
+pub enum ReadSpeed {
     /// As fast as the CPUs allow, through io_uring.
     Full,
     /// The same through libaio, as most programs with their own queue do it: fio submits each read
@@ -28,50 +28,50 @@ pub enum Speed {
     Limited,
 }
 
-impl Speed {
-    pub const ALL: [Speed; 3] = [Speed::Full, Speed::FullLibaio, Speed::Limited];
+impl ReadSpeed {
+    pub const ALL: [ReadSpeed; 3] = [ReadSpeed::Full, ReadSpeed::FullLibaio, ReadSpeed::Limited];
 
     pub fn name(self) -> &'static str {
         match self {
-            Speed::Full => "full speed",
-            Speed::FullLibaio => "full speed through libaio",
-            Speed::Limited => "10k IOPS",
+            ReadSpeed::Full => "full speed",
+            ReadSpeed::FullLibaio => "full speed through libaio",
+            ReadSpeed::Limited => "10k IOPS",
         }
     }
 }
 
 /// The device that is read.
-pub struct Load {
+pub struct FioLoad {
     device: LoopDevice,
 }
 
-impl Load {
-    pub fn new(scratch: &Arc<Scratch>) -> Result<Load> {
+impl FioLoad {
+    pub fn new(scratch: &Arc<Scratch>) -> Result<FioLoad> {
         let device = LoopDevice::new(scratch, Backing::Tmpfs, BYTES)?;
         // Data everywhere: a hole would be read from nowhere.
         fio::prepare(device.file(), BYTES)?;
-        Ok(Load { device })
+        Ok(FioLoad { device })
     }
 
     /// fio's command line for so many seconds.
-    fn job(&self, speed: Speed, seconds: u64) -> Job {
+    fn job(&self, speed: ReadSpeed, seconds: u64) -> Job {
         let engine = match speed {
-            Speed::Full | Speed::Limited => Engine::IoUring,
-            Speed::FullLibaio => Engine::Libaio,
+            ReadSpeed::Full | ReadSpeed::Limited => Engine::IoUring,
+            ReadSpeed::FullLibaio => Engine::Libaio,
         };
-        let job = Job::new(self.device.path(), engine, Access::RandomRead, 4096)
+        let job = Job::new(self.device.path(), engine, FioAccess::RandomRead, 4096)
             .direct()
             .with("iodepth", "16")
             .with("size", BYTES.to_string())
             .timed(seconds);
         match speed {
-            Speed::Full | Speed::FullLibaio => job.with("numjobs", cpus().to_string()),
-            Speed::Limited => job.with("rate_iops", LIMIT.to_string()),
+            ReadSpeed::Full | ReadSpeed::FullLibaio => job.with("numjobs", cpus().to_string()),
+            ReadSpeed::Limited => job.with("rate_iops", LIMIT.to_string()),
         }
     }
 
     /// The job as the page shows it.
-    pub fn shown(&self, speed: Speed, seconds: u64) -> Result<String> {
+    pub fn shown(&self, speed: ReadSpeed, seconds: u64) -> Result<String> {
         let shown = command::shown(&self.job(speed, seconds).command("fio.json".as_ref())?);
         let arguments = shown.split_once(' ').map_or("", |(_, arguments)| arguments);
         let device = self.device.path().to_string_lossy();
@@ -80,33 +80,33 @@ impl Load {
 
     /// Starts fio in the background; its figures go to `report`.
     pub fn start(&self, report: &std::path::Path, seconds: u64) -> Result<Child> {
-        self.start_at(Speed::Full, report, seconds)
+        self.start_at(ReadSpeed::Full, report, seconds)
     }
 
-    fn start_at(&self, speed: Speed, report: &std::path::Path, seconds: u64) -> Result<Child> {
+    fn start_at(&self, speed: ReadSpeed, report: &std::path::Path, seconds: u64) -> Result<Child> {
         let mut command = self.job(speed, seconds).command(report)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().context(|| "start fio".to_owned())
     }
 
     /// Starts fio for as long as it is wanted.
-    pub fn run(&self, scratch: &Scratch, speed: Speed) -> Result<Running<'_>> {
+    pub fn run(&self, scratch: &Scratch, speed: ReadSpeed) -> Result<RunningFio<'_>> {
         let fio = self.start_at(speed, &scratch.fresh("fio.json"), LONGEST)?;
-        let running = Running { load: self, fio };
+        let running = RunningFio { load: self, fio };
         std::thread::sleep(Duration::from_secs(2));
         Ok(running)
     }
 }
 
 /// fio at work; ended on drop.
-pub struct Running<'load> {
-    load: &'load Load,
+pub struct RunningFio<'load> {
+    load: &'load FioLoad,
     fio: Child,
 }
 
-/// What the device and the CPUs did for some seconds, as the kernel counts it.
+/// The kernel's counters of the device and the CPUs over some seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Window {
+pub struct LoadWindow {
     /// I/Os that ended.
     pub ios: u64,
     /// The same per second of wall time.
@@ -115,9 +115,9 @@ pub struct Window {
     pub busy: f64,
 }
 
-impl Running<'_> {
-    /// Looks on for so many seconds.
-    pub fn window(&mut self, seconds: u64) -> Result<Window> {
+impl RunningFio<'_> {
+    /// Measures for a number of seconds.
+    pub fn window(&mut self, seconds: u64) -> Result<LoadWindow> {
         let look = || -> Result<_> {
             Ok((DiskStats::of(self.load.device.name())?, CpuTicks::now(), machine::monotonic_ns()))
         };
@@ -125,10 +125,10 @@ impl Running<'_> {
         std::thread::sleep(Duration::from_secs(seconds));
         let after = look()?;
         if self.fio.try_wait().is_ok_and(|status| status.is_some()) {
-            return Err(Error::failed("keep the device busy", "fio ended"));
+            return Err(LabError::failed("keep the device busy", "fio ended"));
         }
         let ios = after.0.since(before.0).reads;
-        Ok(Window {
+        Ok(LoadWindow {
             ios,
             iops: ios as f64 * 1e9 / (after.2 - before.2).max(1) as f64,
             busy: after.1.busy_since(before.1),
@@ -136,7 +136,7 @@ impl Running<'_> {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningFio<'_> {
     fn drop(&mut self) {
         process::end(&mut self.fio);
     }

@@ -1,22 +1,22 @@
-//! `cargo lab bench-locate`: ten thousand blocks of an ext4 with 200,000 files, asked of debugfs and
-//! of `iowhy locate` in one run.
+//! `cargo lab bench-locate`: lookups of ten thousand blocks of an ext4 with 200,000 files by
+//! debugfs and by `iowhy locate` in one run.
 
 use super::machine_lines;
-use crate::devices::{Backing, FileSystem, Kind, LoopDevice};
+use crate::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::{Error, Result, located, machine, page};
+use crate::{LabError, Result, located, machine, page};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How much to make and to ask.
+/// The size of the benchmark.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
+pub struct LocateSettings {
     /// Files on the file system.
     #[arg(long, default_value_t = 200_000)]
     pub files: usize,
-    /// Blocks asked for.
+    /// Number of blocks to look up.
     #[arg(long, default_value_t = 10_000)]
     pub blocks: usize,
     /// How often each is measured; the best counts.
@@ -35,19 +35,19 @@ pub struct Settings {
 struct Fastest {
     icheck: f64,
     ncheck: f64,
-    /// iowhy's own figures of its index and its look-ups, and the whole process.
+    /// iowhy's own figures of its index and its lookups, and the total of the process.
     index: f64,
     look_ups: f64,
     whole: f64,
 }
 
-/// Measures, says what came out, and writes it into the page.
-pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+/// Measures, prints the results, and writes them into the page.
+pub fn run(settings: &LocateSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let load = machine::load_average();
     let machine = format!("{}; load average {load} before", machine_lines().join("; "));
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 4 << 30)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
     say(&format!("making {} files ...", settings.files));
     make_files(disk.path(), settings.files)?;
     disk.remount()?;
@@ -58,12 +58,12 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
         let truth = located::debugfs(disk.device().path(), &blocks)?;
         let ours = located::locate(disk.device().path(), disk.path(), &blocks)?;
         if truth.owners != ours.owners {
-            return Err(Error::failed("compare the answers", "iowhy and debugfs differ"));
+            return Err(LabError::failed("compare the answers", "iowhy and debugfs differ"));
         }
         best.icheck = best.icheck.min(truth.took[0].as_secs_f64());
         best.ncheck = best.ncheck.min(truth.took[1].as_secs_f64());
         best.index = best.index.min(ours.seconds("inode tables").unwrap_or(none));
-        best.look_ups = best.look_ups.min(ours.seconds("look-ups").unwrap_or(none));
+        best.look_ups = best.look_ups.min(ours.seconds("lookups").unwrap_or(none));
         best.whole = best.whole.min(ours.took.as_secs_f64());
     }
     let mut part = String::new();
@@ -75,14 +75,19 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     Ok(())
 }
 
-fn table(part: &mut String, settings: &Settings, machine: &str, best: Fastest) -> std::fmt::Result {
-    let Settings { files, blocks, rounds, .. } = settings;
+fn table(
+    part: &mut String,
+    settings: &LocateSettings,
+    machine: &str,
+    best: Fastest,
+) -> std::fmt::Result {
+    let LocateSettings { files, blocks, rounds, .. } = settings;
     let theirs = best.icheck + best.ncheck;
     writeln!(
         part,
-        "{machine}. An ext4 with {files} files on a loop device in memory; {blocks} blocks asked for, those \
-         of files, directories and nobody. The same answers. Best of {rounds} rounds; command: `make \
-         bench-locate`.\n"
+        "{machine}. An ext4 with {files} files on a loop device in memory; lookups of {blocks} \
+         blocks: of files, of directories and free ones. Both give the same answers. Best of \
+         {rounds} rounds; command: `make bench-locate`.\n"
     )?;
     writeln!(
         part,
@@ -92,8 +97,8 @@ fn table(part: &mut String, settings: &Settings, machine: &str, best: Fastest) -
     writeln!(part, "| `debugfs ncheck` | {:.3} s | | |", best.ncheck)?;
     for (step, seconds, goal) in [
         ("`iowhy locate`: the index", best.index, Some(1.0)),
-        ("`iowhy locate`: look-ups from the index", best.look_ups, Some(100.0)),
-        ("`iowhy locate`: the whole process", best.whole, None),
+        ("`iowhy locate`: lookups from the index", best.look_ups, Some(100.0)),
+        ("`iowhy locate`: the process in total", best.whole, None),
     ] {
         let times = theirs / seconds;
         let reached = match goal {

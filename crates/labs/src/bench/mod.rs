@@ -1,10 +1,11 @@
-//! `cargo lab bench-capture`: what watching costs, beside perf and bpftrace.
+//! `cargo lab bench-capture`: the cost of a watch, compared with perf and bpftrace.
 //!
-//! fio runs on while watchers come and go. Each watch is compared with the seconds just before and just
-//! after it, in which nothing watches: the speed of a shared machine changes within a minute by more
-//! than watching costs. Only these ratios mean anything.
+//! fio runs on while watchers come and go. Each watch is compared with the seconds just before and
+//! just after it, in which nothing watches: the speed of a shared machine changes within a minute
+//! by more than watching costs. Only these ratios mean anything.
 
 mod account;
+pub mod busy;
 pub mod calls;
 mod load;
 pub mod locate;
@@ -13,16 +14,16 @@ mod watcher;
 
 use crate::scratch::Scratch;
 use crate::{Result, machine, page};
-use account::Account;
+use account::CostAccount;
 pub use load::machine_lines;
-use load::{Load, Running, Speed, Window};
+use load::{FioLoad, LoadWindow, ReadSpeed, RunningFio};
 use std::path::PathBuf;
 use std::time::Duration;
-use watcher::{Variant, Watcher};
+use watcher::{RunningVariant, Variant};
 
 /// How long and how often to measure.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
+pub struct CostSettings {
     /// Seconds of each measurement, and of the unwatched ones around it.
     #[arg(long, default_value_t = 3)]
     pub seconds: u64,
@@ -42,7 +43,7 @@ pub struct Settings {
 
 /// One measurement of one variant.
 #[derive(Clone, Copy, Debug, Default)]
-struct Figures {
+struct VariantFigures {
     /// I/Os per second, wall time.
     iops: f64,
     /// The same while nothing watched, just before and just after.
@@ -57,38 +58,38 @@ struct Figures {
     watcher: f64,
     /// Bytes that the watcher left on disk for each I/O.
     bytes_per_io: f64,
-    /// Requests that the watcher itself says it lost.
+    /// Requests that the watcher reports as lost.
     lost: u64,
 }
 
 /// All measurements of one variant at one speed.
-struct Row {
+struct CostRow {
     variant: Variant,
-    speed: Speed,
-    rounds: Vec<Figures>,
+    speed: ReadSpeed,
+    rounds: Vec<VariantFigures>,
 }
 
 /// Everything that was measured.
-struct Measured {
-    rows: Vec<Row>,
+struct CostMeasured {
+    rows: Vec<CostRow>,
     /// fio's command line at each speed.
-    loads: Vec<(Speed, String)>,
-    account: Account,
+    loads: Vec<(ReadSpeed, String)>,
+    account: CostAccount,
 }
 
-/// Measures, says how far it is by `progress`, and gives the page's new part.
-pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String> {
+/// Measures, reports progress by `progress`, and returns the page's new part.
+pub fn run(settings: &CostSettings, progress: &mut dyn FnMut(&str)) -> Result<String> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
-    let load = Load::new(&scratch)?;
+    let load = FioLoad::new(&scratch)?;
     let (mut rows, mut loads) = (Vec::new(), Vec::new());
-    for speed in Speed::ALL {
+    for speed in ReadSpeed::ALL {
         rows.extend(at_speed(&scratch, &load, speed, settings, progress)?);
         loads.push((speed, load.shown(speed, settings.seconds)?));
     }
     progress("a long watch, then one with the kernel's own figures of each BPF program");
-    let account = Account::take(&scratch, &load, settings)?;
-    let part = table::render(&Measured { rows, loads, account }, settings)?;
+    let account = CostAccount::take(&scratch, &load, settings)?;
+    let part = table::render(&CostMeasured { rows, loads, account }, settings)?;
     if !settings.dry_run {
         page::replace(&settings.page, "bench-capture", &part)?;
     }
@@ -97,14 +98,14 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String
 
 fn at_speed(
     scratch: &Scratch,
-    load: &Load,
-    speed: Speed,
-    settings: &Settings,
+    load: &FioLoad,
+    speed: ReadSpeed,
+    settings: &CostSettings,
     progress: &mut dyn FnMut(&str),
-) -> Result<Vec<Row>> {
-    let variants = if speed == Speed::Full { Variant::ALL } else { Variant::WHOLE };
-    let row = |variant: &Variant| Row { variant: *variant, speed, rounds: Vec::new() };
-    let mut rows: Vec<Row> = variants.iter().map(row).collect();
+) -> Result<Vec<CostRow>> {
+    let variants = if speed == ReadSpeed::Full { Variant::ALL } else { Variant::WHOLE };
+    let row = |variant: &Variant| CostRow { variant: *variant, speed, rounds: Vec::new() };
+    let mut rows: Vec<CostRow> = variants.iter().map(row).collect();
     let mut running = load.run(scratch, speed)?;
     let mut before = running.window(settings.seconds)?;
     for round in 0..settings.rounds {
@@ -113,7 +114,7 @@ fn at_speed(
             let index = (index + round) % rows.len();
             let row = &mut rows[index];
             let (mut figures, watched) = watch(scratch, &mut running, row.variant, settings)?;
-            // What the watcher left is deleted by now; that may still be written.
+            // The watcher's files have been deleted; their data may still be written.
             std::thread::sleep(Duration::from_millis(500));
             let after = running.window(settings.seconds)?;
             compare(&mut figures, watched, [before, after]);
@@ -133,14 +134,14 @@ fn at_speed(
     Ok(rows)
 }
 
-/// One watch: what it cost by its own figures, and what the device did meanwhile.
+/// One watch: its own cost figures, and the device's counters meanwhile.
 fn watch(
     scratch: &Scratch,
-    running: &mut Running<'_>,
+    running: &mut RunningFio<'_>,
     variant: Variant,
-    settings: &Settings,
-) -> Result<(Figures, Window)> {
-    let watcher = Watcher::start(scratch, variant)?;
+    settings: &CostSettings,
+) -> Result<(VariantFigures, LoadWindow)> {
+    let watcher = RunningVariant::start(scratch, variant)?;
     let before = (watcher.cpu_seconds(), watcher.written());
     let window = running.window(settings.seconds)?;
     let after = (watcher.cpu_seconds(), watcher.written());
@@ -150,18 +151,19 @@ fn watch(
     } else {
         (after.1.saturating_sub(before.1), window.ios)
     };
-    let figures = Figures {
+    let figures = VariantFigures {
         watcher: (after.0 - before.0) / settings.seconds.max(1) as f64,
         bytes_per_io: bytes as f64 / ios.max(1) as f64,
         lost: left.lost,
-        ..Figures::default()
+        ..VariantFigures::default()
     };
     Ok((figures, window))
 }
 
-fn compare(figures: &mut Figures, watched: Window, around: [Window; 2]) {
-    let cpu_ns = |window: Window| window.busy * load::cpus() as f64 * 1e9 / window.iops.max(1.0);
-    let mean = |of: &dyn Fn(Window) -> f64| around.map(of).iter().sum::<f64>() / 2.0;
+fn compare(figures: &mut VariantFigures, watched: LoadWindow, around: [LoadWindow; 2]) {
+    let cpu_ns =
+        |window: LoadWindow| window.busy * load::cpus() as f64 * 1e9 / window.iops.max(1.0);
+    let mean = |of: &dyn Fn(LoadWindow) -> f64| around.map(of).iter().sum::<f64>() / 2.0;
     figures.iops = watched.iops;
     figures.busy = watched.busy;
     figures.cpu_ns = cpu_ns(watched);

@@ -1,15 +1,15 @@
 //! The part of docs/performance.md that the benchmark writes.
 
-use super::account::Account;
-use super::load::{self, Speed};
+use super::account::CostAccount;
+use super::load::{self, ReadSpeed};
 use super::watcher::Variant;
-use super::{Figures, Measured, Row, Settings};
+use super::{CostMeasured, CostRow, CostSettings, VariantFigures};
 use crate::error::Context;
 use crate::{Result, command};
 use std::fmt::Write;
 
 /// The part as Markdown.
-pub fn render(measured: &Measured, settings: &Settings) -> Result<String> {
+pub fn render(measured: &CostMeasured, settings: &CostSettings) -> Result<String> {
     let mut page = String::new();
     machine(&mut page, settings)?;
     for (speed, load) in &measured.loads {
@@ -19,12 +19,12 @@ pub fn render(measured: &Measured, settings: &Settings) -> Result<String> {
     Ok(page)
 }
 
-fn machine(page: &mut String, settings: &Settings) -> Result<()> {
+fn machine(page: &mut String, settings: &CostSettings) -> Result<()> {
     let fio = command::run("fio", ["--version"])?;
     let lines = load::machine_lines();
     let text = format!(
-        "{}; {}. fio runs on; each watch of {} s is compared with the unwatched seconds just before and \
-         after it; {} rounds, interleaved.\n",
+        "{}; {}. fio runs on; each watch of {} s is compared with the unwatched seconds just \
+         before and after it; {} rounds, interleaved.\n",
         lines.join("; "),
         fio.trim(),
         settings.seconds,
@@ -35,22 +35,23 @@ fn machine(page: &mut String, settings: &Settings) -> Result<()> {
 }
 
 /// The values in order.
-fn sorted(rounds: &[Figures], of: impl Fn(&Figures) -> f64) -> Vec<f64> {
+fn sorted(rounds: &[VariantFigures], of: impl Fn(&VariantFigures) -> f64) -> Vec<f64> {
     let mut values: Vec<f64> = rounds.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
     values
 }
 
-fn median(rounds: &[Figures], of: impl Fn(&Figures) -> f64) -> f64 {
+fn median(rounds: &[VariantFigures], of: impl Fn(&VariantFigures) -> f64) -> f64 {
     let values = sorted(rounds, of);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-fn speeds(page: &mut String, rows: &[Row], speed: Speed, load: &str) -> std::fmt::Result {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.speed == speed).collect();
+fn speeds(page: &mut String, rows: &[CostRow], speed: ReadSpeed, load: &str) -> std::fmt::Result {
+    let rows: Vec<&CostRow> = rows.iter().filter(|row| row.speed == speed).collect();
     writeln!(page, "\n### 4 KiB random reads of a loop device over tmpfs, {}\n", speed.name())?;
     writeln!(page, "```\n{load}\n```\n")?;
-    let base: Vec<Figures> = rows.iter().flat_map(|row| row.rounds.iter().copied()).collect();
+    let base: Vec<VariantFigures> =
+        rows.iter().flat_map(|row| row.rounds.iter().copied()).collect();
     writeln!(
         page,
         "Untraced: {:.0} IOPS, {:.0} ns of CPU time for each (medians of {} measurements).\n",
@@ -85,7 +86,7 @@ fn speeds(page: &mut String, rows: &[Row], speed: Speed, load: &str) -> std::fmt
     Ok(())
 }
 
-fn account(page: &mut String, measured: &Measured) -> std::fmt::Result {
+fn account(page: &mut String, measured: &CostMeasured) -> std::fmt::Result {
     let account = &measured.account;
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     writeln!(page, "\n### One long watch at full speed\n")?;
@@ -107,7 +108,7 @@ fn account(page: &mut String, measured: &Measured) -> std::fmt::Result {
     where_it_goes(page, measured)
 }
 
-fn programs(page: &mut String, account: &Account) -> std::fmt::Result {
+fn programs(page: &mut String, account: &CostAccount) -> std::fmt::Result {
     writeln!(page, "\n### BPF programs, as the kernel counts them (CPU time)\n")?;
     writeln!(page, "| program | runs | ns per run | ns per I/O |\n|---|--:|--:|--:|")?;
     let ios = account.counted_ios.max(1) as f64;
@@ -125,9 +126,9 @@ fn programs(page: &mut String, account: &Account) -> std::fmt::Result {
     writeln!(page, "| all | | | {:.0} |", all as f64 / ios)
 }
 
-/// The CPU time that one I/O costs more, and who spends it.
-fn where_it_goes(page: &mut String, measured: &Measured) -> std::fmt::Result {
-    let full = |row: &&Row| row.variant == Variant::Iowhy && row.speed == Speed::Full;
+/// The additional CPU time of one I/O, and its parts.
+fn where_it_goes(page: &mut String, measured: &CostMeasured) -> std::fmt::Result {
+    let full = |row: &&CostRow| row.variant == Variant::Every && row.speed == ReadSpeed::Full;
     let rounds = measured.rows.iter().find(full).map_or(&[][..], |row| &row.rounds);
     let base = median(rounds, |figures| figures.base_cpu_ns);
     let more = median(rounds, |figures| figures.cpu_ns - figures.base_cpu_ns);
@@ -138,12 +139,12 @@ fn where_it_goes(page: &mut String, measured: &Measured) -> std::fmt::Result {
     writeln!(page, "\n### Where the cost goes (CPU time per I/O at full speed)\n")?;
     writeln!(page, "| part | ns |\n|---|--:|")?;
     writeln!(page, "| one I/O, untraced | {base:.0} |")?;
-    writeln!(page, "| one I/O, watched: more | {more:.0} |")?;
-    writeln!(page, "| of it BPF programs | {bpf:.0} |")?;
-    writeln!(page, "| of it iowhy's process: reading, decoding, writing | {own:.0} |")?;
+    writeln!(page, "| one I/O, watched: additional | {more:.0} |")?;
+    writeln!(page, "| part of BPF programs | {bpf:.0} |")?;
+    writeln!(page, "| part of iowhy's process: reading, decoding, writing | {own:.0} |")?;
     writeln!(
         page,
-        "| the rest: entering and leaving the programs, and what they push out of the caches | {:.0} |",
+        "| remainder: entry and exit of the programs, and their cache misses | {:.0} |",
         more - bpf - own
     )?;
     writeln!(

@@ -3,33 +3,29 @@
 use crate::command;
 use crate::error::Context;
 use crate::machine;
-use crate::recorded::Weight;
+use crate::recorded::RecordedTotals;
 use crate::scratch::Scratch;
-use crate::{Error, Result, iowhy, process};
+use crate::{LabError, Result, iowhy, process};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A one-line biosnoop: one line per request, as people type it.
-const SNOOP: &str = r#"
-tracepoint:block:block_rq_issue { @start[args->dev, args->sector] = nsecs; @who[args->dev, args->sector] = comm; }
-tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
-  printf("%-16s %d %s %d %d %d us\n", @who[args->dev, args->sector], args->dev, args->rwbs, args->sector,
-    args->nr_sector, (nsecs - @start[args->dev, args->sector]) / 1000);
-  delete(@start[args->dev, args->sector]); delete(@who[args->dev, args->sector]); }
-"#;
+const SNOOP: &str = include_str!("../../programs/snoop.bt");
 
 /// What watches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
-    /// `iowhy record` with its defaults.
+    /// `iowhy record` with its defaults, a budget among them.
     Iowhy,
-    /// Requests alone: nothing beside them.
+    /// `iowhy record --every`: without a budget.
+    Every,
+    /// Every request, nothing beside them.
     Requests,
     /// All but the waits of threads.
     NoWaits,
-    /// All but who waited for a waiting thread.
+    /// Everything except wait chains.
     NoChains,
     /// All but what programs do with files.
     NoFiles,
@@ -47,6 +43,7 @@ impl Variant {
     /// All, and those that are measured where only the whole matters.
     pub const ALL: &[Variant] = &[
         Variant::Iowhy,
+        Variant::Every,
         Variant::Requests,
         Variant::NoWaits,
         Variant::NoChains,
@@ -57,11 +54,12 @@ impl Variant {
         Variant::Bpftrace,
     ];
     pub const WHOLE: &[Variant] =
-        &[Variant::Iowhy, Variant::Requests, Variant::Perf, Variant::Bpftrace];
+        &[Variant::Iowhy, Variant::Every, Variant::Requests, Variant::Perf, Variant::Bpftrace];
 
     pub fn name(self) -> &'static str {
         match self {
             Variant::Iowhy => "iowhy",
+            Variant::Every => "iowhy --every",
             Variant::Requests => "iowhy, requests alone",
             Variant::NoWaits => "iowhy --no-waits",
             Variant::NoChains => "iowhy --no-chains",
@@ -73,43 +71,45 @@ impl Variant {
         }
     }
 
-    /// What the page says about it.
+    /// Its description on the page.
     pub fn meaning(self) -> &'static str {
         match self {
             Variant::Iowhy => "`iowhy record`, its defaults, recording on a disk",
+            Variant::Every => "`iowhy record --every`: without a budget",
             Variant::Requests => {
-                "`iowhy record --no-waits --no-files --no-samples`: requests, who, what and stacks"
+                "`--every --no-waits --no-files --no-samples`: every request, who, what and stacks"
             }
-            Variant::NoWaits => "`iowhy record --no-waits`",
-            Variant::NoChains => "`iowhy record --no-chains`: waits, but not who waited for whom",
-            Variant::NoFiles => "`iowhy record --no-files`: no system calls, io_uring or faults",
-            Variant::NoSamples => "`iowhy record --no-samples`",
-            Variant::NoStacks => "`iowhy record --stacks 0`",
+            Variant::NoWaits => "`--every --no-waits`",
+            Variant::NoChains => "`--every --no-chains`: waits, but not who waited for whom",
+            Variant::NoFiles => "`--every --no-files`: no system calls, io_uring or faults",
+            Variant::NoSamples => "`--every --no-samples`",
+            Variant::NoStacks => "`--every --stacks 0`",
             Variant::Perf => "`perf record -a -e block:block_rq_issue -e block:block_rq_complete`",
             Variant::Bpftrace => "a bpftrace snoop: one printed line per request",
         }
     }
 
-    /// What it is told to leave out; `None` for what is not iowhy.
+    /// Its flags; `None` if it is not iowhy.
     fn leaves_out(self) -> Option<&'static [&'static str]> {
         match self {
             Variant::Iowhy => Some(&[]),
-            Variant::Requests => Some(&["--no-waits", "--no-files", "--no-samples"]),
-            Variant::NoWaits => Some(&["--no-waits"]),
-            Variant::NoChains => Some(&["--no-chains"]),
-            Variant::NoFiles => Some(&["--no-files"]),
-            Variant::NoSamples => Some(&["--no-samples"]),
-            Variant::NoStacks => Some(&["--stacks", "0"]),
+            Variant::Every => Some(&["--every"]),
+            Variant::Requests => Some(&["--every", "--no-waits", "--no-files", "--no-samples"]),
+            Variant::NoWaits => Some(&["--every", "--no-waits"]),
+            Variant::NoChains => Some(&["--every", "--no-chains"]),
+            Variant::NoFiles => Some(&["--every", "--no-files"]),
+            Variant::NoSamples => Some(&["--every", "--no-samples"]),
+            Variant::NoStacks => Some(&["--every", "--stacks", "0"]),
             Variant::Perf | Variant::Bpftrace => None,
         }
     }
 
-    /// Whether it is iowhy, which says what it lost.
+    /// Whether it is iowhy, which reports its losses.
     pub fn is_iowhy(self) -> bool {
         self.leaves_out().is_some()
     }
 
-    /// Its command; what it writes goes to `output`.
+    /// Its command, which writes to `output`.
     fn command(self, output: &Path) -> Result<Command> {
         if let Some(options) = self.leaves_out() {
             let mut command = Command::new(iowhy::binary()?);
@@ -128,32 +128,32 @@ impl Variant {
     }
 }
 
-/// A running variant; ended on drop whatever happens.
-pub struct Watcher {
+/// A running variant, which is ended when it is dropped.
+pub struct RunningVariant {
     variant: Variant,
     child: Child,
     output: PathBuf,
 }
 
-/// What a variant left on disk.
+/// The files of a variant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Left {
     pub bytes: u64,
-    /// Requests that it kept; 0 where it does not say.
+    /// Number of recorded requests; 0 if it is not known.
     pub requests: u64,
     pub lost: u64,
 }
 
-impl Watcher {
+impl RunningVariant {
     /// Starts it and waits until it watches.
-    pub fn start(scratch: &Scratch, variant: Variant) -> Result<Watcher> {
+    pub fn start(scratch: &Scratch, variant: Variant) -> Result<RunningVariant> {
         let output = scratch.fresh(variant.name());
         let mut command = variant.command(&output)?;
         let messages = scratch.fresh("messages");
         let file = File::create(&messages).context(|| format!("make {}", messages.display()))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let child = command.spawn().context(|| format!("start {}", variant.name()))?;
-        let mut watcher = Watcher { variant, child, output };
+        let mut watcher = RunningVariant { variant, child, output };
         watcher.wait_until_ready(&messages)?;
         Ok(watcher)
     }
@@ -170,7 +170,7 @@ impl Watcher {
         };
         let said = fs::read_to_string(messages).unwrap_or_default();
         let cause = format!("it ended with {status}: {}", said.trim());
-        Err(Error::failed(format!("start {}", self.variant.name()), cause))
+        Err(LabError::failed(format!("start {}", self.variant.name()), cause))
     }
 
     /// CPU time of its process so far.
@@ -183,11 +183,11 @@ impl Watcher {
         fs::metadata(&self.output).map_or(0, |about| if about.is_file() { about.len() } else { 0 })
     }
 
-    /// Ends it as Ctrl-C would, and weighs what it left.
+    /// Ends it as Ctrl-C would, and measures its files.
     pub fn stop(mut self) -> Result<Left> {
         process::end(&mut self.child);
         let left = if self.variant.is_iowhy() {
-            let weight = Weight::of(&self.output)?;
+            let weight = RecordedTotals::of(&self.output)?;
             Left { bytes: weight.bytes, requests: weight.requests, lost: weight.lost }
         } else {
             Left { bytes: self.written(), ..Left::default() }
@@ -197,7 +197,7 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for RunningVariant {
     fn drop(&mut self) {
         process::end(&mut self.child);
     }

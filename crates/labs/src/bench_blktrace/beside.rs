@@ -14,11 +14,11 @@ struct Case {
     title: String,
     /// Where the tools are run.
     folder: PathBuf,
-    /// What they are given.
+    /// The input.
     names: Vec<String>,
     /// btt 1.3.0's report; else the btt that is installed is run.
     reference: Option<PathBuf>,
-    /// Whether blkparse reads it as it stands.
+    /// Whether blkparse can read it directly.
     text: bool,
     /// Whether btt has anything to report.
     figures: bool,
@@ -28,9 +28,9 @@ struct Case {
 /// Compares every capture and gives the table.
 pub fn table(memory: &Path, traces: &Path) -> Result<String> {
     let mut page = String::from(
-        "`iowhy events --blkparse-compat` beside blkparse's text with its summary, and `iowhy stages \
-         --btt-compat` beside btt's report: of btt 1.3.0 where it lies beside the capture, else of \
-         the btt above.\n\n| capture | text | figures | |\n|---|---|---|---|\n",
+        "`iowhy events --blkparse-compat` compared with blkparse's text and summary, and `iowhy \
+         stages --btt-compat` with btt's report: of btt 1.3.0 if it is kept with the capture, else \
+         of the btt above.\n\n| capture | text | figures | |\n|---|---|---|---|\n",
     );
     let mut cases = generated(memory)?;
     if traces.is_dir() {
@@ -51,8 +51,12 @@ pub fn table(memory: &Path, traces: &Path) -> Result<String> {
 }
 
 fn generated(memory: &Path) -> Result<Vec<Case>> {
-    const SPLIT: &str = "btt 1.2.0 counts a split bio's G and I twice; mended in 1.3.0";
-    let base = captures::Settings { events: 200_000, devices: 5, ..captures::Settings::default() };
+    const SPLIT: &str = "btt 1.2.0 counts a split bio's G and I twice; fixed in 1.3.0";
+    let base = captures::GeneratorSettings {
+        events: 200_000,
+        devices: 5,
+        ..captures::GeneratorSettings::default()
+    };
     let kinds = [
         ("Q G I D C", Mix::Plain, false, ""),
         ("merges, requeues, flushes, remaps, plugs", Mix::Unsplit, false, ""),
@@ -65,7 +69,7 @@ fn generated(memory: &Path) -> Result<Vec<Case>> {
     for (index, (title, mix, big_endian, note)) in kinds.into_iter().enumerate() {
         let folder = memory.join(format!("generated{index}"));
         fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
-        let settings = captures::Settings { mix, big_endian, ..base };
+        let settings = captures::GeneratorSettings { mix, big_endian, ..base };
         captures::generate(&folder, settings)
             .context(|| format!("write a capture into {}", folder.display()))?;
         cases.push(Case {
@@ -185,7 +189,7 @@ impl Case {
         btt.current_dir(work).args(["-i", "dump", "-o", "btt"]);
         command::output_of(btt)?;
         let theirs = work.join("btt.avg");
-        // It writes no file where it has nothing to report.
+        // It writes no file if there is nothing to report.
         OpenOptions::new()
             .append(true)
             .create(true)
@@ -195,8 +199,8 @@ impl Case {
     }
 }
 
-/// Runs `command` with its standard output in `path`. An exit code that is not 0 stands in the file:
-/// a capture without a single event is one of the cases.
+/// Runs `command` with standard output in `path`. A nonzero exit code is appended to the file: one
+/// case is a capture without events.
 fn to_file(mut command: Command, path: &Path) -> Result<()> {
     let shown = command::shown(&command);
     let file = File::create(path).context(|| format!("write {}", path.display()))?;

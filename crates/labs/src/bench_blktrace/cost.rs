@@ -1,16 +1,16 @@
-//! What a process takes: wall time, CPU time, anonymous memory.
+//! The cost of a process: wall time, CPU time, anonymous memory.
 
 use crate::error::Context;
-use crate::{Error, Result, command, machine};
+use crate::{LabError, Result, command, machine};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a process took, at best; of several that follow each other, their sum.
+/// The best cost of a process, or the sum of consecutive processes.
 #[derive(Clone, Copy, Debug)]
-pub struct Cost {
+pub struct CommandCost {
     /// Wall time, seconds.
     pub wall: f64,
     /// CPU time of all threads, seconds.
@@ -19,11 +19,12 @@ pub struct Cost {
     pub memory: u64,
 }
 
-impl Cost {
+impl CommandCost {
     /// Nothing measured yet.
-    pub const UNKNOWN: Cost = Cost { wall: f64::INFINITY, cpu: f64::INFINITY, memory: 0 };
+    pub const UNKNOWN: CommandCost =
+        CommandCost { wall: f64::INFINITY, cpu: f64::INFINITY, memory: 0 };
 
-    fn better(&mut self, other: Cost) {
+    fn better(&mut self, other: CommandCost) {
         self.wall = self.wall.min(other.wall);
         self.cpu = self.cpu.min(other.cpu);
         self.memory = self.memory.max(other.memory);
@@ -31,8 +32,8 @@ impl Cost {
 
     /// One after the other.
     #[must_use]
-    pub fn then(self, next: Cost) -> Cost {
-        Cost {
+    pub fn then(self, next: CommandCost) -> CommandCost {
+        CommandCost {
             wall: self.wall + next.wall,
             cpu: self.cpu + next.cpu,
             memory: self.memory.max(next.memory),
@@ -41,22 +42,22 @@ impl Cost {
 }
 
 /// A program with its arguments, run again and again.
-pub struct Program {
+pub struct TimedCommand {
     /// Its name in the table.
     pub name: &'static str,
-    /// What is run.
+    /// The command.
     pub file: PathBuf,
     /// With these arguments.
     pub arguments: Vec<String>,
-    /// Where its standard output goes, in the folder.
+    /// The file for its standard output, in the folder.
     pub output: &'static str,
-    /// What it took.
-    pub cost: Cost,
+    /// Its cost.
+    pub cost: CommandCost,
 }
 
-impl Program {
-    /// Runs it once in `folder`. Memory is looked at again and again, which disturbs the times, so
-    /// a round is for one or the other.
+impl TimedCommand {
+    /// Runs it once in `folder`. Polling memory disturbs the times, so a round measures one or the
+    /// other.
     pub fn run(&mut self, folder: &Path, memory: bool) -> Result<()> {
         let mut command = Command::new(&self.file);
         command.args(&self.arguments).current_dir(folder).env("TZ", "UTC");
@@ -68,20 +69,20 @@ impl Program {
         let mut child = command.spawn().context(|| format!("run {shown}"))?;
         let most = if memory { watch(&mut child) } else { 0 };
         let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
-            return Err(Error::failed(format!("run {shown}"), "it has no process id"));
+            return Err(LabError::failed(format!("run {shown}"), "it has no process id"));
         };
-        // It stays there to be looked at until it is waited for.
+        // /proc/PID exists until the process is waited for.
         let _interrupted = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let wall = began.elapsed().as_secs_f64();
         let cpu = machine::cpu_seconds_of(child.id()).unwrap_or(f64::INFINITY);
         let status = child.wait().context(|| format!("wait for {shown}"))?;
         if !status.success() {
-            return Err(Error::failed(format!("run {shown}"), status));
+            return Err(LabError::failed(format!("run {shown}"), status));
         }
         if memory {
             self.cost.memory = self.cost.memory.max(most);
         } else {
-            self.cost.better(Cost { wall, cpu, memory: 0 });
+            self.cost.better(CommandCost { wall, cpu, memory: 0 });
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Time and memory on one large capture.
 
-use super::cost::{Cost, Program};
+use super::cost::{CommandCost, TimedCommand};
 use crate::captures;
 use crate::error::Context;
 use crate::{Result, command, iowhy};
@@ -15,7 +15,7 @@ const MEMORY_GOAL: u64 = 64 << 20;
 /// Makes the capture, measures every program on it, and gives the table.
 pub fn measure(
     folder: &Path,
-    capture: captures::Settings,
+    capture: captures::GeneratorSettings,
     rounds: usize,
     goal: f64,
 ) -> Result<String> {
@@ -45,7 +45,7 @@ fn size(folder: &Path) -> Result<u64> {
 }
 
 /// Everything that is measured. A program's output may be the next one's input.
-fn programs(names: &[String]) -> Result<Vec<Program>> {
+fn programs(names: &[String]) -> Result<Vec<TimedCommand>> {
     let iowhy = iowhy::binary()?;
     let (blkparse, btt, cat) =
         (command::find("blkparse")?, command::find("btt")?, command::find("cat")?);
@@ -58,12 +58,12 @@ fn programs(names: &[String]) -> Result<Vec<Program>> {
         words
     };
     let files = |_| (0..4).flat_map(|cpu| names.iter().map(move |n| format!("{n}.blktrace.{cpu}")));
-    let program = |name, file: &Path, arguments, output| Program {
+    let program = |name, file: &Path, arguments, output| TimedCommand {
         name,
         file: file.to_owned(),
         arguments,
         output,
-        cost: Cost::UNKNOWN,
+        cost: CommandCost::UNKNOWN,
     };
     Ok(vec![
         program("cat, to nowhere", &cat, files(()).collect(), "nowhere"),
@@ -92,9 +92,12 @@ fn programs(names: &[String]) -> Result<Vec<Program>> {
     ])
 }
 
-fn table(page: &mut String, programs: &[Program], goal: f64) -> std::fmt::Result {
+fn table(page: &mut String, programs: &[TimedCommand], goal: f64) -> std::fmt::Result {
     let cost = |name: &str| {
-        programs.iter().find(|p| p.name == name).map_or(Cost::UNKNOWN, |program| program.cost)
+        programs
+            .iter()
+            .find(|p| p.name == name)
+            .map_or(CommandCost::UNKNOWN, |program| program.cost)
     };
     let both = cost("blkparse -q -O -d").then(cost("btt"));
     let text = cost("blkparse");
@@ -104,7 +107,7 @@ fn table(page: &mut String, programs: &[Program], goal: f64) -> std::fmt::Result
     )?;
     writeln!(page, "|---|--:|--:|--:|--:|---|--:|")?;
     let rows = [
-        ("reading alone: `cat`", cost("cat, to nowhere"), None),
+        ("reading only: `cat`", cost("cat, to nowhere"), None),
         ("`blkparse -q -O -d`", cost("blkparse -q -O -d"), None),
         ("`btt`", cost("btt"), None),
         ("**both**", both, None),
@@ -121,12 +124,12 @@ fn table(page: &mut String, programs: &[Program], goal: f64) -> std::fmt::Result
     rows.iter().try_for_each(|(name, cost, against)| row(page, name, *cost, *against))
 }
 
-/// `against`: what it is compared with, and how many times faster it is to be.
+/// `against`: the other cost, and the goal as a factor.
 fn row(
     page: &mut String,
     name: &str,
-    cost: Cost,
-    against: Option<(Cost, Option<f64>)>,
+    cost: CommandCost,
+    against: Option<(CommandCost, Option<f64>)>,
 ) -> std::fmt::Result {
     let memory = cost.memory as f64 / f64::from(1 << 20);
     write!(page, "| {name} | {:.2} s | {:.2} s ", cost.wall, cost.cpu)?;

@@ -1,15 +1,16 @@
-//! blktrace between two iowhys, on the same I/O. The kernel calls what is attached to a tracepoint in
-//! the order of attachment, so on each event the first iowhy's stamp comes first, then blktrace's, then
-//! the second iowhy's: what the two iowhys differ by is the floor, and blktrace must lie within it.
+//! blktrace between two iowhys, on the same I/O. The kernel runs the programs of a tracepoint in
+//! the order of attachment, so on each event the first iowhy takes its timestamp, then blktrace,
+//! then the second iowhy: the difference of the two iowhys is the floor, and blktrace must be
+//! within it.
 //!
 //! What does not belong here: guests (see the parent module).
 
-use super::events::{self, Event, STAMPED, Stamps, What};
+use super::events::{self, EventContent, PeerEvent, STAMPED, Stamps};
 use crate::devices::{BlockDevice, DebugFs};
 use crate::error::Context;
-use crate::fio::{Access, Engine, Job};
+use crate::fio::{Engine, FioAccess, Job};
 use crate::scratch::Scratch;
-use crate::{Error, Result, command, iowhy};
+use crate::{LabError, Result, command, iowhy};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,7 +43,7 @@ impl Spread {
 
 /// A stage of the same requests, as two watchers saw it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stage {
+pub struct ComparedStage {
     /// `D2C` …
     pub name: String,
     /// Requests that have it.
@@ -57,13 +58,13 @@ pub struct Stage {
 
 /// What came out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Compared {
+pub struct ComparedRequests {
     /// Requests of fio that blktrace saw complete.
     pub requests: u64,
     /// What one has and the other has not.
     pub missing: Vec<String>,
     /// The stages of each request.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<ComparedStage>,
     /// Stamps that were compared.
     pub stamps: u64,
     /// Of these, how many of blktrace's do not lie between the two iowhys'.
@@ -77,21 +78,21 @@ pub struct Compared {
 }
 
 /// What three watchers left in a folder: the first iowhy's, blktrace's, the second iowhy's files.
-struct Watched {
+struct ThreeWatchers {
     folder: PathBuf,
     device: String,
 }
 
-impl Watched {
+impl ThreeWatchers {
     fn prefix(&self, watcher: &str) -> PathBuf {
         self.folder.join(watcher).join(&self.device)
     }
 
-    fn events(&self, watcher: &str) -> Result<Vec<Event>> {
+    fn events(&self, watcher: &str) -> Result<Vec<PeerEvent>> {
         events::read(&self.prefix(watcher))
     }
 
-    /// btt's report of what a watcher left.
+    /// btt's report of a watcher's files.
     fn btt(&self, watcher: &str) -> Result<String> {
         let merged = self.folder.join(format!("{watcher}.merged"));
         let mut parse = Command::new(command::find("blkparse")?);
@@ -107,12 +108,16 @@ impl Watched {
 }
 
 /// `requests` reads, and then buffered writes, on a disk whose content does not matter.
-pub fn measure(scratch: &Scratch, disk: &dyn BlockDevice, requests: u64) -> Result<Compared> {
+pub fn measure(
+    scratch: &Scratch,
+    disk: &dyn BlockDevice,
+    requests: u64,
+) -> Result<ComparedRequests> {
     let _debugfs = DebugFs::new()?;
-    let job = Job::strided(disk.path(), Engine::Libaio, Access::Read, requests, 4096);
+    let job = Job::strided(disk.path(), Engine::Libaio, FioAccess::Read, requests, 4096);
     let job = job.with("iodepth", "4");
     let reads = watched(scratch, disk, &command::shown(&job.command(&scratch.fresh("fio.json"))?))?;
-    let mut compared = Compared::default();
+    let mut compared = ComparedRequests::default();
     compare_requests(&reads, &mut compared)?;
     let writes = format!(
         "dd if=/dev/zero of={0} bs=1M count=8 conv=notrunc,fsync status=none; \
@@ -128,7 +133,7 @@ pub fn measure(scratch: &Scratch, disk: &dyn BlockDevice, requests: u64) -> Resu
 }
 
 /// Runs `load` under all three.
-fn watched(scratch: &Scratch, disk: &dyn BlockDevice, load: &str) -> Result<Watched> {
+fn watched(scratch: &Scratch, disk: &dyn BlockDevice, load: &str) -> Result<ThreeWatchers> {
     let folder = scratch.fresh("beside");
     fs::create_dir_all(folder.join("blktrace")).context(|| "make a folder".to_owned())?;
     let own = iowhy::binary()?;
@@ -138,9 +143,9 @@ fn watched(scratch: &Scratch, disk: &dyn BlockDevice, load: &str) -> Result<Watc
     };
     // blktrace begins soon after the kernel has made its channels.
     let inner = format!(
-        "blktrace -d {} -D {} -o {} >/dev/null & \
-         for i in $(seq 300); do [ -e /sys/kernel/debug/block/{2}/trace0 ] && break; sleep 0.2; done; \
-         sleep 2; {} -- sh -c {}; sleep 1; kill -INT $!; wait",
+        "blktrace -d {} -D {} -o {} >/dev/null & for i in $(seq 300); do [ -e \
+         /sys/kernel/debug/block/{2}/trace0 ] && break; sleep 0.2; done; sleep 2; {} -- sh -c {}; \
+         sleep 1; kill -INT $!; wait",
         disk.path().display(),
         folder.join("blktrace").display(),
         disk.name(),
@@ -157,7 +162,7 @@ fn watched(scratch: &Scratch, disk: &dyn BlockDevice, load: &str) -> Result<Watc
             export
         })?;
     }
-    Ok(Watched { folder, device: disk.name().to_owned() })
+    Ok(ThreeWatchers { folder, device: disk.name().to_owned() })
 }
 
 fn quoted(text: &str) -> String {
@@ -176,7 +181,7 @@ fn recorded(folder: &Path) -> Result<BTreeMap<u64, Stamps>> {
         .map(|name| header.iter().position(|column| *column == name))
         .into_iter()
         .collect::<Option<Vec<usize>>>()
-        .ok_or_else(|| Error::failed("read iowhy's CSV", format!("columns {header:?}")))?;
+        .ok_or_else(|| LabError::failed("read iowhy's CSV", format!("columns {header:?}")))?;
     let mut all = BTreeMap::new();
     for line in lines {
         let fields = fields(line);
@@ -210,7 +215,7 @@ fn fields(line: &str) -> Vec<String> {
 }
 
 /// Each request in one is in the others; how its stamps and stages differ.
-fn compare_requests(watched: &Watched, compared: &mut Compared) -> Result<()> {
+fn compare_requests(watched: &ThreeWatchers, compared: &mut ComparedRequests) -> Result<()> {
     let first = recorded(&watched.folder.join("first.recording"))?;
     let second = recorded(&watched.folder.join("second.recording"))?;
     let theirs = watched.events("blktrace")?;
@@ -236,7 +241,7 @@ fn compare_requests(watched: &Watched, compared: &mut Compared) -> Result<()> {
     Ok(())
 }
 
-fn compare_stamps(all: &[[Stamps; 3]], compared: &mut Compared) {
+fn compare_stamps(all: &[[Stamps; 3]], compared: &mut ComparedRequests) {
     for stamps in all {
         for (place, letter) in STAMPED.iter().enumerate() {
             match stamps.map(|watcher| watcher[place]) {
@@ -252,9 +257,9 @@ fn compare_stamps(all: &[[Stamps; 3]], compared: &mut Compared) {
     }
 }
 
-fn stage(name: &str, all: &[[Stamps; 3]], from: usize, to: usize) -> Option<Stage> {
+fn stage(name: &str, all: &[[Stamps; 3]], from: usize, to: usize) -> Option<ComparedStage> {
     let between = |stamps: Stamps| stamps[to]?.checked_sub(stamps[from]?);
-    // G2D is the stage of what was never inserted.
+    // G2D is the stage of requests that were never inserted.
     let has = |stamps: &&[Stamps; 3]| name != "G2D" || stamps[1][2].is_none();
     let times: Vec<[u64; 3]> = all
         .iter()
@@ -266,7 +271,7 @@ fn stage(name: &str, all: &[[Stamps; 3]], from: usize, to: usize) -> Option<Stag
     let spread = |one: usize, other: usize| {
         Spread::of(times.iter().map(|times| times[one].abs_diff(times[other])).collect())
     };
-    (!times.is_empty()).then(|| Stage {
+    (!times.is_empty()).then(|| ComparedStage {
         name: name.to_owned(),
         requests: times.len() as u64,
         floor: spread(0, 2),
@@ -275,9 +280,9 @@ fn stage(name: &str, all: &[[Stamps; 3]], from: usize, to: usize) -> Option<Stag
     })
 }
 
-/// The first iowhy saw all that blktrace saw, and blktrace all that the second iowhy saw: they began
-/// and ended in that order.
-fn compare_events(watched: &Watched, missing: &mut Vec<String>) -> Result<u64> {
+/// The first iowhy saw all that blktrace saw, and blktrace all that the second iowhy saw: they
+/// began and ended in that order.
+fn compare_events(watched: &ThreeWatchers, missing: &mut Vec<String>) -> Result<u64> {
     let [first, theirs, second] =
         ["first", "blktrace", "second"].map(|watcher| watched.events(watcher));
     let [first, theirs, second] = [first?, theirs?, second?].map(|all| events::counted(&all));
@@ -286,17 +291,21 @@ fn compare_events(watched: &Watched, missing: &mut Vec<String>) -> Result<u64> {
     Ok(theirs.values().sum())
 }
 
-fn lacking(who: &str, has: &BTreeMap<What, u64>, wanted: &BTreeMap<What, u64>) -> Vec<String> {
+fn lacking(
+    who: &str,
+    has: &BTreeMap<EventContent, u64>,
+    wanted: &BTreeMap<EventContent, u64>,
+) -> Vec<String> {
     let absent = wanted.iter().filter(|(what, count)| has.get(*what).unwrap_or(&0) < *count);
     absent.map(|(what, count)| format!("{who} lacks {count} of {what:?}")).collect()
 }
 
-/// The section of btt's report that holds nothing but what follows from times: how many intervals they
-/// make, and how long these are.
+/// The section of btt's report that holds nothing but what follows from times: how many intervals
+/// they make, and how long these are.
 const OF_TIMES: &str = "I/O Active Period";
 
-/// btt says the same of all three, but for times, which differ by no more than the floor.
-fn compare_reports(watched: &Watched, differing: &mut Vec<String>) -> Result<()> {
+/// btt prints the same for all three, except for times, which differ by no more than the floor.
+fn compare_reports(watched: &ThreeWatchers, differing: &mut Vec<String>) -> Result<()> {
     let theirs = watched.btt("blktrace")?;
     let widest = events::widest(&watched.events("first")?, &watched.events("second")?);
     for watcher in ["first", "second"] {

@@ -1,8 +1,8 @@
-//! What blktrace's files hold, read by a reader of its own: so that a mistake of iowhy's shows. Only
-//! what is compared: this machine's byte order, protocol 7, no damage.
+//! Reads blktrace's files with a separate reader, so that a defect of iowhy's shows. Only what the
+//! comparison needs: this machine's byte order, protocol 7, no damage.
 
 use crate::error::Context;
-use crate::{Error, Result};
+use crate::{LabError, Result};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -14,16 +14,16 @@ const CGROUP: u32 = 1 << 8;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct PeerEvent {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time: u64,
     /// What happened to what.
-    pub what: What,
+    pub what: EventContent,
 }
 
-/// What an event says, but for the time and the CPU.
+/// The fields of an event without time and CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct What {
+pub struct EventContent {
     /// The first sector.
     pub sector: u64,
     /// The action's letter.
@@ -37,7 +37,7 @@ pub struct What {
 }
 
 /// Every event of a device, by time. `prefix` is the files' common part: `/tmp/vda`.
-pub fn read(prefix: &Path) -> Result<Vec<Event>> {
+pub fn read(prefix: &Path) -> Result<Vec<PeerEvent>> {
     let mut events = Vec::new();
     for cpu in 0.. {
         let path = prefix.with_added_extension(format!("blktrace.{cpu}"));
@@ -48,13 +48,13 @@ pub fn read(prefix: &Path) -> Result<Vec<Event>> {
         take(&bytes, &mut events).context(|| format!("read {}", path.display()))?;
     }
     if events.is_empty() {
-        return Err(Error::failed(format!("read {}", prefix.display()), "there are no events"));
+        return Err(LabError::failed(format!("read {}", prefix.display()), "there are no events"));
     }
     events.sort_by_key(|event| event.time);
     Ok(events)
 }
 
-fn take(mut bytes: &[u8], events: &mut Vec<Event>) -> std::result::Result<(), String> {
+fn take(mut bytes: &[u8], events: &mut Vec<PeerEvent>) -> std::result::Result<(), String> {
     while !bytes.is_empty() {
         let number = |place: usize, length: usize| -> std::result::Result<u64, String> {
             let field = bytes.get(place..place + length).ok_or("a record is cut short")?;
@@ -67,14 +67,14 @@ fn take(mut bytes: &[u8], events: &mut Vec<Event>) -> std::result::Result<(), St
         }
         let action = number(28, 4)? as u32;
         if action & NOTIFY == 0 {
-            let what = What {
+            let what = EventContent {
                 sector: number(16, 8)?,
                 action: letter(action & 0xffff & !CGROUP),
                 bytes: number(24, 4)? as u32,
                 categories: action >> 16,
                 error: number(44, 2)? as u16,
             };
-            events.push(Event { time: number(8, 8)?, what });
+            events.push(PeerEvent { time: number(8, 8)?, what });
         }
         let length = HEADER + number(46, 2)? as usize;
         bytes = bytes.get(length..).ok_or("a payload is cut short")?;
@@ -88,7 +88,7 @@ fn letter(action: u32) -> char {
 }
 
 /// How often each thing happened.
-pub fn counted(events: &[Event]) -> BTreeMap<What, u64> {
+pub fn counted(events: &[PeerEvent]) -> BTreeMap<EventContent, u64> {
     let mut counts = BTreeMap::new();
     for event in events {
         *counts.entry(event.what).or_default() += 1;
@@ -97,9 +97,9 @@ pub fn counted(events: &[Event]) -> BTreeMap<What, u64> {
 }
 
 /// The largest difference of two watchers' stamps of one event, where both saw it as often.
-pub fn widest(first: &[Event], second: &[Event]) -> u64 {
-    let times = |events: &[Event]| {
-        let mut all: BTreeMap<What, Vec<u64>> = BTreeMap::new();
+pub fn widest(first: &[PeerEvent], second: &[PeerEvent]) -> u64 {
+    let times = |events: &[PeerEvent]| {
+        let mut all: BTreeMap<EventContent, Vec<u64>> = BTreeMap::new();
         events.iter().for_each(|event| all.entry(event.what).or_default().push(event.time));
         all
     };
@@ -118,9 +118,9 @@ pub const STAMPED: [char; 5] = ['Q', 'G', 'I', 'D', 'C'];
 
 /// The stamps of each request by its first sector, where no two lie at the same place and none is
 /// merged or split: the first Q, G and I, the last D and C.
-pub fn stamps(events: &[Event]) -> BTreeMap<u64, Stamps> {
+pub fn stamps(events: &[PeerEvent]) -> BTreeMap<u64, Stamps> {
     let mut all: BTreeMap<u64, Stamps> = BTreeMap::new();
-    for Event { time, what } in events {
+    for PeerEvent { time, what } in events {
         let Some(place) = STAMPED.iter().position(|letter| *letter == what.action) else {
             continue;
         };

@@ -1,16 +1,16 @@
 //! What came out on each kernel, as tables of a page.
 
-use super::Found;
-use super::beside::{Compared, Spread};
-use super::tools::{Outcome, TOOLS};
+use super::KernelResult;
+use super::beside::{ComparedRequests, Spread};
+use super::tools::{TOOLS, ToolOutcome};
 
 /// The whole part of the page.
-pub fn of(found: &[Found], tools: &str, blktrace: &str) -> String {
+pub fn of(found: &[KernelResult], tools: &str, blktrace: &str) -> String {
     let kernels: Vec<&str> = found.iter().map(|one| short(&one.kernel)).collect();
     let mut text = format!(
         "Command: `make bench-peers`. Guests under QEMU without KVM, so times are those of slow \
-         emulation; blktrace {blktrace}, libbpf-tools {tools} of Debian.\n\n### blktrace between two \
-         iowhys\n\n"
+         emulation; blktrace {blktrace}, libbpf-tools {tools} of Debian.\n\n### blktrace between \
+         two iowhys\n\n"
     );
     text.push_str(&stages(found));
     text.push_str(&format!("\n{}\n### libbpf-tools\n\n", notes(found)));
@@ -19,7 +19,7 @@ pub fn of(found: &[Found], tools: &str, blktrace: &str) -> String {
     let mut complaints: Vec<String> = Vec::new();
     for tool in TOOLS {
         let outcome_of =
-            |one: &Found| one.tools.iter().find(|one| one.tool == tool.title()).cloned();
+            |one: &KernelResult| one.tools.iter().find(|one| one.tool == tool.title()).cloned();
         let cells: Vec<String> = found
             .iter()
             .map(|one| outcome_of(one).map_or("–".to_owned(), |it| cell(&it, &mut complaints)))
@@ -42,7 +42,7 @@ fn short(release: &str) -> &str {
     release.split(['-', '+']).next().unwrap_or(release)
 }
 
-fn cell(outcome: &Outcome, complaints: &mut Vec<String>) -> String {
+fn cell(outcome: &ToolOutcome, complaints: &mut Vec<String>) -> String {
     match outcome.found {
         Some(_) if outcome.right => "right".to_owned(),
         Some(found) => format!("**{found}**"),
@@ -58,7 +58,7 @@ fn cell(outcome: &Outcome, complaints: &mut Vec<String>) -> String {
 }
 
 /// A row for each stage and kernel.
-fn stages(found: &[Found]) -> String {
+fn stages(found: &[KernelResult]) -> String {
     let mut text =
         "| kernel | stage | requests | two iowhys differ by | blktrace from the first | \
                     blktrace from the second |\n|---|---|--:|--:|--:|--:|\n"
@@ -87,15 +87,15 @@ fn words(spread: Spread) -> String {
     format!("{:.1}, {:.1}", micros(spread.median), micros(spread.p99))
 }
 
-/// What holds on every kernel, or does not.
-fn notes(found: &[Found]) -> String {
+/// Results that are the same on every kernel, or not.
+fn notes(found: &[KernelResult]) -> String {
     let mut text =
         "| kernel | requests | missing in either | stamps within the two iowhys' | events \
                     of writes with merges and flushes | lines of btt's reports that differ |\n\
                     |---|--:|--:|--:|--:|--:|\n"
             .to_owned();
     for one in found {
-        let Compared { requests, missing, stamps, outside, events, btt, .. } = &one.beside;
+        let ComparedRequests { requests, missing, stamps, outside, events, btt, .. } = &one.beside;
         text.push_str(&format!(
             "| {} | {requests} | {} | {} of {stamps} | {events} | {} |\n",
             short(&one.kernel),

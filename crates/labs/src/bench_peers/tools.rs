@@ -1,6 +1,6 @@
-//! Tools on known I/O: which of them this kernel takes, and whether their counts are right.
+//! Tools on known I/O: which of them load on this kernel, and whether their counts are right.
 
-use super::known::{FILES, Known, Load, NAME, PAGES, READS, REQUESTS};
+use super::known::{FILES, KnownIo, KnownIoDisk, NAME, PAGES, READS, REQUESTS};
 use crate::devices::BlockDevice;
 use crate::error::Context;
 use crate::scratch::Scratch;
@@ -17,34 +17,34 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const SETTLED: Duration = Duration::from_millis(2000);
 
 /// A tool and what it must count.
-pub struct Tool {
+pub struct PeerTool {
     /// Its program; `iowhy` is the built one.
     pub program: &'static str,
-    /// `{disk}` stands for the disk's name.
+    /// `{disk}` is replaced by the disk's name.
     arguments: &'static [&'static str],
-    load: Load,
+    load: KnownIo,
     /// What is counted.
     pub counts: &'static str,
     /// How many there are.
     pub expected: u64,
     /// Counts above and below that are right too: what others do to the page cache.
     tolerance: u64,
-    /// Finds the count in what it printed; the disk's name is given.
+    /// Finds the count in its output; the disk's name is given.
     count: fn(&str, &str) -> u64,
 }
 
 const fn tool(
     program: &'static str,
     arguments: &'static [&'static str],
-    load: Load,
+    load: KnownIo,
     counts: &'static str,
     expected: u64,
     count: fn(&str, &str) -> u64,
-) -> Tool {
-    Tool { program, arguments, load, counts, expected, tolerance: 0, count }
+) -> PeerTool {
+    PeerTool { program, arguments, load, counts, expected, tolerance: 0, count }
 }
 
-impl Tool {
+impl PeerTool {
     /// Its name; of iowhy, with the view.
     pub fn title(&self) -> String {
         let view = self.arguments.first().filter(|_| self.program == "iowhy");
@@ -53,62 +53,66 @@ impl Tool {
 }
 
 /// Every tool of Debian's libbpf-tools that counts what a disk or files do, and iowhy's own views.
-pub const TOOLS: &[Tool] = &[
-    tool("biolatency", &["-d", "{disk}"], Load::Disk, "requests", REQUESTS, histogram),
-    tool("biosnoop", &["-d", "{disk}"], Load::Disk, "requests", REQUESTS, lines_of_disk),
-    tool("biotop", &["-C", "-r", "1000", "1"], Load::Disk, "requests", REQUESTS, biotop),
-    tool("biopattern", &["-d", "{disk}"], Load::Disk, "requests", REQUESTS, biopattern),
-    tool("biostacks", &["-d", "{disk}"], Load::Disk, "requests", REQUESTS, histogram),
-    tool("bitesize", &["-d", "{disk}"], Load::Disk, "requests", REQUESTS, histogram),
-    tool("iowhy", &["snoop", "-d", "{disk}"], Load::Disk, "requests", REQUESTS, lines_of_disk),
+pub const TOOLS: &[PeerTool] = &[
+    tool("biolatency", &["-d", "{disk}"], KnownIo::Disk, "requests", REQUESTS, histogram),
+    tool("biosnoop", &["-d", "{disk}"], KnownIo::Disk, "requests", REQUESTS, lines_of_disk),
+    tool("biotop", &["-C", "-r", "1000", "1"], KnownIo::Disk, "requests", REQUESTS, biotop),
+    tool("biopattern", &["-d", "{disk}"], KnownIo::Disk, "requests", REQUESTS, biopattern),
+    tool("biostacks", &["-d", "{disk}"], KnownIo::Disk, "requests", REQUESTS, histogram),
+    tool("bitesize", &["-d", "{disk}"], KnownIo::Disk, "requests", REQUESTS, histogram),
+    tool("iowhy", &["snoop", "-d", "{disk}"], KnownIo::Disk, "requests", REQUESTS, lines_of_disk),
     tool(
         "iowhy",
         &["latency", "--json", "-d", "{disk}", "1"],
-        Load::Disk,
+        KnownIo::Disk,
         "requests",
         REQUESTS,
         latencies,
     ),
-    tool("filetop", &["-C", "-r", "1000", "1"], Load::Files, "reads", FILES * READS, filetop),
-    tool("ext4slower", &["-m", "0"], Load::Files, "reads", FILES * READS, slow_reads),
-    tool("ext4dist", &[], Load::Files, "reads", FILES * READS, read_histogram),
-    tool("iowhy", &["files", "--json", "1"], Load::Files, "reads", FILES * READS, files_reads),
-    tool("opensnoop", &[], Load::Files, "opens", FILES * 2, named_lines),
-    tool("iowhy", &["opens"], Load::Files, "opens", FILES * 2, named_lines),
-    tool("statsnoop", &[], Load::Files, "stat calls", FILES, named_lines),
-    tool("filelife", &[], Load::Files, "removed files", FILES, named_lines),
-    Tool {
+    tool("filetop", &["-C", "-r", "1000", "1"], KnownIo::Files, "reads", FILES * READS, filetop),
+    tool("ext4slower", &["-m", "0"], KnownIo::Files, "reads", FILES * READS, slow_reads),
+    tool("ext4dist", &[], KnownIo::Files, "reads", FILES * READS, read_histogram),
+    tool("iowhy", &["files", "--json", "1"], KnownIo::Files, "reads", FILES * READS, files_reads),
+    tool("opensnoop", &[], KnownIo::Files, "opens", FILES * 2, named_lines),
+    tool("iowhy", &["opens"], KnownIo::Files, "opens", FILES * 2, named_lines),
+    tool("statsnoop", &[], KnownIo::Files, "stat calls", FILES, named_lines),
+    tool("filelife", &[], KnownIo::Files, "removed files", FILES, named_lines),
+    PeerTool {
         tolerance: PAGES / 20,
-        ..tool("cachestat", &["1"], Load::Cold, "pages missed", PAGES, missed)
+        ..tool("cachestat", &["1"], KnownIo::Cold, "pages missed", PAGES, missed)
     },
-    Tool {
+    PeerTool {
         tolerance: PAGES / 20,
-        ..tool("readahead", &[], Load::Cold, "pages read ahead", PAGES, read_ahead)
+        ..tool("readahead", &[], KnownIo::Cold, "pages read ahead", PAGES, read_ahead)
     },
 ];
 
 /// The share of a CPU that a tool uses at most while it waits for something to count.
 const IDLE: f64 = 0.4;
 
-/// What became of a tool.
+/// The result of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct ToolOutcome {
     /// The tool, with its view.
     pub tool: String,
     /// What it counts.
     pub counts: String,
     /// How many there were.
     pub expected: u64,
-    /// How many it counted; none where it did not run.
+    /// Its count; `None` if it did not run.
     pub found: Option<u64>,
     /// Whether that is right.
     pub right: bool,
-    /// What it said where it did not run.
+    /// Its message if it did not run.
     pub said: String,
 }
 
 /// Runs every tool once.
-pub fn all(scratch: &Scratch, known: &Known, say: &mut dyn FnMut(&str)) -> Result<Vec<Outcome>> {
+pub fn all(
+    scratch: &Scratch,
+    known: &KnownIoDisk,
+    say: &mut dyn FnMut(&str),
+) -> Result<Vec<ToolOutcome>> {
     let mut outcomes = Vec::new();
     for tool in TOOLS {
         let outcome = one(scratch, known, tool)?;
@@ -118,7 +122,7 @@ pub fn all(scratch: &Scratch, known: &Known, say: &mut dyn FnMut(&str)) -> Resul
     Ok(outcomes)
 }
 
-fn one(scratch: &Scratch, known: &Known, tool: &Tool) -> Result<Outcome> {
+fn one(scratch: &Scratch, known: &KnownIoDisk, tool: &PeerTool) -> Result<ToolOutcome> {
     known.prepare(tool.load)?;
     let disk = known.disk().name();
     let path = scratch.fresh(tool.program);
@@ -143,7 +147,7 @@ fn one(scratch: &Scratch, known: &Known, tool: &Tool) -> Result<Outcome> {
     let said = fs::read(&path).context(|| format!("read {}", path.display()))?;
     let said = String::from_utf8_lossy(&said);
     let found = ran.then(|| (tool.count)(&said, disk));
-    Ok(Outcome {
+    Ok(ToolOutcome {
         tool: tool.title(),
         counts: tool.counts.to_owned(),
         expected: tool.expected,
@@ -153,7 +157,7 @@ fn one(scratch: &Scratch, known: &Known, tool: &Tool) -> Result<Outcome> {
     })
 }
 
-/// The line of a tool's complaint that says most.
+/// The most informative line of a tool's error message.
 fn complaint(errors: &Path, said: &str) -> String {
     let errors = fs::read(errors).unwrap_or_default();
     let errors = String::from_utf8_lossy(&errors);
@@ -161,11 +165,11 @@ fn complaint(errors: &Path, said: &str) -> String {
         || errors.lines().chain(said.lines()).map(str::trim).filter(|line| !line.is_empty());
     let telling = ["failed to find", "failed to create kprobe", "No such file", "failed to attach"];
     let chosen = telling.iter().find_map(|words| lines().find(|line| line.contains(words)));
-    chosen.or_else(|| lines().next_back()).unwrap_or("it ended and said nothing").to_owned()
+    chosen.or_else(|| lines().next_back()).unwrap_or("it ended without a message").to_owned()
 }
 
-/// Waits until it has attached all that it will; false where it has ended or attaches nothing. What is
-/// still being loaded keeps it busy, however long ago it attached the last one.
+/// Waits until it has attached all its programs; false if it has ended or attaches nothing. While
+/// it is busy it is still loading, however long ago it attached the last one.
 fn attached(child: &mut Child) -> bool {
     let pid = child.id();
     let state = || (links_of(pid), machine::cpu_seconds_of(pid).unwrap_or(0.0));

@@ -7,18 +7,18 @@ use serde_json::Value;
 
 /// One figure of two tools.
 #[derive(Clone, Debug)]
-pub struct Line {
-    /// Whose figure it is, and its name.
+pub struct ComparedLine {
+    /// The tool and the name of the figure.
     pub figure: String,
-    /// What the other tool says.
+    /// The other tool's value.
     pub theirs: f64,
-    /// What iowhy says.
+    /// iowhy's value.
     pub ours: f64,
 }
 
 /// A row of a histogram: from, to and how many.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Row {
+pub struct HistogramBin {
     /// The shortest time, µs.
     pub from: f64,
     /// All times are below this, µs.
@@ -29,25 +29,25 @@ pub struct Row {
 
 /// All that was compared, and which tools could not be.
 #[derive(Debug, Default)]
-pub struct Compared {
+pub struct ComparedFigures {
     /// The figures.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ComparedLine>,
     /// Tools that did not answer, with the reason.
     pub absent: Vec<String>,
-    /// Requests that iowhy says it lost: other tools may have more by so many.
+    /// Requests that iowhy reports as lost: other tools may have that many more.
     pub lost: f64,
 }
 
-impl Compared {
+impl ComparedFigures {
     fn line(&mut self, figure: impl Into<String>, theirs: f64, ours: f64) {
-        self.lines.push(Line { figure: figure.into(), theirs, ours });
+        self.lines.push(ComparedLine { figure: figure.into(), theirs, ours });
     }
 
     /// Adds the lines of one tool, or why there are none.
     fn tool(
         &mut self,
         answer: &Answer,
-        mut lines: impl FnMut(&mut Compared, &str) -> Result<()>,
+        mut lines: impl FnMut(&mut ComparedFigures, &str) -> Result<()>,
     ) -> Result<()> {
         match answer {
             Ok(text) => lines(self, text),
@@ -59,22 +59,22 @@ impl Compared {
     }
 
     /// The line of a figure.
-    pub fn find(&self, figure: &str) -> Option<&Line> {
+    pub fn find(&self, figure: &str) -> Option<&ComparedLine> {
         self.lines.iter().find(|line| line.figure == figure)
     }
 }
 
-/// Compares all that the tools said.
-pub fn compare(answers: &Answers) -> Result<Compared> {
-    let mut compared = Compared::default();
-    let stat = View::of(&answers.stat)?;
-    let latency = View::of(&answers.latency)?;
+/// Compares the outputs of all tools.
+pub fn compare(answers: &Answers) -> Result<ComparedFigures> {
+    let mut compared = ComparedFigures::default();
+    let stat = ViewOutput::of(&answers.stat)?;
+    let latency = ViewOutput::of(&answers.latency)?;
     compared.lost = of(&stat.json["lost_requests"]).max(of(&latency.json["lost_requests"]));
     kernel(&stat, &mut compared);
     let seconds = answers.seconds;
     compared.tool(&answers.iostat, |compared, text| iostat(compared, text, seconds, &stat))?;
     compared.tool(&answers.pidstat, |compared, text| {
-        pidstat(compared, text, answers, &View::of(&answers.proc)?);
+        pidstat(compared, text, answers, &ViewOutput::of(&answers.proc)?);
         Ok(())
     })?;
     compared.tool(&answers.biolatency, |compared, text| {
@@ -101,16 +101,16 @@ const DIRECTIONS: [(&str, &str, bool); 4] =
     [("r", "read", true), ("w", "write", true), ("d", "discard", true), ("f", "flush", false)];
 
 /// What a view of iowhy printed, and how long its interval was: a busy machine makes it longer.
-struct View {
+struct ViewOutput {
     json: Value,
     seconds: f64,
 }
 
-impl View {
-    fn of(text: &str) -> Result<View> {
+impl ViewOutput {
+    fn of(text: &str) -> Result<ViewOutput> {
         let json = json(text)?;
         let seconds = (of(&json["end_ns"]) - of(&json["start_ns"])) / 1e9;
-        Ok(View { json, seconds })
+        Ok(ViewOutput { json, seconds })
     }
 
     /// The figures of the first device.
@@ -120,7 +120,7 @@ impl View {
 }
 
 /// The kernel's own counters of the very interval that `iowhy stat` shows.
-fn kernel(stat: &View, compared: &mut Compared) {
+fn kernel(stat: &ViewOutput, compared: &mut ComparedFigures) {
     for (_, direction, _) in DIRECTIONS {
         let own = &stat.device()["directions"][direction];
         let counted = &stat.device()["kernel"]["directions"][direction];
@@ -133,7 +133,12 @@ fn kernel(stat: &View, compared: &mut Compared) {
 }
 
 /// Rates as sums: the intervals are not equally long.
-fn iostat(compared: &mut Compared, text: &str, seconds: f64, stat: &View) -> Result<()> {
+fn iostat(
+    compared: &mut ComparedFigures,
+    text: &str,
+    seconds: f64,
+    stat: &ViewOutput,
+) -> Result<()> {
     let theirs = json(text)?;
     let theirs = &theirs["sysstat"]["hosts"][0]["statistics"][0]["disk"][0];
     let device = stat.device();
@@ -171,7 +176,7 @@ fn iostat(compared: &mut Compared, text: &str, seconds: f64, stat: &View) -> Res
 }
 
 /// The load's row of pidstat and of `iowhy proc`.
-fn pidstat(compared: &mut Compared, text: &str, answers: &Answers, proc: &View) {
+fn pidstat(compared: &mut ComparedFigures, text: &str, answers: &Answers, proc: &ViewOutput) {
     let number = answers.pid.to_string();
     let row = text.lines().filter(|row| !row.starts_with("Average")).find_map(|row| {
         let words: Vec<&str> = row.split_whitespace().collect();
@@ -194,7 +199,7 @@ fn pidstat(compared: &mut Compared, text: &str, answers: &Answers, proc: &View) 
     }
 }
 
-fn biolatency(compared: &mut Compared, text: &str, group: &Value) {
+fn biolatency(compared: &mut ComparedFigures, text: &str, group: &Value) {
     let rows = histogram(text);
     let all: f64 = rows.iter().map(|row| row.count).sum();
     let stage = &group["stage"];
@@ -212,19 +217,19 @@ fn biolatency(compared: &mut Compared, text: &str, group: &Value) {
 }
 
 /// biolatency's histogram: `   64 -> 127   : 512   |****|`.
-pub fn histogram(text: &str) -> Vec<Row> {
+pub fn histogram(text: &str) -> Vec<HistogramBin> {
     let row = |line: &str| {
         let (range, rest) = line.split_once(':')?;
         let (from, to) = range.split_once("->")?;
         let count = rest.split('|').next()?.trim().parse().ok()?;
         let (from, to): (f64, f64) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
-        Some(Row { from, to: to + 1.0, count })
+        Some(HistogramBin { from, to: to + 1.0, count })
     };
     text.lines().filter_map(row).collect()
 }
 
-/// The row that the request stands in which `share` of all took no longer than.
-pub fn row_of(rows: &[Row], share: f64) -> Option<Row> {
+/// The row of the percentile `share`.
+pub fn row_of(rows: &[HistogramBin], share: f64) -> Option<HistogramBin> {
     let all: f64 = rows.iter().map(|row| row.count).sum();
     let wanted = (all * share).ceil().clamp(1.0, all.max(1.0));
     let mut seen = 0.0;
@@ -235,7 +240,7 @@ pub fn row_of(rows: &[Row], share: f64) -> Option<Row> {
 }
 
 /// `PID COMM FD ERR PATH`, a line for each open.
-fn opensnoop(compared: &mut Compared, text: &str, ours: &str) {
+fn opensnoop(compared: &mut ComparedFigures, text: &str, ours: &str) {
     let theirs = text.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let at = |back: usize| words.get(words.len().checked_sub(back)?).copied();
@@ -276,7 +281,7 @@ mod tests {
                     \x20      128 -> 255        : 10       |*   |\n";
         let rows = histogram(text);
         assert_eq!(rows.len(), 3);
-        assert_eq!(row_of(&rows, 0.5), Some(Row { from: 64.0, to: 128.0, count: 30.0 }));
+        assert_eq!(row_of(&rows, 0.5), Some(HistogramBin { from: 64.0, to: 128.0, count: 30.0 }));
         assert_eq!(row_of(&rows, 0.75).map(|row| row.from), Some(64.0));
         assert_eq!(row_of(&rows, 1.0).map(|row| row.from), Some(128.0));
         assert_eq!(row_of(&[], 0.5), None);

@@ -1,11 +1,12 @@
-//! One load that begins and ends while every tool looks: what differs is then not when they began.
+//! One load that begins and ends while all tools run, so that differences do not come from when
+//! they began.
 
 use crate::command;
-use crate::devices::{Backing, FileSystem, Kind, LoopDevice};
+use crate::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
 use crate::error::Context;
 use crate::scratch::Scratch;
 use crate::workload::Workload;
-use crate::{Error, Result, iowhy, process};
+use crate::{LabError, Result, iowhy, process};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,20 +15,20 @@ use std::time::{Duration, Instant};
 
 /// How long the tools have to end once the load is over.
 const MARGIN: Duration = Duration::from_secs(3);
-/// What there must be for the load, else the machine is too busy to compare anything.
+/// The minimum time for the load; below it the machine is too busy for a comparison.
 const LEAST: Duration = Duration::from_secs(3);
 /// How long a tool's programs must be the same for it to have begun.
 const SETTLED: Duration = Duration::from_secs(4);
 
-/// What a tool printed, or why it could not be asked.
+/// The output of a tool, or why it could not run.
 pub type Answer = std::result::Result<String, String>;
 
-/// What the tools said of one load.
+/// The outputs of all tools for one load.
 #[derive(Debug)]
 pub struct Answers {
     /// The load's process.
     pub pid: u32,
-    /// How long the other tools looked.
+    /// Duration of the other tools.
     pub seconds: f64,
     /// `iostat -x`, as JSON.
     pub iostat: Answer,
@@ -47,13 +48,13 @@ pub struct Answers {
     pub opens: String,
 }
 
-/// Has `program` (`iowhy-labs`) do `steps` steps, and every tool look at it for `seconds`.
+/// Runs `steps` steps of `program` (`iowhy-labs`), while every tool watches for `seconds`.
 pub fn play(program: &Path, seconds: u64, steps: u64) -> Result<Answers> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 256 << 20)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
     let load = Workload::Steps { folder: disk.path().to_owned(), steps };
-    let mut load = Load::start(load.command(program))?;
+    let mut load = SceneLoad::start(load.command(program))?;
     let begun = Instant::now();
     let asked = ask(seconds, disk.device().name(), load.child.id())?;
     let whole = Duration::from_secs(seconds);
@@ -63,17 +64,17 @@ pub fn play(program: &Path, seconds: u64, steps: u64) -> Result<Answers> {
     });
     let done = time.and_then(|time| load.run(time));
     let is_late = asked.iter().any(|tool| tool.is_over());
-    let answers = asked.into_iter().map(Tool::answer).collect();
+    let answers = asked.into_iter().map(SceneTool::answer).collect();
     let pid = load.child.id();
     drop(load);
     done?;
     if is_late { Err(too_busy()) } else { gather(pid, whole, answers) }
 }
 
-fn too_busy() -> Error {
-    Error::unsupported(
+fn too_busy() -> LabError {
+    LabError::unsupported(
         "time to spare: the tools took too long to begin, or the load to end",
-        "run it while the machine is less busy, or look for longer",
+        "run it while the machine is less busy, or for longer",
     )
 }
 
@@ -81,7 +82,7 @@ fn gather(pid: u32, time: Duration, answers: Vec<Result<String>>) -> Result<Answ
     let [iostat, pidstat, biolatency, opensnoop, stat, proc, latency, opens] =
         answers
             .try_into()
-            .map_err(|_| Error::failed("ask the tools", "not all of them answered"))?;
+            .map_err(|_| LabError::failed("ask the tools", "not all of them answered"))?;
     let other = |answer: Result<String>| answer.map_err(|error| error.to_string());
     Ok(Answers {
         pid,
@@ -97,17 +98,17 @@ fn gather(pid: u32, time: Duration, answers: Vec<Result<String>>) -> Result<Answ
     })
 }
 
-/// A tool that looks at the load.
-struct Tool {
+/// A tool that watches the load.
+struct SceneTool {
     /// Whether it attaches programs to the kernel.
     attaches: bool,
     /// Its process, or why there is none.
-    process: std::result::Result<u32, Error>,
+    process: std::result::Result<u32, LabError>,
     output: Option<JoinHandle<Result<String>>>,
 }
 
-impl Tool {
-    fn start(attaches: bool, command: Result<Command>) -> Tool {
+impl SceneTool {
+    fn start(attaches: bool, command: Result<Command>) -> SceneTool {
         let started = command.and_then(|mut command| {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let name = command::shown(&command);
@@ -115,10 +116,10 @@ impl Tool {
             Ok((child, name))
         });
         match started {
-            Err(error) => Tool { attaches, process: Err(error), output: None },
+            Err(error) => SceneTool { attaches, process: Err(error), output: None },
             Ok((child, name)) => {
                 let process = Ok(child.id());
-                Tool { attaches, process, output: Some(thread::spawn(|| read(child, name))) }
+                SceneTool { attaches, process, output: Some(thread::spawn(|| read(child, name))) }
             }
         }
     }
@@ -129,7 +130,7 @@ impl Tool {
 
     fn answer(self) -> Result<String> {
         self.process?;
-        let panicked = || Error::failed("ask a tool", "it panicked");
+        let panicked = || LabError::failed("ask a tool", "it panicked");
         self.output.ok_or_else(panicked)?.join().map_err(|_| panicked())?
     }
 
@@ -149,15 +150,15 @@ fn read(child: Child, name: String) -> Result<String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::failed(format!("run {name}"), format!("{}: {said}", output.status)))
+    Err(LabError::failed(format!("run {name}"), format!("{}: {said}", output.status)))
 }
 
 /// Waits until every tool that attaches programs has done so, or is over.
-fn wait_until_begun(tools: &[Tool], deadline: Instant) -> Result<()> {
+fn wait_until_begun(tools: &[SceneTool], deadline: Instant) -> Result<()> {
     let (mut before, mut since) = (Vec::new(), Instant::now());
     loop {
         let own = tools.iter().filter(|tool| tool.attaches && !tool.is_over());
-        let now: Vec<usize> = own.map(Tool::attached).collect();
+        let now: Vec<usize> = own.map(SceneTool::attached).collect();
         if now != before {
             (before, since) = (now, Instant::now());
         } else if before.iter().all(|count| *count > 0) && since.elapsed() > SETTLED {
@@ -170,8 +171,8 @@ fn wait_until_begun(tools: &[Tool], deadline: Instant) -> Result<()> {
     }
 }
 
-/// Asks all of them at once.
-fn ask(seconds: u64, device: &str, pid: u32) -> Result<Vec<Tool>> {
+/// Runs all of them at once.
+fn ask(seconds: u64, device: &str, pid: u32) -> Result<Vec<SceneTool>> {
     let (seconds, pid) = (seconds.to_string(), pid.to_string());
     let own = iowhy::binary()?;
     let view = |name: &str, more: &[&str]| {
@@ -194,22 +195,26 @@ fn ask(seconds: u64, device: &str, pid: u32) -> Result<Vec<Tool>> {
         (true, view("latency", &["-d", device, &seconds, "1"])),
         (true, view("opens", &["-p", &pid, "-t", &seconds])),
     ];
-    Ok(commands.into_iter().map(|(attaches, command)| Tool::start(attaches, command)).collect())
+    Ok(commands
+        .into_iter()
+        .map(|(attaches, command)| SceneTool::start(attaches, command))
+        .collect())
 }
 
 /// The load's process.
-struct Load {
+struct SceneLoad {
     child: Child,
     said: BufReader<std::process::ChildStdout>,
 }
 
-impl Load {
+impl SceneLoad {
     /// Starts it; it is ready when this is over.
-    fn start(mut command: Command) -> Result<Load> {
+    fn start(mut command: Command) -> Result<SceneLoad> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context(|| "start the load".to_owned())?;
-        let said = child.stdout.take().ok_or_else(|| Error::failed("hear the load", "no pipe"))?;
-        let mut load = Load { child, said: BufReader::new(said) };
+        let said =
+            child.stdout.take().ok_or_else(|| LabError::failed("hear the load", "no pipe"))?;
+        let mut load = SceneLoad { child, said: BufReader::new(said) };
         load.hear("ready")?;
         Ok(load)
     }
@@ -217,7 +222,7 @@ impl Load {
     /// Has it do its steps in about `time`.
     fn run(&mut self, time: Duration) -> Result<()> {
         let stdin = self.child.stdin.as_mut();
-        let stdin = stdin.ok_or_else(|| Error::failed("tell the load to begin", "no pipe"))?;
+        let stdin = stdin.ok_or_else(|| LabError::failed("tell the load to begin", "no pipe"))?;
         let order = format!("{}\n", time.as_millis());
         stdin.write_all(order.as_bytes()).context(|| "tell the load to begin".to_owned())?;
         self.hear("done")
@@ -229,11 +234,11 @@ impl Load {
         if line.trim() == word {
             return Ok(());
         }
-        Err(Error::failed("hear the load", format!("it said {:?} for {word:?}", line.trim())))
+        Err(LabError::failed("hear the load", format!("it said {:?} for {word:?}", line.trim())))
     }
 }
 
-impl Drop for Load {
+impl Drop for SceneLoad {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         process::wait_or_kill(&mut self.child, MARGIN);

@@ -1,13 +1,13 @@
 //! Loads that change nothing outside their own devices and cgroups.
 //!
-//! Most stand on a device that a limit below it makes slow: then waits are long beside the CPU time of
-//! a system call, and blocked time can be compared with the program's own clock.
+//! Most use a device that is slow because of a limit below it, so that waits are long compared with
+//! the CPU time of a system call, and blocked time can be compared with the program's own clock.
 
-use super::{Clock, Load, OwnClock, Place, Scene};
-use crate::devices::{BlockDevice, Cgroup, FileSystem, Kind, Limit};
+use super::{ClassLoad, ClassScene, ClockAgreement, OwnClock, RunsOn};
+use crate::devices::{BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit};
 use crate::error::Context;
-use crate::fio::{self, Access, Engine, Job};
-use crate::labs::stage::Stage;
+use crate::fio::{self, Engine, FioAccess, Job};
+use crate::labs::stage::LabStage;
 use crate::workload::Workload;
 use crate::{Result, command};
 use std::fs;
@@ -22,28 +22,36 @@ const fn host(
     what: &'static str,
     classes: &'static [&'static str],
     least: f64,
-    build: fn(&mut Stage) -> Result<Scene>,
-) -> Load {
-    Load { name, what, place: Place::Host, classes, least, clock: Clock::Agrees, build }
+    build: fn(&mut LabStage) -> Result<ClassScene>,
+) -> ClassLoad {
+    ClassLoad {
+        name,
+        what,
+        place: RunsOn::Host,
+        classes,
+        least,
+        clock: ClockAgreement::Agrees,
+        build,
+    }
 }
 
 /// The loads.
-pub const LOADS: &[Load] = &[
+pub const LOADS: &[ClassLoad] = &[
     host("sync-random-read", "direct random reads, one at a time", &["device"], 0.95, |stage| {
         direct(stage, Engine::Psync, 1)
     }),
     host("io-uring", "the same through io_uring", &["device"], 0.95, |stage| {
         direct(stage, Engine::IoUring, 1)
     }),
-    Load {
-        clock: Clock::Shown("32 I/Os at once"),
+    ClassLoad {
+        clock: ClockAgreement::Shown("32 I/Os at once"),
         ..host("io-uring-32", "the same, 32 at a time", &["device"], 0.95, |stage| {
             direct(stage, Engine::IoUring, 32)
         })
     },
     host(
         "cgroup-throttled-writer",
-        "direct writes in a cgroup that may do 100 a second",
+        "direct writes in a cgroup with a limit of 100 per second",
         &["cgroup_throttle"],
         0.95,
         throttled,
@@ -59,13 +67,13 @@ pub const LOADS: &[Load] = &[
     host(
         "fsync-ext4",
         "writes of 4 KiB on ext4, an fsync after each",
-        // Where nothing had to be committed, it ends with a flush of the device's cache.
+        // If there is nothing to commit, it ends with a flush of the device's cache.
         &["journal_commit", "fsync", "device"],
         0.95,
-        |stage| syncs(stage, Kind::Ext4),
+        |stage| syncs(stage, FileSystemKind::Ext4),
     ),
     host("fsync-xfs", "the same on xfs", &["journal_commit", "fsync"], 0.95, |stage| {
-        syncs(stage, Kind::Xfs)
+        syncs(stage, FileSystemKind::Xfs)
     }),
     host(
         "metadata-scan",
@@ -76,7 +84,7 @@ pub const LOADS: &[Load] = &[
     ),
     host(
         "dirty-throttle",
-        "buffered writes, of which the device may have 4 MiB dirty",
+        "buffered writes with a limit of 4 MiB of dirty pages for the device",
         &["dirty_throttle"],
         0.95,
         dirty,
@@ -86,17 +94,17 @@ pub const LOADS: &[Load] = &[
     host("tag", "16 readers of a device that has 4 tags", &["tag"], 0.7, tags),
     host(
         "inode-lock",
-        "8 writers of one file; who writes reads the block first",
+        "8 writers of one file; each write reads the block first",
         &["fs_lock"],
         0.8,
         locked,
     ),
-    Load {
-        clock: Clock::Shown("it has none"),
+    ClassLoad {
+        clock: ClockAgreement::Shown("it has none"),
         ..host(
             "journal-space",
-            "files are made on ext4 with a journal of 4 MiB",
-            // The rest waits until the commit that makes room has let go of a block.
+            "creation of files on ext4 with a journal of 4 MiB",
+            // The rest waits until the commit that frees space has released a block.
             &["journal_space"],
             0.5,
             journal,
@@ -105,10 +113,10 @@ pub const LOADS: &[Load] = &[
 ];
 
 /// A direct random job on a slow device.
-fn direct(stage: &mut Stage, engine: Engine, depth: u64) -> Result<Scene> {
+fn direct(stage: &mut LabStage, engine: Engine, depth: u64) -> Result<ClassScene> {
     let (device, hidden) = stage.hidden(256)?;
     hidden.iops(100 * depth)?;
-    let job = Job::new(device.path(), engine, Access::RandomRead, PAGE)
+    let job = Job::new(device.path(), engine, FioAccess::RandomRead, PAGE)
         .direct()
         .with("size", (256 * MIB).to_string())
         .with("iodepth", depth.to_string())
@@ -119,17 +127,17 @@ fn direct(stage: &mut Stage, engine: Engine, depth: u64) -> Result<Scene> {
 }
 
 /// What fio waits is measured by fio.
-fn fio_scene(stage: &mut Stage, job: &Job) -> Result<Scene> {
+fn fio_scene(stage: &mut LabStage, job: &Job) -> Result<ClassScene> {
     let report = stage.scratch.fresh("fio.json");
     let command = job.command(&report)?;
-    Ok(Scene { command, process: "fio", measured: OwnClock::Fio(report) })
+    Ok(ClassScene { command, process: "fio", measured: OwnClock::Fio(report) })
 }
 
-fn throttled(stage: &mut Stage) -> Result<Scene> {
+fn throttled(stage: &mut LabStage) -> Result<ClassScene> {
     let device = stage.fast(64)?;
-    let cgroup = Cgroup::block(&stage.scratch)?;
+    let cgroup = LabCgroup::block(&stage.scratch)?;
     cgroup.limit(&device, Limit::WriteIops(100))?;
-    let job = Job::strided(device.path(), Engine::Psync, Access::Write, 300, PAGE);
+    let job = Job::strided(device.path(), Engine::Psync, FioAccess::Write, 300, PAGE);
     let mut scene = fio_scene(stage, &job)?;
     scene.command = cgroup.inside(&scene.command);
     stage.keep(device);
@@ -138,9 +146,9 @@ fn throttled(stage: &mut Stage) -> Result<Scene> {
 }
 
 /// A slow disk with a file that is on it and not in memory. It gets slow once that is so.
-fn cold_file(stage: &mut Stage, mib: u64, iops: u64) -> Result<(FileSystem, PathBuf)> {
+fn cold_file(stage: &mut LabStage, mib: u64, iops: u64) -> Result<(LabFileSystem, PathBuf)> {
     let (device, hidden) = stage.hidden(512)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     let file = fio::prepare(&disk.path().join("data"), mib * MIB)?;
     disk.remount()?;
     hidden.iops(iops)?;
@@ -148,19 +156,19 @@ fn cold_file(stage: &mut Stage, mib: u64, iops: u64) -> Result<(FileSystem, Path
     Ok((disk, file))
 }
 
-fn misses(stage: &mut Stage) -> Result<Scene> {
+fn misses(stage: &mut LabStage) -> Result<ClassScene> {
     let (disk, file) = cold_file(stage, 64, 100)?;
-    let job = Job::new(&file, Engine::Psync, Access::RandomRead, PAGE)
+    let job = Job::new(&file, Engine::Psync, FioAccess::RandomRead, PAGE)
         .with("size", (64 * MIB).to_string())
         .with("number_ios", "300");
     stage.keep(disk);
     fio_scene(stage, &job)
 }
 
-fn mapped(stage: &mut Stage) -> Result<Scene> {
+fn mapped(stage: &mut LabStage) -> Result<ClassScene> {
     let (disk, file) = cold_file(stage, 64, 100)?;
-    let cgroup = Cgroup::memory(&stage.scratch, 32 * MIB)?;
-    let job = Job::new(&file, Engine::Mmap, Access::RandomRead, PAGE)
+    let cgroup = LabCgroup::memory(&stage.scratch, 32 * MIB)?;
+    let job = Job::new(&file, Engine::Mmap, FioAccess::RandomRead, PAGE)
         .with("size", (64 * MIB).to_string())
         .with("number_ios", "300");
     let mut scene = fio_scene(stage, &job)?;
@@ -170,13 +178,13 @@ fn mapped(stage: &mut Stage) -> Result<Scene> {
     Ok(scene)
 }
 
-fn syncs(stage: &mut Stage, kind: Kind) -> Result<Scene> {
+fn syncs(stage: &mut LabStage, kind: FileSystemKind) -> Result<ClassScene> {
     let (device, hidden) = stage.hidden(512)?;
     let disk = stage.mounted(device, kind)?;
     let file = fio::prepare(&disk.path().join("data"), 4 * MIB)?;
-    // So few that what fio's calls compute is little beside what they wait for.
+    // So few that the CPU time of fio's calls is small compared with their waits.
     hidden.iops(50)?;
-    let job = Job::new(&file, Engine::Psync, Access::Write, PAGE)
+    let job = Job::new(&file, Engine::Psync, FioAccess::Write, PAGE)
         .with("size", (4 * MIB).to_string())
         .with("number_ios", "120")
         .with("fsync", "1");
@@ -185,9 +193,9 @@ fn syncs(stage: &mut Stage, kind: Kind) -> Result<Scene> {
     fio_scene(stage, &job)
 }
 
-fn scan(stage: &mut Stage) -> Result<Scene> {
+fn scan(stage: &mut LabStage) -> Result<ClassScene> {
     let (device, hidden) = stage.hidden(512)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     for folder in 0..200 {
         let folder = disk.path().join(format!("d{folder}"));
         fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
@@ -204,43 +212,44 @@ fn scan(stage: &mut Stage) -> Result<Scene> {
     let command = scan.command(&labs_program(&own));
     stage.keep(hidden);
     stage.keep(disk);
-    Ok(Scene { command, process: "iowhy-labs", measured: OwnClock::File(clock) })
+    Ok(ClassScene { command, process: "iowhy-labs", measured: OwnClock::File(clock) })
 }
 
-/// This program, or where this is a test's: the one beside it.
+/// This program; in a test the one in the same directory.
 fn labs_program(own: &Path) -> PathBuf {
     let beside = own.ancestors().skip(1).take(2).map(|folder| folder.join("iowhy-labs"));
     beside.into_iter().find(|path| path.is_file()).unwrap_or_else(|| own.to_owned())
 }
 
-/// The device itself may not have more than a little dirty, whatever the machine may have.
-fn dirty(stage: &mut Stage) -> Result<Scene> {
+/// The device itself has a small limit of dirty pages, independent of the machine's.
+fn dirty(stage: &mut LabStage) -> Result<ClassScene> {
     let (device, hidden) = stage.hidden(512)?;
     let number = fs::read_to_string(format!("/sys/block/{}/dev", device.name()))
         .context(|| format!("find the number of {}", device.name()))?;
     let settings = Path::new("/sys/class/bdi").join(number.trim());
     if !settings.join("max_bytes").exists() {
-        return Err(crate::Error::unsupported("bdi's max_bytes", "it came with Linux 6.2"));
+        return Err(crate::LabError::unsupported("bdi's max_bytes", "it came with Linux 6.2"));
     }
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     let file = fio::prepare(&disk.path().join("data"), 32 * MIB)?;
-    // What was in bytes may be refused when it is given back: memory is another by then.
+    // A value in bytes may be refused when it is restored: the amount of memory has changed by
+    // then.
     stage.set_file(settings.join("max_ratio"), "100")?;
     stage.set_file(settings.join("strict_limit"), "1")?;
     stage.set_file(settings.join("max_bytes"), &(4 * MIB).to_string())?;
     hidden.limit("write_bps", 4 * MIB)?;
-    let job = Job::new(&file, Engine::Psync, Access::Write, 64 << 10)
+    let job = Job::new(&file, Engine::Psync, FioAccess::Write, 64 << 10)
         .with("size", (24 * MIB).to_string());
     stage.keep(hidden);
     stage.keep(disk);
     fio_scene(stage, &job)
 }
 
-fn wbt(stage: &mut Stage) -> Result<Scene> {
+fn wbt(stage: &mut LabStage) -> Result<ClassScene> {
     let (device, hidden) = stage.hidden(512)?;
     stage.set(&device, "wbt_lat_usec", "2000")?;
     hidden.iops(800)?;
-    let job = Job::new(device.path(), Engine::Psync, Access::RandomWrite, PAGE)
+    let job = Job::new(device.path(), Engine::Psync, FioAccess::RandomWrite, PAGE)
         .with("size", (256 * MIB).to_string())
         // The last one makes the sync before it happen.
         .with("number_ios", "2049")
@@ -250,12 +259,12 @@ fn wbt(stage: &mut Stage) -> Result<Scene> {
     fio_scene(stage, &job)
 }
 
-fn tags(stage: &mut Stage) -> Result<Scene> {
+fn tags(stage: &mut LabStage) -> Result<ClassScene> {
     let (device, hidden) = stage.hidden(256)?;
     stage.set(&device, "scheduler", "mq-deadline")?;
     stage.set(&device, "nr_requests", "4")?;
     hidden.iops(200)?;
-    let job = Job::new(device.path(), Engine::Psync, Access::RandomRead, PAGE)
+    let job = Job::new(device.path(), Engine::Psync, FioAccess::RandomRead, PAGE)
         .direct()
         .with("size", (256 * MIB).to_string())
         .with("thread", "1")
@@ -267,9 +276,9 @@ fn tags(stage: &mut Stage) -> Result<Scene> {
 }
 
 /// Blocks smaller than a page are read before they are written, with the inode's lock held.
-fn locked(stage: &mut Stage) -> Result<Scene> {
+fn locked(stage: &mut LabStage) -> Result<ClassScene> {
     let (disk, file) = cold_file(stage, 64, 100)?;
-    let job = Job::new(&file, Engine::Psync, Access::RandomWrite, 512)
+    let job = Job::new(&file, Engine::Psync, FioAccess::RandomWrite, 512)
         .with("size", (64 * MIB).to_string())
         .with("thread", "1")
         .with("numjobs", "8")
@@ -278,10 +287,15 @@ fn locked(stage: &mut Stage) -> Result<Scene> {
     fio_scene(stage, &job)
 }
 
-/// Four processes make files; each needs room in the journal for what it changes.
-fn journal(stage: &mut Stage) -> Result<Scene> {
+/// Four processes create files; each needs space in the journal for its changes.
+fn journal(stage: &mut LabStage) -> Result<ClassScene> {
     let (device, hidden) = stage.hidden(700)?;
-    let disk = FileSystem::with_options(&stage.scratch, device, Kind::Ext4, &["-J", "size=4"])?;
+    let disk = LabFileSystem::with_options(
+        &stage.scratch,
+        device,
+        FileSystemKind::Ext4,
+        &["-J", "size=4"],
+    )?;
     hidden.limit("write_bps", 3 * MIB)?;
     let mut command = Command::new(command::find("perl")?);
     command.arg("-e").arg(
@@ -292,5 +306,5 @@ fn journal(stage: &mut Stage) -> Result<Scene> {
     command.arg(disk.path());
     stage.keep(hidden);
     stage.keep(disk);
-    Ok(Scene { command, process: "perl", measured: OwnClock::None })
+    Ok(ClassScene { command, process: "perl", measured: OwnClock::None })
 }

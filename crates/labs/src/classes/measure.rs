@@ -1,13 +1,13 @@
-//! One run of one load: what the recording has of its threads' waits, and the program's own clock.
+//! One run of one load: its threads' waits in the recording, and the program's own clock.
 //!
-//! The recording is read as any other program would read it: by the names of its columns.
+//! The recording is read as by any other program: by column names.
 
-use super::{Clock, Load, OwnClock, Scene};
+use super::{ClassLoad, ClassScene, ClockAgreement, OwnClock};
 use crate::error::Context;
-use crate::fio::Report;
-use crate::labs::stage::Stage;
-use crate::recorded::{Record, each_row};
-use crate::{Error, Result, command, iowhy};
+use crate::fio::FioReport;
+use crate::labs::stage::LabStage;
+use crate::recorded::{RecordedRow, each_row};
+use crate::{LabError, Result, command, iowhy};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ const PARTS: [(&str, &str); 3] =
 
 /// What came out of one run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Measured {
+pub struct ClassMeasured {
     /// The load.
     pub load: String,
     /// The kernel on which it ran.
@@ -35,11 +35,11 @@ pub struct Measured {
     pub blocked_ns: u64,
     /// Of it, waiting for a CPU, nanoseconds.
     pub run_queue_ns: u64,
-    /// Of it, in the classes that were made to happen, nanoseconds.
+    /// The part in the produced classes, nanoseconds.
     pub made_ns: u64,
     /// Of it, unknown, nanoseconds.
     pub unknown_ns: u64,
-    /// What the program's own clock says, nanoseconds.
+    /// The time by the program's own clock, nanoseconds.
     pub own_clock_ns: Option<u64>,
     /// All of it by class, nanoseconds, as the ledger has it.
     pub ledger: BTreeMap<String, u64>,
@@ -47,8 +47,8 @@ pub struct Measured {
     pub waits: u64,
 }
 
-impl Measured {
-    /// The share of the time asleep in the classes that were made to happen, 0 to 1.
+impl ClassMeasured {
+    /// The share of sleep in the produced classes, 0 to 1.
     pub fn made_share(&self) -> f64 {
         share(self.made_ns, self.blocked_ns - self.run_queue_ns)
     }
@@ -64,11 +64,11 @@ impl Measured {
         Some((self.blocked_ns as f64 - clock) / clock)
     }
 
-    /// What is not as it must be.
-    pub fn problems(&self, load: &Load) -> Vec<String> {
+    /// Violated expectations.
+    pub fn problems(&self, load: &ClassLoad) -> Vec<String> {
         let mut problems = Vec::new();
         if self.blocked_ns == 0 {
-            problems.push("nobody waited".to_owned());
+            problems.push("no thread waited".to_owned());
         }
         if self.unknown_share() > MOST_UNKNOWN {
             problems.push(format!("{:.1} % is unknown", self.unknown_share() * 100.0));
@@ -78,12 +78,14 @@ impl Measured {
             problems.push(format!("{:.1} % is {classes}", self.made_share() * 100.0));
         }
         match (load.clock, self.apart()) {
-            (Clock::Shown(_), _) => (),
-            (Clock::Agrees, None) => problems.push("its own clock says nothing".to_owned()),
-            (Clock::Agrees, Some(apart)) if apart.abs() > MOST_APART => {
+            (ClockAgreement::Shown(_), _) => (),
+            (ClockAgreement::Agrees, None) => {
+                problems.push("its own clock has no value".to_owned())
+            }
+            (ClockAgreement::Agrees, Some(apart)) if apart.abs() > MOST_APART => {
                 problems.push(format!("blocked {:+.1} % of its own clock", apart * 100.0));
             }
-            (Clock::Agrees, Some(_)) => (),
+            (ClockAgreement::Agrees, Some(_)) => (),
         }
         problems
     }
@@ -93,9 +95,9 @@ fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// Runs a load while iowhy watches, once more where something is not as it must be: what a busy machine
-/// takes from a thread while it runs is in the program's clock and in no wait. The last run is the answer.
-pub fn measure(load: &Load) -> Result<Measured> {
+/// Runs a load while iowhy watches, and repeats it if an expectation fails: on a busy machine a
+/// thread loses run time that is in the program's clock and in no wait. The last run counts.
+pub fn measure(load: &ClassLoad) -> Result<ClassMeasured> {
     let mut measured = measure_once(load)?;
     for _ in 1..ROUNDS {
         if measured.problems(load).is_empty() {
@@ -106,8 +108,8 @@ pub fn measure(load: &Load) -> Result<Measured> {
     Ok(measured)
 }
 
-fn measure_once(load: &Load) -> Result<Measured> {
-    let mut stage = Stage::new(1, 0)?;
+fn measure_once(load: &ClassLoad) -> Result<ClassMeasured> {
+    let mut stage = LabStage::new(1, 0)?;
     let scene = (load.build)(&mut stage)?;
     let recording = stage.scratch.fresh("recording");
     watch(&stage.watched, &recording, &scene.command)?;
@@ -124,10 +126,10 @@ fn kernel() -> String {
     release.trim().split(['-', '+']).next().unwrap_or_default().to_owned()
 }
 
-/// Watches the device, or everything where it has no name, while `program` runs.
+/// Watches the device, or everything if it has no name, while `program` runs.
 fn watch(device: &str, recording: &Path, program: &Command) -> Result<()> {
     let mut record = Command::new(iowhy::binary()?);
-    record.arg("record");
+    record.args(["record", "--every"]);
     if !device.is_empty() {
         record.args(["-d", device]);
     }
@@ -136,15 +138,15 @@ fn watch(device: &str, recording: &Path, program: &Command) -> Result<()> {
     let said = String::from_utf8_lossy(&result.stderr);
     // A load that was ended before it was done is none.
     if !result.status.success() || said.contains("the command ended with") {
-        return Err(Error::failed(format!("watch {}", command::shown(program)), said.trim()));
+        return Err(LabError::failed(format!("watch {}", command::shown(program)), said.trim()));
     }
     Ok(())
 }
 
-fn own_clock(scene: &Scene) -> Result<Option<u64>> {
+fn own_clock(scene: &ClassScene) -> Result<Option<u64>> {
     match &scene.measured {
         OwnClock::None => Ok(None),
-        OwnClock::Fio(report) => Report::read(report).map(|report| Some(report.waited_ns())),
+        OwnClock::Fio(report) => FioReport::read(report).map(|report| Some(report.waited_ns())),
         OwnClock::File(path) => {
             let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
             let number = text.trim().parse().context(|| format!("read {}", path.display()))?;
@@ -153,21 +155,21 @@ fn own_clock(scene: &Scene) -> Result<Option<u64>> {
     }
 }
 
-fn waits_of(recording: &Path, process: &str, classes: &[&str]) -> Result<Measured> {
-    let mut measured = Measured::default();
+fn waits_of(recording: &Path, process: &str, classes: &[&str]) -> Result<ClassMeasured> {
+    let mut measured = ClassMeasured::default();
     each_row(recording, "waits", |row| {
         if row.text("process") != Some(process) {
             return Ok(());
         }
-        let lacks = || Error::failed("read the waits", "a column of the contract is not there");
+        let lacks = || LabError::failed("read the waits", "a documented column is missing");
         measured.add(row, classes).ok_or_else(lacks)
     })?;
     Ok(measured)
 }
 
-impl Measured {
+impl ClassMeasured {
     /// Adds a row of the table `waits`; `None` where it lacks a column.
-    fn add(&mut self, row: &Record, classes: &[&str]) -> Option<()> {
+    fn add(&mut self, row: &RecordedRow, classes: &[&str]) -> Option<()> {
         let class = row.text("class")?;
         let whole = row.number("duration_ns")?;
         let mut rest = whole;
@@ -177,7 +179,7 @@ impl Measured {
             let time = row.number(column)?;
             rest = rest.checked_sub(time)?;
             *self.ledger.entry(part.to_owned()).or_default() += time;
-            // A wait of the class that was made is of it whatever its requests did meanwhile.
+            // A wait of the produced class counts completely, with all stages of its requests.
             if part == "run_queue" {
                 self.run_queue_ns += time;
             } else if classes.contains(&class) || classes.contains(&part) {
@@ -196,23 +198,24 @@ mod tests {
     use super::*;
     use crate::classes::loads::LOADS;
 
-    fn measured() -> Measured {
-        Measured {
+    fn measured() -> ClassMeasured {
+        ClassMeasured {
             blocked_ns: 1_000,
             run_queue_ns: 100,
             made_ns: 880,
             unknown_ns: 20,
             own_clock_ns: Some(1_010),
-            ..Measured::default()
+            ..ClassMeasured::default()
         }
     }
 
     #[test]
     fn what_is_not_as_it_must_be_is_said() {
-        let load = Load { least: 0.95, clock: Clock::Agrees, ..LOADS[0] };
+        let load = ClassLoad { least: 0.95, clock: ClockAgreement::Agrees, ..LOADS[0] };
         assert_eq!(measured().problems(&load), Vec::<String>::new());
-        let bad = Measured { unknown_ns: 60, made_ns: 500, own_clock_ns: Some(900), ..measured() };
+        let bad =
+            ClassMeasured { unknown_ns: 60, made_ns: 500, own_clock_ns: Some(900), ..measured() };
         assert_eq!(bad.problems(&load).len(), 3);
-        assert_eq!(Measured::default().problems(&load).len(), 3);
+        assert_eq!(ClassMeasured::default().problems(&load).len(), 3);
     }
 }

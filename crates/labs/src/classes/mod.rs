@@ -1,15 +1,15 @@
-//! Loads whose threads are made to wait in one way, and what iowhy says of them: the class, what stays
-//! unknown, and the blocked time beside the program's own clock.
+//! Loads whose threads wait for one thing, and iowhy's result: the class, the unknown share, and
+//! blocked time compared with the program's own clock.
 //!
-//! | where | what lives there |
+//! | where | what |
 //! |---|---|
 //! | [`loads`] | the loads that this machine can run: nothing outside their devices changes |
 //! | [`guest_loads`] | those that change the whole machine, for guests |
 //! | [`mod@measure`] | one run: a recording, and the program's own clock |
 //! | [`table`] | `cargo lab classes`: all of them, and the table of docs/waits.md |
 //!
-//! What does not belong here: how a wait gets its class (crate `iowhy-core`), and what causes are named
-//! (the labs).
+//! What does not belong here: how a wait gets its class (crate `iowhy-core`), and what causes are
+//! named (the labs).
 
 pub mod guest_loads;
 pub mod loads;
@@ -17,23 +17,23 @@ pub mod measure;
 pub mod table;
 
 use crate::Result;
-use crate::labs::stage::Stage;
-pub use measure::{Measured, measure};
+use crate::labs::stage::LabStage;
+pub use measure::{ClassMeasured, measure};
 use std::path::PathBuf;
 use std::process::Command;
 
 /// Where a load can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum RunsOn {
     /// This machine.
     Host,
     /// A guest: settings of the whole machine, or devices that only it has.
     Guest,
 }
 
-/// What the program's own clock says of its waits.
+/// The waits by the program's own clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Clock {
+pub enum ClockAgreement {
     /// It waits for one I/O at a time: blocked time must agree with it.
     Agrees,
     /// It is shown only, for the stated reason.
@@ -42,31 +42,31 @@ pub enum Clock {
 
 /// One load.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub struct ClassLoad {
     /// Its name.
     pub name: &'static str,
     /// What its threads do, for the table.
     pub what: &'static str,
     /// Where it can run.
-    pub place: Place,
+    pub place: RunsOn,
     /// The classes that it makes happen, as the recording names them.
     pub classes: &'static [&'static str],
     /// The least share of the time asleep that must be in them, 0 to 1.
     pub least: f64,
     /// Whether blocked time must agree with the program's own clock.
-    pub clock: Clock,
+    pub clock: ClockAgreement,
     /// Makes its devices and the program.
-    pub build: fn(&mut Stage) -> Result<Scene>,
+    pub build: fn(&mut LabStage) -> Result<ClassScene>,
 }
 
-/// What is run and watched.
+/// The watched program.
 #[derive(Debug)]
-pub struct Scene {
+pub struct ClassScene {
     /// The program.
     pub command: Command,
     /// The name that its processes have.
     pub process: &'static str,
-    /// Where it leaves what it measured itself.
+    /// The file with its own measurements.
     pub measured: OwnClock,
 }
 
@@ -82,6 +82,6 @@ pub enum OwnClock {
 }
 
 /// Every load.
-pub fn all() -> impl Iterator<Item = &'static Load> {
+pub fn all() -> impl Iterator<Item = &'static ClassLoad> {
     loads::LOADS.iter().chain(guest_loads::LOADS)
 }

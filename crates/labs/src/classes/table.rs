@@ -1,10 +1,10 @@
 //! `make bench-waits`: every load, here and in a guest, and the table of docs/waits.md.
 
-use super::{Clock, Load, Measured, Place, all, guest_loads, measure};
+use super::{ClassLoad, ClassMeasured, ClockAgreement, RunsOn, all, guest_loads, measure};
 use crate::bench::machine_lines;
 use crate::error::Context;
 use crate::vm::{Guest, Kernel};
-use crate::{Error, Result, machine, page};
+use crate::{LabError, Result, machine, page};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ const LEFT: &str = "measured.json";
 
 /// Which loads, and where.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
+pub struct ClassSettings {
     /// The loads; all of them unless named
     pub names: Vec<String>,
     /// The guest's kernel; "none" leaves its loads out
     #[arg(long, default_value = "6.12")]
     pub guest: String,
-    /// Runs what is for guests here, and leaves what was measured in this file
+    /// Runs the guests' loads here, and writes the measurements to this file
     #[arg(long, hide = true)]
     pub inside: Option<PathBuf>,
-    /// Leaves what was measured in this file too
+    /// Writes the measurements to this file too
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Adds what an earlier run saved
@@ -40,14 +40,14 @@ pub struct Settings {
     pub dry_run: bool,
 }
 
-/// Runs the loads, says what came out, and writes it into the page.
-pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+/// Runs the loads, prints the results, and writes them into the page.
+pub fn run(settings: &ClassSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     if let Some(path) = &settings.inside {
-        return save(path, &here(settings, Place::Guest, say)?);
+        return save(path, &here(settings, RunsOn::Guest, say)?);
     }
     let load = machine::load_average();
-    let mut measured = here(settings, Place::Host, say)?;
-    let for_guest = chosen(settings, Place::Guest).next().is_some();
+    let mut measured = here(settings, RunsOn::Host, say)?;
+    let for_guest = chosen(settings, RunsOn::Guest).next().is_some();
     if settings.guest != "none" && for_guest {
         measured.extend(in_guest(settings, say)?);
     }
@@ -63,14 +63,19 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     if settings.dry_run { Ok(()) } else { page::replace(&settings.page, "bench-waits", &part) }
 }
 
-fn chosen(settings: &Settings, place: Place) -> impl Iterator<Item = &'static Load> {
+fn chosen(settings: &ClassSettings, place: RunsOn) -> impl Iterator<Item = &'static ClassLoad> {
     let names = settings.names.clone();
-    let is_named = move |load: &&Load| names.is_empty() || names.iter().any(|it| it == load.name);
+    let is_named =
+        move |load: &&ClassLoad| names.is_empty() || names.iter().any(|it| it == load.name);
     all().filter(move |load| load.place == place).filter(is_named)
 }
 
-/// Runs the loads of a place. One that cannot run here is left out, which is said.
-fn here(settings: &Settings, place: Place, say: &mut dyn FnMut(&str)) -> Result<Vec<Measured>> {
+/// Runs the loads of the host or of a guest. One that cannot run is skipped, which is reported.
+fn here(
+    settings: &ClassSettings,
+    place: RunsOn,
+    say: &mut dyn FnMut(&str),
+) -> Result<Vec<ClassMeasured>> {
     let mut found = Vec::new();
     for load in chosen(settings, place) {
         match measure(load) {
@@ -78,7 +83,7 @@ fn here(settings: &Settings, place: Place, say: &mut dyn FnMut(&str)) -> Result<
                 say(&format!("{}: {:?} {:?}", load.name, measured.problems(load), measured.ledger));
                 found.push(measured);
             }
-            Err(error @ (Error::Missing { .. } | Error::Unsupported { .. })) => {
+            Err(error @ (LabError::Missing { .. } | LabError::Unsupported { .. })) => {
                 say(&format!("{}: {error}", load.name));
             }
             Err(error) => return Err(error),
@@ -87,45 +92,45 @@ fn here(settings: &Settings, place: Place, say: &mut dyn FnMut(&str)) -> Result<
     Ok(found)
 }
 
-fn in_guest(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Vec<Measured>> {
+fn in_guest(settings: &ClassSettings, say: &mut dyn FnMut(&str)) -> Result<Vec<ClassMeasured>> {
     let kernel = Kernel::fetch(&settings.guest, say)?;
     let own = std::env::current_exe().context(|| "find this program".to_owned())?;
     let guest = Guest::new(kernel)
         .disk(guest_loads::disk())
         .patience(PATIENCE)
         .file("/usr/bin/iowhy-labs", own);
-    let names: Vec<&str> = chosen(settings, Place::Guest).map(|load| load.name).collect();
+    let names: Vec<&str> = chosen(settings, RunsOn::Guest).map(|load| load.name).collect();
     let script = format!("iowhy-labs bench-waits --inside /out/{LEFT} {}", names.join(" "));
     let outcome = guest.run_saying(&script, say)?;
     if outcome.status != 0 {
-        return Err(Error::failed("run loads in a guest", outcome.said.clone()));
+        return Err(LabError::failed("run loads in a guest", outcome.said.clone()));
     }
     read(&outcome.out().join(LEFT))
 }
 
-fn save(path: &Path, measured: &[Measured]) -> Result<()> {
+fn save(path: &Path, measured: &[ClassMeasured]) -> Result<()> {
     let text = serde_json::to_string(measured).context(|| "write figures".to_owned())?;
     fs::write(path, text).context(|| format!("write {}", path.display()))
 }
 
 /// What an earlier run saved.
-pub fn read(path: &Path) -> Result<Vec<Measured>> {
+pub fn read(path: &Path) -> Result<Vec<ClassMeasured>> {
     let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
     serde_json::from_str(&text).context(|| format!("read {}", path.display()))
 }
 
-fn write(part: &mut String, busy: &str, measured: &[Measured]) -> std::fmt::Result {
+fn write(part: &mut String, busy: &str, measured: &[ClassMeasured]) -> std::fmt::Result {
     let machine = machine_lines().join("; ");
     writeln!(
         part,
-        "{machine}; load average {busy} before. Devices are slow loop devices or a guest's disk, so that \
-         waits are long beside the CPU time of a call. `in it` is the share of the time asleep in that \
-         class, with what its requests did meanwhile; `clock` is what the program itself measured around \
-         its calls (fio's total completion latency).\n"
+        "{machine}; load average {busy} before. Devices are slow loop devices or a guest's disk, \
+         so that waits are long compared with the CPU time of a call. `in it` is the share of \
+         sleep in that class, including the stages of its requests; `clock` is what the program \
+         itself measured around its calls (fio's total completion latency).\n"
     )?;
     writeln!(
         part,
-        "| load | made to happen | in it | unknown | blocked | clock | apart | Linux |"
+        "| load | produced class | in it | unknown | blocked | clock | difference | Linux |"
     )?;
     writeln!(part, "|---|---|--:|--:|--:|--:|--:|---|")?;
     for load in all() {
@@ -135,10 +140,10 @@ fn write(part: &mut String, busy: &str, measured: &[Measured]) -> std::fmt::Resu
         };
         let seconds = |ns: u64| format!("{:.2} s", ns as f64 / 1e9);
         let (clock, apart) = match (load.clock, found.own_clock_ns, found.apart()) {
-            (Clock::Agrees, Some(clock), Some(apart)) => {
+            (ClockAgreement::Agrees, Some(clock), Some(apart)) => {
                 (seconds(clock), format!("{:+.1} %", apart * 100.0))
             }
-            (Clock::Shown(why), ..) => (why.to_owned(), String::new()),
+            (ClockAgreement::Shown(why), ..) => (why.to_owned(), String::new()),
             _ => Default::default(),
         };
         writeln!(
@@ -155,7 +160,7 @@ fn write(part: &mut String, busy: &str, measured: &[Measured]) -> std::fmt::Resu
     Ok(())
 }
 
-fn made(load: &Load) -> String {
+fn made(load: &ClassLoad) -> String {
     let words = load.classes.iter().map(|class| format!("`{class}`"));
     words.collect::<Vec<_>>().join(", ")
 }

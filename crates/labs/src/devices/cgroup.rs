@@ -3,7 +3,7 @@
 use super::BlockDevice;
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::{Error, Result, machine};
+use crate::{LabError, Result, machine};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,29 +37,29 @@ impl Limit {
 
 /// A cgroup of one controller, removed on drop.
 #[derive(Debug)]
-pub struct Cgroup {
+pub struct LabCgroup {
     path: PathBuf,
     unified: bool,
     _scratch: Arc<Scratch>,
 }
 
-impl Cgroup {
+impl LabCgroup {
     /// One that can limit block I/O.
-    pub fn block(scratch: &Arc<Scratch>) -> Result<Cgroup> {
-        Cgroup::new(scratch, "blkio", "io")
+    pub fn block(scratch: &Arc<Scratch>) -> Result<LabCgroup> {
+        LabCgroup::new(scratch, "blkio", "io")
     }
 
     /// One that can limit memory, to `bytes`.
-    pub fn memory(scratch: &Arc<Scratch>, bytes: u64) -> Result<Cgroup> {
-        let cgroup = Cgroup::new(scratch, "memory", "memory")?;
+    pub fn memory(scratch: &Arc<Scratch>, bytes: u64) -> Result<LabCgroup> {
+        let cgroup = LabCgroup::new(scratch, "memory", "memory")?;
         let file = if cgroup.unified { "memory.max" } else { "memory.limit_in_bytes" };
         cgroup.write(file, &bytes.to_string())?;
         Ok(cgroup)
     }
 
     /// One that may use so many hundredths of a CPU, in slices of 100 ms.
-    pub fn cpu(scratch: &Arc<Scratch>, percent: u64) -> Result<Cgroup> {
-        let cgroup = Cgroup::new(scratch, "cpu", "cpu")?;
+    pub fn cpu(scratch: &Arc<Scratch>, percent: u64) -> Result<LabCgroup> {
+        let cgroup = LabCgroup::new(scratch, "cpu", "cpu")?;
         let microseconds = percent * 1000;
         match cgroup.unified {
             true => cgroup.write("cpu.max", &format!("{microseconds} 100000"))?,
@@ -68,7 +68,7 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    fn new(scratch: &Arc<Scratch>, v1: &str, v2: &str) -> Result<Cgroup> {
+    fn new(scratch: &Arc<Scratch>, v1: &str, v2: &str) -> Result<LabCgroup> {
         let unified = machine::cgroup_v2_root().filter(|root| {
             fs::read_to_string(root.join("cgroup.controllers"))
                 .is_ok_and(|list| list.split_whitespace().any(|name| name == v2))
@@ -82,7 +82,7 @@ impl Cgroup {
                 (root, true)
             }
             (None, None) => {
-                return Err(Error::unsupported(
+                return Err(LabError::unsupported(
                     format!("a cgroup controller for {v2}"),
                     "mount cgroup v2, or v1's blkio and memory",
                 ));
@@ -90,7 +90,7 @@ impl Cgroup {
         };
         let path = root.join(scratch.cgroup());
         fs::create_dir(&path).context(|| format!("make the cgroup {}", path.display()))?;
-        Ok(Cgroup { path, unified, _scratch: Arc::clone(scratch) })
+        Ok(LabCgroup { path, unified, _scratch: Arc::clone(scratch) })
     }
 
     /// The path of the cgroup below its hierarchy's root, as `/proc/PID/cgroup` shows it.
@@ -169,7 +169,7 @@ fn writing(path: PathBuf, value: String) -> impl FnOnce() -> Result<()> {
     move || fs::write(&path, &value).context(|| format!("write {value} to {}", path.display()))
 }
 
-impl Drop for Cgroup {
+impl Drop for LabCgroup {
     fn drop(&mut self) {
         // Busy for a moment after its last process ended.
         for _ in 0..20 {

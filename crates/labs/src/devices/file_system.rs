@@ -3,7 +3,7 @@
 use super::BlockDevice;
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::{Error, Result, command};
+use crate::{LabError, Result, command};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Which file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum FileSystemKind {
     /// ext4; jbd2's journal.
     Ext4,
     /// XFS; needs 300 MiB.
@@ -20,66 +20,68 @@ pub enum Kind {
     Btrfs,
 }
 
-impl Kind {
+impl FileSystemKind {
     /// The kernel's name of it.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Ext4 => "ext4",
-            Kind::Xfs => "xfs",
-            Kind::Btrfs => "btrfs",
+            FileSystemKind::Ext4 => "ext4",
+            FileSystemKind::Xfs => "xfs",
+            FileSystemKind::Btrfs => "btrfs",
         }
     }
 
     /// Nothing may be written behind the lab's back: no lazy initialisation.
     fn make_arguments(self) -> &'static [&'static str] {
         match self {
-            Kind::Ext4 => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
-            Kind::Xfs => &["-q", "-f"],
-            Kind::Btrfs => &["-q", "-f"],
+            FileSystemKind::Ext4 => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
+            FileSystemKind::Xfs => &["-q", "-f"],
+            FileSystemKind::Btrfs => &["-q", "-f"],
         }
     }
 
-    /// Nor by a timer: commits wait for ten minutes, or for a sync, and ext4 does not read its bitmaps
-    /// in the background. Tried in this order: before 5.13 ext4 does so only where it is told to, and
-    /// does not know the option.
+    /// Nor by a timer: commits wait for ten minutes, or for a sync, and ext4 does not read its
+    /// bitmaps in the background. Tried in this order: before 5.13 ext4 does so only on request,
+    /// and does not know the option.
     fn mount_options(self) -> &'static [&'static str] {
         match self {
-            Kind::Ext4 => &["noatime,commit=600,no_prefetch_block_bitmaps", "noatime,commit=600"],
-            Kind::Btrfs => &["noatime,commit=600"],
-            Kind::Xfs => &["noatime"],
+            FileSystemKind::Ext4 => {
+                &["noatime,commit=600,no_prefetch_block_bitmaps", "noatime,commit=600"]
+            }
+            FileSystemKind::Btrfs => &["noatime,commit=600"],
+            FileSystemKind::Xfs => &["noatime"],
         }
     }
 }
 
 /// A mounted file system, unmounted on drop; then its device goes.
 #[derive(Debug)]
-pub struct FileSystem {
-    kind: Kind,
+pub struct LabFileSystem {
+    kind: FileSystemKind,
     point: PathBuf,
     device: Box<dyn BlockDevice>,
     _scratch: Arc<Scratch>,
 }
 
-impl FileSystem {
+impl LabFileSystem {
     /// Makes a file system on `device` and mounts it.
     pub fn new(
         scratch: &Arc<Scratch>,
         device: impl BlockDevice + 'static,
-        kind: Kind,
-    ) -> Result<FileSystem> {
-        FileSystem::with_options(scratch, device, kind, &[])
+        kind: FileSystemKind,
+    ) -> Result<LabFileSystem> {
+        LabFileSystem::with_options(scratch, device, kind, &[])
     }
 
     /// The same, with more arguments for mkfs.
     pub fn with_options(
         scratch: &Arc<Scratch>,
         device: impl BlockDevice + 'static,
-        kind: Kind,
+        kind: FileSystemKind,
         options: &[&str],
-    ) -> Result<FileSystem> {
+    ) -> Result<LabFileSystem> {
         let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
         if !known.split_whitespace().any(|word| word == kind.name()) {
-            return Err(Error::unsupported(kind.name(), format!("modprobe {}", kind.name())));
+            return Err(LabError::unsupported(kind.name(), format!("modprobe {}", kind.name())));
         }
         let mut arguments: Vec<&Path> =
             kind.make_arguments().iter().chain(options).map(Path::new).collect();
@@ -88,15 +90,15 @@ impl FileSystem {
         let point = scratch.fresh(kind.name());
         fs::create_dir(&point).context(|| format!("make {}", point.display()))?;
         let made =
-            FileSystem { kind, point, device: Box::new(device), _scratch: Arc::clone(scratch) };
+            LabFileSystem { kind, point, device: Box::new(device), _scratch: Arc::clone(scratch) };
         made.mount()?;
         Ok(made)
     }
 
-    /// Lets direct writes be direct on btrfs, too: with checksums they go through the page cache since
-    /// Linux 6.15 (968f19c5b1b7). For files made from now on.
-    pub fn without_checksums(self) -> Result<FileSystem> {
-        if self.kind == Kind::Btrfs {
+    /// Lets direct writes be direct on btrfs, too: with checksums they go through the page cache
+    /// since Linux 6.15 (968f19c5b1b7). For files made from now on.
+    pub fn without_checksums(self) -> Result<LabFileSystem> {
+        if self.kind == FileSystemKind::Btrfs {
             command::run("chattr", [Path::new("+C"), &self.point])?;
         }
         Ok(self)
@@ -118,7 +120,7 @@ impl FileSystem {
         self.mount()
     }
 
-    /// Holds back every write to it, as a dead disk would, until what is returned is dropped.
+    /// Blocks every write to it, as a dead disk would, until the returned value is dropped.
     pub fn freeze(&self) -> Result<Frozen> {
         command::run("fsfreeze", [Path::new("--freeze"), &self.point])?;
         Ok(Frozen { point: self.point.clone() })
@@ -165,7 +167,7 @@ impl FileSystem {
     }
 }
 
-impl Drop for FileSystem {
+impl Drop for LabFileSystem {
     fn drop(&mut self) {
         let _left_for_the_next_lab = self.unmount();
     }

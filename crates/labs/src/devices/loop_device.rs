@@ -20,10 +20,10 @@ pub enum Backing {
     DirectFile,
 }
 
-/// Settings that a loop device keeps for the next user of its number, and the kernel's own values. The
-/// scheduler comes first, since it brings settings of its own; the number of requests is set twice, since
-/// the kernel does nothing where it is told the number that it shows, and what it shows may be more than
-/// it has places for.
+/// Settings that a loop device keeps for the next user of its number, and the kernel's own values.
+/// The scheduler comes first, since it brings settings of its own; the number of requests is set
+/// twice, since the kernel ignores a write of the current value, and the value that it shows may be
+/// larger than the real one.
 const DEFAULTS: &[(&str, &str)] = &[
     ("scheduler", "none"),
     ("nr_requests", "64"),
@@ -34,7 +34,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("rq_affinity", "1"),
     ("iostats", "1"),
 ];
-/// The largest request that the kernel makes unless it is told otherwise (BLK_DEF_MAX_SECTORS_CAP), KiB.
+/// The kernel's default of the largest request (BLK_DEF_MAX_SECTORS_CAP), KiB.
 const MOST_KIB: u64 = 1280;
 
 /// A loop device, detached and its file removed on drop.
@@ -47,8 +47,8 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Makes one of `bytes`. On disk all of them are allocated, so that writing does not allocate; a
-    /// tmpfs takes memory only for what is written.
+    /// Makes one of `bytes`. On disk all of them are allocated, so that writing does not allocate;
+    /// a tmpfs takes memory only for what is written.
     pub fn new(scratch: &Arc<Scratch>, backing: Backing, bytes: u64) -> Result<LoopDevice> {
         LoopDevice::make(scratch, backing, bytes, false)
     }
@@ -84,8 +84,8 @@ impl LoopDevice {
         LoopDevice::inside_as(Backing::DirectFile, scratch, folder, bytes)
     }
 
-    /// The same, read and written through the page cache or past it: on 5.10 and 6.1 a frozen file system
-    /// below holds back only what is written through the cache.
+    /// The same, read and written through the page cache or past it: on 5.10 and 6.1 a frozen file
+    /// system below blocks only writes through the cache.
     pub fn inside_as(
         backing: Backing,
         scratch: &Arc<Scratch>,
@@ -127,7 +127,8 @@ impl LoopDevice {
         Ok(())
     }
 
-    /// Gives the queue the kernel's own settings: the last user of this number may have left others.
+    /// Gives the queue the kernel's own settings: the last user of this number may have left
+    /// others.
     fn forget_settings(&self) {
         let queue = PathBuf::from(format!("/sys/block/{}/queue", self.name()));
         let most = fs::read_to_string(queue.join("max_hw_sectors_kb")).unwrap_or_default();
@@ -143,7 +144,8 @@ impl LoopDevice {
         &self.file
     }
 
-    /// Takes the device away while it may still be in use: it vanishes when its last user closes it.
+    /// Takes the device away while it may still be in use: it vanishes when its last user closes
+    /// it.
     pub fn detach(&self) -> Result<()> {
         command::run("losetup", [Path::new("--detach"), &self.node]).map(drop)
     }
@@ -166,7 +168,7 @@ impl BlockDevice for LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // Each may be gone already; what is still busy is left to the next lab.
+        // Each may be gone already; a busy one is removed by the next lab.
         if !self.node.as_os_str().is_empty() {
             let _gone = self.detach();
         }

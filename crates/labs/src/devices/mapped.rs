@@ -1,42 +1,42 @@
 //! Devices of the device mapper, over another device.
 
-use super::{BlockDevice, Given};
+use super::{BlockDevice, GivenDevice};
 use crate::{Result, command};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Tells apart the devices of one process.
+/// Numbers the devices of one process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A device of the device mapper, removed on drop; then the device below goes.
 #[derive(Debug)]
-pub struct Mapped<Below: BlockDevice = Given> {
+pub struct MappedDevice<Below: BlockDevice = GivenDevice> {
     name: String,
     node: PathBuf,
     below: Below,
 }
 
-impl<Below: BlockDevice> Mapped<Below> {
+impl<Below: BlockDevice> MappedDevice<Below> {
     /// One that hands everything on to `below`, at the same place.
-    pub fn linear(below: Below) -> Result<Mapped<Below>> {
-        Mapped::new(below, "linear", "")
+    pub fn linear(below: Below) -> Result<MappedDevice<Below>> {
+        MappedDevice::new(below, "linear", "")
     }
 
     /// One whose target has more arguments after device and offset: `delay` with ` 20`.
-    pub fn new(below: Below, target: &str, more: &str) -> Result<Mapped<Below>> {
+    pub fn new(below: Below, target: &str, more: &str) -> Result<MappedDevice<Below>> {
         let arguments = format!("{} 0{more}", below.path().display());
-        Mapped::of(below, target, &arguments)
+        MappedDevice::of(below, target, &arguments)
     }
 
     /// One as large as `below`, whose target has these arguments.
-    pub fn of(below: Below, target: &str, arguments: &str) -> Result<Mapped<Below>> {
+    pub fn of(below: Below, target: &str, arguments: &str) -> Result<MappedDevice<Below>> {
         command::run("modprobe", ["dm_mod"])?;
         let sectors = command::run("blockdev", [Path::new("--getsz"), below.path()])?;
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("iowhy-{target}-{}-{count}", std::process::id());
         let table = format!("0 {} {target} {arguments}", sectors.trim());
         command::run("dmsetup", ["create", &name, "--noudevsync", "--table", &table])?;
-        let mut mapped = Mapped { name, node: PathBuf::new(), below };
+        let mut mapped = MappedDevice { name, node: PathBuf::new(), below };
         mapped.node = mapped.numbered()?;
         Ok(mapped)
     }
@@ -47,7 +47,7 @@ impl<Below: BlockDevice> Mapped<Below> {
         Ok(Path::new("/dev").join(command::run("dmsetup", arguments)?.trim()))
     }
 
-    /// Tells the target something: `create_thin 0`.
+    /// Sends a message to the target: `create_thin 0`.
     pub fn tell(&self, message: &str) -> Result<()> {
         command::run("dmsetup", ["message", &self.name, "0", message]).map(drop)
     }
@@ -58,13 +58,13 @@ impl<Below: BlockDevice> Mapped<Below> {
     }
 }
 
-impl<Below: BlockDevice> BlockDevice for Mapped<Below> {
+impl<Below: BlockDevice> BlockDevice for MappedDevice<Below> {
     fn path(&self) -> &Path {
         &self.node
     }
 }
 
-impl<Below: BlockDevice> Drop for Mapped<Below> {
+impl<Below: BlockDevice> Drop for MappedDevice<Below> {
     fn drop(&mut self) {
         let _busy = command::run("dmsetup", ["remove", "--noudevsync", "--retry", &self.name]);
     }

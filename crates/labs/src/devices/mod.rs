@@ -1,5 +1,5 @@
-//! Scratch devices. Whatever is made here is removed when its value is dropped, and by the next
-//! lab where a process was killed before that.
+//! Scratch devices. Each is removed when its value is dropped, or by the next lab if the process
+//! was killed.
 
 mod cgroup;
 mod file_system;
@@ -16,17 +16,17 @@ mod trace;
 mod user_space;
 mod zram;
 
-pub use cgroup::{Cgroup, Limit};
-pub use file_system::{FileSystem, Frozen, Kind};
-pub use given::Given;
+pub use cgroup::{LabCgroup, Limit};
+pub use file_system::{FileSystemKind, Frozen, LabFileSystem};
+pub use given::GivenDevice;
 pub use loop_device::{Backing, LoopDevice};
-pub use mapped::Mapped;
+pub use mapped::MappedDevice;
 pub use null_blk::NullBlk;
 pub use partition::Partition;
 pub use raid::Raid;
 pub use scsi_debug::{ScsiDebug, Trouble};
-pub use served::{Hand, Served, Speed};
-pub use silent::Silent;
+pub use served::{DeviceSpeed, Hand, ServedDevice};
+pub use silent::SilentServer;
 pub use trace::DebugFs;
 pub use zram::Zram;
 

@@ -1,14 +1,14 @@
-//! null_blk: a disk that the kernel makes up, with or without memory for what is written.
+//! null_blk: a simulated disk of the kernel, with or without memory for written data.
 
 use super::BlockDevice;
 use crate::error::Context;
-use crate::{Error, Result, command};
+use crate::{LabError, Result, command};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const CONFIGFS: &str = "/sys/kernel/config";
-/// Tells apart the devices of one process.
+/// Numbers the devices of one process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A null_blk disk, removed on drop.
@@ -27,10 +27,10 @@ impl NullBlk {
     /// A disk with these settings of its folder in configfs, besides the usual ones.
     pub fn new(settings: &[(&str, u64)]) -> Result<NullBlk> {
         command::run("modprobe", ["null_blk"])
-            .map_err(|cause| Error::unsupported(format!("null_blk ({cause})"), "its module"))?;
+            .map_err(|cause| LabError::unsupported(format!("null_blk ({cause})"), "its module"))?;
         let all = Path::new(CONFIGFS).join("nullb");
         if !all.exists() {
-            // Somebody else may do so at the same time; whether it is there shows at once.
+            // Another process may do so at the same time; whether it exists shows at once.
             let _mounted_meanwhile =
                 command::run("mount", ["-t", "configfs", "iowhy-labs", CONFIGFS]);
         }
@@ -59,7 +59,7 @@ impl NullBlk {
             .into_iter()
             .find(|name| Path::new("/sys/block").join(name).exists())
             .map(|name| Path::new("/dev").join(name))
-            .ok_or_else(|| Error::failed("find the null_blk disk", "it has no known name"))
+            .ok_or_else(|| LabError::failed("find the null_blk disk", "it has no known name"))
     }
 }
 

@@ -14,8 +14,8 @@ pub struct Raid<Leg: BlockDevice> {
 }
 
 impl<Leg: BlockDevice> Raid<Leg> {
-    /// An array of a level (0, 1, 5 or linear) that is in step from the start. There can be one of each
-    /// level.
+    /// An array of a level (0, 1, 5 or linear) that is in step from the start. There can be one of
+    /// each level.
     pub fn new(level: &str, legs: Vec<Leg>) -> Result<Raid<Leg>> {
         let number = if level == "linear" { "9" } else { level };
         let node = PathBuf::from(format!("/dev/md{number}"));

@@ -2,7 +2,7 @@
 
 use super::BlockDevice;
 use crate::error::Context;
-use crate::{Error, Result, command};
+use crate::{LabError, Result, command};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -32,9 +32,10 @@ impl ScsiDebug {
     /// A disk of 16 MiB in memory that answers at once.
     pub fn new() -> Result<ScsiDebug> {
         command::run("modprobe", ["sd_mod"])?;
-        command::run("modprobe", ["scsi_debug", "dev_size_mb=16", "delay=0"])
-            .map_err(|cause| Error::unsupported(format!("scsi_debug ({cause})"), "its module"))?;
-        // Made before the disk is found, so that the module goes whatever happens.
+        command::run("modprobe", ["scsi_debug", "dev_size_mb=16", "delay=0"]).map_err(|cause| {
+            LabError::unsupported(format!("scsi_debug ({cause})"), "its module")
+        })?;
+        // Created before the disk is found, so that the module is always removed.
         let mut device = ScsiDebug { node: PathBuf::new() };
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
@@ -44,7 +45,7 @@ impl ScsiDebug {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Err(Error::failed("find scsi_debug's disk", "it did not appear"))
+        Err(LabError::failed("find scsi_debug's disk", "it did not appear"))
     }
 
     /// Has it behave so from now on.

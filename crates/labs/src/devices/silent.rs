@@ -1,8 +1,8 @@
 //! A file system in user space that falls silent: it serves one file, and from some time on answers
-//! neither who opens it nor who reads it, nor who looks up certain names, as one behind a dead network or
-//! a hostile one does.
+//! neither who opens it nor who reads it, nor who looks up certain names, as one behind a dead
+//! network or a hostile one does.
 //!
-//! What does not belong here: slow disks ([`super::Served`]).
+//! What does not belong here: slow disks ([`super::ServedDevice`]).
 
 use super::user_space::{FILE, FOREVER, about, mount};
 use crate::Result;
@@ -16,40 +16,40 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How names end that the kernel may not remember: their lookups, too, are answered by nobody. So the
-/// kernel marks a file that has no name any more, unless there is one that is called so.
+/// How names end that the kernel may not remember: their lookups, too, are answered by nobody. So
+/// the kernel marks a file that has no name any more, unless there is one that is called so.
 const FORGOTTEN: &[u8] = b" (deleted)";
 
 /// The file system. Every name in its folder is the one file.
 #[derive(Debug)]
-pub struct Silent {
+pub struct SilentServer {
     folder: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<SilentShared>,
     // Unmounts the file system.
     _session: BackgroundSession,
     _scratch: Arc<Scratch>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SilentShared {
     bytes: Vec<u8>,
-    state: Mutex<State>,
+    state: Mutex<SilentState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SilentState {
     silent: bool,
     lookups: Vec<ReplyEntry>,
     opens: Vec<ReplyOpen>,
     reads: Vec<ReplyData>,
 }
 
-impl Silent {
+impl SilentServer {
     /// Serves `bytes` as a file that root may run.
-    pub fn new(scratch: &Arc<Scratch>, bytes: Vec<u8>) -> Result<Silent> {
-        let shared = Arc::new(Shared { bytes, state: Mutex::default() });
+    pub fn new(scratch: &Arc<Scratch>, bytes: Vec<u8>) -> Result<SilentServer> {
+        let shared = Arc::new(SilentShared { bytes, state: Mutex::default() });
         let (folder, session) = mount(scratch, "silent", OneFile(Arc::clone(&shared)), &[])?;
-        Ok(Silent { folder, shared, _session: session, _scratch: Arc::clone(scratch) })
+        Ok(SilentServer { folder, shared, _session: session, _scratch: Arc::clone(scratch) })
     }
 
     /// Where it is.
@@ -57,7 +57,7 @@ impl Silent {
         &self.folder
     }
 
-    /// Answers nobody from now on.
+    /// Does not answer any more.
     pub fn silence(&self) {
         self.shared.state().silent = true;
     }
@@ -70,27 +70,27 @@ impl Silent {
 
     /// Fails what waits, and answers again.
     pub fn speak(&self) {
-        let State { lookups, opens, reads, .. } = std::mem::take(&mut *self.shared.state());
+        let SilentState { lookups, opens, reads, .. } = std::mem::take(&mut *self.shared.state());
         lookups.into_iter().for_each(|reply| reply.error(Errno::EIO));
         opens.into_iter().for_each(|reply| reply.error(Errno::EIO));
         reads.into_iter().for_each(|reply| reply.error(Errno::EIO));
     }
 }
 
-impl Drop for Silent {
+impl Drop for SilentServer {
     fn drop(&mut self) {
         self.speak();
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SilentShared {
+    fn state(&self) -> MutexGuard<'_, SilentState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The file system: a folder with one file.
-struct OneFile(Arc<Shared>);
+struct OneFile(Arc<SilentShared>);
 
 impl OneFile {
     fn about(&self, inode: INodeNo) -> FileAttr {

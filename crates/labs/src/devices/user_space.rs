@@ -1,4 +1,4 @@
-//! What file systems in user space have in common that serve one file in one folder.
+//! Common code of FUSE file systems that serve one file in one directory.
 //!
 //! What does not belong here: what they answer to who reads the file.
 
@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime};
 
 /// The file's number; the folder's is 1.
 pub(super) const FILE: INodeNo = INodeNo(2);
-/// For how long the kernel may keep what it was told about the file: it never changes.
+/// Time for which the kernel may cache the file's attributes: they never change.
 pub(super) const FOREVER: Duration = Duration::from_secs(3600);
 
-/// What there is to say about the file, of so many bytes, or about the folder.
+/// The attributes of the file, with its size in bytes, or of the directory.
 pub(super) fn about(inode: INodeNo, bytes: u64) -> FileAttr {
     let is_file = inode == FILE;
     let size = if is_file { bytes } else { 0 };

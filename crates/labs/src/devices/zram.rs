@@ -3,7 +3,7 @@
 use super::BlockDevice;
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::{Error, Result};
+use crate::{LabError, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,11 +20,11 @@ pub struct Zram {
 }
 
 impl Zram {
-    /// Makes one of about `bytes`. The size is made odd by the process's number, which is how a
-    /// leftover is told from a device of somebody else.
+    /// Makes one of about `bytes`. The process id is part of the size, which distinguishes a
+    /// leftover from a device of another program.
     pub fn new(scratch: &Arc<Scratch>, bytes: u64) -> Result<Zram> {
         let made = fs::read_to_string(format!("{CONTROL}/hot_add"))
-            .map_err(|cause| Error::unsupported(format!("zram ({cause})"), "modprobe zram"))?;
+            .map_err(|cause| LabError::unsupported(format!("zram ({cause})"), "modprobe zram"))?;
         let number = made.trim().to_owned();
         let size = bytes + 4096 * u64::from(std::process::id() % 1024 + 1);
         let note = scratch.path().join(format!("zram-{number}"));

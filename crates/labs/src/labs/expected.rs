@@ -1,48 +1,48 @@
-//! What a lab states before it runs, beside its cause: whom the finding must name, and what it must
-//! advise.
+//! What a lab states before it runs, in addition to its cause: the device, process and file that
+//! the finding must name, and the fix that it must advise.
 
-use super::outcome::Found;
+use super::outcome::FoundCause;
 use serde::{Deserialize, Serialize};
 
-/// What the finding of a lab's first cause must say. What is not stated may be anything.
+/// Expectations of the finding of a lab's first cause. Fields that are not set are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Expected {
-    /// The device; any of these.
+    /// Accepted devices.
     pub devices: Vec<String>,
-    /// The process; any of these.
+    /// Accepted processes.
     pub processes: Vec<String>,
-    /// What the file's path holds.
+    /// A substring of the file's path.
     pub file: Option<String>,
-    /// Words of which the fix has one, in small letters.
+    /// Words, in lower case; the fix must contain one of them.
     pub fix: Vec<String>,
 }
 
 impl Expected {
-    /// A fix with one of these words in it.
+    /// Expects a fix that contains one of these words.
     pub fn fix(words: &[&str]) -> Expected {
         Expected { fix: words.iter().map(|&word| word.to_owned()).collect(), ..Expected::default() }
     }
 
-    /// On this device; said twice, on either.
+    /// Expects this device; called twice, either one.
     pub fn on(mut self, device: &str) -> Expected {
         self.devices.push(device.to_owned());
         self
     }
 
-    /// By this process; said twice, by either.
+    /// Expects this process; called twice, either one.
     pub fn by(mut self, process: &str) -> Expected {
         self.processes.push(process.to_owned());
         self
     }
 
-    /// About a file whose path holds this.
+    /// Expects a file whose path contains this.
     pub fn file(self, part: &str) -> Expected {
         Expected { file: Some(part.to_owned()), ..self }
     }
 
-    /// In what the finding differs, in words; empty where it says all that was stated.
-    pub fn missing_in(&self, found: &Found) -> Vec<String> {
+    /// How the finding differs from what was stated; empty if it matches.
+    pub fn missing_in(&self, found: &FoundCause) -> Vec<String> {
         let none = || "nobody".to_owned();
         let mut missing = Vec::new();
         let subject = &found.subject;
@@ -69,12 +69,13 @@ impl Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::labs::outcome::Subject;
+    use crate::labs::outcome::FoundSubject;
 
     #[test]
     fn each_part_that_was_stated_is_looked_for() {
-        let subject = Subject { device: Some("sda".to_owned()), ..Subject::default() };
-        let found = Found { fix: "Give it more Memory.".to_owned(), subject, ..Found::default() };
+        let subject = FoundSubject { device: Some("sda".to_owned()), ..FoundSubject::default() };
+        let found =
+            FoundCause { fix: "Give it more Memory.".to_owned(), subject, ..FoundCause::default() };
         let stated = Expected::fix(&["memory"]).on("sdb").on("sda");
         assert_eq!(stated.missing_in(&found), [] as [String; 0]);
         assert_eq!(Expected::default().missing_in(&found), [] as [String; 0]);

@@ -1,69 +1,69 @@
-//! Labs in guests: causes that lie outside the kernel that is watched, or that would change all of this
-//! machine.
+//! Labs in guests: causes outside the watched kernel, or that would affect all of this machine.
 //!
-//! A guest is there for its lab alone, so nothing is left out of the watch. Its recording comes back and
-//! is judged here, as every other.
+//! A guest runs one lab only, so the watch covers the whole guest. Its recording is copied back and
+//! diagnosed here, like every other.
 //!
-//! What does not belong here: what happens in the guest (the scenes).
+//! Does not belong here: what happens in the guest (the scenes).
 
-use super::outcome::Found;
+use super::outcome::FoundCause;
 use super::run;
 use crate::error::Context;
-use crate::vm::{Guest, Kernel, Limits, Running};
-use crate::{Error, Result, command};
+use crate::vm::{DiskLimits, Guest, Kernel, RunningGuest};
+use crate::{LabError, Result, command};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// The kernel of a lab's guest: the newest for which all of iowhy's programs exist and are tested.
+/// The kernel of a lab's guest: the newest for which all of iowhy's BPF programs exist and are
+/// tested.
 const KERNEL: &str = "6.12";
-/// What a guest says when the watch has begun, and when it has ended.
+/// Lines that a guest prints when the watch begins and when it ends.
 const WATCHING: &str = "the watch begins";
 const WATCHED: &str = "the watch has ended";
 
-/// Something that is done to a running guest from outside.
-type Change = Box<dyn FnOnce(&mut Running) -> Result<()>>;
+/// A change that is made to a running guest from outside.
+type Change = Box<dyn FnOnce(&mut RunningGuest) -> Result<()>>;
 
 /// A lab in a guest.
-pub struct Scene {
+pub struct GuestScene {
     guest: Guest,
     script: String,
     changes: Vec<(Duration, Change)>,
 }
 
-impl Scene {
-    /// `script` is for bash: it makes the devices, starts the load in the background, and ends when the
-    /// load is as it shall be watched. Where it ends with an error, the lab fails.
-    pub fn new(script: impl Into<String>) -> Result<Scene> {
+impl GuestScene {
+    /// `script` is for bash: it creates the devices, starts the load in the background, and ends
+    /// when the load is ready to be watched. If it ends with an error, the lab fails.
+    pub fn new(script: impl Into<String>) -> Result<GuestScene> {
         let kernel = Kernel::fetch(KERNEL, &mut |_line| ())?;
         let guest = Guest::new(kernel).file("/usr/bin/iostat", command::find("iostat")?);
-        Ok(Scene { guest, script: script.into(), changes: Vec::new() })
+        Ok(GuestScene { guest, script: script.into(), changes: Vec::new() })
     }
 
     /// Disks, modules, memory.
-    pub fn with(mut self, change: impl FnOnce(Guest) -> Guest) -> Scene {
+    pub fn with(mut self, change: impl FnOnce(Guest) -> Guest) -> GuestScene {
         self.guest = change(self.guest);
         self
     }
 
-    /// Does something from outside, so many milliseconds after the last such thing, or after the watch
+    /// Makes a change from outside, `milliseconds` after the previous change, or after the watch
     /// has begun.
     pub fn then(
         mut self,
         milliseconds: u64,
-        change: impl FnOnce(&mut Running) -> Result<()> + 'static,
-    ) -> Scene {
+        change: impl FnOnce(&mut RunningGuest) -> Result<()> + 'static,
+    ) -> GuestScene {
         self.changes.push((Duration::from_millis(milliseconds), Box::new(change)));
         self
     }
 
-    /// Limits a disk from outside, then.
-    pub fn then_limit(self, milliseconds: u64, disk: &str, limits: Limits) -> Scene {
+    /// Limits a disk from outside, `milliseconds` after the previous change.
+    pub fn then_limit(self, milliseconds: u64, disk: &str, limits: DiskLimits) -> GuestScene {
         let disk = disk.to_owned();
         self.then(milliseconds, move |running| running.limit(&disk, limits))
     }
 
-    /// All that the guest runs.
+    /// The script that the guest runs.
     fn command(&self, seconds: u64) -> String {
         let watch = format!(
             "iowhy record -o /out/recording -- \
@@ -73,13 +73,13 @@ impl Scene {
         format!("set -e\n{}\nset +e\n{watch}\nstatus=$?\necho {WATCHED}\n{end}\n", self.script)
     }
 
-    /// Runs it, and gives what iowhy found; the recording is kept at `recording`.
+    /// Runs it, and returns iowhy's findings; the recording is kept at `recording`.
     pub fn watch(
         self,
         seconds: u64,
         recording: &Path,
         say: &mut dyn FnMut(&str),
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Vec<FoundCause>> {
         let mut running = self.guest.start(&self.command(seconds))?;
         running.wait_for(WATCHING)?;
         for (after, change) in self.changes {
@@ -89,7 +89,7 @@ impl Scene {
         running.wait_for(WATCHED)?;
         let outcome = running.finish()?;
         if outcome.status != 0 {
-            return Err(Error::failed("run a lab in a guest", &outcome.said));
+            return Err(LabError::failed("run a lab in a guest", &outcome.said));
         }
         command::run("cp", [Path::new("-rT"), &outcome.out().join("recording"), recording])?;
         let iostat = outcome.out().join("iostat");
@@ -99,7 +99,7 @@ impl Scene {
     }
 }
 
-/// Whether a line of iostat's is its heading or that of a device that did something.
+/// Whether a line of iostat's output is its heading or that of a device with I/O.
 fn is_busy(line: &str) -> bool {
     let used = line.split_whitespace().next_back();
     line.starts_with("Device")

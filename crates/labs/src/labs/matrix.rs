@@ -1,6 +1,6 @@
-//! `cargo lab matrix`: every lab, a table of cause and outcome, and the page that keeps it.
+//! `cargo lab matrix`: runs every lab and writes tables of causes and outcomes into a page.
 
-use super::outcome::{Impact, Mark, Outcome};
+use super::outcome::{Impact, LabOutcome, Mark};
 use super::{Lab, Sort, run};
 use crate::error::Context;
 use crate::{Result, page};
@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 /// `cargo lab matrix`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
-    /// Where outcomes are kept: a pass that was broken off goes on from there
+pub struct MatrixSettings {
+    /// File that keeps the outcomes; an interrupted pass resumes from it
     #[arg(long, default_value = "target/labs-matrix.jsonl")]
     pub state: PathBuf,
-    /// Forget what is kept there and begin anew
+    /// Discard that file and start over
     #[arg(long)]
     pub fresh: bool,
     /// Seconds to watch in each lab
@@ -25,16 +25,16 @@ pub struct Settings {
     /// Passes
     #[arg(long, default_value_t = 1)]
     pub passes: usize,
-    /// Only labs whose name holds one of these
+    /// Only labs whose name contains one of these
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Watch as a user would, without any option: the whole machine, not only the lab's device
+    /// Watch the whole machine, as without options, not only the lab's device
     #[arg(long)]
     pub whole: bool,
     /// Keep each lab's recording in this folder, named for the lab and the pass
     #[arg(long)]
     pub keep: Option<PathBuf>,
-    /// Run nothing: ask iowhy again about the recordings that were kept, and note its new answers
+    /// Run no labs: diagnose the kept recordings again, and store the new findings
     #[arg(long, requires = "keep")]
     pub again: bool,
     /// Write the tables into this page
@@ -42,8 +42,8 @@ pub struct Settings {
     pub page: Option<PathBuf>,
 }
 
-/// Runs what is not done yet, and prints the tables.
-pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+/// Runs the labs that are not done yet, and prints the tables.
+pub fn run(settings: &MatrixSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     if settings.fresh {
         let _none_yet = fs::remove_file(&settings.state);
     }
@@ -80,33 +80,35 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     }
 }
 
-/// One lab; what fails is an outcome, too.
-fn one(lab: &Lab, settings: &Settings, pass: usize) -> Outcome {
+/// Runs one lab; a failure is an outcome, too.
+fn one(lab: &Lab, settings: &MatrixSettings, pass: usize) -> LabOutcome {
     let keep = kept(settings, lab.name, pass);
     if let Some(earlier) = &keep {
         let _none_yet = fs::remove_dir_all(earlier);
     }
-    let settings = run::Settings {
+    let settings = run::LabSettings {
         name: None,
         seconds: settings.seconds,
         seed: None,
         whole: settings.whole,
+        budget: None,
         keep,
     };
-    run::watch(lab, &settings, &mut |_| {}).unwrap_or_else(|error| Outcome {
+    run::watch(lab, &settings, &mut |_| {}).unwrap_or_else(|error| LabOutcome {
         lab: lab.name.to_owned(),
         broken: Some(error.to_string()),
-        ..Outcome::default()
+        ..LabOutcome::default()
     })
 }
 
-/// Where the recording of a lab in a pass is kept.
-fn kept(settings: &Settings, lab: &str, pass: usize) -> Option<PathBuf> {
+/// Where the recording of a lab's pass is kept.
+fn kept(settings: &MatrixSettings, lab: &str, pass: usize) -> Option<PathBuf> {
     settings.keep.as_ref().map(|folder| folder.join(format!("{lab}.{pass}")))
 }
 
-/// Has iowhy judge the recordings that were kept, as it does now: rules can be compared on the same watches.
-fn ask_again(outcomes: &mut [Outcome], settings: &Settings) -> Result<()> {
+/// Diagnoses the kept recordings with the current rules, so that rules can be compared on equal
+/// input.
+fn ask_again(outcomes: &mut [LabOutcome], settings: &MatrixSettings) -> Result<()> {
     let mut passes: BTreeMap<String, usize> = BTreeMap::new();
     for outcome in outcomes.iter_mut() {
         let pass = passes.entry(outcome.lab.clone()).or_default();
@@ -120,11 +122,11 @@ fn ask_again(outcomes: &mut [Outcome], settings: &Settings) -> Result<()> {
     outcomes.iter().try_for_each(|outcome| append(&settings.state, outcome))
 }
 
-fn named(lab: &Lab, outcome: &Outcome) -> String {
+fn named(lab: &Lab, outcome: &LabOutcome) -> String {
     if let Some(reason) = outcome.skipped.as_ref().or(outcome.broken.as_ref()) {
         return reason.replace(['|', '\n'], " ");
     }
-    let word = |found: &super::outcome::Found| {
+    let word = |found: &super::outcome::FoundCause| {
         let note = match () {
             () if outcome.is_elsewhere(found) => " (elsewhere)",
             () if outcome.is_of_the_machine(lab, found) => " (the machine)",
@@ -134,18 +136,18 @@ fn named(lab: &Lab, outcome: &Outcome) -> String {
     };
     let mut words: Vec<String> = outcome.findings.iter().map(word).collect();
     if let Some((shown, false)) = &outcome.symptom {
-        words.push(format!("iostat shows another trouble: {shown}"));
+        words.push(format!("iostat does not show the expected symptom: {shown}"));
     }
     words.join("; ")
 }
 
-fn read(path: &Path) -> Result<Vec<Outcome>> {
+fn read(path: &Path) -> Result<Vec<LabOutcome>> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let lines = text.lines().map(serde_json::from_str);
     lines.collect::<std::result::Result<_, _>>().context(|| format!("read {}", path.display()))
 }
 
-fn append(path: &Path, outcome: &Outcome) -> Result<()> {
+fn append(path: &Path, outcome: &LabOutcome) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).context(|| format!("make {}", folder.display()))?;
     }
@@ -155,9 +157,9 @@ fn append(path: &Path, outcome: &Outcome) -> Result<()> {
     written.context(|| format!("write to {}", path.display()))
 }
 
-/// What became of one cause over all runs.
+/// Totals of one cause over all runs.
 #[derive(Clone, Copy, Default)]
-struct Tally {
+struct CauseTally {
     runs: usize,
     first: usize,
     found: usize,
@@ -165,9 +167,9 @@ struct Tally {
     raised: usize,
 }
 
-/// The table of causes: how often each was found where it was, and where it was not.
-pub fn by_cause(outcomes: &[Outcome]) -> String {
-    let mut tallies: BTreeMap<&str, Tally> = BTreeMap::new();
+/// The table of causes: how often each was found where it was present, and where it was not.
+pub fn by_cause(outcomes: &[LabOutcome]) -> String {
+    let mut tallies: BTreeMap<&str, CauseTally> = BTreeMap::new();
     let (mut first, mut made, mut calm, mut controls) = (0, 0, 0, 0);
     for (lab, outcome) in outcomes.iter().filter_map(|it| Some((super::lab(&it.lab)?, it))) {
         let mark = outcome.mark(lab);
@@ -195,20 +197,26 @@ pub fn by_cause(outcomes: &[Outcome]) -> String {
         "| cause | runs | found first | found | missed | false |\n|---|---|---|---|---|---|\n"
             .to_owned();
     for (cause, it) in tallies {
-        let Tally { runs, first, found, missed, raised } = it;
+        let CauseTally { runs, first, found, missed, raised } = it;
         // Writing to a String cannot fail.
         writeln!(text, "| {cause} | {runs} | {first} | {found} | {missed} | {raised} |")
             .unwrap_or(());
     }
     format!(
-        "{text}\nThe expected cause stood first in {first} of {made} runs; {calm} of {controls} runs of controls were silent.\n"
+        "{text}\nThe expected cause ranked first in {first} of {made} runs; {calm} of {controls} \
+         runs of controls had no finding.\n"
     )
 }
 
-fn count_cause<'a>(tallies: &mut BTreeMap<&'a str, Tally>, lab: &Lab, outcome: &'a Outcome) {
+fn count_cause<'a>(
+    tallies: &mut BTreeMap<&'a str, CauseTally>,
+    lab: &Lab,
+    outcome: &'a LabOutcome,
+) {
     let named: Vec<&str> = outcome.counted(lab).map(|it| it.cause.as_str()).collect();
     let leads = named.first().is_some_and(|it| lab.causes.contains(it));
-    // Where one is enough, it counts; the others are neither found nor missed.
+    // If one cause is enough, only the one that was found counts; the others are neither found nor
+    // missed.
     let one = lab.causes.iter().find(|it| named.contains(it)).or(lab.causes.first());
     let counted: Vec<&str> = match lab.any {
         true => one.into_iter().copied().collect(),
@@ -225,13 +233,15 @@ fn count_cause<'a>(tallies: &mut BTreeMap<&'a str, Tally>, lab: &Lab, outcome: &
     }
 }
 
-/// The table of labs: a row for each, a word for each pass.
-pub fn by_lab(outcomes: &[Outcome]) -> String {
-    let mut text = "| lab | is | makes | passes | impact, found / measured | iowhy's findings in the last pass |\n|---|---|---|---|---|---|\n".to_owned();
+/// The table of labs: a row per lab, a word per pass.
+pub fn by_lab(outcomes: &[LabOutcome]) -> String {
+    let mut text = "| lab | kind | causes | passes | impact, found / measured | iowhy's findings \
+                    in the last pass |\n|---|---|---|---|---|---|\n"
+        .to_owned();
     let (mut right, mut all, mut took) = (0, 0, 0.0);
     let (mut near, mut compared, mut unmeasured) = (0, 0, 0);
     for lab in super::all() {
-        let passes: Vec<&Outcome> = outcomes.iter().filter(|it| it.lab == lab.name).collect();
+        let passes: Vec<&LabOutcome> = outcomes.iter().filter(|it| it.lab == lab.name).collect();
         let Some(last) = passes.last() else { continue };
         let marks: Vec<Mark> = passes.iter().map(|it| it.mark(lab)).collect();
         right += marks.iter().filter(|mark| **mark == Mark::Right).count();
@@ -255,13 +265,15 @@ pub fn by_lab(outcomes: &[Outcome]) -> String {
         .unwrap_or(());
     }
     format!(
-        "{text}\n{right} of {all} runs right; impact within 20 points of the lab's own measure in {near} of {compared}, {unmeasured} could not be measured (≤: iowhy says that it is an upper bound); the last pass took {:.0} minutes.\n",
+        "{text}\n{right} of {all} runs right; impact within 20 percentage points of the lab's own \
+         measurement in {near} of {compared}, {unmeasured} could not be measured (≤: iowhy reports \
+         an upper bound); the last pass took {:.0} minutes.\n",
         took / 60.0
     )
 }
 
-/// The impact as found and as measured, or what there is of them.
-fn impact(outcome: &Outcome, compared: Option<Impact>) -> String {
+/// The impact as found and as measured, or what is known of them.
+fn impact(outcome: &LabOutcome, compared: Option<Impact>) -> String {
     let percent = |share: f64| format!("{:.0}", share * 100.0);
     match (compared, outcome.measured, &outcome.not_measured) {
         (Some(it), ..) => {

@@ -1,85 +1,87 @@
-//! What one operation of a lab's load costs, by the kernel's own counters: once with the cause, once
-//! after it was taken away. The difference is the impact that iowhy should find.
+//! The cost of one operation of a lab's load, by the kernel's own counters: once with the cause,
+//! once after it was removed. The difference is the impact that iowhy should find.
 //!
-//! Both are measured while iowhy watches, so that its own cost is in both, and from when its watch has
-//! begun to shortly before it ends: what loading and ending it take from a load is in neither.
+//! Both are measured while iowhy watches, so both include its overhead. Measurement starts after
+//! the watch has begun and ends shortly before it ends, so neither includes its startup and
+//! shutdown.
 
-use super::stage::Stage;
+use super::stage::LabStage;
 use crate::Result;
 use crate::error::Context;
 use crate::process;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long a load has to notice that its cause was taken away, where nothing else is said.
+/// How long a load needs to show that its cause was removed, by default.
 const NOTICE: Duration = Duration::from_millis(700);
 
-/// Above this multiple of its cost with the cause, what an operation costs without it is the doing of
-/// something else. Below it the cause cost nothing. Chosen.
+/// If an operation costs more without the cause than this multiple of its cost with it, something
+/// else interfered. Below that the cause costs nothing. Chosen.
 const SLOWER: f64 = 1.1;
 
-/// What counts as an operation, and which time is its cost.
+/// What counts as an operation, and how its cost is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
-    /// Bytes of the watched device, of a load that sends the next when one is done: the time between them.
+    /// Bytes of the watched device, for a closed-loop load: the time between them.
     Bytes,
-    /// Requests of the watched device: the time that each takes.
+    /// Requests of the watched device: the duration of each.
     Requests,
-    /// Reads and writes (system calls) of a load of one thread that does nothing else: the time between
-    /// them, less what its process computed.
+    /// Reads and writes (system calls) of a single-threaded load that does nothing else: the time
+    /// between them, less the CPU time of its process.
     Calls,
-    /// Faults of the load's mapped files: the time between them, less what its processes computed.
+    /// Faults of the load's mapped files: the time between them, less the CPU time of its
+    /// processes.
     Faults,
-    /// What the program itself counts (transactions, commands): the time between them.
+    /// Operations that the program itself counts (transactions, commands): the time between them.
     Own,
 }
 
-/// What takes a cause away.
-type Action = dyn FnOnce(&mut Stage) -> Result<()>;
+/// Removes a cause.
+type Action = dyn FnOnce(&mut LabStage) -> Result<()>;
 
-/// How the cause can be taken away while the load goes on, and what shows its impact.
+/// How to remove the cause while the load continues, and what measures its impact.
 pub struct Relief {
-    /// What is measured with and without it.
+    /// What to measure with and without it.
     pub measure: Measure,
-    /// Takes it away.
+    /// Removes it.
     pub action: Box<Action>,
-    /// How long the load needs before its cost without the cause shows.
+    /// How long the load needs until its cost without the cause can be measured.
     pub notice: Duration,
 }
 
 impl Relief {
-    /// One that shows at once.
+    /// A relief that takes effect at once.
     pub fn new(
         measure: Measure,
-        action: impl FnOnce(&mut Stage) -> Result<()> + 'static,
+        action: impl FnOnce(&mut LabStage) -> Result<()> + 'static,
     ) -> Relief {
         Relief { measure, action: Box::new(action), notice: NOTICE }
     }
 
-    /// One that the load needs so long to notice.
+    /// A relief that takes effect after `notice`.
     pub fn noticed_in(self, notice: Duration) -> Relief {
         Relief { notice, ..self }
     }
 }
 
-/// Fields of a device's counters (Documentation/block/stat.rst): sectors read and written; reads, writes,
-/// discards and flushes; the milliseconds of each.
+/// Fields of a device's counters (Documentation/block/stat.rst): sectors read and written; reads,
+/// writes, discards and flushes; the milliseconds of each.
 const SECTORS: &[usize] = &[2, 6];
 const REQUESTS: &[usize] = &[0, 4, 11, 15];
 const TIMES: &[usize] = &[3, 7, 14, 16];
 
-/// The counters at one moment.
+/// A snapshot of the counters.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub struct CounterReading {
     at: Instant,
     operations: u64,
-    /// CPU time of the load for calls and faults; the requests' time for requests. Milliseconds.
+    /// Milliseconds: for calls and faults the CPU time of the load, for requests their durations.
     time_ms: f64,
 }
 
 impl Measure {
     /// Reads the counters of the stage's device or of its processes.
-    pub fn read(self, stage: &Stage) -> Result<Reading> {
+    pub fn read(self, stage: &LabStage) -> Result<CounterReading> {
         let (device, pids) = (stage.device(), &stage.measured_pids());
         let at = Instant::now();
         let (operations, time_ms) = match self {
@@ -89,11 +91,11 @@ impl Measure {
             Measure::Calls => with_cpu(pids, process::calls),
             Measure::Faults => with_cpu(pids, process::major_faults),
         };
-        Ok(Reading { at, operations, time_ms })
+        Ok(CounterReading { at, operations, time_ms })
     }
 
-    /// What one operation cost between two readings, milliseconds; `None` without any.
-    pub fn cost(self, before: &Reading, after: &Reading) -> Option<f64> {
+    /// Milliseconds per operation between two snapshots; `None` if there were no operations.
+    pub fn cost(self, before: &CounterReading, after: &CounterReading) -> Option<f64> {
         let operations =
             after.operations.checked_sub(before.operations).filter(|it| *it > 0)? as f64;
         let time = after.time_ms - before.time_ms;
@@ -115,17 +117,17 @@ fn sum_of(device: &str, fields: &[usize]) -> Result<u64> {
     Ok(fields.iter().map(|at| values.get(*at).copied().unwrap_or(0)).sum())
 }
 
-/// What these processes did, and their CPU time.
+/// Operations of these processes, and their CPU time.
 fn with_cpu(pids: &[u32], of: fn(u32) -> Option<u64>) -> (u64, f64) {
     let each = pids.iter().filter_map(|pid| Some((of(*pid)?, process::cpu_ms(*pid)?)));
     each.fold((0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }
 
-/// The share of an operation's cost that went with the cause, or why that cannot be told.
+/// The share of an operation's cost that vanished with the cause, or why it is unknown.
 pub fn vanished(with: Option<f64>, without: Option<f64>) -> std::result::Result<f64, String> {
     match (with, without) {
-        (None, _) => Err("the load did nothing that counts".to_owned()),
-        (_, None) => Err("the load did nothing that counts without the cause".to_owned()),
+        (None, _) => Err("the load did no operations".to_owned()),
+        (_, None) => Err("the load did no operations without the cause".to_owned()),
         (Some(with), Some(without)) if without > SLOWER * with => Err(format!(
             "an operation took {with:.3} ms with the cause and {without:.3} ms without it"
         )),
@@ -137,8 +139,8 @@ pub fn vanished(with: Option<f64>, without: Option<f64>) -> std::result::Result<
 mod tests {
     use super::*;
 
-    fn reading(at: Instant, operations: u64, time_ms: f64) -> Reading {
-        Reading { at, operations, time_ms }
+    fn reading(at: Instant, operations: u64, time_ms: f64) -> CounterReading {
+        CounterReading { at, operations, time_ms }
     }
 
     #[test]
@@ -153,7 +155,7 @@ mod tests {
         assert_eq!(Measure::Requests.cost(&before, &after), Some(2.0));
         assert_eq!(Measure::Calls.cost(&before, &after), Some(8.0));
         assert_eq!(Measure::Calls.cost(&after, &after), None);
-        // A process that has ended took its count with it.
+        // The count of a process that has ended is gone.
         assert_eq!(Measure::Calls.cost(&after, &before), None);
     }
 

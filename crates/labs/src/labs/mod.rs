@@ -1,20 +1,20 @@
-//! The labs: scenarios on a real kernel whose cause is known, and what iowhy says about them.
+//! The labs: scenarios on a real kernel with a known cause, and how iowhy diagnoses them.
 //!
-//! | where | what lives there |
+//! | module | contents |
 //! |---|---|
-//! | [`stage`] | devices, cgroups and processes of one lab, drawn anew in each run |
-//! | [`guest`] | a lab in a guest: a cause that lies behind the disk, or that is host-wide |
-//! | [`expected`] | whom a finding must name and what it must advise |
+//! | [`stage`] | devices, cgroups and processes of one lab, randomized in each run |
+//! | [`guest`] | a lab in a guest: a cause behind the disk, or a host-wide one |
+//! | [`expected`] | what a finding must name and advise |
 //! | [`scenes`] | the scenarios: causes, near misses, two causes at once, controls |
 //! | [`run`] | `cargo lab run NAME`: one lab |
-//! | [`outcome`] | what iowhy said of a lab, and how well that fits |
-//! | [`measure`] | what a lab itself measures with and without its cause |
+//! | [`outcome`] | iowhy's findings for a lab, and how well they match |
+//! | [`measure`] | what a lab measures itself with and without its cause |
 //! | [`matrix`] | `cargo lab matrix`: all of them, and the table of docs/diagnosis.md |
 //!
-//! A cause of the hardware or a provider is made outside the kernel: a process serves the bytes of the
-//! device that is watched ([`crate::devices::Served`]), as slowly as the scene wants.
+//! Causes in the hardware or at a provider are produced outside the kernel: a process serves the
+//! bytes of the watched device ([`crate::devices::ServedDevice`]) as slowly as the scene requires.
 //!
-//! What does not belong here: how a cause is recognised (crate `iowhy-core`).
+//! Does not belong here: how a cause is detected (crate `iowhy-core`).
 
 pub mod expected;
 pub mod guest;
@@ -26,14 +26,14 @@ pub mod scenes;
 pub mod stage;
 
 use crate::Result;
-use stage::Stage;
+use stage::LabStage;
 
-/// What a lab is there for.
+/// The kind of a lab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sort {
-    /// Its causes must be found, the first one first.
+    /// Its causes must be found, its first cause ranked first.
     Cause,
-    /// The cause is taken away and the rest is the same: it must not be found.
+    /// The same load without the cause, which must not be found.
     NearMiss,
     /// Healthy or merely busy: nothing above "info".
     Control,
@@ -44,52 +44,52 @@ pub enum Sort {
 pub struct Lab {
     /// Its name.
     pub name: &'static str,
-    /// What it is there for.
+    /// Its kind.
     pub sort: Sort,
-    /// The causes that it makes, or the one that it must not show.
+    /// The causes that it produces, or the one that must not be found.
     pub causes: &'static [&'static str],
-    /// Whether one of these causes is enough: all of them are true of the same trouble.
+    /// Whether one of these causes is enough, because each of them is a correct diagnosis.
     pub any: bool,
-    /// Makes the devices and starts the load.
-    pub build: fn(&mut Stage) -> Result<()>,
-    /// What iostat must show, at least, for it to be the trouble of a document: column and value.
+    /// Creates the devices and starts the load.
+    pub build: fn(&mut LabStage) -> Result<()>,
+    /// Minimum values that iostat must show to match the symptom in a document: column and value.
     pub symptom: &'static [(&'static str, f64)],
 }
 
 impl Lab {
-    /// One whose causes must be found.
+    /// A lab whose causes must be found.
     pub const fn cause(
         name: &'static str,
         causes: &'static [&'static str],
-        build: fn(&mut Stage) -> Result<()>,
+        build: fn(&mut LabStage) -> Result<()>,
     ) -> Lab {
         Lab { name, sort: Sort::Cause, causes, any: false, build, symptom: &[] }
     }
 
-    /// One of whose causes any must be found first: a trouble that several of them tell of rightly.
+    /// A lab for which any one of its causes must be ranked first, because several are correct.
     pub const fn any(
         name: &'static str,
         causes: &'static [&'static str],
-        build: fn(&mut Stage) -> Result<()>,
+        build: fn(&mut LabStage) -> Result<()>,
     ) -> Lab {
         Lab { any: true, ..Lab::cause(name, causes, build) }
     }
 
-    /// One of which a cause was taken away.
+    /// A near miss: the load without the cause.
     pub const fn near(
         name: &'static str,
         causes: &'static [&'static str],
-        build: fn(&mut Stage) -> Result<()>,
+        build: fn(&mut LabStage) -> Result<()>,
     ) -> Lab {
         Lab { name, sort: Sort::NearMiss, causes, any: false, build, symptom: &[] }
     }
 
-    /// A healthy or busy one.
-    pub const fn control(name: &'static str, build: fn(&mut Stage) -> Result<()>) -> Lab {
+    /// A control: healthy or merely busy.
+    pub const fn control(name: &'static str, build: fn(&mut LabStage) -> Result<()>) -> Lab {
         Lab { name, sort: Sort::Control, causes: &[], any: false, build, symptom: &[] }
     }
 
-    /// The same, where iostat must show the trouble of a document, too.
+    /// The same lab, for which iostat must also show the symptom of a document.
     pub const fn showing(self, symptom: &'static [(&'static str, f64)]) -> Lab {
         Lab { symptom, ..self }
     }

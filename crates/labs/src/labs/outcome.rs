@@ -1,31 +1,32 @@
-//! What iowhy said of one run of a lab, and how well that fits.
+//! iowhy's findings for one run of a lab, and how well they match.
 
 use super::expected::Expected;
 use super::{Lab, Sort};
 use serde::{Deserialize, Serialize};
 
-/// From which share of the time on, before a lab began, tasks of others waited for a CPU, a thread that
-/// gets none after its I/O is a fact and no false finding. Chosen: an idle machine is far below.
+/// Per cent of the time before a lab during which other tasks waited for a CPU. From this share on,
+/// a finding that threads wait for a CPU is true and not a false one. Chosen: an idle machine is
+/// far below.
 const BUSY_PERCENT: f64 = 10.0;
-/// From which share of the CPU time on, which the hypervisor withheld while a lab was watched, that is a
-/// fact and no false finding: what providers call a reason to act.
+/// Per cent of the CPU time that the hypervisor withheld during the watch. From this share on, a
+/// finding of steal is true and not a false one: providers call it a reason to act.
 const STOLEN_PERCENT: f64 = 5.0;
-/// How far a finding's impact may be from what the lab measures.
+/// How far a finding's impact may be from the lab's measurement.
 const NEAR: f64 = 0.20;
 
-/// What iowhy found in a run of a lab.
+/// iowhy's findings in a run of a lab.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Outcome {
+pub struct LabOutcome {
     /// The lab.
     pub lab: String,
-    /// The dice.
+    /// The random seed.
     pub seed: u64,
-    /// Findings in their order.
-    pub findings: Vec<Found>,
-    /// What was stated before it ran, beside the cause.
+    /// Findings in their rank order.
+    pub findings: Vec<FoundCause>,
+    /// What was stated before it ran, in addition to the cause.
     pub expected: Expected,
-    /// Why it could not run, if it could not.
+    /// Why it could not run, if it was skipped.
     pub skipped: Option<String>,
     /// What went wrong, if it did.
     pub broken: Option<String>,
@@ -33,18 +34,17 @@ pub struct Outcome {
     pub devices: Vec<String>,
     /// The lab's processes.
     pub pids: Vec<u32>,
-    /// The share of the time that others' tasks waited for a CPU before it began, per cent.
+    /// Per cent of the time before it began during which other tasks waited for a CPU.
     pub busy_percent: f64,
-    /// The share of the CPU time that the hypervisor withheld while it was watched, by `/proc/stat`, per
-    /// cent.
+    /// Per cent of the CPU time that the hypervisor withheld during the watch, from `/proc/stat`.
     pub stolen_percent: f64,
-    /// How long all of it took, seconds.
+    /// Total duration, seconds.
     pub took_s: f64,
-    /// What iostat showed, and whether it is the trouble of the lab's document.
+    /// What iostat showed, and whether it matches the symptom of the lab's document.
     pub symptom: Option<(String, bool)>,
-    /// The share of the time that the cause takes by the lab's own measure.
+    /// The cause's share of the time by the lab's own measurement.
     pub measured: Option<f64>,
-    /// Why that could not be measured, where the lab would.
+    /// Why that could not be measured, if the lab measures it.
     pub not_measured: Option<String>,
 }
 
@@ -53,18 +53,18 @@ pub struct Outcome {
 pub struct Impact {
     /// As found.
     pub found: f64,
-    /// Whether iowhy says that it is that at most.
+    /// Whether iowhy reports it as an upper bound.
     pub at_most: bool,
     /// As measured by the lab.
     pub measured: f64,
-    /// Whether they are near.
+    /// Whether the two are close.
     pub near: bool,
 }
 
 /// One finding.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Found {
+pub struct FoundCause {
     /// The cause's id.
     pub cause: String,
     /// info, warning or critical.
@@ -80,43 +80,44 @@ pub struct Found {
     /// Causes that are its symptoms.
     pub symptoms: Vec<String>,
     /// The device.
-    pub subject: Subject,
+    pub subject: FoundSubject,
 }
 
 /// What a finding is about.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Subject {
+pub struct FoundSubject {
     /// The device.
     pub device: Option<String>,
     /// The process.
     pub process: Option<String>,
-    /// Its number.
+    /// The process id.
     pub pid: Option<u32>,
-    /// The file, or what files' names have in common.
+    /// The file, or the common part of several file names.
     pub file: Option<String>,
 }
 
-/// How well it was found.
+/// How well the findings match a lab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
-    /// Every cause, the first one first; in near misses and controls nothing that must not be.
+    /// Every cause, the first one ranked first; for near misses and controls, nothing that must not
+    /// be found.
     Right,
-    /// Every cause, but another one stands first, or the first one's subject or fix is another than what
-    /// was stated.
+    /// Every cause, but another one is ranked first, or the first one's subject or fix differs from
+    /// what was stated.
     Found,
-    /// A cause is not there, or not above "info".
+    /// A cause was not found, or not above "info".
     Missed,
-    /// Something that is not there was found above "info".
+    /// A cause that is not present was found above "info".
     False,
-    /// The lab did not make the trouble of its document, or failed.
+    /// The lab did not produce the symptom of its document, or failed.
     Broken,
     /// The lab cannot run here.
     Skipped,
 }
 
-impl Outcome {
-    /// How well.
+impl LabOutcome {
+    /// How well the findings match the lab.
     pub fn mark(&self, lab: &Lab) -> Mark {
         if self.skipped.is_some() {
             return Mark::Skipped;
@@ -137,7 +138,7 @@ impl Outcome {
         }
     }
 
-    /// Whether every cause of the lab was named, or one of them where that is enough.
+    /// Whether every cause of the lab was found, or one of them if that is enough.
     fn names_enough(lab: &Lab, named: &[&str]) -> bool {
         let mut causes = lab.causes.iter();
         match lab.any {
@@ -146,23 +147,24 @@ impl Outcome {
         }
     }
 
-    /// In what the first finding differs from what was stated of it, in words.
+    /// How the first finding differs from what was stated.
     pub fn differs(&self, lab: &Lab) -> Vec<String> {
         let first = self.counted(lab).next();
         first.map(|found| self.expected.missing_in(found)).unwrap_or_default()
     }
 
-    /// The findings that count: above "info", about this lab, and not the machine's own want of CPUs.
-    pub fn counted<'a>(&'a self, lab: &'a Lab) -> impl Iterator<Item = &'a Found> {
+    /// The findings that count: above "info", about this lab, and not about the machine's own lack
+    /// of CPU.
+    pub fn counted<'a>(&'a self, lab: &'a Lab) -> impl Iterator<Item = &'a FoundCause> {
         self.findings.iter().filter(|it| {
             it.severity != "info" && !self.is_elsewhere(it) && !self.is_of_the_machine(lab, it)
         })
     }
 
-    /// Whether a finding is about somebody else's device or process: others use the machine, too.
-    pub fn is_elsewhere(&self, found: &Found) -> bool {
+    /// Whether a finding is about a device or process outside the lab: others use the machine, too.
+    pub fn is_elsewhere(&self, found: &FoundCause) -> bool {
         match (&found.subject.device, found.subject.pid) {
-            // A guest is there for its lab alone.
+            // A guest runs only its lab.
             _ if self.devices.is_empty() => false,
             (Some(device), _) => !self.devices.contains(device),
             (None, Some(pid)) => !self.pids.is_empty() && !self.pids.contains(&pid),
@@ -170,9 +172,9 @@ impl Outcome {
         }
     }
 
-    /// Whether a finding is that the machine had no CPU to give: before the lab began, or because its
-    /// hypervisor gave it none.
-    pub fn is_of_the_machine(&self, lab: &Lab, found: &Found) -> bool {
+    /// Whether a finding is that the machine itself lacked CPU: before the lab began, or because of
+    /// its hypervisor.
+    pub fn is_of_the_machine(&self, lab: &Lab, found: &FoundCause) -> bool {
         let is_fact = match found.cause.as_str() {
             "cpu-starvation" => self.busy_percent >= BUSY_PERCENT,
             "cpu-steal" => self.stolen_percent >= STOLEN_PERCENT,
@@ -181,8 +183,8 @@ impl Outcome {
         is_fact && (lab.sort != Sort::Cause || !lab.causes.contains(&found.cause.as_str()))
     }
 
-    /// The impact of the lab's cause as found and as measured, and whether they are near: an upper bound
-    /// is held to it as well.
+    /// The impact of the lab's cause as found and as measured, and whether they are close: an upper
+    /// bound has to be close as well.
     pub fn impact(&self, lab: &Lab) -> Option<Impact> {
         let measured = self.measured?;
         let found = self.counted(lab).find(|it| lab.causes.contains(&it.cause.as_str()))?;
@@ -197,17 +199,17 @@ mod tests {
 
     const LAB: Lab = Lab::cause("some", &["hung-io"], |_| Ok(()));
 
-    fn outcome(findings: &[(&str, &str, &str)]) -> Outcome {
-        let found = |(cause, severity, device): &(&str, &str, &str)| Found {
+    fn outcome(findings: &[(&str, &str, &str)]) -> LabOutcome {
+        let found = |(cause, severity, device): &(&str, &str, &str)| FoundCause {
             cause: (*cause).to_owned(),
             severity: (*severity).to_owned(),
-            subject: Subject { device: Some((*device).to_owned()), ..Subject::default() },
-            ..Found::default()
+            subject: FoundSubject { device: Some((*device).to_owned()), ..FoundSubject::default() },
+            ..FoundCause::default()
         };
-        Outcome {
+        LabOutcome {
             devices: vec!["loop0".to_owned()],
             findings: findings.iter().map(found).collect(),
-            ..Outcome::default()
+            ..LabOutcome::default()
         }
     }
 
@@ -245,7 +247,7 @@ mod tests {
         outcome.busy_percent = 50.0;
         assert_eq!(outcome.mark(&control), Mark::Right);
         outcome.findings[0].cause = "cpu-steal".to_owned();
-        assert_eq!(outcome.mark(&control), Mark::False, "nobody saw that");
+        assert_eq!(outcome.mark(&control), Mark::False, "no steal was measured");
         outcome.stolen_percent = 12.0;
         assert_eq!(outcome.mark(&control), Mark::Right);
     }

@@ -1,53 +1,63 @@
-//! One lab: makes it happen, shows it as the classic tool does, asks iowhy, compares.
+//! Runs one lab: produces the cause, shows iostat's view, runs iowhy, compares.
 
 use super::measure::{Measure, Relief, vanished};
-use super::outcome::{Found, Impact, Outcome};
-use super::stage::Stage;
+use super::outcome::{FoundCause, Impact, LabOutcome};
+use super::stage::LabStage;
 use super::{Lab, Sort};
 use crate::error::Context;
-use crate::{Error, Result, command, iowhy};
+use crate::{LabError, Result, command, iowhy};
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-/// From a lab's making to its watch: the load has begun by then.
+/// Delay between building a lab and watching it: the load has begun by then.
 const SETTLE: Duration = Duration::from_millis(1500);
-/// For how long the load is watched and measured without the cause.
+/// How long the load is watched and measured without the cause.
 const RELIEVED_S: u64 = 4;
-/// How often to look whether a watch has begun.
+/// How often to check whether a watch has begun.
 const POLL: Duration = Duration::from_millis(20);
-/// How long before its end the watch is measured for the last time.
+/// How long before the end of a watch the last measurement is made.
 const MARGIN: Duration = Duration::from_millis(200);
 
 /// `cargo lab run`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
-    /// The lab; without one, list them
+pub struct LabSettings {
+    /// The lab to run; if omitted, list all labs
     pub name: Option<String>,
     /// Seconds to watch
     #[arg(long, default_value_t = 10)]
     pub seconds: u64,
-    /// The dice; a different one each time unless given
+    /// Random seed; a new one in each run unless given
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Watch as a user would, without any option: the whole machine, not only the lab's device
+    /// Watch the whole machine, as without options, not only the lab's device
     #[arg(long)]
     pub whole: bool,
-    /// Keep the recording there
+    /// What the watch may cost, in percent of the CPUs; iowhy's default unless given
+    #[arg(long)]
+    pub budget: Option<f64>,
+    /// Keep the recording in this folder
     #[arg(long)]
     pub keep: Option<PathBuf>,
 }
 
-/// A seed that nobody chose.
+/// What is watched, and what that may cost.
+#[derive(Clone, Copy, Debug)]
+struct WatchScope {
+    whole: bool,
+    budget: Option<f64>,
+}
+
+/// A seed from the clock.
 pub fn any_seed() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64 % 1_000_000_007
 }
 
-/// Runs one lab and says what happens.
-pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+/// Runs one lab and prints the result.
+pub fn run(settings: &LabSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let Some(name) = &settings.name else {
         super::all().for_each(|lab| {
             say(&format!("{:<28} {:?} {}", lab.name, lab.sort, lab.causes.join(" ")));
@@ -55,17 +65,17 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
         return Ok(());
     };
     let lab = super::lab(name).ok_or_else(|| {
-        Error::missing(format!("a lab called {name}"), "cargo lab run lists the labs")
+        LabError::missing(format!("a lab named {name}"), "cargo lab run lists the labs")
     })?;
     let outcome = watch(lab, settings, say)?;
     if let Some((shown, is_it)) = &outcome.symptom {
-        let word = if *is_it { "" } else { ": not the trouble of the document" };
+        let word = if *is_it { "" } else { ": does not match the document's symptom" };
         say(&format!("iostat: {shown}{word}"));
     }
     outcome.findings.iter().for_each(|found| say(&sentence(lab, &outcome, found)));
     if let Some(Impact { found, at_most, measured, near }) = outcome.impact(lab) {
         let limit = if at_most { "at most " } else { "" };
-        let word = if near { "near" } else { "far from" };
+        let word = if near { "close to" } else { "far from" };
         say(&format!(
             "impact {limit}{:.0} %, {word} the {:.0} % measured",
             found * 1e2,
@@ -78,41 +88,41 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
         say(&format!("not measured: {reason}"));
     }
     outcome.differs(lab).iter().for_each(|part| say(part));
-    let Outcome { seed, took_s, busy_percent, stolen_percent, .. } = outcome;
+    let LabOutcome { seed, took_s, busy_percent, stolen_percent, .. } = outcome;
     say(&format!(
-        "{}: {:?} (seed {seed}, {took_s:.0} s, others waited for a CPU {busy_percent:.0} % of the time, the \
-         hypervisor took {stolen_percent:.0} % of it)",
+        "{}: {:?} (seed {seed}, {took_s:.0} s, other tasks waited for a CPU {busy_percent:.0} % of \
+         the time, the hypervisor stole {stolen_percent:.0} % of it)",
         lab.name,
         outcome.mark(lab)
     ));
     Ok(())
 }
 
-fn sentence(lab: &Lab, outcome: &Outcome, found: &Found) -> String {
+fn sentence(lab: &Lab, outcome: &LabOutcome, found: &FoundCause) -> String {
     let note = match () {
         () if outcome.is_elsewhere(found) => " (elsewhere)",
         () if outcome.is_of_the_machine(lab, found) => " (the machine)",
         () => "",
     };
-    let Found { severity, cause, impact, sentence, .. } = found;
+    let FoundCause { severity, cause, impact, sentence, .. } = found;
     format!("{severity} {cause} {:.0} %{note}: {sentence}", impact * 100.0)
 }
 
-/// Runs one lab under iowhy.
-pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
+/// Runs one lab while iowhy watches.
+pub fn watch(lab: &Lab, settings: &LabSettings, say: &mut dyn FnMut(&str)) -> Result<LabOutcome> {
     let begun = Instant::now();
     let seed = settings.seed.unwrap_or_else(any_seed);
-    let mut outcome = Outcome {
+    let mut outcome = LabOutcome {
         lab: lab.name.to_owned(),
         seed,
         busy_percent: waiting_for_cpu(),
-        ..Outcome::default()
+        ..LabOutcome::default()
     };
-    let mut stage = Stage::new(seed, settings.seconds)?;
+    let mut stage = LabStage::new(seed, settings.seconds)?;
     let kept = settings.keep.clone().unwrap_or_else(|| stage.scratch.path().join("watched"));
     stage.recording.clone_from(&kept);
     match (lab.build)(&mut stage) {
-        Err(Error::Missing { what, .. } | Error::Unsupported { what, .. }) => {
+        Err(LabError::Missing { what, .. } | LabError::Unsupported { what, .. }) => {
             outcome.skipped = Some(format!("no {what}"));
             return Ok(outcome);
         }
@@ -129,11 +139,12 @@ pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Resul
     let relief = stage.relief.take().filter(|_| lab.sort == Sort::Cause);
     let measure = relief.as_ref().map(|it| it.measure);
     let before = CpuTime::now();
-    let with = record(&stage, settings.seconds, settings.whole, measure, &kept)?;
+    let scope = WatchScope { whole: settings.whole, budget: settings.budget };
+    let with = record(&stage, settings.seconds, scope, measure, &kept)?;
     outcome.stolen_percent = CpuTime::now().stolen_since(before);
     outcome.pids = stage.pids();
     if let Some(relief) = relief {
-        match without(&mut stage, relief, with, settings.whole) {
+        match without(&mut stage, relief, with, scope) {
             Ok(share) => outcome.measured = Some(share),
             Err(reason) => outcome.not_measured = Some(reason),
         }
@@ -146,14 +157,14 @@ pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Resul
     Ok(outcome)
 }
 
-/// The share of the last ten seconds that tasks waited for a CPU, per cent.
+/// Per cent of the last ten seconds during which tasks waited for a CPU.
 fn waiting_for_cpu() -> f64 {
     let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
     let some = text.split_whitespace().find_map(|word| word.strip_prefix("avg10="));
     some.and_then(|number| number.parse().ok()).unwrap_or(0.0)
 }
 
-/// CPU time since the machine started, in clock ticks.
+/// CPU time since boot, in clock ticks.
 #[derive(Clone, Copy, Default)]
 struct CpuTime {
     all: u64,
@@ -165,46 +176,46 @@ impl CpuTime {
         CpuTime::parse(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
-    /// The first eight figures of `cpu`: those behind them are contained in earlier ones.
+    /// Parses the first eight figures of `cpu`; the later ones are included in earlier ones.
     fn parse(stat: &str) -> CpuTime {
         let words = stat.lines().next().unwrap_or_default().split_whitespace();
         let ticks: Vec<u64> = words.skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
         CpuTime { all: ticks.iter().sum(), stolen: ticks.get(7).copied().unwrap_or(0) }
     }
 
-    /// The share of the time since `before` that the hypervisor withheld, per cent.
+    /// Per cent of the time since `before` that the hypervisor withheld.
     fn stolen_since(self, before: CpuTime) -> f64 {
         let stolen = self.stolen.saturating_sub(before.stolen) as f64;
         stolen / self.all.saturating_sub(before.all).max(1) as f64 * 100.0
     }
 }
 
-/// The share of an operation's cost that goes with the cause, given what it cost with it; or why that
-/// cannot be told.
+/// The share of an operation's cost that vanishes with the cause, given its cost with the cause; or
+/// why it is unknown.
 fn without(
-    stage: &mut Stage,
+    stage: &mut LabStage,
     relief: Relief,
     with: Option<f64>,
-    whole: bool,
+    scope: WatchScope,
 ) -> std::result::Result<f64, String> {
-    let said = |error: Error| error.to_string();
+    let said = |error: LabError| error.to_string();
     (relief.action)(stage).map_err(said)?;
     std::thread::sleep(relief.notice);
     let recording = stage.scratch.fresh("relieved");
     let without =
-        record(stage, RELIEVED_S, whole, Some(relief.measure), &recording).map_err(said)?;
+        record(stage, RELIEVED_S, scope, Some(relief.measure), &recording).map_err(said)?;
     vanished(with, without)
 }
 
-/// What iostat shows of the lab's devices meanwhile.
-fn iostat(stage: &Stage, seconds: u64) -> Result<Child> {
+/// Starts iostat on the lab's devices, to run during the watch.
+fn iostat(stage: &LabStage, seconds: u64) -> Result<Child> {
     let mut iostat = Command::new(command::find("iostat")?);
     iostat.args(["-o", "JSON", "-dxy", &seconds.to_string(), "1"]).args(stage.devices());
     iostat.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     iostat.spawn().context(|| "start iostat".to_owned())
 }
 
-/// What iostat showed, and whether it is what the lab's document tells.
+/// What iostat showed, and whether it matches the lab's document.
 fn symptom(lab: &Lab, iostat: Child) -> Result<Option<(String, bool)>> {
     let shown = iostat.wait_with_output().context(|| "wait for iostat".to_owned())?;
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
@@ -217,23 +228,26 @@ fn symptom(lab: &Lab, iostat: Child) -> Result<Option<(String, bool)>> {
     };
     let disks = disks.map_or(&[][..], Vec::as_slice);
     let lines: Vec<String> = disks.iter().map(line).collect();
-    // iostat keeps its own order: any of the lab's devices may show it.
+    // iostat has its own order: any of the lab's devices may match.
     let shows = |disk: &Value| lab.symptom.iter().all(|(name, least)| value(disk, name) >= *least);
     let is_it = lab.symptom.is_empty() || disks.iter().any(shows);
     Ok((lab.sort != Sort::Control).then(|| (lines.join("; "), is_it)))
 }
 
-/// Watches, and gives what an operation of the load cost meanwhile.
+/// Watches, and returns what an operation of the load cost meanwhile.
 fn record(
-    stage: &Stage,
+    stage: &LabStage,
     seconds: u64,
-    whole: bool,
+    scope: WatchScope,
     measure: Option<Measure>,
     recording: &Path,
 ) -> Result<Option<f64>> {
     let mut record = Command::new(iowhy::binary()?);
     record.args(["record", "-t", &seconds.to_string(), "-o"]).arg(recording);
-    if !whole {
+    if let Some(budget) = scope.budget {
+        record.args(["--budget", &budget.to_string()]);
+    }
+    if !scope.whole {
         record.args(stage.devices().flat_map(|device| ["-d", device]));
     }
     std::thread::scope(|scope| {
@@ -243,15 +257,16 @@ fn record(
             let length = Duration::from_secs(seconds).saturating_sub(MARGIN);
             cost_meanwhile(stage, measure, length, begun, || watch.is_finished())
         });
-        let watched = watch.join().unwrap_or_else(|_| Err(Error::failed("watch", "it panicked")));
+        let watched =
+            watch.join().unwrap_or_else(|_| Err(LabError::failed("watch", "it panicked")));
         watched.and(cost.transpose()).map(Option::flatten)
     })
 }
 
-/// What an operation costs for so long from when the watch has begun; `None` where it did nothing, or
-/// the watch ended first.
+/// The cost of an operation over `length` from the start of the watch; `None` if there was none, or
+/// if the watch ended first.
 fn cost_meanwhile(
-    stage: &Stage,
+    stage: &LabStage,
     measure: Measure,
     length: Duration,
     begun: impl Fn() -> bool,
@@ -269,16 +284,16 @@ fn cost_meanwhile(
     Ok(measure.cost(&before, &after))
 }
 
-/// What iowhy says of a recording.
-pub fn findings(recording: &Path) -> Result<Vec<Found>> {
+/// iowhy's findings for a recording.
+pub fn findings(recording: &Path) -> Result<Vec<FoundCause>> {
     #[derive(Deserialize)]
-    struct Report {
-        findings: Vec<Found>,
+    struct RunReport {
+        findings: Vec<FoundCause>,
     }
     let mut report = Command::new(iowhy::binary()?);
     report.args(["report", "--json"]).arg(recording);
     let text = command::output_of(report)?;
-    let report: Report =
+    let report: RunReport =
         serde_json::from_str(&text).context(|| "read the report's JSON".to_owned())?;
     Ok(report.findings)
 }

@@ -1,13 +1,16 @@
-//! What one lab stands on: devices, cgroups, processes, and dice for all that may differ.
+//! The setup of a lab: devices, cgroups, processes, and random numbers for everything that may
+//! vary.
 
 use super::expected::Expected;
-use super::guest::Scene;
+use super::guest::GuestScene;
 use super::measure::{Measure, Relief};
-use crate::devices::{Backing, BlockDevice, Cgroup, FileSystem, Hand, Kind, LoopDevice, Served};
+use crate::devices::{
+    Backing, BlockDevice, FileSystemKind, Hand, LabCgroup, LabFileSystem, LoopDevice, ServedDevice,
+};
 use crate::error::Context;
 use crate::fio::Job;
 use crate::scratch::Scratch;
-use crate::{Error, Result, command, machine, process};
+use crate::{LabError, Result, command, machine, process};
 use rustix::process::Signal;
 use std::any::Any;
 use std::fs;
@@ -30,12 +33,12 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Numbers that differ in each run and can be had again from the seed.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct SeededNumbers(u64);
 
-impl Dice {
+impl SeededNumbers {
     /// The dice of a seed.
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed | 1)
+    pub fn new(seed: u64) -> SeededNumbers {
+        SeededNumbers(seed | 1)
     }
 
     /// A number from `low` to `high`, both included.
@@ -50,30 +53,32 @@ impl Dice {
         choices[self.between(0, choices.len() as u64 - 1) as usize]
     }
 
-    /// A name that nobody chose.
+    /// A random name.
     pub fn name(&mut self) -> String {
         let syllables = ["ba", "ko", "ri", "ten", "mol", "sa", "vu", "nex", "lo", "pim"];
         (0..3).map(|_| self.one(&syllables)).collect()
     }
 }
 
-/// A lab in the making. What it holds is removed in the order of the fields.
-pub struct Stage {
+/// A lab that is being set up. Its parts are removed in the order of the fields.
+pub struct LabStage {
     /// For all that may differ.
-    pub dice: Dice,
+    pub dice: SeededNumbers,
     /// Seconds that will be watched.
     pub seconds: u64,
-    /// The devices that are watched, by name, with blanks between; all of the machine where it is empty.
+    /// The devices that are watched, by name, with blanks between; all of the machine where it is
+    /// empty.
     pub watched: String,
     /// Where the watch will be recorded.
     pub recording: PathBuf,
-    /// Whom the finding must name, and what it must advise.
+    /// The process that the finding must name, and the advice that it must give.
     pub expected: Expected,
     /// What is run in a guest instead of here.
-    pub guest: Option<Scene>,
+    pub guest: Option<GuestScene>,
     /// How the cause can be taken away, and what is measured before and after.
     pub relief: Option<Relief>,
-    /// The processes that are measured, with all that they started; all of the load where it is empty.
+    /// The processes that are measured, with all that they started; all of the load where it is
+    /// empty.
     pub measured: Vec<u32>,
     /// What the program itself counts, where that is measured.
     count: Option<Box<dyn Fn() -> Result<u64>>>,
@@ -86,12 +91,12 @@ pub struct Stage {
     pub scratch: Arc<Scratch>,
 }
 
-impl Stage {
+impl LabStage {
     /// An empty stage.
-    pub fn new(seed: u64, seconds: u64) -> Result<Stage> {
+    pub fn new(seed: u64, seconds: u64) -> Result<LabStage> {
         machine::need_bpf()?;
-        Ok(Stage {
-            dice: Dice::new(seed),
+        Ok(LabStage {
+            dice: SeededNumbers::new(seed),
             seconds,
             watched: String::new(),
             recording: PathBuf::new(),
@@ -121,8 +126,8 @@ impl Stage {
     }
 
     /// A device whose speed can be changed without anybody above seeing why. It is watched.
-    pub fn hidden(&mut self, mib: u64) -> Result<(Served, Hand)> {
-        let device = Served::new(&self.scratch, mib * MIB)?;
+    pub fn hidden(&mut self, mib: u64) -> Result<(ServedDevice, Hand)> {
+        let device = ServedDevice::new(&self.scratch, mib * MIB)?;
         self.watched = device.name().to_owned();
         self.hands.push(device.hand());
         let hand = device.hand();
@@ -133,9 +138,9 @@ impl Stage {
     pub fn mounted(
         &mut self,
         device: impl BlockDevice + 'static,
-        kind: Kind,
-    ) -> Result<FileSystem> {
-        FileSystem::new(&self.scratch, device, kind)
+        kind: FileSystemKind,
+    ) -> Result<LabFileSystem> {
+        LabFileSystem::new(&self.scratch, device, kind)
     }
 
     /// Starts a fio job that goes on until the lab ends.
@@ -145,7 +150,7 @@ impl Stage {
     }
 
     /// Starts a fio job inside a cgroup.
-    pub fn fio_inside(&mut self, job: Job, cgroup: &Cgroup) -> Result<()> {
+    pub fn fio_inside(&mut self, job: Job, cgroup: &LabCgroup) -> Result<()> {
         let command = self.command_of(job)?;
         self.start(cgroup.inside(&command))
     }
@@ -159,7 +164,8 @@ impl Stage {
         self.start(renamed)
     }
 
-    /// A program under another name: the kernel names a process after the file that it was started by.
+    /// A program under another name: the kernel names a process after the file that it was started
+    /// by.
     pub fn called(&self, program: &Path, name: &str) -> Result<PathBuf> {
         let link = self.scratch.path().join(name);
         std::os::unix::fs::symlink(program, &link)
@@ -167,15 +173,15 @@ impl Stage {
         Ok(link)
     }
 
-    /// Does something in the watch, so many tenths of it after its beginning, and again after as many
-    /// milliseconds as it returns, until the lab ends.
+    /// Does something in the watch, so many tenths of it after its beginning, and again after as
+    /// many milliseconds as it returns, until the lab ends.
     pub fn in_watch(
         &mut self,
         tenths: (u64, u64),
         mut action: impl FnMut() -> u64 + Send + 'static,
     ) {
         let mut wait = Some(self.seconds * 100 * self.dice.between(tenths.0, tenths.1));
-        // A busy machine takes seconds to begin a watch; its recording is there when it has.
+        // A busy machine takes seconds to begin a watch; its recording exists once it has begun.
         let begun = self.recording.join("recording.json");
         self.again(POLL_MS, move || match wait {
             Some(_) if !begun.exists() => POLL_MS,
@@ -222,11 +228,11 @@ impl Stage {
         if self.measured.is_empty() { self.pids() } else { process::below(&self.measured) }
     }
 
-    /// Says how the cause can be taken away while the load goes on, and what then shows its impact.
+    /// Defines how the cause is removed while the load continues, and the measure of its impact.
     pub fn relieved(
         &mut self,
         measure: Measure,
-        action: impl FnOnce(&mut Stage) -> Result<()> + 'static,
+        action: impl FnOnce(&mut LabStage) -> Result<()> + 'static,
     ) {
         self.relief = Some(Relief::new(measure, action));
     }
@@ -235,7 +241,7 @@ impl Stage {
     pub fn counted(
         &mut self,
         count: impl Fn() -> Result<u64> + 'static,
-        action: impl FnOnce(&mut Stage) -> Result<()> + 'static,
+        action: impl FnOnce(&mut LabStage) -> Result<()> + 'static,
     ) {
         self.count = Some(Box::new(count));
         self.relieved(Measure::Own, action);
@@ -243,7 +249,7 @@ impl Stage {
 
     /// What the program itself has counted.
     pub fn own_count(&self) -> Result<u64> {
-        let nothing = || Error::failed("read what the program counts", "the lab names no count");
+        let nothing = || LabError::failed("read what the program counts", "the lab names no count");
         self.count.as_ref().ok_or_else(nothing).and_then(|count| count())
     }
 
@@ -270,7 +276,8 @@ impl Stage {
         self.load.clear();
     }
 
-    /// Changes a setting of a device's queue, which is the cause: its old value takes the cause away.
+    /// Changes a setting of a device's queue, which is the cause: its old value takes the cause
+    /// away.
     pub fn set_cause(
         &mut self,
         device: &dyn BlockDevice,
@@ -285,8 +292,8 @@ impl Stage {
         Ok(())
     }
 
-    /// The same in the watch, so many tenths of it after its beginning; then another setting, which may
-    /// not be there before.
+    /// The same in the watch, so many tenths of it after its beginning; then another setting, which
+    /// may not be there before.
     pub fn cause_in_watch(
         &mut self,
         device: &dyn BlockDevice,
@@ -308,7 +315,7 @@ impl Stage {
             NEVER_MS
         });
         self.relieved(Measure::Bytes, move |_| {
-            let failed = |why: String| Error::failed(format!("change {}", of.display()), why);
+            let failed = |why: String| LabError::failed(format!("change {}", of.display()), why);
             let before = match before.get() {
                 Some(Ok(before)) => before,
                 Some(Err(error)) => return Err(failed(error.to_string())),
@@ -325,7 +332,7 @@ impl Stage {
         self.start(shell)
     }
 
-    /// Starts a Python program that is written here.
+    /// Starts a Python program.
     pub fn python(&mut self, program: &str, arguments: &[&Path]) -> Result<()> {
         self.start(python(program, arguments)?)
     }
@@ -340,7 +347,8 @@ impl Stage {
         self.set_file(format!("/sys/block/{}/queue/{setting}", device.name()).into(), value)
     }
 
-    /// Lets a device be as uneven as a disk: from `low` to `high` requests a second, anew every 300 ms.
+    /// Lets a device be as uneven as a disk: from `low` to `high` requests a second, anew every 300
+    /// ms.
     pub fn uneven(&mut self, hand: &Hand, low: u64, high: u64) {
         let (hand, mut dice) = (hand.clone(), self.dice.clone());
         self.again(10, move || {
@@ -349,8 +357,8 @@ impl Stage {
         });
     }
 
-    /// Each request takes about `mean`, more now and less then, as with disks: their rates are not as
-    /// even as a provider's limit.
+    /// Each request takes about `mean`, more now and less then, as with disks: their rates are not
+    /// as even as a provider's limit.
     pub fn uneven_latency(&mut self, hand: &Hand, mean: Duration) {
         let (hand, mut dice) = (hand.clone(), self.dice.clone());
         self.again(10, move || {
@@ -359,7 +367,8 @@ impl Stage {
         });
     }
 
-    /// Does something in so many milliseconds, and again after as many as it returns, until the lab ends.
+    /// Does something in so many milliseconds, and again after as many as it returns, until the lab
+    /// ends.
     pub fn again(&mut self, milliseconds: u64, mut action: impl FnMut() -> u64 + Send + 'static) {
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
@@ -389,20 +398,27 @@ impl Stage {
         });
     }
 
-    /// The block size, depth and rate that a lab may draw: a number of I/Os a second that people set.
+    /// The block size, depth and rate that a lab may draw: a number of I/Os a second that people
+    /// set.
     pub fn round_iops(&mut self) -> u64 {
         self.dice.one(&[150, 200, 250, 300, 400, 500])
     }
 }
 
-/// The command of a Python program that is written here.
+/// A program of `programs/` behind assignments of what it is given: numbers, or names in quotes.
+pub fn given(program: &str, values: &[(&str, &dyn std::fmt::Debug)]) -> String {
+    let assignments = values.iter().map(|(name, value)| format!("{name} = {value:?}\n"));
+    assignments.chain([program.to_owned()]).collect()
+}
+
+/// The command of a Python program.
 pub fn python(program: &str, arguments: &[&Path]) -> Result<Command> {
     let mut python = Command::new(command::find("python3")?);
     python.args(["-c", program]).args(arguments);
     Ok(python)
 }
 
-impl Drop for Stage {
+impl Drop for LabStage {
     fn drop(&mut self) {
         for (ended, thread) in self.later.drain(..) {
             ended.store(true, Ordering::Relaxed);

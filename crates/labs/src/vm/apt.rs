@@ -3,7 +3,7 @@
 //! sources say.
 
 use crate::error::Context;
-use crate::{Error, Result, command};
+use crate::{LabError, Result, command};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,7 +73,8 @@ impl Suite {
         Ok(())
     }
 
-    /// The mirror, as the machine's own sources have it: that of security updates for a suite of those.
+    /// The mirror, as the machine's own sources have it: that of security updates for a suite of
+    /// those.
     fn mirror(&self) -> Result<String> {
         let wants_security = self.name.ends_with("-security");
         let uris = command::run("apt-get", ["update", "--print-uris"])?;
@@ -84,7 +85,7 @@ impl Suite {
         });
         found.ok_or_else(|| {
             let what = if wants_security { "security updates" } else { "packages" };
-            Error::missing(
+            LabError::missing(
                 format!("a Debian mirror of {what} among apt's sources"),
                 "add one to /etc/apt/sources.list.d and run apt-get update",
             )

@@ -1,15 +1,15 @@
 //! `cargo lab vm`: a command in a guest, for trying things by hand.
 
-use super::{Disk, Guest, Kernel, Limits};
+use super::{DiskLimits, Guest, GuestDisk, Kernel};
 use crate::error::Context;
-use crate::{Error, Result, command};
+use crate::{LabError, Result, command};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// What `cargo lab vm` is asked for.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
+pub struct GuestSettings {
     /// Which kernel: 5.10, 6.1, 6.12, sid, or sid's version.
     kernel: String,
     /// Loads a module first (may be repeated).
@@ -18,11 +18,12 @@ pub struct Settings {
     /// One more argument for the kernel (may be repeated).
     #[arg(long, short, value_name = "TEXT")]
     append: Vec<String>,
-    /// An empty disk of so many MiB, /dev/disk/NAME in the guest, which may be held to so many I/Os a second
-    /// from outside (may be repeated).
+    /// An empty disk of so many MiB, /dev/disk/NAME in the guest, which may be held to so many I/Os
+    /// a second from outside (may be repeated).
     #[arg(long, short, value_name = "NAME=MIB[@IOPS]", value_parser = disk)]
-    disk: Vec<Disk>,
-    /// Puts a program with its libraries, or a file, at the same place in the guest (may be repeated).
+    disk: Vec<GuestDisk>,
+    /// Puts a program with its libraries, or a file, at the same place in the guest (may be
+    /// repeated).
     #[arg(long, short, value_name = "PATH")]
     file: Vec<PathBuf>,
     /// Copies what the command leaves in the guest's /out to this new folder.
@@ -39,20 +40,20 @@ pub struct Settings {
     command: Vec<String>,
 }
 
-fn disk(text: &str) -> std::result::Result<Disk, String> {
+fn disk(text: &str) -> std::result::Result<GuestDisk, String> {
     let parsed = || {
         let (name, size) = text.split_once('=')?;
         let (mib, iops) = size.split_once('@').unwrap_or((size, "0"));
         Some((name, mib.parse::<u64>().ok()?, iops.parse().ok()?))
     };
     let (name, mib, iops) = parsed().ok_or("give NAME=MIB or NAME=MIB@IOPS")?;
-    Ok(Disk::memory(name, mib << 20).limited(Limits::iops(iops)))
+    Ok(GuestDisk::memory(name, mib << 20).limited(DiskLimits::iops(iops)))
 }
 
 /// Runs it; the answer is the command's exit code.
-pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<ExitCode> {
+pub fn run(settings: &GuestSettings, say: &mut dyn FnMut(&str)) -> Result<ExitCode> {
     if let Some(out) = settings.out.as_ref().filter(|out| out.exists()) {
-        return Err(Error::failed(format!("make {}", out.display()), "it exists"));
+        return Err(LabError::failed(format!("make {}", out.display()), "it exists"));
     }
     let kernel = Kernel::fetch(&settings.kernel, say)?;
     let mut guest =

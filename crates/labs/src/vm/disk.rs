@@ -1,12 +1,12 @@
-//! A guest's disks. What makes them slow or sick lies outside the guest, where its kernel cannot see
-//! it: QEMU's throttling, and nbdkit's filters.
+//! A guest's disks. What makes them slow or sick lies outside the guest, where its kernel cannot
+//! see it: QEMU's throttling, and nbdkit's filters.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// What a disk may not exceed. 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct DiskLimits {
     /// I/Os per second.
     pub iops: u64,
     /// Bytes per second.
@@ -17,20 +17,20 @@ pub struct Limits {
     pub iops_burst_seconds: u64,
 }
 
-impl Limits {
+impl DiskLimits {
     /// So many I/Os per second.
-    pub fn iops(iops: u64) -> Limits {
-        Limits { iops, ..Limits::default() }
+    pub fn iops(iops: u64) -> DiskLimits {
+        DiskLimits { iops, ..DiskLimits::default() }
     }
 
     /// So many bytes per second.
-    pub fn bytes(bytes: u64) -> Limits {
-        Limits { bytes, ..Limits::default() }
+    pub fn bytes(bytes: u64) -> DiskLimits {
+        DiskLimits { bytes, ..DiskLimits::default() }
     }
 
     /// With bursts: `iops` for that many seconds, as clouds sell them.
-    pub fn burst(self, iops: u64, seconds: u64) -> Limits {
-        Limits { iops_burst: iops, iops_burst_seconds: seconds, ..self }
+    pub fn burst(self, iops: u64, seconds: u64) -> DiskLimits {
+        DiskLimits { iops_burst: iops, iops_burst_seconds: seconds, ..self }
     }
 
     /// As options of a QEMU drive.
@@ -99,51 +99,57 @@ pub(super) enum Bytes {
 
 /// A disk of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub struct GuestDisk {
     pub(super) name: String,
     pub(super) bytes: Bytes,
     pub(super) bus: Bus,
-    pub(super) limits: Limits,
+    pub(super) limits: DiskLimits,
 }
 
-impl Disk {
-    /// An empty disk of `bytes`, gone with the guest, found there as `/dev/disk/NAME`. Names have 20
-    /// characters at most.
-    pub fn memory(name: &str, bytes: u64) -> Disk {
-        Disk::of(name, Bytes::Fresh(bytes))
+impl GuestDisk {
+    /// An empty disk of `bytes`, gone with the guest, found there as `/dev/disk/NAME`. Names have
+    /// 20 characters at most.
+    pub fn memory(name: &str, bytes: u64) -> GuestDisk {
+        GuestDisk::of(name, Bytes::Fresh(bytes))
     }
 
     /// A disk whose bytes are those of a file, which the guest changes.
-    pub fn image(name: &str, path: impl Into<PathBuf>) -> Disk {
-        Disk::of(name, Bytes::Image(path.into()))
+    pub fn image(name: &str, path: impl Into<PathBuf>) -> GuestDisk {
+        GuestDisk::of(name, Bytes::Image(path.into()))
     }
 
     /// An empty disk behind nbdkit, with its `filters` and their `parameters`: `delay` with
     /// `rdelay=10ms`, `error` with `error-pread-rate=1%`.
-    pub fn nbdkit(name: &str, bytes: u64, filters: &[&str], parameters: &[&str]) -> Disk {
+    pub fn nbdkit(name: &str, bytes: u64, filters: &[&str], parameters: &[&str]) -> GuestDisk {
         let mut arguments: Vec<String> =
             filters.iter().map(|filter| format!("--filter={filter}")).collect();
         arguments.extend(["memory".to_owned(), bytes.to_string()]);
         arguments.extend(parameters.iter().map(|parameter| (*parameter).to_owned()));
-        Disk::of(name, Bytes::Nbdkit(arguments))
+        GuestDisk::of(name, Bytes::Nbdkit(arguments))
     }
 
-    fn of(name: &str, bytes: Bytes) -> Disk {
-        Disk { name: name.to_owned(), bytes, bus: Bus::default(), limits: Limits::default() }
+    fn of(name: &str, bytes: Bytes) -> GuestDisk {
+        GuestDisk {
+            name: name.to_owned(),
+            bytes,
+            bus: Bus::default(),
+            limits: DiskLimits::default(),
+        }
     }
 
     /// The same, as an NVMe disk.
-    pub fn nvme(self) -> Disk {
-        Disk { bus: Bus::Nvme, ..self }
+    pub fn nvme(self) -> GuestDisk {
+        GuestDisk { bus: Bus::Nvme, ..self }
     }
 
-    /// The same, as a rotating SATA disk behind a SCSI adapter. Guests find it by the kernel's name alone.
-    pub fn scsi(self) -> Disk {
-        Disk { bus: Bus::Scsi, ..self }
+    /// The same, as a rotating SATA disk behind a SCSI adapter. Guests find it by the kernel's name
+    /// alone.
+    pub fn scsi(self) -> GuestDisk {
+        GuestDisk { bus: Bus::Scsi, ..self }
     }
 
-    /// The same, within limits that QEMU holds; [`super::Running::limit`] changes them.
-    pub fn limited(self, limits: Limits) -> Disk {
-        Disk { limits, ..self }
+    /// The same, within limits that QEMU holds; [`super::RunningGuest::limit`] changes them.
+    pub fn limited(self, limits: DiskLimits) -> GuestDisk {
+        GuestDisk { limits, ..self }
     }
 }

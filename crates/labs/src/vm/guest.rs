@@ -1,12 +1,12 @@
 //! One guest: what it is made of, its run, and what comes back.
 
 use super::cpio::Archive;
-use super::disk::{Disk, Limits};
+use super::disk::{DiskLimits, GuestDisk};
 use super::kernel::Kernel;
 use super::qemu::{Machine, Qmp};
 use super::userland;
 use crate::error::Context;
-use crate::{Error, Result, command, iowhy};
+use crate::{LabError, Result, command, iowhy};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ const STARTS: u32 = 5;
 #[derive(Clone, Debug)]
 pub struct Guest {
     kernel: Kernel,
-    disks: Vec<Disk>,
+    disks: Vec<GuestDisk>,
     modules: Vec<String>,
     arguments: Vec<String>,
     files: Vec<(PathBuf, PathBuf)>,
@@ -52,7 +52,7 @@ impl Guest {
     }
 
     /// With one more disk.
-    pub fn disk(mut self, disk: Disk) -> Guest {
+    pub fn disk(mut self, disk: GuestDisk) -> Guest {
         self.disks.push(disk);
         self
     }
@@ -91,12 +91,12 @@ impl Guest {
     }
 
     /// Runs `command`, a script for bash, to its end.
-    pub fn run(&self, command: &str) -> Result<Outcome> {
+    pub fn run(&self, command: &str) -> Result<GuestOutcome> {
         self.run_saying(command, &mut |_line| ())
     }
 
     /// The same; each line that the guest says goes to `say` as it comes.
-    pub fn run_saying(&self, command: &str, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
+    pub fn run_saying(&self, command: &str, say: &mut dyn FnMut(&str)) -> Result<GuestOutcome> {
         let mut running = self.start(command)?;
         while let Some(line) = running.line()? {
             say(&line);
@@ -104,10 +104,11 @@ impl Guest {
         running.finish()
     }
 
-    /// Starts it, and waits until it is up. Emulated, some kernels crash now and then before they are, and where
-    /// the host is busy while the guest finds out how fast its clock counts, that may run several times too
-    /// fast, so that every time limit in the guest is too short: then once more.
-    pub fn start(&self, command: &str) -> Result<Running> {
+    /// Starts it, and waits until it is up. Emulated, some kernels crash now and then before they
+    /// are, and where the host is busy while the guest finds out how fast its clock counts, that
+    /// may run several times too fast, so that every time limit in the guest is too short: then
+    /// once more.
+    pub fn start(&self, command: &str) -> Result<RunningGuest> {
         let mut failure = None;
         for _ in 0..STARTS {
             let mut running = self.boot(command)?;
@@ -116,10 +117,10 @@ impl Guest {
                 Err(error) => failure = Some(error),
             }
         }
-        Err(failure.unwrap_or_else(|| Error::failed("run a guest", "it was never started")))
+        Err(failure.unwrap_or_else(|| LabError::failed("run a guest", "it was never started")))
     }
 
-    fn boot(&self, command: &str) -> Result<Running> {
+    fn boot(&self, command: &str) -> Result<RunningGuest> {
         // Sockets have short names: not below a target folder.
         let folder = tempfile::Builder::new()
             .prefix("iowhy-vm-")
@@ -149,7 +150,7 @@ impl Guest {
             std::thread::spawn(move || forward(said, &sender));
         }
         let deadline = started + self.patience;
-        Ok(Running {
+        Ok(RunningGuest {
             _children: children,
             lines,
             said: String::new(),
@@ -160,7 +161,8 @@ impl Guest {
         })
     }
 
-    /// Writes the guest's first file system: what all guests share, the kernel's modules, its own part.
+    /// Writes the guest's first file system: what all guests share, the kernel's modules, its own
+    /// part.
     fn pack(&self, path: &Path, command: &str) -> Result<()> {
         let action = || format!("write {}", path.display());
         let base = userland::base()?;
@@ -211,7 +213,7 @@ impl Drop for Children {
 }
 
 /// A guest that runs; ended when this is dropped.
-pub struct Running {
+pub struct RunningGuest {
     // Ended before its folder goes.
     _children: Children,
     lines: Receiver<String>,
@@ -222,7 +224,7 @@ pub struct Running {
     booted: Duration,
 }
 
-impl Running {
+impl RunningGuest {
     /// Waits until it is up and its clock has been compared with the host's.
     fn come_up(&mut self) -> Result<()> {
         self.wait_for(UP)?;
@@ -263,12 +265,12 @@ impl Running {
     }
 
     /// Changes a disk's limits; the guest is not told.
-    pub fn limit(&mut self, disk: &str, limits: Limits) -> Result<()> {
+    pub fn limit(&mut self, disk: &str, limits: DiskLimits) -> Result<()> {
         Qmp::connect(self.folder.path())?.tell("block_set_io_throttle", limits.arguments(disk))
     }
 
     /// Waits until it has ended.
-    pub fn finish(mut self) -> Result<Outcome> {
+    pub fn finish(mut self) -> Result<GuestOutcome> {
         while self.line()?.is_some() {}
         let out = self.folder.path().join("out");
         fs::create_dir(&out).context(|| format!("make {}", out.display()))?;
@@ -281,14 +283,14 @@ impl Running {
         match (unpacked, status.trim().parse()) {
             (Ok(_), Ok(status)) => {
                 let (said, booted) = (self.said, self.booted);
-                Ok(Outcome { status, said, booted, out, _folder: self.folder })
+                Ok(GuestOutcome { status, said, booted, out, _folder: self.folder })
             }
             _ => Err(self.failed("it ended without a result")),
         }
     }
 
     /// A failure of the guest itself, with the end of what it and its kernel said.
-    fn failed(&self, cause: &str) -> Error {
+    fn failed(&self, cause: &str) -> LabError {
         let mut text = cause.to_owned();
         for (what, content) in [
             ("it said", self.said.clone()),
@@ -299,7 +301,7 @@ impl Running {
             let last = &lines[lines.len().saturating_sub(20)..];
             text.push_str(&format!("\n{what}:\n{}", last.join("\n")));
         }
-        Error::failed("run a guest", text)
+        LabError::failed("run a guest", text)
     }
 
     fn read(&self, name: &str) -> String {
@@ -310,7 +312,7 @@ impl Running {
 
 /// What a guest left.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct GuestOutcome {
     /// Its command's exit code.
     pub status: i32,
     /// What it wrote to its standard output and error.
@@ -321,7 +323,7 @@ pub struct Outcome {
     _folder: TempDir,
 }
 
-impl Outcome {
+impl GuestOutcome {
     /// What it left in `/out`; gone with this value.
     pub fn out(&self) -> &Path {
         &self.out

@@ -1,17 +1,17 @@
-//! Which kernels there are guests of, and how they are fetched: Debian's, through apt, the newest of
-//! each line. Nothing of them is ever committed.
+//! Which kernels there are guests of, and how they are fetched: Debian's, through apt, the newest
+//! of each line. Nothing of them is ever committed.
 
 use super::apt::Suite;
 use super::cpio::Archive;
 use crate::error::Context;
-use crate::{Error, Result, command};
+use crate::{LabError, Result, command};
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 /// A line of kernels that is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct KernelLine {
     /// What it is called: `6.1`; the newest of all is `sid`.
     pub name: &'static str,
     suite: &'static str,
@@ -20,11 +20,11 @@ pub struct Line {
 }
 
 /// Every line, the oldest first.
-pub const LINES: &[Line] = &[
-    Line { name: "5.10", suite: "bullseye", prefix: "linux-image-5.10." },
-    Line { name: "6.1", suite: "bookworm-security", prefix: "linux-image-6.1." },
-    Line { name: "6.12", suite: "bookworm-backports", prefix: "linux-image-6.12." },
-    Line { name: "sid", suite: "sid", prefix: "linux-image-" },
+pub const LINES: &[KernelLine] = &[
+    KernelLine { name: "5.10", suite: "bullseye", prefix: "linux-image-5.10." },
+    KernelLine { name: "6.1", suite: "bookworm-security", prefix: "linux-image-6.1." },
+    KernelLine { name: "6.12", suite: "bookworm-backports", prefix: "linux-image-6.12." },
+    KernelLine { name: "sid", suite: "sid", prefix: "linux-image-" },
 ];
 
 /// The flavour that is used: small, and with everything that a virtual machine has.
@@ -61,9 +61,9 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The newest kernel of a line: `5.10`, `6.1`, `6.12`, `sid`, or a version of sid's such as `7.2`.
-    /// It is fetched once a day at most. Where the mirror cannot be reached, one that was fetched
-    /// before will do, and `say` is told.
+    /// The newest kernel of a line: `5.10`, `6.1`, `6.12`, `sid`, or a version of sid's such as
+    /// `7.2`. It is fetched once a day at most. Where the mirror cannot be reached, one that was
+    /// fetched before will do, and `say` is told.
     pub fn fetch(name: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel> {
         let line = line_of(name)?;
         let _lock = super::lock_cache()?;
@@ -71,8 +71,9 @@ impl Kernel {
         let kernel = match newest(line) {
             Ok((suite, package)) => prepare(line, &suite, &package, &folder, say)?,
             Err(error) => {
-                let earlier = kept(line, &folder)
-                    .map_err(|_none| Error::failed(format!("fetch Linux {}", line.name), &error))?;
+                let earlier = kept(line, &folder).map_err(|_none| {
+                    LabError::failed(format!("fetch Linux {}", line.name), &error)
+                })?;
                 say(&format!("using {}, which was fetched before: {error}", earlier.release));
                 earlier
             }
@@ -80,7 +81,7 @@ impl Kernel {
         if line.name == name || is_version(&kernel.release, name) {
             return Ok(kernel);
         }
-        Err(Error::missing(
+        Err(LabError::missing(
             format!("a kernel {name}: sid has {}", kernel.release),
             "take sid for the newest there is",
         ))
@@ -93,7 +94,7 @@ impl Kernel {
 }
 
 /// The line of a name that a person gave.
-fn line_of(name: &str) -> Result<Line> {
+fn line_of(name: &str) -> Result<KernelLine> {
     if let Some(line) = LINES.iter().find(|line| line.name == name) {
         return Ok(*line);
     }
@@ -101,7 +102,7 @@ fn line_of(name: &str) -> Result<Line> {
         Some(newest) if name.starts_with(|first: char| first.is_ascii_digit()) => Ok(*newest),
         _ => {
             let names: Vec<&str> = LINES.iter().map(|line| line.name).collect();
-            Err(Error::missing(format!("a kernel {name}"), format!("take {}", names.join(", "))))
+            Err(LabError::missing(format!("a kernel {name}"), format!("take {}", names.join(", "))))
         }
     }
 }
@@ -111,7 +112,7 @@ fn is_version(release: &str, wanted: &str) -> bool {
 }
 
 /// The newest image of a line.
-fn newest(line: Line) -> Result<(Suite, String)> {
+fn newest(line: KernelLine) -> Result<(Suite, String)> {
     let suite = Suite::new(line.suite, &super::cache()?)?;
     suite.refresh()?;
     let mut images: Vec<String> = suite
@@ -123,7 +124,7 @@ fn newest(line: Line) -> Result<(Suite, String)> {
     images.sort_by_key(|name| numbers(name));
     let image = images.pop().ok_or_else(|| {
         let what = format!("a package {}*{FLAVOUR} in {}", line.prefix, line.suite);
-        Error::missing(what, "has Debian renamed its kernels?")
+        LabError::missing(what, "has Debian renamed its kernels?")
     })?;
     Ok((suite, image))
 }
@@ -135,7 +136,7 @@ fn numbers(name: &str) -> Vec<u64> {
 
 /// Makes what `folder` keeps of the package, unless it is there.
 fn prepare(
-    line: Line,
+    line: KernelLine,
     suite: &Suite,
     package: &str,
     folder: &Path,
@@ -172,11 +173,13 @@ fn keep(release: &str, unpacked: &Path, folder: &Path) -> Result<()> {
         .map(|place| unpacked.join(place).join(release))
         .into_iter()
         .find(|place| place.is_dir())
-        .ok_or_else(|| Error::failed(format!("unpack {release}"), "there are no modules in it"))?;
+        .ok_or_else(|| {
+            LabError::failed(format!("unpack {release}"), "there are no modules in it")
+        })?;
     let image = [unpacked.join(format!("boot/vmlinuz-{release}")), modules.join("vmlinuz")]
         .into_iter()
         .find(|place| place.is_file())
-        .ok_or_else(|| Error::failed(format!("unpack {release}"), "there is no image in it"))?;
+        .ok_or_else(|| LabError::failed(format!("unpack {release}"), "there is no image in it"))?;
     fs::rename(&image, folder.join("vmlinuz")).context(|| format!("keep {}", image.display()))?;
     keep_modules(release, &modules, folder)?;
     fs::write(folder.join("release"), release).context(|| "note the release".to_owned())?;
@@ -213,7 +216,7 @@ fn keep_modules(release: &str, modules: &Path, folder: &Path) -> Result<()> {
 }
 
 /// What an earlier run kept.
-fn kept(line: Line, folder: &Path) -> Result<Kernel> {
+fn kept(line: KernelLine, folder: &Path) -> Result<Kernel> {
     let note = folder.join("release");
     let release =
         fs::read_to_string(&note).context(|| format!("read {}", note.display()))?.trim().to_owned();

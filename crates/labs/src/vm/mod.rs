@@ -1,23 +1,23 @@
 //! Guests: other kernels, and devices that this machine lacks, under QEMU without KVM.
 //!
 //! ```no_run
-//! use iowhy_labs::vm::{Disk, Guest, Kernel, Limits};
+//! use iowhy_labs::vm::{DiskLimits, Guest, GuestDisk, Kernel};
 //!
 //! let kernel = Kernel::fetch("6.1", &mut |_| ())?;
 //! let outcome = Guest::new(kernel)
-//!     .disk(Disk::memory("slow", 256 << 20).limited(Limits::iops(200)))
+//!     .disk(GuestDisk::memory("slow", 256 << 20).limited(DiskLimits::iops(200)))
 //!     .module("null_blk")
 //!     .run("iowhy record -t 5 -o /out/recording; iowhy report /out/recording")?;
 //! assert_eq!(outcome.status, 0, "{}", outcome.said);
 //! let recording = outcome.out().join("recording");
-//! # Ok::<(), iowhy_labs::Error>(())
+//! # Ok::<(), iowhy_labs::LabError>(())
 //! ```
 //!
-//! A guest has no disk of its own: it runs from memory, with the programs of [`userland`], and is gone
-//! when its command has ended. The command runs as root in a shell. Its disks are found by name, as
-//! `/dev/disk/NAME`; what it leaves in `/out` comes back in [`Outcome::out`].
+//! A guest has no disk of its own: it runs from memory, with the programs of [`userland`], and is
+//! gone when its command has ended. The command runs as root in a shell. Its disks are found by
+//! name, as `/dev/disk/NAME`; what it leaves in `/out` comes back in [`GuestOutcome::out`].
 //!
-//! | where | what lives there |
+//! | where | what |
 //! |---|---|
 //! | [`kernel`] | which kernels, and how they are fetched |
 //! | [`userland`] | the programs of a guest |
@@ -36,8 +36,8 @@ pub mod kernel;
 mod qemu;
 pub mod userland;
 
-pub use disk::{Disk, Limits};
-pub use guest::{Guest, Outcome, Running};
+pub use disk::{DiskLimits, GuestDisk};
+pub use guest::{Guest, GuestOutcome, RunningGuest};
 pub use kernel::Kernel;
 
 use crate::Result;

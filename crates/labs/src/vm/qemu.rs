@@ -1,9 +1,9 @@
 //! QEMU: its command line, and QMP, by which a running guest's disks are changed.
 
-use super::disk::{Bus, Bytes, Disk};
+use super::disk::{Bus, Bytes, GuestDisk};
 use super::kernel::Kernel;
 use crate::error::Context;
-use crate::{Error, Result, command};
+use crate::{LabError, Result, command};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// The disk that takes back what a guest leaves.
 pub const OUT: &str = "iowhy-out";
 const OUT_BYTES: u64 = 4 << 30;
-/// What every kernel is told: no console but the log's, an end instead of a hang, nothing that takes
-/// time without KVM, and no change of its mind about the clock, which patches code that runs.
+/// What every kernel is told: no console but the log's, an end instead of a hang, nothing that
+/// takes time without KVM, and no change of its mind about the clock, which patches code that runs.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 loglevel=5 panic=-1 mitigations=off audit=0 \
     apparmor=0 selinux=0 cgroup_no_v1=all psi=1 rcupdate.rcu_expedited=1 cryptomgr.notests=1 \
     random.trust_cpu=on raid=noautodetect tsc=reliable";
@@ -29,7 +29,7 @@ pub struct Machine<'a> {
     pub memory_mib: u64,
     pub cpus: u32,
     pub arguments: &'a [String],
-    pub disks: &'a [Disk],
+    pub disks: &'a [GuestDisk],
 }
 
 impl Machine<'_> {
@@ -42,10 +42,11 @@ impl Machine<'_> {
         command.args(["--pdeathsig", "KILL", "--"]).arg(command::find("qemu-system-x86_64")?);
         command
             .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
-            // With a thread for each CPU, a kernel that changes its own code may run what was there before.
+            // With a thread for each CPU, a kernel that changes its own code may run what was there
+            // before.
             .args(["-accel", "tcg,thread=single"])
-            // Emulated, five levels of page tables and 16-byte exchanges crash some kernels, and copies
-            // by one instruction go byte by byte.
+            // Emulated, five levels of page tables and 16-byte exchanges crash some kernels, and
+            // copies by one instruction go byte by byte.
             .args(["-cpu", "max,la57=off,cx16=off,erms=off,fsrm=off"])
             .args(["-smp", &self.cpus.to_string(), "-m", &self.memory_mib.to_string()])
             .arg("-kernel")
@@ -62,7 +63,7 @@ impl Machine<'_> {
         for disk in self.disks {
             command.args(self.disk(disk)?);
         }
-        command.args(self.disk(&Disk::image(OUT, &out))?);
+        command.args(self.disk(&GuestDisk::image(OUT, &out))?);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let log = self.folder.join("qemu.log");
         let log = File::create(&log).context(|| format!("make {}", log.display()))?;
@@ -79,7 +80,7 @@ impl Machine<'_> {
     }
 
     /// The arguments of a disk.
-    fn disk(&self, disk: &Disk) -> Result<Vec<String>> {
+    fn disk(&self, disk: &GuestDisk) -> Result<Vec<String>> {
         let name = &disk.name;
         let file = match &disk.bytes {
             Bytes::Fresh(bytes) => {
@@ -110,7 +111,7 @@ impl Machine<'_> {
     }
 
     /// Starts what serves the disk's bytes, where that is a program of its own.
-    pub fn serve(&self, disk: &Disk) -> Result<Option<Child>> {
+    pub fn serve(&self, disk: &GuestDisk) -> Result<Option<Child>> {
         let Bytes::Nbdkit(arguments) = &disk.bytes else { return Ok(None) };
         let socket = self.socket(disk);
         let mut command = Command::new(command::find("nbdkit")?);
@@ -120,7 +121,7 @@ impl Machine<'_> {
         let begun = Instant::now();
         while !socket.exists() {
             if begun.elapsed() > Duration::from_secs(10) {
-                return Err(Error::failed(
+                return Err(LabError::failed(
                     format!("start {}", command::shown(&command)),
                     "its socket did not appear",
                 ));
@@ -130,7 +131,7 @@ impl Machine<'_> {
         Ok(Some(child))
     }
 
-    fn socket(&self, disk: &Disk) -> std::path::PathBuf {
+    fn socket(&self, disk: &GuestDisk) -> std::path::PathBuf {
         self.folder.join(format!("{}.socket", disk.name))
     }
 }
@@ -173,11 +174,11 @@ impl Qmp {
         loop {
             let mut line = String::new();
             if self.from.read_line(&mut line).context(action)? == 0 {
-                return Err(Error::failed(action(), "QEMU has ended"));
+                return Err(LabError::failed(action(), "QEMU has ended"));
             }
             let answer: Value = serde_json::from_str(&line).context(action)?;
             if let Some(error) = answer.get("error") {
-                return Err(Error::failed(action(), error));
+                return Err(LabError::failed(action(), error));
             }
             if answer.get(key).is_some() {
                 return Ok(answer);

@@ -2,7 +2,7 @@
 
 use super::cpio::Archive;
 use crate::error::Context;
-use crate::{Error, Result, command};
+use crate::{LabError, Result, command};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -161,7 +161,10 @@ fn base_files() -> Result<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
     for program in PROGRAMS {
         let path = command::find(program).map_err(|_absent| {
-            Error::missing(format!("{program} for a guest"), "scripts/install-deps build test vm")
+            LabError::missing(
+                format!("{program} for a guest"),
+                "scripts/install-deps build test vm",
+            )
         })?;
         files.insert(path);
     }

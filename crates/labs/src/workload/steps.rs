@@ -1,13 +1,13 @@
-//! A load that does the same in every step and says when it is ready and done, so that several tools
-//! can look at all of it, and of nothing else.
+//! A load that does the same in every step and says when it is ready and done, so that several
+//! tools can look at all of it, and of nothing else.
 //!
-//! It prints `ready`, waits for a line that says in how many milliseconds, does its steps, prints `done`
-//! and lives until its standard input ends: tools that read /proc when their interval is over must still
-//! find it.
+//! It prints `ready`, waits for a line that says in how many milliseconds, does its steps, prints
+//! `done` and lives until its standard input ends: tools that read /proc when their interval is
+//! over must still find it.
 
-use super::{PAGE, Page, open_direct};
+use super::{AlignedMemory, PAGE, open_direct};
 use crate::error::Context;
-use crate::{Error, Result};
+use crate::{LabError, Result};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -20,12 +20,12 @@ const PAGES: u64 = 4096;
 const SYNC_EVERY: u64 = 8;
 /// Bytes that are appended then.
 const APPENDED: usize = 16 << 10;
-/// Steps after which a file is opened, and one that is not there.
+/// Steps after which a file is opened, and one that does not exist.
 const OPEN_EVERY: u64 = 4;
 
 /// What so many steps do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct StepTotals {
     /// Direct reads of a page, and as many direct writes.
     pub direct: u64,
     /// Calls of `fdatasync` behind an append.
@@ -34,11 +34,11 @@ pub struct Done {
     pub opens: u64,
 }
 
-impl Done {
+impl StepTotals {
     /// What `steps` do.
-    pub fn by(steps: u64) -> Done {
+    pub fn by(steps: u64) -> StepTotals {
         let each = |every| steps.div_ceil(every);
-        Done { direct: steps, syncs: each(SYNC_EVERY), opens: each(OPEN_EVERY) }
+        StepTotals { direct: steps, syncs: each(SYNC_EVERY), opens: each(OPEN_EVERY) }
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn run(folder: &Path, steps: u64) -> Result<()> {
     let mut line = String::new();
     orders.read_line(&mut line).context(|| "wait for the signal to begin".to_owned())?;
     let milliseconds = line.trim().parse().context(|| "read how long to take".to_owned())?;
-    let mut page = Page::new();
+    let mut page = AlignedMemory::new();
     let begun = Instant::now();
     let pause = Duration::from_millis(milliseconds) / u32::try_from(steps).unwrap_or(1).max(1);
     for step in 0..steps {
@@ -70,7 +70,7 @@ pub(super) fn run(folder: &Path, steps: u64) -> Result<()> {
         if step.is_multiple_of(OPEN_EVERY) {
             File::open(&log).context(|| format!("open {}", log.display()))?;
             if File::open(folder.join(format!("missing{step}"))).is_ok() {
-                return Err(Error::failed("find nothing", "the file is there"));
+                return Err(LabError::failed("find nothing", "the file is there"));
             }
         }
         let due = begun + pause * u32::try_from(step + 1).unwrap_or(u32::MAX);
@@ -88,17 +88,17 @@ fn say(word: &str) -> Result<()> {
 
 /// Reads and writes of a page at an offset, with messages.
 trait At {
-    fn read_exact_at(&self, page: &mut Page, offset: u64) -> Result<()>;
-    fn write_all_at(&self, page: &mut Page, offset: u64) -> Result<()>;
+    fn read_exact_at(&self, page: &mut AlignedMemory, offset: u64) -> Result<()>;
+    fn write_all_at(&self, page: &mut AlignedMemory, offset: u64) -> Result<()>;
 }
 
 impl At for File {
-    fn read_exact_at(&self, page: &mut Page, offset: u64) -> Result<()> {
+    fn read_exact_at(&self, page: &mut AlignedMemory, offset: u64) -> Result<()> {
         std::os::unix::fs::FileExt::read_exact_at(self, page.bytes(), offset)
             .context(|| "read the data".to_owned())
     }
 
-    fn write_all_at(&self, page: &mut Page, offset: u64) -> Result<()> {
+    fn write_all_at(&self, page: &mut AlignedMemory, offset: u64) -> Result<()> {
         std::os::unix::fs::FileExt::write_all_at(self, page.bytes(), offset)
             .context(|| "write the data".to_owned())
     }

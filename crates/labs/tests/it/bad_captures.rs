@@ -1,9 +1,10 @@
 //! Damaged, foreign and odd captures through the built binary: read as far as they go, each loss
 //! said with its file and offset; what is no capture is refused with a clear message.
 //!
-//! What does not belong here: how each kind of damage is read (core/tests/it/blktrace/damage.rs).
+//! What does not belong here: how each kind of damage is read
+//! (blktrace/tests/it/blktrace/damage.rs).
 
-use crate::records::Record;
+use crate::records::RecordBytes;
 use crate::support::{finish, iowhy, refused, said, trial};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
@@ -25,9 +26,9 @@ pub fn tests() -> Vec<Trial> {
 }
 
 /// Fifty events of ten reads, each changed by `change`.
-fn fifty(change: impl Fn(u32, &mut Record<'_>)) -> Vec<Vec<u8>> {
+fn fifty(change: impl Fn(u32, &mut RecordBytes<'_>)) -> Vec<Vec<u8>> {
     let event = |number| {
-        let mut record = Record::of(number);
+        let mut record = RecordBytes::of(number);
         change(number, &mut record);
         record.bytes()
     };
@@ -190,7 +191,7 @@ fn many_devices_are_lumped() -> Result<()> {
     let file = folder.path().join("sda.blktrace.0");
     let mut records = Vec::new();
     for number in 0..100_000u32 {
-        records.extend(Record { device: number / 5, ..Record::of(number) }.bytes());
+        records.extend(RecordBytes { device: number / 5, ..RecordBytes::of(number) }.bytes());
     }
     write(&file, records)?;
     let (report, _) = ask(&["report", "--full"], &file)?;
@@ -212,17 +213,17 @@ fn odd_payloads_and_times_are_read() -> Result<()> {
     let name = *b"java\0d\0ersLaunc\0";
     let mut records = Vec::new();
     for number in 0..50 {
-        let mut record = Record::of(number);
+        let mut record = RecordBytes::of(number);
         record.payload = match number {
             10 => &long,
             11 => &[1, 2, 3],
             _ => &[],
         };
         records.extend(record.bytes());
-        let stale = Record { sequence: u32::MAX, sector: u64::MAX, time: 7, ..record };
-        records.extend(Record { action: 0x400_0000, payload: &name, ..stale }.bytes());
-        let message = Record { time: record.time, action: 0x400_0102, ..stale };
-        records.extend(Record { payload: b"cgroupidbfq says", ..message }.bytes());
+        let stale = RecordBytes { sequence: u32::MAX, sector: u64::MAX, time: 7, ..record };
+        records.extend(RecordBytes { action: 0x400_0000, payload: &name, ..stale }.bytes());
+        let message = RecordBytes { time: record.time, action: 0x400_0102, ..stale };
+        records.extend(RecordBytes { payload: b"cgroupidbfq says", ..message }.bytes());
     }
     write(&file, records)?;
     let (text, beside) = ask(&["events", "-q"], &file)?;
@@ -240,13 +241,13 @@ fn odd_payloads_and_times_are_read() -> Result<()> {
 fn a_second_end_is_no_flush() -> Result<()> {
     let folder = folder()?;
     let file = folder.path().join("sda.blktrace.0");
-    let at = |action, sector, bytes, step: u32| Record {
+    let at = |action, sector, bytes, step: u32| RecordBytes {
         action,
         sector,
         bytes,
         time: 1000 * u64::from(step),
         sequence: step,
-        ..Record::of(0)
+        ..RecordBytes::of(0)
     };
     let (queue, get, issue, complete) = (0x1e_0001, 0x1e_0004, 0x4a_0007, 0x8a_0008);
     let records = [
@@ -258,7 +259,7 @@ fn a_second_end_is_no_flush() -> Result<()> {
         at(complete, 64, 4096, 6),
         at(complete, 64, 0, 7),
     ];
-    write(&file, records.iter().flat_map(Record::bytes).collect::<Vec<_>>())?;
+    write(&file, records.iter().flat_map(RecordBytes::bytes).collect::<Vec<_>>())?;
     let (stages, _) = ask(&["stages", "--json"], &file)?;
     let json: serde_json::Value =
         serde_json::from_str(&stages).context(|| "read its JSON".to_owned())?;
@@ -278,7 +279,7 @@ fn many_ends_are_lost() -> Result<()> {
         let time = 1_000_000 + read * 100_000_000 + step * 1000;
         let lost = number % 5 == 4 && (read % 2 == 0 || read > 300);
         if !lost {
-            records.extend(Record { time, ..Record::of(number) }.bytes());
+            records.extend(RecordBytes { time, ..RecordBytes::of(number) }.bytes());
         }
     }
     write(&file, records)?;

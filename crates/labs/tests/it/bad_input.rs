@@ -3,9 +3,9 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, labs_program, refused, said, trial, watch};
-use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
+use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{Access, Engine, Job};
+use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, machine};
 use libtest_mimic::Trial;
@@ -94,7 +94,8 @@ fn command_is_not_there() -> Result<()> {
     Ok(())
 }
 
-/// A file that is no program leaves no recording, whether that shows before the watch or at its start.
+/// A file that is no program leaves no recording, whether that shows before the watch or at its
+/// start.
 fn command_cannot_run() -> Result<()> {
     machine::need_bpf()?;
     let folder = folder()?;
@@ -156,7 +157,7 @@ fn newer_recording() -> Result<()> {
 fn small_recording(scratch: &std::sync::Arc<Scratch>) -> Result<PathBuf> {
     let device = LoopDevice::new(scratch, Backing::Tmpfs, 16 * MIB)?;
     let output = scratch.fresh("recording");
-    let job = Job::strided(device.path(), Engine::Psync, Access::Read, 97, 4096);
+    let job = Job::strided(device.path(), Engine::Psync, FioAccess::Read, 97, 4096);
     watch(&device, &output, &job.command(&scratch.fresh("fio.json"))?)?;
     Ok(output)
 }
@@ -202,7 +203,7 @@ fn disk_full() -> Result<()> {
     let small = scratch.fresh("small");
     fs::create_dir(&small).context(|| "make a folder".to_owned())?;
     command::run("mount", ["-ttmpfs", "-osize=16m", "iowhy-labs", &small.to_string_lossy()])?;
-    let job = Job::new(device.path(), Engine::Libaio, Access::RandomRead, 4096);
+    let job = Job::new(device.path(), Engine::Libaio, FioAccess::RandomRead, 4096);
     let job = job.direct().with("iodepth", "16").with("size", "64m").timed(60);
     let fio = job.command(&scratch.fresh("fio.json"))?;
     let output = small.join("recording");
@@ -213,7 +214,7 @@ fn disk_full() -> Result<()> {
     assert!(!text.contains("panicked"), "{text}");
     assert!(text.contains("No space left") || text.contains("full"), "{text}");
     let kept = Recording::open(&output)?;
-    assert!(!kept.requests.is_empty(), "what was written before is whole");
+    assert!(!kept.requests.is_empty(), "everything written before is intact");
     let shown = finish(report(&output)?)?;
     assert!(shown.status.success(), "{}", said(&shown));
     command::run("umount", [&small]).map(drop)
@@ -225,7 +226,8 @@ fn device_vanishes() -> Result<()> {
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 * MIB)?;
     let output = scratch.fresh("recording");
     let script = format!(
-        "dd if={0} of=/dev/null bs=64k count=64 iflag=direct status=none; losetup --detach {0}; sleep 1",
+        "dd if={0} of=/dev/null bs=64k count=64 iflag=direct status=none; losetup --detach {0}; \
+         sleep 1",
         device.path().display()
     );
     let mut record = iowhy(["record", "-d", device.name(), "-o"])?;
@@ -237,11 +239,12 @@ fn device_vanishes() -> Result<()> {
     Ok(())
 }
 
-/// Names that would break a terminal or a parser are shown escaped, and are found again as they are.
+/// Names that would break a terminal or a parser are shown escaped, and are found again as they
+/// are.
 fn hostile_names() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
     let names: [&[u8]; 5] = [
         b"new\nline",
         b"esc\x1b]0;owned\x07\x1b[31m",

@@ -1,19 +1,19 @@
-//! Machines that hide something: a kernel without BTF, a container without /sys, no tracefs. iowhy says
-//! in one line what is missing and what still works, and ends with the exit code of that. What is
-//! hidden is hidden in a mount namespace of the test's own.
+//! Machines that hide something: a kernel without BTF, a container without /sys, no tracefs. iowhy
+//! reports in one line what is missing and what still works, and ends with the right exit code.
+//! Files are hidden in a mount namespace of the test.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{Access, Engine, Job};
+use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, machine};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The exit code where nobody can watch.
+/// The exit code if watching is impossible.
 pub const NO_KERNEL: i32 = 69;
 const READS: u64 = 31;
 
@@ -36,7 +36,7 @@ fn hidden(hide: &str, arguments: &[&str]) -> Result<Output> {
     finish(unshare)
 }
 
-/// A watch that cannot be: the exit code, and one line that says what is missing and what works.
+/// An impossible watch: the exit code, and one line that says what is missing and what works.
 fn refused(hide: &str, missing: &str, works: &str) -> Result<()> {
     let folder = tempfile::tempdir().context(|| "make a folder".to_owned())?;
     let output = folder.path().join("recording");
@@ -82,7 +82,7 @@ fn no_sys() -> Result<()> {
 fn no_tracefs() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 << 20)?;
-    let job = Job::strided(device.path(), Engine::Psync, Access::Read, READS, 4096);
+    let job = Job::strided(device.path(), Engine::Psync, FioAccess::Read, READS, 4096);
     let fio = command::shown(&job.command(&scratch.fresh("fio.json"))?);
     let output = scratch.fresh("recording").display().to_string();
     let hide = "for point in /sys/kernel/debug /sys/kernel/tracing; do \

@@ -1,10 +1,10 @@
-//! blktrace and two iowhys on the same I/O, in guests: every request of the one is in the others, every
-//! stamp of blktrace's lies between those of the two iowhys, and btt says the same of all.
+//! blktrace and two iowhys on the same I/O, in guests: every request of the one is in the others,
+//! every timestamp of blktrace is between those of the two iowhys, and btt prints the same for all.
 
 use crate::support::trial;
 use iowhy_labs::Result;
-use iowhy_labs::bench_peers::beside::{Stage, measure};
-use iowhy_labs::devices::Given;
+use iowhy_labs::bench_peers::beside::{ComparedStage, measure};
+use iowhy_labs::devices::GivenDevice;
 use iowhy_labs::scratch::Scratch;
 use libtest_mimic::Trial;
 
@@ -19,7 +19,7 @@ pub fn tests() -> Vec<Trial> {
 
 fn blktrace_between() -> Result<()> {
     let scratch = Scratch::new()?;
-    let compared = measure(&scratch, &Given::named("beside")?, READS)?;
+    let compared = measure(&scratch, &GivenDevice::named("beside")?, READS)?;
     print_stages(&compared.stages);
     assert_eq!(compared.missing, Vec::<String>::new());
     assert_eq!(compared.requests, READS);
@@ -36,6 +36,6 @@ fn blktrace_between() -> Result<()> {
 }
 
 #[allow(clippy::print_stderr, reason = "the floor is part of the answer")]
-fn print_stages(stages: &[Stage]) {
+fn print_stages(stages: &[ComparedStage]) {
     stages.iter().for_each(|stage| eprintln!("{stage:?}"));
 }

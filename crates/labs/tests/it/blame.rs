@@ -3,8 +3,10 @@
 use crate::support::{finish, iowhy, said, trial, watch};
 use iowhy_core::model::WaitClass;
 use iowhy_labs::Result;
-use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
-use iowhy_labs::fio::{Access, Engine, Job};
+use iowhy_labs::devices::{
+    Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
+};
+use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -31,14 +33,14 @@ kill $hog; wait; true"#;
 fn competitors() -> Result<()> {
     let scratch = Scratch::new()?;
     let lower = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
-    let cgroup = Cgroup::block(&scratch)?;
+    let cgroup = LabCgroup::block(&scratch)?;
     cgroup.limit(&lower, Limit::ReadIops(200))?;
-    let below = FileSystem::new(&scratch, lower, Kind::Ext4)?;
+    let below = LabFileSystem::new(&scratch, lower, FileSystemKind::Ext4)?;
     let slow = LoopDevice::inside(&scratch, below.path(), 16 * MIB)?;
     // What was never written is not read from the device below.
-    let fill = Job::new(slow.path(), Engine::Psync, Access::Write, MIB).direct();
+    let fill = Job::new(slow.path(), Engine::Psync, FioAccess::Write, MIB).direct();
     fill.run(&scratch.fresh("fio.json"))?;
-    let hog = Job::new(slow.path(), Engine::Libaio, Access::RandomRead, 4096).direct().timed(60);
+    let hog = Job::new(slow.path(), Engine::Libaio, FioAccess::RandomRead, 4096).direct().timed(60);
     let hog = hog.with("iodepth", "16").command(&scratch.fresh("fio.json"))?;
     let mut both = Command::new("/bin/sh");
     let inflight = format!("/sys/block/{}/inflight", slow.name());

@@ -2,12 +2,12 @@
 //! captures, and on the real ones that lie beside the project.
 //!
 //! What does not belong here: damaged captures (see `bad_captures`), and what the library's own
-//! tests hold for every mix of events (core/tests/it/blktrace).
+//! tests hold for every mix of events (blktrace/tests/it/blktrace).
 
 use crate::support::{finish, iowhy, said, trial, words};
-use iowhy_labs::captures::{self, Mix, Settings};
+use iowhy_labs::captures::{self, GeneratorSettings, Mix};
 use iowhy_labs::error::Context;
-use iowhy_labs::{Error, Result, command};
+use iowhy_labs::{LabError, Result, command};
 use libtest_mimic::Trial;
 use std::ffi::OsStr;
 use std::fs;
@@ -27,21 +27,21 @@ pub fn tests() -> Vec<Trial> {
 }
 
 /// A generated capture in a folder of its own, and the names of its devices.
-pub struct Generated {
+pub struct GeneratedTrace {
     folder: TempDir,
     pub names: Vec<String>,
 }
 
-impl Generated {
-    pub fn new(settings: Settings) -> Result<Generated> {
+impl GeneratedTrace {
+    pub fn new(settings: GeneratorSettings) -> Result<GeneratedTrace> {
         let folder = tempfile::tempdir().context(|| "make a folder".to_owned())?;
         captures::generate(folder.path(), settings).context(|| "write a capture".to_owned())?;
         let names = (0..settings.devices).map(captures::device_name).collect();
-        Ok(Generated { folder, names })
+        Ok(GeneratedTrace { folder, names })
     }
 
-    pub fn of(mix: Mix) -> Result<Generated> {
-        Generated::new(Settings { mix, ..Settings::default() })
+    pub fn of(mix: Mix) -> Result<GeneratedTrace> {
+        GeneratedTrace::new(GeneratorSettings { mix, ..GeneratorSettings::default() })
     }
 
     pub fn path(&self) -> &Path {
@@ -105,7 +105,7 @@ fn same_lines(what: &str, ours: &str, theirs: &str) {
 }
 
 fn events_equal_blkparse() -> Result<()> {
-    let generated = Generated::of(Mix::Rich)?;
+    let generated = GeneratedTrace::of(Mix::Rich)?;
     let layout = "%D %-8a %5c %12C %d %N %S %T.%9t\\n";
     let choices: [&[&str]; 6] = [
         &[],
@@ -132,7 +132,7 @@ fn events_equal_blkparse() -> Result<()> {
 }
 
 fn stages_equal_btt() -> Result<()> {
-    let generated = Generated::of(Mix::Unsplit)?;
+    let generated = GeneratedTrace::of(Mix::Unsplit)?;
     let merged = generated.path().join("merged");
     dump(generated.path(), &generated.names, &merged)?;
     let files = |letter: &str| {
@@ -167,7 +167,7 @@ fn stages_equal_btt() -> Result<()> {
 /// Files, their prefixes, their folder, a dump, the stream on standard input, and text of blkparse
 /// are all the same capture.
 fn any_shape_of_a_capture_is_read() -> Result<()> {
-    let generated = Generated::of(Mix::Plain)?;
+    let generated = GeneratedTrace::of(Mix::Plain)?;
     let merged = generated.path().join("merged");
     dump(generated.path(), &generated.names, &merged)?;
     let text = generated.path().join("text");
@@ -185,7 +185,7 @@ fn any_shape_of_a_capture_is_read() -> Result<()> {
         Ok(report["watch"]["requests"].as_u64().unwrap_or_default())
     };
     let expected = requests(&answer(&["report", "--json"], &generated.prefixes())?)?;
-    assert_eq!(expected, Settings::default().events / 5);
+    assert_eq!(expected, GeneratorSettings::default().events / 5);
     let shapes = [files, vec![generated.path().to_owned()], vec![merged.clone()], vec![text]];
     for shape in shapes {
         let found = requests(&answer(&["report", "--json"], &shape)?)?;
@@ -209,7 +209,7 @@ fn any_shape_of_a_capture_is_read() -> Result<()> {
 /// A capture is imported with its events and written again: blkparse prints the same text, btt the
 /// same figures, and fio replays the same requests.
 fn exports_are_taken_by_the_old_tools() -> Result<()> {
-    let generated = Generated::of(Mix::Plain)?;
+    let generated = GeneratedTrace::of(Mix::Plain)?;
     let recording = generated.path().join("recording");
     let import = ["import".as_ref(), "--events".as_ref(), "-o".as_ref(), recording.as_os_str()];
     answer(&import, &generated.prefixes())?;
@@ -232,7 +232,7 @@ fn exports_are_taken_by_the_old_tools() -> Result<()> {
     Ok(())
 }
 
-fn taken(generated: &Generated, folder: &Path) -> Result<()> {
+fn taken(generated: &GeneratedTrace, folder: &Path) -> Result<()> {
     let text = |folder| blkparse(folder, &generated.names, &[]);
     same_lines("blkparse", &text(folder)?, &text(generated.path())?);
     let figures = |from: &Path| {
@@ -289,7 +289,7 @@ fn traces() -> Result<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let shared = std::env::var_os("IOWHY_SHARED").map_or(beside, PathBuf::from);
     let traces = shared.join("traces");
-    let absent = || Error::unsupported("the real captures", "set IOWHY_SHARED to their folder");
+    let absent = || LabError::unsupported("the real captures", "set IOWHY_SHARED to their folder");
     traces.is_dir().then_some(traces).ok_or_else(absent)
 }
 
@@ -383,7 +383,8 @@ fn same_but_for_time(what: &str, ours: &str, theirs: &str) {
     assert!(theirs.matches(" 0.000000000 ").count() > 1, "{what}: blkparse was mended");
 }
 
-/// The widest line. A command stands alone in a line, indented, and is never folded, however long the path in it.
+/// The widest line. A command stands alone in a line, indented, and is never folded, however long
+/// the path in it.
 fn widest(text: &str) -> usize {
     let folded = text.lines().filter(|line| !line.starts_with("    iowhy "));
     folded.map(|line| line.chars().count()).max().unwrap_or_default()

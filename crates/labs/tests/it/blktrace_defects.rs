@@ -1,12 +1,12 @@
-//! What `docs/blktrace.md` says of the old tools, each seen on a capture of a few records: what they
-//! answer, and what iowhy answers. A test that fails says that a tool was mended, or that the page
-//! is wrong.
+//! What `docs/blktrace.md` says of the old tools, each tested on a capture of a few records: the
+//! tool's output, and iowhy's. A failing test means that a tool was fixed, or that the page is
+//! wrong.
 
-use crate::blktrace::{Generated, answer, blkparse, btt, dump};
-use crate::records::{Record, STEPS};
+use crate::blktrace::{GeneratedTrace, answer, blkparse, btt, dump};
+use crate::records::{RecordBytes, STEPS};
 use crate::support::{trial, words};
 use iowhy_labs::Result;
-use iowhy_labs::captures::{Mix, Settings};
+use iowhy_labs::captures::{GeneratorSettings, Mix};
 use iowhy_labs::error::Context;
 use libtest_mimic::Trial;
 use std::fs;
@@ -36,16 +36,16 @@ pub fn tests() -> Vec<Trial> {
 const SPLIT: u32 = 0x101_000d;
 
 /// A capture of one device and one CPU.
-struct Capture {
+struct DefectCapture {
     folder: tempfile::TempDir,
     name: [String; 1],
 }
 
-impl Capture {
-    fn of(records: &[Record<'_>]) -> Result<Capture> {
+impl DefectCapture {
+    fn of(records: &[RecordBytes<'_>]) -> Result<DefectCapture> {
         let folder = tempfile::tempdir().context(|| "make a folder".to_owned())?;
-        let capture = Capture { folder, name: ["sda".to_owned()] };
-        let bytes: Vec<u8> = records.iter().flat_map(Record::bytes).collect();
+        let capture = DefectCapture { folder, name: ["sda".to_owned()] };
+        let bytes: Vec<u8> = records.iter().flat_map(RecordBytes::bytes).collect();
         fs::write(capture.path().join("sda.blktrace.0"), bytes)
             .context(|| "write a capture".to_owned())?;
         Ok(capture)
@@ -79,14 +79,14 @@ impl Capture {
 }
 
 /// One read, at `sector` from `time` on, in steps of 1 us.
-fn read(sector: u64, time: u64) -> impl Iterator<Item = Record<'static>> {
+fn read(sector: u64, time: u64) -> impl Iterator<Item = RecordBytes<'static>> {
     let first = (time / 1000) as u32;
-    STEPS.iter().zip(0..).map(move |(action, step)| Record {
+    STEPS.iter().zip(0..).map(move |(action, step)| RecordBytes {
         action: *action,
         sector,
         time: time + 1000 * u64::from(step),
         sequence: first + step + 1,
-        ..Record::of(0)
+        ..RecordBytes::of(0)
     })
 }
 
@@ -103,7 +103,7 @@ fn is_on_cpu(text: &str, cpu: &str) -> bool {
 }
 
 fn a_missing_file_ends_blkparse() -> Result<()> {
-    let generated = Generated::of(Mix::Plain)?;
+    let generated = GeneratedTrace::of(Mix::Plain)?;
     let name = &generated.names[..1];
     let prefix = generated.path().join(&name[0]);
     fs::remove_file(prefix.with_extension("blktrace.1")).context(|| "remove a file".to_owned())?;
@@ -113,8 +113,8 @@ fn a_missing_file_ends_blkparse() -> Result<()> {
 }
 
 fn another_cpus_records() -> Result<()> {
-    let records: Vec<_> = read(8, 1000).map(|record| Record { cpu: 1, ..record }).collect();
-    let capture = Capture::of(&records)?;
+    let records: Vec<_> = read(8, 1000).map(|record| RecordBytes { cpu: 1, ..record }).collect();
+    let capture = DefectCapture::of(&records)?;
     assert_eq!(capture.blkparse(&["-q"])?, "");
     assert_eq!(capture.events()?.lines().count(), 5);
     Ok(())
@@ -122,8 +122,8 @@ fn another_cpus_records() -> Result<()> {
 
 fn split_sectors_are_cut() -> Result<()> {
     let sector: u64 = (1 << 32) + 2048;
-    let split = Record { action: SPLIT, payload: &sector.to_be_bytes(), ..Record::of(0) };
-    let capture = Capture::of(&[split])?;
+    let split = RecordBytes { action: SPLIT, payload: &sector.to_be_bytes(), ..RecordBytes::of(0) };
+    let capture = DefectCapture::of(&[split])?;
     assert!(capture.blkparse(&["-q"])?.contains(" / 2048 "));
     assert!(capture.events()?.contains(" / 4294969344 "));
     Ok(())
@@ -131,16 +131,16 @@ fn split_sectors_are_cut() -> Result<()> {
 
 /// A name that is told behind 600 events, and another one for the same number later.
 fn names_come_late_and_stay() -> Result<()> {
-    let note = |time, name: &'static [u8]| Record {
+    let note = |time, name: &'static [u8]| RecordBytes {
         action: 0x400_0000,
         time,
         payload: name,
-        ..Record::of(0)
+        ..RecordBytes::of(0)
     };
-    let mut records: Vec<_> = (0..1800).map(Record::of).collect();
+    let mut records: Vec<_> = (0..1800).map(RecordBytes::of).collect();
     records.insert(600, note(records[600].time, b"first\0\0\0\0\0\0\0\0\0\0\0"));
     records.insert(1200, note(records[1200].time, b"second\0\0\0\0\0\0\0\0\0\0"));
-    let capture = Capture::of(&records)?;
+    let capture = DefectCapture::of(&records)?;
     let theirs = capture.blkparse(&["-q"])?;
     assert!(theirs.contains("[(null)]") && !theirs.contains("[second]"));
     let ours = capture.events()?;
@@ -149,7 +149,7 @@ fn names_come_late_and_stay() -> Result<()> {
 }
 
 fn lost_events_are_no_skips() -> Result<()> {
-    let capture = Capture::of(&[Record::of(0), Record::of(90)])?;
+    let capture = DefectCapture::of(&[RecordBytes::of(0), RecordBytes::of(90)])?;
     assert!(capture.blkparse(&[])?.contains("Skips: 0 forward"));
     let stages = words(&capture.stages()?);
     assert!(stages.contains("89 sequence numbers are missing"), "{stages}");
@@ -157,8 +157,9 @@ fn lost_events_are_no_skips() -> Result<()> {
 }
 
 fn protocol_8_is_refused() -> Result<()> {
-    let records: Vec<_> = read(8, 1000).map(|record| Record { version: 8, ..record }).collect();
-    let capture = Capture::of(&records)?;
+    let records: Vec<_> =
+        read(8, 1000).map(|record| RecordBytes { version: 8, ..record }).collect();
+    let capture = DefectCapture::of(&records)?;
     let theirs = capture.blkparse(&["-q"]).unwrap_or_default();
     assert_eq!(theirs, "");
     assert_eq!(capture.events()?.lines().count(), 5);
@@ -170,11 +171,15 @@ fn cgroup_ids() -> Result<()> {
     const FLAG: u32 = 0x100;
     let payload = [9u64.to_le_bytes(), 3u64.to_be_bytes()].concat();
     let mut records: Vec<_> = read(8, 1000)
-        .map(|record| Record { action: record.action | FLAG, payload: &payload[..8], ..record })
+        .map(|record| RecordBytes {
+            action: record.action | FLAG,
+            payload: &payload[..8],
+            ..record
+        })
         .collect();
-    let unplug = Record { action: 0x101_000a | FLAG, payload: &payload, ..Record::of(0) };
-    records.push(Record { time: 9000, sequence: 7, ..unplug });
-    let capture = Capture::of(&records)?;
+    let unplug = RecordBytes { action: 0x101_000a | FLAG, payload: &payload, ..RecordBytes::of(0) };
+    records.push(RecordBytes { time: 9000, sequence: 7, ..unplug });
+    let capture = DefectCapture::of(&records)?;
     let count = |text: &str| {
         let unplug = text.lines().find(|line| line.contains(" U "));
         unplug.and_then(|line| line.split_whitespace().last()?.parse::<u64>().ok())
@@ -187,15 +192,16 @@ fn cgroup_ids() -> Result<()> {
 }
 
 fn btt_needs_a_queue() -> Result<()> {
-    let capture = Capture::of(&read(8, 1000).skip(3).collect::<Vec<_>>())?;
+    let capture = DefectCapture::of(&read(8, 1000).skip(3).collect::<Vec<_>>())?;
     assert_eq!(samples(&capture.btt()?, "D2C"), None);
     assert_eq!(samples(&capture.stages()?, "D2C"), Some(1));
     Ok(())
 }
 
 fn btt_skips_flushes() -> Result<()> {
-    let settings = Settings { mix: Mix::Unsplit, devices: 1, ..Settings::default() };
-    let generated = Generated::new(settings)?;
+    let settings =
+        GeneratorSettings { mix: Mix::Unsplit, devices: 1, ..GeneratorSettings::default() };
+    let generated = GeneratedTrace::new(settings)?;
     let flushes = |text: &str| text.lines().filter(|line| line.contains(" D  FN")).count();
     let events = answer(&["events", "-q"], &generated.prefixes())?;
     let issued = events.lines().filter(|line| line.split_whitespace().nth(5) == Some("D")).count();
@@ -218,8 +224,9 @@ fn btt_skips_flushes() -> Result<()> {
 
 fn virtio_is_no_mapper() -> Result<()> {
     let records = read(8, 1000).chain(read(64, 9000));
-    let virtio: Vec<_> = records.map(|record| Record { device: 254 << 20, ..record }).collect();
-    let capture = Capture::of(&virtio)?;
+    let virtio: Vec<_> =
+        records.map(|record| RecordBytes { device: 254 << 20, ..record }).collect();
+    let capture = DefectCapture::of(&virtio)?;
     let theirs = capture.btt()?;
     assert_eq!((samples(&theirs, "Q2C"), samples(&theirs, "Q2Cdm")), (None, Some(2)), "{theirs}");
     assert_eq!(samples(&capture.stages()?, "Q2C"), Some(2));
@@ -230,15 +237,16 @@ fn virtio_is_no_mapper() -> Result<()> {
 fn btt_loses_one_of_two() -> Result<()> {
     let mut records: Vec<_> = read(8, 1000).chain(read(8, 1500)).collect();
     records.sort_by_key(|record| record.time);
-    let capture = Capture::of(&records)?;
+    let capture = DefectCapture::of(&records)?;
     assert_eq!(samples(&capture.btt()?, "Q2C"), Some(1));
     assert_eq!(samples(&capture.stages()?, "Q2C"), Some(2));
     Ok(())
 }
 
 fn btt_has_no_zero() -> Result<()> {
-    let records: Vec<_> = read(8, 1000).map(|record| Record { time: 1000, ..record }).collect();
-    let capture = Capture::of(&records)?;
+    let records: Vec<_> =
+        read(8, 1000).map(|record| RecordBytes { time: 1000, ..record }).collect();
+    let capture = DefectCapture::of(&records)?;
     let theirs = capture.btt()?;
     let q2g = theirs.lines().find(|line| line.starts_with("Q2G")).unwrap_or_default();
     assert!(q2g.contains("0.000000001"), "{q2g}");
@@ -251,28 +259,29 @@ fn btt_has_no_zero() -> Result<()> {
 /// A read of 8 sectors that is split in two: its parts complete one after the other.
 fn btt_ignores_splits() -> Result<()> {
     let new: [u8; 8] = 12u64.to_be_bytes();
-    let at = |action, sector, step: u32| Record {
+    let at = |action, sector, step: u32| RecordBytes {
         action,
         sector,
         time: 1000 * u64::from(step),
         sequence: step,
-        ..Record::of(0)
+        ..RecordBytes::of(0)
     };
     let half = |sector, step| {
         let actions = STEPS.iter().skip(1).zip(step..);
-        actions.map(move |(action, step)| Record { bytes: 2048, ..at(*action, sector, step) })
+        actions.map(move |(action, step)| RecordBytes { bytes: 2048, ..at(*action, sector, step) })
     };
-    let mut records = vec![at(STEPS[0], 8, 1), Record { payload: &new, ..at(SPLIT, 8, 2) }];
+    let mut records = vec![at(STEPS[0], 8, 1), RecordBytes { payload: &new, ..at(SPLIT, 8, 2) }];
     records.extend(half(8, 3));
     records.extend(half(12, 7));
-    let capture = Capture::of(&records)?;
+    let capture = DefectCapture::of(&records)?;
     assert_eq!(samples(&capture.btt()?, "Q2C"), None);
     assert_eq!(samples(&capture.stages()?, "Q2C"), Some(2));
     Ok(())
 }
 
 fn btt_has_no_g2d() -> Result<()> {
-    let capture = Capture::of(&read(8, 1000).filter(|r| r.action != STEPS[2]).collect::<Vec<_>>())?;
+    let capture =
+        DefectCapture::of(&read(8, 1000).filter(|r| r.action != STEPS[2]).collect::<Vec<_>>())?;
     let theirs = capture.btt()?;
     let (known, lost) = (["Q2G", "D2C", "Q2C"], ["G2I", "I2D", "M2D"]);
     assert!(known.iter().all(|stage| samples(&theirs, stage) == Some(1)), "{theirs}");
@@ -285,7 +294,7 @@ fn btt_has_no_g2d() -> Result<()> {
 fn btts_median_is_wrong() -> Result<()> {
     let starts = (0..10u64).map(|n| (500 * n * (n + 1) + 8 * n, 1000 + 9000 * n));
     let records: Vec<_> = starts.flat_map(|(sector, time)| read(sector, time)).collect();
-    let capture = Capture::of(&records)?;
+    let capture = DefectCapture::of(&records)?;
     let theirs = capture.btt()?;
     let seeks = theirs.split("Device D2D Seek").nth(1).unwrap_or_default();
     let line = seeks.lines().find(|line| line.contains("(  8,  0)")).unwrap_or_default();

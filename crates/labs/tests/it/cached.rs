@@ -4,9 +4,9 @@
 use crate::recording::{Pair, Recording};
 use crate::support::{labs_program, trial, watch};
 use iowhy_core::model::{Origin, RequestPart};
-use iowhy_labs::devices::{Backing, FileSystem, Kind, LoopDevice};
+use iowhy_labs::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{self, Access, Engine, Job};
+use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::{self, PAGE, Workload};
 use iowhy_labs::{Result, command};
@@ -26,7 +26,7 @@ const DEVICE: u64 = 8192 * MIB;
 
 pub fn tests() -> Vec<Trial> {
     let mut tests = Vec::new();
-    for kind in [Kind::Ext4, Kind::Xfs, Kind::Btrfs] {
+    for kind in [FileSystemKind::Ext4, FileSystemKind::Xfs, FileSystemKind::Btrfs] {
         let name = kind.name();
         tests.extend([
             trial(format!("cached::mmap_random_{name}"), move || mmap_random(kind)),
@@ -45,20 +45,20 @@ pub fn tests() -> Vec<Trial> {
 }
 
 /// A file system with one file of [`SIZE`] bytes that is not in the page cache.
-struct Stage {
+struct UncachedFile {
     scratch: Arc<Scratch>,
-    disk: FileSystem,
+    disk: LabFileSystem,
     file: PathBuf,
 }
 
-impl Stage {
-    fn new(kind: Kind) -> Result<Stage> {
+impl UncachedFile {
+    fn new(kind: FileSystemKind) -> Result<UncachedFile> {
         let scratch = Scratch::new()?;
         let device = LoopDevice::new(&scratch, Backing::Tmpfs, DEVICE)?;
-        let disk = FileSystem::new(&scratch, device, kind)?;
+        let disk = LabFileSystem::new(&scratch, device, kind)?;
         let file = fio::prepare(&disk.path().join("data"), SIZE)?;
         disk.remount()?;
-        Ok(Stage { scratch, disk, file })
+        Ok(UncachedFile { scratch, disk, file })
     }
 
     fn watch(&self, workload: &Command) -> Result<Recording> {
@@ -97,10 +97,10 @@ fn expect_owner(recording: &Recording, found: &[Pair], owner: &str) {
     }
 }
 
-fn mmap_random(kind: Kind) -> Result<()> {
-    let stage = Stage::new(kind)?;
+fn mmap_random(kind: FileSystemKind) -> Result<()> {
+    let stage = UncachedFile::new(kind)?;
     let log = stage.scratch.fresh("iolog");
-    let job = Job::new(&stage.file, Engine::Mmap, Access::RandomRead, PAGE)
+    let job = Job::new(&stage.file, Engine::Mmap, FioAccess::RandomRead, PAGE)
         .with("size", SIZE.to_string())
         .with("number_ios", PAGES.to_string())
         .with("write_iolog", &log);
@@ -112,10 +112,10 @@ fn mmap_random(kind: Kind) -> Result<()> {
     Ok(())
 }
 
-fn mmap_whole(kind: Kind) -> Result<()> {
-    let stage = Stage::new(kind)?;
+fn mmap_whole(kind: FileSystemKind) -> Result<()> {
+    let stage = UncachedFile::new(kind)?;
     let job =
-        Job::new(&stage.file, Engine::Mmap, Access::Read, PAGE).with("size", SIZE.to_string());
+        Job::new(&stage.file, Engine::Mmap, FioAccess::Read, PAGE).with("size", SIZE.to_string());
     let recording = stage.watch(&job.command(&stage.scratch.fresh("fio.json"))?)?;
     let found = recording.of_file(&stage.file);
     recording.expect_ranges("mapped pages", &found, &[(0, SIZE)]);
@@ -124,19 +124,19 @@ fn mmap_whole(kind: Kind) -> Result<()> {
     Ok(())
 }
 
-fn sendfile(kind: Kind) -> Result<()> {
-    let stage = Stage::new(kind)?;
+fn sendfile(kind: FileSystemKind) -> Result<()> {
+    let stage = UncachedFile::new(kind)?;
     let workload = Workload::Sendfile { file: stage.file.clone() };
     read_by_labs(&stage, &workload)
 }
 
-fn buffered_read(kind: Kind) -> Result<()> {
-    let stage = Stage::new(kind)?;
+fn buffered_read(kind: FileSystemKind) -> Result<()> {
+    let stage = UncachedFile::new(kind)?;
     let workload = Workload::Read { file: stage.file.clone() };
     read_by_labs(&stage, &workload)
 }
 
-fn read_by_labs(stage: &Stage, workload: &Workload) -> Result<()> {
+fn read_by_labs(stage: &UncachedFile, workload: &Workload) -> Result<()> {
     let recording = stage.watch(&workload.command(labs_program()))?;
     let found = recording.of_file(&stage.file);
     recording.expect_ranges("pages read", &found, &[(0, SIZE)]);
@@ -145,8 +145,8 @@ fn read_by_labs(stage: &Stage, workload: &Workload) -> Result<()> {
     Ok(())
 }
 
-fn fsync(kind: Kind) -> Result<()> {
-    let stage = Stage::new(kind)?;
+fn fsync(kind: FileSystemKind) -> Result<()> {
+    let stage = UncachedFile::new(kind)?;
     let recording = stage.watch(&stage.dirty(true))?;
     let found = recording.of_file(&stage.file);
     recording.expect_ranges("pages written", &found, &dirty_ranges());
@@ -156,8 +156,8 @@ fn fsync(kind: Kind) -> Result<()> {
 }
 
 /// One process makes the pages dirty, another one has them written: they belong to the first.
-fn dirtier(kind: Kind) -> Result<()> {
-    let stage = Stage::new(kind)?;
+fn dirtier(kind: FileSystemKind) -> Result<()> {
+    let stage = UncachedFile::new(kind)?;
     let job = Job::strided_buffered(&stage.file, PAGES, PAGE);
     let mut both = Command::new("/bin/sh");
     both.args([
@@ -180,14 +180,14 @@ fn shell(command: &Command) -> String {
     command::shown(command).split(' ').map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
 }
 
-/// What was made dirty before the watch belongs to nobody, and the reason says so; least of all does
-/// it belong to the process that asked for the writeback.
-fn later_writeback(kind: Kind) -> Result<()> {
+/// Pages dirtied before the watch have no owner, and the reason says so; in particular the process
+/// that requested the writeback is not their owner.
+fn later_writeback(kind: FileSystemKind) -> Result<()> {
     iowhy_labs::machine::need_bpf()?;
-    let stage = Stage::new(kind)?;
+    let stage = UncachedFile::new(kind)?;
     command::output_of(stage.dirty(false))?;
-    // Five seconds later the kernel may write them: of a device without a share of the recent writeback
-    // next to nothing may be dirty.
+    // Five seconds later the kernel may write them: of a device without a share of the recent
+    // writeback next to nothing may be dirty.
     std::thread::sleep(Duration::from_secs(1));
     // Who holds the file open for writing may have dirtied it: a hint, not an owner.
     let held = std::fs::OpenOptions::new().append(true).open(&stage.file);
@@ -208,7 +208,7 @@ fn later_writeback(kind: Kind) -> Result<()> {
 }
 
 /// Writes [`RUN`] at that place of the file.
-fn overwrite(stage: &Stage, at: u64) -> String {
+fn overwrite(stage: &UncachedFile, at: u64) -> String {
     format!(
         "dd if=/dev/zero of='{}' bs=4096 count={} seek={} conv=notrunc status=none",
         stage.file.display(),
@@ -221,11 +221,11 @@ fn bytes_of<'a>(found: &[Pair<'a>], chosen: impl Fn(&RequestPart) -> bool) -> u6
     found.iter().filter(|(_, part)| chosen(part)).map(|(_, part)| part.bytes).sum()
 }
 
-/// Some pages of a file are dirty when the watch begins, others are dirtied by another process during
-/// it: the first belong to nobody, and only the others to that process.
-fn mixed(kind: Kind) -> Result<()> {
+/// Some pages of a file are dirty when the watch begins, others are dirtied by another process
+/// during it: the first have no owner, and only the others belong to that process.
+fn mixed(kind: FileSystemKind) -> Result<()> {
     iowhy_labs::machine::need_bpf()?;
-    let stage = Stage::new(kind)?;
+    let stage = UncachedFile::new(kind)?;
     command::output_of(stage.dirty(false))?;
     let mut both = Command::new("/bin/sh");
     both.args(["-c", &format!("{} && {}", overwrite(&stage, SIZE / 2), shell(&stage.syncfs()))]);
@@ -242,8 +242,8 @@ fn mixed(kind: Kind) -> Result<()> {
 }
 
 /// Two processes dirty pages of one file: what is written is theirs by share.
-fn two_dirtiers(kind: Kind) -> Result<()> {
-    let stage = Stage::new(kind)?;
+fn two_dirtiers(kind: FileSystemKind) -> Result<()> {
+    let stage = UncachedFile::new(kind)?;
     let job = Job::strided_buffered(&stage.file, PAGES, PAGE);
     let fio = shell(&job.command(&stage.scratch.fresh("fio.json"))?);
     let mut both = Command::new("/bin/sh");
@@ -263,8 +263,8 @@ fn two_dirtiers(kind: Kind) -> Result<()> {
 
 /// More processes of one program than are distinguished dirty one file: all that is written is the
 /// program's, though not all of it has a process.
-fn many_dirtiers(kind: Kind) -> Result<()> {
-    let stage = Stage::new(kind)?;
+fn many_dirtiers(kind: FileSystemKind) -> Result<()> {
+    let stage = UncachedFile::new(kind)?;
     let writers: Vec<String> = (0..13).map(|index| overwrite(&stage, index * SIZE / 16)).collect();
     let mut all = Command::new("/bin/sh");
     let (writers, sync) = (writers.join(" && "), shell(&stage.syncfs()));

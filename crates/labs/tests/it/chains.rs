@@ -4,11 +4,13 @@
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, is_guest, labs_program, said, trial};
 use iowhy_core::model::{KnownBy, WaitChain, WaitClass};
-use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
+use iowhy_labs::devices::{
+    Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
+};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::Workload;
-use iowhy_labs::{Error, Result, command, fio, machine, process};
+use iowhy_labs::{LabError, Result, command, fio, machine, process};
 use libtest_mimic::Trial;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,8 +18,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
-/// How long a program runs, unless it is ended before: its start, the watch's and the watch itself, on
-/// a busy or emulated machine.
+/// How long a program runs, unless it is ended before: its start, the watch's and the watch itself,
+/// on a busy or emulated machine.
 pub const SECONDS: u64 = 120;
 /// What the limit allows: so few that what a busy machine adds to a write is little beside it.
 const WRITES_PER_SECOND: u64 = 10;
@@ -57,7 +59,7 @@ fn made(name: &str) -> PathBuf {
 
 /// A compiler that need not be there.
 fn compiler(name: &str) -> Result<PathBuf> {
-    command::find(name).map_err(|_| Error::unsupported(name, format!("install {name}")))
+    command::find(name).map_err(|_| LabError::unsupported(name, format!("install {name}")))
 }
 
 /// The programs that gcc makes: source and name. Guests have no gcc, but these.
@@ -114,18 +116,18 @@ fn go() -> Result<Program> {
     }))
 }
 
-/// A running program, which is ended whatever happens.
-struct Running(Child);
+/// A running program, which is always ended.
+struct RunningProgram(Child);
 
-impl Running {
-    fn start(mut command: Command) -> Result<Running> {
+impl RunningProgram {
+    fn start(mut command: Command) -> Result<RunningProgram> {
         command.stdout(Stdio::null());
         let shown = command::shown(&command);
-        command.spawn().map(Running).context(|| format!("start {shown}"))
+        command.spawn().map(RunningProgram).context(|| format!("start {shown}"))
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         process::signal(&self.0, rustix::process::Signal::TERM);
         process::wait_or_kill(&mut self.0, Duration::from_secs(5));
@@ -187,8 +189,9 @@ fn moving(program: Program, threads: &[&str]) -> Result<()> {
     limited(&program, Duration::ZERO, threads, |_| Ok(())).map(drop)
 }
 
-/// A watch in which it was the limit that the writer waited for, by its own waits: then its chains must
-/// say the same. A machine that is busy with other things lets a device without a limit be slow, too.
+/// A watch in which it was the limit that the writer waited for, by its own waits: then its chains
+/// must say the same. A machine that is busy with other things lets a device without a limit be
+/// slow, too.
 fn limited(
     program: &Program,
     warm: Duration,
@@ -225,9 +228,9 @@ pub fn throttled(
 ) -> Result<Recording> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 * MIB)?;
-    let cgroup = Cgroup::block(&scratch)?;
+    let cgroup = LabCgroup::block(&scratch)?;
     cgroup.limit(&device, Limit::WriteIops(writes_per_second))?;
-    let running = Running::start(cgroup.inside(&program(device.path())))?;
+    let running = RunningProgram::start(cgroup.inside(&program(device.path())))?;
     std::thread::sleep(warm);
     ready(running.0.id())?;
     record(&scratch, running.0.id(), &[])
@@ -251,7 +254,7 @@ fn left_out() -> Result<()> {
 fn expect_moving(recording: &Recording, threads: &[&str]) {
     let found = paths(recording, threads);
     let first: BTreeSet<u32> = found.iter().map(|path| path[0].tid).collect();
-    assert!(!first.is_empty(), "nobody waited along {threads:?}: {:?}", shown(recording));
+    assert!(!first.is_empty(), "no thread waited along {threads:?}: {:?}", shown(recording));
     let time: u64 = found.iter().map(|path| path[0].storage_ns).sum();
     // Of each two seconds the writer waits most.
     assert!(time > 500_000_000, "{time} ns along {threads:?}: {:?}", shown(recording));
@@ -261,7 +264,7 @@ fn expect_moving(recording: &Recording, threads: &[&str]) {
     }
     let limited = by_class.get(&Some(WaitClass::CgroupThrottle.word())).copied().unwrap_or(0);
     assert!(limited * 10 > time * 8, "{limited} of {time} ns because of the limit: {by_class:?}");
-    // The ledger has the writer's wait, and nobody's who only waited for it.
+    // The ledger has the writer's wait, and no wait of a thread that only waited for it.
     let waiting = recording.waits.iter().filter(|wait| first.contains(&wait.tid));
     let direct: u64 = waiting.map(|wait| wait.duration_ns).sum();
     assert!(threads[0] == threads[1] || direct < time / 4, "{direct} of {time} ns");
@@ -327,10 +330,10 @@ fn java() -> Result<()> {
 fn standing(program: Program, known_by: KnownBy) -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let disk = FileSystem::new(&scratch, disk, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, disk, FileSystemKind::Ext4)?;
     let file = fio::prepare(&disk.path().join("data"), MIB)?;
     let frozen = disk.freeze()?;
-    let running = Running::start(program(&file))?;
+    let running = RunningProgram::start(program(&file))?;
     wait_for(running.0.id(), "snapshot-writer")?;
     let result = record(&scratch, running.0.id(), &[]);
     drop(frozen);
@@ -379,5 +382,5 @@ fn wait_for(pid: u32, thread: &str) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Err(Error::failed("wait for the program's threads", format!("none is {thread}")))
+    Err(LabError::failed("wait for the program's threads", format!("none is {thread}")))
 }

@@ -1,12 +1,14 @@
-//! `iowhy diff` of two watches of the same load on one device: with and without a limit below it, and
-//! under another scheduler.
+//! `iowhy diff` of two watches of the same load on one device: with and without a limit below it,
+//! and under another scheduler.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial, watch};
 use iowhy_labs::Result;
-use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
+use iowhy_labs::devices::{
+    Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
+};
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{Access, Engine, Job};
+use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -24,7 +26,7 @@ pub fn tests() -> Vec<Trial> {
 
 /// Random reads, four at a time; not more a second than a busy machine has the time to record.
 fn job(device: &LoopDevice) -> Job {
-    let job = Job::new(device.path(), Engine::Libaio, Access::RandomRead, 4096);
+    let job = Job::new(device.path(), Engine::Libaio, FioAccess::RandomRead, 4096);
     job.direct().timed(4).with("iodepth", "4").with("rate_iops", "5000")
 }
 
@@ -40,11 +42,11 @@ fn compared(a: &Path, b: &Path) -> Result<Value> {
 fn limited() -> Result<()> {
     let scratch = Scratch::new()?;
     let lower = LoopDevice::new(&scratch, Backing::Tmpfs, 256 * MIB)?;
-    let cgroup = Cgroup::block(&scratch)?;
-    let below = FileSystem::new(&scratch, lower, Kind::Ext4)?;
+    let cgroup = LabCgroup::block(&scratch)?;
+    let below = LabFileSystem::new(&scratch, lower, FileSystemKind::Ext4)?;
     let upper = LoopDevice::inside(&scratch, below.path(), 64 * MIB)?;
     // What was never written is not read from the device below.
-    let fill = Job::new(upper.path(), Engine::Psync, Access::Write, MIB).direct();
+    let fill = Job::new(upper.path(), Engine::Psync, FioAccess::Write, MIB).direct();
     fill.run(&scratch.fresh("fio.json"))?;
     let command = job(&upper).command(&scratch.fresh("fio.json"))?;
     let (fast, slow) = (scratch.fresh("fast"), scratch.fresh("slow"));
@@ -70,8 +72,8 @@ fn limited() -> Result<()> {
 fn limit_of_a_cgroup() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let cgroup = Cgroup::block(&scratch)?;
-    let job = Job::new(device.path(), Engine::Psync, Access::RandomRead, 4096).direct().timed(3);
+    let cgroup = LabCgroup::block(&scratch)?;
+    let job = Job::new(device.path(), Engine::Psync, FioAccess::RandomRead, 4096).direct().timed(3);
     let command = job.with("rate_iops", "500").command(&scratch.fresh("fio.json"))?;
     let (free, limited) = (scratch.fresh("free"), scratch.fresh("limited"));
     watch(&device, &free, &cgroup.inside(&command))?;
@@ -112,7 +114,7 @@ fn another_scheduler() -> Result<()> {
     let scheduler = listed.iter().find(|it| it["name"] == "queue/scheduler");
     let values = scheduler.map(|it| (&it["values"][0], &it["values"][1]));
     assert_eq!(values, Some((&Value::from("none"), &Value::from("mq-deadline"))), "{found:#}");
-    // With `none` nothing is inserted: the stages say so, whatever the time.
+    // With `none` nothing is inserted: the stages show this at any latency.
     let read = found["times"].as_array().into_iter().flatten().find(|it| it["direction"] == "read");
     let parts = read.and_then(|it| it["parts"].as_array()).expect("reads are compared");
     let inserted = parts.iter().find(|part| part["what"] == "i2d").expect("I2D is there");

@@ -4,8 +4,8 @@ use crate::recording::{Pair, Recording};
 use crate::support::{is_module_without_types, labs_program, trial, watch};
 use iowhy_core::model::{Operation, Origin};
 use iowhy_labs::Result;
-use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice, Zram};
-use iowhy_labs::fio::{self, Access, Engine, Job};
+use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice, Zram};
+use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::Workload;
 use libtest_mimic::Trial;
@@ -21,45 +21,55 @@ pub fn tests() -> Vec<Trial> {
     let mut tests = Vec::new();
     for engine in Engine::DIRECT {
         tests.push(trial(format!("direct::read_{engine:?}_ext4"), move || {
-            on_file_system(Backing::Tmpfs, Kind::Ext4, engine, Access::Read)
+            on_file_system(Backing::Tmpfs, FileSystemKind::Ext4, engine, FioAccess::Read)
         }));
     }
     tests.extend([
         trial("direct::write_psync_ext4", || {
-            on_file_system(Backing::File, Kind::Ext4, Engine::Psync, Access::Write)
+            on_file_system(Backing::File, FileSystemKind::Ext4, Engine::Psync, FioAccess::Write)
         }),
         trial("direct::write_libaio_xfs", || {
-            on_file_system(Backing::DirectFile, Kind::Xfs, Engine::Libaio, Access::Write)
+            on_file_system(
+                Backing::DirectFile,
+                FileSystemKind::Xfs,
+                Engine::Libaio,
+                FioAccess::Write,
+            )
         }),
         trial("direct::read_io_uring_xfs", || {
-            on_file_system(Backing::Tmpfs, Kind::Xfs, Engine::IoUring, Access::Read)
+            on_file_system(Backing::Tmpfs, FileSystemKind::Xfs, Engine::IoUring, FioAccess::Read)
         }),
         trial("direct::read_btrfs", read_btrfs),
         trial("direct::write_libaio_btrfs", || {
-            on_file_system(Backing::Tmpfs, Kind::Btrfs, Engine::Libaio, Access::Write)
+            on_file_system(Backing::Tmpfs, FileSystemKind::Btrfs, Engine::Libaio, FioAccess::Write)
         }),
-        trial("direct::read_raw_device", || on_raw_loop(Engine::Libaio, Access::Read)),
-        trial("direct::write_raw_device", || on_raw_loop(Engine::Psync, Access::Write)),
-        trial("direct::read_zram", || on_zram(Access::Read)),
-        trial("direct::write_zram", || on_zram(Access::Write)),
-        trial("direct::split_and_chained_ext4", || split(Kind::Ext4)),
-        trial("direct::split_and_chained_xfs", || split(Kind::Xfs)),
-        trial("direct::split_and_chained_btrfs", || split(Kind::Btrfs)),
+        trial("direct::read_raw_device", || on_raw_loop(Engine::Libaio, FioAccess::Read)),
+        trial("direct::write_raw_device", || on_raw_loop(Engine::Psync, FioAccess::Write)),
+        trial("direct::read_zram", || on_zram(FioAccess::Read)),
+        trial("direct::write_zram", || on_zram(FioAccess::Write)),
+        trial("direct::split_and_chained_ext4", || split(FileSystemKind::Ext4)),
+        trial("direct::split_and_chained_xfs", || split(FileSystemKind::Xfs)),
+        trial("direct::split_and_chained_btrfs", || split(FileSystemKind::Btrfs)),
     ]);
     tests
 }
 
-fn origin_of(access: Access) -> (Operation, Origin) {
+fn origin_of(access: FioAccess) -> (Operation, Origin) {
     match access {
-        Access::Read | Access::RandomRead => (Operation::Read, Origin::Read),
-        Access::Write | Access::RandomWrite => (Operation::Write, Origin::Write),
+        FioAccess::Read | FioAccess::RandomRead => (Operation::Read, Origin::Read),
+        FioAccess::Write | FioAccess::RandomWrite => (Operation::Write, Origin::Write),
     }
 }
 
-fn on_file_system(backing: Backing, kind: Kind, engine: Engine, access: Access) -> Result<()> {
+fn on_file_system(
+    backing: Backing,
+    kind: FileSystemKind,
+    engine: Engine,
+    access: FioAccess,
+) -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, backing, 512 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, kind)?.without_checksums()?;
+    let disk = LabFileSystem::new(&scratch, device, kind)?.without_checksums()?;
     let file = fio::prepare(&disk.path().join("data"), 2 * COUNT * BLOCK)?;
     disk.remount()?;
     let job = strided(&file, engine, access);
@@ -82,29 +92,29 @@ fn on_file_system(backing: Backing, kind: Kind, engine: Engine, access: Access) 
 fn read_btrfs() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Btrfs)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Btrfs)?;
     let file = fio::prepare(&disk.path().join("data"), 2 * COUNT * BLOCK)?;
     disk.remount()?;
     let workload = Workload::DirectRead { file: file.clone(), pages: COUNT };
     let workload = workload.command(labs_program());
     let recording = watch(disk.device(), &scratch.fresh("recording"), &workload)?;
-    if is_untold(Kind::Btrfs) {
-        expect_untold(&recording, Access::Read, COUNT * BLOCK);
+    if is_untold(FileSystemKind::Btrfs) {
+        expect_untold(&recording, FioAccess::Read, COUNT * BLOCK);
         return Ok(());
     }
     let found = recording.of_file(&file);
-    expect_strided(&recording, &found, Access::Read, "iowhy-labs");
+    expect_strided(&recording, &found, FioAccess::Read, "iowhy-labs");
     Ok(())
 }
 
-/// What btrfs notes of a direct I/O nobody can read before 5.11: it is a module, whose types the kernel does
-/// not describe.
-fn is_untold(kind: Kind) -> bool {
-    kind == Kind::Btrfs && is_module_without_types("btrfs")
+/// What btrfs notes of a direct I/O nobody can read before 5.11: it is a module, whose types the
+/// kernel does not describe.
+fn is_untold(kind: FileSystemKind) -> bool {
+    kind == FileSystemKind::Btrfs && is_module_without_types("btrfs")
 }
 
 /// Direct I/O of so many bytes has no file, and the reason stands there.
-fn expect_untold(recording: &Recording, access: Access, bytes: u64) {
+fn expect_untold(recording: &Recording, access: FioAccess, bytes: u64) {
     let (operation, _) = origin_of(access);
     let unnamed = recording.pairs().filter(|(request, part)| {
         let reason = recording.text(part.file_reason);
@@ -115,13 +125,13 @@ fn expect_untold(recording: &Recording, access: Access, bytes: u64) {
     assert!(found == bytes || (lost && found < bytes), "{found} B\n{}", recording.overview());
 }
 
-fn strided(file: &Path, engine: Engine, access: Access) -> Job {
+fn strided(file: &Path, engine: Engine, access: FioAccess) -> Job {
     let job = Job::strided(file, engine, access, COUNT, BLOCK);
     if engine == Engine::Psync { job } else { job.with("iodepth", "8") }
 }
 
 /// Each of `found` is one of the I/Os of [`Job::strided`].
-fn expect_strided(recording: &Recording, found: &[Pair], access: Access, process: &str) {
+fn expect_strided(recording: &Recording, found: &[Pair], access: FioAccess, process: &str) {
     recording.expect_count("direct I/Os", found.len(), COUNT);
     let expected: Vec<(u64, u64)> = (0..COUNT).map(|index| (index * 2 * BLOCK, BLOCK)).collect();
     recording.expect_ranges("direct I/Os", found, &expected);
@@ -153,12 +163,12 @@ fn inode_of(file: &Path) -> Option<u64> {
     std::fs::metadata(file).ok().map(|about| about.ino())
 }
 
-fn on_raw_loop(engine: Engine, access: Access) -> Result<()> {
+fn on_raw_loop(engine: Engine, access: FioAccess) -> Result<()> {
     let scratch = Scratch::new()?;
     on_raw(&scratch, &LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?, engine, access)
 }
 
-fn on_zram(access: Access) -> Result<()> {
+fn on_zram(access: FioAccess) -> Result<()> {
     let scratch = Scratch::new()?;
     let device = Zram::new(&scratch, 64 * MIB)?;
     // A page of zram that was never written is not read from anywhere; the bio comes all the same.
@@ -170,7 +180,7 @@ fn on_raw(
     scratch: &Scratch,
     device: &dyn BlockDevice,
     engine: Engine,
-    access: Access,
+    access: FioAccess,
 ) -> Result<()> {
     let job = strided(device.path(), engine, access);
     let report = scratch.fresh("fio.json");
@@ -194,20 +204,20 @@ fn on_raw(
 }
 
 /// Direct writes of 8 MiB, which the kernel splits into requests and chains their bios.
-fn split(kind: Kind) -> Result<()> {
+fn split(kind: FileSystemKind) -> Result<()> {
     const BIG: u64 = 8 * MIB;
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, kind)?.without_checksums()?;
+    let disk = LabFileSystem::new(&scratch, device, kind)?.without_checksums()?;
     let file = fio::prepare(&disk.path().join("data"), 4 * BIG)?;
     disk.remount()?;
     let job =
-        Job::new(&file, Engine::Psync, Access::Write, BIG).with("size", (4 * BIG).to_string());
+        Job::new(&file, Engine::Psync, FioAccess::Write, BIG).with("size", (4 * BIG).to_string());
     let report = scratch.fresh("fio.json");
     let recording =
         watch(disk.device(), &scratch.fresh("recording"), &job.direct().command(&report)?)?;
     if is_untold(kind) {
-        expect_untold(&recording, Access::Write, 4 * BIG);
+        expect_untold(&recording, FioAccess::Write, 4 * BIG);
         return Ok(());
     }
     let found = recording.of_file(&file);

@@ -7,12 +7,12 @@ use crate::support::{finish, iowhy, is_guest, labs_program, said, trial, trial_a
 use iowhy_core::analysis::files::pattern::without_numbers;
 use iowhy_core::model::file::Counts;
 use iowhy_core::model::{FileActivity, FileKind};
-use iowhy_labs::devices::{Backing, FileSystem, Kind, LoopDevice};
+use iowhy_labs::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{self, Access, Engine, Job};
+use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::{TOUCHED, Workload};
-use iowhy_labs::{Error, Result, command, machine};
+use iowhy_labs::{LabError, Result, command, machine};
 use libtest_mimic::Trial;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -29,14 +29,14 @@ const SHORT_LIVED: u64 = 600;
 /// Rows of files in a watch, and in each second of one in a guest, which takes longer.
 const MOST_ROWS: usize = 10_000;
 const MOST_ROWS_A_SECOND: usize = 2000;
-/// How often it is tried while others' removals are told.
+/// Number of attempts while others' removals are recorded.
 const ROUNDS: u32 = 5;
 
 pub fn tests() -> Vec<Trial> {
     vec![
-        trial("files::every_call_counts_ext4", || touched(Kind::Ext4, 200)),
-        trial("files::every_call_counts_xfs", || touched(Kind::Xfs, 200)),
-        trial("files::very_many_files_are_patterns", || touched(Kind::Ext4, 5000)),
+        trial("files::every_call_counts_ext4", || touched(FileSystemKind::Ext4, 200)),
+        trial("files::every_call_counts_xfs", || touched(FileSystemKind::Xfs, 200)),
+        trial("files::very_many_files_are_patterns", || touched(FileSystemKind::Ext4, 5000)),
         trial_alone("files::short_lives_are_known", short_lives),
         trial("files::read_by_system_calls", || read_by(Engine::Psync)),
         trial("files::read_by_libaio", || read_by(Engine::Libaio)),
@@ -52,9 +52,9 @@ pub fn tests() -> Vec<Trial> {
     ]
 }
 
-fn disk(scratch: &Arc<Scratch>, kind: Kind) -> Result<FileSystem> {
+fn disk(scratch: &Arc<Scratch>, kind: FileSystemKind) -> Result<LabFileSystem> {
     let device = LoopDevice::new(scratch, Backing::Tmpfs, 512 * MIB)?;
-    FileSystem::new(scratch, device, kind)
+    LabFileSystem::new(scratch, device, kind)
 }
 
 /// What the program did with files below `folder`, row by row.
@@ -75,7 +75,7 @@ fn rows_of<'a>(recording: &'a Recording, program: &str, folder: &Path) -> Vec<&'
 fn expect_names(recording: &Recording) -> Result<()> {
     match lost(recording, &["ring_details", "uses"]) {
         None => Ok(()),
-        Some(loss) => Err(Error::Unsupported {
+        Some(loss) => Err(LabError::Unsupported {
             what: format!("time to spare: lost {loss}"),
             hint: "run it while the machine is less busy".to_owned(),
         }),
@@ -95,7 +95,7 @@ fn sum_of(rows: &[&FileActivity]) -> Counts {
     sum
 }
 
-fn touched(kind: Kind, files: u64) -> Result<()> {
+fn touched(kind: FileSystemKind, files: u64) -> Result<()> {
     let workload = |folder| Workload::Touch { folder, files };
     until_told(kind, workload, |recording, rows, each_told| {
         expect_sums(recording, rows, files);
@@ -106,11 +106,11 @@ fn touched(kind: Kind, files: u64) -> Result<()> {
     })
 }
 
-/// A file may be gone before anybody has read that it was made. Alone, since others' tests make so many
-/// calls that those on files are no longer looked at.
+/// A file may be gone before anybody has read that it was made. Alone, since others' tests make so
+/// many calls that those on files are no longer looked at.
 fn short_lives() -> Result<()> {
     let workload = |folder| Workload::ShortLived { folder, files: SHORT_LIVED };
-    until_told(Kind::Ext4, workload, |recording, rows, each_told| {
+    until_told(FileSystemKind::Ext4, workload, |recording, rows, each_told| {
         if each_told {
             let known = rows.iter().filter(|row| row.lifetime_ns.is_some());
             expect_calls(recording, "lives", known.map(|row| row.unlinks).sum(), SHORT_LIVED);
@@ -121,7 +121,7 @@ fn short_lives() -> Result<()> {
 
 /// Watches the workload until `judge` has seen what it needs, given whether each removal was told.
 fn until_told(
-    kind: Kind,
+    kind: FileSystemKind,
     workload: impl Fn(PathBuf) -> Workload,
     judge: impl Fn(&Recording, &[&FileActivity], bool) -> bool,
 ) -> Result<()> {
@@ -140,15 +140,16 @@ fn until_told(
             return Ok(());
         }
     }
-    Err(Error::unsupported(
+    Err(LabError::unsupported(
         "time to spare for single removals",
         "run it while the machine is less busy",
     ))
 }
 
-/// `found` is what it must be but for calls that are counted as lost, which are fewer than those told. From
-/// 7.x on a task can lose its CPU in a program, and what others call there meanwhile is only counted, of whatever
-/// kind it is: iowhy's own calls, which nobody would tell, are among them.
+/// `found` is what it must be but for calls that are counted as lost, which are fewer than those
+/// told. From 7.x on a task can lose its CPU in a program, and what others call there meanwhile is
+/// only counted, of whatever kind it is: iowhy's own calls, which nobody would tell, are among
+/// them.
 fn expect_calls(recording: &Recording, what: &str, found: u64, expected: u64) {
     let lost = recording.lost_at("programs_calls");
     let all = recording.shortcomings();
@@ -181,7 +182,7 @@ fn expect_sums(recording: &Recording, rows: &[&FileActivity], files: u64) {
     expect("syncs", sum.fsyncs, files.div_ceil(10));
     // Opening a folder to list it asks about it once more, or not.
     expect("stats", sum.stats, files.max(sum.stats.min(files + 1)));
-    expect("failures, of what is not there", sum.failures, files);
+    expect("failures, of names that do not exist", sum.failures, files);
     expect("scans", sum.scans.min(2), 2);
     expect("renames", sum.renames, files.div_ceil(2));
     expect("removals", sum.unlinks, files);
@@ -210,9 +211,9 @@ fn expect_lives(recording: &Recording, rows: &[&FileActivity], files: u64) {
 /// A prime number of reads gives that many, with their bytes, on the file that was read.
 fn read_by(engine: Engine) -> Result<()> {
     let scratch = Scratch::new()?;
-    let disk = disk(&scratch, Kind::Ext4)?;
+    let disk = disk(&scratch, FileSystemKind::Ext4)?;
     let file = fio::prepare(&disk.path().join("data"), 8 * MIB)?;
-    let job = Job::strided(&file, engine, Access::Read, 997, PAGE);
+    let job = Job::strided(&file, engine, FioAccess::Read, 997, PAGE);
     for _ in 0..ROUNDS {
         let command = job.command(&scratch.fresh("fio.json"))?;
         let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
@@ -220,7 +221,8 @@ fn read_by(engine: Engine) -> Result<()> {
         let rows = rows_of(&recording, "fio", &file);
         let sum = sum_of(&rows);
         let by_uring = matches!(engine, Engine::IoUring | Engine::IoUringForceAsync);
-        // Before 5.17 completions of io_uring do not tell their requests: that is said, and nothing made up.
+        // Before 5.17 completions of io_uring do not tell their requests: that is said, and nothing
+        // made up.
         if by_uring && stated(&recording, NO_URING) > 0 {
             assert_eq!((sum.reads, sum.read_bytes), (0, 0), "{sum:?}");
             return Ok(());
@@ -250,10 +252,10 @@ fn stated(recording: &Recording, reason: &str) -> usize {
 
 fn mapped() -> Result<()> {
     let scratch = Scratch::new()?;
-    let disk = disk(&scratch, Kind::Ext4)?;
+    let disk = disk(&scratch, FileSystemKind::Ext4)?;
     let file = fio::prepare(&disk.path().join("data"), 8 * MIB)?;
     disk.remount()?;
-    let job = Job::new(&file, Engine::Mmap, Access::RandomRead, PAGE).with("size", "8M");
+    let job = Job::new(&file, Engine::Mmap, FioAccess::RandomRead, PAGE).with("size", "8M");
     let command = job.command(&scratch.fresh("fio.json"))?;
     let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
     expect_names(&recording)?;
@@ -274,7 +276,7 @@ fn mapped() -> Result<()> {
 /// Relative paths, paths from a folder, a changed root, paths that are too long, odd names.
 fn hard_paths() -> Result<()> {
     let scratch = Scratch::new()?;
-    let disk = disk(&scratch, Kind::Ext4)?;
+    let disk = disk(&scratch, FileSystemKind::Ext4)?;
     let script = r#"
         import os, sys
         top = sys.argv[1]
@@ -314,18 +316,19 @@ fn hard_paths() -> Result<()> {
     Ok(())
 }
 
-/// Above the rate that is allowed it stops, and says so.
+/// Calls that cost more than the budget are no longer counted, and the recording says so.
 fn too_many() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let output = scratch.path().join("watched");
-    let mut record = iowhy(["record", "--most-calls", "1000", "-o"])?;
+    let mut record = iowhy(["record", "--budget", "0.1", "-o"])?;
     record.arg(&output).args(["--", "timeout", "4", "dd", "if=/dev/zero", "of=/dev/null", "bs=1"]);
     let result = finish(record)?;
     assert!(result.status.success(), "{}", said(&result));
-    let limits = Recording::open(&output)?.environment.limits;
-    assert!(limits.iter().any(|limit| limit.contains("no longer seen")), "{limits:?}");
-    assert!(limits.iter().any(|limit| limit.contains("no longer timed")), "{limits:?}");
+    let environment = Recording::open(&output)?.environment;
+    let limits = &environment.limits;
+    assert!(limits.iter().any(|limit| limit.contains("were not counted")), "{limits:?}");
+    assert!(environment.thinning.iter().any(|level| !level.calls), "{:?}", environment.thinning);
     Ok(())
 }
 
@@ -344,7 +347,7 @@ fn left_out() -> Result<()> {
 /// A deleted file that is held takes its space until it is closed.
 fn held() -> Result<()> {
     let scratch = Scratch::new()?;
-    let disk = disk(&scratch, Kind::Ext4)?;
+    let disk = disk(&scratch, FileSystemKind::Ext4)?;
     let path = disk.path().join("gone\x1b");
     let file = std::fs::File::create(&path).context(|| "make a file".to_owned())?;
     file.write_all_at(&vec![1; 3 * MIB as usize], 0).context(|| "fill it".to_owned())?;
@@ -369,7 +372,7 @@ fn held() -> Result<()> {
     let screen = look(&[])?;
     assert!(screen.contains("gone\\x1b (deleted)") && screen.contains("3.00 MiB."), "{screen}");
     drop(file);
-    assert!(look(&[])?.contains("Nothing"));
+    assert!(look(&[])?.contains("No matching file is held open."));
     Ok(())
 }
 
@@ -389,7 +392,7 @@ fn uring_opens() -> Result<()> {
     drop(opener.stdin.take());
     let ended = opener.wait().context(|| "wait for the program".to_owned())?;
     if ended.code() == Some(77) {
-        return Err(Error::unsupported("io_uring", "sysctl kernel.io_uring_disabled=0"));
+        return Err(LabError::unsupported("io_uring", "sysctl kernel.io_uring_disabled=0"));
     }
     let result = result?;
     assert!(ended.success() && result.status.success(), "{ended}: {}", said(&result));

@@ -1,11 +1,13 @@
-//! Each filter keeps exactly the requests that it says: one mixed load on two devices, recorded once
-//! without a filter, and what each filter leaves of it compared row by row.
+//! Each filter keeps exactly the requests that it says: one mixed load on two devices, recorded
+//! once without a filter, and what each filter leaves of it compared row by row.
 
 use crate::recording::Recording;
-use crate::records::Record;
+use crate::records::RecordBytes;
 use crate::support::{finish, iowhy, refused, said, trial};
 use iowhy_core::model::{Operation, Request, RequestPart, Status};
-use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, LoopDevice};
+use iowhy_labs::devices::{
+    Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, LoopDevice,
+};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, fio, machine};
@@ -26,28 +28,29 @@ pub fn tests() -> Vec<Trial> {
 }
 
 /// A file system and a bare device, with files to read and a cgroup to read from.
-struct Stage {
+struct FilteredLoads {
     scratch: Arc<Scratch>,
-    disk: FileSystem,
+    disk: LabFileSystem,
     bare: LoopDevice,
-    cgroup: Cgroup,
+    cgroup: LabCgroup,
     file: PathBuf,
 }
 
-impl Stage {
-    fn new() -> Result<Stage> {
+impl FilteredLoads {
+    fn new() -> Result<FilteredLoads> {
         machine::need_bpf()?;
         let scratch = Scratch::new()?;
         let device = LoopDevice::new(&scratch, Backing::Tmpfs, 256 * MIB)?;
-        let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+        let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
         let bare = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-        let cgroup = Cgroup::block(&scratch)?;
+        let cgroup = LabCgroup::block(&scratch)?;
         let file = fio::prepare(&disk.path().join("data"), 8 * MIB)?;
         disk.remount()?;
-        Ok(Stage { scratch, disk, bare, cgroup, file })
+        Ok(FilteredLoads { scratch, disk, bare, cgroup, file })
     }
 
-    /// Data and metadata, reads and writes, short and long, by two programs, inside of a cgroup and out.
+    /// Data and metadata, reads and writes, short and long, by two programs, inside of a cgroup and
+    /// out.
     fn load(&self) -> String {
         let mut inside = Command::new("dd");
         let of = format!("if={}", self.bare.path().display());
@@ -91,7 +94,7 @@ fn expected(recording: &Recording, keeps: &Keeps) -> BTreeSet<u64> {
     kept.map(|request| request.request_id).collect()
 }
 
-/// How many of these requests the watch saw as a whole.
+/// The number of these requests with a complete record.
 fn whole(recording: &Recording, wanted: &BTreeSet<u64>) -> u64 {
     let whole = recording.requests.iter().filter(|it| {
         let ended = matches!(it.status, Status::Complete | Status::Error);
@@ -134,7 +137,7 @@ fn kept(recording: &Path, arguments: &[String]) -> Result<(BTreeSet<u64>, u64)> 
 }
 
 fn of_a_report() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = FilteredLoads::new()?;
     let (path, recording) = stage.record(&[])?;
     let from = &recording;
     let mut lengths: Vec<u64> = recording.requests.iter().filter_map(|it| it.q2c_ns).collect();
@@ -200,7 +203,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// A watch with a filter records nothing else.
 fn of_a_watch() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = FilteredLoads::new()?;
     let name = stage.cgroup.name();
     for (arguments, keeps) in [
         (
@@ -227,11 +230,11 @@ fn of_stages() -> Result<()> {
     let folder = tempfile::tempdir().context(|| "make a folder".to_owned())?;
     let capture = folder.path().join("all.blktrace.0");
     let recording = folder.path().join("recording");
-    let reads = (0..60).map(Record::of);
-    let write = |number| Record {
-        action: (Record::of(number).action & !0x1_0000) | 0x2_0000,
+    let reads = (0..60).map(RecordBytes::of);
+    let write = |number| RecordBytes {
+        action: (RecordBytes::of(number).action & !0x1_0000) | 0x2_0000,
         device: (8 << 20) | 16,
-        ..Record::of(number)
+        ..RecordBytes::of(number)
     };
     let records = reads.chain((60..85).map(write)).flat_map(|record| record.bytes());
     std::fs::write(&capture, records.collect::<Vec<u8>>()).context(|| "write it".to_owned())?;
@@ -260,7 +263,7 @@ fn of_stages() -> Result<()> {
         let mut both = iowhy(["stages", "--btt-compat", "--flags", "R"])?;
         both.arg(source);
         let (_, text) = refused(both)?;
-        assert!(text.contains("--flags R: events know no such"), "{text}");
+        assert!(text.contains("--flags R: events do not have that data"), "{text}");
     }
     Ok(())
 }

@@ -1,14 +1,15 @@
-//! Tests on devices that only guests have, and of what would change the whole machine; they run there
-//! (`make test-kernels`) and nowhere else.
+//! Tests on devices that only guests have, and of what would change the whole machine; they run
+//! there (`make test-kernels`) and nowhere else.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, is_guest, said, trial, trial_alone, watch};
 use iowhy_core::model::{Origin, Request, WaitClass};
 use iowhy_labs::devices::{
-    Backing, BlockDevice, Cgroup, FileSystem, Given, Kind, LoopDevice, Mapped,
+    Backing, BlockDevice, FileSystemKind, GivenDevice, LabCgroup, LabFileSystem, LoopDevice,
+    MappedDevice,
 };
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{Access, Engine, Job};
+use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, process};
 use libtest_mimic::Trial;
@@ -17,7 +18,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The empty disks of the guest in which these tests run; each test has its own, so that two can run.
+/// The empty disks of the guest in which these tests run; each test has its own, so that two can
+/// run.
 pub const DISKS: &[&str] = &["plain", "below", "written", "swapped", "traced"];
 /// How large each is.
 pub const DISK_BYTES: u64 = 512 << 20;
@@ -29,9 +31,9 @@ pub fn tests() -> Vec<Trial> {
         return Vec::new();
     }
     vec![
-        trial("guests::virtio_disk", || every_read(&Given::named("plain")?, Some("virtio"))),
-        trial("guests::nvme_disk", || every_read(&Given::named("nvme")?, Some("pcie"))),
-        trial("guests::null_blk", || every_read(&Given::loaded("null_blk", "nullb0")?, None)),
+        trial("guests::virtio_disk", || every_read(&GivenDevice::named("plain")?, Some("virtio"))),
+        trial("guests::nvme_disk", || every_read(&GivenDevice::named("nvme")?, Some("pcie"))),
+        trial("guests::null_blk", || every_read(&GivenDevice::loaded("null_blk", "nullb0")?, None)),
         trial("guests::device_mapper_links", mapped),
         trial("guests::writeback_belongs_to_its_cgroup", cgroup_writeback),
         trial("guests::swap_is_named", swap),
@@ -41,9 +43,9 @@ pub fn tests() -> Vec<Trial> {
 }
 
 /// Each read is one request, on every kind of device, and it is known how the device is attached.
-fn every_read(device: &Given, transport: Option<&str>) -> Result<()> {
+fn every_read(device: &GivenDevice, transport: Option<&str>) -> Result<()> {
     let scratch = Scratch::new()?;
-    let job = Job::strided(device.path(), Engine::Libaio, Access::Read, READS, 4096);
+    let job = Job::strided(device.path(), Engine::Libaio, FioAccess::Read, READS, 4096);
     let command = job.command(&scratch.fresh("fio.json"))?;
     let recording = watch(device, &scratch.fresh("recording"), &command)?;
     recording.expect_count("reads", recording.requests.len(), READS);
@@ -60,8 +62,8 @@ fn every_read(device: &Given, transport: Option<&str>) -> Result<()> {
 /// stands there.
 fn mapped() -> Result<()> {
     let scratch = Scratch::new()?;
-    let mapped = Mapped::linear(Given::named("below")?)?;
-    let job = Job::strided(mapped.path(), Engine::Psync, Access::Read, READS, 4096);
+    let mapped = MappedDevice::linear(GivenDevice::named("below")?)?;
+    let job = Job::strided(mapped.path(), Engine::Psync, FioAccess::Read, READS, 4096);
     let fio = job.command(&scratch.fresh("fio.json"))?;
     let output = scratch.fresh("recording");
     let mut record = iowhy(["record", "-d", mapped.name(), "-d", mapped.below().name(), "-o"])?;
@@ -100,8 +102,8 @@ fn is_without_module_types() -> bool {
 /// On cgroup v2 the writeback of a worker is charged to the cgroup that made the pages dirty.
 fn cgroup_writeback() -> Result<()> {
     let scratch = Scratch::new()?;
-    let disk = FileSystem::new(&scratch, Given::named("written")?, Kind::Ext4)?;
-    let cgroup = Cgroup::memory(&scratch, 256 * MIB)?;
+    let disk = LabFileSystem::new(&scratch, GivenDevice::named("written")?, FileSystemKind::Ext4)?;
+    let cgroup = LabCgroup::memory(&scratch, 256 * MIB)?;
     let file = disk.path().join("data");
     let mut writer = Command::new("dd");
     writer.args(["if=/dev/zero", "bs=1M", "count=16", "status=none"]);
@@ -131,10 +133,10 @@ pub fn shell(command: &Command) -> String {
 /// A program with too little memory: what it is waited for is swap, by name.
 fn swap() -> Result<()> {
     let scratch = Scratch::new()?;
-    let disk = Given::named("swapped")?;
+    let disk = GivenDevice::named("swapped")?;
     command::run("mkswap", [disk.path()])?;
     command::run("swapon", [disk.path()])?;
-    let cgroup = Cgroup::memory(&scratch, 48 * MIB)?;
+    let cgroup = LabCgroup::memory(&scratch, 48 * MIB)?;
     let mut eater = Command::new("perl");
     // Twice over 96 MiB: what was sent out has to come back.
     eater.args([
@@ -155,11 +157,11 @@ fn swap() -> Result<()> {
 /// blktrace runs beside iowhy on the same I/O: what the one has, the other has.
 fn blktrace_beside() -> Result<()> {
     let scratch = Scratch::new()?;
-    let disk = Given::named("traced")?;
+    let disk = GivenDevice::named("traced")?;
     let _debugfs = iowhy_labs::devices::DebugFs::new()?;
     let folder = scratch.fresh("blktrace");
     std::fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
-    let job = Job::strided(disk.path(), Engine::Libaio, Access::Read, READS, 4096);
+    let job = Job::strided(disk.path(), Engine::Libaio, FioAccess::Read, READS, 4096);
     let fio = job.command(&scratch.fresh("fio.json"))?;
     let script = format!(
         "blktrace -d {} -D {} -o trace >/dev/null & sleep 2; {}; sleep 1; kill -INT $!; wait",
@@ -189,12 +191,12 @@ fn blktrace_beside() -> Result<()> {
     Ok(())
 }
 
-/// A guest has no root disk: what is mounted here is the first file system on a block device, from which
-/// iowhy may find the kernel's list of them.
+/// A guest has no root disk: what is mounted here is the first file system on a block device, from
+/// which iowhy may find the kernel's list of them.
 fn unmounting() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
     let output = scratch.fresh("recording");
     let mut record = iowhy(["record", "-t", "120", "-o"])?;
     record.arg(&output).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,12 +1,12 @@
-//! What a hostile or merely large machine does while it is watched: processes that are gone before
-//! anybody could ask who they were, numbers that are used again, names that change, very many files,
-//! very long paths, very many stacks. Everything is told or counted, and memory stays bounded.
+//! What a hostile or merely large machine does while it is watched: processes that end before they
+//! can be identified, reused PIDs, names that change, very many files, very long paths, very many
+//! stacks. Everything is recorded or counted, and memory stays bounded.
 
 use crate::chains::compiled;
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, labs_program, said, trial, watch};
 use iowhy_core::model::{Request, WaitClass};
-use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
+use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio;
 use iowhy_labs::scratch::Scratch;
@@ -46,9 +46,9 @@ fn device(scratch: &Arc<Scratch>) -> Result<LoopDevice> {
     LoopDevice::new(scratch, Backing::Tmpfs, 64 * MIB)
 }
 
-fn disk(scratch: &Arc<Scratch>, options: &[&str]) -> Result<FileSystem> {
+fn disk(scratch: &Arc<Scratch>, options: &[&str]) -> Result<LabFileSystem> {
     let device = LoopDevice::new(scratch, Backing::Tmpfs, 1024 * MIB)?;
-    FileSystem::with_options(scratch, device, Kind::Ext4, options)
+    LabFileSystem::with_options(scratch, device, FileSystemKind::Ext4, options)
 }
 
 /// The hostile program, which gcc makes for each test under a name of its own.
@@ -65,7 +65,7 @@ fn reads(recording: &Recording) -> Vec<&Request> {
     reads
 }
 
-/// Nobody can ask a process that has ended for its name.
+/// The name of a process that has ended cannot be read.
 fn short_lives() -> Result<()> {
     const PROCESSES: u64 = 300;
     let scratch = Scratch::new()?;
@@ -103,7 +103,7 @@ fn named_by_place(mode: &str, prefix: &str, most_numbers: usize) -> Result<()> {
         assert_eq!(recording.text(request.process), name, "{request:?}");
     }
     let numbers: BTreeSet<Option<u32>> = recording.requests.iter().map(|one| one.pid).collect();
-    // Somebody else may get a number in between.
+    // Another process may get a PID in between.
     assert!(numbers.len() <= most_numbers + 5, "{numbers:?}");
     Ok(())
 }
@@ -198,8 +198,8 @@ fn very_many_files() -> Result<()> {
     let most = (recording.environment.duration_ns() / 1_000_000_000 + 2) * 2_100;
     let rows = recording.files.len() as u64;
     assert!(rows < most, "{rows} rows, more than {most}");
-    // Removals are told one by one or by directory. What was done with files without a slot is counted
-    // for each file; it tells no device, so a watch of one leaves it out: docs/files.md.
+    // Removals are recorded one by one or by directory. What was done with files without a slot is
+    // counted for each file; it tells no device, so a watch of one leaves it out: docs/files.md.
     let sum = |field: fn(&iowhy_core::model::FileActivity) -> u64| -> u64 {
         recording.files.iter().map(field).sum()
     };
@@ -219,7 +219,7 @@ fn expect_bounded(recording: &Recording) {
     assert!(memory > 0 && memory < MOST, "{} MiB", memory / MIB);
 }
 
-/// A file whose path nobody can give the kernel.
+/// A file whose path is too long for a system call.
 fn deep() -> Result<()> {
     const DEPTH: u64 = 40;
     let scratch = Scratch::new()?;
@@ -242,8 +242,8 @@ fn deep() -> Result<()> {
     Ok(())
 }
 
-/// Each read comes another way: stacks are kept up to a limit, which is said, and what others wait for
-/// is still known.
+/// Each read comes another way: stacks are kept up to a limit, which is said, and what others wait
+/// for is still known.
 fn very_many_stacks() -> Result<()> {
     const STACKS: u64 = 60_000;
     let scratch = Scratch::new()?;

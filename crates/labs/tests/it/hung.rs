@@ -1,12 +1,14 @@
-//! A disk that hangs: what was in flight before the watch began is seen all the same.
+//! A disk that hangs: requests in flight before the watch are found.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial};
 use iowhy_core::model::{Operation, Request, Status};
-use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice, Silent};
+use iowhy_labs::devices::{
+    Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice, SilentServer,
+};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Error, Result, command, machine, process};
+use iowhy_labs::{LabError, Result, command, machine, process};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read};
@@ -30,21 +32,21 @@ pub fn tests() -> Vec<Trial> {
 }
 
 /// A loop device whose file lies on a file system that can be frozen.
-struct Stage {
+struct FrozenLoop {
     // Dropped in this order.
     upper: LoopDevice,
-    lower: FileSystem,
+    lower: LabFileSystem,
     scratch: Arc<Scratch>,
 }
 
-impl Stage {
-    fn new() -> Result<Stage> {
+impl FrozenLoop {
+    fn new() -> Result<FrozenLoop> {
         machine::need_bpf()?;
         let scratch = Scratch::new()?;
         let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 256 * MIB)?;
-        let lower = FileSystem::new(&scratch, disk, Kind::Ext4)?;
+        let lower = LabFileSystem::new(&scratch, disk, FileSystemKind::Ext4)?;
         let upper = LoopDevice::inside_as(Backing::File, &scratch, lower.path(), 32 * MIB)?;
-        Ok(Stage { upper, lower, scratch })
+        Ok(FrozenLoop { upper, lower, scratch })
     }
 
     /// One direct write to the upper device.
@@ -55,7 +57,7 @@ impl Stage {
         dd.spawn().context(|| "start dd".to_owned())
     }
 
-    /// A watch that has begun: then its folder is there.
+    /// A watch that has begun: then its directory exists.
     fn watch(&self, seconds: &str) -> Result<Child> {
         let mut record = iowhy(["record", "-d", self.upper.name(), "-t", seconds, "-o"])?;
         record.arg(self.scratch.path().join("watched"));
@@ -81,7 +83,7 @@ impl Stage {
         self.recording(watch)
     }
 
-    /// What iowhy says of the recording.
+    /// iowhy's report of the recording.
     fn report(&self) -> Result<String> {
         let mut report = iowhy(["report"])?;
         report.arg(self.scratch.path().join("watched"));
@@ -89,8 +91,8 @@ impl Stage {
     }
 }
 
-/// How long a watch may take that is interrupted when all has happened, seconds: an emulated machine takes its
-/// time.
+/// How long a watch may take that is interrupted when all has happened, seconds: an emulated
+/// machine takes its time.
 const AT_MOST_WATCHED: &str = "60";
 
 fn the_write(recording: &Recording) -> &Request {
@@ -102,7 +104,7 @@ fn the_write(recording: &Recording) -> &Request {
 }
 
 fn never_ends() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = FrozenLoop::new()?;
     let frozen = stage.lower.freeze()?;
     let mut dd = stage.write()?;
     std::thread::sleep(Duration::from_secs(1));
@@ -120,7 +122,7 @@ fn never_ends() -> Result<()> {
 }
 
 fn ends_meanwhile() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = FrozenLoop::new()?;
     let frozen = stage.lower.freeze()?;
     let mut dd = stage.write()?;
     std::thread::sleep(Duration::from_secs(1));
@@ -147,7 +149,8 @@ my $bytes = 65536;
 my $room = "\0" x (2 * $bytes);
 my $at = unpack("Q", pack("P", $room));
 my $aligned = ($at + $bytes - 1) & ~($bytes - 1);
-my $control = pack("Q l l S s l Q Q q Q L L", 0, 0, 0, 1, 0, fileno($handle), $aligned, $bytes, 0, 0, 0, 0);
+my @fields = (0, 0, 0, 1, 0, fileno($handle), $aligned, $bytes, 0, 0, 0, 0);
+my $control = pack("Q l l S s l Q Q q Q L L", @fields);
 my $list = pack("P", $control);
 syscall(SUBMIT, $address, 1, $list) == 1 or die "io_submit: $!\n";
 syswrite(STDOUT, "submitted\n");
@@ -162,9 +165,9 @@ for (;;) {
 /// Each wait ends without I/O; that they were for I/O shows when that ends.
 fn polling() -> Result<()> {
     if !cfg!(target_arch = "x86_64") {
-        return Err(Error::unsupported("x86-64", "the test has its numbers of system calls"));
+        return Err(LabError::unsupported("x86-64", "the test has its numbers of system calls"));
     }
-    let stage = Stage::new()?;
+    let stage = FrozenLoop::new()?;
     let mut perl = Command::new(command::find("perl")?);
     perl.args(["-e", POLLS]).arg(stage.upper.path()).stdout(Stdio::piped());
     let frozen = stage.lower.freeze()?;
@@ -189,7 +192,7 @@ fn polling() -> Result<()> {
 /// How long a watch of two seconds takes at most, on a machine that is busy.
 const AT_MOST: Duration = Duration::from_secs(20);
 
-/// A process that is killed whatever happens.
+/// A process that is always killed.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -199,8 +202,8 @@ impl Drop for Killed {
     }
 }
 
-/// The program that reads a device, whose every function has a name. Each test builds its own: what another
-/// one is building cannot be run.
+/// The program that reads a device, whose every function has a name. Each test builds its own: what
+/// another one is building cannot be run.
 fn reads(scratch: &Scratch) -> Result<PathBuf> {
     let program = scratch.fresh("hung-reads");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/programs/reads.c");
@@ -210,9 +213,9 @@ fn reads(scratch: &Scratch) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A watch while `program` reads a device and `silent` answers nobody: it ends in time and says what
-/// is missing.
-fn expect_end(mut program: Command, silent: &Silent, scratch: &Scratch) -> Result<()> {
+/// A watch while `program` reads a device and `silent` answers nobody: it ends in time and says
+/// what is missing.
+fn expect_end(mut program: Command, silent: &SilentServer, scratch: &Scratch) -> Result<()> {
     let mut program = Killed(program.spawn().context(|| "start the program".to_owned())?);
     std::thread::sleep(Duration::from_millis(500));
     assert!(program.0.try_wait().is_ok_and(|ended| ended.is_none()), "the program has ended");
@@ -247,21 +250,21 @@ fn silent_program() -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
     let bytes = std::fs::read(reads(&scratch)?).context(|| "read the program".to_owned())?;
-    let silent = Silent::new(&scratch, bytes)?;
+    let silent = SilentServer::new(&scratch, bytes)?;
     let mut program = Command::new(silent.path().join("reads"));
     program.arg(disk.path());
     expect_end(program, &silent, &scratch)
 }
 
-/// In the program's own view of the file system, `/tmp` is somebody's who never answers.
+/// In the program's own view of the file system, `/tmp` is a file system that never answers.
 fn silent_map() -> Result<()> {
     if !cfg!(target_arch = "x86_64") {
-        return Err(Error::unsupported("x86-64", "the test has its machine code"));
+        return Err(LabError::unsupported("x86-64", "the test has its machine code"));
     }
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let silent = Silent::new(&scratch, b"1000 10 void A.b()\n".to_vec())?;
+    let silent = SilentServer::new(&scratch, b"1000 10 void A.b()\n".to_vec())?;
     let mut program = Command::new(command::find("unshare")?);
     program.args(["--mount", "sh", "-c", r#"mount --bind "$0" /tmp && exec "$@""#]);
     program.arg(silent.path()).arg(reads(&scratch)?).arg(disk.path()).arg("written");
@@ -272,7 +275,7 @@ fn silent_map() -> Result<()> {
 /// nothing: what others hold is told all the same.
 fn silent_held() -> Result<()> {
     let scratch = Scratch::new()?;
-    let silent = Silent::new(&scratch, vec![0; 4096])?;
+    let silent = SilentServer::new(&scratch, vec![0; 4096])?;
     let (called, other) = (silent.path().join("x (deleted)"), scratch.fresh("other"));
     std::fs::write(&other, "x").context(|| "make a file".to_owned())?;
     let holder = |file: &Path| -> Result<Killed> {

@@ -1,14 +1,14 @@
-//! What is joined to a request beside its file and process: the code path that asked for it, the
-//! request above that it serves, why it exists, that its file has no name any more; and settings that
+//! Data that is joined to a request in addition to its file and process: the code path that
+//! submitted it, its upper request, its origin, whether its file was deleted; and settings that
 //! change meanwhile.
 
 use crate::chains::compiled;
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, is_module_without_types, said, trial, watch};
 use iowhy_core::model::{Operation, Origin, Request};
-use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
+use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{self, Access, Engine, Job};
+use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, machine};
 use libtest_mimic::Trial;
@@ -41,13 +41,13 @@ fn shell(script: &str) -> Command {
 }
 
 /// ext4 in memory.
-fn disk(scratch: &Arc<Scratch>) -> Result<FileSystem> {
+fn disk(scratch: &Arc<Scratch>) -> Result<LabFileSystem> {
     let device = LoopDevice::new(scratch, Backing::Tmpfs, 256 * MIB)?;
-    FileSystem::new(scratch, device, Kind::Ext4)
+    LabFileSystem::new(scratch, device, FileSystemKind::Ext4)
 }
 
-/// The functions through which `cat` asked for a file: those of the page cache, of the file system, and
-/// of the block layer; and the same as folded lines and as a drawing.
+/// The functions through which `cat` asked for a file: those of the page cache, of the file system,
+/// and of the block layer; and the same as folded lines and as a drawing.
 fn code_path() -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = disk(&scratch)?;
@@ -99,7 +99,7 @@ fn own_code_path() -> Result<()> {
     assert!(place(user, "main").is_some(), "{user:?}");
     assert!(place(kernel, "submit_bio").is_some(), "{kernel:?}");
     assert!(place(kernel, "blkdev_").is_some(), "a read of the device itself: {kernel:?}");
-    // And so it is told: from the system call outwards.
+    // And it is shown in this order: from the system call outwards.
     let mut folded = iowhy(["stacks", "--folded"])?;
     folded.arg(&output);
     let folded = command::output_of(folded)?;
@@ -125,7 +125,7 @@ fn drawn(recording: &Path, picture: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A loop device over a file on a disk: what the disk does for it is tied to what it was asked for.
+/// A loop device over a file on a disk: the disk's requests are linked to the loop device's.
 fn loop_over_a_file() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
@@ -140,7 +140,7 @@ fn loop_over_a_file() -> Result<()> {
     command::run("sync", ["-f".as_ref(), disk.path()])?;
     let output = scratch.fresh("recording");
     let lower = disk.device().name().to_owned();
-    let job = Job::strided(upper.path(), Engine::Psync, Access::Read, READS, BLOCK);
+    let job = Job::strided(upper.path(), Engine::Psync, FioAccess::Read, READS, BLOCK);
     let fio = job.command(&scratch.fresh("fio.json"))?;
     let mut record = iowhy(["record", "-d", upper.name(), "-d", &lower, "-o"])?;
     record.arg(&output).arg("--").arg(fio.get_program()).args(fio.get_args());
@@ -196,8 +196,8 @@ fn discards() -> Result<()> {
     Ok(())
 }
 
-/// What is written to a file that has lost its name before the watch says so; what is written to another
-/// does not.
+/// What is written to a file that has lost its name before the watch says so; what is written to
+/// another does not.
 fn deleted() -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = disk(&scratch)?;
@@ -223,7 +223,7 @@ fn deleted() -> Result<()> {
     Ok(())
 }
 
-/// A setting that somebody changes during the watch, to and fro, is told with its values and times.
+/// A setting that changes during the watch, back and forth, is recorded with its values and times.
 fn setting_changes() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 * MIB)?;
@@ -242,7 +242,8 @@ fn setting_changes() -> Result<()> {
     };
     let values = [&first.before, &first.after, &second.before, &second.after];
     assert_eq!(values, ["128", "32", "32", "68"]);
-    // A look has a beginning and an end: what is seen by its end was not yet so when the one before began.
+    // A poll has a beginning and an end: a value seen by its end had not been set when the previous
+    // poll began.
     let start_ns = recording.environment.start_ns;
     let between = about.settings_changed.iter().map(|it| (it.since_ns, it.by_ns));
     assert!(

@@ -1,5 +1,6 @@
-//! Other kernels, in guests: every test that needs a kernel, what `iowhy check` claims there, and disks
-//! whose trouble lies outside the guest. Only where `IOWHY_KERNELS` names some (`make test-kernels`).
+//! Other kernels, in guests: every test that needs a kernel, what `iowhy check` claims there, and
+//! disks whose trouble lies outside the guest. Only where `IOWHY_KERNELS` names some
+//! (`make test-kernels`).
 
 use crate::bare::NO_KERNEL;
 use crate::chains::{COMPILED, compiled};
@@ -12,13 +13,13 @@ use iowhy_labs::Result;
 use iowhy_labs::classes::guest_loads;
 use iowhy_labs::error::Context;
 use iowhy_labs::kernels::{CHECK, Claims, MODULES};
-use iowhy_labs::vm::{Disk, Guest, Kernel, Limits, Outcome};
+use iowhy_labs::vm::{DiskLimits, Guest, GuestDisk, GuestOutcome, Kernel};
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Tests that need no other kernel: of files, sources, messages, how a watch ends, and what is made of what
-/// was seen.
+/// Tests that need no other kernel: of files, sources, messages, how a watch ends, and what is made
+/// of what was seen.
 const ELSEWHERE: &[&str] = &[
     "architecture::",
     "bad_captures::",
@@ -36,14 +37,15 @@ const ELSEWHERE: &[&str] = &[
     "signals::",
 ];
 
-/// What a guest has no use for or no room for, as a skipped test says it.
+/// Things that a guest does not need or cannot hold, as a skipped test reports them.
 const SKIPS: &[&str] =
     &["missing: python3", "missing: go", "missing: java", "missing: jcmd", "missing: linear"];
 
-/// What takes seconds elsewhere takes a minute in a guest: what a test leaves dirty must not be written meanwhile,
-/// for its age or, as of btrfs before 6.14, because the file system has written nothing yet and so has no share of
-/// dirty memory. From 7.x on khugepaged reads what lies beside the pages that a program has mapped. Files in memory
-/// cannot be read past the page cache before 6.6, so that what lies on disk elsewhere does here, too.
+/// What takes seconds elsewhere takes a minute in a guest: what a test leaves dirty must not be
+/// written meanwhile, for its age or, as of btrfs before 6.14, because the file system has written
+/// nothing yet and so has no share of dirty memory. From 7.x on khugepaged reads what lies beside
+/// the pages that a program has mapped. Files in memory cannot be read past the page cache before
+/// 6.6, so that what lies on disk elsewhere does here, too.
 const AS_TESTS_NEED_IT: &str =
     "mkfs.ext4 -qE lazy_itable_init=0 /dev/disk/scratch && mount /dev/disk/scratch /var/tmp &&
     chmod 1777 /var/tmp || exit 1
@@ -88,12 +90,12 @@ fn eprint_line(line: &str) {
     eprintln!("{line}");
 }
 
-fn succeeded(outcome: &Outcome) {
+fn succeeded(outcome: &GuestOutcome) {
     assert_eq!(outcome.status, 0, "the guest's command failed:\n{}", outcome.said);
 }
 
-/// What is claimed there is what is declared: every program can be used, but for those that are known to
-/// be impossible, for the stated reason.
+/// What is claimed there is what is declared: every program can be used, but for those that are
+/// known to be impossible, for the stated reason.
 fn check(kernel: Kernel) -> Result<()> {
     let name = kernel.name;
     let guest = MODULES.iter().fold(Guest::new(kernel), |guest, module| guest.module(module));
@@ -101,7 +103,7 @@ fn check(kernel: Kernel) -> Result<()> {
     expect_declared(&outcome, name)
 }
 
-fn expect_declared(outcome: &Outcome, name: &str) -> Result<()> {
+fn expect_declared(outcome: &GuestOutcome, name: &str) -> Result<()> {
     let claims = Claims::of(outcome)?;
     assert!(claims.programs.len() > 20, "{}", outcome.said);
     let surprises = claims.surprises(name);
@@ -123,7 +125,7 @@ fn small(kernel: Kernel) -> Result<()> {
         iowhy opens -t 0.3"
     );
     // Slow enough that a reader has to sleep.
-    let disk = Disk::memory("plain", 64 << 20).limited(Limits::iops(100));
+    let disk = GuestDisk::memory("plain", 64 << 20).limited(DiskLimits::iops(100));
     let mut guest = Guest::new(kernel).disk(disk).patience(SMALL_PATIENCE);
     for module in MODULES {
         guest = guest.module(module);
@@ -131,7 +133,8 @@ fn small(kernel: Kernel) -> Result<()> {
     let outcome = guest.run(&script)?;
     eprint_line(&format!("Linux {name}: up after {:.1} s", outcome.booted.as_secs_f64()));
     expect_declared(&outcome, name)?;
-    // What loads for a watch of everything, as `check` tried it, may not load for one of one device.
+    // What loads for a watch of everything, as `check` tried it, may not load for one of one
+    // device.
     let words = words(&outcome.said);
     assert!(!words.contains("could not be used"), "{}", outcome.said);
     let recording = recording(&outcome)?;
@@ -169,13 +172,13 @@ fn root_tests(kernel: Kernel) -> Result<()> {
         guest = guest.module(module);
     }
     for disk in guests::DISKS {
-        guest = guest.disk(Disk::memory(disk, guests::DISK_BYTES));
+        guest = guest.disk(GuestDisk::memory(disk, guests::DISK_BYTES));
     }
     for disk in stacked::disks() {
         guest = guest.disk(disk);
     }
-    guest = guest.disk(guest_loads::disk()).disk(Disk::memory("scratch", SCRATCH_BYTES));
-    let guest = guest.disk(Disk::memory("nvme", guests::DISK_BYTES).nvme());
+    guest = guest.disk(guest_loads::disk()).disk(GuestDisk::memory("scratch", SCRATCH_BYTES));
+    let guest = guest.disk(GuestDisk::memory("nvme", guests::DISK_BYTES).nvme());
     // Other kernels' guests may speak at the same time.
     let outcome = guest.run_saying(&script, &mut |line| eprint_line(&format!("{name}: {line}")))?;
     succeeded(&outcome);
@@ -190,7 +193,7 @@ fn root_tests(kernel: Kernel) -> Result<()> {
 }
 
 /// The guest's /out/recording.
-fn recording(outcome: &Outcome) -> Result<Recording> {
+fn recording(outcome: &GuestOutcome) -> Result<Recording> {
     succeeded(outcome);
     Recording::open(&outcome.out().join("recording"))
 }
@@ -204,8 +207,8 @@ fn at_device_ms(recording: &Recording, chosen: impl Fn(&Request) -> bool) -> Vec
     times
 }
 
-/// Reads at a disk that QEMU makes slower while iowhy watches: the guest's kernel sees nothing but a
-/// device that takes longer.
+/// Reads at a disk that QEMU makes slower while iowhy watches: the guest's kernel sees nothing but
+/// a device that takes longer.
 fn throttled(kernel: Kernel) -> Result<()> {
     // What dd reads is not merged: each read is waited for before the next.
     let script = "disk=$(readlink /dev/disk/slow)
@@ -213,9 +216,9 @@ fn throttled(kernel: Kernel) -> Result<()> {
         dd if=/dev/disk/slow of=/dev/null bs=4k count=100 iflag=direct status=none
         echo slower; sleep 5
         dd if=/dev/disk/slow of=/dev/null bs=8k count=40 iflag=direct status=none'";
-    let mut running = Guest::new(kernel).disk(Disk::memory("slow", 64 << 20)).start(script)?;
+    let mut running = Guest::new(kernel).disk(GuestDisk::memory("slow", 64 << 20)).start(script)?;
     running.wait_for("slower")?;
-    running.limit("slow", Limits::iops(10))?;
+    running.limit("slow", DiskLimits::iops(10))?;
     let recording = recording(&running.finish()?)?;
     let (before, after) = (
         at_device_ms(&recording, |request| request.bytes == 4096),
@@ -229,7 +232,7 @@ fn throttled(kernel: Kernel) -> Result<()> {
 
 /// Delays and errors that only the device has.
 fn sick(kernel: Kernel) -> Result<()> {
-    let disk = Disk::nbdkit(
+    let disk = GuestDisk::nbdkit(
         "sick",
         64 << 20,
         &["error", "delay"],
@@ -247,8 +250,8 @@ fn sick(kernel: Kernel) -> Result<()> {
     Ok(())
 }
 
-/// Under confidentiality lockdown nobody may read the kernel's memory: one line says so, and what is
-/// left, whether securityfs is mounted or not.
+/// Under confidentiality lockdown the kernel's memory cannot be read: one line says so, and what
+/// still works, whether securityfs is mounted or not.
 fn locked(kernel: Kernel) -> Result<()> {
     let watches =
         "iowhy record -t 1 -o /out/recording; echo \"status $?\"; iowhy -t 1; echo \"status $?\"";
@@ -256,7 +259,7 @@ fn locked(kernel: Kernel) -> Result<()> {
         "while :; do dd if=/dev/disk/read of=/dev/null bs=4k iflag=direct status=none; done &\n\
          {watches}; mount -t securityfs securityfs /sys/kernel/security; {watches}; iowhy check"
     );
-    let disk = Disk::memory("read", 64 << 20);
+    let disk = GuestDisk::memory("read", 64 << 20);
     let guest = Guest::new(kernel).disk(disk).argument("lockdown=confidentiality");
     let outcome = guest.run(&script)?;
     let lines = |text: &str| outcome.said.lines().filter(|line| line.contains(text)).count();

@@ -2,10 +2,10 @@
 
 use crate::support::{labs_program, trial};
 use iowhy_labs::devices::{
-    Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice, Zram,
+    Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice, Zram,
 };
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{self, Access, Engine, Job};
+use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::{self, PAGE, Workload};
@@ -32,9 +32,9 @@ fn devices_are_removed() -> Result<()> {
     let scratch = Scratch::new()?;
     let path = scratch.path().to_owned();
     for backing in [Backing::Tmpfs, Backing::File, Backing::DirectFile] {
-        for kind in [Kind::Ext4, Kind::Xfs, Kind::Btrfs] {
+        for kind in [FileSystemKind::Ext4, FileSystemKind::Xfs, FileSystemKind::Btrfs] {
             let disk =
-                FileSystem::new(&scratch, LoopDevice::new(&scratch, backing, 320 * MIB)?, kind)?;
+                LabFileSystem::new(&scratch, LoopDevice::new(&scratch, backing, 320 * MIB)?, kind)?;
             assert!(machine::mounts_below(&path).contains(&disk.path().to_owned()));
             assert_eq!(machine::loops_below(&path), [disk.device().path()]);
             drop(disk);
@@ -88,7 +88,7 @@ fn strided_job() -> Result<()> {
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
     for engine in Engine::DIRECT {
         let log = scratch.fresh("iolog");
-        let job = Job::strided(device.path(), engine, Access::Read, 997, 4096);
+        let job = Job::strided(device.path(), engine, FioAccess::Read, 997, 4096);
         let before = DiskStats::of(device.name())?;
         let report = job.with("write_iolog", &log).run(&scratch.fresh("fio.json"))?;
         let counted = DiskStats::of(device.name())?.since(before);
@@ -103,7 +103,7 @@ fn strided_job() -> Result<()> {
 fn dirty_pages() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 320 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Xfs)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Xfs)?;
     let file = fio::prepare(&disk.path().join("data"), 4 * MIB)?;
     disk.remount()?;
     let dirty = Workload::Dirty { file: file.clone(), pages: 101, fsync: false };
@@ -149,13 +149,13 @@ fn cgroup_limits() -> Result<()> {
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
     let zram = Zram::new(&scratch, MIB)?;
     let path = {
-        let cgroup = Cgroup::block(&scratch)?;
+        let cgroup = LabCgroup::block(&scratch)?;
         cgroup.limit(&device, Limit::ReadIops(100))?;
         cgroup.limit(&zram, Limit::WriteBytes(MIB))?;
         let report = scratch.fresh("fio.json");
-        let job = Job::strided(device.path(), Engine::Psync, Access::Read, 97, 4096);
+        let job = Job::strided(device.path(), Engine::Psync, FioAccess::Read, 97, 4096);
         command::output_of(cgroup.inside(&job.command(&report)?))?;
-        let reads = fio::Report::read(&report)?.read;
+        let reads = fio::FioReport::read(&report)?.read;
         assert!(reads.iops < 200.0, "{} IOPS under a limit of 100", reads.iops);
         cgroup.path().to_owned()
     };

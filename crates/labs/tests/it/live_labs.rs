@@ -1,11 +1,11 @@
-//! Eight live labs: a cause is made on a real kernel, and iowhy names it first. Those that hold on a busy
-//! machine with two CPUs; the others are in `cargo lab matrix`.
+//! Eight live labs: a cause is made on a real kernel, and iowhy names it first. Those that hold on
+//! a busy machine with two CPUs; the others are in `cargo lab matrix`.
 
 use crate::support::trial_alone;
 use iowhy_labs::labs::outcome::Mark;
-use iowhy_labs::labs::run::{self, Settings};
+use iowhy_labs::labs::run::{self, LabSettings};
 use iowhy_labs::labs::{self};
-use iowhy_labs::{Error, Result};
+use iowhy_labs::{LabError, Result};
 use libtest_mimic::Trial;
 
 /// Long enough for each rule; all eight take about two minutes on an idle machine.
@@ -28,11 +28,18 @@ pub fn tests() -> Vec<Trial> {
 }
 
 fn found_first(name: &str) -> Result<()> {
-    let lab = labs::lab(name).ok_or_else(|| Error::missing(name, "it was renamed"))?;
-    let settings = Settings { name: None, seconds: SECONDS, seed: None, whole: false, keep: None };
+    let lab = labs::lab(name).ok_or_else(|| LabError::missing(name, "it was renamed"))?;
+    let settings = LabSettings {
+        name: None,
+        seconds: SECONDS,
+        seed: None,
+        whole: false,
+        budget: None,
+        keep: None,
+    };
     let outcome = run::watch(lab, &settings, &mut |_| ())?;
     if let Some(what) = outcome.skipped {
-        return Err(Error::unsupported(what, "another machine"));
+        return Err(LabError::unsupported(what, "another machine"));
     }
     assert_eq!(outcome.mark(lab), Mark::Right, "{outcome:#?}");
     Ok(())

@@ -2,7 +2,9 @@
 
 use crate::support::{finish, iowhy, trial};
 use iowhy_labs::bench::locate::make_files;
-use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice, Partition};
+use iowhy_labs::devices::{
+    Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice, Partition,
+};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, located};
@@ -18,7 +20,7 @@ pub fn tests() -> Vec<Trial> {
         trial("locate::sectors_of_a_disk_with_a_partition", sectors_of_a_disk_with_a_partition),
         trial("locate::xfs_names_directories_and_free_space", xfs_names_directories_and_free_space),
     ];
-    for kind in [Kind::Ext4, Kind::Xfs, Kind::Btrfs] {
+    for kind in [FileSystemKind::Ext4, FileSystemKind::Xfs, FileSystemKind::Btrfs] {
         let name = format!("locate::{}_there_and_back", kind.name());
         tests.push(trial(name, move || there_and_back(kind)));
     }
@@ -42,7 +44,7 @@ fn furnish(root: &Path) -> Result<()> {
 fn ext4_as_debugfs() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 128 << 20)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
     furnish(disk.path())?;
     disk.remount()?;
     let about = command::run("dumpe2fs", ["-h".as_ref(), disk.device().path()])?;
@@ -74,7 +76,7 @@ fn an_image_that_is_not_mounted() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 128 << 20)?;
     let image = device.file().to_owned();
-    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
     furnish(disk.path())?;
     disk.unmount()?;
     let blocks = located::sample(2_000, 30_000);
@@ -105,7 +107,7 @@ fn sectors_of_a_disk_with_a_partition() -> Result<()> {
     let disk = LoopDevice::with_partitions(&scratch, 128 << 20)?;
     let node = disk.path().to_owned();
     let partition = Partition::new(disk, START, 200_000)?;
-    let disk = FileSystem::new(&scratch, partition, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, partition, FileSystemKind::Ext4)?;
     furnish(disk.path())?;
     disk.remount()?;
     let file = disk.path().join("sparse");
@@ -134,7 +136,7 @@ fn xfs_names_directories_and_free_space() -> Result<()> {
         let scratch = Scratch::new()?;
         let device = LoopDevice::new(&scratch, Backing::Tmpfs, 400 << 20)?;
         let options: &[&str] = if reverse_map { &["-m", "rmapbt=1"] } else { &["-m", "rmapbt=0"] };
-        let disk = FileSystem::with_options(&scratch, device, Kind::Xfs, options)?;
+        let disk = LabFileSystem::with_options(&scratch, device, FileSystemKind::Xfs, options)?;
         furnish(disk.path())?;
         disk.remount()?;
         let map = command::run(
@@ -166,10 +168,10 @@ fn xfs_names_directories_and_free_space() -> Result<()> {
 }
 
 /// A file's extents are those that filefrag and xfs_bmap print, and each leads back to the file.
-fn there_and_back(kind: Kind) -> Result<()> {
+fn there_and_back(kind: FileSystemKind) -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 400 << 20)?;
-    let disk = FileSystem::new(&scratch, device, kind)?;
+    let disk = LabFileSystem::new(&scratch, device, kind)?;
     furnish(disk.path())?;
     disk.remount()?;
     let path = disk.path().join("sparse");
@@ -183,10 +185,10 @@ fn there_and_back(kind: Kind) -> Result<()> {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     assert!(!extents.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     let truth = match kind {
-        Kind::Xfs => of_xfs_bmap(&path)?,
-        Kind::Ext4 => of_filefrag(&path)?,
+        FileSystemKind::Xfs => of_xfs_bmap(&path)?,
+        FileSystemKind::Ext4 => of_filefrag(&path)?,
         // filefrag gives addresses in the file system, not on the device.
-        Kind::Btrfs => sectors(&extents),
+        FileSystemKind::Btrfs => sectors(&extents),
     };
     let other = sectors(&extents).iter().zip(&truth).position(|(ours, theirs)| ours != theirs);
     assert!(other.is_none() && truth.len() == extents.len(), "extent {other:?} differs");

@@ -34,8 +34,10 @@ mod labs;
 mod live_labs;
 mod locate;
 mod metadata;
+mod pods;
 mod privilege;
 mod probe;
+mod recorder;
 mod recording;
 mod records;
 mod side_by_side;
@@ -43,6 +45,8 @@ mod signals;
 mod stacked;
 mod support;
 mod tables;
+mod thinning;
+mod top;
 mod totals;
 mod vocabulary;
 mod waits;
@@ -54,6 +58,7 @@ fn main() {
     let tests = [
         architecture::tests(),
         vocabulary::tests(),
+        top::tests(),
         labs::tests(),
         live_labs::tests(),
         kernels::tests(),
@@ -82,9 +87,12 @@ fn main() {
         side_by_side::tests(),
         signals::tests(),
         probe::tests(),
+        pods::tests(),
         privilege::tests(),
         filters::tests(),
         tables::tests(),
+        thinning::tests(),
+        recorder::tests(),
         joined::tests(),
     ];
     libtest_mimic::run(&arguments, tests.into_iter().flatten().collect()).exit();

@@ -3,7 +3,7 @@
 use crate::support::{labs_program, trial, watch};
 use iowhy_core::model::Origin;
 use iowhy_labs::Result;
-use iowhy_labs::devices::{Backing, FileSystem, Kind, LoopDevice};
+use iowhy_labs::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::{self, Workload};
 use libtest_mimic::Trial;
@@ -13,15 +13,15 @@ use std::os::unix::fs::MetadataExt;
 const FILES: u64 = 3001;
 
 pub fn tests() -> Vec<Trial> {
-    [Kind::Xfs, Kind::Btrfs, Kind::Ext4]
+    [FileSystemKind::Xfs, FileSystemKind::Btrfs, FileSystemKind::Ext4]
         .map(|kind| trial(format!("metadata::storm_{}", kind.name()), move || storm(kind)))
         .into()
 }
 
-fn storm(kind: Kind) -> Result<()> {
+fn storm(kind: FileSystemKind) -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 << 20)?;
-    let disk = FileSystem::new(&scratch, device, kind)?;
+    let disk = LabFileSystem::new(&scratch, device, kind)?;
     let folder = disk.path().to_owned();
     disk.remount()?;
     let workload = Workload::Storm { folder: folder.clone(), files: FILES };

@@ -1,11 +1,11 @@
-//! Without root: each command says which capability is missing and how to grant it, shows what
-//! anybody may see, and works with no more than what it asks for.
+//! Without root: each command says which capability is missing and how to grant it, shows
+//! unprivileged figures, and works with no more than the capabilities that it names.
 
 use crate::recording::Recording;
 use crate::support::{NO_PERMISSION, finish, iowhy, said, trial};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{Access, Engine, Job};
+use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, machine, process};
 use libtest_mimic::Trial;
@@ -35,7 +35,7 @@ fn folder() -> Result<tempfile::TempDir> {
 /// `iowhy` with `arguments`, as a user who has these capabilities and no others.
 fn as_nobody_with(folder: &Path, names: &[&str], arguments: &[&str]) -> Result<Command> {
     machine::need_root()?;
-    // The built program may lie where nobody may look.
+    // The built program may be in a directory that is not readable for others.
     let program = folder.join("iowhy");
     if !program.exists() {
         fs::copy(iowhy_labs::iowhy::binary()?, &program).context(|| "copy iowhy".to_owned())?;
@@ -69,7 +69,7 @@ impl Busy {
     fn begin() -> Result<Busy> {
         let scratch = Scratch::new()?;
         let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 << 20)?;
-        let job = Job::new(device.path(), Engine::Psync, Access::RandomRead, 4096).direct();
+        let job = Job::new(device.path(), Engine::Psync, FioAccess::RandomRead, 4096).direct();
         let job = job.with("rate_iops", "200").with("size", "16m").timed(120);
         let mut command = job.command(&scratch.fresh("fio.json"))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -145,7 +145,7 @@ fn lines_say_what_is_missing() -> Result<()> {
     Ok(())
 }
 
-/// What the hint grants, from what a refused watch says.
+/// The capabilities that the hint of a refused watch grants.
 fn granted(folder: &Path) -> Result<Vec<String>> {
     let text = said(&finish(as_nobody(folder, &["-t", "0.1", "--json"])?)?);
     let list = text.split_once("setcap ").and_then(|(_, rest)| rest.split_once("+ep"));
@@ -153,7 +153,8 @@ fn granted(folder: &Path) -> Result<Vec<String>> {
     Ok(list.split(',').map(|name| name.trim_start_matches("cap_").to_owned()).collect())
 }
 
-/// `iowhy check`'s rows of missing capabilities: what was found, what is lost; a command grants them.
+/// `iowhy check`'s rows of missing capabilities: what was found, what is lost; a command grants
+/// them.
 fn missing(command: Command) -> Result<Vec<(String, String)>> {
     let output = finish(command)?;
     assert!(output.status.success(), "it is no failure: {}", said(&output));

@@ -6,7 +6,7 @@ use iowhy_labs::error::Context;
 use iowhy_labs::fio::prepare;
 use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Error, Result, command, process};
+use iowhy_labs::{LabError, Result, command, process};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 use std::fs;
@@ -137,7 +137,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> Result<()> {
     let start = Instant::now();
     while !done() {
         if start.elapsed() > PATIENCE {
-            return Err(Error::failed(format!("see {what}"), format!("waited {PATIENCE:?}")));
+            return Err(LabError::failed(format!("see {what}"), format!("waited {PATIENCE:?}")));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

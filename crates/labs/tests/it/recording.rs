@@ -1,11 +1,11 @@
-//! A recording read back, and what holds for every recording.
+//! Reads a recording, and the invariants of every recording.
 
 use crate::support::is_guest;
 use iowhy_core::model::{
     Environment, FileActivity, Name, Names, Operation, Origin, Process, Request, RequestPart,
     Sample, Stack, Status, Wait, WaitChain,
 };
-use iowhy_core::recording::Reader;
+use iowhy_core::recording::RecordingReader;
 use iowhy_core::source::{Batch, Progress, Source};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
@@ -19,7 +19,7 @@ const MANY_PIECES: usize = 16;
 /// Kinds of parts in a message.
 const MOST_LISTED: usize = 40;
 
-/// What a watch recorded.
+/// The content of a recording.
 pub struct Recording {
     pub environment: Environment,
     pub requests: Vec<Request>,
@@ -40,7 +40,7 @@ impl Recording {
     /// Reads the whole recording in `folder`.
     pub fn open(folder: &Path) -> Result<Recording> {
         let action = || format!("read the recording {}", folder.display());
-        let mut reader = Reader::open(folder).context(action)?;
+        let mut reader = RecordingReader::open(folder).context(action)?;
         let (mut names, mut batch) = (Names::new(), Batch::default());
         while reader.fill(&mut batch, &mut names).context(action)? == Progress::More {}
         Ok(Recording {
@@ -119,8 +119,8 @@ impl Recording {
     }
 
     /// What a kernel may hide is a few in a hundred (docs/architecture.md, known drift): more is a
-    /// defect, counted or not. A kernel that takes the CPU from programs keeps more from them where an
-    /// emulated CPU is long in each.
+    /// defect, counted or not. A kernel that takes the CPU from programs keeps more from them where
+    /// an emulated CPU is long in each.
     fn expect_few_lost(&self) {
         let (kept, recorded) = (self.lost_at("programs"), self.requests.len() as u64);
         let (lost, of_emulated) = (self.lost() - kept, if is_guest() { 20 } else { 50 });
@@ -129,7 +129,8 @@ impl Recording {
         assert!(few, "{lost} and {kept} lost beside {recorded}: {items:#?}");
     }
 
-    /// `found` of `expected`: each one that is missing was counted as lost, and none is there twice.
+    /// `found` of `expected`: each one that is missing was counted as lost, and none is there
+    /// twice.
     pub fn expect_count(&self, what: &str, found: usize, expected: u64) {
         let (found, lost) = (found as u64, self.lost());
         self.expect_few_lost();
@@ -140,8 +141,8 @@ impl Recording {
         );
     }
 
-    /// The bytes that `pairs` cover are those of `expected` (offset, length), each exactly once. Of a
-    /// request made of very many pieces only the first have their offset; the rest must add up.
+    /// The bytes that `pairs` cover are those of `expected` (offset, length), each exactly once. Of
+    /// a request made of very many pieces only the first have their offset; the rest must add up.
     /// Where requests were lost nothing else may be there, and nothing twice.
     pub fn expect_ranges(&self, what: &str, pairs: &[Pair], expected: &[(u64, u64)]) {
         let known: Vec<(u64, u64)> =
@@ -272,8 +273,9 @@ impl Recording {
         }
         assert!(
             (0..found.len()).all(|index| (low[index]..=high[index]).contains(&found[index])),
-            "{device}: [reads, their bytes, writes and flushes, their bytes, discards, their bytes]\nrecorded\n    \
-             {found:?}\ncounted by the device within the watch\n    {low:?}\nand around it\n    {high:?}\n{}",
+            "{device}: [reads, their bytes, writes and flushes, their bytes, discards, their \
+             bytes]\nrecorded\n    {found:?}\ncounted by the device within the watch\n    \
+             {low:?}\nand around it\n    {high:?}\n{}",
             self.overview()
         );
     }
@@ -314,7 +316,7 @@ impl Recording {
         text + &self.shortcomings()
     }
 
-    /// What the watch lost and what it could not see, for messages.
+    /// Losses and limits of the watch, for messages.
     pub fn shortcomings(&self) -> String {
         let losses = self.environment.losses.items.iter();
         let mut text: String =
@@ -327,8 +329,8 @@ impl Recording {
     }
 }
 
-/// Reads, their bytes, writes and flushes, their bytes, discards, their bytes. An empty flush counts
-/// as a write in one place and as a flush in the other.
+/// Reads, their bytes, writes and flushes, their bytes, discards, their bytes. An empty flush
+/// counts as a write in one place and as a flush in the other.
 fn totals(counted: DiskStats) -> [u64; 6] {
     [
         counted.reads,

@@ -1,8 +1,8 @@
-//! blktrace's records written by hand, for captures of a few events whose every number matters.
+//! blktrace's records written by hand, for captures of a few events with exact values.
 
 /// One record, its numbers written out as blktrace_api.h has them.
 #[derive(Clone, Copy)]
-pub struct Record<'a> {
+pub struct RecordBytes<'a> {
     pub version: u8,
     pub big_endian: bool,
     pub sequence: u32,
@@ -19,11 +19,11 @@ pub struct Record<'a> {
 /// Q, G, I, D, C of reads: category << 16 | action.
 pub const STEPS: [u32; 5] = [0x11_0001, 0x11_0004, 0x11_000c, 0x41_0007, 0x81_0008];
 
-impl Record<'_> {
+impl RecordBytes<'_> {
     /// Event `number` of an endless row of reads.
-    pub fn of(number: u32) -> Record<'static> {
+    pub fn of(number: u32) -> RecordBytes<'static> {
         let step = STEPS[number as usize % STEPS.len()];
-        Record {
+        RecordBytes {
             version: 7,
             big_endian: false,
             sequence: number + 1,

@@ -1,13 +1,14 @@
-//! The views beside the tools that they replace, on one load: what must be equal, whenever it is run.
+//! Compares the views with the tools that they replace, on one load: figures that must be equal in
+//! every run.
 
 use crate::support::{labs_program, trial};
-use iowhy_labs::bench_views::compare::{Compared, compare};
+use iowhy_labs::bench_views::compare::{ComparedFigures, compare};
 use iowhy_labs::bench_views::scene;
-use iowhy_labs::workload::steps::Done;
-use iowhy_labs::{Error, Result, machine};
+use iowhy_labs::workload::steps::StepTotals;
+use iowhy_labs::{LabError, Result, machine};
 use libtest_mimic::Trial;
 
-/// How long the tools look.
+/// Duration of the tools.
 const SECONDS: u64 = 40;
 const STEPS: u64 = 800;
 
@@ -22,18 +23,18 @@ fn agree() -> Result<()> {
     machine::need_bpf()?;
     let answers = scene::play(labs_program(), SECONDS, STEPS)?;
     let compared = compare(&answers)?;
-    let done = Done::by(STEPS);
+    let done = StepTotals::by(STEPS);
     counts(&compared, &done);
     rates(&compared, &done);
     if compared.absent.is_empty() {
         return Ok(());
     }
-    Err(Error::missing(compared.absent.join("; "), "scripts/install-deps bench"))
+    Err(LabError::missing(compared.absent.join("; "), "scripts/install-deps bench"))
 }
 
-/// What only the load does is the same to the last. Its file system may write a little before it begins
-/// and after it ends, when some tools look and others do not.
-fn counts(compared: &Compared, done: &Done) {
+/// What only the load does is the same to the last. Its file system may write a little before it
+/// begins and after it ends, when some tools look and others do not.
+fn counts(compared: &ComparedFigures, done: &StepTotals) {
     for line in &compared.lines {
         let is_of_load = line.figure.starts_with("opensnoop") || line.figure.contains(", read:");
         let is_counted =
@@ -60,8 +61,8 @@ fn counts(compared: &Compared, done: &Done) {
     }
 }
 
-/// Rates agree as far as they are rounded. How long something took is nobody's invariant.
-fn rates(compared: &Compared, done: &Done) {
+/// Rates agree within rounding. Latencies are not invariant.
+fn rates(compared: &ComparedFigures, done: &StepTotals) {
     let timed = ["_await", "aqu-sz", "%util"];
     let rates = compared.lines.iter().filter(|line| {
         let is_rate = line.figure.starts_with("iostat") || line.figure.starts_with("pidstat");

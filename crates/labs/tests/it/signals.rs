@@ -1,12 +1,12 @@
-//! A watch that is interrupted keeps what it saw.
+//! An interrupted watch keeps its data.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{Access, Engine, Job};
+use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Error, Result, machine, process};
+use iowhy_labs::{LabError, Result, machine, process};
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
@@ -29,23 +29,23 @@ pub fn tests() -> Vec<Trial> {
 }
 
 /// A load that goes on until it is dropped.
-struct Load {
+struct EndlessLoad {
     scratch: Arc<Scratch>,
     device: LoopDevice,
     fio: Child,
 }
 
-impl Load {
-    fn start() -> Result<Load> {
+impl EndlessLoad {
+    fn start() -> Result<EndlessLoad> {
         machine::need_bpf()?;
         let scratch = Scratch::new()?;
         let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 << 20)?;
-        let job = Job::new(device.path(), Engine::Psync, Access::RandomRead, 4096).direct();
+        let job = Job::new(device.path(), Engine::Psync, FioAccess::RandomRead, 4096).direct();
         let job = job.with("rate_iops", "500").with("size", "64m").timed(300);
         let mut command = job.command(&scratch.fresh("fio.json"))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let fio = command.spawn().context(|| "start fio".to_owned())?;
-        Ok(Load { scratch, device, fio })
+        Ok(EndlessLoad { scratch, device, fio })
     }
 
     /// Starts a watch and waits until it has written its first segment.
@@ -57,7 +57,7 @@ impl Load {
         let segments = output.join("requests");
         wait_until("the first segment", || {
             if let Ok(Some(status)) = child.try_wait() {
-                return Err(Error::failed("watch", format!("iowhy ended early: {status}")));
+                return Err(LabError::failed("watch", format!("iowhy ended early: {status}")));
             }
             Ok(std::fs::read_dir(&segments).into_iter().flatten().flatten().any(is_segment))
         })?;
@@ -69,7 +69,7 @@ fn is_segment(entry: std::fs::DirEntry) -> bool {
     entry.path().extension().is_some_and(|extension| extension == "parquet")
 }
 
-impl Drop for Load {
+impl Drop for EndlessLoad {
     fn drop(&mut self) {
         process::end(&mut self.fio);
     }
@@ -79,7 +79,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<()> 
     let start = Instant::now();
     while !done()? {
         if start.elapsed() > PATIENCE {
-            return Err(Error::failed(format!("see {what}"), format!("waited {PATIENCE:?}")));
+            return Err(LabError::failed(format!("see {what}"), format!("waited {PATIENCE:?}")));
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -111,7 +111,7 @@ fn expect_readable(output: &Path) -> Result<Recording> {
 }
 
 fn ends_cleanly(signals: &[Signal]) -> Result<()> {
-    let load = Load::start()?;
+    let load = EndlessLoad::start()?;
     let (child, output) = load.watch()?;
     for signal in signals {
         process::signal(&child, *signal);
@@ -129,7 +129,7 @@ fn ends_cleanly(signals: &[Signal]) -> Result<()> {
 }
 
 fn killed() -> Result<()> {
-    let load = Load::start()?;
+    let load = EndlessLoad::start()?;
     let (child, output) = load.watch()?;
     process::signal(&child, Signal::KILL);
     ending(child)?;
@@ -138,7 +138,7 @@ fn killed() -> Result<()> {
     Ok(())
 }
 
-/// The command's failure is not the watch's: the recording is kept, and the user is told.
+/// The command's failure is not the watch's: the recording is kept, and the failure is reported.
 fn command_fails() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;

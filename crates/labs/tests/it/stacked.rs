@@ -1,17 +1,19 @@
-//! Devices that stand on others, and devices that guests alone have: the device mapper, RAID, null_blk,
-//! scsi_debug, NVMe. Exact counts and bytes on each of them, the link to the request above where the
-//! kernel says so, errors and requeues with their status.
+//! Upper devices, and devices that only guests have: the device mapper, RAID, null_blk, scsi_debug,
+//! NVMe. Exact counts and bytes on each of them, the link to the request above where the kernel
+//! says so, errors and requeues with their status.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial};
 use iowhy_core::model::{Operation, Request, Status};
-use iowhy_labs::devices::{BlockDevice, Given, Mapped, NullBlk, Raid, ScsiDebug, Trouble};
+use iowhy_labs::devices::{
+    BlockDevice, GivenDevice, MappedDevice, NullBlk, Raid, ScsiDebug, Trouble,
+};
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{Access, Engine, Job};
+use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::vm::Disk;
-use iowhy_labs::{Error, Result, command};
+use iowhy_labs::vm::GuestDisk;
+use iowhy_labs::{LabError, Result, command};
 use libtest_mimic::Trial;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,11 +27,11 @@ const SECTOR: u64 = 512;
 const DISK_BYTES: u64 = 128 << 20;
 
 /// The disks of the guest in which these tests run.
-pub fn disks() -> Vec<Disk> {
+pub fn disks() -> Vec<GuestDisk> {
     vec![
-        Disk::memory("several", DISK_BYTES),
-        Disk::memory("beside", DISK_BYTES),
-        Disk::memory("nvme-odd", DISK_BYTES).nvme(),
+        GuestDisk::memory("several", DISK_BYTES),
+        GuestDisk::memory("beside", DISK_BYTES),
+        GuestDisk::memory("nvme-odd", DISK_BYTES).nvme(),
     ]
 }
 
@@ -83,7 +85,7 @@ fn watch(scratch: &Scratch, devices: &[&dyn BlockDevice], workload: &Command) ->
     assert!(result.status.success(), "{}", said(&result));
     let recording = Recording::open(&output)?;
     recording.check_each();
-    // What was lost is no excuse here: each count below is exact.
+    // Losses are not accepted here: each count below is exact.
     for (index, name) in names.iter().enumerate() {
         let noted =
             |when: &str| DiskStats::read(Path::new(&format!("{}.{name}.{when}", notes.display())));
@@ -115,14 +117,14 @@ fn jobs(scratch: &Scratch, jobs: &[Job]) -> Result<Command> {
     Ok(shell)
 }
 
-fn job(device: &dyn BlockDevice, access: Access, count: u64) -> Job {
+fn job(device: &dyn BlockDevice, access: FioAccess, count: u64) -> Job {
     Job::strided(device.path(), Engine::Psync, access, count, BLOCK)
 }
 
 /// Writes, then reads elsewhere what was never written: each is one request.
 fn both(scratch: &Scratch, device: &dyn BlockDevice) -> Result<Command> {
-    let read = job(device, Access::Read, READS).with("offset", "4m");
-    jobs(scratch, &[job(device, Access::Write, WRITES), read])
+    let read = job(device, FioAccess::Read, READS).with("offset", "4m");
+    jobs(scratch, &[job(device, FioAccess::Write, WRITES), read])
 }
 
 /// The requests of a device, as its own lie on it.
@@ -201,12 +203,12 @@ fn null_blk() -> Result<()> {
 fn several() -> Result<()> {
     let scratch = Scratch::new()?;
     let disks = [NullBlk::with_memory(16)?, NullBlk::new(&[("size", 16)])?];
-    let virtio = Given::named("several")?;
+    let virtio = GivenDevice::named("several")?;
     let all: [&dyn BlockDevice; 3] = [&disks[0], &disks[1], &virtio];
     let mut text = String::new();
     for (index, disk) in all.iter().enumerate() {
-        let fio =
-            job(*disk, Access::Read, READS + index as u64).command(&scratch.fresh("fio.json"))?;
+        let fio = job(*disk, FioAccess::Read, READS + index as u64)
+            .command(&scratch.fresh("fio.json"))?;
         text.push_str(&format!("{} & ", command::shown(&fio)));
     }
     let mut shell = Command::new("/bin/sh");
@@ -222,9 +224,9 @@ fn several() -> Result<()> {
 
 fn nvme() -> Result<()> {
     let scratch = Scratch::new()?;
-    let disk = Given::named("nvme-odd")?;
+    let disk = GivenDevice::named("nvme-odd")?;
     let path = disk.path().display().to_string();
-    let write = job(&disk, Access::Write, WRITES).with("end_fsync", "1");
+    let write = job(&disk, FioAccess::Write, WRITES).with("end_fsync", "1");
     let fio = command::shown(&write.command(&scratch.fresh("fio.json"))?);
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", &format!("{fio} && blkdiscard --offset 8388608 --length 1048576 {path}")]);
@@ -240,8 +242,8 @@ const DELAY_MS: u64 = 40;
 /// The delay lies above: the disk below knows nothing of it.
 fn delay() -> Result<()> {
     let scratch = Scratch::new()?;
-    let mapped = Mapped::new(NullBlk::with_memory(16)?, "delay", &format!(" {DELAY_MS}"))?;
-    let read = jobs(&scratch, &[job(&mapped, Access::Read, READS)])?;
+    let mapped = MappedDevice::new(NullBlk::with_memory(16)?, "delay", &format!(" {DELAY_MS}"))?;
+    let read = jobs(&scratch, &[job(&mapped, FioAccess::Read, READS)])?;
     let recording = watch(&scratch, &[&mapped, mapped.below()], &read)?;
     for device in [&mapped as &dyn BlockDevice, mapped.below()] {
         let found = amount(&on(&recording, device), Operation::Read);
@@ -262,12 +264,12 @@ fn delay() -> Result<()> {
 /// Reads pass, writes fail above and never come below.
 fn flakey() -> Result<()> {
     let scratch = Scratch::new()?;
-    let mapped = Mapped::new(NullBlk::with_memory(16)?, "flakey", " 0 1000 1 error_writes")?;
+    let mapped = MappedDevice::new(NullBlk::with_memory(16)?, "flakey", " 0 1000 1 error_writes")?;
     // Each job of its own: fio gives up at the first error.
     let script = format!(
         "{}; for block in $(seq 1 {WRITES}); do dd if=/dev/zero of={} bs=4k count=1 seek=$block \
          oflag=direct conv=notrunc status=none 2>&1; done; exit 0",
-        command::shown(&job(&mapped, Access::Read, READS).command(&scratch.fresh("fio.json"))?),
+        command::shown(&job(&mapped, FioAccess::Read, READS).command(&scratch.fresh("fio.json"))?),
         mapped.path().display()
     );
     let mut shell = Command::new("/bin/sh");
@@ -295,11 +297,11 @@ fn crypt() -> Result<()> {
     Ok(())
 }
 
-fn encrypted() -> Result<Mapped<NullBlk>> {
+fn encrypted() -> Result<MappedDevice<NullBlk>> {
     let disk = NullBlk::with_memory(16)?;
     let key = "5".repeat(128);
     let arguments = format!("aes-xts-plain64 {key} 0 {} 0", disk.path().display());
-    Mapped::of(disk, "crypt", &arguments)
+    MappedDevice::of(disk, "crypt", &arguments)
 }
 
 /// Large reads, of which the device mapper takes a part at a time and hands the rest to itself.
@@ -307,7 +309,7 @@ fn crypt_in_pieces() -> Result<()> {
     let scratch = Scratch::new()?;
     let mapped = encrypted()?;
     let (reads, block) = (24, 256 << 10);
-    let job = Job::strided(mapped.path(), Engine::Libaio, Access::Read, reads, block);
+    let job = Job::strided(mapped.path(), Engine::Libaio, FioAccess::Read, reads, block);
     let fio = job.command(&scratch.fresh("fio.json"))?;
     let output = scratch.fresh("recording");
     let mut record = iowhy(["record", "-d", mapped.name(), "-o"])?;
@@ -328,12 +330,12 @@ fn thin() -> Result<()> {
     let scratch = Scratch::new()?;
     let (metadata, data) = (NullBlk::with_memory(16)?, NullBlk::with_memory(32)?);
     let arguments = format!("{} {} 128 0", metadata.path().display(), data.path().display());
-    let pool = Mapped::of(data, "thin-pool", &arguments)?;
+    let pool = MappedDevice::of(data, "thin-pool", &arguments)?;
     pool.tell("create_thin 0")?;
     let arguments = format!("{} 0", pool.path().display());
-    let volume = Mapped::of(pool, "thin", &arguments)?;
+    let volume = MappedDevice::of(pool, "thin", &arguments)?;
     command::output_of(both(&scratch, &volume)?)?;
-    let fill = job(&volume, Access::Write, READS).with("offset", "4m");
+    let fill = job(&volume, FioAccess::Write, READS).with("offset", "4m");
     command::output_of(jobs(&scratch, &[fill])?)?;
     let (pool, data) = (volume.below(), volume.below().below());
     let recording = watch(&scratch, &[&volume, pool, data], &both(&scratch, &volume)?)?;
@@ -351,7 +353,7 @@ fn thin() -> Result<()> {
 
 /// An array of null_blk disks.
 fn array(level: &str, module: &str, legs: usize) -> Result<Raid<NullBlk>> {
-    let missing = |_| Error::unsupported(module, "this kernel has no such module");
+    let missing = |_| LabError::unsupported(module, "this kernel has no such module");
     command::run("modprobe", [module]).map_err(missing)?;
     let legs = (0..legs).map(|_| NullBlk::with_memory(32)).collect::<Result<Vec<_>>>()?;
     Raid::new(level, legs)
@@ -378,7 +380,8 @@ fn raid1() -> Result<()> {
     Ok(())
 }
 
-/// What a stripe's parity needs is not what was asked for: nothing below is tied, and it says why.
+/// Requests for a stripe's parity are not the submitted ones: nothing below is linked, and the
+/// reason is recorded.
 fn raid5() -> Result<()> {
     let scratch = Scratch::new()?;
     let array = array("5", "raid456", 3)?;
@@ -401,15 +404,16 @@ fn raid5() -> Result<()> {
     Ok(())
 }
 
-/// Each request goes to one leg, in the same bio or in a copy of it: both are there, each once and on its
-/// own device.
+/// Each request goes to one leg, in the same bio or in a copy of it: both are there, each once and
+/// on its own device.
 fn handed_on(level: &str, module: &str) -> Result<()> {
     let scratch = Scratch::new()?;
     let array = array(level, module, 2)?;
     let legs = array.legs();
-    let read = |offset| job(&array, Access::Read, READS).with("offset", offset);
-    // The second leg of a linear array begins after 30 MiB, and has each other 512 KiB of a striped one.
-    let load = [job(&array, Access::Write, WRITES), read("4m"), read("41472k")];
+    let read = |offset| job(&array, FioAccess::Read, READS).with("offset", offset);
+    // The second leg of a linear array begins after 30 MiB, and has each other 512 KiB of a striped
+    // one.
+    let load = [job(&array, FioAccess::Write, WRITES), read("4m"), read("41472k")];
     let load = jobs(&scratch, &load)?;
     let recording = watch(&scratch, &[&array, &legs[0], &legs[1]], &load)?;
     let above = on(&recording, &array);
@@ -451,7 +455,8 @@ fn scsi() -> Result<()> {
     let mut dd = Command::new("/bin/sh");
     // The sector 0x1234 lies in block 582.
     let script = format!(
-        "dd if={} of=/dev/null bs=4k skip=580 count=4 iflag=direct conv=noerror status=none; exit 0",
+        "dd if={} of=/dev/null bs=4k skip=580 count=4 iflag=direct conv=noerror status=none; exit \
+         0",
         disk.path().display()
     );
     dd.args(["-c", &script]);
@@ -467,7 +472,7 @@ fn scsi() -> Result<()> {
         recording.overview()
     );
     disk.trouble(Trouble::Busy(7))?;
-    let read = jobs(&scratch, &[job(&disk, Access::Read, READS)])?;
+    let read = jobs(&scratch, &[job(&disk, FioAccess::Read, READS)])?;
     let recording = watch(&scratch, &[&disk], &read)?;
     disk.trouble(Trouble::None)?;
     let found = amount(&on(&recording, &disk), Operation::Read);

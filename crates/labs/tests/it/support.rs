@@ -4,7 +4,7 @@ use crate::recording::Recording;
 use iowhy_labs::devices::BlockDevice;
 use iowhy_labs::error::Context;
 use iowhy_labs::machine::{self, DiskStats};
-use iowhy_labs::{Error, Result, command, iowhy};
+use iowhy_labs::{LabError, Result, command, iowhy};
 use libtest_mimic::{Completion, Failed, Trial};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -17,7 +17,7 @@ pub const NO_PERMISSION: i32 = 77;
 /// Held by every test while it runs: shared, or by one that runs alone.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// A test of times that only hold where other tests do not take the CPUs: none runs beside it.
+/// A test of times, which other tests would disturb: it runs alone.
 pub fn trial_alone(
     name: impl Into<String>,
     test: impl FnOnce() -> Result<()> + Send + 'static,
@@ -28,8 +28,8 @@ pub fn trial_alone(
     })
 }
 
-/// A test. It is skipped, with the reason, where the machine cannot run it. Under CI what the
-/// pipeline can provide (root, BPF, programs) must be there.
+/// A test. It is skipped, with the reason, if the machine cannot run it. Under CI everything that
+/// the pipeline can provide (root, BPF, programs) is required.
 pub fn trial(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
     unlocked(name.into(), move |name| {
         let _beside_others = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
@@ -40,18 +40,18 @@ pub fn trial(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send +
 fn unlocked(name: String, test: impl FnOnce(&str) -> Result<()> + Send + 'static) -> Trial {
     Trial::ignorable_test(name.clone(), move || match test(&name) {
         Ok(()) => Ok(Completion::Completed),
-        Err(Error::Unsupported { what, .. }) => {
+        Err(LabError::Unsupported { what, .. }) => {
             Ok(Completion::ignored_with(format!("missing: {what}")))
         }
-        Err(Error::Missing { what, .. }) if std::env::var_os("CI").is_none() => {
+        Err(LabError::Missing { what, .. }) if std::env::var_os("CI").is_none() => {
             Ok(Completion::ignored_with(format!("missing: {what}")))
         }
         Err(error) => Err(Failed::from(error.to_string())),
     })
 }
 
-/// Runs a test; in a guest it is said at once how it ended. What failed is listed after the last one only,
-/// and a guest may be ended before. What panics says so itself, but not which test it is.
+/// Runs a test; in a guest it is said at once how it ended. What failed is listed after the last
+/// one only, and a guest may be ended before. What panics says so itself, but not which test it is.
 fn told(name: &str, test: impl FnOnce() -> Result<()>) -> Result<()> {
     let ended = Ended { name, begun: Instant::now() };
     let result = test();
@@ -68,7 +68,7 @@ struct Ended<'a> {
 }
 
 impl Ended<'_> {
-    #[allow(clippy::print_stderr, reason = "what is known of a test whose guest is ended")]
+    #[allow(clippy::print_stderr, reason = "state of a test whose guest is ended")]
     fn tell(&self, what: &str) {
         if is_guest() {
             let seconds = self.begun.elapsed().as_secs_f64();
@@ -103,18 +103,25 @@ pub fn labs_program() -> &'static Path {
 /// `iowhy` with `arguments`.
 pub fn iowhy<A: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Command> {
     let mut command = Command::new(iowhy::binary()?);
-    command.args(arguments).stdin(Stdio::null()).env_remove("NO_COLOR");
+    let arguments: Vec<_> = arguments.into_iter().map(|it| it.as_ref().to_owned()).collect();
+    let (name, rest) = arguments.split_at(arguments.len().min(1));
+    command.args(name);
+    // A test counts: nothing may be left out to keep to a budget, unless it says so.
+    if name == ["record"] && !rest.iter().any(|argument| argument == "--budget") {
+        command.arg("--every");
+    }
+    command.args(rest).stdin(Stdio::null()).env_remove("NO_COLOR");
     // What it writes without being told where never lands in the repository.
     command.current_dir(env!("CARGO_TARGET_TMPDIR"));
     Ok(command)
 }
 
-/// Runs it to its end, whatever its exit code.
+/// Runs it to its end, with any exit code.
 pub fn finish(mut command: Command) -> Result<Output> {
     command.output().context(|| format!("run {}", command::shown(&command)))
 }
 
-/// What it said: standard output and error.
+/// Its standard output and error.
 pub fn said(output: &Output) -> String {
     format!(
         "{}{}",
@@ -144,8 +151,8 @@ pub fn refused(command: Command) -> Result<(i32, String)> {
 pub const COUNTED: &str = r#"stat=$1 notes=$2; shift 2
 cat "$stat" >"$notes.before"; "$@"; status=$?; cat "$stat" >"$notes.after"; exit $status"#;
 
-/// Watches `device` while `workload` runs, and reads the recording. What holds for every watch is
-/// checked here: the device's own counters, the stages, the parts.
+/// Watches `device` while `workload` runs, and reads the recording. Checks the invariants of every
+/// watch: the device's own counters, the stages, the parts.
 pub fn watch(device: &dyn BlockDevice, output: &Path, workload: &Command) -> Result<Recording> {
     machine::need_bpf()?;
     let before = DiskStats::of(device.name())?;
@@ -157,7 +164,7 @@ pub fn watch(device: &dyn BlockDevice, output: &Path, workload: &Command) -> Res
     let result = finish(record)?;
     let after = DiskStats::of(device.name())?;
     if result.status.code() == Some(NO_PERMISSION) {
-        return Err(Error::missing("BPF", said(&result)));
+        return Err(LabError::missing("BPF", said(&result)));
     }
     assert!(result.status.success(), "{shown} ended with {}:\n{}", result.status, said(&result));
     let noted = |name: &str| DiskStats::read(&output.with_extension(format!("stat.{name}")));

@@ -1,13 +1,13 @@
-//! The tables beside requests, of real watches: who did it, what their arguments were, and counters that
-//! a known load moves by a known amount.
+//! Tables other than requests, of real watches: processes, their arguments, and counters that a
+//! known load changes by a known amount.
 
 use crate::recording::Recording;
 use crate::support::{COUNTED, finish, iowhy, is_guest, said, trial, trial_alone};
 use iowhy_core::model::Process;
 use iowhy_core::model::metric::process_subject;
-use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
+use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{self, Access, Engine, Job};
+use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command};
@@ -33,27 +33,27 @@ pub fn tests() -> Vec<Trial> {
 }
 
 /// A device that fio reads for some seconds, with a secret in its command line.
-struct Stage {
+struct ReadDevice {
     scratch: Arc<Scratch>,
     device: LoopDevice,
 }
 
-impl Stage {
-    fn new() -> Result<Stage> {
+impl ReadDevice {
+    fn new() -> Result<ReadDevice> {
         machine::need_bpf()?;
         let scratch = Scratch::new()?;
         let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 * MIB)?;
-        Ok(Stage { scratch, device })
+        Ok(ReadDevice { scratch, device })
     }
 
     fn fio(&self) -> Result<Command> {
-        let job = Job::strided(self.device.path(), Engine::Psync, Access::Read, READS, 4096);
+        let job = Job::strided(self.device.path(), Engine::Psync, FioAccess::Read, READS, 4096);
         let job = job.with("rate_iops", "100").with("description", SECRET);
         job.command(&self.scratch.fresh("fio.json"))
     }
 
-    /// A recording of it, and where it is. The load begins once the counters were read first, which may be
-    /// a while where much else is to be read.
+    /// A recording of it, and where it is. The load begins once the counters were read first, which
+    /// may be a while where much else is to be read.
     fn record(&self, options: &[&str]) -> Result<(PathBuf, Recording)> {
         let output = self.scratch.fresh("recording");
         let mut record = iowhy(["record", "-d", self.device.name(), "-o"])?;
@@ -82,9 +82,9 @@ fn files_of(recording: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A command line can hold secrets: no text of a recording has one unless that was asked for.
+/// A command line can hold secrets: no text of a recording has one unless `--args` was given.
 fn arguments(asked: bool) -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = ReadDevice::new()?;
     let (path, recording) = stage.record(if asked { &["--args"] } else { &[] })?;
     let own = recording.processes.iter().filter(|row| recording.text(row.process) == "fio");
     let lines: Vec<&str> = own.map(|row| recording.text(row.arguments)).collect();
@@ -111,7 +111,7 @@ fn arguments(asked: bool) -> Result<()> {
 }
 
 fn processes_say_who() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = ReadDevice::new()?;
     let (_, recording) = stage.record(&[])?;
     let request = recording.requests.iter().find(|it| recording.text(it.process) == "fio");
     let request = request.expect("fio's reads were seen");
@@ -130,7 +130,7 @@ fn processes_say_who() -> Result<()> {
 
 /// One that copies memory has counters and no request: it is known whose it is all the same.
 fn who_only_counts() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = ReadDevice::new()?;
     let output = stage.scratch.fresh("recording");
     let mut record = iowhy(["record", "-d", stage.device.name(), "-o"])?;
     record.arg(&output).args(["--", "/bin/sh", "-c"]);
@@ -153,8 +153,8 @@ fn who_only_counts() -> Result<()> {
     let rows: Vec<&Process> = recording.processes.iter().filter(is_copier).collect();
     let [row] = rows.as_slice() else { panic!("one row: {rows:?}") };
     assert!(recording.text(row.executable).ends_with("/dd"), "{row:?}");
-    // The kernel adds what it had done to its parent's numbers, which waits for its end: there only what
-    // it did after the last look is left, and all is told once.
+    // The kernel adds what it had done to its parent's numbers, which waits for its end: there only
+    // what it did after the last look is left, and all is told once.
     let read = |pid: u32, name: &str| {
         recording.growth("io.rchar", |subject| subject == process_subject(pid, name)).unwrap_or(0.0)
     };
@@ -186,9 +186,9 @@ fn tells(json: &serde_json::Value, pid: u32, user: &str) -> bool {
 
 /// The counters of the device and of the process that reads it grow by what was read.
 fn samples_move() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = ReadDevice::new()?;
     // A device that has never done anything has no samples yet.
-    let warm = Job::strided(stage.device.path(), Engine::Psync, Access::Read, 1, 4096);
+    let warm = Job::strided(stage.device.path(), Engine::Psync, FioAccess::Read, 1, 4096);
     warm.run(&stage.scratch.fresh("fio.json"))?;
     let before = DiskStats::of(stage.device.name())?;
     let (_, recording) = stage.record(&[])?;
@@ -206,8 +206,9 @@ fn samples_move() -> Result<()> {
         let grown = subjects.iter().filter_map(|own| recording.growth(metric, |it| it == *own));
         grown.fold(0.0, f64::max)
     };
-    // It reads for 2.5 s and is looked at every second: a part of it lies behind the last look. What devices
-    // read for it holds pages of its program, too, and what calls gave it a few bytes of a pipe.
+    // It reads for 2.5 s and is looked at every second: a part of it lies behind the last look.
+    // What devices read for it holds pages of its program, too, and what calls gave it a few bytes
+    // of a pipe.
     let all = (READS * 4096) as f64;
     let (called, read) = (of_fio("io.rchar"), of_fio("io.read_bytes"));
     assert!(called > 0.2 * all && called <= all + 4096.0, "{called} of {all}");
@@ -218,13 +219,14 @@ fn samples_move() -> Result<()> {
     Ok(())
 }
 
-/// With --page-cache each page counts that comes in and leaves: those of a file that is read and removed.
+/// With --page-cache each page counts that comes in and leaves: those of a file that is read and
+/// removed.
 fn page_cache() -> Result<()> {
     const SIZE: u64 = 32 * MIB;
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 128 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
     let file = fio::prepare(&disk.path().join("data"), SIZE)?;
     disk.remount()?;
     let script = format!(
@@ -243,7 +245,7 @@ fn page_cache() -> Result<()> {
     let recording = record(&["--page-cache"], &script)?;
     for metric in ["page_cache.added", "page_cache.removed"] {
         let grown = recording.growth(metric, |subject| subject.is_empty());
-        // Others on this machine read files too; nobody reads gigabytes.
+        // Other programs on this machine read files too, but not gigabytes.
         let expected = SIZE as f64..(SIZE + 1024 * MIB) as f64;
         assert!(grown.is_some_and(|grown| expected.contains(&grown)), "{metric}: {grown:?}");
     }

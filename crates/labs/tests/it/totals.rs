@@ -2,12 +2,14 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial, watch};
-use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
+use iowhy_labs::devices::{
+    Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
+};
 use iowhy_labs::error::Context;
-use iowhy_labs::fio::{self, Access, Engine, Job, Report};
-use iowhy_labs::recorded::Weight;
+use iowhy_labs::fio::{self, Engine, FioAccess, FioReport, Job};
+use iowhy_labs::recorded::RecordedTotals;
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Error, Result, process};
+use iowhy_labs::{LabError, Result, process};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -39,7 +41,7 @@ pub fn tests() -> Vec<Trial> {
 fn mixed_load() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
     let file = fio::prepare(&disk.path().join("data"), 64 * MIB)?;
     disk.remount()?;
     let script = format!(
@@ -64,7 +66,7 @@ fn two_devices() -> Result<()> {
     let two = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
     let output = scratch.fresh("recording");
     let jobs = [(&one, "fio-one.json"), (&two, "fio-two.json")].map(|(device, report)| {
-        Job::strided(device.path(), Engine::Psync, Access::Read, 499, 4096)
+        Job::strided(device.path(), Engine::Psync, FioAccess::Read, 499, 4096)
             .command(&scratch.path().join(report))
     });
     let [first, second] = jobs;
@@ -85,13 +87,14 @@ fn two_devices() -> Result<()> {
     Ok(())
 }
 
-/// Under a limit the kernel queues the bios from a worker; they are charged to the cgroup all the same.
+/// Under a limit the kernel queues the bios from a worker; they are charged to the cgroup all the
+/// same.
 fn throttled() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let cgroup = Cgroup::block(&scratch)?;
+    let cgroup = LabCgroup::block(&scratch)?;
     cgroup.limit(&device, Limit::ReadIops(200))?;
-    let job = Job::strided(device.path(), Engine::Psync, Access::Read, 499, 4096);
+    let job = Job::strided(device.path(), Engine::Psync, FioAccess::Read, 499, 4096);
     let command = cgroup.inside(&job.command(&scratch.fresh("fio.json"))?);
     let recording = watch(&device, &scratch.fresh("recording"), &command)?;
     recording.expect_count("throttled reads", recording.requests.len(), 499);
@@ -101,14 +104,14 @@ fn throttled() -> Result<()> {
     Ok(())
 }
 
-/// What a recording has no room for is left out and counted: nothing is missing that is not.
+/// Rows beyond a recording's limit are left out and counted: everything that is missing is counted.
 fn of_a_size() -> Result<()> {
     const MOST: u64 = 1;
     const READS: u64 = 60_000;
     iowhy_labs::machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
-    let fio = Job::strided(device.path(), Engine::Libaio, Access::Read, READS, 4096)
+    let fio = Job::strided(device.path(), Engine::Libaio, FioAccess::Read, READS, 4096)
         .with("iodepth", "16")
         .command(&scratch.fresh("fio.json"))?;
     let output = scratch.fresh("recording");
@@ -119,7 +122,7 @@ fn of_a_size() -> Result<()> {
     let recording = Recording::open(&output)?;
     let (found, lost) = (recording.requests.len() as u64, recording.lost());
     assert!(found > 0 && found < READS && found + lost >= READS, "{found} and {lost} lost");
-    let weight = Weight::of(&output)?;
+    let weight = RecordedTotals::of(&output)?;
     assert!(weight.bytes <= MOST * MIB, "{} B on disk", weight.bytes);
     let told = said(&result).contains("--most-mb");
     assert!(told, "nobody is told: {}", said(&result));
@@ -128,7 +131,7 @@ fn of_a_size() -> Result<()> {
 
 fn simple_recording(scratch: &std::sync::Arc<Scratch>, output: &Path) -> Result<Recording> {
     let device = LoopDevice::new(scratch, Backing::Tmpfs, 64 * MIB)?;
-    let job = Job::strided(device.path(), Engine::Psync, Access::Read, 97, 4096);
+    let job = Job::strided(device.path(), Engine::Psync, FioAccess::Read, 97, 4096);
     watch(&device, output, &job.command(&scratch.fresh("fio.json"))?)
 }
 
@@ -173,8 +176,8 @@ fn wait_until_it_watches(pid: u32) {
     }
 }
 
-/// How long a watch may take that is interrupted when its load is over, seconds: on an emulated machine the
-/// load may take long.
+/// How long a watch may take that is interrupted when its load is over, seconds: on an emulated
+/// machine the load may take long.
 const AT_MOST: &str = "120";
 
 /// A watch that sees requests.
@@ -185,7 +188,7 @@ fn watching(mut watch: Command) -> Result<Child> {
     Ok(child)
 }
 
-/// What a watch said that is interrupted now.
+/// The output of a watch that is interrupted now.
 fn interrupted(child: Child) -> Result<Output> {
     process::signal(&child, Signal::INT);
     let result = child.wait_with_output().context(|| "wait for iowhy".to_owned())?;
@@ -198,8 +201,8 @@ fn live_watch() -> Result<()> {
     iowhy_labs::machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let child = watching(iowhy(["-t", AT_MOST, "--json", "-d", device.name()])?)?;
-    let job = Job::strided(device.path(), Engine::Psync, Access::Read, 997, 4096);
+    let child = watching(iowhy(["--every", "-t", AT_MOST, "--json", "-d", device.name()])?)?;
+    let job = Job::strided(device.path(), Engine::Psync, FioAccess::Read, 997, 4096);
     let ran = job.run(&scratch.fresh("fio.json"));
     let result = interrupted(child)?;
     ran?;
@@ -230,8 +233,8 @@ fn counts(report: &serde_json::Value) -> BTreeMap<String, [u64; 2]> {
     counts
 }
 
-/// Two watches of one device at once, of which one shows and the other records, count the same: all, by
-/// device and direction, and by process.
+/// Two watches of one device at once, of which one shows and the other records, count the same:
+/// all, by device and direction, and by process.
 fn screen_and_recording() -> Result<()> {
     iowhy_labs::machine::need_bpf()?;
     let scratch = Scratch::new()?;
@@ -241,7 +244,7 @@ fn screen_and_recording() -> Result<()> {
     record.arg(&output);
     let recorder = watching(record)?;
     let screen = watching(iowhy(["-t", AT_MOST, "--json", "-d", device.name()])?)?;
-    let ran = [(Access::Read, 499), (Access::Write, 251)].map(|(access, count)| {
+    let ran = [(FioAccess::Read, 499), (FioAccess::Write, 251)].map(|(access, count)| {
         let job = Job::strided(device.path(), Engine::Psync, access, count, 4096);
         job.run(&scratch.fresh("fio.json"))
     });
@@ -281,7 +284,7 @@ print(count, total, len(frame), frame['bytes'].sum())";
     .status
     .success()
     {
-        return Err(Error::missing("duckdb and pandas in python3", "scripts/python-env"));
+        return Err(LabError::missing("duckdb and pandas in python3", "scripts/python-env"));
     }
     let scratch = Scratch::new()?;
     let output = scratch.fresh("recording");
@@ -313,9 +316,9 @@ fn fio_agrees() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
     let report = scratch.fresh("fio.json");
-    let job = Job::strided(device.path(), Engine::Psync, Access::Read, 997, 4096);
+    let job = Job::strided(device.path(), Engine::Psync, FioAccess::Read, 997, 4096);
     let recording = watch(&device, &scratch.fresh("recording"), &job.command(&report)?)?;
-    let figures = Report::read(&report)?.read.lat_ns;
+    let figures = FioReport::read(&report)?.read.lat_ns;
     let requests: u64 = recording.requests.iter().filter_map(|request| request.q2c_ns).sum();
     let program = figures.mean * figures.count as f64;
     assert!(
@@ -343,7 +346,7 @@ fn device_of<'a>(report: &'a serde_json::Value, name: &str) -> &'a serde_json::V
 fn flushes() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let job = Job::new(device.path(), Engine::Psync, Access::RandomWrite, 4096)
+    let job = Job::new(device.path(), Engine::Psync, FioAccess::RandomWrite, 4096)
         .with("size", (16 * MIB).to_string())
         .with("number_ios", "400")
         .with("fsync", "1");
@@ -363,13 +366,14 @@ fn flushes() -> Result<()> {
     Ok(())
 }
 
-/// Of io_uring's submissions that find no tag and come again, each is one request, and none has failed.
+/// Of io_uring's submissions that find no tag and come again, each is one request, and none has
+/// failed.
 fn come_again() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::DirectFile, 64 * MIB)?;
     let queue = Path::new("/sys/block").join(device.name()).join("queue/nr_requests");
     std::fs::write(&queue, "4").context(|| format!("write {}", queue.display()))?;
-    let job = Job::new(device.path(), Engine::IoUring, Access::RandomRead, 4096)
+    let job = Job::new(device.path(), Engine::IoUring, FioAccess::RandomRead, 4096)
         .direct()
         .with("iodepth", "32")
         .with("size", (64 * MIB).to_string())
@@ -384,13 +388,13 @@ fn come_again() -> Result<()> {
     Ok(())
 }
 
-/// What a program leaves to the flusher of a loop device, and that device's worker writes to the disk below,
-/// is the program's there, too.
+/// What a program leaves to the flusher of a loop device, and that device's worker writes to the
+/// disk below, is the program's there, too.
 fn passed_on() -> Result<()> {
     iowhy_labs::machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::DirectFile, 256 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
     let file = fio::prepare(&disk.path().join("data"), 32 * MIB)?;
     disk.remount()?;
     let script = format!(
@@ -407,7 +411,7 @@ fn passed_on() -> Result<()> {
     let below = devices.iter().filter(|it| it["device"] != disk.device().name());
     let lower = below.max_by_key(|it| it["lower_requests"].as_u64()).cloned().unwrap_or_default();
     if lower["lower_requests"].as_u64().unwrap_or(0) == 0 {
-        return Err(Error::unsupported(
+        return Err(LabError::unsupported(
             "requests below tied to a loop device's",
             "run it on 5.11 or later",
         ));

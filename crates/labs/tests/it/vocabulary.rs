@@ -1,7 +1,8 @@
-//! Holds the vocabulary of docs/glossary.md: the words of its last table are in no page, no message, no
-//! screen and no comment.
+//! Holds the vocabulary of docs/glossary.md: the words of its last table are in no page, no
+//! message, no screen and no comment.
 //!
-//! A row whose first cell has a remark in parentheses is about one sense of a word; only people can check it.
+//! A row whose first cell has a remark in parentheses is about one sense of a word; only people can
+//! check it.
 
 use crate::architecture::{expect_none, root, sources};
 use crate::support::trial;
@@ -45,8 +46,8 @@ fn has_phrase(text: &str, phrase: &str) -> bool {
     })
 }
 
-/// Lines that hold a banned phrase: `file:line: phrase`. A phrase that is broken over two lines counts for the
-/// first.
+/// Lines that hold a banned phrase: `file:line: phrase`. A phrase that is broken over two lines
+/// counts for the first.
 fn violations(name: &str, text: &str, phrases: &[String]) -> Vec<String> {
     let lines: Vec<String> = text.lines().map(str::to_lowercase).collect();
     let strip = |line: &str| line.trim().trim_start_matches(['/', '*', '!', ' ']).to_owned();

@@ -1,12 +1,13 @@
-//! Where threads waited: the time agrees with what the program measured, and the class is the one that
-//! was made to happen.
+//! Waits: the time agrees with the program's own measurement, and the class is the produced one.
 
 use crate::chains::{Program, SECONDS, compiled, throttled as watch_throttled};
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial, trial_alone, watch};
 use iowhy_core::model::{Wait, WaitClass};
-use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
-use iowhy_labs::fio::{self, Access, Engine, Job, Report};
+use iowhy_labs::devices::{
+    Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
+};
+use iowhy_labs::fio::{self, Engine, FioAccess, FioReport, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, machine, process};
 use libtest_mimic::Trial;
@@ -19,8 +20,8 @@ const MIB: u64 = 1 << 20;
 pub fn tests() -> Vec<Trial> {
     vec![
         trial_alone("waits::throttled_in_a_cgroup", throttled),
-        trial("waits::fsync_ext4", || fsync(Kind::Ext4)),
-        trial("waits::fsync_xfs", || fsync(Kind::Xfs)),
+        trial("waits::fsync_ext4", || fsync(FileSystemKind::Ext4)),
+        trial("waits::fsync_xfs", || fsync(FileSystemKind::Xfs)),
         trial("waits::page_cache_misses", buffered),
         trial("waits::deep_queue_io_uring", || deep(Engine::IoUring)),
         trial("waits::deep_queue_libaio", || deep(Engine::Libaio)),
@@ -64,7 +65,7 @@ fn time_in(sums: &BTreeMap<&'static str, u64>, class: WaitClass) -> u64 {
 /// At least 95 % of the time has a class.
 fn expect_explained(recording: &Recording, waits: &[&Wait], sums: &BTreeMap<&'static str, u64>) {
     let all: u64 = sums.values().sum();
-    assert!(all > 0, "nobody waited\n{}", recording.overview());
+    assert!(all > 0, "no thread waited\n{}", recording.overview());
     let unknown = time_in(sums, WaitClass::Unknown);
     assert!(unknown * 20 <= all, "{sums:?}\n{}", told(recording, waits));
 }
@@ -87,11 +88,11 @@ fn told(recording: &Recording, waits: &[&Wait]) -> String {
 fn throttled() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let cgroup = Cgroup::block(&scratch)?;
+    let cgroup = LabCgroup::block(&scratch)?;
     // So few that what the limit adds is far above what an emulated machine needs for each.
     cgroup.limit(&device, Limit::ReadIops(5))?;
     let report = scratch.fresh("fio.json");
-    let job = Job::strided(device.path(), Engine::Psync, Access::Read, 19, 4096);
+    let job = Job::strided(device.path(), Engine::Psync, FioAccess::Read, 19, 4096);
     let command = cgroup.inside(&job.command(&report)?);
     let recording = watch(&device, &scratch.fresh("recording"), &command)?;
     let waits = waits_of(&recording, "fio");
@@ -100,7 +101,7 @@ fn throttled() -> Result<()> {
     let blocked: u64 = sums.values().sum();
     let throttled = time_in(&sums, WaitClass::CgroupThrottle);
     assert!(throttled * 10 >= blocked * 9, "{sums:?}\n{}", told(&recording, &waits));
-    let latency = Report::read(&report)?.read.lat_ns;
+    let latency = FioReport::read(&report)?.read.lat_ns;
     let measured = latency.mean * latency.count as f64;
     let off = (blocked as f64 - measured).abs() / measured;
     assert!(
@@ -111,12 +112,12 @@ fn throttled() -> Result<()> {
     Ok(())
 }
 
-fn fsync(kind: Kind) -> Result<()> {
+fn fsync(kind: FileSystemKind) -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, kind)?;
+    let disk = LabFileSystem::new(&scratch, device, kind)?;
     let file = fio::prepare(&disk.path().join("data"), 4 * MIB)?;
-    let job = Job::new(&file, Engine::Psync, Access::Write, 4096)
+    let job = Job::new(&file, Engine::Psync, FioAccess::Write, 4096)
         .with("size", (4 * MIB).to_string())
         .with("fsync", "1");
     let command = job.command(&scratch.fresh("fio.json"))?;
@@ -140,10 +141,10 @@ fn fsync(kind: Kind) -> Result<()> {
 fn buffered() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
-    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
     let file = fio::prepare(&disk.path().join("data"), 64 * MIB)?;
     disk.remount()?;
-    let job = Job::new(&file, Engine::Psync, Access::RandomRead, 4096)
+    let job = Job::new(&file, Engine::Psync, FioAccess::RandomRead, 4096)
         .with("size", (64 * MIB).to_string())
         .with("number_ios", "997");
     let command = job.command(&scratch.fresh("fio.json"))?;
@@ -161,9 +162,9 @@ fn buffered() -> Result<()> {
 fn deep(engine: Engine) -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let cgroup = Cgroup::block(&scratch)?;
+    let cgroup = LabCgroup::block(&scratch)?;
     cgroup.limit(&device, Limit::ReadIops(40))?;
-    let job = Job::strided(device.path(), engine, Access::Read, 59, 4096).with("iodepth", "8");
+    let job = Job::strided(device.path(), engine, FioAccess::Read, 59, 4096).with("iodepth", "8");
     let command = cgroup.inside(&job.command(&scratch.fresh("fio.json"))?);
     let recording = watch(&device, &scratch.fresh("recording"), &command)?;
     let waits = waits_of(&recording, "fio");
@@ -179,7 +180,7 @@ fn standing() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 256 * MIB)?;
-    let lower = FileSystem::new(&scratch, disk, Kind::Ext4)?;
+    let lower = LabFileSystem::new(&scratch, disk, FileSystemKind::Ext4)?;
     let output = scratch.path().join("watched");
     let mut record = iowhy(["record", "-t", "2", "-o"])?;
     record.arg(&output);
@@ -202,12 +203,13 @@ fn standing() -> Result<()> {
     Ok(())
 }
 
-/// How long a limit of three writes a second holds one back at most, ns: it reckons in slices of its own.
+/// How long a limit of three writes a second holds one back at most, ns: it reckons in slices of
+/// its own.
 const HELD_BACK_NS: u64 = 1_000_000_000;
 
-/// Who waits for asynchronous writes under a cgroup's limit, perhaps a few milliseconds at a time, does
-/// so from the beginning of the watch until the limit lets the last one go. What it waits for after that
-/// is still held back when the watch ends, and no kernel tells of such a write before it is let go.
+/// Who waits for asynchronous writes under a cgroup's limit, perhaps a few milliseconds at a time,
+/// does so from the beginning of the watch until the limit lets the last one go. Later writes are
+/// still throttled when the watch ends, and no kernel reports such a write before it is released.
 fn asynchronous(limit_ms: &'static str) -> Result<()> {
     let aio = compiled("aio.c", &format!("waits-aio-{limit_ms}"))?;
     let program: Program = Box::new(move |file| {
@@ -248,13 +250,13 @@ fn left_out() -> Result<()> {
     Ok(())
 }
 
-/// fio's stacks are often walked wrongly, into memory that it shares and that is no file: that keeps no
-/// other frame from its name, and no stack is said to be of a process that has ended.
+/// fio's stacks are often walked wrongly, into memory that it shares and that is no file: that
+/// keeps no other frame from its name, and no stack is said to be of a process that has ended.
 fn stacks_of_running() -> Result<()> {
     let scratch = Scratch::new()?;
     let report = scratch.fresh("report");
     let program: Program = Box::new(move |file| {
-        let job = Job::new(file, Engine::Psync, Access::RandomWrite, 4096).direct();
+        let job = Job::new(file, Engine::Psync, FioAccess::RandomWrite, 4096).direct();
         let job = job.with("thread", "1").with("size", "8m").timed(SECONDS);
         job.command(&report).expect("fio is installed")
     });

@@ -1,15 +1,15 @@
 //! `iowhy latency`: biolatency's and iolatency's histograms.
 
-use super::View;
+use super::IntervalView;
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::table::{Align, Column, Definition, Room, TableCell};
 use crate::text::Screen;
 use iowhy_core::analysis::histograms::{Distribution, Distributions};
 
 /// `iowhy latency`.
-pub const LATENCY: View<Distributions> = View {
+pub const LATENCY: IntervalView<Distributions> = IntervalView {
     name: "latency",
     draw,
     json: |figures| serde_json::to_value(figures).unwrap_or_default(),
@@ -31,8 +31,8 @@ pub struct BucketRow {
 /// The histogram of `iowhy latency`.
 pub const BUCKETS: Definition<BucketRow> = Definition {
     title: "iowhy latency",
-    sentence: "A histogram for each group of requests, the one with the most time first; one row \
-               for each doubling of the time.",
+    sentence: "A histogram for each group of requests, the group with the most time first; one row \
+               for each power of two of the time.",
     columns: &[
         number("from", "time", "the shortest time of the row", |row, style| {
             human::time(row.from_ns as f64, style).into()
@@ -40,7 +40,7 @@ pub const BUCKETS: Definition<BucketRow> = Definition {
         number("below", "time", "all times of the row are below this", |row, style| {
             human::time(row.to_ns as f64, style).into()
         }),
-        number("count", "requests", "requests that took as long", |row, _| {
+        number("count", "requests", "requests in this range", |row, _| {
             human::count(row.requests).into()
         }),
         Column {
@@ -48,7 +48,7 @@ pub const BUCKETS: Definition<BucketRow> = Definition {
             unit: "",
             align: Align::Left,
             room: Room::CutEnd,
-            sentence: "the count as a bar; the fullest row has 40 stars",
+            sentence: "the count as a bar; the longest bar has 40 stars",
             legend: "",
             value: |row, _| {
                 let stars = (row.requests * BAR).div_ceil(row.most.max(1)) as usize;
@@ -62,7 +62,7 @@ const fn number(
     heading: &'static str,
     unit: &'static str,
     sentence: &'static str,
-    value: fn(&BucketRow, &Style) -> Cell,
+    value: fn(&BucketRow, &Style) -> TableCell,
 ) -> Column<BucketRow> {
     Column { heading, unit, align: Align::Right, room: Room::Rank(0), sentence, legend: "", value }
 }
@@ -91,12 +91,12 @@ fn draw(figures: &Distributions, screen: &mut Screen<'_>) {
     }
     if figures.censored_requests > 0 {
         let count = plural(figures.censored_requests, "request");
-        let text = format!("{count} left out: the watch did not see all of this time");
+        let text = format!("{count} left out: part of this time was not observed");
         screen.prose(&text, 0, Paint::Faint);
     }
 }
 
-/// What tells the group from others; `None` where nothing does, or its requests have no process.
+/// What identifies the group; `None` for a single group or requests without a process.
 fn name(group: &Distribution, style: &Style) -> Option<String> {
     let process = match (&group.process, group.pid) {
         (Some(name), Some(pid)) => Some(format!("{} {pid}", escape(name, style))),

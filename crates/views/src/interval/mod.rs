@@ -1,8 +1,7 @@
-//! Views with the habits of the tools that they replace: a screen for each interval of a watch or of
-//! a recording. What each view shows, and from which figures, is a [`View`].
-//!
-//! What does not belong here: when a screen is due, and printing it (the binary), and what its
-//! figures mean together (crate `iowhy-core`).
+//! Views that behave like the tools that they replace: a screen for each interval of a watch or of
+//! a recording. An [`IntervalView`] defines what a view shows, and from which figures.  What does
+//! not belong here: when a screen is due, printing it (the binary), and the diagnosis (crate
+//! `iowhy-core`).
 
 pub mod cache;
 pub mod files;
@@ -19,8 +18,9 @@ use crate::json;
 use crate::style::{Paint, Style};
 use crate::text::Screen;
 use crate::text::header::line_of;
-use iowhy_core::analysis::intervals::Interval;
+use iowhy_core::analysis::intervals::EndedInterval;
 use iowhy_core::model::Environment;
+use iowhy_core::model::clock::WallClock;
 use serde_json::Value;
 
 pub use cache::CACHE;
@@ -33,18 +33,18 @@ pub use waits::BLOCKED;
 
 /// A view of intervals whose figures are `F`.
 #[derive(Debug)]
-pub struct View<F: 'static> {
+pub struct IntervalView<F: 'static> {
     /// The command that shows it: `stat`.
     pub name: &'static str,
     /// Draws the figures of one interval.
     pub draw: fn(&F, &mut Screen<'_>),
-    /// The same figures for programs.
+    /// The same figures as JSON.
     pub json: fn(&F) -> Value,
 }
 
-/// The screen of one interval. The first one also says of what it is, and what its figures are, as
-/// far as their headings may mislead.
-pub fn render<F>(view: &View<F>, interval: &Interval<F>, style: &Style) -> String {
+/// The screen of one interval. The first one also names the source, and explains headings that may
+/// mislead.
+pub fn render<F>(view: &IntervalView<F>, interval: &EndedInterval<F>, style: &Style) -> String {
     let mut screen = Screen::new(style);
     if interval.number == 0 {
         line_of(facts(view.name, &interval.environment, style), &mut screen);
@@ -60,7 +60,7 @@ pub fn render<F>(view: &View<F>, interval: &Interval<F>, style: &Style) -> Strin
 }
 
 /// One interval as one line of JSON: names are exact, times in nanoseconds.
-pub fn line<F>(view: &View<F>, interval: &Interval<F>) -> String {
+pub fn line<F>(view: &IntervalView<F>, interval: &EndedInterval<F>) -> String {
     let environment = &interval.environment;
     let lost = environment.losses.requests();
     let line = serde_json::json!({
@@ -97,8 +97,8 @@ fn facts(name: &str, environment: &Environment, style: &Style) -> Vec<(String, P
     facts
 }
 
-/// `17:32:05 UTC, 1.00 s, 3 lost so far`.
-fn span<F>(interval: &Interval<F>) -> String {
+/// `17:32:05 +01:00, 1.00 s, 3 lost so far`.
+fn span<F>(interval: &EndedInterval<F>) -> String {
     let environment = &interval.environment;
     let seconds = environment.duration_ns() as f64 / 1e9;
     let mut text = format!("{}, {seconds:.2} s", time_of_day(environment));
@@ -109,14 +109,11 @@ fn span<F>(interval: &Interval<F>) -> String {
     text
 }
 
-/// The time of day when the interval ended, in UTC; where only the capture's own clock is known, the
-/// seconds on it.
+/// The time of day when the interval ended, and its offset from UTC; if only the capture's own
+/// clock is known, its seconds.
 fn time_of_day(environment: &Environment) -> String {
-    if environment.realtime_offset_ns == 0 {
-        return format!("at {:.1} s", environment.end_ns as f64 / 1e9);
+    match WallClock::of(environment) {
+        Some(clock) => format!("{} {}", clock.time(environment.end_ns), clock.offset()),
+        None => format!("at {:.1} s", environment.end_ns as f64 / 1e9),
     }
-    let offset = i128::from(environment.realtime_offset_ns);
-    let seconds = (i128::from(environment.end_ns) + offset).div_euclid(1_000_000_000);
-    let within = |unit: i128, size: i128| seconds.div_euclid(unit).rem_euclid(size);
-    format!("{:02}:{:02}:{:02} UTC", within(3600, 24), within(60, 60), within(1, 60))
 }

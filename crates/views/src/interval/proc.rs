@@ -1,17 +1,17 @@
-//! `iowhy proc`: pidstat -d and iotop, with what devices really did for each process.
+//! `iowhy proc`: pidstat -d and iotop, with the device I/O of each process.
 
-use super::View;
+use super::IntervalView;
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
+use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use crate::text::Screen;
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::activity::{ProcessActivity, processes};
 use iowhy_core::model::Metric;
 
 /// `iowhy proc`.
-pub const PROC: View<Summary> = View {
+pub const PROC: IntervalView<Summary> = IntervalView {
     name: "proc",
     draw,
     json: |summary| serde_json::to_value(processes(summary)).unwrap_or_default(),
@@ -24,8 +24,8 @@ const SHOWN: usize = 20;
 pub const PROCESSES: Definition<ProcessActivity> = Definition {
     title: "iowhy proc",
     sentence: "One row for each process that did I/O in the interval or was blocked by it, the one \
-               that moved most bytes first; the columns are those of pidstat -d, then iotop's share \
-               of time, then what devices did for it.",
+               with the most bytes first; the columns are those of pidstat -d, then iotop's share \
+               of time, then its device I/O.",
     columns: &[
         Column {
             heading: "UID",
@@ -41,8 +41,8 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
             "kB_rd/s",
             "KiB/s",
             0,
-            "what it had devices read (read_bytes of /proc/PID/io), readahead included; what others \
-             read ahead for it is theirs",
+            "device reads that it caused (read_bytes of /proc/PID/io), readahead included; what \
+             others read ahead for it is theirs",
             |row, _| kilobytes(row.read_bytes_per_s).into(),
         ),
         explained(
@@ -51,8 +51,8 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
                 "kB_wr/s",
                 "KiB/s",
                 0,
-                "pages that it made dirty, and its direct writes (write_bytes): what devices are to \
-                 write for it, whenever that is",
+                "pages that it made dirty, and its direct writes (write_bytes): what devices have \
+                 to write for it, now or later",
                 |row, _| kilobytes(row.write_bytes_per_s).into(),
             ),
         ),
@@ -60,17 +60,18 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
             "kB_ccwr/s",
             "KiB/s",
             1,
-            "dirty pages that it threw away before they were written, by truncating or deleting",
+            "dirty pages that it discarded before they were written, by truncating or deleting",
             |row, _| kilobytes(row.cancelled_bytes_per_s).into(),
         ),
         explained(
-            "time its threads were blocked for storage, of the interval; above 100 several were",
+            "share of the interval in which its threads were blocked for storage; above 100 if \
+             several were",
             number(
                 "%blocked",
                 "%",
                 0,
-                "time in which its threads were blocked for storage, of the interval's length; more \
-                 than 100 where several wait at once. iotop's IO and pidstat's iodelay are 0 without \
+                "share of the interval in which its threads were blocked for storage; above 100 if \
+                 several wait at once. iotop's IO and pidstat's iodelay are 0 without \
                  kernel.task_delayacct; this is not",
                 |row, _| row.blocked_share.map_or_else(|| "?".to_owned(), human::percent).into(),
             ),
@@ -84,7 +85,8 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
                 "dev w/s",
                 "1/s",
                 3,
-                "writes that devices completed with its data, whichever process submitted them (writeback is \
+                "writes that devices completed with its data, whichever process submitted them \
+                 (writeback is \
                  its dirtier's)",
                 |row, _| human::rate(row.device_writes_per_s).into(),
             ),
@@ -92,12 +94,20 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
         number("dev kB/s", "KiB/s", 4, "bytes of these reads and writes", |row, _| {
             human::rate(row.device_bytes_per_s / 1024.0).into()
         }),
-        number("rchar/s", "KiB/s", 7, "what read calls gave it, from wherever", |row, _| {
-            kilobytes(row.logical_read_bytes_per_s).into()
-        }),
-        number("wchar/s", "KiB/s", 7, "what write calls took, to wherever", |row, _| {
-            kilobytes(row.logical_write_bytes_per_s).into()
-        }),
+        number(
+            "rchar/s",
+            "KiB/s",
+            7,
+            "bytes that its read calls returned, from any source",
+            |row, _| kilobytes(row.logical_read_bytes_per_s).into(),
+        ),
+        number(
+            "wchar/s",
+            "KiB/s",
+            7,
+            "bytes that its write calls wrote, to any target",
+            |row, _| kilobytes(row.logical_write_bytes_per_s).into(),
+        ),
         number("majflt/s", "1/s", 5, "page faults that had to read from a device", |row, _| {
             row.major_faults_per_s.map_or_else(|| "?".to_owned(), human::rate).into()
         }),
@@ -113,7 +123,7 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
     ],
 };
 
-fn text(text: Option<&str>, style: &Style) -> Cell {
+fn text(text: Option<&str>, style: &Style) -> TableCell {
     text.map_or_else(|| "-".to_owned(), |text| escape(text, style).into_owned()).into()
 }
 
@@ -133,8 +143,8 @@ fn draw(summary: &Summary, screen: &mut Screen<'_>) {
         notes.push(format!("{} more did less", plural(hidden.len() as u64, "process")));
     }
     for (metric, what) in [
-        (Metric::ProcessesUntold, "did less and are counted later"),
-        (Metric::ProcessesUnread, "were not looked at for want of time"),
+        (Metric::ProcessesUntold, "did less and are counted in a later interval"),
+        (Metric::ProcessesUnread, "were not read: the time budget was used up"),
     ] {
         let count = summary.samples.system(metric).and_then(|series| series.max).unwrap_or(0.0);
         if count > 0.0 {

@@ -4,33 +4,47 @@ use crate::escape::{cut, escape, fit, width};
 use crate::human;
 use crate::json;
 use crate::style::{Paint, Style};
-use iowhy_core::model::{Names, Request, RequestPart, Status};
+use iowhy_core::model::clock::WallClock;
+use iowhy_core::model::{Environment, Names, Request, RequestPart, Status};
 use std::collections::BTreeSet;
 
-/// Columns from which on the first sector is shown too: below, its file says more.
+/// Width from which the first sector is shown too; below it, the file is more useful.
 pub const ROOMY: usize = 100;
 
-/// Reasons that are told in full at the end; there are not more unless a recording was made up.
+/// Maximum number of reasons listed in full at the end. Only a forged recording has more.
 const MOST_REASONS: usize = 16;
 
-/// What a line has, and how wide it is.
+/// The columns of a line, and their widths.
 #[derive(Clone, Debug)]
 pub struct Lines {
     style: Style,
-    /// Whether the time before the driver has a column of its own.
+    /// Whether time before the driver has a column.
     queued: bool,
     start_ns: u64,
-    /// Why files are not known, as far as there was no room to say it.
+    /// The wall clock; without it, times are seconds since the watch began.
+    clock: Option<WallClock>,
+    /// Reasons for unknown files that were cut off in their lines.
     cut: BTreeSet<String>,
 }
 
 impl Lines {
-    /// Lines of a watch that began at `start_ns`; with `queued`, also the time before the driver.
-    pub fn new(style: Style, queued: bool, start_ns: u64) -> Lines {
-        Lines { style, queued, start_ns, cut: BTreeSet::new() }
+    /// Lines of a watch; `queued` adds the time before the driver, `monotonic` shows seconds since
+    /// the watch began instead of the time of day.
+    pub fn new(style: Style, queued: bool, monotonic: bool, environment: &Environment) -> Lines {
+        let clock = WallClock::of(environment).filter(|_| !monotonic);
+        Lines { style, queued, start_ns: environment.start_ns, clock, cut: BTreeSet::new() }
     }
 
-    /// The column of biosnoop that there is no room for.
+    /// Explains the time column: the date and the offset from UTC.
+    pub fn times(&self) -> Option<String> {
+        let clock = self.clock.as_ref()?;
+        Some(format!(
+            "times are of the host's clock; the first is {}",
+            clock.date_time(self.start_ns)
+        ))
+    }
+
+    /// Names biosnoop's column that does not fit.
     pub fn left_out(&self) -> Option<String> {
         let is_roomy = self.style.columns() >= ROOMY;
         let text = format!("SECTOR is shown from {ROOMY} columns on, and with --wide");
@@ -39,8 +53,8 @@ impl Lines {
 
     /// The headings.
     pub fn heading(&self) -> String {
-        let words =
-            ["TIME(s)", "COMM", "PID", "DISK", "T", "SECTOR", "BYTES", "QUE(ms)", "LAT(ms)"];
+        let time = if self.clock.is_some() { "TIME" } else { "TIME(s)" };
+        let words = [time, "COMM", "PID", "DISK", "T", "SECTOR", "BYTES", "QUE(ms)", "LAT(ms)"];
         let line = self.columns(&words.map(str::to_owned)) + "FILE";
         format!("{}\n", self.style.paint(&line, Paint::Heading))
     }
@@ -57,7 +71,7 @@ impl Lines {
         };
         let queued = request.q2c_ns.zip(request.d2c_ns).map(|(all, own)| all.saturating_sub(own));
         let cells = [
-            format!("{:.6}", ended_ns.saturating_sub(self.start_ns) as f64 / 1e9),
+            self.time(ended_ns),
             request.process.map_or("-".to_owned(), text),
             request.pid.map_or("-".to_owned(), |pid| pid.to_string()),
             text(request.device),
@@ -73,13 +87,22 @@ impl Lines {
         format!("{}\n", line.trim_end())
     }
 
-    /// What lines had no room to say of files that are not known.
+    /// The time of day, to the microsecond if it fits; or seconds since the watch began.
+    fn time(&self, at_ns: u64) -> String {
+        let digits = if self.style.columns() >= ROOMY { 6 } else { 3 };
+        match &self.clock {
+            Some(clock) => clock.precise_time(at_ns, digits),
+            None => format!("{:.6}", at_ns.saturating_sub(self.start_ns) as f64 / 1e9),
+        }
+    }
+
+    /// The full text of reasons that were cut off.
     pub fn legend(&self) -> Option<String> {
         let reasons: Vec<String> = self.cut.iter().map(|reason| format!("({reason})")).collect();
         (!reasons.is_empty()).then(|| format!("in full: {}", reasons.join(", ")))
     }
 
-    /// The file, how many more there are, and what went wrong, in `room` columns.
+    /// The file, the number of further files, and the error, in `room` columns.
     fn file(
         &mut self,
         request: &Request,
@@ -103,8 +126,7 @@ impl Lines {
         format!("{before}{file}{after}")
     }
 
-    /// Why there is no file. Of a reason that is too long its beginning stands there, and the legend
-    /// has the whole.
+    /// Why there is no file. A reason that is too long is cut, and the legend has the full text.
     fn reason(&mut self, reason: &str, room: usize) -> String {
         let reason = escape(reason, &self.style).into_owned();
         let text = format!("({reason})");
@@ -118,9 +140,14 @@ impl Lines {
     /// All columns but the file's.
     fn columns(&self, cells: &[String; 9]) -> String {
         let roomy = self.style.columns() >= ROOMY;
-        // The width of each column; numbers stand on its right side.
+        let time = match self.clock {
+            Some(_) if roomy => 16,
+            Some(_) => 13,
+            None => 11,
+        };
+        // The width of each column; numbers are right-aligned.
         let columns: [(usize, bool, bool); 9] = [
-            (11, false, true),
+            (time, false, true),
             (14, false, true),
             (8, false, true),
             (9, false, true),
@@ -142,13 +169,19 @@ impl Lines {
 }
 
 /// One request as one line of JSON, its column names those of recordings.
-pub fn json_line(request: &Request, parts: &[RequestPart], names: &Names) -> String {
+pub fn json_line(
+    request: &Request,
+    parts: &[RequestPart],
+    names: &Names,
+    clock: Option<&WallClock>,
+) -> String {
     let text = |name| names.get(name);
     let files: Vec<&str> = parts.iter().filter_map(|part| part.file).map(text).collect();
     let line = serde_json::json!({
         "request_id": request.request_id,
         "status": request.status.word(),
         "start_ns": request.start_ns,
+        "start_time": clock.map(|clock| clock.rfc3339(request.start_ns)),
         "process": request.process.map(text),
         "pid": request.pid,
         "device": text(request.device),

@@ -1,12 +1,12 @@
-//! `iowhy stacks`: which functions asked for the requests, as perf report lists them.
+//! `iowhy stacks`: which functions submitted the requests, as perf report lists them.
 
-use super::View;
+use super::IntervalView;
 use crate::style::Paint;
 use crate::text::{Screen, code_paths};
 use iowhy_core::analysis::Summary;
 
 /// `iowhy stacks`.
-pub const STACKS: View<Summary> = View {
+pub const STACKS: IntervalView<Summary> = IntervalView {
     name: "stacks",
     draw,
     json: |summary| serde_json::to_value(&summary.code_paths).unwrap_or_default(),

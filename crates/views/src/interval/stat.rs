@@ -1,30 +1,29 @@
-//! `iowhy stat`: iostat -x, to the nanosecond, and what it cannot say.
+//! `iowhy stat`: iostat -x with nanosecond resolution, and figures that iostat lacks.
 
-use super::View;
+use super::IntervalView;
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
+use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use crate::text::Screen;
 use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
 
 /// `iowhy stat`.
-pub const STAT: View<Summary> = View {
+pub const STAT: IntervalView<Summary> = IntervalView {
     name: "stat",
     draw,
     json: |summary| serde_json::to_value(&summary.devices).unwrap_or_default(),
 };
 
-/// Requests at the driver at once, on average while there is one, from which on a device is said to
-/// work on several at once.
+/// Mean number of requests at the driver while it is busy, from which a device counts as parallel.
 const SEVERAL: f64 = 1.5;
 
 /// The columns of `iowhy stat`, in iostat's order.
 pub const DEVICES: Definition<DeviceSummary> = Definition {
     title: "iowhy stat",
-    sentence: "One row for each device that did something in the interval or has requests in \
-               flight; the columns are those of iostat -x, in its order, then what it lacks.",
+    sentence: "One row for each device with I/O in the interval or requests in flight; the columns \
+               are those of iostat -x, in its order, then figures that iostat lacks.",
     columns: &[
         Column {
             heading: "Device",
@@ -75,18 +74,18 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             "aqu-sz",
             "requests",
             3,
-            "mean queue length as iostat has it: the time that requests took which completed in \
-             the interval, by its length; a request that hangs is not in it",
+            "mean queue length as in iostat: the time of the requests that completed in the \
+             interval, by its length; a request that hangs is not in it",
             |it, _| it.aqu_sz.map_or_else(|| "?".to_owned(), human::rate).into(),
         ),
         explained(
-            "requests queued or in flight on average, hung ones too",
+            "mean number of requests queued or in flight, hung ones included",
             number(
                 "in-fl",
                 "requests",
                 0,
-                "requests queued or in flight on average, with those that have not completed: what \
-                 aqu-sz is taken for",
+                "mean number of requests queued or in flight, hung ones included: what aqu-sz is \
+                 often read as",
                 |it, _| human::rate(it.in_flight_mean).into(),
             ),
         ),
@@ -96,7 +95,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
                 "oldest",
                 "time",
                 2,
-                "age of the oldest request that was in flight at the end of the interval",
+                "age of the oldest request in flight at the end of the interval",
                 oldest,
             ),
         ),
@@ -116,9 +115,9 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
     ],
 };
 
-const KB: &str = "KiB per second, as iostat's kB are";
+const KB: &str = "KiB per second; iostat's kB are KiB too";
 const MERGED: &str = "requests merged into others per second, before they were queued";
-const MERGED_SHARE: &str = "their share of all requests that were asked for";
+const MERGED_SHARE: &str = "their share of all submitted requests";
 const AWAIT: &str = "mean time from getting a request to completion; the wait for a request (Q2G) \
                      is not in it, as it is not in iostat's";
 const FLUSH_AWAIT: &str = "mean time from the issue of a flush to its completion; iostat's begins \
@@ -126,7 +125,7 @@ const FLUSH_AWAIT: &str = "mean time from the issue of a flush to its completion
 const AWAIT_LEGEND: &str = "mean ms from G to C, as in iostat; Q2G is not in it";
 const SIZE: &str = "average size of a request";
 const WRITES: &str =
-    "writes completed per second; as in iostat, a flush that somebody asks for is an empty one";
+    "writes completed per second; as in iostat, a flush request counts as an empty write";
 
 fn draw(summary: &Summary, screen: &mut Screen<'_>) {
     screen.rows(&DEVICES, &summary.devices);
@@ -152,45 +151,45 @@ fn figures(device: &DeviceSummary, direction: Direction) -> &DirectionSummary {
     &device.directions[direction]
 }
 
-fn rate(device: &DeviceSummary, direction: Direction) -> Cell {
+fn rate(device: &DeviceSummary, direction: Direction) -> TableCell {
     human::rate(figures(device, direction).requests_per_s).into()
 }
 
-fn kilobytes(device: &DeviceSummary, direction: Direction) -> Cell {
+fn kilobytes(device: &DeviceSummary, direction: Direction) -> TableCell {
     human::rate(figures(device, direction).bytes_per_s / 1024.0).into()
 }
 
-fn merged(device: &DeviceSummary, direction: Direction) -> Cell {
+fn merged(device: &DeviceSummary, direction: Direction) -> TableCell {
     human::rate(figures(device, direction).merges_per_s).into()
 }
 
-fn merged_share(device: &DeviceSummary, direction: Direction) -> Cell {
+fn merged_share(device: &DeviceSummary, direction: Direction) -> TableCell {
     figures(device, direction).merged_share.map_or_else(|| "-".to_owned(), human::percent).into()
 }
 
-fn wait(device: &DeviceSummary, direction: Direction) -> Cell {
+fn wait(device: &DeviceSummary, direction: Direction) -> TableCell {
     let figures = figures(device, direction);
     let absent = if figures.requests > figures.begun_before_requests { "?" } else { "-" };
     let shown = |nanoseconds| human::milliseconds(nanoseconds);
     figures.await_ns.map_or_else(|| absent.to_owned(), shown).into()
 }
 
-fn size(device: &DeviceSummary, direction: Direction) -> Cell {
+fn size(device: &DeviceSummary, direction: Direction) -> TableCell {
     let size = figures(device, direction).average_bytes.map(|bytes| human::rate(bytes / 1024.0));
     size.unwrap_or_else(|| "-".to_owned()).into()
 }
 
-fn oldest(device: &DeviceSummary, style: &Style) -> Cell {
+fn oldest(device: &DeviceSummary, style: &Style) -> TableCell {
     match device.oldest_open_ns {
         None => "-".to_owned().into(),
         Some(age) => {
             let paint = if device.is_oldest_overdue { Paint::Alert } else { Paint::Plain };
-            Cell { text: human::time(age as f64, style), paint }
+            TableCell { text: human::time(age as f64, style), paint }
         }
     }
 }
 
-fn util(device: &DeviceSummary, _style: &Style) -> Cell {
+fn util(device: &DeviceSummary, _style: &Style) -> TableCell {
     let Some(share) = device.util_share else { return "?".to_owned().into() };
     let several = device.busy_depth_mean.is_some_and(|depth| depth >= SEVERAL);
     format!("{}{}", human::percent(share), if several { "+" } else { "" }).into()

@@ -1,18 +1,21 @@
-//! `iowhy waits`: offcputime for storage: where threads were blocked, by class and one thing more.
+//! `iowhy waits`: offcputime for storage: where threads were blocked, by class and one more key.
 
-use super::View;
+use super::IntervalView;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use crate::text::Screen;
-use crate::text::waits::{self, Whole};
+use crate::text::waits::{self, BlockedTotals};
 use iowhy_core::analysis::waits::groups::{Blocked, BlockedGroup};
 use iowhy_core::model::WaitClass;
 
 /// `iowhy waits`.
-pub const BLOCKED: View<Blocked> =
-    View { name: "waits", draw, json: |figures| serde_json::to_value(figures).unwrap_or_default() };
+pub const BLOCKED: IntervalView<Blocked> = IntervalView {
+    name: "waits",
+    draw,
+    json: |figures| serde_json::to_value(figures).unwrap_or_default(),
+};
 
 /// Groups shown in each interval.
 const SHOWN: usize = 20;
@@ -20,7 +23,8 @@ const SHOWN: usize = 20;
 /// The columns of `iowhy waits`.
 pub const GROUPS: Definition<BlockedGroup> = Definition {
     title: "iowhy waits",
-    sentence: "One row for each class of wait, and with --by for each process, file or kernel stack \
+    sentence: "One row for each class of wait, and with --by for each process, file or kernel \
+               stack \
                of it; most time first. Threads that wait at once count each.",
     columns: &[
         CLASS,
@@ -34,15 +38,15 @@ pub const GROUPS: Definition<BlockedGroup> = Definition {
             unit: "",
             align: Align::Left,
             room: Room::Wrap,
-            sentence: "the process, the file, or the kernel's functions from the innermost; - where \
-                       it is not known or not distinguished",
+            sentence: "the process, the file, or the kernel's functions, innermost first; - if it \
+                       is not known or not distinguished",
             legend: "",
             value: |row, style| name(row, style).into(),
         },
     ],
 };
 
-/// The same where nothing but the class is distinguished.
+/// The same, by class only.
 const CLASSES: Definition<BlockedGroup> = Definition {
     columns: &[CLASS, waits::time(), waits::share(), waits::waits(1), MEAN, waits::longest(2)],
     ..GROUPS
@@ -66,7 +70,7 @@ const MEAN: Column<BlockedGroup> =
 fn name(row: &BlockedGroup, style: &Style) -> String {
     let name = row.name.as_deref().map(|name| escape(name, style));
     match (name, row.pid) {
-        _ if row.is_others => "all further ones".to_owned(),
+        _ if row.is_others => "all others".to_owned(),
         (Some(name), Some(pid)) => format!("{name} ({pid})"),
         (Some(name), None) => name.into_owned(),
         (None, Some(pid)) => pid.to_string(),
@@ -77,7 +81,7 @@ fn name(row: &BlockedGroup, style: &Style) -> String {
 fn draw(figures: &Blocked, screen: &mut Screen<'_>) {
     if figures.groups.is_empty() {
         let text = match &figures.unknown {
-            Some(why) => format!("whether threads were blocked is not known: {why}"),
+            Some(why) => format!("blocked time is not known: {why}"),
             None => "no thread was blocked for storage".to_owned(),
         };
         screen.prose(&escape(&text, screen.style), 0, Paint::Faint);
@@ -86,7 +90,7 @@ fn draw(figures: &Blocked, screen: &mut Screen<'_>) {
     let (shown, hidden) = figures.groups.split_at(figures.groups.len().min(SHOWN));
     let is_named = |row: &BlockedGroup| row.name.is_some() || row.pid.is_some() || row.is_others;
     screen.rows(if shown.iter().any(is_named) { &GROUPS } else { &CLASSES }, shown);
-    let whole = Whole {
+    let whole = BlockedTotals {
         blocked_ns: figures.blocked_ns,
         explained_share: None,
         hidden_ns: hidden.iter().map(|group| group.time_ns).sum::<u64>() + figures.unlisted_ns,

@@ -1,4 +1,4 @@
-//! What was asked for over time: where on the device, how often, how much.
+//! The load over time: offsets on the device, requests and bytes per second.
 //!
 //! What does not belong here: counting.
 
@@ -9,7 +9,7 @@ use crate::human;
 use iowhy_core::analysis::plots::{DevicePlots, Plots};
 use plotters::prelude::*;
 
-/// Steps of a rate's line.
+/// Number of steps of a rate's line.
 const COLUMNS: u64 = 240;
 
 /// The part of the device that reads or writes touched, bytes.
@@ -21,7 +21,7 @@ pub(super) fn range(device: &DevicePlots) -> (f64, f64) {
     ((first - space).max(0.0), last + space)
 }
 
-/// Where requests of one direction lie on the device, each as a point.
+/// Offsets of requests of one direction, a point for each request.
 pub(super) fn offsets<DB: DrawingBackend>(
     area: &Area<DB>,
     plots: &Plots,
@@ -77,7 +77,7 @@ pub(super) fn rates<DB: DrawingBackend>(
     let (columns, width) = device.in_columns(plots.column_ns, plots.length_ns, COLUMNS);
     let end = plots.length_ns.max(1) as f64 / 1e9;
     let edge = |index: usize| (index as f64 * width as f64 / 1e9).min(end);
-    // The last column may be cut off by the end of the watch.
+    // The end of the watch may cut the last column.
     let value = |index: usize, direction: usize| {
         let column = &columns[index];
         let counts = if rate == Rate::Requests { column.requests } else { column.bytes };
@@ -104,7 +104,7 @@ pub(super) fn rates<DB: DrawingBackend>(
         if device.offsets[direction].all == 0 {
             continue;
         }
-        // Steps: each column's rate holds for the whole of it.
+        // Steps: a column's rate holds for its full width.
         let steps = (0..columns.len()).flat_map(|index| {
             let height = value(index, direction) / factor;
             [(edge(index), height), (edge(index + 1), height)]

@@ -1,4 +1,4 @@
-//! The frame of every chart: its place in a panel, its axes, its grid.
+//! The frame of every chart: its position in a panel, its axes, its grid.
 //!
 //! What does not belong here: what is drawn inside.
 
@@ -10,17 +10,17 @@ use plotters::prelude::*;
 
 /// One axis.
 pub(super) struct Axis<'a, R> {
-    /// From where to where.
+    /// Its range.
     pub(super) range: R,
-    /// About how many of its values are named.
+    /// Approximate number of labels.
     pub(super) names: usize,
-    /// How a value looks.
+    /// Formats a value.
     pub(super) look: &'a dyn Fn(&f64) -> String,
-    /// What it measures.
+    /// Its label.
     pub(super) meaning: &'a str,
 }
 
-/// The axis of time, in seconds, of something that took so many nanoseconds.
+/// The time axis, in seconds, of a duration in nanoseconds.
 pub(super) fn seconds(length_ns: u64) -> Axis<'static, std::ops::Range<f64>> {
     Axis {
         range: 0.0..length_ns.max(1) as f64 / 1e9,
@@ -37,7 +37,7 @@ type Chart<'a, DB, X, Y> = ChartContext<
 >;
 type Failed<DB> = DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>;
 
-/// Draws the frame in a panel and gives the chart inside.
+/// Draws the frame in a panel and returns the chart inside.
 pub(super) fn chart<'a, DB: DrawingBackend, X, Y>(
     area: &'a Area<DB>,
     x: Axis<'_, X>,

@@ -1,5 +1,4 @@
-//! How long requests took: a histogram, and a heat map over time. Both axes of latency are
-//! logarithmic.
+//! Request latency: a histogram, and a heat map over time. Both axes of latency are logarithmic.
 //!
 //! What does not belong here: counting.
 
@@ -12,17 +11,17 @@ use iowhy_core::analysis::plots::{DevicePlots, Plots, bin_from_ns};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-/// Columns of the heat map: each is about four pixels wide.
+/// Columns of the heat map, each about four pixels wide.
 const COLUMNS: u64 = 170;
-/// Latency bins that make one row of it.
+/// Latency bins per row of the heat map.
 const TOGETHER: u16 = 2;
 
-/// The bins from the first to the last that hold something, as nanoseconds.
+/// The range from the first to the last non-empty bin, nanoseconds.
 fn range(device: &DevicePlots) -> Option<(usize, usize)> {
     let used = |bin: &usize| device.histogram.iter().any(|counts| counts[*bin] > 0);
     let bins = device.histogram[0].len();
     let (first, last) = ((0..bins).find(used)?, (0..bins).rev().find(used)?);
-    // At least a decade and a half, so that the axis has names and a single bin is not all of it.
+    // At least one and a half decades, so that the axis has labels even for a single bin.
     let space = usize::max(4, (40_usize).saturating_sub(last - first) / 2);
     Some((first.saturating_sub(space), last + 1 + space))
 }
@@ -82,7 +81,7 @@ fn percentiles(device: &DevicePlots) -> Vec<(RGBColor, String)> {
     device.latencies.iter().zip(COLOURS).zip(NAMES).filter_map(entry).collect()
 }
 
-/// Latencies over time: the darker, the more requests.
+/// Latency over time; darker cells hold more requests.
 pub(super) fn heat<DB: DrawingBackend>(
     area: &Area<DB>,
     plots: &Plots,
@@ -121,7 +120,7 @@ fn rows(latencies: &[(u16, u32)]) -> Vec<(u16, u64)> {
 }
 
 /// From pale yellow over red to near black, by the logarithm of the count, so that single slow
-/// requests can be seen beside thousands of fast ones.
+/// requests remain visible among thousands of fast ones.
 fn shade(count: u64, most: u64) -> RGBColor {
     const STOPS: [(f64, f64, f64); 5] = [
         (253.0, 222.0, 140.0),
@@ -138,7 +137,7 @@ fn shade(count: u64, most: u64) -> RGBColor {
     RGBColor(mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2))
 }
 
-/// What the colours stand for.
+/// The legend of colours.
 fn scale<DB: DrawingBackend>(area: &Area<DB>, most: u64) -> Drawn<DB::ErrorType> {
     let style = look::font(13).color(&INK);
     let last = look::counted(most, "requests");
@@ -158,7 +157,7 @@ fn scale<DB: DrawingBackend>(area: &Area<DB>, most: u64) -> Drawn<DB::ErrorType>
     Ok(())
 }
 
-/// In place of a chart.
+/// A text instead of a chart.
 pub(super) fn nothing<DB: DrawingBackend>(area: &Area<DB>) -> Drawn<DB::ErrorType> {
     let style = look::font(13).color(&PALE_INK);
     area.draw(&Text::new("none", ((EDGE + LEFT) as i32, 40), style))

@@ -17,26 +17,26 @@ pub(super) const PANEL: u32 = 228;
 
 /// Text and axes.
 pub(super) const INK: RGBColor = RGBColor(38, 42, 48);
-/// Text that says less.
+/// Secondary text.
 pub(super) const PALE_INK: RGBColor = RGBColor(96, 102, 112);
 /// Lines of the grid.
 pub(super) const GRID: RGBColor = RGBColor(230, 232, 236);
-/// Reads and writes: blue and vermilion, which everybody can tell apart.
+/// Reads and writes: blue and vermilion, which people with colour blindness can distinguish.
 pub(super) const COLOURS: [RGBColor; 2] = [RGBColor(0, 104, 178), RGBColor(206, 84, 0)];
-/// What they are called.
+/// Their names.
 pub(super) const NAMES: [&str; 2] = ["reads", "writes"];
 
 /// Space to the left of a panel's axis, and below it.
 pub(super) const LEFT: u32 = 80;
-/// Space to the left of everything, without which the axis's name is cut off.
+/// Space to the left of the page; without it the axis's label is cut off.
 pub(super) const EDGE: u32 = 12;
 pub(super) const BELOW: u32 = 38;
 
 const FONT: &[u8] = include_bytes!("dejavu-sans.ttf");
 
-/// Makes the embedded font known; once is enough, more does no harm.
+/// Registers the embedded font. Registering it again has no effect.
 pub(super) fn register_font() {
-    // It fails only for bytes that are no font; a test draws with these.
+    // It fails only for bytes that are not a font; a test draws with these.
     let _checked_by_a_test = register("sans-serif", FontStyle::Normal, FONT);
 }
 
@@ -45,17 +45,17 @@ pub(super) fn font(size: u32) -> TextStyle<'static> {
     FontDesc::new(FontFamily::SansSerif, f64::from(size), FontStyle::Normal).into()
 }
 
-/// A sign that the font has, in place of one that it lacks or that means something to SVG readers.
+/// Replaces a character that the font lacks or that has a meaning in SVG.
 pub(super) fn drawable(sign: char) -> char {
     if matches!(sign, ' '..='~' | 'µ' | '×' | '–' | '…') { sign } else { '?' }
 }
 
-/// A time as short as an axis wants it: `10 µs`, `1 ms`.
+/// A short form of a time, for an axis: `10 µs`, `1 ms`.
 pub(super) fn short_time(nanoseconds: f64) -> String {
     short(&human::time(nanoseconds, &Style::plain(80)))
 }
 
-/// Without zeroes that say nothing: `1.00 ms` is `1 ms`.
+/// Without trailing zeroes: `1.00 ms` is `1 ms`.
 pub(super) fn short(text: &str) -> String {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let number = match number.contains('.') {
@@ -88,7 +88,7 @@ pub(super) fn legend<DB: DrawingBackend>(
     Ok(())
 }
 
-/// The unit that an axis of bytes up to `most` is counted in, so that its steps are round numbers.
+/// The unit for an axis of bytes up to `most`, chosen so that its steps are round numbers.
 pub(super) fn unit(most: f64) -> (f64, &'static str) {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let step = (most.max(1.0).log2() / 10.0) as usize;

@@ -1,5 +1,5 @@
-//! Plots as SVG and PNG, 800 pixels wide: for each device a latency histogram, latencies over time,
-//! where reads and writes lie over time, requests and bytes a second.
+//! Plots as SVG and PNG, 800 pixels wide: for each device a latency histogram, latency over time,
+//! offsets of reads and writes over time, requests and bytes per second.
 //!
 //! | where | what |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | `latency` | the histogram and the heat map |
 //! | `activity` | offsets, requests and bytes over time |
 //!
-//! The font is a part of DejaVu Sans (its licence lies beside it): ASCII and a few signs. An SVG
-//! names a family instead and is drawn with the reader's font.
+//! The font is a subset of DejaVu Sans (its licence is in the same directory): ASCII and a few
+//! symbols. An SVG names a font family instead and is drawn with the reader's font.
 //!
 //! What does not belong here: counting (see [`iowhy_core::analysis::plots`]).
 
@@ -24,15 +24,15 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::error::Error as Cause;
 
-/// Devices that are drawn, one below the other; more do not fit on one page.
+/// Maximum number of devices, one below the other; more do not fit on a page.
 pub const MOST_DEVICES: usize = 4;
 const PANELS: u32 = 6;
 
 /// Why nothing could be drawn.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no read and no write.
-    #[error("failed to draw: there is no read and no write in it")]
+pub enum PlotError {
+    /// The source has no reads and no writes.
+    #[error("failed to draw: the source has no reads and no writes")]
     Empty,
     /// The drawing library failed.
     #[error("failed to draw: {0}")]
@@ -46,7 +46,7 @@ type Area<DB> = DrawingArea<DB, Shift>;
 ///
 /// # Errors
 /// When there is nothing to draw.
-pub fn svg(plots: &Plots, title: &str) -> Result<String, Error> {
+pub fn svg(plots: &Plots, title: &str) -> Result<String, PlotError> {
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, size(plots)?).into_drawing_area();
@@ -59,14 +59,14 @@ pub fn svg(plots: &Plots, title: &str) -> Result<String, Error> {
 ///
 /// # Errors
 /// When there is nothing to draw.
-pub fn png(plots: &Plots, title: &str) -> Result<Vec<u8>, Error> {
+pub fn png(plots: &Plots, title: &str) -> Result<Vec<u8>, PlotError> {
     let (width, height) = size(plots)?;
     let mut pixels = vec![0; (width * height * 3) as usize];
     {
         let backend = BitMapBackend::with_buffer(&mut pixels, (width, height));
         page(&backend.into_drawing_area(), plots, title).map_err(failed)?;
     }
-    encode(&pixels, width, height).map_err(|error| Error::Draw(error.to_string()))
+    encode(&pixels, width, height).map_err(|error| PlotError::Draw(error.to_string()))
 }
 
 fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::EncodingError> {
@@ -80,13 +80,13 @@ fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::Encodi
     Ok(bytes)
 }
 
-fn failed(error: impl Cause) -> Error {
-    Error::Draw(error.to_string())
+fn failed(error: impl Cause) -> PlotError {
+    PlotError::Draw(error.to_string())
 }
 
-fn size(plots: &Plots) -> Result<(u32, u32), Error> {
+fn size(plots: &Plots) -> Result<(u32, u32), PlotError> {
     match plots.devices.len().min(MOST_DEVICES) as u32 {
-        0 => Err(Error::Empty),
+        0 => Err(PlotError::Empty),
         devices => Ok((WIDTH, devices * (HEADER + PANELS * PANEL) + 10)),
     }
 }

@@ -1,24 +1,24 @@
-//! What processes did with files, whether it reached a device or not.
+//! File activity of processes, whether it reached a device or not.
 
 use super::Screen;
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, number};
+use crate::table::{Align, Column, Definition, Room, TableCell, number};
 use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{Activity, ActivityRow};
+use iowhy_core::analysis::summary::{ActivityReport, ActivityRow};
 
-/// Rows on the first screen.
+/// Maximum number of rows on the first screen.
 const FEW: usize = 5;
-/// Calls a second below which nothing is shown on the first screen.
+/// Calls per second below which the first screen has no such section.
 const LEAST_CALLS_PER_S: f64 = 10.0;
 
-/// The few largest users of files, on the first screen.
+/// The largest users of files, on the first screen.
 pub const ACTIVITY: Definition<ActivityRow> = Definition {
     title: "FILE CALLS",
-    sentence: "What programs asked of files, by file and process, most time first: calls and bytes as \
-               programs see them, from the page cache or from a device. Files whose paths differ in \
-               a number (N) or a name (*) are one row where they are many.",
+    sentence: "File calls of programs by file and process, most time first: calls and bytes as \
+               programs see them, from the page cache or from a device. Many files whose paths \
+               differ in a number (N) or a name (*) share a row.",
     columns: &[
         Column { heading: "FILE CALLS", ..FILE },
         Column { heading: "by", ..COMM },
@@ -33,12 +33,12 @@ pub const ACTIVITY: Definition<ActivityRow> = Definition {
     ],
 };
 
-/// `iowhy files`: filetop's columns in its order, then what it lacks, which leaves first.
+/// `iowhy files`: filetop's columns in its order, then further ones, which are dropped first.
 pub const FILETOP: Definition<ActivityRow> = Definition {
     title: "iowhy files",
-    sentence: "What each process did with each file in the interval, most time first: calls and \
-               bytes as programs see them, from the page cache or from a device. Files whose paths \
-               differ in a number (N) or a name (*) are one row where they are many.",
+    sentence: "File calls of each process in the interval, most time first: calls and bytes as \
+               programs see them, from the page cache or from a device. Many files whose paths \
+               differ in a number (N) or a name (*) share a row.",
     columns: &[
         kept(PID),
         kept(COMM),
@@ -66,11 +66,9 @@ const fn kept(column: Column<ActivityRow>) -> Column<ActivityRow> {
 }
 
 const R_KB: Column<ActivityRow> =
-    kept(number("R_Kb", "KiB", 0, "what the reads gave", |row, _| {
-        kilobytes(row.counts.read_bytes)
-    }));
+    kept(number("R_Kb", "KiB", 0, "bytes read", |row, _| kilobytes(row.counts.read_bytes)));
 const W_KB: Column<ActivityRow> =
-    kept(number("W_Kb", "KiB", 0, "what was written", |row, _| kilobytes(row.counts.write_bytes)));
+    kept(number("W_Kb", "KiB", 0, "bytes written", |row, _| kilobytes(row.counts.write_bytes)));
 
 const TYPE: Column<ActivityRow> = Column {
     align: Align::Left,
@@ -78,8 +76,8 @@ const TYPE: Column<ActivityRow> = Column {
         "T",
         "",
         0,
-        "what it is: `R` a regular file, `D` a directory, `B` a block device; `-` where that is not \
-         known, or not the same of all",
+        "the type: `R` regular file, `D` directory, `B` block device; `-` if it is not known, or \
+         not the same for all",
         |row, _| {
             let letter = match row.file_type {
                 Some("file") => "R",
@@ -107,21 +105,19 @@ const WRITES: Column<ActivityRow> =
         count(row.counts.writes)
     });
 const READ: Column<ActivityRow> =
-    number("read", "bytes", 2, "bytes that the reads gave", |row, _| bytes(row.counts.read_bytes));
+    number("read", "bytes", 2, "bytes returned by reads", |row, _| bytes(row.counts.read_bytes));
 const WRITTEN: Column<ActivityRow> =
-    number("written", "bytes", 2, "bytes that were written", |row, _| {
-        bytes(row.counts.write_bytes)
-    });
+    number("written", "bytes", 2, "bytes written", |row, _| bytes(row.counts.write_bytes));
 const OPENS: Column<ActivityRow> =
-    number("opens", "calls", 6, "opens that worked", |row, _| count(row.counts.opens));
+    number("opens", "calls", 6, "successful opens", |row, _| count(row.counts.opens));
 const SYNCS: Column<ActivityRow> =
-    number("syncs", "calls", 6, "fsync and the like", |row, _| count(row.counts.fsyncs));
+    number("syncs", "calls", 6, "fsync and similar calls", |row, _| count(row.counts.fsyncs));
 const ASKED: Column<ActivityRow> =
     number("asked", "calls", 7, "stat, access, readlink, getdents", |row, _| {
         count(row.counts.stats + row.counts.scans)
     });
 const FAILED: Column<ActivityRow> =
-    number("failed", "calls", 7, "calls that failed: mostly names that do not exist", |row, _| {
+    number("failed", "calls", 7, "failed calls, most often names that do not exist", |row, _| {
         count(row.counts.failures)
     });
 const FAULTS: Column<ActivityRow> =
@@ -134,18 +130,18 @@ const LIFE: Column<ActivityRow> = number(
     "life",
     "time",
     8,
-    "how long files lived that were made and removed meanwhile, on average",
+    "mean lifetime of files that were created and removed meanwhile",
     |row, style| {
         let life = |ns| human::time(ns as f64, style);
         row.lifetime_ns.map_or_else(|| "-".to_owned(), life).into()
     },
 );
 const CALLS: Column<ActivityRow> =
-    number("calls", "calls", 4, "all calls, those that failed included", |row, _| {
+    number("calls", "calls", 4, "all calls, failed ones included", |row, _| {
         count(row.counts.calls())
     });
 const TIME: Column<ActivityRow> = Column {
-    legend: "time in calls on files; ~ where only some of them were timed",
+    legend: "time in calls on files; ~ if only some of them were timed",
     ..number("time", "time", 1, "time in all the calls", |row, style| {
         let Some(ns) = row.time_ns else { return "?".to_owned().into() };
         let about = if row.counts.timed_calls < row.counts.calls() { "~" } else { "" };
@@ -157,20 +153,20 @@ const FILE: Column<ActivityRow> = Column {
     unit: "",
     align: Align::Left,
     room: Room::CutMiddle,
-    sentence: "the path; for many files the pattern, with how many there are",
+    sentence: "the path; for many files the pattern and their number",
     legend: "",
     value: |row, style| file(row, style).into(),
 };
 
-fn count(value: u64) -> Cell {
+fn count(value: u64) -> TableCell {
     if value == 0 { "-".to_owned().into() } else { human::count(value).into() }
 }
 
-fn kilobytes(value: u64) -> Cell {
+fn kilobytes(value: u64) -> TableCell {
     human::rate(value as f64 / 1024.0).into()
 }
 
-fn bytes(value: u64) -> Cell {
+fn bytes(value: u64) -> TableCell {
     if value == 0 { "-".to_owned().into() } else { human::bytes(value as f64).into() }
 }
 
@@ -193,7 +189,7 @@ fn file(row: &ActivityRow, style: &Style) -> String {
     }
 }
 
-/// The few largest, where there is anything to speak of.
+/// The largest rows, if there are enough calls.
 pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     let Some(activity) = &summary.activity else { return };
     let seconds = summary.watch.duration_ns as f64 / 1e9;
@@ -203,8 +199,8 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     screen.table(&ACTIVITY, activity.rows.get(..FEW).unwrap_or(&activity.rows));
 }
 
-/// All of it, as `iowhy files` shows it.
-pub(crate) fn whole(activity: &Activity, screen: &mut Screen) {
+/// The complete table, as `iowhy files` shows it.
+pub(crate) fn whole(activity: &ActivityReport, screen: &mut Screen) {
     let shown = screen.style.rows * 2;
     let rows = activity.rows.get(..shown).unwrap_or(&activity.rows);
     screen.table(&FILETOP, rows);

@@ -1,31 +1,31 @@
-//! Who made whom wait: some lines of the first screen, and `iowhy blame`.
+//! Blame: lines of the first screen, and `iowhy blame`.
 
 use super::Screen;
 use super::header;
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::table::{Align, Column, Definition, Room, TableCell};
 use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{Behind, BlameSummary, BlamedCulprit, BlamedWaiter};
+use iowhy_core::analysis::summary::{BehindRow, BlameSummary, BlamedCulprit, BlamedWaiter};
 
-/// Lines on the first screen, at most.
+/// Maximum number of lines on the first screen.
 const MOST_LINES: usize = 3;
-/// Who is charged with a smaller part of all blocked time has no line there.
+/// A culprit with a smaller share of all blocked time has no line there.
 const LEAST_SHARE: f64 = 0.02;
-/// Rows of `iowhy blame`: waiters, culprits of each, and culprits of all.
+/// Maximum number of rows of `iowhy blame`: waiters, culprits of each, and culprits of all.
 const MOST_WAITERS: usize = 10;
 const MOST_BEHIND: usize = 6;
 const MOST_CULPRITS: usize = 10;
 
-/// A row of `iowhy blame`: who waited, or for whom.
+/// A row of `iowhy blame`: a waiter, or a culprit.
 #[derive(Clone, Debug, Default)]
 pub struct BlameRow {
     who: String,
     time_ns: u64,
-    /// Not distinguished where nobody is charged.
+    /// `None` if no culprit is charged.
     stages: Option<(u64, u64)>,
-    /// Of the waiter's time.
+    /// Share of the waiter's time.
     share: Option<f64>,
     is_waiter: bool,
 }
@@ -35,7 +35,8 @@ const TIME: Column<BlameRow> = Column {
     unit: "time",
     align: Align::Right,
     room: Room::Rank(0),
-    sentence: "time that the waiter's threads waited for requests; `queue` and `device` add up to it",
+    sentence: "time that the waiter's threads waited for requests; `queue` and `device` add up to \
+        it",
     legend: "",
     value: |row, style| human::time(row.time_ns as f64, style).into(),
 };
@@ -51,10 +52,10 @@ const QUEUE: Column<BlameRow> = Column {
 
 const DEVICE: Column<BlameRow> = Column {
     heading: "device",
-    sentence: "while requests of the waiter and those named were at the device, in equal parts; more \
-               than it cost the waiter where the device works on many at once",
-    legend: "both were at the device, in equal parts; more than it cost the waiter where the device \
-             works on many at once",
+    sentence: "while requests of the waiter and those named were at the device, in equal parts; an \
+               upper bound if the device works on many at once",
+    legend: "both were at the device, in equal parts; an upper bound if the device works on many \
+             at once",
     value: |row, style| length(row.stages.map(|stages| stages.1), style),
     ..QUEUE
 };
@@ -67,18 +68,18 @@ const fn who(heading: &'static str, sentence: &'static str) -> Column<BlameRow> 
         room: Room::CutMiddle,
         sentence,
         legend: "",
-        value: |row, _| Cell {
+        value: |row, _| TableCell {
             text: row.who.clone(),
             paint: if row.is_waiter { Paint::Heading } else { Paint::Plain },
         },
     }
 }
 
-/// Who waited, and for whom.
+/// Waiters and their culprits.
 pub const BLAME: Definition<BlameRow> = Definition {
     title: "iowhy blame",
     sentence: "For each process that waited for requests, whose requests the device had meanwhile; \
-               the one that others made wait longest first. See [blame.md](blame.md).",
+               the process that others delayed longest comes first. See [blame.md](blame.md).",
     columns: &[
         who(
             "WHO WAITED, and for whom",
@@ -100,26 +101,26 @@ pub const BLAME: Definition<BlameRow> = Definition {
     ],
 };
 
-/// Who made others wait.
+/// Culprits.
 pub const CULPRITS: Definition<BlameRow> = Definition {
     title: "iowhy blame: who made others wait",
     sentence: "The processes whose requests others waited for, most time first.",
     columns: &[
-        who("WHO MADE OTHERS WAIT", "the process, or why there is none"),
+        who("WHO MADE OTHERS WAIT", "the process, or the reason why it is not known"),
         Column { sentence: "time that threads of others waited for its requests", ..TIME },
         QUEUE,
         DEVICE,
     ],
 };
 
-fn length(time_ns: Option<u64>, style: &Style) -> Cell {
+fn length(time_ns: Option<u64>, style: &Style) -> TableCell {
     match time_ns {
         None | Some(0) => "-".to_owned().into(),
         Some(time_ns) => human::time(time_ns as f64, style).into(),
     }
 }
 
-/// Lines for those that others made wait longest.
+/// Lines for the processes that others delayed longest.
 pub(super) fn lines(summary: &Summary, screen: &mut Screen) {
     let (Some(blame), Some(ledger)) = (&summary.blame, &summary.ledger) else { return };
     let least = ledger.blocked_ns as f64 * LEAST_SHARE;
@@ -148,7 +149,16 @@ pub fn render(summary: &Summary, style: &Style) -> String {
     header::header(summary, &mut screen);
     header::losses(summary, &mut screen);
     header::kept(summary, &mut screen);
-    let Some(blame) = &summary.blame else { return screen.text };
+    tables(summary, &mut screen);
+    if summary.blame.is_some() {
+        screen.legend();
+    }
+    screen.text
+}
+
+/// Who waited for whom, who made others wait, and the sum.
+pub(crate) fn tables(summary: &Summary, screen: &mut Screen<'_>) {
+    let (Some(blame), style) = (&summary.blame, screen.style) else { return };
     let waiters = blame.waiters.iter().take(MOST_WAITERS);
     let rows: Vec<BlameRow> = waiters.flat_map(|waiter| rows_of(waiter, style)).collect();
     screen.table(&BLAME, &rows);
@@ -157,15 +167,13 @@ pub fn render(summary: &Summary, style: &Style) -> String {
     screen.table(&CULPRITS, &rows);
     screen.gap();
     screen.prose(&whole(blame, style), 0, Paint::Plain);
-    screen.legend();
-    screen.text
 }
 
 fn whole(blame: &BlameSummary, style: &Style) -> String {
     let time = |time_ns: u64| human::time(time_ns as f64, style);
     let all = &blame.whole;
     if all.waited_ns == 0 {
-        return "nobody waited for requests".to_owned();
+        return "no thread waited for requests".to_owned();
     }
     let mut text = format!(
         "{} waited for requests in all: {} for others' requests, {} for their own",
@@ -238,7 +246,7 @@ fn process(pid: Option<u32>, name: &str, style: &Style) -> String {
 }
 
 /// `writeback of /var/log/app.log, dirtied by logger (9)`; `reads of /srv/data by itself`.
-fn phrase(behind: &Behind, style: &Style) -> String {
+fn phrase(behind: &BehindRow, style: &Style) -> String {
     let mut text = behind.origin.map_or("requests", noun).to_owned();
     match &behind.file {
         Some(file) => text.push_str(&format!(" of {}", escape(file, style))),

@@ -1,5 +1,4 @@
-//! Threads that waited for threads that waited for storage: a section of the first screen, and the
-//! whole of it with stacks.
+//! Wait chains: a section of the first screen, and the complete list with stacks.
 
 use super::Screen;
 use super::header::{header, losses};
@@ -8,26 +7,29 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{ChainRow, Chains, Step};
+use iowhy_core::analysis::summary::{ChainReport, ChainRow, ChainStep};
 use iowhy_core::model::WaitClass;
 
-/// Functions shown of a stack.
+/// Maximum number of functions shown of a stack.
 const MOST_FUNCTIONS: usize = 12;
 
 /// The chains.
 pub const CHAINS: Definition<ChainRow> = Definition {
     title: "CHAINS",
-    sentence: "Threads that slept until another thread woke them, or hold a lock of it still, while \
-               that waited for storage. Their time is not in WAITS, which has the wait that they \
-               all waited for; * marks sleeps that are waits themselves, so that WAITS has them.",
+    sentence: "Threads that slept until another thread woke them, or still sleep for a lock that \
+               it holds, while that thread waited for storage. Their time is not in WAITS, which \
+               has the wait that they all waited for; * marks sleeps that are waits themselves, so \
+               that WAITS has them.",
     columns: &[
         Column {
             heading: "CHAINS",
             unit: "",
             align: Align::Left,
             room: Room::Wrap,
-            sentence: "who waited for whom; digits in names of threads are *",
-            legend: "threads that waited for a thread that waited for storage; not in WAITS but for \
+            sentence: "the waiting threads and the thread that they waited for; digits in thread \
+                names are *",
+            legend: "threads that waited for a thread that waited for storage; not in WAITS but \
+                     for \
                      those with a *",
             value: |row, style| sentence(row, style).into(),
         },
@@ -35,22 +37,21 @@ pub const CHAINS: Definition<ChainRow> = Definition {
             "time",
             "time",
             0,
-            "time of the first threads together, while the last one waited for storage",
+            "total sleep of the first threads while the last one waited for storage",
             |row, style| {
                 let mark = if row.is_in_ledger { "*" } else { "" };
                 format!("{}{mark}", human::time(row.time_ns as f64, style)).into()
             },
         ),
-        number("sleeps", "sleeps", 2, "how often they slept for it", |row, _| {
-            human::count(row.sleeps).into()
-        }),
+        number("sleeps", "sleeps", 2, "number of sleeps", |row, _| human::count(row.sleeps).into()),
         number("longest", "time", 1, "the longest of these times", |row, style| {
             human::time(row.longest_ns as f64, style).into()
         }),
     ],
 };
 
-/// `5 threads worker-* of db (42) waited for snapshot-writer (57), which waited for fsync, /data/snap`.
+/// `5 threads worker-* of db (42) waited for snapshot-writer (57), which waited for fsync,
+/// /data/snap`.
 fn sentence(row: &ChainRow, style: &Style) -> String {
     let mut text = row.steps.first().map(|first| waiters(first, style)).unwrap_or_default();
     for (before, step) in row.steps.iter().zip(row.steps.iter().skip(1)) {
@@ -63,7 +64,7 @@ fn sentence(row: &ChainRow, style: &Style) -> String {
 }
 
 /// `41 threads worker-* of db (42)`.
-fn waiters(step: &Step, style: &Style) -> String {
+fn waiters(step: &ChainStep, style: &Style) -> String {
     let count = match (step.threads, step.tid) {
         (1, _) => String::new(),
         (threads, _) => format!("{} ", plural(threads, "thread")),
@@ -71,7 +72,7 @@ fn waiters(step: &Step, style: &Style) -> String {
     format!("{count}{}", of_process(step, style))
 }
 
-fn of_process(step: &Step, style: &Style) -> String {
+fn of_process(step: &ChainStep, style: &Style) -> String {
     let (thread, process) = (escape(&step.thread, style), escape(&step.process, style));
     match step.thread == step.process || step.thread.is_empty() {
         true => format!("{process} ({})", step.pid),
@@ -79,8 +80,8 @@ fn of_process(step: &Step, style: &Style) -> String {
     }
 }
 
-/// `likely relay (58)`; the process only where it is another.
-fn waited_for(before: &Step, step: &Step, style: &Style) -> String {
+/// `likely relay (58)`; with the process only if it is another one.
+fn waited_for(before: &ChainStep, step: &ChainStep, style: &Style) -> String {
     let likely = if step.known_by == Some("likely") { "likely " } else { "" };
     let who = match (before.pid == step.pid, step.tid) {
         (true, Some(tid)) => format!("{} ({tid})", escape(&step.thread, style)),
@@ -113,7 +114,7 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen<'_>) {
     screen.prose(&text, 2, Paint::Faint);
 }
 
-fn whole(chains: &Chains, shown: &[ChainRow], screen: &Screen<'_>) -> String {
+fn whole(chains: &ChainReport, shown: &[ChainRow], screen: &Screen<'_>) -> String {
     let hidden = chains.rows.len() - shown.len();
     let more = match hidden > 0 || chains.further_ns > 0 {
         true => format!("{} and all stacks", plural(hidden as u64, "more chain")),
@@ -159,17 +160,16 @@ pub fn chains(summary: &Summary, style: &Style) -> String {
 
 fn nothing(summary: &Summary) -> &'static str {
     if summary.environment.fills("wait_chains") {
-        return "No thread was seen to wait for a thread that waited for storage. Waits for sockets of \
-                other machines and for goroutines inside a process do not show.";
+        return "No thread waited for a thread that waited for storage. Waits for sockets of other \
+                machines and for goroutines inside a process do not show.";
     }
     match summary.ledger {
         Some(_) => {
-            "Chains are not known: this source was made without them (--no-chains), or by a version that \
-             did not look for them, or their table is not there any more."
+            "Chains are not known: this source was made without them (--no-chains), or by a \
+             version that did not collect them, or their table was deleted."
         }
         None => {
-            "Chains are not known: they need waits, and the source has none, or they are not there any \
-             more."
+            "Chains are not known: they need waits, and the source has none, or they were deleted."
         }
     }
 }
@@ -209,16 +209,16 @@ fn draw(row: &ChainRow, screen: &mut Screen<'_>) {
     }
 }
 
-/// How it is known that those before waited for this one.
-fn known(step: &Step) -> &'static str {
+/// The evidence that the previous threads waited for this one.
+fn known(step: &ChainStep) -> &'static str {
     match step.known_by {
         Some("owner") => ", which holds the lock",
-        Some("likely") => ": it waited as long",
+        Some("likely") => ": it waited for as long",
         _ => ", which woke them",
     }
 }
 
-fn user_stack(step: &Step, screen: &mut Screen<'_>) {
+fn user_stack(step: &ChainStep, screen: &mut Screen<'_>) {
     if !step.user_stack.is_empty() {
         let text = functions(&step.user_stack, screen.style);
         screen.prose(&text, 6, Paint::Faint);
@@ -240,7 +240,7 @@ fn functions(stack: &[String], style: &Style) -> String {
     names.join(" < ")
 }
 
-/// What every sleep goes through.
+/// Functions that every sleep goes through.
 fn is_plumbing(name: &str) -> bool {
     const PLUMBING: &[&str] = &[
         "__schedule",
@@ -258,8 +258,8 @@ fn is_plumbing(name: &str) -> bool {
     PLUMBING.iter().any(|begin| name.starts_with(begin))
 }
 
-/// What to do about stacks of Java programs.
-fn hints(chains: &Chains, screen: &mut Screen<'_>) {
+/// A hint for stacks of Java programs.
+fn hints(chains: &ChainReport, screen: &mut Screen<'_>) {
     let mut java: Vec<u32> = chains
         .rows
         .iter()

@@ -4,11 +4,11 @@ use super::Screen;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
+use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
 
-/// Settings worth a place on the screen, in this order.
+/// Settings that the screen shows, in this order.
 const SETTINGS: &[&str] = &[
     "queue/scheduler",
     "queue/nr_requests",
@@ -38,7 +38,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             "w/s",
             "1/s",
             0,
-            "writes completed per second; as in iostat, a flush that somebody asks for is an empty one",
+            "writes completed per second; as in iostat, a flush request counts as an empty write",
             |it, _| rate(it, Direction::Write),
         ),
         number("f/s", "1/s", 4, "cache flushes that the device completed per second", |it, _| {
@@ -66,7 +66,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             }),
         ),
         explained(
-            "mean queue length as in iostat; what has not completed is not in it",
+            "mean queue length as in iostat, of completed requests only",
             number(
                 "aqu-sz",
                 "requests",
@@ -77,13 +77,13 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             ),
         ),
         explained(
-            "time with a request at the driver; a parallel device is not full at 100",
+            "time with a request at the driver; 100 is not the limit of a parallel device",
             number(
                 "%util",
                 "%",
                 0,
                 "share of the time with at least one request at the driver, from issue to \
-                 completion, to the nanosecond (iostat's begins when a request is got and is \
+                 completion, to the nanosecond (iostat's begins when a request is allocated and is \
                  rounded to clock ticks); a device that works on many at once is not full at 100",
                 |it, _| known(it.util_share, human::percent, true),
             ),
@@ -134,7 +134,7 @@ const SEQUENTIAL: &str = "share of bytes that begin where an earlier request of 
                           file's, else a process's) ended; streams may be interleaved";
 const SEQUENTIAL_LEGEND: &str = "bytes that begin where an earlier request of their stream ended";
 
-/// The devices, then how each is set up.
+/// The devices, then the setup of each.
 pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     let shown = summary.devices.len().min(screen.style.rows * 2);
     let (devices, others) = summary.devices.split_at(shown);
@@ -157,7 +157,7 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     }
 }
 
-/// How a device is set up, as far as it is known.
+/// The setup of a device, as far as it is known.
 fn facts(device: &DeviceSummary, style: &Style) -> String {
     let mut facts = Vec::new();
     for setting in SETTINGS {
@@ -194,8 +194,8 @@ fn setting_in_words(setting: &str, value: &str) -> Option<String> {
     }
 }
 
-/// A figure; `?` where it is not known although there were requests, `-` where there were none.
-fn known(figure: Option<f64>, show: fn(f64) -> String, requests: bool) -> Cell {
+/// A figure; `?` if it is not known although there were requests, `-` if there were none.
+fn known(figure: Option<f64>, show: fn(f64) -> String, requests: bool) -> TableCell {
     let absent = if requests { "?" } else { "-" };
     figure.map_or_else(|| absent.to_owned(), show).into()
 }
@@ -204,15 +204,15 @@ fn completed(figures: &DirectionSummary) -> bool {
     figures.requests > figures.begun_before_requests
 }
 
-fn rate(device: &DeviceSummary, direction: Direction) -> Cell {
+fn rate(device: &DeviceSummary, direction: Direction) -> TableCell {
     human::rate(device.directions[direction].requests_per_s).into()
 }
 
-fn bytes(device: &DeviceSummary, direction: Direction) -> Cell {
+fn bytes(device: &DeviceSummary, direction: Direction) -> TableCell {
     human::bytes(device.directions[direction].bytes_per_s).into()
 }
 
-fn wait(device: &DeviceSummary, direction: Direction, style: &Style) -> Cell {
+fn wait(device: &DeviceSummary, direction: Direction, style: &Style) -> TableCell {
     let figures = &device.directions[direction];
     match figures.await_ns {
         Some(nanoseconds) => human::time(nanoseconds, style).into(),
@@ -220,15 +220,15 @@ fn wait(device: &DeviceSummary, direction: Direction, style: &Style) -> Cell {
     }
 }
 
-fn sequential(device: &DeviceSummary, direction: Direction) -> Cell {
+fn sequential(device: &DeviceSummary, direction: Direction) -> TableCell {
     known(device.directions[direction].sequential_share, human::percent, false)
 }
 
-fn size(device: &DeviceSummary, direction: Direction) -> Cell {
+fn size(device: &DeviceSummary, direction: Direction) -> TableCell {
     known(device.directions[direction].average_bytes, human::bytes, false)
 }
 
-fn top_process(device: &DeviceSummary, style: &Style) -> Cell {
+fn top_process(device: &DeviceSummary, style: &Style) -> TableCell {
     let Some(row) = device.processes.first() else { return "-".to_owned().into() };
     let name = super::usage::process_name(&row.subject, style);
     format!("{name} {}", human::percent(row.usage.time_share)).into()

@@ -1,11 +1,11 @@
-//! A code path in three frames: what of the program asked, where the file system was entered, and the innermost
-//! function.
+//! A code path in three frames: the program's function, the file system's entry point, and the
+//! innermost function.
 //!
 //! What does not belong here: whole code paths ([`super::paths`]).
 
 use iowhy_core::analysis::summary::CodePathRow;
 
-/// Beginnings of the kernel's functions between the system call or the page fault and the file system.
+/// Prefixes of kernel functions between the system call or the page fault and the file system.
 const ENTRY: &[&str] = &[
     "__x64_sys_",
     "__arm64_sys_",
@@ -36,11 +36,11 @@ const ENTRY: &[&str] = &[
     "io_write",
     "aio_",
 ];
-/// Beginnings of functions of the C library that only make a system call.
+/// Prefixes of C library functions that only make a system call.
 const WRAPPERS: &[&str] = &["__libc_", "__GI_", "syscall", "io_submit", "io_uring_"];
 
-/// The frames that matter, outermost first: the program's own, the file system's entry, the innermost. Fewer
-/// where some are not known or are the same.
+/// The three frames, outermost first: the program's own, the file system's entry, the innermost.
+/// Fewer if some are not known or equal.
 pub(crate) fn that_matter(row: &CodePathRow) -> Vec<&str> {
     let entry = row.kernel.iter().rev().find(|name| !begins(name, ENTRY));
     let frames = [own(row), entry.map(String::as_str), row.kernel.first().map(String::as_str)];
@@ -49,7 +49,7 @@ pub(crate) fn that_matter(row: &CodePathRow) -> Vec<&str> {
     found
 }
 
-/// A function without the types of its arguments and of what it returns: a line has no room for them.
+/// A function without argument and return types, which do not fit in a line.
 pub(crate) fn without_types(name: &str) -> &str {
     let bare = match name.split_once('(') {
         Some((bare, _)) if !bare.is_empty() => bare,

@@ -1,5 +1,4 @@
-//! The first lines: what was watched, what was lost and what watching cost; then whatever must be
-//! seen before any figure.
+//! The first lines: what was watched, losses and cost; then notes that come before any figure.
 
 use super::{Screen, usage};
 use crate::escape::{escape, width};
@@ -7,8 +6,9 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::summary::{ChangedSetting, DeviceSummary, ErrorCount};
 use iowhy_core::analysis::{Interval, Summary};
+use iowhy_core::model::clock::WallClock;
 
-/// Error numbers that block devices end requests with.
+/// Error numbers with which block devices complete requests.
 const ERRORS: &[(i32, &str)] = &[
     (-5, "EIO"),
     (-6, "ENXIO"),
@@ -27,12 +27,12 @@ const ERRORS: &[(i32, &str)] = &[
     (-121, "EREMOTEIO"),
 ];
 
-/// The first line, or more where it is too long.
+/// The first line, wrapped if it is too long.
 pub(super) fn header(summary: &Summary, screen: &mut Screen) {
     line_of(facts(summary, screen.style), screen);
 }
 
-/// Facts in one line, or in more where it is too long.
+/// Facts in one line, wrapped if it is too long.
 pub(crate) fn line_of(facts: Vec<(String, Paint)>, screen: &mut Screen) {
     let style = *screen.style;
     let separator = style.either(" · ", " | ");
@@ -50,7 +50,8 @@ pub(crate) fn line_of(facts: Vec<(String, Paint)>, screen: &mut Screen) {
     screen.line(&line);
 }
 
-fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
+/// What was watched, what was lost and what watching cost.
+pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
     let (watch, environment) = (&summary.watch, &summary.environment);
     let mut facts = vec![("iowhy".to_owned(), Paint::Heading)];
     let mut fact = |text: String| facts.push((text, Paint::Plain));
@@ -63,8 +64,18 @@ fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
     if !matches!(environment.source.as_str(), "" | "live" | "scripted") {
         fact(format!("from {}", escape(&environment.source, style)));
     }
-    fact(format!("watched {}", human::time(watch.duration_ns as f64, style)));
+    let watched = human::time(watch.duration_ns as f64, style);
+    match WallClock::of(environment) {
+        Some(clock) => {
+            fact(format!("watched {watched} from {}", clock.date_time(environment.start_ns)));
+        }
+        None => fact(format!("watched {watched}")),
+    }
     fact(plural(watch.requests, "request"));
+    if let Some(one_in) = environment.requests_one_in() {
+        let counts = if environment.exact_counts.is_empty() { "estimated" } else { "exact" };
+        fact(format!("1 of {one_in} recorded, counts {counts}"));
+    }
     let items = &summary.losses.items;
     let details: u64 = items.iter().filter(|loss| !loss.requests).map(|loss| loss.count).sum();
     let mut lost = format!("{} lost", human::count(watch.lost_requests));
@@ -85,7 +96,7 @@ fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
     facts
 }
 
-/// The columns of a line that may hold colours.
+/// The width of a line that may contain colour sequences.
 fn visible(line: &str) -> usize {
     let mut in_colour = false;
     let plain: String = line
@@ -99,13 +110,13 @@ fn visible(line: &str) -> usize {
     width(&plain)
 }
 
-/// What must be seen before any figure.
-pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
+/// Notes that come before any figure.
+pub(crate) fn notes(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     losses(summary, screen);
     let imported = summary.environment.is_imported();
     if imported {
-        // What a capture lacks decides what all that follows is worth.
+        // What a capture lacks limits the value of everything below.
         limits(summary, screen);
     }
     let mut notes = Vec::new();
@@ -127,7 +138,7 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
         if requeues > 0 {
             let name = escape(&device.device, &style);
             let requeues = human::count(requeues);
-            let text = format!("- {name}: requests that the driver gave back: {requeues}");
+            let text = format!("- {name}: requests that the driver requeued: {requeues}");
             screen.prose(&text, 0, Paint::Faint);
         }
     }
@@ -149,18 +160,19 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
     }
 }
 
-/// A note of several lines, as it stands on a screen.
+/// A note of several lines, as drawn on the screen.
 pub(super) struct Note {
-    /// Whether it must be seen before any figure.
+    /// Whether it is a warning.
     pub is_pressing: bool,
     pub lines: Vec<String>,
 }
 
-/// The notes in what [`notes`] has drawn: each begins with `!` or `-`, further lines of it are indented.
+/// The notes in what [`notes`] has drawn: each begins with `!` or `-`, further lines of it are
+/// indented.
 pub(super) fn paragraphs(text: &str) -> Vec<Note> {
     let mut found: Vec<Note> = Vec::new();
     for line in text.lines() {
-        // Before the mark may stand a colour.
+        // A colour sequence may precede the mark.
         let mark =
             line.trim_start_matches(|char: char| char == '\x1b' || "[0123456789;m".contains(char));
         match found.last_mut() {
@@ -172,7 +184,7 @@ pub(super) fn paragraphs(text: &str) -> Vec<Note> {
     found
 }
 
-/// What the filter keeps, where there is one.
+/// The filter, if there is one.
 pub(super) fn kept(summary: &Summary, screen: &mut Screen) {
     let filter = escape(&summary.environment.filter, screen.style).into_owned();
     if !filter.is_empty() {
@@ -190,7 +202,7 @@ pub(super) fn losses(summary: &Summary, screen: &mut Screen) {
     }
 }
 
-/// What could not be seen.
+/// Limits of the watch.
 fn limits(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     for limit in &summary.environment.limits {
@@ -210,7 +222,7 @@ fn of_device(device: &DeviceSummary, hides_others: bool, style: &Style) -> Vec<S
                 ("may stall", ", of those that the filter keeps")
             }
             0 => ("stalls", ""),
-            // Where the data lacks the ends of others, it may lack these too.
+            // If the data lacks completions of other requests, it may lack these too.
             _ => ("may stall", ", or the data lacks their ends too"),
         };
         notes.push(format!(
@@ -257,9 +269,9 @@ fn error(count: &ErrorCount) -> String {
     format!("{name} {}", human::count(count.requests))
 }
 
-/// Changes of settings that are shown one by one.
+/// Maximum number of changed settings that are listed.
 const MOST_CHANGES: usize = 4;
-/// When the middle between two looks says no more than is known, nanoseconds.
+/// Maximum distance of two polls for which their midpoint is shown, nanoseconds.
 const NEAR_NS: u64 = 2_000_000_000;
 
 fn changed_settings(summary: &Summary, style: &Style) -> Vec<String> {
@@ -289,7 +301,7 @@ fn changed_setting(change: &ChangedSetting, style: &Style) -> String {
     )
 }
 
-/// What the source knows nothing about, so that nobody reads its absence as zero.
+/// Data that the source does not have, so that its absence is not read as zero.
 fn missing(summary: &Summary) -> Option<String> {
     if summary.watch.requests == 0 {
         return None;
@@ -309,7 +321,7 @@ fn missing(summary: &Summary) -> Option<String> {
     (!names.is_empty()).then(|| format!("not in the data: {}", names.join(", ")))
 }
 
-/// What there is no record of.
+/// Devices or requests without records.
 fn unrecorded(summary: &Summary, style: &Style) -> Vec<String> {
     let counted = summary.devices.iter().filter(|device| device.is_kernel_counted);
     let names: Vec<_> = counted.map(|device| escape(&device.device, style)).collect();
@@ -318,7 +330,7 @@ fn unrecorded(summary: &Summary, style: &Style) -> Vec<String> {
             let all = plural(summary.watch.left_out_requests, "request");
             vec![format!("the filter leaves out all of {all}")]
         }
-        (0, true) => vec!["no request was seen".to_owned()],
+        (0, true) => vec!["no requests".to_owned()],
         (0, false) => vec!["the figures are the kernel's counters".to_owned()],
         (_, true) => Vec::new(),
         (_, false) => vec![format!(
@@ -334,7 +346,8 @@ fn censored(summary: &Summary) -> Option<String> {
         return None;
     }
     Some(format!(
-        "in flight when the watch ended: {}; when it began: {}; neither is in percentiles and averages",
+        "in flight when the watch ended: {}; when it began: {}; neither is in percentiles and \
+         averages",
         human::count(open),
         human::count(begun),
     ))

@@ -1,7 +1,7 @@
 //! The latency histogram: one line for each device and direction, one column for each bin.
 
 use super::Screen;
-use super::stages::{Group, groups, of_one};
+use super::stages::{StageGroup, groups, of_one};
 use crate::escape::{fit, width};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::summary::{Bucket, DeviceSummary};
@@ -17,14 +17,14 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
         .explain(("LATENCY", "requests by Q2C unless marked; the height of a bar is logarithmic"));
 }
 
-/// The histograms of a device, at most so many: those with the most time.
+/// The histograms of a device, up to a number: those with the most time.
 pub(super) fn of_device(device: &DeviceSummary, most: usize, screen: &mut Screen) {
     let mut groups = of_one(device, screen.style);
     groups.truncate(most);
     draw(&groups, screen);
 }
 
-fn draw(groups: &[Group], screen: &mut Screen) {
+fn draw(groups: &[StageGroup], screen: &mut Screen) {
     let style = *screen.style;
     let names: Vec<String> = groups.iter().map(name).collect();
     let Some(widest) = names.iter().map(|name| width(name)).max() else { return };
@@ -42,28 +42,28 @@ fn draw(groups: &[Group], screen: &mut Screen) {
     }
 }
 
-fn name(group: &Group) -> String {
+fn name(group: &StageGroup) -> String {
     match group.histogram().1 {
         Interval::Q2c => group.name.clone(),
         other => format!("{} {}", group.name, other.word().to_uppercase()),
     }
 }
 
-/// Which time stands in which column.
+/// The scale: which time is in which column.
 struct Scale {
     first_octave: u32,
-    /// Bins for each doubling of the time, and how many of them share a column.
+    /// Bins per power of two, and the number of bins that share a column.
     per_octave: u32,
     per_column: u32,
     columns: usize,
-    /// Columns that the axis may take.
+    /// Width of the axis, columns.
     room: usize,
 }
 
 impl Scale {
-    /// The finest scale on which all groups fit into `room` columns, from a power of ten to another
-    /// so that there is something to read it by.
-    fn of(groups: &[Group], room: usize) -> Option<Scale> {
+    /// The finest scale on which all groups fit into `room` columns; it begins and ends at a power
+    /// of ten, so that it has labels.
+    fn of(groups: &[StageGroup], room: usize) -> Option<Scale> {
         let buckets = || groups.iter().flat_map(|group| group.histogram().0);
         let least = buckets().map(|bucket| bucket.from_ns).min()?.max(4);
         let most = buckets().map(|bucket| bucket.from_ns).max()?.max(least);
@@ -101,7 +101,7 @@ impl Scale {
         heights.iter().map(glyph).collect()
     }
 
-    /// The powers of ten that have room, each above the column that it falls into.
+    /// The powers of ten that fit, each above its column.
     fn axis(&self, style: &Style) -> String {
         let micro = style.either("µs", "us");
         let units = [(1, "ns"), (1_000, micro), (1_000_000, "ms"), (1_000_000_000, "s")];

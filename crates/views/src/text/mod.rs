@@ -1,8 +1,7 @@
-//! The first screen ([`page()`]), and all sections of it ([`render`]): what was watched, why it waits, where
-//! threads waited and for whom, devices, stages, latencies and who and what the time went to.
+//! The first screen ([`page()`]), and all sections ([`render`]): what was watched, findings, waits
+//! and wait chains, devices, stages, latencies, processes, files and code paths.
 //!
-//! Every section is a function from the summary to lines; what a section shows is a
-//! [`Definition`] of columns.
+//! Every section is a function from the summary to lines; a [`Definition`] lists its columns.
 
 pub(crate) mod activity;
 pub mod blame;
@@ -11,18 +10,18 @@ mod devices;
 pub(crate) mod frames;
 pub(crate) mod header;
 mod latency;
-mod over_time;
+pub(crate) mod over_time;
 mod page;
 mod paths;
 mod stages;
 mod usage;
 pub(crate) mod waits;
-mod why;
+pub(crate) mod why;
 
 use crate::escape::escape;
 use crate::fold;
 use crate::style::{Paint, Style};
-use crate::table::{Definition, Drawn, draw_together};
+use crate::table::{CellTable, Definition, Drawn, draw_together};
 use iowhy_core::analysis::Summary;
 use iowhy_core::command::of_source;
 use iowhy_core::diagnosis::Diagnosis;
@@ -35,14 +34,15 @@ pub use devices::DEVICES;
 pub use page::{LINES, page};
 pub use paths::CODE_PATHS;
 pub(crate) use paths::section as code_paths;
-pub(crate) use stages::stage_place;
 pub use stages::{STAGES, StageRow};
+pub(crate) use stages::{stage_place, stage_rows};
+pub(crate) use usage::process_name;
 pub use usage::{CONTAINERS, FILES, ORIGINS, PROCESSES, UsageRow};
 pub use waits::WAITS;
-pub(crate) use why::{figure, readable, share, weight};
+pub(crate) use why::{all as findings, figure, headline, readable, share, weight};
 
-/// Every section, in lines that end with a newline. `source` is what it shows as a command line names it;
-/// nothing of a live watch.
+/// Every section, in lines that end with a newline. `source` is what it shows as a command line
+/// names it; nothing of a live watch.
 pub fn render(
     summary: &Summary,
     diagnosis: &Diagnosis,
@@ -66,30 +66,66 @@ pub fn render(
     screen.text
 }
 
-/// A screen in the making.
+/// A screen that is being built.
 #[derive(Debug)]
 pub struct Screen<'a> {
     pub(crate) style: &'a Style,
-    /// What it shows, as a command line names it; nothing of a live watch.
+    /// Its source as a command line names it; `None` for a live watch.
     source: Option<&'a str>,
     pub(crate) text: String,
     explained: Vec<(&'static str, &'static str)>,
     left_out: Vec<&'static str>,
+    /// Where a page lays out the parts itself.
+    parts: Option<Vec<ScreenPart>>,
+}
+
+/// A part of a screen that a page lays out itself.
+#[derive(Debug)]
+pub(crate) enum ScreenPart {
+    /// A paragraph, and what it is for the eye.
+    Text(String, Paint),
+    /// A table.
+    Table(CellTable),
+}
+
+/// What `draw` puts on a screen, in parts.
+pub(crate) fn parts(
+    source: Option<&str>,
+    style: &Style,
+    draw: impl FnOnce(&mut Screen<'_>),
+) -> Vec<ScreenPart> {
+    let mut screen = Screen { source, parts: Some(Vec::new()), ..Screen::new(style) };
+    draw(&mut screen);
+    screen.parts.unwrap_or_default()
+}
+
+/// Everything that [`render`] shows in tables, in parts.
+pub(crate) fn tables(summary: &Summary, screen: &mut Screen<'_>) {
+    waits::section(summary, screen);
+    chains::section(summary, screen);
+    devices::section(summary, screen);
+    stages::section(summary, screen);
+    usage::sections(summary, screen);
+    activity::section(summary, screen);
+    paths::section(summary, screen);
 }
 
 impl Screen<'_> {
     pub(crate) fn new(style: &Style) -> Screen<'_> {
         let (explained, left_out) = (Vec::new(), Vec::new());
-        Screen { style, source: None, text: String::new(), explained, left_out }
+        Screen { style, source: None, text: String::new(), explained, left_out, parts: None }
     }
 
-    /// A command that shows more, as it stands in a sentence: of the same source as the screen.
+    /// A command that shows more of the same source, as part of a sentence.
     pub(crate) fn command(&self, command: &str) -> String {
         let asked = self.source.map(|source| of_source(command, source));
         format!("`{}`", escape(asked.as_deref().unwrap_or(command), self.style))
     }
 
     pub(crate) fn line(&mut self, line: &str) {
+        if let Some(parts) = &mut self.parts {
+            return parts.push(ScreenPart::Text(line.trim().to_owned(), Paint::Plain));
+        }
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
@@ -101,9 +137,12 @@ impl Screen<'_> {
         }
     }
 
-    /// Text that begins after `indent` spaces and goes on after two more. Only a command in it may stick
-    /// out.
+    /// Text that is indented by `indent` spaces, continuation lines by two more. Only a command may
+    /// exceed the width.
     pub(crate) fn prose(&mut self, text: &str, indent: usize, paint: Paint) {
+        if let Some(parts) = &mut self.parts {
+            return parts.push(ScreenPart::Text(text.to_owned(), paint));
+        }
         let columns = self.style.columns() - indent - 2;
         for (index, line) in fold::prose(text, columns).iter().enumerate() {
             let before = " ".repeat(if index == 0 { indent } else { indent + 2 });
@@ -112,14 +151,16 @@ impl Screen<'_> {
         }
     }
 
-    /// A table as a section of its own; nothing without rows.
+    /// A table as a section of its own; nothing if it has no rows.
     pub(crate) fn table<R>(&mut self, definition: &Definition<R>, rows: &[R]) {
         self.tables(&[(definition, rows)]);
     }
 
-    /// Tables with columns in common, as sections that stand below each other; nothing for one
-    /// without rows.
+    /// Tables with common columns as consecutive sections; those without rows are skipped.
     pub(crate) fn tables<R>(&mut self, tables: &[(&Definition<R>, &[R])]) {
+        if self.parts.is_some() {
+            return tables.iter().for_each(|(definition, rows)| self.rows(definition, rows));
+        }
         for drawn in draw_together(tables, self.style) {
             self.remember(&drawn);
             self.gap();
@@ -127,15 +168,21 @@ impl Screen<'_> {
         }
     }
 
-    /// A table right below what stands there; nothing without rows.
+    /// A table directly below the previous text; nothing if it has no rows.
     pub(crate) fn rows<R>(&mut self, definition: &Definition<R>, rows: &[R]) {
+        if let Some(parts) = &mut self.parts {
+            if !rows.is_empty() {
+                parts.push(ScreenPart::Table(CellTable::new(definition, rows, self.style)));
+            }
+            return;
+        }
         for drawn in draw_together(&[(definition, rows)], self.style) {
             self.remember(&drawn);
             drawn.lines().for_each(|line| self.line(&line));
         }
     }
 
-    /// Keeps what the legend has to say about a table.
+    /// Keeps a table's entries for the legend.
     pub(crate) fn remember(&mut self, drawn: &Drawn) {
         for explained in &drawn.explained {
             self.explain(*explained);
@@ -154,7 +201,7 @@ impl Screen<'_> {
         }
     }
 
-    /// What the figures are, as far as their headings may mislead; and what a wider screen shows.
+    /// The legend: headings that may mislead, and columns that a wider screen shows.
     pub(crate) fn legend(&mut self) {
         self.gap();
         let mut explained = std::mem::take(&mut self.explained);

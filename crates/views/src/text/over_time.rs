@@ -1,25 +1,25 @@
-//! OVER TIME: when a device became slower, and who comes back in bursts.
+//! OVER TIME: when a device became slower, and processes with periodic bursts.
 //!
-//! What does not belong here: finding it (`iowhy_core::diagnosis::facts::over_time`).
+//! What does not belong here: the detection (`iowhy_core::diagnosis::facts::over_time`).
 
 use super::Screen;
 use super::why::readable;
 use crate::human::plural;
 use crate::style::Paint;
 use iowhy_core::diagnosis::Diagnosis;
-use iowhy_core::diagnosis::facts::over_time::{Burst, Change, Kind};
+use iowhy_core::diagnosis::facts::over_time::{Change, ChangeKind, ProgramBurst};
 
-/// Lines that the first screen shows.
+/// Maximum number of lines on the first screen.
 const SHOWN: usize = 4;
-/// A rhythm with less of the device's bytes than this is in `--json` only.
+/// Periodic bursts with a smaller share of the device's bytes are in `--json` only.
 const SHARE: f64 = 0.2;
 
-/// What matters of it: devices that became slower or faster, and the bursts that move much.
-pub(super) fn section(diagnosis: &Diagnosis, screen: &mut Screen) {
+/// Devices that became slower or faster, and bursts that move many bytes.
+pub(crate) fn section(diagnosis: &Diagnosis, screen: &mut Screen) {
     let over_time = &diagnosis.over_time;
-    let matters = |change: &&Change| matches!(change.kind, Kind::Slower | Kind::Faster);
+    let matters = |change: &&Change| matches!(change.kind, ChangeKind::Slower | ChangeKind::Faster);
     let changes = over_time.changes.iter().filter(matters).map(|it| (&it.sentence, Paint::Plain));
-    let much = |burst: &&Burst| burst.bytes_share >= SHARE;
+    let much = |burst: &&ProgramBurst| burst.bytes_share >= SHARE;
     let bursts = over_time.bursts.iter().filter(much).map(|it| (&it.sentence, Paint::Plain));
     let not_enough = over_time.not_enough.iter().map(|it| (it, Paint::Faint));
     let lines: Vec<(&String, Paint)> = changes.chain(bursts).chain(not_enough).collect();

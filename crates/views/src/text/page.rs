@@ -1,12 +1,12 @@
-//! The first screen: the answer and what supports it, in at most [`LINES`] lines.
+//! The first screen: findings and their support, in at most [`LINES`] lines.
 //!
 //! | where | what |
 //! |---|---|
-//! | here | which sections there are, and how they are made to fit |
+//! | here | the sections, and how they are made to fit |
 //! | [`top`] | processes, files and the code path, a line each |
 //! | [`super::why`] | the findings, as short as they have to be |
 //!
-//! What does not belong here: whole sections ([`super::render`]).
+//! What does not belong here: complete sections ([`super::render`]).
 
 mod top;
 
@@ -17,17 +17,17 @@ use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{ClassRow, DeviceSummary};
 use iowhy_core::diagnosis::Diagnosis;
-use why::Limits;
+use why::LineLimits;
 
-/// Lines of the first screen, whatever the machine.
+/// Maximum number of lines of the first screen.
 pub const LINES: usize = 40;
 
-/// How much each section may show.
+/// The limits of each section.
 #[derive(Clone)]
 struct Detail {
     /// Warnings above the findings.
     notes: usize,
-    why: Limits,
+    why: LineLimits,
     /// Wait classes.
     classes: usize,
     devices: usize,
@@ -37,21 +37,21 @@ struct Detail {
 
 const MOST: Detail = Detail {
     notes: 3,
-    why: Limits { sentence: 4, waits: 3, evidence: 3, fix: 8, check: 5, others: 3 },
+    why: LineLimits { sentence: 4, waits: 3, evidence: 3, fix: 8, check: 5, others: 3 },
     classes: 4,
     devices: 4,
     histograms: 3,
 };
 const LEAST: Detail = Detail {
     notes: 1,
-    why: Limits { sentence: 2, waits: 1, evidence: 1, fix: 3, check: 1, others: 1 },
+    why: LineLimits { sentence: 2, waits: 1, evidence: 1, fix: 3, check: 1, others: 1 },
     classes: 1,
     devices: 1,
     histograms: 0,
 };
 
 impl Detail {
-    /// Its numbers, the one that is missed least first.
+    /// Its limits, the least important first.
     fn numbers(&mut self) -> [&mut usize; 10] {
         let why = &mut self.why;
         [
@@ -68,7 +68,7 @@ impl Detail {
         ]
     }
 
-    /// Takes one from the number whose turn it is, if it may be less; whether any may.
+    /// Lowers the limit whose turn it is; false if none can be lower.
     fn shrink(&mut self, turn: usize) -> bool {
         let mut least = LEAST;
         let mut pairs = self.numbers().into_iter().zip(least.numbers()).collect::<Vec<_>>();
@@ -79,8 +79,8 @@ impl Detail {
     }
 }
 
-/// The first screen, in lines that end with a newline. `source` is what it shows as a command line names it;
-/// nothing of a live watch.
+/// The first screen, in lines that end with a newline. `source` is what it shows as a command line
+/// names it; nothing of a live watch.
 pub fn page(
     summary: &Summary,
     diagnosis: &Diagnosis,
@@ -123,14 +123,13 @@ fn draw(
     screen.text
 }
 
-/// What must be known before any figure, a line or two each, and what the filter keeps. Notes that press less are
-/// among all sections.
+/// Warnings, a line or two each, and the filter. Other notes are shown with all sections.
 fn notes(summary: &Summary, most: usize, screen: &mut Screen) {
     let style = *screen.style;
     let mut all = Screen::new(&style);
     header::notes(summary, &mut all);
     let notes = header::paragraphs(&all.text);
-    // What a capture lacks, or why there is no request, decides what all that follows is worth.
+    // What a capture lacks, or why there are no requests, limits the value of everything below.
     let are_all_pressing = summary.environment.is_imported() || summary.watch.requests == 0;
     let (mut pressing, others): (Vec<_>, Vec<_>) =
         notes.into_iter().partition(|note| note.is_pressing);
@@ -149,7 +148,7 @@ fn notes(summary: &Summary, most: usize, screen: &mut Screen) {
     }
 }
 
-/// Where blocked threads waited: the longest classes, and the sum.
+/// The largest wait classes, and the total.
 fn classes(summary: &Summary, most: usize, screen: &mut Screen) {
     let Some(ledger) = &summary.ledger else { return };
     let rows: Vec<ClassRow> = waits::worth(ledger).take(most).cloned().collect();
@@ -171,7 +170,7 @@ fn sick<'a>(summary: &'a Summary, diagnosis: &Diagnosis) -> Option<&'a DeviceSum
     found.or_else(|| summary.devices.first())
 }
 
-/// The devices with the most time; the sick one first.
+/// The devices with the most time; the one of the first finding comes first.
 fn devices(summary: &Summary, sick: Option<&DeviceSummary>, most: usize, screen: &mut Screen) {
     let is_sick = |it: &&DeviceSummary| sick.is_some_and(|sick| sick.device == it.device);
     let others = summary.devices.iter().filter(|it| !is_sick(it));
@@ -183,7 +182,7 @@ fn devices(summary: &Summary, sick: Option<&DeviceSummary>, most: usize, screen:
     }
 }
 
-/// Where there is more.
+/// Commands that show more.
 fn more(diagnosis: &Diagnosis, source: Option<&str>, screen: &mut Screen) {
     screen.gap();
     let lines = match source {

@@ -1,4 +1,4 @@
-//! Code paths: which functions asked for the requests.
+//! Code paths: which functions submitted the requests.
 
 use super::Screen;
 use super::usage::{REQUESTS, TIME, TIME_SHARE, UsageRow, rows};
@@ -12,7 +12,7 @@ use iowhy_core::analysis::summary::CodePathRow;
 /// Code paths.
 pub const CODE_PATHS: Definition<UsageRow> = Definition {
     title: "CODE PATHS",
-    sentence: "Which functions asked for requests, most time first: origin, process, then \
+    sentence: "Which functions submitted requests, most time first: origin, process, then \
                functions from the innermost of the kernel to the outermost of the program. \
                Estimated from the requests of which a stack was taken.",
     columns: &[
@@ -23,8 +23,8 @@ pub const CODE_PATHS: Definition<UsageRow> = Definition {
             room: Room::Wrap,
             sentence: "callee < caller; functions that every request goes through are left out; \
                        … where the stack is not complete",
-            legend: "callee < caller; … where a stack is not complete",
-            value: |row, _| crate::table::Cell {
+            legend: "callee < caller; … if a stack is incomplete",
+            value: |row, _| crate::table::TableCell {
                 text: row.name.clone(),
                 paint: if row.rest { Paint::Faint } else { Paint::Plain },
             },

@@ -1,11 +1,11 @@
-//! Where a request's time goes on its way through the block layer.
+//! Where a request spends its time in the block layer.
 
 use super::Screen;
 use crate::escape::{cut, escape};
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
-use iowhy_core::analysis::summary::{Bucket, DeviceSummary, DirectionSummary, Stage};
+use iowhy_core::analysis::summary::{Bucket, DeviceSummary, DirectionSummary, StageTime};
 use iowhy_core::analysis::{Direction, Interval, Summary};
 
 /// A stage with a smaller share of the time than this has no row.
@@ -22,15 +22,15 @@ pub struct StageRow {
     /// The stage.
     pub interval: Interval,
     /// Its figures.
-    pub stage: Stage,
+    pub stage: StageTime,
 }
 
 /// The stages of requests.
 pub const STAGES: Definition<StageRow> = Definition {
     title: "STAGES",
-    sentence: "For each device and direction the stages that its requests went through, and the \
-               whole (Q2C). Stages with less than 1 % of the time are left out. Only requests of \
-               which the watch saw the whole life count.",
+    sentence: "For each device and direction the stages of its requests, and their total (Q2C). \
+               Stages with less than 1 % of the time are left out. Only requests with a complete \
+               record count.",
     columns: &[
         Column {
             heading: "STAGES",
@@ -57,32 +57,36 @@ pub const STAGES: Definition<StageRow> = Definition {
             unit: "",
             align: Align::Left,
             room: Room::Rank(3),
-            sentence: "what the time between the two is spent in",
+            sentence: "what the time of the stage is spent in",
             legend: "",
             value: |row, _| place(row.interval).to_owned().into(),
         },
         number("requests", "requests", 4, "requests of which the stage is known", |row, _| {
             human::count(row.stage.requests).into()
         }),
-        number("p50", "time", 0, "half of the requests took at most this", |row, style| {
+        number("p50", "time", 0, "median", |row, style| {
             human::time(row.stage.p50_ns as f64, style).into()
         }),
-        number("p99", "time", 0, "99 % of the requests took at most this", |row, style| {
+        number("p99", "time", 0, "99th percentile", |row, style| {
             human::time(row.stage.p99_ns as f64, style).into()
         }),
-        number("p99.9", "time", 5, "99.9 % of the requests took at most this", |row, style| {
+        number("p99.9", "time", 5, "99.9th percentile", |row, style| {
             human::time(row.stage.p999_ns as f64, style).into()
         }),
         number("max", "time", 1, "the longest", |row, style| {
             human::time(row.stage.max_ns as f64, style).into()
         }),
-        number("%Q2C", "%", 2, "the stage's share of all the time of these requests", |row, _| {
-            row.stage.q2c_share.map_or_else(|| "?".to_owned(), human::percent).into()
-        }),
+        number(
+            "%Q2C",
+            "%",
+            2,
+            "the stage's share of the total time of these requests",
+            |row, _| row.stage.q2c_share.map_or_else(|| "?".to_owned(), human::percent).into(),
+        ),
     ],
 };
 
-/// What the stage of a word is spent in; nothing for a word that is no stage.
+/// What a stage is spent in, by its word; empty for a word that is not a stage.
 pub(crate) fn stage_place(word: &str) -> &'static str {
     Interval::ALL.into_iter().find(|it| it.word() == word).map_or("", place)
 }
@@ -100,19 +104,19 @@ fn place(interval: Interval) -> &'static str {
 }
 
 /// A device and a direction that have latencies.
-pub(super) struct Group<'a> {
+pub(super) struct StageGroup<'a> {
     pub name: String,
     pub figures: &'a DirectionSummary,
 }
 
-impl Group<'_> {
-    /// The time of its requests, as far as it is known.
+impl StageGroup<'_> {
+    /// The total time of its requests, as far as it is known.
     fn time_ns(&self) -> u64 {
         let known = [Interval::Q2c, Interval::D2c].map(|at| self.figures.intervals[at]);
         known.iter().flatten().next().map_or(0, |stage| stage.sum_ns)
     }
 
-    /// Q2C by length, or D2C where that is all that is known.
+    /// The distribution of Q2C, or of D2C if only that is known.
     pub fn histogram(&self) -> (&[Bucket], Interval) {
         match self.figures.q2c_histogram.as_slice() {
             [] => (&self.figures.d2c_histogram, Interval::D2c),
@@ -122,8 +126,8 @@ impl Group<'_> {
 }
 
 /// The groups with the most time, and how many others there are.
-pub(super) fn groups<'a>(summary: &'a Summary, style: &Style) -> (Vec<Group<'a>>, usize) {
-    let mut groups: Vec<Group> =
+pub(super) fn groups<'a>(summary: &'a Summary, style: &Style) -> (Vec<StageGroup<'a>>, usize) {
+    let mut groups: Vec<StageGroup> =
         summary.devices.iter().flat_map(|device| of_one(device, style)).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns()));
     let others = groups.len().saturating_sub(style.rows + 1);
@@ -132,13 +136,13 @@ pub(super) fn groups<'a>(summary: &'a Summary, style: &Style) -> (Vec<Group<'a>>
 }
 
 /// The groups of a device, the one with the most time first.
-pub(super) fn of_one<'a>(device: &'a DeviceSummary, style: &Style) -> Vec<Group<'a>> {
+pub(super) fn of_one<'a>(device: &'a DeviceSummary, style: &Style) -> Vec<StageGroup<'a>> {
     let name = escape(&device.device, style);
-    let group = |(direction, figures): (Direction, &'a DirectionSummary)| Group {
+    let group = |(direction, figures): (Direction, &'a DirectionSummary)| StageGroup {
         name: format!("{name} {}", direction.word()),
         figures,
     };
-    let mut groups: Vec<Group> = device.directions.iter().map(group).collect();
+    let mut groups: Vec<StageGroup> = device.directions.iter().map(group).collect();
     groups.retain(|group| group.time_ns() > 0);
     groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns()));
     groups
@@ -181,11 +185,16 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     }
 }
 
-fn rows(group: &Group) -> Vec<StageRow> {
+/// The stages of one device, the direction with the most time first.
+pub(crate) fn stage_rows(device: &DeviceSummary, style: &Style) -> Vec<StageRow> {
+    of_one(device, style).iter().flat_map(rows).collect()
+}
+
+fn rows(group: &StageGroup) -> Vec<StageRow> {
     let intervals = &group.figures.intervals;
     let split = [Interval::Q2g, Interval::I2d, Interval::G2d];
     let is_split = split.iter().any(|at| intervals[*at].is_some());
-    let worth = |interval: Interval, stage: &Stage| match interval {
+    let worth = |interval: Interval, stage: &StageTime| match interval {
         Interval::Q2c => true,
         Interval::Q2d if is_split => false,
         _ => stage.q2c_share.is_none_or(|share| share >= LEAST_SHARE),

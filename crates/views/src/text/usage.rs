@@ -1,29 +1,29 @@
-//! Who and what the time went to: processes, containers, files, origins.
+//! Time by process, container, file and origin.
 
 use super::Screen;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, number};
+use crate::table::{Align, Column, Definition, Room, TableCell, number};
 use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{FileRow, ProcessRow, ProgramRow, Table, Usage};
+use iowhy_core::analysis::summary::{FileRow, ProcessRow, ProgramRow, Usage, UsageTable};
 use iowhy_core::model::Origin;
 
-/// Rows that a table has only for their bytes.
+/// Maximum number of rows that are shown only for their bytes.
 const BY_BYTES: usize = 2;
-/// Reasons for what belongs to none that a table shows.
+/// Maximum number of reasons for what belongs to no row.
 const REASONS: usize = 3;
 
-/// A row of a table of what each used.
+/// A row of usage.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UsageRow {
-    /// Which it is, escaped.
+    /// Its name, escaped.
     pub name: String,
-    /// What it used.
+    /// Its usage.
     pub usage: Usage,
-    /// Share of its reads and writes that are sequential, where that is counted.
+    /// Share of its reads and writes that are sequential, if that is counted.
     pub sequential_share: Option<f64>,
-    /// Whether it is none of the things that the table is about, but what is left of them.
+    /// Whether it is a remainder, not one of the table's subjects.
     pub rest: bool,
 }
 
@@ -35,22 +35,22 @@ const fn name(heading: &'static str, room: Room, sentence: &'static str) -> Colu
         room,
         sentence,
         legend: "",
-        value: |row, _| Cell {
+        value: |row, _| TableCell {
             text: row.name.clone(),
             paint: if row.rest { Paint::Faint } else { Paint::Plain },
         },
     }
 }
 
-/// Time; where some of it is a lower bound, it says so.
+/// Time; marked if part of it is a lower bound.
 pub(super) const TIME: Column<UsageRow> = Column {
     legend: "sum of Q2C, split by bytes over files and owners; ≥ if some have not completed",
     ..number(
         "time",
         "time",
         1,
-        "Q2C of all its requests; they overlap, so that it may exceed the watch; split by bytes \
-         where a request has several files or owners; ≥ where some have not completed",
+        "Q2C of all its requests. They overlap, so it may exceed the watch. Split by bytes if a \
+         request has several files or owners; ≥ if some have not completed",
         |row, style| {
             let bound = if row.usage.open_requests > 0 { style.either("≥", ">=") } else { "" };
             let text =
@@ -65,8 +65,8 @@ pub(super) const TIME_SHARE: Column<UsageRow> =
         share.unwrap_or_else(|| "?".to_owned()).into()
     });
 
-/// What tells its time: no request takes none, so that where there is none no request tells how long it
-/// took.
+/// Whether its time is known: every request takes some time, so a sum of 0 means that no request
+/// has one.
 fn known_time(usage: &Usage) -> Option<&Usage> {
     (usage.all_time_ns() > 0 || usage.requests + usage.open_requests == 0).then_some(usage)
 }
@@ -83,7 +83,7 @@ pub(super) const REQUESTS: Column<UsageRow> = number(
     "requests",
     "requests",
     5,
-    "requests that completed, in part or wholly its own",
+    "completed requests that belong to it, in full or in part",
     |row, _| human::count(row.usage.requests).into(),
 );
 const MIX: Column<UsageRow> = Column {
@@ -109,14 +109,14 @@ const SEQUENTIAL: Column<UsageRow> = number(
 /// Processes.
 pub const PROCESSES: Definition<UsageRow> = Definition {
     title: "PROCESSES",
-    sentence: "Processes by name, most time first. A process is charged with the data that it \
-               dirtied, not the kernel thread that writes it back; data dirtied before the watch \
-               has no owner.",
+    sentence: "Processes by name, most time first. Writeback is charged to the process that \
+               dirtied the data, not to the kernel thread; data dirtied before the watch has no \
+               owner.",
     columns: &[
         name(
             "PROCESSES",
             Room::CutEnd,
-            "the name; the number, or × how many there are; the container",
+            "the name; the PID, or × and the number of processes; the container",
         ),
         TIME,
         TIME_SHARE,
@@ -177,7 +177,7 @@ pub const ORIGINS: Definition<UsageRow> = Definition {
     ],
 };
 
-/// The tables that have something to tell.
+/// The tables that have data.
 pub(super) fn sections(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     let processes = rows(&summary.programs, &style, |row| (program_name(row, &style), None));
@@ -197,15 +197,15 @@ pub(super) fn sections(summary: &Summary, screen: &mut Screen) {
     ]);
 }
 
-/// Whether no request tells why it exists.
+/// Whether the origin of no request is known.
 pub(super) fn are_origins_unknown(summary: &Summary) -> bool {
     matches!(summary.origins.rows.as_slice(), [row] if row.subject.origin == Origin::Unknown)
 }
 
-/// The rows of a table that a screen shows: the largest, the others, and what belongs to none;
-/// no rows where the source knows nothing of such things.
+/// The rows that a screen shows: the largest, the others, and the remainder; no rows if the source
+/// has no such data.
 pub(super) fn rows<R: Clone>(
-    table: &Table<R>,
+    table: &UsageTable<R>,
     style: &Style,
     name: impl Fn(&R) -> (String, Option<f64>),
 ) -> Vec<UsageRow> {
@@ -254,7 +254,7 @@ pub(super) fn program_name(row: &ProgramRow, style: &Style) -> String {
 }
 
 /// `java (30603, jenkins.service)`.
-pub(super) fn process_name(row: &ProcessRow, style: &Style) -> String {
+pub(crate) fn process_name(row: &ProcessRow, style: &Style) -> String {
     let which = row.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
     with_container(&row.process, &which, row.container.as_deref(), style)
 }

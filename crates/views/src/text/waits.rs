@@ -6,7 +6,7 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{ClassRow, Ledger, Waiter};
+use iowhy_core::analysis::summary::{ClassRow, Ledger, LedgerWaiter};
 use iowhy_core::analysis::waits::groups::BlockedGroup;
 use iowhy_core::model::WaitClass;
 
@@ -15,7 +15,7 @@ const LEAST_SHARE: f64 = 0.001;
 
 /// A row of blocked time: the columns below are those of every table of it.
 pub(crate) trait BlockedTime {
-    /// All of it, nanoseconds.
+    /// Its time, nanoseconds.
     fn time_ns(&self) -> u64;
     /// Its share of all blocked time.
     fn time_share(&self) -> f64;
@@ -46,7 +46,7 @@ macro_rules! blocked_time {
 blocked_time!(ClassRow, BlockedGroup);
 
 pub(crate) const fn time<T: BlockedTime>() -> Column<T> {
-    number("time", "time", 0, "time of all threads together", |row, style| {
+    number("time", "time", 0, "total time of all threads", |row, style| {
         human::time(row.time_ns() as f64, style).into()
     })
 }
@@ -64,13 +64,13 @@ pub(crate) const fn waits<T: BlockedTime>(rank: u8) -> Column<T> {
 }
 
 pub(crate) const fn longest<T: BlockedTime>(rank: u8) -> Column<T> {
-    number("longest", "time", rank, "its longest part of one wait", |row, style| {
+    number("longest", "time", rank, "its longest share of one wait", |row, style| {
         human::time(row.longest_ns() as f64, style).into()
     })
 }
 
-/// What a table of blocked time says of all of it.
-pub(crate) struct Whole {
+/// The totals of a table of blocked time.
+pub(crate) struct BlockedTotals {
     pub blocked_ns: u64,
     pub explained_share: Option<f64>,
     /// Time of rows that are not shown, nanoseconds.
@@ -79,7 +79,7 @@ pub(crate) struct Whole {
     pub kernel_threads_ns: u64,
 }
 
-impl Whole {
+impl BlockedTotals {
     /// `14.2 s in all, 98 % explained; 2 waits began before the watch or outlasted it`.
     pub fn sentence(&self, style: &Style) -> String {
         let time = |nanoseconds: u64| human::time(nanoseconds as f64, style);
@@ -105,7 +105,8 @@ impl Whole {
 /// The ledger.
 pub const WAITS: Definition<ClassRow> = Definition {
     title: "WAITS",
-    sentence: "Where blocked threads waited: all the time in which threads of programs were off CPU \
+    sentence: "Where blocked threads waited: all the time in which threads of programs were off \
+               CPU \
                because of storage, by what they waited for. Threads that wait at once count each.",
     columns: &[
         Column {
@@ -113,7 +114,8 @@ pub const WAITS: Definition<ClassRow> = Definition {
             unit: "",
             align: Align::Left,
             room: Room::Rank(0),
-            sentence: "what they waited for; of the queue, behind whose requests most of it was",
+            sentence: "what they waited for; for the queue, whose requests were ahead most of the \
+                time",
             legend: "",
             value: |row, style| match &row.behind {
                 Some(process) => format!("queue, behind {}", escape(process, style)).into(),
@@ -136,8 +138,8 @@ pub const WAITS: Definition<ClassRow> = Definition {
     ],
 };
 
-fn most(waiters: &[Waiter], style: &Style) -> String {
-    let one = |waiter: &Waiter| {
+fn most(waiters: &[LedgerWaiter], style: &Style) -> String {
+    let one = |waiter: &LedgerWaiter| {
         let time = human::time(waiter.time_ns as f64, style);
         format!("{} {time}", escape(&waiter.process, style))
     };
@@ -156,7 +158,7 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
         return;
     }
     screen.table(&WAITS, &rows);
-    let whole = Whole {
+    let whole = BlockedTotals {
         blocked_ns: ledger.blocked_ns,
         explained_share: ledger.explained_share,
         hidden_ns: 0,

@@ -1,6 +1,6 @@
-//! WHY: the named causes, first of all that a screen shows.
+//! WHY: the findings, which come before everything else on a screen.
 //!
-//! What does not belong here: finding them (`iowhy_core::diagnosis`).
+//! What does not belong here: the diagnosis (`iowhy_core::diagnosis`).
 
 use super::Screen;
 use crate::escape::{cut, escape, width};
@@ -12,16 +12,16 @@ use iowhy_core::diagnosis::finding::{Evidence, ImpactOf};
 use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};
 use iowhy_core::figures::counted;
 
-/// Findings that the first screen shows.
+/// Maximum number of findings on the first screen.
 const SHOWN: usize = 3;
-/// Evidence that it shows of each.
+/// Maximum number of evidence items of each.
 const EVIDENCE: usize = 3;
-/// Columns before the text of a finding.
+/// Indentation of a finding, columns.
 const INDENT: usize = 4;
 
-/// How many lines of each the first screen shows.
+/// Maximum number of lines of each part on the first screen.
 #[derive(Clone)]
-pub(super) struct Limits {
+pub(super) struct LineLimits {
     pub sentence: usize,
     /// The bottleneck that the first finding explains.
     pub waits: usize,
@@ -32,11 +32,11 @@ pub(super) struct Limits {
     pub others: usize,
 }
 
-/// The first finding as a whole, as far as `limits` allow, and a line for each other one.
+/// The first finding in full, as far as `limits` allow, and a line for each further one.
 pub(super) fn brief(
     diagnosis: &Diagnosis,
     summary: &Summary,
-    limits: &Limits,
+    limits: &LineLimits,
     screen: &mut Screen,
 ) {
     if diagnosis.findings.is_empty() && diagnosis.clear == 0 && diagnosis.unjudged.is_none() {
@@ -59,7 +59,7 @@ pub(super) fn brief(
     let is_first_shown = diagnosis.findings.iter().any(|it| it.severity > Severity::Info);
     let shown = match is_first_shown {
         true => 1 + worth.count().min(limits.others),
-        // Of what is worth no warning the foremost may still help.
+        // Without a warning, the first finding may still help.
         false => diagnosis.findings.len().min(1),
     };
     for (index, finding) in diagnosis.findings.iter().enumerate().take(shown) {
@@ -79,7 +79,7 @@ pub(super) fn brief(
 }
 
 /// The first finding.
-fn whole(finding: &Finding, limits: &Limits, screen: &mut Screen) {
+fn whole(finding: &Finding, limits: &LineLimits, screen: &mut Screen) {
     let style = *screen.style;
     let text = capitalised(&readable(&finding.sentence, &style));
     let lines = at_most(&text, style.columns() - INDENT, limits.sentence, &style);
@@ -112,8 +112,8 @@ fn capped(label: &str, text: &str, indent: usize, most: usize, paint: Paint, scr
     }
 }
 
-/// Text in at most `most` lines. Of a longer one the last clauses are left out: a sentence, or what stands
-/// behind a semicolon, stays whole, and so does a command.
+/// Text in at most `most` lines. A longer one loses its last clauses: sentences, clauses behind a
+/// semicolon and commands are never cut.
 fn at_most(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String> {
     let lines = prose(text, columns);
     if lines.len() <= most {
@@ -134,7 +134,8 @@ fn at_most(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String
         let mut lines: Vec<String> = lines.into_iter().take(most).collect();
         if let Some(last) = lines.last_mut() {
             let is_full = width(last) + width(mark) > columns;
-            // One column more than there is room for ends with the mark.
+            // The text is one column longer than the line, so that it is cut and ends with the
+            // mark.
             *last = if is_full {
                 cut(&format!("{last} {mark}"), columns, style)
             } else {
@@ -170,8 +171,38 @@ pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Scr
     rest(diagnosis, shown, screen);
 }
 
-/// What stands first where nothing is worth a warning.
-fn none(diagnosis: &Diagnosis) -> String {
+/// Every finding in full, and what is worth saying where there is none.
+pub(crate) fn all(diagnosis: &Diagnosis, screen: &mut Screen) {
+    if diagnosis.findings.iter().all(|it| it.severity == Severity::Info) {
+        screen.prose(&readable(&none(diagnosis), screen.style), 0, Paint::Plain);
+    }
+    for (index, finding) in diagnosis.findings.iter().enumerate() {
+        screen.gap();
+        one(index + 1, finding, screen);
+    }
+    screen.gap();
+    for sentence in &diagnosis.red_herrings {
+        let text = format!("not the cause: {}", readable(sentence, screen.style));
+        screen.prose(&text, 0, Paint::Faint);
+    }
+    rest(diagnosis, diagnosis.findings.len(), screen);
+}
+
+/// The findings that are worth a warning, a sentence each, with how they look; where there is none,
+/// that.
+pub(crate) fn headline(diagnosis: &Diagnosis, style: &Style) -> Vec<(String, Paint)> {
+    let worth = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info);
+    let line =
+        |it: &Finding| (capitalised(&readable(&it.sentence, style)), severity_paint(it.severity));
+    let lines: Vec<(String, Paint)> = worth.map(line).collect();
+    match lines.is_empty() {
+        true => vec![(readable(&none(diagnosis), style), Paint::Plain)],
+        false => lines,
+    }
+}
+
+/// The first line if no finding is a warning.
+pub(crate) fn none(diagnosis: &Diagnosis) -> String {
     if let Some(unjudged) = &diagnosis.unjudged {
         return unjudged.clone();
     }
@@ -182,8 +213,8 @@ fn none(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// By what causes were judged, where that is more than what is shown.
-fn judged(diagnosis: &Diagnosis, summary: &Summary) -> Option<String> {
+/// The data that the diagnosis used, if it is more than what is shown.
+pub(crate) fn judged(diagnosis: &Diagnosis, summary: &Summary) -> Option<String> {
     let (judged, shown) = (&diagnosis.judged_filter, &summary.environment.filter);
     let whole = match judged.as_str() {
         _ if judged == shown => return None,
@@ -211,11 +242,7 @@ fn one(number: usize, finding: &Finding, screen: &mut Screen) {
 /// The lines of a finding's sentence behind its number, in the colour of its severity.
 fn numbered(number: usize, lines: &[String], severity: Severity, screen: &mut Screen) {
     let style = *screen.style;
-    let paint = match severity {
-        Severity::Info => Paint::Plain,
-        Severity::Warning => Paint::Heading,
-        Severity::Critical => Paint::Alert,
-    };
+    let paint = severity_paint(severity);
     let lead = format!("{number:>2}  ");
     for (index, line) in lines.iter().enumerate() {
         let before = if index == 0 { lead.clone() } else { " ".repeat(INDENT) };
@@ -224,27 +251,35 @@ fn numbered(number: usize, lines: &[String], severity: Severity, screen: &mut Sc
     }
 }
 
-/// How much it matters and how sure iowhy is: `critical: 88 % of the blocked time; certain`, or `at most
-/// 88 %`.
+fn severity_paint(severity: Severity) -> Paint {
+    match severity {
+        Severity::Info => Paint::Plain,
+        Severity::Warning => Paint::Heading,
+        Severity::Critical => Paint::Alert,
+    }
+}
+
+/// Severity, impact and confidence: `critical: 88 % of the blocked time; certain`, or `at most 88
+/// %`.
 pub(crate) fn weight(finding: &Finding) -> String {
+    format!("{}: {}", finding.severity.word(), weight_alone(finding))
+}
+
+/// The same without the severity.
+pub(crate) fn weight_alone(finding: &Finding) -> String {
     let of = match finding.impact_of {
         ImpactOf::BlockedTime => "of the blocked time",
         ImpactOf::DeviceTime => "of the device's time",
     };
-    let mut text = format!(
-        "{}: {} {of}; {}; {}",
-        finding.severity.word(),
-        share(finding),
-        finding.confidence.word(),
-        finding.cause,
-    );
+    let mut text =
+        format!("{} {of}; {}; {}", share(finding), finding.confidence.word(), finding.cause,);
     if !finding.symptoms.is_empty() {
         text.push_str(&format!("; shows as {}", finding.symptoms.join(", ")));
     }
     text
 }
 
-/// `88 %`, or `at most 88 %` where it is not known what would be left without the cause.
+/// `88 %`, or `at most 88 %` if the time without the cause is not known.
 pub(crate) fn share(finding: &Finding) -> String {
     let limit = if finding.impact_at_most { "at most " } else { "" };
     format!("{limit}{} %", human::percent(finding.impact))
@@ -266,7 +301,7 @@ pub(crate) fn figure(evidence: &Evidence, style: &Style) -> String {
         "%" => format!("{} %", human::percent(figure / 100.0)),
         "1/s" => format!("{}/s", human::rate(figure)),
         "" => human::rate(figure),
-        // What is counted stands before it: `requests in flight: 32`.
+        // The label names what is counted: `requests in flight: 32`.
         unit if evidence.what.split(' ').any(|word| word == unit) => plain(figure),
         unit if figure.fract() == 0.0 => counted(figure as u64, unit),
         unit => format!("{} {unit}", human::rate(figure)),
@@ -277,14 +312,14 @@ fn plain(figure: f64) -> String {
     if figure.fract() == 0.0 { human::count(figure as u64) } else { human::rate(figure) }
 }
 
-/// Text of the diagnosis, which quotes names that anybody may have chosen.
+/// Text of the diagnosis, which quotes untrusted names.
 pub(crate) fn readable(text: &str, style: &Style) -> String {
     let text = if style.unicode { text.to_owned() } else { text.replace('µ', "u") };
     escape(&text, style).into_owned()
 }
 
-fn capitalised(text: &str) -> String {
-    // A name stays as it is: only sentences that begin with a word of their own are touched.
+pub(crate) fn capitalised(text: &str) -> String {
+    // Only sentences that begin with one of these words are capitalized, never names.
     for word in ["the ", "a ", "threads ", "memory "] {
         if text.starts_with(word) {
             let (first, rest) = text.split_at(1);

@@ -2,7 +2,7 @@
 
 use crate::scenes;
 use iowhy_core::diagnosis::diagnose;
-use iowhy_core::diff::{Comparison, Side, compare};
+use iowhy_core::diff::{Comparison, DiffSide, compare};
 use iowhy_core::script::Script;
 use iowhy_views::style::Style;
 use iowhy_views::{diff, escape, json};
@@ -10,7 +10,7 @@ use iowhy_views::{diff, escape, json};
 fn compared(a: &Script, b: &Script, mapped: &[(&str, &str)]) -> Comparison {
     let summaries = [a.summary(), b.summary()];
     let diagnoses = [diagnose(&summaries[0]), diagnose(&summaries[1])];
-    let side = |at: usize| Side {
+    let side = |at: usize| DiffSide {
         name: ["before", "after"][at],
         summary: &summaries[at],
         diagnosis: &diagnoses[at],

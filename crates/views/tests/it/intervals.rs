@@ -1,19 +1,24 @@
-//! The text of each view of intervals, of snoop and of opens: compared with the files in `screens/`,
-//! with their tools' columns in their order, within the terminal, and with names that are harmless.
+//! The text of each view of intervals, of snoop and of opens: compared with the files in
+//! `screens/`, with their tools' columns in their order, within the terminal, and with names that
+//! are harmless.
 
 use crate::scenes::{self, MS, S};
 use crate::screens::{compare, fits};
-use iowhy_core::analysis::files::Tally;
-use iowhy_core::analysis::histograms::{By, Histograms};
-use iowhy_core::analysis::intervals::{Interval, Pass};
+use iowhy_core::analysis::files::ActivityTally;
+use iowhy_core::analysis::histograms::{HistogramBy, Histograms};
+use iowhy_core::analysis::intervals::{EndedInterval, Pass};
 use iowhy_core::analysis::waits::groups::{self, WaitGroups};
 use iowhy_core::analysis::{Interval as Stage, Summarizer};
 use iowhy_core::model::file::Counts;
 use iowhy_core::model::metric::process_subject;
-use iowhy_core::model::{FileActivity, FileKind, Metric, Open, Operation, Sample, WaitClass};
+use iowhy_core::model::{
+    Environment, FileActivity, FileKind, Metric, Open, Operation, Sample, WaitClass,
+};
 use iowhy_core::script::{START_NS, Script};
 use iowhy_views::interval::snoop::Lines;
-use iowhy_views::interval::{BLOCKED, CACHE, FILES, LATENCY, PROC, STACKS, STAT, View, render};
+use iowhy_views::interval::{
+    BLOCKED, CACHE, FILES, IntervalView, LATENCY, PROC, STACKS, STAT, render,
+};
 use iowhy_views::opens;
 use iowhy_views::style::Style;
 
@@ -136,12 +141,12 @@ fn hostile() -> Script {
 fn drawn<P: Pass>(
     script: &Script,
     mut pass: P,
-    view: &'static View<P::Figures>,
+    view: &'static IntervalView<P::Figures>,
     width: usize,
 ) -> String {
     pass.add(&script.batch, &script.names);
     let figures = pass.finish(&script.environment, &script.names);
-    let interval = Interval { number: 0, environment: script.environment.clone(), figures };
+    let interval = EndedInterval { number: 0, environment: script.environment.clone(), figures };
     render(view, &interval, &Style { rows: 10, ..Style::plain(width) })
 }
 
@@ -149,17 +154,17 @@ fn drawn<P: Pass>(
 fn text(view: &str, script: &Script, width: usize) -> String {
     let summarizer = || Summarizer::new(&script.environment);
     let waits = |by| drawn(script, WaitGroups::new(by), &BLOCKED, width);
-    let by = By { device: true, flags: true, process: true };
+    let by = HistogramBy { device: true, flags: true, process: true };
     match view {
         "stat" => drawn(script, summarizer(), &STAT, width),
         "proc" => drawn(script, summarizer(), &PROC, width),
         "cache" => drawn(script, summarizer(), &CACHE, width),
         "stacks" => drawn(script, summarizer(), &STACKS, width),
         "latency" => drawn(script, Histograms::new(by, Stage::D2c), &LATENCY, width),
-        "waits" => waits(groups::By::Class),
-        "waits-process" => waits(groups::By::Process),
-        "waits-file" => waits(groups::By::File),
-        "files" => drawn(script, Tally::default(), &FILES, width),
+        "waits" => waits(groups::GroupWaitsBy::Class),
+        "waits-process" => waits(groups::GroupWaitsBy::Process),
+        "waits-file" => waits(groups::GroupWaitsBy::File),
+        "files" => drawn(script, ActivityTally::default(), &FILES, width),
         "snoop" => snoop(script, width),
         "opens" => opened(script, width),
         _ => panic!("no view {view}"),
@@ -167,7 +172,7 @@ fn text(view: &str, script: &Script, width: usize) -> String {
 }
 
 fn snoop(script: &Script, width: usize) -> String {
-    let mut lines = Lines::new(Style::plain(width), false, script.environment.start_ns);
+    let mut lines = Lines::new(Style::plain(width), false, false, &script.environment);
     let mut text = lines.heading();
     for (request, parts) in script.batch.requests_with_parts().take(8) {
         text.push_str(&lines.line(request, parts, &script.names));
@@ -222,7 +227,8 @@ fn the_tools_columns_stand_in_their_order() {
         (
             "stat",
             10_000,
-            "Device r/s rkB/s rrqm/s %rrqm r_await rareq-sz w/s wkB/s wrqm/s %wrqm w_await wareq-sz \
+            "Device r/s rkB/s rrqm/s %rrqm r_await rareq-sz w/s wkB/s wrqm/s %wrqm w_await \
+             wareq-sz \
              d/s dkB/s drqm/s %drqm d_await dareq-sz f/s f_await aqu-sz %util",
         ),
         ("stat", 80, "Device r/s rkB/s r_await w/s wkB/s w_await %util"),
@@ -246,8 +252,31 @@ fn the_tools_columns_stand_in_their_order() {
 }
 
 #[test]
+fn snoop_shows_the_time_of_day() {
+    let mut script = Script::new(1);
+    script.request("sda", Operation::Read).bytes(512).direct(1, 1, 1).add();
+    // 2026-11-20 16:32:05.25 UTC when the watch began.
+    script.environment.realtime_offset_ns = 1_795_192_325_250_000_000 - START_NS as i64;
+    script.environment.utc_offset_s = Some(-12_600);
+    let drawn = |width, monotonic| {
+        let mut lines = Lines::new(Style::plain(width), false, monotonic, &script.environment);
+        let mut all = script.batch.requests_with_parts();
+        let (request, parts) = all.next().unwrap();
+        (lines.heading() + &lines.line(request, parts, &script.names), lines.times())
+    };
+    let (text, times) = drawn(140, false);
+    assert!(text.starts_with("TIME  ") && text.contains("\n13:02:05.25000"), "{text}");
+    assert!(times.is_some_and(|said| said.ends_with("2026-11-20 13:02:05 -03:30")));
+    let (text, _) = drawn(80, false);
+    assert!(text.contains("\n13:02:05.250 "), "{text}");
+    let (text, times) = drawn(80, true);
+    assert!(text.starts_with("TIME(s)") && text.contains("\n0.0000") && times.is_none(), "{text}");
+}
+
+#[test]
 fn snoop_says_what_it_has_no_room_for() {
-    let said = |width| Lines::new(Style::plain(width), false, 0).left_out();
+    let said =
+        |width| Lines::new(Style::plain(width), false, true, &Environment::default()).left_out();
     assert!(said(80).is_some_and(|said| said.contains("SECTOR") && said.contains("--wide")));
     assert_eq!(said(120), None);
 }
@@ -261,7 +290,7 @@ fn snoop_has_a_reason_in_full_where_it_was_cut() {
         request.part(Err(reason), 512, Err("")).part(Err("swap"), 0, Err("")).add();
     }
     let drawn = |width| {
-        let mut lines = Lines::new(Style::plain(width), false, START_NS);
+        let mut lines = Lines::new(Style::plain(width), false, true, &script.environment);
         let all = script.batch.requests_with_parts();
         let text: String =
             all.map(|(request, parts)| lines.line(request, parts, &script.names)).collect();

@@ -4,7 +4,7 @@ use crate::scenes;
 use crate::screens::{compare, fits};
 use iowhy_core::analysis::{Summary, summarize};
 use iowhy_core::diagnosis::diagnose;
-use iowhy_core::recording::Reader;
+use iowhy_core::recording::RecordingReader;
 use iowhy_core::script::Script;
 use iowhy_views::brief;
 use iowhy_views::style::Style;
@@ -64,7 +64,7 @@ fn crowded() -> Script {
 fn recordings() -> Vec<Summary> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../core/tests/labs");
     let folders = std::fs::read_dir(&root).unwrap().flatten();
-    let read = |path: PathBuf| summarize(&mut Reader::open(&path).unwrap()).unwrap();
+    let read = |path: PathBuf| summarize(&mut RecordingReader::open(&path).unwrap()).unwrap();
     let found: Vec<Summary> = folders.map(|folder| read(folder.path())).collect();
     assert!(found.len() > 3, "{} holds the kept recordings", root.display());
     found

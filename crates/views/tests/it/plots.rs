@@ -94,7 +94,7 @@ fn percentiles_are_those_of_the_other_views() {
 fn nothing_to_draw_is_said_and_hostile_names_stay_text() {
     let mut script = Script::new(2);
     script.request("sda", Operation::Flush).bio(5).add();
-    assert!(matches!(plot::svg(&plots(&script), ""), Err(plot::Error::Empty)));
+    assert!(matches!(plot::svg(&plots(&script), ""), Err(plot::PlotError::Empty)));
     let name = "<script>alert(1)</script>\u{1b}[2J\u{202e}";
     script.read(name, 4096).bio(5).add();
     let svg = plot::svg(&plots(&script), name).unwrap();

@@ -33,17 +33,17 @@ fn disk(name: &str, scheduler: &str, model: &str) -> Device {
 }
 
 /// A small generator of numbers, the same every time.
-pub struct Dice(u64);
+pub struct SceneNumbers(u64);
 
-impl Dice {
+impl SceneNumbers {
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.0 >> 33) % limit
     }
 }
 
-pub fn dice() -> Dice {
-    Dice(7)
+pub fn dice() -> SceneNumbers {
+    SceneNumbers(7)
 }
 
 /// A disk usage monitor walks over inodes while a database commits and pages are written back.

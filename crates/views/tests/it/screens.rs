@@ -6,7 +6,7 @@ use iowhy_core::analysis::Filtered;
 use iowhy_core::diagnosis::{Diagnosis, diagnose};
 use iowhy_core::model::Filter;
 use iowhy_core::script::Script;
-use iowhy_views::check::{self, State};
+use iowhy_views::check::{self, CheckState};
 use iowhy_views::style::Style;
 use iowhy_views::{escape, reference, text};
 use std::path::PathBuf;
@@ -193,18 +193,23 @@ fn colour_changes_nothing_but_colour() {
 
 #[test]
 fn check_is_a_table() {
-    let row = |what: &str, state, value: &str, lost: &str| check::Row {
+    let row = |what: &str, state, value: &str, lost: &str| check::CheckRow {
         what: what.into(),
         state,
         value: value.into(),
         lost_without: lost.into(),
     };
     let rows = [
-        row("kernel", State::Yes, "6.18.44", ""),
-        row("BTF", State::Yes, "/sys/kernel/btf/vmlinux", ""),
-        row("lockdown", State::Partly, "integrity", "kprobes and blktrace itself"),
-        row("cgroup v2", State::No, "v1", "who is charged for writeback: it is all the root's"),
-        row("CAP_PERFMON", State::Unknown, "\x1b[1m", "stacks of programs"),
+        row("kernel", CheckState::Yes, "6.18.44", ""),
+        row("BTF", CheckState::Yes, "/sys/kernel/btf/vmlinux", ""),
+        row("lockdown", CheckState::Partly, "integrity", "kprobes and blktrace itself"),
+        row(
+            "cgroup v2",
+            CheckState::No,
+            "v1",
+            "who is charged for writeback: it is all the root's",
+        ),
+        row("CAP_PERFMON", CheckState::Unknown, "\x1b[1m", "stacks of programs"),
     ];
     for width in [40, 80] {
         let grant = "sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep \"$(command -v iowhy)\"";

@@ -3,7 +3,7 @@
 use crate::scenes;
 use crate::screens::{compare, fits};
 use iowhy_core::analysis::stages::summary::device_name;
-use iowhy_core::analysis::stages::{Stages, StagesSummary};
+use iowhy_core::analysis::stages::{RequestStages, StagesSummary};
 use iowhy_core::model::Losses;
 use iowhy_core::script::Script;
 use iowhy_views::stages;
@@ -11,10 +11,10 @@ use iowhy_views::style::Style;
 use serde_json::Value;
 
 fn figures(script: &Script) -> StagesSummary {
-    let mut stages = Stages::default();
-    stages.take_requests(&script.batch, &script.names);
+    let mut stages = RequestStages::default();
+    stages.take(&script.batch, &script.names);
     stages.finish();
-    stages.summary(&device_name, false)
+    stages.summary(&device_name)
 }
 
 #[test]

@@ -1,21 +1,25 @@
-//! `iowhy export --format blktrace`: single events as blktrace's files, one for each device and CPU.
+//! `iowhy export --format blktrace`: single events as blktrace's files, one for each device and
+//! CPU.
 
 use crate::args::export::Export;
 use crate::commands::events::{no_events, only_devices};
 use crate::failure::Failure;
+use crate::partial::PartialOutput;
 use crate::{output, sources};
+use iowhy_blktrace::replay::InOrder;
+use iowhy_blktrace::trace::CaptureWriter;
+use iowhy_blktrace::trace::writer::{CaptureSettings, WriteError, WrittenCapture};
 use iowhy_core::figures::counted;
-use iowhy_core::formats::blktrace::Writer;
-use iowhy_core::formats::blktrace::writer::{Settings, WriteError, Written};
-use iowhy_core::formats::replay::InOrder;
 use iowhy_core::model::{Environment, Event, Filter, Names};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes the files, and says beside it what they lack.
+/// Writes the files, and reports what they lack.
 pub fn write(args: &Export) -> Result<(), Failure> {
     let folder = folder(args)?;
-    let mut files = Files { folder, protocol: args.protocol, writer: None, failed: None };
+    let partial = PartialOutput::of(&folder)?;
+    let folder = partial.path().to_owned();
+    let mut files = CaptureFiles { folder, protocol: args.protocol, writer: None, failed: None };
     let mut source = sources::open(&args.source.paths, true)?;
     let devices = args.only.filter().devices;
     let mut order = InOrder::default();
@@ -35,12 +39,13 @@ pub fn write(args: &Export) -> Result<(), Failure> {
         return Err(no_events(args.source.paths.first().map_or(Path::new("-"), PathBuf::as_path)));
     };
     let written = writer.finish()?;
+    partial.finish()?;
     output::losses(&environment.losses);
-    tell(&written, order.late(), &files.folder);
+    tell(&written, order.late(), args.output.as_deref().unwrap_or(&files.folder));
     Ok(())
 }
 
-/// The folder to make. Nothing is written over, and no filter is left out silently.
+/// The directory to create. No file is overwritten, and no filter is ignored silently.
 fn folder(args: &Export) -> Result<PathBuf, Failure> {
     let Some(folder) = &args.output else {
         let hint = "name a directory: --output DIR".to_owned();
@@ -57,15 +62,15 @@ fn folder(args: &Export) -> Result<PathBuf, Failure> {
     Ok(folder.clone())
 }
 
-/// The files in the making; the folder is made for the first event.
-struct Files {
+/// The files that are being written; the first event creates the directory.
+struct CaptureFiles {
     folder: PathBuf,
     protocol: u8,
-    writer: Option<Writer>,
+    writer: Option<CaptureWriter>,
     failed: Option<Failure>,
 }
 
-impl Files {
+impl CaptureFiles {
     fn write(&mut self, event: &Event, names: &Names, now: &Environment) {
         if self.failed.is_none() {
             self.failed = self.try_write(event, names, now).err();
@@ -84,8 +89,8 @@ impl Files {
                 fs::create_dir_all(&self.folder)
                     .map_err(|cause| Failure::not_written(&self.folder, &cause))?;
                 let realtime_offset_ns = now.realtime_offset_ns;
-                let settings = Settings { version: self.protocol, realtime_offset_ns };
-                self.writer.insert(Writer::new(&self.folder, settings))
+                let settings = CaptureSettings { version: self.protocol, realtime_offset_ns };
+                self.writer.insert(CaptureWriter::new(&self.folder, settings))
             }
         };
         Ok(writer.write(event, names)?)
@@ -102,11 +107,11 @@ impl From<WriteError> for Failure {
     }
 }
 
-fn tell(written: &Written, late: u64, folder: &Path) {
-    let Written { events, files, left_out } = *written;
+fn tell(written: &WrittenCapture, late: u64, folder: &Path) {
+    let WrittenCapture { events, files, left_out } = *written;
     for (count, meaning) in [
-        (left_out, "events are of more devices or CPUs than files may be open"),
-        (late, "events came too late for their place in time"),
+        (left_out, "events are of more devices or CPUs than files can be open"),
+        (late, "events came too late to be sorted by time"),
     ] {
         if count > 0 {
             output::note(&format!("lost: {}", counted(count, meaning)));

@@ -1,15 +1,16 @@
-//! `iowhy stacks`: code paths interval by interval, or the folded stacks of all of it.
+//! `iowhy stacks`: code paths by interval, or folded stacks in total.
 
-use crate::args::interval::Stacks;
+use crate::args::interval::StacksArgs;
 use crate::failure::Failure;
 use crate::intervals::{given, show};
 use crate::output;
+use crate::partial::PartialOutput;
 use crate::sources;
-use crate::watching::{Sink, Until, watch};
-use iowhy_capture::live::Options;
+use crate::watching::{Until, WatchSink, watch};
+use iowhy_capture::live::WatchOptions;
 use iowhy_core::analysis::Summarizer;
 use iowhy_core::formats::collapsed::{self, Collapsed};
-use iowhy_core::formats::export::{Exported, Format};
+use iowhy_core::formats::export::{Exported, Exporter};
 use iowhy_core::model::Names;
 use iowhy_core::source::Batch;
 use iowhy_views::flame;
@@ -17,12 +18,12 @@ use iowhy_views::interval::STACKS;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long to watch without a length.
+/// Default length of a watch.
 const WHOLE: Duration = Duration::from_secs(10);
 
 /// Shows code paths, or folds stacks.
-pub fn run(args: &Stacks) -> Result<(), Failure> {
-    let options = Options { stacks_per_second: args.stacks, ..Options::default() };
+pub fn run(args: &StacksArgs) -> Result<(), Failure> {
+    let options = WatchOptions { stacks_per_second: args.stacks, ..WatchOptions::default() };
     if !args.folded && args.svg.is_none() {
         return show(&args.intervals, options, Summarizer::new, &STACKS);
     }
@@ -39,9 +40,9 @@ pub fn run(args: &Stacks) -> Result<(), Failure> {
     }
 }
 
-impl Sink for Collapsed {
+impl WatchSink for Collapsed {
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
-        Format::take(self, batch, names, &mut std::io::sink()).map_err(failed)
+        Exporter::take(self, batch, names, &mut std::io::sink()).map_err(failed)
     }
 }
 
@@ -50,7 +51,7 @@ fn failed(cause: std::io::Error) -> Failure {
 }
 
 /// The folded stacks of a watch or of a source.
-fn fold(args: &Stacks, options: Options) -> Result<(String, Exported), Failure> {
+fn fold(args: &StacksArgs, options: WatchOptions) -> Result<(String, Exported), Failure> {
     let given = given(&args.intervals, STACKS.name)?;
     let filter = args.intervals.only.filter();
     let mut collapsed = Collapsed::new(args.weight.into());
@@ -58,7 +59,7 @@ fn fold(args: &Stacks, options: Options) -> Result<(String, Exported), Failure> 
         let every = given.wanted.every_ns.map_or(WHOLE, Duration::from_nanos);
         let count = u32::try_from(given.wanted.count.unwrap_or(1)).unwrap_or(u32::MAX);
         let until = Until { time: Some(every.saturating_mul(count)), command: None };
-        let options = Options { devices: args.intervals.only.devices.clone(), ..options };
+        let options = WatchOptions { devices: args.intervals.only.devices.clone(), ..options };
         let watched = watch(&options, &filter, until, |_| Ok(collapsed))?;
         output::losses(&watched.environment.losses);
         collapsed = watched.sink;
@@ -66,7 +67,7 @@ fn fold(args: &Stacks, options: Options) -> Result<(String, Exported), Failure> 
     } else {
         let mut source = sources::open(&given.paths, false)?;
         sources::read_all(&mut source, &filter, |batch, names, _| {
-            Sink::take(&mut collapsed, batch, names)
+            WatchSink::take(&mut collapsed, batch, names)
         })?
         .0
     };
@@ -75,16 +76,18 @@ fn fold(args: &Stacks, options: Options) -> Result<(String, Exported), Failure> 
     Ok((String::from_utf8_lossy(&folded).into_owned(), exported))
 }
 
-fn draw(folded: &str, path: &Path, weight: collapsed::Weight) -> Result<(), Failure> {
+fn draw(folded: &str, path: &Path, weight: collapsed::FrameWeight) -> Result<(), Failure> {
     let (title, unit) = match weight {
-        collapsed::Weight::Time => ("Time of requests by who asked for them", "µs"),
-        collapsed::Weight::Requests => ("Requests by who asked for them", "requests"),
-        collapsed::Weight::Bytes => ("Bytes by who asked for them", "bytes"),
+        collapsed::FrameWeight::Time => ("Time of requests by code path", "µs"),
+        collapsed::FrameWeight::Requests => ("Requests by code path", "requests"),
+        collapsed::FrameWeight::Bytes => ("Bytes by code path", "bytes"),
     };
     let place = path.display();
     let failed = |cause: String| Failure::new(format!("failed to draw {place}: {cause}"), None);
     let picture = flame::svg(folded, title, unit).map_err(failed)?;
-    std::fs::write(path, picture).map_err(|cause| Failure::not_written(path, &cause))?;
+    let partial = PartialOutput::of(path)?;
+    std::fs::write(partial.path(), picture).map_err(|cause| Failure::not_written(path, &cause))?;
+    partial.finish()?;
     output::note(&format!("drew {place}"));
     Ok(())
 }

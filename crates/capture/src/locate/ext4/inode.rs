@@ -4,7 +4,7 @@ use super::super::bytes::{halves, le};
 
 /// The type of an inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum InodeKind {
     File,
     Directory,
     Symlink,
@@ -40,12 +40,12 @@ impl<'a> Inode<'a> {
         Inode { bytes }
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> InodeKind {
         match le::<2>(self.bytes, 0) >> 12 {
-            8 => Kind::File,
-            4 => Kind::Directory,
-            10 => Kind::Symlink,
-            _ => Kind::Other,
+            8 => InodeKind::File,
+            4 => InodeKind::Directory,
+            10 => InodeKind::Symlink,
+            _ => InodeKind::Other,
         }
     }
 
@@ -67,8 +67,8 @@ impl<'a> Inode<'a> {
     pub fn map(&self) -> Map<'a> {
         let map = self.bytes.get(40..100).unwrap_or_default();
         let flags = self.flags();
-        let short_link = self.kind() == Kind::Symlink && le::<4>(self.bytes, 4) < 60;
-        if self.kind() == Kind::Other || flags & INLINE != 0 {
+        let short_link = self.kind() == InodeKind::Symlink && le::<4>(self.bytes, 4) < 60;
+        if self.kind() == InodeKind::Other || flags & INLINE != 0 {
             Map::None
         } else if flags & EXTENTS != 0 {
             Map::Extents(map)
@@ -82,18 +82,18 @@ impl<'a> Inode<'a> {
 
 /// A node of an extent tree.
 #[derive(Clone, Copy, Debug)]
-pub struct Node<'a> {
+pub struct ExtentNode<'a> {
     bytes: &'a [u8],
     pub depth: u64,
     entries: usize,
 }
 
-impl<'a> Node<'a> {
+impl<'a> ExtentNode<'a> {
     /// `None` if this is not such a node.
-    pub fn new(bytes: &'a [u8]) -> Option<Node<'a>> {
+    pub fn new(bytes: &'a [u8]) -> Option<ExtentNode<'a>> {
         let (entries, depth) = (le::<2>(bytes, 2) as usize, le::<2>(bytes, 6));
         let fits = (entries + 1) * 12 <= bytes.len();
-        (le::<2>(bytes, 0) == EXTENT_MAGIC && fits && depth <= 5).then_some(Node {
+        (le::<2>(bytes, 0) == EXTENT_MAGIC && fits && depth <= 5).then_some(ExtentNode {
             bytes,
             depth,
             entries,

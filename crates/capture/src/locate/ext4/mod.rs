@@ -9,12 +9,12 @@ mod inode;
 mod superblock;
 
 use super::bytes::{le, read};
-use super::index::{Builder, Extent, Index, Role};
-use inode::{Inode, Kind, Map, Node};
+use super::index::{Builder, Extent, Index, RangeRole};
+use inode::{ExtentNode, Inode, InodeKind, Map};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use superblock::Group;
+use superblock::GroupDescriptor;
 pub use superblock::Superblock;
 
 const ROOT: u64 = 2;
@@ -27,7 +27,7 @@ const CHUNK: u64 = 1 << 20;
 pub struct Ext4 {
     device: File,
     superblock: Superblock,
-    groups: Vec<Group>,
+    groups: Vec<GroupDescriptor>,
     index: Index,
     /// Damaged parts of it, which were left out.
     pub damaged: u64,
@@ -40,13 +40,13 @@ impl Ext4 {
     /// If the device cannot be read.
     pub fn build(device: File, superblock: Superblock) -> io::Result<Ext4> {
         let groups = superblock.read_groups(&device)?;
-        let mut scan = Scan::new(&device, &superblock);
+        let mut scan = MetadataScan::new(&device, &superblock);
         for (number, group) in (0..).zip(&groups) {
             scan.metadata(number, group);
             scan.inodes(number, group)?;
         }
         scan.directories();
-        let Scan { builder, damaged, .. } = scan;
+        let MetadataScan { builder, damaged, .. } = scan;
         let index = builder.finish(ROOT);
         Ok(Ext4 { device, superblock, groups, index, damaged })
     }
@@ -87,7 +87,7 @@ impl Ext4 {
 }
 
 /// Data collected while the metadata is read.
-struct Scan<'a> {
+struct MetadataScan<'a> {
     device: &'a File,
     sb: &'a Superblock,
     builder: Builder,
@@ -98,17 +98,20 @@ struct Scan<'a> {
     damaged: u64,
 }
 
-impl<'a> Scan<'a> {
-    fn new(device: &'a File, sb: &'a Superblock) -> Scan<'a> {
+impl<'a> MetadataScan<'a> {
+    fn new(device: &'a File, sb: &'a Superblock) -> MetadataScan<'a> {
         let (builder, directories, budget) = (Builder::default(), Vec::new(), sb.blocks);
-        Scan { device, sb, builder, directories, budget, damaged: 0 }
+        MetadataScan { device, sb, builder, directories, budget, damaged: 0 }
     }
 
     /// Adds blocks of an owner; blocks that do not exist count as damage.
-    fn blocks(&mut self, first: u64, count: u64, owner: u64, role: Role) {
+    fn blocks(&mut self, first: u64, count: u64, owner: u64, role: RangeRole) {
         let end = first.saturating_add(count);
         let too_many = self.builder.extents() as u64 > self.sb.blocks;
-        if first == 0 && role != Role::Superblock || end > self.sb.blocks || count == 0 || too_many
+        if first == 0 && role != RangeRole::Superblock
+            || end > self.sb.blocks
+            || count == 0
+            || too_many
         {
             self.damaged += u64::from(first != 0);
             return;
@@ -117,23 +120,23 @@ impl<'a> Scan<'a> {
         self.builder.extent(Extent { start: first * sectors, end: end * sectors, owner, role });
     }
 
-    fn metadata(&mut self, number: u64, group: &Group) {
+    fn metadata(&mut self, number: u64, group: &GroupDescriptor) {
         let first = self.sb.first_block_of(number);
         if self.sb.has_superblock(number) {
-            self.blocks(first, 1, 0, Role::Superblock);
+            self.blocks(first, 1, 0, RangeRole::Superblock);
         }
         if let Some((first, count)) = self.sb.descriptors_in(number) {
-            self.blocks(first, count, 0, Role::GroupDescriptors);
-            self.blocks(first + count, self.sb.reserved_in(number), RESIZE, Role::Reserved);
+            self.blocks(first, count, 0, RangeRole::GroupDescriptors);
+            self.blocks(first + count, self.sb.reserved_in(number), RESIZE, RangeRole::Reserved);
         }
         let table = self.sb.inodes_per_group * self.sb.inode_bytes;
         let table = table.div_ceil(self.sb.block_bytes);
-        self.blocks(group.block_bitmap, 1, 0, Role::BlockBitmap);
-        self.blocks(group.inode_bitmap, 1, 0, Role::InodeBitmap);
-        self.blocks(group.inode_table, table, 0, Role::InodeTable);
+        self.blocks(group.block_bitmap, 1, 0, RangeRole::BlockBitmap);
+        self.blocks(group.inode_bitmap, 1, 0, RangeRole::InodeBitmap);
+        self.blocks(group.inode_table, table, 0, RangeRole::InodeTable);
     }
 
-    fn inodes(&mut self, number: u64, group: &Group) -> io::Result<()> {
+    fn inodes(&mut self, number: u64, group: &GroupDescriptor) -> io::Result<()> {
         if group.inodes_never_used {
             return Ok(());
         }
@@ -162,18 +165,18 @@ impl<'a> Scan<'a> {
 
     fn inode(&mut self, number: u64, inode: &Inode<'_>) {
         let role = match inode.kind() {
-            _ if number == self.sb.journal_inode => Role::Journal,
+            _ if number == self.sb.journal_inode => RangeRole::Journal,
             // Its blocks are those after the group descriptors; its map has a format of its own.
             _ if number == RESIZE => return self.resize(inode),
-            Kind::Directory => Role::Directory,
-            Kind::Symlink => Role::Symlink,
-            Kind::File => Role::Data,
-            Kind::Other => Role::Attributes,
+            InodeKind::Directory => RangeRole::Directory,
+            InodeKind::Symlink => RangeRole::Symlink,
+            InodeKind::File => RangeRole::Data,
+            InodeKind::Other => RangeRole::Attributes,
         };
         if inode.attributes() != 0 {
-            self.blocks(inode.attributes(), 1, number, Role::Attributes);
+            self.blocks(inode.attributes(), 1, number, RangeRole::Attributes);
         }
-        let owner = Owner { number, role, encrypted: inode.is_encrypted() };
+        let owner = ExtOwner { number, role, encrypted: inode.is_encrypted() };
         match inode.map() {
             Map::None => {}
             Map::Extents(root) => self.extents(root, owner, None),
@@ -184,19 +187,20 @@ impl<'a> Scan<'a> {
     /// Adds the block maps of the inode that holds the reserved blocks.
     fn resize(&mut self, inode: &Inode<'_>) {
         if let Map::Indirect(map) = inode.map() {
-            self.blocks(le::<4>(map, 52), 1, RESIZE, Role::Mapping);
+            self.blocks(le::<4>(map, 52), 1, RESIZE, RangeRole::Mapping);
         }
     }
 
-    fn own(&mut self, first: u64, count: u64, owner: Owner) {
+    fn own(&mut self, first: u64, count: u64, owner: ExtOwner) {
         self.blocks(first, count, owner.number, owner.role);
-        if owner.role == Role::Directory && first.saturating_add(count) <= self.sb.blocks {
+        if owner.role == RangeRole::Directory && first.saturating_add(count) <= self.sb.blocks {
             self.directories.push((owner.number, first, count, owner.encrypted));
         }
     }
 
-    fn extents(&mut self, bytes: &[u8], owner: Owner, expected: Option<u64>) {
-        let node = Node::new(bytes).filter(|node| expected.is_none_or(|depth| depth == node.depth));
+    fn extents(&mut self, bytes: &[u8], owner: ExtOwner, expected: Option<u64>) {
+        let node =
+            ExtentNode::new(bytes).filter(|node| expected.is_none_or(|depth| depth == node.depth));
         let Some(node) = node else {
             self.damaged += 1;
             return;
@@ -206,14 +210,14 @@ impl<'a> Scan<'a> {
             return;
         }
         for block in node.children() {
-            self.blocks(block, 1, owner.number, Role::Mapping);
+            self.blocks(block, 1, owner.number, RangeRole::Mapping);
             if let Some(bytes) = self.block(block) {
                 self.extents(&bytes, owner, Some(node.depth - 1));
             }
         }
     }
 
-    fn indirect(&mut self, map: &[u8], owner: Owner) {
+    fn indirect(&mut self, map: &[u8], owner: ExtOwner) {
         for slot in 0..15 {
             let block = le::<4>(map, slot * 4);
             if block != 0 {
@@ -222,11 +226,11 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn indirect_block(&mut self, block: u64, level: usize, owner: Owner) {
+    fn indirect_block(&mut self, block: u64, level: usize, owner: ExtOwner) {
         if level == 0 {
             return self.own(block, 1, owner);
         }
-        self.blocks(block, 1, owner.number, Role::Mapping);
+        self.blocks(block, 1, owner.number, RangeRole::Mapping);
         let Some(bytes) = self.block(block) else { return };
         for entry in bytes.chunks_exact(4) {
             let block = le::<4>(entry, 0);
@@ -264,8 +268,8 @@ impl<'a> Scan<'a> {
 
 /// The owner of the blocks that are being listed.
 #[derive(Clone, Copy, Debug)]
-struct Owner {
+struct ExtOwner {
     number: u64,
-    role: Role,
+    role: RangeRole,
     encrypted: bool,
 }

@@ -51,7 +51,7 @@ pub struct Superblock {
 
 /// Contents of a group descriptor.
 #[derive(Clone, Copy, Debug)]
-pub struct Group {
+pub struct GroupDescriptor {
     pub block_bitmap: u64,
     pub inode_bitmap: u64,
     pub inode_table: u64,
@@ -167,7 +167,7 @@ impl Superblock {
     }
 
     /// Reads the descriptors of all groups.
-    pub fn read_groups(&self, device: &File) -> io::Result<Vec<Group>> {
+    pub fn read_groups(&self, device: &File) -> io::Result<Vec<GroupDescriptor>> {
         let per_block = self.descriptors_per_block();
         let mut groups = Vec::new();
         for block in 0..self.groups().div_ceil(per_block) {
@@ -186,13 +186,13 @@ impl Superblock {
         Ok(groups)
     }
 
-    fn group(&self, bytes: &[u8]) -> Group {
+    fn group(&self, bytes: &[u8]) -> GroupDescriptor {
         // Beyond the end of a short descriptor there are zeroes.
         let sums = read_only::GROUP_CHECKSUM | read_only::METADATA_CHECKSUM;
         let has_sums = self.read_only & sums != 0;
         let flags = if has_sums { le::<2>(bytes, 18) } else { 0 };
         let unused = le::<2>(bytes, 28) | le::<2>(bytes, 50) << 16;
-        Group {
+        GroupDescriptor {
             block_bitmap: halves::<4>(bytes, 0, 32),
             inode_bitmap: halves::<4>(bytes, 4, 36),
             inode_table: halves::<4>(bytes, 8, 40),

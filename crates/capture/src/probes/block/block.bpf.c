@@ -14,24 +14,11 @@
 #include "request_bios.bpf.h"
 #include "file_of_bio.bpf.h"
 #include "submitters.bpf.h"
+#include "skipped_requests.bpf.h"
+#include "upper_requests.bpf.h"
 
 /* BLK_STS_AGAIN, a macro in the kernel: 12 since it was added (03a07c92a9ed, 4.13). */
 #define STATUS_AGAIN 12
-
-static __always_inline void note_cgroup(struct bio *bio, struct wire_request *r)
-{
-	struct blkcg_gq *group;
-	struct kernfs_node *kn;
-
-	if (!bpf_core_field_exists(bio->bi_blkg))
-		return;
-	group = POINTER(bio, bi_blkg);
-	if (!group)
-		return;
-	kn = POINTER(POINTER(POINTER(group, blkcg), css.cgroup), kn);
-	r->cgroup = POINTER(kn, id);
-	see_cgroup(number_of(kn), r->cgroup, ROOM_SUBMIT);
-}
 
 static __always_inline void note_task(struct wire_request *r, struct task_struct *task)
 {
@@ -51,40 +38,6 @@ static __always_inline void note_task(struct wire_request *r, struct task_struct
 	see_current(task);
 }
 
-/*
- * A bio that the device mapper cloned serves a bio of the mapped device. If dm is a module without
- * BTF, the parent is not known.
- */
-static __always_inline void note_mapped(struct wire_request *r, struct bio *bio)
-{
-	struct wire_request *found;
-	struct dm_target_io *target;
-
-	if (!settings.end_io[END_IO_DM] || !bpf_core_type_exists(struct dm_target_io) ||
-	    number_of(bio->bi_end_io) != settings.end_io[END_IO_DM])
-		return;
-	target = (void *)(number_of(bio) - bpf_core_field_offset(struct dm_target_io, clone));
-	found = find_request((u64)BPF_CORE_READ(target, io, orig_bio));
-	if (found)
-		r->parent = found->id;
-}
-
-/* A bio of a loop device's backing file serves a request of the loop device. */
-static __always_inline void note_parent(struct wire_request *r, struct kiocb *iocb)
-{
-	struct request *upper;
-	struct wire_request *found;
-
-	if (!iocb || !bpf_core_type_exists(struct loop_cmd) ||
-	    end_io_of(number_of(READ(iocb, ki_complete))) != END_IO_LOOP)
-		return;
-	upper = (struct request *)(number_of(iocb) - bpf_core_field_offset(struct loop_cmd, iocb) -
-				   bpf_core_type_size(struct request));
-	found = find_request(number_of(READ(upper, bio)));
-	if (found)
-		r->parent = found->id;
-}
-
 /* Whether the first program handled this bio; clears the flag. */
 static __always_inline bool is_noted(u64 key)
 {
@@ -101,19 +54,29 @@ TWICE("block_bio_queue", on_queue)
 	struct bio *bio = bio_argument(ctx);
 	struct gendisk *disk = bio_disk(bio);
 	struct direct direct = {};
-	u32 device = device_of(disk);
+	struct wire_thinning *thin = thinning_now();
+	u32 device = device_of(disk), one_in = 0, cpu = bpf_get_smp_processor_id();
 	struct wire_request *r;
 
 	if (!is_watched(device) || (again && is_noted(number_of(bio))))
 		return 0;
+	if (thin) {
+		one_in = one_in_now(thin);
+		if (one_in > 1 && !is_recorded_window(one_in, cpu)) {
+			skip(bio, device, cpu);
+			return 0;
+		}
+	}
+	forget_skipped(number_of(bio));
 	r = add_request(number_of(bio));
 	if (!r)
 		return 0;
 	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = WIRE_REQUEST;
 	r->device = device;
-	r->cpu = bpf_get_smp_processor_id();
+	r->cpu = cpu;
 	r->id = next_id(r->cpu);
+	r->one_in = one_in;
 	r->sector = bio->bi_iter.bi_sector;
 	r->bytes = r->part.bytes = bio->bi_iter.bi_size;
 	r->operation = bio->bi_opf;
@@ -167,7 +130,8 @@ TWICE("block_split", on_split)
 
 TWICE("block_getrq", on_get)
 {
-	struct wire_request *r = find_request(number_of(bio_argument(ctx)));
+	u64 key = number_of(bio_argument(ctx));
+	struct wire_request *r = is_known_skipped(key) ? NULL : find_request(key);
 
 	if (r && !(again && r->get_ns))
 		r->get_ns = bpf_ktime_get_ns();
@@ -176,7 +140,8 @@ TWICE("block_getrq", on_get)
 
 TWICE("block_rq_insert", on_insert)
 {
-	struct wire_request *r = request_under_way(request_argument(ctx));
+	u64 key = key_of(request_argument(ctx));
+	struct wire_request *r = is_known_skipped(key) ? NULL : find_request(key);
 
 	if (r && !r->insert_ns)
 		r->insert_ns = bpf_ktime_get_ns();
@@ -198,12 +163,17 @@ static __always_inline bool is_left_over(struct wire_request *r, struct request 
 TWICE("block_rq_issue", on_issue)
 {
 	struct request *rq = request_argument(ctx);
-	struct wire_request *r = request_under_way(rq);
+	u64 key = key_of(rq), now = bpf_ktime_get_ns();
 	struct gendisk *disk = request_disk(rq);
 	u32 device = device_of(disk);
-	u64 now = bpf_ktime_get_ns();
+	struct wire_request *r;
 
+	if (issue_skipped(key, now))
+		return 0;
+	r = find_request(key);
 	if (again && r && r->issue_ns && r->device == device)
+		return 0;
+	if (!r && is_skipped(rq, now))
 		return 0;
 	if (r && is_left_over(r, rq, device)) {
 		count(COUNT_END_MISSED);
@@ -221,6 +191,9 @@ TWICE("block_rq_issue", on_issue)
 			return 0;
 	}
 	r->issue_ns = now;
+	/* While requests are thinned, the kernel's own stamp has to do. */
+	if (!r->get_ns && r->one_in > 1 && READ(rq, start_time_ns) >= r->queue_ns)
+		r->get_ns = READ(rq, start_time_ns);
 	adopt_request(r, rq);
 	return 0;
 }
@@ -240,8 +213,8 @@ TWICE("block_rq_complete", on_complete)
 	struct request *rq = request_argument(ctx);
 	int status = RQ_ARGUMENT(ctx, 1);
 	u32 done = RQ_ARGUMENT(ctx, 2);
-	struct wire_request *r = request_under_way(rq);
-	u64 now = bpf_ktime_get_ns();
+	u64 key = key_of(rq), now = bpf_ktime_get_ns();
+	struct wire_request *r = is_known_skipped(key) ? NULL : find_request(key);
 
 	/*
 	 * If the first one freed the slot, the request has completed; if it kept it, only in part.
@@ -257,6 +230,12 @@ TWICE("block_rq_complete", on_complete)
 		 */
 		if (!done && POINTER(rq, bio))
 			return 0;
+		if (is_skipped(rq, now)) {
+			/* Until then it is a part. */
+			if (done >= rq->__data_len)
+				record_skipped(rq, device, status, now);
+			return 0;
+		}
 		if (!is_watched(device)) {
 			note_ended(0, now);
 			if (is_any_handed_on())
@@ -278,8 +257,10 @@ TWICE("block_bio_complete", on_bio_complete)
 	u64 key = number_of(bio);
 	struct wire_request *r = find_request(key);
 
-	if (!r)
+	if (!r) {
+		forget_skipped(key);
 		return 0;
+	}
 	/*
 	 * A bio with REQ_NOWAIT for which there is no tag: io_uring resubmits it from a thread that
 	 * may block. It never became a request, and nothing failed.

@@ -154,7 +154,6 @@ UNDISTURBED(on_call)
 
 	if (!own)
 		return 0;
-	own->calls_made += 1;
 	if (!use)
 		return 0;
 	task = current_task();

@@ -5,6 +5,7 @@
  * in system calls that wait for the caller's own I/O. User space drops the others.
  */
 #include "call_files.bpf.h"
+#include "thinning.bpf.h"
 
 #define MAX_SLEEPERS	     16384
 #define TASK_INTERRUPTIBLE   0x0001
@@ -81,6 +82,9 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 			begin_thread_sleep(ctx, tid, wait.system_call, regs);
 		return;
 	}
+	wait.one_in = waits_one_in();
+	if (wait.one_in > 1 && !is_recorded_window(wait.one_in, bpf_get_smp_processor_id()))
+		return;
 	wait.tgid = task->tgid;
 	wait.tid = tid;
 	wait.start_ns = bpf_ktime_get_ns();

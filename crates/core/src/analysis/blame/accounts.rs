@@ -1,14 +1,14 @@
-//! Who is charged by whom. Sums are exact; of those that there is no room for, first the files and then
-//! the owners are forgotten.
+//! The charges of waiters to culprits. Sums are exact; if the table is full, entries lose first
+//! their file, then their owner.
 
 use super::culprit::Culprit;
-use super::sweep::Stage;
+use super::sweep::WaitedFor;
 use crate::analysis::attribution::ProcessKey;
 use rustc_hash::FxHashMap;
 
-/// Pairs of a waiter and a culprit that are kept apart.
+/// Maximum number of pairs of a waiter and a culprit.
 const PAIRS: usize = 1 << 14;
-/// Waiters that are kept apart; any further one is the last.
+/// Maximum number of waiters; further ones share the last entry.
 const WAITERS: usize = 1 << 12;
 
 /// Time by stage, nanoseconds.
@@ -28,42 +28,42 @@ impl Times {
         self.device_ns = self.device_ns.saturating_add(other.device_ns);
     }
 
-    fn in_stage(stage: Stage, time: u64) -> Times {
+    fn in_stage(stage: WaitedFor, time: u64) -> Times {
         match stage {
-            Stage::Queue => Times { queue_ns: time, device_ns: 0 },
-            Stage::Device => Times { queue_ns: 0, device_ns: time },
+            WaitedFor::Queue => Times { queue_ns: time, device_ns: 0 },
+            WaitedFor::Device => Times { queue_ns: 0, device_ns: time },
         }
     }
 }
 
-/// One who waited.
+/// A waiter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiter {
-    /// `None` stands for all further ones.
+pub(super) struct ChargedWaiter {
+    /// `None` for all further ones.
     pub key: Option<ProcessKey>,
     pub waits: u64,
-    /// While nobody was served.
+    /// While the device had no request.
     pub idle: Times,
-    /// Of which nothing is known.
+    /// Without any data.
     pub unknown: Times,
 }
 
-/// What a culprit is charged with by a waiter.
+/// The time that a waiter charges to a culprit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pair {
+pub(super) struct BlamePair {
     pub waiter: u32,
     pub culprit: Culprit,
     pub times: Times,
 }
 
-/// Who is charged by whom.
+/// All charges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Accounts {
     numbers: FxHashMap<ProcessKey, u32>,
-    waiters: Vec<Waiter>,
+    waiters: Vec<ChargedWaiter>,
     index: FxHashMap<(u32, Culprit), u32>,
-    /// In the order of first sight, which does not depend on hashes.
-    pairs: Vec<Pair>,
+    /// In order of first occurrence, which does not depend on hashes.
+    pairs: Vec<BlamePair>,
 }
 
 impl Accounts {
@@ -76,7 +76,7 @@ impl Accounts {
         if self.waiters.len() <= WAITERS {
             let key = (self.waiters.len() < WAITERS).then_some(key);
             let (idle, unknown) = (Times::default(), Times::default());
-            self.waiters.push(Waiter { key, waits: 0, idle, unknown });
+            self.waiters.push(ChargedWaiter { key, waits: 0, idle, unknown });
         }
         if (number as usize) < WAITERS {
             self.numbers.insert(key, number);
@@ -84,7 +84,7 @@ impl Accounts {
         number
     }
 
-    /// Counts a wait, of whose time in `unknown` no request tells.
+    /// Counts a wait; no request is known for its time in `unknown`.
     pub fn note_wait(&mut self, waiter: u32, unknown: Times) {
         if let Some(waiter) = self.waiters.get_mut(waiter as usize) {
             waiter.waits += 1;
@@ -92,22 +92,22 @@ impl Accounts {
         }
     }
 
-    /// Takes note of a waiter's time of which nothing is known.
-    pub fn unknown(&mut self, waiter: u32, stage: Stage, time: u64) {
+    /// Records time of a waiter without any data.
+    pub fn unknown(&mut self, waiter: u32, stage: WaitedFor, time: u64) {
         if let Some(waiter) = self.waiters.get_mut(waiter as usize) {
             waiter.unknown.add(Times::in_stage(stage, time));
         }
     }
 
-    /// Charges a waiter's time to nobody.
-    pub fn idle(&mut self, waiter: u32, stage: Stage, time: u64) {
+    /// Charges a waiter's time to no culprit.
+    pub fn idle(&mut self, waiter: u32, stage: WaitedFor, time: u64) {
         if let Some(waiter) = self.waiters.get_mut(waiter as usize) {
             waiter.idle.add(Times::in_stage(stage, time));
         }
     }
 
     /// Charges a waiter's time to a culprit.
-    pub fn charge(&mut self, waiter: u32, stage: Stage, culprit: Culprit, time: u64) {
+    pub fn charge(&mut self, waiter: u32, stage: WaitedFor, culprit: Culprit, time: u64) {
         if time > 0 {
             self.add(waiter, culprit, Times::in_stage(stage, time));
             if self.pairs.len() > PAIRS {
@@ -121,12 +121,12 @@ impl Accounts {
         let slot = *self.index.entry((waiter, culprit)).or_insert(next);
         match self.pairs.get_mut(slot as usize) {
             Some(pair) => pair.times.add(times),
-            None => self.pairs.push(Pair { waiter, culprit, times }),
+            None => self.pairs.push(BlamePair { waiter, culprit, times }),
         }
     }
 
-    /// Keeps the half with the most time; the others lose their file, and where that is gone, their
-    /// owner.
+    /// Keeps the half with the most time; the others lose their file, or their owner if the file is
+    /// already gone.
     fn make_room(&mut self) {
         let mut pairs = std::mem::take(&mut self.pairs);
         pairs.sort_by_key(|pair| std::cmp::Reverse(pair.times.whole()));
@@ -136,7 +136,7 @@ impl Accounts {
             self.add(pair.waiter, pair.culprit, pair.times);
         }
         for pair in rest {
-            // Where even these fill the table, nothing is distinguished but the waiter.
+            // If even these fill the table, only waiters are distinguished.
             let full = self.pairs.len() > PAIRS * 5 / 8;
             let culprit = if full { Culprit::FURTHER } else { pair.culprit.coarser() };
             self.add(pair.waiter, culprit, pair.times);
@@ -144,12 +144,12 @@ impl Accounts {
     }
 
     /// All waiters, by number.
-    pub fn waiters(&self) -> &[Waiter] {
+    pub fn waiters(&self) -> &[ChargedWaiter] {
         &self.waiters
     }
 
     /// All pairs.
-    pub fn pairs(&self) -> &[Pair] {
+    pub fn pairs(&self) -> &[BlamePair] {
         &self.pairs
     }
 }

@@ -1,42 +1,42 @@
-//! Whose request it is that the device serves while others wait.
+//! Culprits: the owners of requests that a device serves while others wait.
 
 use crate::analysis::attribution::{FileKey, ProcessKey, Reason, file, owner};
 use crate::model::{Origin, Request, RequestPart};
 use rustc_hash::FxHashMap;
 
-/// A request is split over its parts by bytes, in so many units.
+/// Number of units into which a request is split over its parts, by bytes.
 pub(super) const UNITS: u64 = 16;
 
 /// The file, as far as it is distinguished.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Which {
+pub(super) enum CulpritFile {
     /// This one.
     File(FileKey),
-    /// None, or none that is known.
+    /// No file, or it is not known.
     None,
-    /// Any of many.
+    /// One of many.
     Further,
 }
 
 /// Owner, origin and file of a request, or of a part of one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Culprit {
-    /// The process, or why there is none.
+    /// The process, or the reason why there is none.
     pub owner: Result<ProcessKey, Reason>,
     pub origin: Origin,
-    pub file: Which,
+    pub file: CulpritFile,
 }
 
 impl Culprit {
-    /// All that are not distinguished.
+    /// All culprits that are not distinguished.
     pub const FURTHER: Culprit =
-        Culprit { owner: Err(Reason::Silent), origin: Origin::Unknown, file: Which::Further };
+        Culprit { owner: Err(Reason::Silent), origin: Origin::Unknown, file: CulpritFile::Further };
 
-    /// The same without its file; [`Culprit::FURTHER`] where that is gone already.
+    /// The same without its file, or [`Culprit::FURTHER`] if it has none.
     pub fn coarser(self) -> Culprit {
         match self.file {
-            Which::Further => Culprit::FURTHER,
-            _ => Culprit { file: Which::Further, ..self },
+            CulpritFile::Further => Culprit::FURTHER,
+            _ => Culprit { file: CulpritFile::Further, ..self },
         }
     }
 
@@ -45,13 +45,13 @@ impl Culprit {
         Culprit {
             owner: owner(request, part),
             origin: request.origin,
-            file: file(part).map_or(Which::None, Which::File),
+            file: file(part).map_or(CulpritFile::None, CulpritFile::File),
         }
     }
 }
 
-/// Culprits by number, in the order of first sight: a request at a device keeps a word of them, and what
-/// is added up by culprit needs no hash.
+/// Culprits by number, in order of first occurrence: a request at a device stores the number, and
+/// sums by culprit need no hash.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Culprits {
     index: FxHashMap<Culprit, u32>,
@@ -78,43 +78,43 @@ impl Culprits {
         self.all.get(number as usize).copied().unwrap_or(Culprit::FURTHER)
     }
 
-    /// How many there are.
+    /// The number of culprits.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 }
 
-/// Adds up times by culprit; of those that have any, in the order of first sight.
+/// Sums times by culprit, in order of first occurrence.
 #[derive(Debug)]
-pub(super) struct Sums {
-    /// The place of each culprit's sum, by its number.
-    places: Vec<u32>,
+pub(super) struct CulpritSums {
+    /// The index of each culprit's sum, by its number.
+    indices: Vec<u32>,
     pub sums: Vec<(Culprit, u64)>,
 }
 
-impl Sums {
+impl CulpritSums {
     const NONE: u32 = u32::MAX;
 
-    pub fn new(culprits: &Culprits) -> Sums {
-        Sums { places: vec![Sums::NONE; culprits.len()], sums: Vec::new() }
+    pub fn new(culprits: &Culprits) -> CulpritSums {
+        CulpritSums { indices: vec![CulpritSums::NONE; culprits.len()], sums: Vec::new() }
     }
 
-    /// Adds a time; answers the place of the culprit's sum.
+    /// Adds a time; returns the index of the culprit's sum.
     #[inline]
     pub fn add(&mut self, culprits: &Culprits, number: u32, time: u64) -> u32 {
-        let Some(place) = self.places.get_mut(number as usize) else { return Sums::NONE };
-        if *place == Sums::NONE {
-            *place = self.sums.len() as u32;
+        let Some(index) = self.indices.get_mut(number as usize) else { return CulpritSums::NONE };
+        if *index == CulpritSums::NONE {
+            *index = self.sums.len() as u32;
             self.sums.push((culprits.of(number), 0));
         }
-        if let Some((_, sum)) = self.sums.get_mut(*place as usize) {
+        if let Some((_, sum)) = self.sums.get_mut(*index as usize) {
             *sum = sum.saturating_add(time);
         }
-        *place
+        *index
     }
 }
 
-/// Hands each culprit of a request to `each`, with its units: they add up to [`UNITS`].
+/// Passes each culprit of a request to `each`, with its units, which add up to [`UNITS`].
 #[inline]
 pub(super) fn split(request: &Request, parts: &[RequestPart], mut each: impl FnMut(Culprit, u16)) {
     let whole: u64 = parts.iter().map(|part| part.bytes).fold(0, u64::saturating_add);

@@ -1,13 +1,13 @@
-//! Who made whom wait: while a thread's request waits in a device's queue or at the device, the time is
-//! charged to those whose requests the device had. `docs/blame.md` defines it.
+//! Blame: while a thread's request waits in a device's queue or at the device, the time is charged
+//! to the owners of the requests that the device had. `docs/blame.md` defines it.
 //!
 //! | where | what |
 //! |---|---|
-//! | [`Blame`] | takes the rows; knows which wait waited for which request |
-//! | `window` | what one device did lately, kept until nothing earlier can come |
-//! | `sweep` | one stretch of one device's time: who was served while who waited |
-//! | `culprit` | whose request it is: owner, origin, file |
-//! | `accounts` | who is charged by whom, in bounded memory |
+//! | [`BlameTally`] | takes rows; matches waits with their requests |
+//! | `window` | recent requests and waits of a device, kept until no earlier ones can come |
+//! | `sweep` | computes the charges of one interval of one device |
+//! | `culprit` | the owner, origin and file of a request |
+//! | `accounts` | charges of waiters to culprits, in bounded memory |
 //! | [`report`] | the result |
 //!
 //! What does not belong here: why a thread waited (see [`super::waits`]), and what to do about it.
@@ -21,8 +21,8 @@ mod tests;
 mod window;
 
 use super::attribution::ProcessKey;
-use super::bounded::Layer;
-use super::device::Window as Watch;
+use super::bounded::RequestLayer;
+use super::device::WatchWindow as Watch;
 use super::life::{Life, Stand};
 use super::own::is_own_name;
 use super::waits::split::{self, Doing, Span};
@@ -31,25 +31,26 @@ use crate::source::Batch;
 use accounts::{Accounts, Times};
 use report::BlameSummary;
 use std::collections::VecDeque;
-use sweep::{Interval, Stage};
-use window::Window;
+use sweep::{WaitInterval, WaitedFor};
+use window::ServiceWindow;
 
-/// Latest requests that are remembered for waits that waited for them; each by the low bits of its
-/// number, so that a newer one takes its place. A recording's rows are read a few thousand at a time.
+/// Number of recent requests that are kept for waits; indexed by the low bits of their id, so that
+/// a newer one replaces an older one. A recording's rows are read a few thousand at a time.
 const RECENT: usize = 1 << 15;
-/// Requests at devices that are kept, over all devices, until nothing earlier can come.
+/// Maximum number of requests at devices that are kept, over all devices.
 const KEPT: usize = 1 << 16;
-/// Waits that are kept until their requests have come: a recording's waits come some seconds before.
+/// Maximum number of waits that are kept until their requests come: a recording's waits come some
+/// seconds earlier.
 const PENDING: usize = 1 << 19;
-/// The same for what they wait for.
+/// The same for rows of `wait_requests`.
 const LINKS: usize = 1 << 20;
 
-/// Requests after which waits are settled.
+/// Number of requests after which waits are settled.
 const TOGETHER: usize = 1 << 11;
-/// What has not come when requests come that ended so much later will not come.
+/// Nanoseconds after which a missing request is not expected any more.
 const LATE_NS: u64 = 50_000_000;
 
-/// A request as far as waits for it are concerned.
+/// The fields of a request that waits need.
 #[derive(Clone, Copy, Debug)]
 struct Recent {
     request_id: u64,
@@ -57,28 +58,28 @@ struct Recent {
     span: Span,
 }
 
-/// A wait whose requests may not have come yet.
+/// A wait whose requests may still come.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct PendingWait {
     wait_id: u64,
     waiter: u32,
     start_ns: u64,
     woken_ns: u64,
     queue_ns: u64,
     device_ns: u64,
-    /// For all of it in the queue of this device, without a request of its own.
+    /// The device in whose queue all of it was spent, without a request of its own.
     queued_at: Option<Name>,
 }
 
-/// Charges waits to those whose requests were served meanwhile.
+/// Charges waits to the owners of the requests that were served meanwhile.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Blame {
+pub(super) struct BlameTally {
     recent: Vec<Option<Recent>>,
-    pending: VecDeque<Pending>,
-    /// What waits wait for, in the order of the waits, which both come in.
+    pending: VecDeque<PendingWait>,
+    /// Rows of `wait_requests`, in the order of the waits.
     links: VecDeque<WaitRequest>,
-    devices: Vec<Window>,
-    /// The devices' names, in the order in which they come.
+    devices: Vec<ServiceWindow>,
+    /// The devices' names, in order of arrival.
     names: Vec<Name>,
     kept: usize,
     latest_ns: u64,
@@ -88,8 +89,8 @@ pub(super) struct Blame {
     begun: bool,
 }
 
-impl Blame {
-    /// Takes the waits of a batch. They may come before their requests or after them.
+impl BlameTally {
+    /// Takes the waits of a batch, which may come before or after their requests.
     pub fn add_waits(&mut self, batch: &Batch, names: &Names) {
         self.links.extend(batch.wait_requests.iter().cloned());
         let excess = self.links.len().saturating_sub(LINKS);
@@ -105,8 +106,8 @@ impl Blame {
         }
     }
 
-    /// What is to be charged of a wait; nothing where it did not wait for requests.
-    fn pending_of(&mut self, wait: &Wait) -> Option<Pending> {
+    /// The part of a wait that is charged; none if it did not wait for requests.
+    fn pending_of(&mut self, wait: &Wait) -> Option<PendingWait> {
         let asleep_ns = wait.duration_ns.saturating_sub(wait.run_queue_ns);
         let for_tag = wait.class == WaitClass::Tag && wait.queue_ns == 0 && wait.device_ns == 0;
         let queue_ns = if for_tag { asleep_ns } else { wait.queue_ns };
@@ -114,7 +115,7 @@ impl Blame {
             return None;
         }
         let key = ProcessKey { pid: Some(wait.pid), name: wait.process.unwrap_or(Name::EMPTY) };
-        Some(Pending {
+        Some(PendingWait {
             wait_id: wait.wait_id,
             waiter: self.accounts.waiter(key),
             start_ns: wait.start_ns,
@@ -125,14 +126,14 @@ impl Blame {
         })
     }
 
-    /// Takes a request that is known to the summarizer as of the device `device`.
+    /// Takes a request of the summarizer's device `device`.
     #[inline]
     pub fn add_request(
         &mut self,
         request: &Request,
         parts: &[RequestPart],
         life: &Life,
-        layer: Layer,
+        layer: RequestLayer,
         device: u16,
     ) {
         if life.stand != Stand::Open {
@@ -144,15 +145,15 @@ impl Blame {
         if self.unsettled >= TOGETHER {
             self.settle();
         }
-        // What the kernel makes to carry out others is their time already.
-        if layer == Layer::Helper || (span.issued_ns == 0 && life.stand == Stand::Open) {
+        // Requests that the kernel issues on behalf of others are part of those.
+        if layer == RequestLayer::Helper || (span.issued_ns == 0 && life.stand == Stand::Open) {
             return;
         }
-        let place = usize::from(device);
-        if self.devices.len() <= place {
-            self.devices.resize_with(place + 1, Window::default);
+        let index = usize::from(device);
+        if self.devices.len() <= index {
+            self.devices.resize_with(index + 1, ServiceWindow::default);
         }
-        self.kept += self.devices[place].serve(request, parts, span);
+        self.kept += self.devices[index].serve(request, parts, span);
         if self.kept > KEPT {
             self.forget_oldest();
         }
@@ -172,7 +173,7 @@ impl Blame {
         }
     }
 
-    /// Settles what the device with the most requests did first.
+    /// Settles the device with the most requests first.
     fn forget_oldest(&mut self) {
         let most = self.devices.iter_mut().max_by_key(|window| window.len());
         if let Some(window) = most {
@@ -182,7 +183,7 @@ impl Blame {
         }
     }
 
-    /// Settles the waits whose requests have come, or will not.
+    /// Settles the waits whose requests have come, or are not expected any more.
     pub fn settle(&mut self) {
         self.unsettled = 0;
         while self.pending.front().is_some_and(|first| self.is_ready(first)) {
@@ -190,7 +191,7 @@ impl Blame {
         }
     }
 
-    fn is_ready(&self, wait: &Pending) -> bool {
+    fn is_ready(&self, wait: &PendingWait) -> bool {
         if wait.woken_ns.saturating_add(LATE_NS) < self.latest_ns {
             return true;
         }
@@ -208,8 +209,8 @@ impl Blame {
         known.filter(|recent| recent.request_id == request_id)
     }
 
-    /// Cuts the first pending wait into intervals of its devices. What no request that is known tells of
-    /// is charged to nobody known.
+    /// Splits the first pending wait into intervals of its devices. Time without a known request is
+    /// charged as unknown.
     fn settle_first(&mut self, end_ns: Option<u64>) {
         let Some(wait) = self.pending.pop_front() else { return };
         let mut found: Vec<Recent> = Vec::new();
@@ -228,8 +229,8 @@ impl Blame {
             own.map(|(_, interval)| interval.to - interval.from).sum::<u64>()
         };
         let unknown = Times {
-            queue_ns: wait.queue_ns.saturating_sub(in_stage(Stage::Queue)),
-            device_ns: wait.device_ns.saturating_sub(in_stage(Stage::Device)),
+            queue_ns: wait.queue_ns.saturating_sub(in_stage(WaitedFor::Queue)),
+            device_ns: wait.device_ns.saturating_sub(in_stage(WaitedFor::Device)),
         };
         self.accounts.note_wait(wait.waiter, unknown);
         for (device, interval) in intervals {
@@ -237,21 +238,21 @@ impl Blame {
         }
     }
 
-    /// When a wait waited for which device, and in which stage.
-    fn intervals_of(&self, wait: &Pending, found: &[Recent]) -> Vec<(u16, Interval)> {
+    /// The intervals of a wait by device and stage.
+    fn intervals_of(&self, wait: &PendingWait, found: &[Recent]) -> Vec<(u16, WaitInterval)> {
         let waiter = wait.waiter;
         if let Some(name) = wait.queued_at {
-            let (from, to, stage) = (wait.start_ns, wait.woken_ns, Stage::Queue);
-            let place = self.names.iter().position(|it| *it == name);
-            let at = place.map(|place| (place as u16, Interval { from, to, waiter, stage }));
+            let (from, to, stage) = (wait.start_ns, wait.woken_ns, WaitedFor::Queue);
+            let index = self.names.iter().position(|it| *it == name);
+            let at = index.map(|index| (index as u16, WaitInterval { from, to, waiter, stage }));
             return at.into_iter().collect();
         }
         let spans: Vec<Span> = found.iter().map(|recent| recent.span).collect();
-        let mut intervals: Vec<(u16, Interval)> = Vec::new();
+        let mut intervals: Vec<(u16, WaitInterval)> = Vec::new();
         split::walk(wait.start_ns, wait.woken_ns, &spans, |doing, from, to| {
             let stage = match doing {
-                Doing::Served => Stage::Device,
-                Doing::Queued => Stage::Queue,
+                Doing::Served => WaitedFor::Device,
+                Doing::Queued => WaitedFor::Queue,
                 Doing::NotYet | Doing::Nothing => return,
             };
             let Some(device) = device_of(found, stage, from) else { return };
@@ -261,21 +262,21 @@ impl Blame {
                 {
                     interval.to = to;
                 }
-                _ => intervals.push((device, Interval { from, to, waiter, stage })),
+                _ => intervals.push((device, WaitInterval { from, to, waiter, stage })),
             }
         });
         intervals
     }
 
-    fn wait_at(&mut self, device: u16, interval: Interval) {
-        let place = usize::from(device);
-        if self.devices.len() <= place {
-            self.devices.resize_with(place + 1, Window::default);
+    fn wait_at(&mut self, device: u16, interval: WaitInterval) {
+        let index = usize::from(device);
+        if self.devices.len() <= index {
+            self.devices.resize_with(index + 1, ServiceWindow::default);
         }
-        self.devices[place].wait(interval, &mut self.accounts);
+        self.devices[index].wait(interval, &mut self.accounts);
     }
 
-    /// The result; `None` where no wait was ever seen, or where the requests of others may be missing.
+    /// The result; `None` without waits, or if requests of others may be missing.
     pub fn finish(
         mut self,
         environment: &Environment,
@@ -295,7 +296,7 @@ impl Blame {
     }
 }
 
-/// The times of a request; its completion is 0 where it has not completed.
+/// The times of a request; its completion is 0 if it has not completed.
 fn span(request: &Request, life: &Life) -> Span {
     let ended_ns = life.ended_ns();
     if life.stand == Stand::Open {
@@ -310,8 +311,8 @@ fn span(request: &Request, life: &Life) -> Span {
     Span { queued_ns: life.queued_ns, issued_ns, completed_ns: ended_ns }
 }
 
-/// The device of the request that is in `stage` at `time`; the first of them where they are several.
-fn device_of(found: &[Recent], stage: Stage, time: u64) -> Option<u16> {
+/// The device of the first request that is in `stage` at `time`.
+fn device_of(found: &[Recent], stage: WaitedFor, time: u64) -> Option<u16> {
     let first = found.first()?.device;
     if found.iter().all(|recent| recent.device == first) {
         return Some(first);
@@ -320,8 +321,8 @@ fn device_of(found: &[Recent], stage: Stage, time: u64) -> Option<u16> {
         let Span { queued_ns, issued_ns, completed_ns } = recent.span;
         let issued_ns = if issued_ns == 0 { completed_ns } else { issued_ns };
         match stage {
-            Stage::Device => issued_ns <= time && time < completed_ns,
-            Stage::Queue => queued_ns <= time && time < issued_ns,
+            WaitedFor::Device => issued_ns <= time && time < completed_ns,
+            WaitedFor::Queue => queued_ns <= time && time < issued_ns,
         }
     };
     found.iter().find(is_in).map(|recent| recent.device)

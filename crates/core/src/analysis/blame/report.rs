@@ -1,37 +1,38 @@
-//! Who made whom wait, for views and programs.
+//! The result of blame, for views and JSON.
 
-use super::accounts::{Accounts, Pair, Times};
-use super::culprit::{Culprit, Which};
+use super::accounts::{Accounts, BlamePair, Times};
+use super::culprit::{Culprit, CulpritFile};
 use crate::analysis::attribution::{ProcessKey, Reason};
 use crate::model::{Name, Names};
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Processes that the summary lists.
+/// Maximum number of listed processes.
 const MOST_LISTED: usize = 50;
-/// Culprits that are listed for each.
+/// Maximum number of listed culprits of each.
 const MOST_BEHIND: usize = 20;
 
-/// Who made whom wait: all time in which threads of programs waited for requests. It is the ledger's
-/// `device` and `queue`, and what it has of `tag` where the device is known.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Blame: all time in which threads of programs waited for requests. It is the ledger's `device`
+/// and `queue`, and the part of `tag` whose device is known.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BlameSummary {
-    /// All of it. Shares below add up to it to the nanosecond.
+    /// The total. The shares below add up to it to the nanosecond.
     #[serde(flatten)]
     pub whole: BlameShares,
-    /// The processes that others made wait longest, first.
+    /// The processes that others delayed longest, first.
     pub waiters: Vec<BlamedWaiter>,
-    /// The processes that made others wait longest, first.
+    /// The processes that delayed others longest, first.
     pub culprits: Vec<BlamedCulprit>,
-    /// The one among them that most of the time in the queue is charged to.
+    /// The one that most of the time in the queue is charged to.
     pub queue_behind: Option<String>,
 }
 
-/// A time and whose it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// A time, split by who is charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BlameShares {
-    /// All of it, nanoseconds: `own_ns`, `others_ns`, `idle_ns` and `unknown_ns` add up to it; so do
+    /// The total, nanoseconds: the sum of `own_ns`, `others_ns`, `idle_ns` and `unknown_ns`, and of
     /// `queue_ns` and `device_ns`.
     pub waited_ns: u64,
     /// While the requests were only queued.
@@ -42,16 +43,16 @@ pub struct BlameShares {
     pub own_ns: u64,
     /// Charged to requests of others.
     pub others_ns: u64,
-    /// The device had no request: the scheduler, a plug or the driver held them back.
+    /// The device had no request: the scheduler, a plug or the driver held them.
     pub idle_ns: u64,
-    /// Nothing is known: the requests were lost or are not in the data.
+    /// Not known: the requests were lost or are not in the data.
     pub unknown_ns: u64,
 }
 
 /// A process that waited.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BlamedWaiter {
-    /// Its number; `None` stands for all beyond those that are distinguished.
+    /// Its PID; `None` for all processes that are not distinguished.
     pub pid: Option<u32>,
     /// Its name.
     pub process: String,
@@ -60,33 +61,33 @@ pub struct BlamedWaiter {
     /// Its time.
     #[serde(flatten)]
     pub shares: BlameShares,
-    /// The other that it waited for longest: a process with all that it did, its origin and file where
-    /// four fifths of that time are of one.
-    pub foremost: Option<Behind>,
-    /// Whose requests were served, most time first.
-    pub behind: Vec<Behind>,
+    /// The other process that it waited for longest, with all its requests; with origin and file if
+    /// one has four fifths of that time.
+    pub foremost: Option<BehindRow>,
+    /// The owners of the requests that were served, most time first.
+    pub behind: Vec<BehindRow>,
     /// The time of culprits that are not listed, nanoseconds.
     pub further_ns: u64,
 }
 
-/// Whose requests the device had while somebody waited.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Behind {
+/// The owner of requests that the device had while a thread waited.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BehindRow {
     /// The process: the dirtier for writeback, else the submitter.
     pub pid: Option<u32>,
     /// Its name.
     pub process: Option<String>,
-    /// Why there is none.
+    /// Why it is not known.
     pub reason: Option<String>,
-    /// Why the requests exist; `None` where several origins are aggregated.
+    /// The origin of the requests; `None` if several are aggregated.
     pub origin: Option<&'static str>,
-    /// Their file; `None` where there is none, none is known, or several are aggregated.
+    /// Their file; `None` if there is none, it is not known, or several are aggregated.
     pub file: Option<String>,
     /// Whether several files are aggregated.
     pub several_files: bool,
     /// Whether it is the waiter itself.
     pub own: bool,
-    /// Of the waiter's time, nanoseconds.
+    /// Time charged to it, nanoseconds.
     pub time_ns: u64,
     /// While it was queued.
     pub queue_ns: u64,
@@ -95,13 +96,13 @@ pub struct Behind {
 }
 
 /// A process that others waited for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BlamedCulprit {
     /// The process.
     pub pid: Option<u32>,
     /// Its name.
     pub process: Option<String>,
-    /// Why there is none.
+    /// Why it is not known.
     pub reason: Option<String>,
     /// Others' time, nanoseconds.
     pub time_ns: u64,
@@ -112,7 +113,7 @@ pub struct BlamedCulprit {
 }
 
 pub(super) fn summary(accounts: &Accounts, names: &Names) -> BlameSummary {
-    let mut pairs: Vec<&Pair> = accounts.pairs().iter().collect();
+    let mut pairs: Vec<&BlamePair> = accounts.pairs().iter().collect();
     pairs.sort_by_key(|pair| (pair.waiter, Reverse(pair.times.whole())));
     let mut waiters: Vec<BlamedWaiter> = pairs
         .chunk_by(|a, b| a.waiter == b.waiter)
@@ -153,9 +154,14 @@ impl BlameShares {
     }
 }
 
-fn waiter(accounts: &Accounts, number: u32, own: &[&Pair], names: &Names) -> Option<BlamedWaiter> {
+fn waiter(
+    accounts: &Accounts,
+    number: u32,
+    own: &[&BlamePair],
+    names: &Names,
+) -> Option<BlamedWaiter> {
     let waiter = accounts.waiters().get(number as usize)?;
-    let is_own = |pair: &Pair| waiter.key.is_some_and(|key| pair.culprit.owner == Ok(key));
+    let is_own = |pair: &BlamePair| waiter.key.is_some_and(|key| pair.culprit.owner == Ok(key));
     let mut times = waiter.idle;
     times.add(waiter.unknown);
     let mut shares = BlameShares {
@@ -186,15 +192,19 @@ fn waiter(accounts: &Accounts, number: u32, own: &[&Pair], names: &Names) -> Opt
     })
 }
 
-/// The other that is charged most, as one; `own` has the largest first.
-fn foremost(own: &[&Pair], is_own: impl Fn(&Pair) -> bool, names: &Names) -> Option<Behind> {
+/// The other process that is charged most, in total; `own` has the largest first.
+fn foremost(
+    own: &[&BlamePair],
+    is_own: impl Fn(&BlamePair) -> bool,
+    names: &Names,
+) -> Option<BehindRow> {
     let mut sums: FxHashMap<Result<ProcessKey, Reason>, Times> = FxHashMap::default();
     let others = || own.iter().filter(|pair| !is_own(pair));
     for pair in others() {
         sums.entry(pair.culprit.owner).or_default().add(pair.times);
     }
-    let whole = |pair: &Pair| sums.get(&pair.culprit.owner).copied().unwrap_or_default();
-    // Of equal ones, the one with the largest single share.
+    let whole = |pair: &BlamePair| sums.get(&pair.culprit.owner).copied().unwrap_or_default();
+    // Among equal ones, that with the largest single share.
     let first = others().rev().max_by_key(|pair| whole(pair).whole())?;
     let times = whole(first);
     let same = || others().filter(|pair| pair.culprit.owner == first.culprit.owner);
@@ -218,20 +228,20 @@ fn foremost(own: &[&Pair], is_own: impl Fn(&Pair) -> bool, names: &Names) -> Opt
     Some(most)
 }
 
-fn behind(pair: &Pair, own: bool, names: &Names) -> Behind {
+fn behind(pair: &BlamePair, own: bool, names: &Names) -> BehindRow {
     let Culprit { owner, origin, file } = pair.culprit;
     let Who { pid, process, reason } = who(pair.culprit, names);
     let aggregated = pair.culprit == Culprit::FURTHER;
-    Behind {
+    BehindRow {
         pid,
         process,
         reason: reason.filter(|_| owner.is_err()),
         origin: (!aggregated).then(|| origin.word()),
         file: match file {
-            Which::File(file) => Some(names.get(file.path).to_owned()),
+            CulpritFile::File(file) => Some(names.get(file.path).to_owned()),
             _ => None,
         },
-        several_files: file == Which::Further,
+        several_files: file == CulpritFile::Further,
         own,
         time_ns: pair.times.whole(),
         queue_ns: pair.times.queue_ns,
@@ -239,11 +249,11 @@ fn behind(pair: &Pair, own: bool, names: &Names) -> Behind {
     }
 }
 
-fn sum<'a>(pairs: impl Iterator<Item = &'a Pair>) -> u64 {
+fn sum<'a>(pairs: impl Iterator<Item = &'a BlamePair>) -> u64 {
     pairs.map(|pair| pair.times.whole()).fold(0, u64::saturating_add)
 }
 
-/// A process, or why there is none.
+/// A process, or the reason why it is not known.
 #[derive(Clone, PartialEq, Eq)]
 struct Who {
     pid: Option<u32>,
@@ -268,7 +278,7 @@ fn who(culprit: Culprit, names: &Names) -> Who {
     }
 }
 
-/// Others' time by who is charged with it.
+/// Others' time by culprit.
 fn culprits(accounts: &Accounts, names: &Names) -> Vec<BlamedCulprit> {
     let mut sums: Vec<(Culprit, Times)> = Vec::new();
     let mut index: FxHashMap<(Result<ProcessKey, Reason>, bool), usize> = FxHashMap::default();

@@ -1,26 +1,26 @@
-//! One stretch of one device's time: who was served while who waited.
+//! Computes the charges of one interval of one device.
 //!
-//! While a device has requests, its time is theirs in equal parts. With the curve `V` that rises by
-//! 1/n a nanosecond while there are n, a culprit with k requests gets `k·V`, so that its curve `C` is
-//! known at any time as `k·V + K`, where `K` changes only when k does. What a waiter is charged with is
-//! the difference of `C` between the end and the beginning of its interval, summed over its intervals.
-//! So each edge costs a sort and a step, and each edge of an interval a pass over the culprits.
+//! While a device has requests, its time is divided equally among them. The curve `V` rises by 1/n
+//! per nanosecond while there are n requests. A culprit with k requests gets `k·V`, so its curve
+//! `C` is `k·V + K` at any time, where `K` changes only when k does. A waiter's charge is the
+//! difference of `C` between the end and the beginning of its interval, summed over its intervals.
+//! Each edge costs a sort and a step, and each edge of an interval a pass over the culprits.
 
 use super::accounts::Accounts;
-use super::culprit::{Culprit, Culprits, Sums, UNITS};
+use super::culprit::{Culprit, CulpritSums, Culprits, UNITS};
 use rustc_hash::FxHashMap;
 
-/// Culprits that are distinguished in one stretch with their files, and without.
+/// Maximum number of culprits in one interval, with their files and without.
 const WITH_FILES: usize = 48;
 const WITHOUT_FILES: usize = 15;
-/// All that is left has the last place.
-const PLACES: usize = WITH_FILES + WITHOUT_FILES + 1;
-/// Waiters that are charged in one pass.
+/// The last slot is for all others.
+const SLOTS: usize = WITH_FILES + WITHOUT_FILES + 1;
+/// Number of waiters that are charged in one pass.
 const WAITERS: usize = 1 << 10;
 
-/// What a waiter waits for.
+/// The stage of a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Stage {
+pub(super) enum WaitedFor {
     /// Its requests are queued, none of them is at the device.
     Queue,
     /// At least one of its requests is at the device.
@@ -34,49 +34,49 @@ pub(super) struct Service {
     pub to: u64,
     /// Of [`UNITS`].
     pub units: u16,
-    /// A number that [`Culprits`] gave.
+    /// Its number in [`Culprits`].
     pub culprit: u32,
 }
 
-/// A stretch of a wait.
+/// An interval of a wait.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Interval {
+pub(super) struct WaitInterval {
     pub from: u64,
     pub to: u64,
-    /// Whose it is: a number that [`Accounts`] gave.
+    /// The waiter's number in [`Accounts`].
     pub waiter: u32,
-    pub stage: Stage,
+    pub stage: WaitedFor,
 }
 
-/// Charges `intervals` to those of `services`; every interval's nanoseconds are charged to somebody or
-/// to nobody.
+/// Charges `intervals` to the owners of `services`; every nanosecond is charged to a culprit or to
+/// idle time.
 pub(super) fn sweep(
     services: &[Service],
     culprits: &Culprits,
-    intervals: &[Interval],
+    intervals: &[WaitInterval],
     accounts: &mut Accounts,
 ) {
-    let mut kinds: FxHashMap<(u32, Stage), usize> = FxHashMap::default();
-    let mut waiters: Vec<(u32, Stage)> = Vec::new();
-    let mut latest = ((u32::MAX, Stage::Queue), 0);
-    let mut place_of = |interval: &Interval| {
+    let mut kinds: FxHashMap<(u32, WaitedFor), usize> = FxHashMap::default();
+    let mut waiters: Vec<(u32, WaitedFor)> = Vec::new();
+    let mut latest = ((u32::MAX, WaitedFor::Queue), 0);
+    let mut place_of = |interval: &WaitInterval| {
         let key = (interval.waiter, interval.stage);
         if latest.0 != key {
-            let place = *kinds.entry(key).or_insert_with(|| {
+            let slot = *kinds.entry(key).or_insert_with(|| {
                 waiters.push(key);
                 waiters.len() - 1
             });
-            latest = (key, place);
+            latest = (key, slot);
         }
         latest.1
     };
-    let placed: Vec<(Interval, usize)> =
+    let assigned: Vec<(WaitInterval, usize)> =
         intervals.iter().map(|interval| (*interval, place_of(interval))).collect();
     let mut first = 0;
     for group in waiters.chunks(WAITERS) {
-        let own = placed.iter().filter_map(|(interval, place)| {
-            let place = place.checked_sub(first)?;
-            (place < group.len()).then_some((*interval, place))
+        let own = assigned.iter().filter_map(|(interval, slot)| {
+            let slot = slot.checked_sub(first)?;
+            (slot < group.len()).then_some((*interval, slot))
         });
         pass(services, culprits, &own.collect::<Vec<_>>(), group, accounts);
         first += group.len();
@@ -86,19 +86,19 @@ pub(super) fn sweep(
 fn pass(
     services: &[Service],
     culprits: &Culprits,
-    intervals: &[(Interval, usize)],
-    waiters: &[(u32, Stage)],
+    intervals: &[(WaitInterval, usize)],
+    waiters: &[(u32, WaitedFor)],
     accounts: &mut Accounts,
 ) {
     let Some(from) = intervals.iter().map(|(interval, _)| interval.from).min() else { return };
     let to = intervals.iter().map(|(interval, _)| interval.to).max().unwrap_or(from);
-    let places = Places::of(services, culprits, from, to);
+    let slots = CulpritSlots::of(services, culprits, from, to);
     let mut edges: Vec<Edge> = Vec::with_capacity((services.len() + intervals.len()) * 2);
-    for (service, place) in services.iter().zip(&places.of_service) {
+    for (service, slot) in services.iter().zip(&slots.of_service) {
         if service.to > from && service.from < to {
             let (begin, end) = (service.from.max(from) - from, service.to.min(to) - from);
-            edges.push(Edge::service(begin, service.units, usize::from(*place), false));
-            edges.push(Edge::service(end, service.units, usize::from(*place), true));
+            edges.push(Edge::service(begin, service.units, usize::from(*slot), false));
+            edges.push(Edge::service(end, service.units, usize::from(*slot), true));
         }
     }
     let mut totals = vec![0_u64; waiters.len()];
@@ -108,26 +108,26 @@ fn pass(
         totals[*waiter] = totals[*waiter].saturating_add(interval.to - interval.from);
     }
     edges.sort_unstable();
-    let mut integral = Integral::new(places.culprits.len(), waiters.len());
+    let mut integral = Integral::new(slots.culprits.len(), waiters.len());
     edges.iter().for_each(|edge| integral.step(*edge));
     for (index, (waiter, stage)) in waiters.iter().enumerate() {
         let (shares, idle) = integral.shares_of(index, totals[index]);
         accounts.idle(*waiter, *stage, idle);
-        for (culprit, time) in places.culprits.iter().zip(shares) {
+        for (culprit, time) in slots.culprits.iter().zip(shares) {
             accounts.charge(*waiter, *stage, *culprit, time);
         }
     }
 }
 
-/// Which place each service has: the culprits that were served most have one each.
-struct Places {
+/// The slot of each service: the culprits that were served longest have one each.
+struct CulpritSlots {
     of_service: Vec<u8>,
     culprits: Vec<Culprit>,
 }
 
-impl Places {
-    fn of(services: &[Service], culprits: &Culprits, from: u64, to: u64) -> Places {
-        let mut sums = Sums::new(culprits);
+impl CulpritSlots {
+    fn of(services: &[Service], culprits: &Culprits, from: u64, to: u64) -> CulpritSlots {
+        let mut sums = CulpritSums::new(culprits);
         let of_service: Vec<u32> = services
             .iter()
             .map(|service| {
@@ -136,9 +136,9 @@ impl Places {
                 sums.add(culprits, service.culprit, time)
             })
             .collect();
-        let found = Found { sums: sums.sums, ..Found::default() };
+        let found = FoundCulprits { sums: sums.sums, ..FoundCulprits::default() };
         let named = found.largest(WITH_FILES);
-        let mut rest = Found::default();
+        let mut rest = FoundCulprits::default();
         let coarser: Vec<Option<u32>> = (0..found.sums.len())
             .map(|index| {
                 let (culprit, time) = found.sums[index];
@@ -153,29 +153,29 @@ impl Places {
         if aggregated.contains(&None) {
             culprits.push(Culprit::FURTHER);
         }
-        let place = |index: u32| -> u8 {
+        let slot = |index: u32| -> u8 {
             let index = index as usize;
             match (named[index], coarser[index]) {
-                (Some(place), _) => place,
+                (Some(slot), _) => slot,
                 (None, Some(coarse)) => {
-                    aggregated[coarse as usize].map_or(last, |place| with_files + place)
+                    aggregated[coarse as usize].map_or(last, |slot| with_files + slot)
                 }
                 (None, None) => last,
             }
         };
-        Places { of_service: of_service.into_iter().map(place).collect(), culprits }
+        CulpritSlots { of_service: of_service.into_iter().map(slot).collect(), culprits }
     }
 }
 
-/// Culprits in the order of first sight, and for how long they were served.
+/// Culprits in order of first occurrence, and the time that they were served.
 #[derive(Default)]
-struct Found {
+struct FoundCulprits {
     index: FxHashMap<Culprit, u32>,
     sums: Vec<(Culprit, u64)>,
     latest: u32,
 }
 
-impl Found {
+impl FoundCulprits {
     #[inline]
     fn add(&mut self, culprit: Culprit, time: u64) -> u32 {
         let is_latest = self.sums.get(self.latest as usize).is_some_and(|it| it.0 == culprit);
@@ -192,29 +192,29 @@ impl Found {
         self.latest
     }
 
-    /// The places of the `most` with the longest time, by index; of equal ones, the earlier.
+    /// The indices of the `most` with the longest time; among equal ones, the earlier.
     fn largest(&self, most: usize) -> Vec<Option<u8>> {
         let mut order: Vec<usize> = (0..self.sums.len()).collect();
         order.sort_by_key(|index| std::cmp::Reverse(self.sums[*index].1));
-        let mut places = vec![None; self.sums.len()];
-        for (place, index) in order.into_iter().take(most).enumerate() {
-            places[index] = Some(place as u8);
+        let mut slots = vec![None; self.sums.len()];
+        for (slot, index) in order.into_iter().take(most).enumerate() {
+            slots[index] = Some(slot as u8);
         }
-        places
+        slots
     }
 
-    /// The culprits that have a place, in the order of the places.
-    fn kept(&self, places: &[Option<u8>]) -> Vec<Culprit> {
-        let placed = self.sums.iter().zip(places);
+    /// The culprits with a slot, in the order of slots.
+    fn kept(&self, slots: &[Option<u8>]) -> Vec<Culprit> {
+        let assigned = self.sums.iter().zip(slots);
         let mut kept: Vec<(u8, Culprit)> =
-            placed.filter_map(|((culprit, _), place)| Some(((*place)?, *culprit))).collect();
-        kept.sort_unstable_by_key(|(place, _)| *place);
+            assigned.filter_map(|((culprit, _), slot)| Some(((*slot)?, *culprit))).collect();
+        kept.sort_unstable_by_key(|(slot, _)| *slot);
         kept.into_iter().map(|(_, culprit)| culprit).collect()
     }
 }
 
-/// A time at which something begins or ends, in one word that sorts by time: 46 bits of nanoseconds
-/// (19 hours) and then what it is.
+/// The beginning or end of an interval in one word that sorts by time: 46 bits of nanoseconds (19
+/// hours), then its kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Edge(u64);
 
@@ -223,8 +223,8 @@ impl Edge {
     const WAITER: u64 = 1 << 17;
     const END: u64 = 1 << 16;
     const UNITS_SHIFT: u32 = 10;
-    const PLACE: u64 = (1 << Self::UNITS_SHIFT) - 1;
-    /// Later times are all the same.
+    const SLOT: u64 = (1 << Self::UNITS_SHIFT) - 1;
+    /// Later times are clamped.
     const LATEST: u64 = (1 << (64 - Self::TIME_SHIFT)) - 1;
 
     fn new(time: u64, what: u64, is_end: bool) -> Edge {
@@ -233,8 +233,8 @@ impl Edge {
     }
 
     #[inline]
-    fn service(time: u64, units: u16, place: usize, is_end: bool) -> Edge {
-        Edge::new(time, u64::from(units) << Self::UNITS_SHIFT | place as u64, is_end)
+    fn service(time: u64, units: u16, slot: usize, is_end: bool) -> Edge {
+        Edge::new(time, u64::from(units) << Self::UNITS_SHIFT | slot as u64, is_end)
     }
 
     fn waiter(time: u64, waiter: usize, is_end: bool) -> Edge {
@@ -250,13 +250,14 @@ struct Integral {
     /// Nanoseconds for each unit that is served.
     per_unit: f64,
     idle_ns: u64,
-    units: [f64; PLACES],
-    /// What makes `units * per_unit` a place's curve.
-    offsets: [f64; PLACES],
+    units: [f64; SLOTS],
+    /// The offset of `units * per_unit` to a slot's curve.
+    offsets: [f64; SLOTS],
     used: usize,
-    /// What each waiter is charged with, of each place.
-    charges: Vec<[f64; PLACES]>,
-    /// What each waiter waited while nobody was served; wraps until all its intervals have ended.
+    /// The charges of each waiter, by slot.
+    charges: Vec<[f64; SLOTS]>,
+    /// The time that each waiter waited while the device had no request; wraps until all its
+    /// intervals have ended.
     idle: Vec<u64>,
 }
 
@@ -267,10 +268,10 @@ impl Integral {
             served: 0,
             per_unit: 0.0,
             idle_ns: 0,
-            units: [0.0; PLACES],
-            offsets: [0.0; PLACES],
+            units: [0.0; SLOTS],
+            offsets: [0.0; SLOTS],
             used,
-            charges: vec![[0.0; PLACES]; waiters],
+            charges: vec![[0.0; SLOTS]; waiters],
             idle: vec![0; waiters],
         }
     }
@@ -286,21 +287,20 @@ impl Integral {
                 served => self.per_unit += passed as f64 / served as f64,
             }
         }
-        let (place, is_end) = ((edge & Edge::PLACE) as usize, edge & Edge::END != 0);
+        let (slot, is_end) = ((edge & Edge::SLOT) as usize, edge & Edge::END != 0);
         if edge & Edge::WAITER != 0 {
-            self.wait(place, is_end);
+            self.wait(slot, is_end);
         } else {
             let units = (edge & (Edge::END - 1)) >> Edge::UNITS_SHIFT;
-            self.serve(place, units, is_end);
+            self.serve(slot, units, is_end);
         }
     }
 
     #[inline]
-    fn serve(&mut self, place: usize, units: u64, is_end: bool) {
+    fn serve(&mut self, slot: usize, units: u64, is_end: bool) {
         let change = if is_end { -(units as f64) } else { units as f64 };
         self.served = if is_end { self.served - units } else { self.served + units };
-        if let (Some(own), Some(offset)) = (self.units.get_mut(place), self.offsets.get_mut(place))
-        {
+        if let (Some(own), Some(offset)) = (self.units.get_mut(slot), self.offsets.get_mut(slot)) {
             *own += change;
             *offset -= change * self.per_unit;
         }
@@ -321,15 +321,15 @@ impl Integral {
         }
     }
 
-    /// What a waiter that waited for `total` nanoseconds is charged with by place, and the time in which
-    /// nobody was served: together the total, to the nanosecond.
+    /// The charges of a waiter of `total` nanoseconds by slot, and the time in which the device had
+    /// no request. They add up to the total, to the nanosecond.
     fn shares_of(&self, waiter: usize, total: u64) -> (Vec<u64>, u64) {
         let idle = self.idle.get(waiter).map_or(total, |idle| (*idle).min(total));
         let charges = self.charges.get(waiter).map_or(&[][..], |charges| &charges[..self.used]);
         let mut shares: Vec<u64> =
             charges.iter().map(|time| time.round().max(0.0) as u64).collect();
         let (sum, busy) = (shares.iter().copied().fold(0, u64::saturating_add), total - idle);
-        // Rounding leaves some nanoseconds, which the largest share does not notice.
+        // The largest share takes the nanoseconds that rounding leaves.
         let largest = shares.iter_mut().max();
         match largest
             .and_then(|largest| Some((largest.saturating_add(busy).checked_sub(sum)?, largest)))

@@ -1,4 +1,4 @@
-//! Watches whose right answer is known.
+//! Scripted watches with known results.
 
 use crate::analysis::summary::{BlameShares, BlameSummary, BlamedWaiter};
 use crate::model::{Origin, Status};
@@ -15,7 +15,7 @@ fn blame(script: &Script) -> BlameSummary {
     blame
 }
 
-/// What holds for every watch.
+/// Invariants of every watch.
 fn check(blame: &BlameSummary) {
     for waiter in &blame.waiters {
         let BlameShares { waited_ns, queue_ns, device_ns, .. } = waiter.shares;
@@ -41,7 +41,7 @@ fn by(waiter: &BlamedWaiter, process: &str) -> (u64, u64) {
     own.fold((0, 0), |sum, it| (sum.0 + it.queue_ns, sum.1 + it.device_ns))
 }
 
-/// The example of the design: a read queues behind writeback of a log that somebody else dirtied.
+/// The example of the design: a read queues behind writeback of a log that another process dirtied.
 #[test]
 fn a_read_behind_writeback_is_charged_to_the_dirtier() {
     let mut script = Script::new(10);
@@ -71,7 +71,7 @@ fn a_read_behind_writeback_is_charged_to_the_dirtier() {
     assert_eq!((logger.pid, logger.time_ns), (Some(9), 3600 * MS));
 }
 
-/// At the device, time is everybody's in equal parts, the waiter's too.
+/// At the device, time is divided equally, the waiter included.
 #[test]
 fn the_device_is_shared_in_equal_parts() {
     let mut script = Script::new(10);
@@ -86,7 +86,7 @@ fn the_device_is_shared_in_equal_parts() {
     assert_eq!((cat.shares.own_ns, cat.shares.others_ns), (100, 300));
 }
 
-/// While the device has nothing to do, nobody is to blame.
+/// While the device is idle, no process is blamed.
 #[test]
 fn an_idle_device_is_nobodys_fault() {
     let mut script = Script::new(10);
@@ -101,7 +101,7 @@ fn an_idle_device_is_nobodys_fault() {
     assert_eq!((cat.shares.idle_ns, cat.shares.own_ns), (150, 100));
 }
 
-/// Two threads of one process are not each other's victims, but it can be seen that they met.
+/// Two threads of one process do not blame each other, but their concurrency shows.
 #[test]
 fn ones_own_requests_are_ones_own() {
     let mut script = Script::new(10);
@@ -134,7 +134,7 @@ fn a_request_of_several_is_charged_by_bytes() {
     assert_eq!(nobody.reason.as_deref(), Some("dirtied before the watch"));
 }
 
-/// One line says who it was: with the file if it is mostly one, else without.
+/// One line names the culprit: with the file if most of the time is of one, else without.
 #[test]
 fn the_foremost_is_a_process() {
     let mut script = Script::new(10);
@@ -157,7 +157,7 @@ fn the_foremost_is_a_process() {
     assert_eq!(foremost.origin, Some("read"));
 }
 
-/// What hangs to the end of the watch blocks others until then, and its own waiter.
+/// A request that hangs until the end of the watch blocks others until then, and its own waiter.
 #[test]
 fn requests_that_have_not_ended_count_to_the_end() {
     let second = 1_000_000_000;
@@ -180,7 +180,7 @@ fn requests_that_have_not_ended_count_to_the_end() {
     assert_eq!(waiter(&blame, "dd").shares.own_ns, 10 * second as u64);
 }
 
-/// What the data do not tell is said, not guessed.
+/// Missing data is reported, not guessed.
 #[test]
 fn a_wait_without_its_request_is_unknown() {
     let mut script = Script::new(10);
@@ -204,8 +204,8 @@ fn a_filtered_watch_blames_nobody() {
     assert!(script.summary().blame.is_none());
 }
 
-/// A stream so long that it is settled piece by piece gives what a simple sum gives; a wait that
-/// outlasts a piece is charged from means.
+/// A stream that is settled in several steps yields the same as a simple sum; a wait that spans
+/// steps is charged by their means.
 #[test]
 fn a_long_stream_is_settled_piece_by_piece() {
     let mut script = Script::new(10);
@@ -238,7 +238,7 @@ fn a_long_stream_is_settled_piece_by_piece() {
     assert_eq!(size, blame);
 }
 
-/// Ten thousand processes and files cost bounded memory, and nothing is lost.
+/// Ten thousand processes and files take bounded memory, and sums stay exact.
 #[test]
 fn many_of_everything_stay_within_bounds() {
     let mut script = Script::new(10);

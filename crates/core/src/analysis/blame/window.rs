@@ -1,50 +1,51 @@
-//! What one device did lately. Requests come in the order in which they complete, so that one that was
-//! issued long ago may come late: they are kept until there are many, and the older half is settled.
+//! Recent requests and waits of one device. Requests come in order of completion, so one that was
+//! issued long ago may come late: they are kept until there are many, then the older half is
+//! settled.
 //!
-//! Who waits or is served beyond that is charged from the mean of the stretch that was settled: an
+//! Waits and requests that reach into a settled interval are charged by its means, which is an
 //! estimate.
 
 use super::accounts::Accounts;
-use super::culprit::{self, Culprit, Culprits, Sums};
-use super::sweep::{Interval, Service, sweep};
+use super::culprit::{self, Culprit, CulpritSums, Culprits};
+use super::sweep::{Service, WaitInterval, sweep};
 use crate::analysis::waits::split::Span;
 use crate::model::{Request, RequestPart};
 use rustc_hash::FxHashMap;
 
-/// Settled stretches of which the mean is kept; the older ones are joined.
+/// Number of settled intervals whose means are kept; older ones are merged.
 const PAST: usize = 64;
-/// Culprits of a settled stretch that are kept.
+/// Maximum number of culprits of a settled interval.
 const PAST_CULPRITS: usize = 16;
-/// Intervals that are kept for each request that is kept, before they are settled early.
+/// Number of intervals per kept request from which they are settled early.
 const MOST_INTERVALS: usize = 1 << 18;
 
-/// A stretch that was settled: who was served in it.
+/// A settled interval and its culprits.
 #[derive(Clone, Debug)]
-struct Past {
+struct PastInterval {
     from: u64,
     to: u64,
     /// Time that their requests were at the device.
     culprits: Vec<(Culprit, u64)>,
 }
 
-/// The latest time of one device.
+/// The recent time of one device.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Window {
+pub(super) struct ServiceWindow {
     services: Vec<Service>,
     culprits: Culprits,
-    intervals: Vec<Interval>,
-    /// Until when all is settled.
+    intervals: Vec<WaitInterval>,
+    /// The time up to which everything is settled.
     settled_ns: u64,
-    past: Vec<Past>,
+    past: Vec<PastInterval>,
 }
 
-impl Window {
-    /// How many services are kept.
+impl ServiceWindow {
+    /// The number of services.
     pub fn len(&self) -> usize {
         self.services.len()
     }
 
-    /// Notes that a request was at the device; answers how many services it adds.
+    /// Adds a request that was at the device; returns the number of services that it adds.
     #[inline]
     pub fn serve(&mut self, request: &Request, parts: &[RequestPart], span: Span) -> usize {
         let before = self.services.len();
@@ -57,38 +58,38 @@ impl Window {
         self.services.len() - before
     }
 
-    /// Notes that somebody waited for the device.
-    pub fn wait(&mut self, interval: Interval, accounts: &mut Accounts) {
-        let early = Interval { to: interval.to.min(self.settled_ns), ..interval };
+    /// Adds a wait for the device.
+    pub fn wait(&mut self, interval: WaitInterval, accounts: &mut Accounts) {
+        let early = WaitInterval { to: interval.to.min(self.settled_ns), ..interval };
         if early.from < early.to {
             self.estimate(early, accounts);
         }
         let from = interval.from.max(self.settled_ns);
         if from < interval.to {
-            self.intervals.push(Interval { from, ..interval });
+            self.intervals.push(WaitInterval { from, ..interval });
         }
         if self.intervals.len() > MOST_INTERVALS {
             self.settle_older(accounts);
         }
     }
 
-    /// Settles until the middle of what is kept.
+    /// Settles the older half.
     pub fn settle_older(&mut self, accounts: &mut Accounts) {
         let ends = self.services.iter().map(|service| service.to);
         let mut ends: Vec<u64> = ends.filter(|end| *end < u64::MAX).collect();
         let middle = ends.len() / 2;
         if ends.len() < self.services.len() / 2 || ends.is_empty() {
-            // More open requests than any device has: what they say is not worth its memory.
+            // More open requests than any device has; they are not worth the memory.
             self.services.truncate(self.services.len() / 2);
-            for Interval { from, to, waiter, stage } in self.intervals.drain(..) {
+            for WaitInterval { from, to, waiter, stage } in self.intervals.drain(..) {
                 accounts.unknown(waiter, stage, to - from);
             }
             return;
         }
         let (_, until, _) = ends.select_nth_unstable(middle);
         let until = (*until).max(self.settled_ns);
-        // Those that wait longer are not all known yet: a live watch and its recording must agree.
-        let (ended, waiting): (Vec<Interval>, Vec<Interval>) =
+        // Longer waits are not all known yet: a live watch and its recording must agree.
+        let (ended, waiting): (Vec<WaitInterval>, Vec<WaitInterval>) =
             self.intervals.drain(..).partition(|interval| interval.to <= until);
         sweep(&self.services, &self.culprits, &ended, accounts);
         self.keep_past(until);
@@ -100,7 +101,7 @@ impl Window {
         }
     }
 
-    /// Settles everything; what has not completed was at the device until `end_ns`.
+    /// Settles everything; open requests were at the device until `end_ns`.
     pub fn settle_all(&mut self, end_ns: u64, accounts: &mut Accounts) {
         for service in self.services.iter_mut().filter(|service| service.to == u64::MAX) {
             service.to = end_ns.max(service.from);
@@ -110,7 +111,7 @@ impl Window {
         self.intervals.clear();
     }
 
-    /// Forgets those of which nothing is kept, once they are many.
+    /// Removes unused culprits, once there are many.
     fn forget_culprits(&mut self) {
         if self.culprits.len() > self.services.len() * 2 {
             let mut culprits = Culprits::default();
@@ -121,12 +122,12 @@ impl Window {
         }
     }
 
-    /// Keeps who was served until `until`.
+    /// Keeps the culprits that were served until `until`.
     fn keep_past(&mut self, until: u64) {
         let from = self.settled_ns;
         let begun = self.services.iter().map(|service| service.from).min().unwrap_or(until);
         let from = from.max(begun);
-        let mut sums = Sums::new(&self.culprits);
+        let mut sums = CulpritSums::new(&self.culprits);
         for service in &self.services {
             let time = service.to.min(until).saturating_sub(service.from.max(from));
             if time > 0 {
@@ -134,7 +135,7 @@ impl Window {
                 sums.add(&self.culprits, service.culprit, time);
             }
         }
-        let mut past = Past { from, to: until, culprits: sums.sums };
+        let mut past = PastInterval { from, to: until, culprits: sums.sums };
         past.shorten();
         self.past.push(past);
         if self.past.len() > PAST {
@@ -142,7 +143,7 @@ impl Window {
         }
     }
 
-    /// Joins neighbours in the older half.
+    /// Merges neighbours in the older half.
     fn join_past(&mut self) {
         let newer = self.past.split_off(PAST / 2);
         let mut older = std::mem::take(&mut self.past).into_iter();
@@ -157,8 +158,9 @@ impl Window {
         self.past.extend(newer);
     }
 
-    /// Charges an interval that is settled already by the means of the stretches that it lies in.
-    fn estimate(&self, interval: Interval, accounts: &mut Accounts) {
+    /// Charges an interval that is already settled by the means of the settled intervals that it
+    /// overlaps.
+    fn estimate(&self, interval: WaitInterval, accounts: &mut Accounts) {
         let mut charged = 0;
         for past in &self.past {
             let time = interval.to.min(past.to).saturating_sub(interval.from.max(past.from));
@@ -172,8 +174,8 @@ impl Window {
     }
 }
 
-impl Past {
-    /// Makes one of each culprit, and of those beyond the largest.
+impl PastInterval {
+    /// Merges entries of the same culprit, and all beyond the largest.
     fn shorten(&mut self) {
         let mut index: FxHashMap<Culprit, usize> = FxHashMap::default();
         let mut sums: Vec<(Culprit, u64)> = Vec::new();
@@ -193,8 +195,8 @@ impl Past {
         self.culprits = sums;
     }
 
-    /// Charges `time` of an interval in proportion to how long each was at the device.
-    fn charge(&self, interval: Interval, time: u64, accounts: &mut Accounts) {
+    /// Charges `time` of an interval in proportion to each culprit's time at the device.
+    fn charge(&self, interval: WaitInterval, time: u64, accounts: &mut Accounts) {
         let whole: u128 = self.culprits.iter().map(|(_, sum)| u128::from(*sum)).sum();
         let (mut sum, mut done) = (0_u128, 0);
         for (culprit, part) in &self.culprits {

@@ -1,5 +1,4 @@
-//! Fewer rows for the same sums: what a recording keeps of a second in which very many files were
-//! used.
+//! Reduces rows without changing sums, for a second in which very many files were used.
 
 use super::pattern;
 use crate::model::file::Counts;
@@ -7,7 +6,8 @@ use crate::model::{FileActivity, Name, Names};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
-/// How a path is widened, one after the other until the rows are few enough; at last there is none.
+/// The steps that widen a path, applied in turn until there are few enough rows; the last one
+/// removes it.
 const STEPS: &[fn(&str) -> Option<String>] = &[
     |path| Some(pattern::without_numbers(path)),
     pattern::any_name,
@@ -16,8 +16,8 @@ const STEPS: &[fn(&str) -> Option<String>] = &[
     |_| Some(String::new()),
 ];
 
-/// At most about `most` rows, plus one for each process: the busiest as they are, the others as
-/// patterns.
+/// At most about `most` rows, plus one for each process: the busiest files individually, the others
+/// as patterns.
 pub fn fold(mut rows: Vec<FileActivity>, most: usize, names: &mut Names) -> Vec<FileActivity> {
     if rows.len() <= most {
         return rows;
@@ -34,13 +34,13 @@ pub fn fold(mut rows: Vec<FileActivity>, most: usize, names: &mut Names) -> Vec<
     rows
 }
 
-/// Rows of one process whose paths are the same after `step` as one, in the order of first sight.
+/// Merges rows of one process whose paths are equal after `step`, in order of first occurrence.
 fn merge(
     rows: Vec<FileActivity>,
     step: fn(&str) -> Option<String>,
     names: &mut Names,
 ) -> Vec<FileActivity> {
-    let mut places: FxHashMap<(u32, Option<Name>), usize> = FxHashMap::default();
+    let mut rows_of: FxHashMap<(u32, Option<Name>), usize> = FxHashMap::default();
     let mut merged: Vec<FileActivity> = Vec::new();
     for row in rows {
         let wide = row.file.and_then(|file| step(names.get(file)));
@@ -49,8 +49,8 @@ fn merge(
             Some(pattern) => Some(names.intern(&pattern)),
             None => row.file,
         };
-        let place = *places.entry((row.pid, file)).or_insert(merged.len());
-        match merged.get_mut(place) {
+        let index = *rows_of.entry((row.pid, file)).or_insert(merged.len());
+        match merged.get_mut(index) {
             Some(known) => join(known, &row),
             None => merged.push(FileActivity { file, ..row }),
         }
@@ -69,6 +69,11 @@ fn join(known: &mut FileActivity, other: &FileActivity) {
         process: known.process,
         cgroup: known.cgroup,
         container: known.container,
+        pod: known.pod,
+        namespace: known.namespace,
+        container_name: known.container_name,
+        unit: known.unit,
+        volume: known.volume.filter(|volume| Some(*volume) == other.volume),
         file: known.file,
         files: known.files.zip(other.files).map(|(own, theirs)| own + theirs),
         file_type: known.file_type.filter(|kind| Some(*kind) == other.file_type),

@@ -1,11 +1,11 @@
-//! What processes did with files, over the whole watch: the largest users first, files that differ
-//! only by a number or a name as one pattern.
+//! File activity over the watch: the largest users first; files that differ only by a number or a
+//! name are one pattern.
 //!
-//! What does not belong here: which requests they caused (see [`super::summary`]).
+//! What does not belong here: the requests that they caused (see [`super::summary`]).
 
 mod fold;
 pub mod pattern;
 mod tally;
 
 pub use fold::fold;
-pub use tally::{Activity, ActivityRow, Tally};
+pub use tally::{ActivityReport, ActivityRow, ActivityTally};

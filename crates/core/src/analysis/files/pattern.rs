@@ -1,10 +1,10 @@
-//! Paths of many files as one: `/tmp/*/N.txt`.
+//! Patterns of paths: `/tmp/*/N.txt`.
 
-/// A number's place in a pattern.
+/// The placeholder of a number in a pattern.
 const NUMBER: char = 'N';
 
-/// The path with every number in it as `N`: runs of digits, and words of hexadecimal digits that
-/// hold one.
+/// Replaces every number in a path by `N`: runs of digits, and hexadecimal words that contain a
+/// digit.
 pub fn without_numbers(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     let mut rest = path;
@@ -39,8 +39,8 @@ fn push_word(word: &str, out: &mut String) {
     }
 }
 
-/// The pattern with any name in the place of the last one; what looks like the kind of file stays:
-/// `/tmp/*.txt`. `None` where there is no directory above.
+/// Replaces the last name by `*`, and keeps what looks like a suffix: `/tmp/*.txt`. `None` if there
+/// is no directory above.
 pub fn any_name(pattern: &str) -> Option<String> {
     let (directory, name) = pattern.rsplit_once('/')?;
     let kind = name.rsplit_once('.').map(|(_, kind)| kind).filter(|kind| is_kind(kind));
@@ -54,16 +54,14 @@ fn is_kind(text: &str) -> bool {
     (1..=5).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'N')
 }
 
-/// The pattern with any name in the place of the last directory: `/tmp/*/N.txt`. `None` where there
-/// are not two directories above.
+/// Replaces the last directory by `*`: `/tmp/*/N.txt`. `None` without two directories above.
 pub fn any_directory(pattern: &str) -> Option<String> {
     let (directory, name) = pattern.rsplit_once('/')?;
     let (above, last) = directory.rsplit_once('/')?;
     (!last.is_empty()).then(|| format!("{above}/*/{name}"))
 }
 
-/// The pattern of everything that lies anywhere below the second directory. `None` where it is that
-/// already.
+/// The pattern of everything below the second directory. `None` if it is that already.
 pub fn any_depth(pattern: &str) -> Option<String> {
     let mut ends = pattern.match_indices('/').map(|(at, _)| at).skip(2);
     let end = ends.next()?;

@@ -6,54 +6,56 @@ use crate::model::file::Counts;
 use crate::model::{Environment, FileActivity, FileKind, Name, Names};
 use crate::source::Batch;
 use rustc_hash::{FxHashMap, FxHashSet};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Processes with patterns that are kept apart before patterns are widened.
+/// Number of pairs of process and pattern from which patterns are widened.
 const MOST_KEPT: usize = 8192;
-/// Rows of the summary.
+/// Maximum number of rows of the summary.
 const MOST_LISTED: usize = 50;
-/// So many that differ in one place only are one pattern.
+/// Number of rows differing in one component only from which they become one pattern.
 const MANY: usize = 8;
-/// Files distinguished to count those of a pattern; of more, the count is a lower bound.
+/// Maximum number of files that are distinguished in a pattern; beyond it, the count is a lower
+/// bound.
 const MOST_FILES: usize = 1 << 18;
 
-/// Adds up what processes did with files.
+/// Sums file activity.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
-    rows: FxHashMap<Key, Folded>,
+pub struct ActivityTally {
+    rows: FxHashMap<FileTallyKey, FoldedFiles>,
     files: FxHashSet<(u32, Name)>,
     total: Counts,
-    others: Others,
+    others: OtherFiles,
     begun: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Key {
+struct FileTallyKey {
     pid: u32,
     process: Option<Name>,
-    /// Empty where no file is known.
+    /// Empty if the file is not known.
     pattern: Box<str>,
 }
 
-/// What one process did with the files of one pattern.
+/// The activity of one process on the files of one pattern.
 #[derive(Clone, Debug)]
-struct Folded {
-    /// The one file's path, as long as it is one.
+struct FoldedFiles {
+    /// The file's path, as long as it is a single one.
     only: Option<Name>,
-    /// What all of them are; `None` where that is not known, or not the same.
+    /// Their common type; `None` if it is not known, or not the same.
     kind: Option<FileKind>,
     /// Files distinguished.
     files: u64,
-    /// The most that one row stood for.
+    /// The maximum number of files of one row.
     most: u64,
-    /// Whether some were asked for by name alone, so that nobody knows how many.
+    /// Whether some are known by directory only, so that their number is not known.
     unknown: bool,
     counts: Counts,
     lives: Lives,
     container: Option<Name>,
 }
 
-/// Files whose whole life was seen.
+/// Files that were created and removed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lives {
     count: u64,
@@ -69,9 +71,9 @@ impl Lives {
     }
 }
 
-impl Folded {
-    fn add(&mut self, other: &Folded) {
-        // Of one file some rows do not tell: those of its removal.
+impl FoldedFiles {
+    fn add(&mut self, other: &FoldedFiles) {
+        // Some rows of a file lack it: those of its removal.
         let is_one = self.only.is_some() && self.only == other.only;
         if is_one && (self.kind.is_none() || other.kind.is_none()) {
             self.kind = self.kind.or(other.kind);
@@ -97,7 +99,7 @@ impl Folded {
     }
 }
 
-impl Tally {
+impl ActivityTally {
     /// Adds a row.
     pub fn add(&mut self, row: &FileActivity, names: &Names) {
         self.begun = true;
@@ -105,7 +107,7 @@ impl Tally {
         self.total.add(&counts);
         let path = row.file.map_or("", |file| names.get(file));
         let pattern = pattern::without_numbers(path).into_boxed_str();
-        let key = Key { pid: row.pid, process: row.process, pattern };
+        let key = FileTallyKey { pid: row.pid, process: row.process, pattern };
         let one = row.files == Some(1);
         let is_new = one
             && row.file.is_some_and(|file| {
@@ -115,7 +117,7 @@ impl Tally {
             Some(ns) => Lives { count: row.unlinks.max(1), sum_ns: ns, longest_ns: ns },
             None => Lives::default(),
         };
-        let folded = Folded {
+        let folded = FoldedFiles {
             only: row.file,
             kind: row.file_type,
             files: u64::from(is_new),
@@ -126,10 +128,10 @@ impl Tally {
             container: row.container,
         };
         match self.rows.get_mut(&key) {
-            // Within one pattern the most at a time, not their sum: they may be the same files.
+            // Within one pattern the maximum, not the sum: they may be the same files.
             Some(known) => {
                 let most = known.most.max(folded.most);
-                known.add(&Folded { most: 0, ..folded });
+                known.add(&FoldedFiles { most: 0, ..folded });
                 known.most = most;
             }
             None => {
@@ -149,9 +151,9 @@ impl Tally {
         self.rows = kept.into_iter().collect();
     }
 
-    /// The rows with what differs in one place only as one, largest first.
-    fn widened(&self) -> Vec<(Key, Folded)> {
-        let mut rows: Vec<(Key, Folded)> =
+    /// The rows, largest first; those that differ in one component only are merged.
+    fn widened(&self) -> Vec<(FileTallyKey, FoldedFiles)> {
+        let mut rows: Vec<(FileTallyKey, FoldedFiles)> =
             self.rows.iter().map(|(key, row)| (key.clone(), row.clone())).collect();
         for wider in [pattern::any_name, pattern::any_directory, pattern::any_depth] {
             rows = widen(rows, wider);
@@ -160,8 +162,8 @@ impl Tally {
         rows
     }
 
-    /// What was added; `None` where no row ever came, since then nobody may have looked.
-    pub fn activity(&self, names: &Names) -> Option<Activity> {
+    /// The result; `None` without rows, since file activity may not have been collected.
+    pub fn activity(&self, names: &Names) -> Option<ActivityReport> {
         if !self.begun {
             return None;
         }
@@ -171,38 +173,42 @@ impl Tally {
         others.rows += rest.len() as u64;
         rest.iter().for_each(|(_, row)| others.counts.add(&row.counts));
         let rows = listed.iter().map(|(key, row)| shown(key, row, names)).collect();
-        Some(Activity { total: self.total, rows, others })
+        Some(ActivityReport { total: self.total, rows, others })
     }
 }
 
-impl Pass for Tally {
-    type Figures = Option<Activity>;
+impl Pass for ActivityTally {
+    type Figures = Option<ActivityReport>;
 
-    fn begin(&self, _environment: &Environment) -> Tally {
-        Tally::default()
+    fn begin(&self, _environment: &Environment) -> ActivityTally {
+        ActivityTally::default()
     }
 
     fn add(&mut self, batch: &Batch, names: &Names) {
-        batch.files.iter().for_each(|row| Tally::add(self, row, names));
+        batch.files.iter().for_each(|row| ActivityTally::add(self, row, names));
     }
 
-    fn finish(self, _environment: &Environment, names: &Names) -> Option<Activity> {
+    fn finish(self, _environment: &Environment, names: &Names) -> Option<ActivityReport> {
         self.activity(names)
     }
 }
 
-/// Those of one process that become the same are one, where they are many.
-fn widen(rows: Vec<(Key, Folded)>, wider: fn(&str) -> Option<String>) -> Vec<(Key, Folded)> {
-    let mut groups: FxHashMap<Key, usize> = FxHashMap::default();
-    let keys: Vec<Option<Key>> = rows
+/// Merges many rows of one process that have the same pattern.
+fn widen(
+    rows: Vec<(FileTallyKey, FoldedFiles)>,
+    wider: fn(&str) -> Option<String>,
+) -> Vec<(FileTallyKey, FoldedFiles)> {
+    let mut groups: FxHashMap<FileTallyKey, usize> = FxHashMap::default();
+    let keys: Vec<Option<FileTallyKey>> = rows
         .iter()
         .map(|(key, _)| {
-            let key = Key { pattern: wider(&key.pattern)?.into_boxed_str(), ..key.clone() };
+            let key =
+                FileTallyKey { pattern: wider(&key.pattern)?.into_boxed_str(), ..key.clone() };
             *groups.entry(key.clone()).or_default() += 1;
             Some(key)
         })
         .collect();
-    let mut merged: FxHashMap<Key, Folded> = FxHashMap::default();
+    let mut merged: FxHashMap<FileTallyKey, FoldedFiles> = FxHashMap::default();
     for ((own, row), wide) in rows.into_iter().zip(keys) {
         let many = wide.filter(|key| groups.get(key).is_some_and(|count| *count >= MANY));
         match merged.entry(many.unwrap_or(own)) {
@@ -215,12 +221,12 @@ fn widen(rows: Vec<(Key, Folded)>, wider: fn(&str) -> Option<String>) -> Vec<(Ke
     merged.into_iter().collect()
 }
 
-/// What makes a row worth a line: its time where it is known, else its calls at a microsecond each.
-fn weight(row: &Folded) -> u64 {
+/// The weight of a row: its time if it is known, else a microsecond per call.
+fn weight(row: &FoldedFiles) -> u64 {
     row.counts.time_ns().unwrap_or(0).max(row.counts.calls() * 1000)
 }
 
-fn shown(key: &Key, row: &Folded, names: &Names) -> ActivityRow {
+fn shown(key: &FileTallyKey, row: &FoldedFiles, names: &Names) -> ActivityRow {
     let text = |name: Name| names.get(name).to_owned();
     let pattern = || Some(key.pattern.to_string()).filter(|pattern| !pattern.is_empty());
     ActivityRow {
@@ -238,52 +244,53 @@ fn shown(key: &Key, row: &Folded, names: &Names) -> ActivityRow {
     }
 }
 
-/// What processes did with files.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Activity {
-    /// Everything together.
+/// File activity by process and file.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ActivityReport {
+    /// The totals.
     pub total: Counts,
     /// By process and file or pattern; the most time first.
     pub rows: Vec<ActivityRow>,
-    /// All that has no row.
-    pub others: Others,
+    /// The activity without a row.
+    pub others: OtherFiles,
 }
 
-/// What has no row of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Others {
-    /// How many rows that would be.
+/// Activity without a row of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct OtherFiles {
+    /// The number of rows that it would have.
     pub rows: u64,
-    /// What they did together.
+    /// Their sums.
     #[serde(flatten)]
     pub counts: Counts,
 }
 
-/// What one process did with one file, or with all files of one pattern.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The activity of one process on one file, or on all files of one pattern.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ActivityRow {
-    /// The process; 0 where the kernel's table had no slot in the kernel.
+    /// The process; 0 if the kernel's table had no slot.
     pub pid: u32,
     /// Its name.
     pub process: Option<String>,
     /// Its container or systemd unit.
     pub container: Option<String>,
-    /// The path, or a pattern: N for a number, * for any name. `None` where it is not known.
+    /// The path, or a pattern: N for a number, * for any name. `None` if it is not known.
     pub file: Option<String>,
-    /// How many files, at least; `None` where only a directory is known.
+    /// Minimum number of files; `None` if only a directory is known.
     pub files: Option<u64>,
-    /// What all of them are: `file`, `directory`, `block_device`; `None` where not known or not the same.
+    /// Their common type: `file`, `directory`, `block_device`; `None` if it is not known or not the
+    /// same.
     pub file_type: Option<&'static str>,
-    /// What it did.
+    /// Its counts.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Time in all its calls, nanoseconds; an estimate where not all were timed.
+    /// Time in all its calls, nanoseconds; an estimate if not all were timed.
     pub time_ns: Option<u64>,
     /// Files that were created and removed during the watch.
     pub lives: u64,
-    /// How long those lived on average, nanoseconds.
+    /// Their mean lifetime, nanoseconds.
     pub lifetime_ns: Option<u64>,
-    /// How long the longest lived of those did, nanoseconds.
+    /// The longest of these lifetimes, nanoseconds.
     pub longest_lifetime_ns: Option<u64>,
 }
 
@@ -295,7 +302,7 @@ mod tests {
         FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, pid, &counts) }
     }
 
-    fn total_of(activity: &Activity) -> Counts {
+    fn total_of(activity: &ActivityReport) -> Counts {
         let mut all = activity.others.counts;
         activity.rows.iter().for_each(|row| all.add(&row.counts));
         all
@@ -303,7 +310,7 @@ mod tests {
 
     #[test]
     fn files_that_differ_by_a_number_are_one_row() {
-        let (mut names, mut tally) = (Names::new(), Tally::default());
+        let (mut names, mut tally) = (Names::new(), ActivityTally::default());
         for index in 0..1000 {
             let directory = char::from(b'a' + (index % 20) as u8);
             let file = names.intern(&format!("/tmp/{directory}x/{index}.txt"));
@@ -321,7 +328,7 @@ mod tests {
 
     #[test]
     fn one_file_keeps_its_path() {
-        let (mut names, mut tally) = (Names::new(), Tally::default());
+        let (mut names, mut tally) = (Names::new(), ActivityTally::default());
         let file = names.intern("/var/lib/15/base/2619");
         let file_type = Some(FileKind::File);
         for _ in 0..10 {
@@ -337,7 +344,7 @@ mod tests {
 
     #[test]
     fn files_and_directories_are_neither() {
-        let (mut names, mut tally) = (Names::new(), Tally::default());
+        let (mut names, mut tally) = (Names::new(), ActivityTally::default());
         let kinds = [FileKind::File, FileKind::File, FileKind::Directory];
         for (index, kind) in kinds.into_iter().enumerate() {
             let file = names.intern(&format!("/srv/{index}"));
@@ -352,7 +359,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_every_sum_stays() {
-        let (mut names, mut tally) = (Names::new(), Tally::default());
+        let (mut names, mut tally) = (Names::new(), ActivityTally::default());
         for index in 0..40_000_u32 {
             // Letters, so that no number folds them.
             let letter = |place: u32| char::from(b'a' + (index / 26_u32.pow(place) % 26) as u8);
@@ -369,6 +376,6 @@ mod tests {
 
     #[test]
     fn a_source_without_files_says_so() {
-        assert_eq!(Tally::default().activity(&Names::new()), None);
+        assert_eq!(ActivityTally::default().activity(&Names::new()), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What the addresses and sizes of a device's requests tell.
+//! Addresses and sizes of a device's requests.
 
 use crate::analysis::Direction;
 use crate::analysis::life::Life;
@@ -6,29 +6,29 @@ use crate::model::{Name, Names, Origin, Request, RequestPart};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 const PAGE_SECTORS: u64 = 8;
-/// Every so many-th page is watched at first: a read of 64 KiB holds one of them.
+/// Initial sampling of pages: one in every 64 KiB.
 const STRIDE: u64 = 16;
-/// Watched pages that are remembered before every other one is forgotten.
+/// Maximum number of sampled pages; beyond it the sampling rate is halved.
 const PAGES: usize = 1 << 16;
-/// Pages of one request that are looked at: more than any request has.
+/// Maximum number of pages of one request that are examined: more than any request has.
 const MOST_PAGES: u64 = 1 << 16;
-/// Reads that a following write is compared with.
+/// Number of reads that a following write is compared with.
 const RECENT: usize = 4096;
-/// How soon a write must follow a read to be its other half, nanoseconds.
+/// Maximum time between a read and a write of one read-modify-write, nanoseconds.
 const SOON_NS: u64 = 1_000_000_000;
-/// How soon after each other pieces of one bio are queued, nanoseconds.
+/// Maximum time between the queueing of pieces of one bio, nanoseconds.
 const AT_ONCE_NS: u64 = 500_000;
-/// Sizes, threads and files that are distinguished.
+/// Maximum number of distinct sizes, threads and files.
 const SIZES: usize = 64;
 const THREADS: usize = 1024;
 const FILES: usize = 4096;
-/// Files in the result.
+/// Maximum number of files in the result.
 const LISTED: usize = 20;
 
-/// What the addresses of one device's requests tell.
+/// Address patterns of one device's requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Access {
-    /// Watched pages that buffered reads read: each page that reads of 64 KiB and more hold one of.
+    /// Sampled pages that buffered reads read.
     pub watched_pages: u64,
     /// Those of them that had been read before in this watch.
     pub pages_again: u64,
@@ -38,44 +38,43 @@ pub struct Access {
     pub unaligned_writes: u64,
     /// Writes whose first or last page was read within the second before.
     pub writes_after_read: u64,
-    /// Requests that go on where the one before of the same thread ended, queued within 0.5 ms and before
-    /// it came back.
+    /// Requests that begin where the previous one of the same thread ended, queued within 0.5 ms
+    /// and before it completed.
     pub pieces: u64,
     /// Their bytes and those of the first pieces.
     pub pieces_bytes: u64,
-    /// For how long of `wholes_ns` the first piece had come back and others had not, nanoseconds: what a
-    /// request that is not cut saves at most.
+    /// The part of `wholes_ns` in which the first piece had completed and others had not,
+    /// nanoseconds: an upper bound of what a request that is not split saves.
     pub pieces_ns: u64,
-    /// From queueing to completion of all that was asked for at once, a request or its pieces,
+    /// From queueing to completion of what was submitted at once, a request or its pieces,
     /// nanoseconds.
     pub wholes_ns: u64,
-    /// Bytes that read-ahead and faults read of files that were read by faults: what touched pages
-    /// dragged along.
+    /// Bytes of readahead and faults in files that were read by faults.
     pub faulted_bytes: u64,
-    /// How many requests have each size, bytes; most first.
+    /// Number of requests by size in bytes; most frequent first.
     pub sizes: Vec<(u64, u64)>,
     /// The files with most requests.
     pub files: Vec<FilePattern>,
 }
 
-/// How one file is read and written.
+/// The access pattern of one file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FilePattern {
     /// Its path.
     pub file: String,
-    /// Requests that are all in it.
+    /// Requests that are completely in it.
     pub requests: u64,
-    /// Those that go on where the file was last read or written.
+    /// Requests that begin where the previous one of the file ended.
     pub sequential: u64,
-    /// Those of them that are elsewhere on the device.
+    /// Those of them that are not adjacent on the device.
     pub scattered: u64,
     /// Direct writes of programs.
     pub direct: u64,
     /// Their time (Q2C), nanoseconds.
     pub direct_ns: u64,
-    /// Requests of the page cache: read-ahead, faults, writeback.
+    /// Requests of the page cache: readahead, faults, writeback.
     pub cached: u64,
-    /// Reads for touched mapped pages.
+    /// Reads for page faults on mappings.
     pub faults: u64,
     /// Bytes written.
     pub written: u64,
@@ -100,28 +99,28 @@ struct FileTally {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Thread {
+struct AccessThread {
     next_sector: u64,
     queued_ns: u64,
-    /// When the last of the pieces so far came back.
+    /// When the last of the pieces so far completed.
     ended_ns: u64,
     write: bool,
     bytes: u64,
 }
 
-/// Adds up requests as they come.
+/// Sums requests as they arrive.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct AccessTally {
     sums: Access,
     stride: u64,
     pages: FxHashSet<u64>,
     recent: FxHashMap<u64, u64>,
     sizes: FxHashMap<u64, u64>,
-    threads: FxHashMap<u32, Thread>,
+    threads: FxHashMap<u32, AccessThread>,
     files: FxHashMap<Name, FileTally>,
 }
 
-impl Tally {
+impl AccessTally {
     #[inline]
     pub fn add(&mut self, request: &Request, parts: &[RequestPart], life: &Life) {
         let direction = Direction::from(request.operation);
@@ -168,7 +167,8 @@ impl Tally {
     }
 
     fn write(&mut self, request: &Request) {
-        // What was read back from swap leaves its place free, and the next page that goes out takes it.
+        // A page that was swapped in frees its slot, and the next page that is swapped out takes
+        // it.
         if matches!(request.origin, Origin::Journal | Origin::Metadata | Origin::Swap) {
             return;
         }
@@ -193,7 +193,7 @@ impl Tally {
         let thread = self.threads.entry(tid).or_default();
         let gap = request.start_ns.abs_diff(thread.queued_ns);
         let ended = life.ended_ns();
-        // What is asked for when all before it has come back is the next request, not a piece.
+        // A request that is submitted after all previous ones completed is not a piece.
         let at_once = gap <= AT_ONCE_NS && request.start_ns < thread.ended_ns;
         if thread.next_sector == request.sector && thread.write == write && at_once {
             self.sums.pieces += 1;
@@ -272,12 +272,12 @@ fn listed((name, tally): (&Name, &FileTally), names: &Names) -> FilePattern {
     }
 }
 
-/// The file that all of a request belongs to, however many owners its bytes have, and where in it they begin
-/// if they are one run.
+/// The file that the complete request belongs to, with any number of owners, and its offset if the
+/// bytes are contiguous.
 fn only_file(parts: &[RequestPart]) -> Option<(Name, Option<u64>)> {
     let (first, rest) = parts.split_first()?;
     let file = first.file?;
-    // The owners of one run all have its place.
+    // The owners of one run all have its offset.
     let is_run = rest.iter().all(|part| part.file_offset == first.file_offset);
     let same = rest.iter().all(|part| part.file == Some(file));
     same.then_some((file, first.file_offset.filter(|_| is_run)))

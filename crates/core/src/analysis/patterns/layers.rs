@@ -1,37 +1,38 @@
-//! How much of a request's time on an upper device passes while its own requests on the devices below
-//! are served: the rest is spent in the layer itself.
+//! The part of a request's time on an upper device in which its own requests on lower devices are
+//! served; the rest is spent in the layer itself.
 //!
 //! What does not belong here: which layer that is (see [`crate::diagnosis`]).
 
 use crate::analysis::life::{Life, Stand};
+use crate::bounded_map::RestartingMap;
 use crate::model::Request;
-use rustc_hash::FxHashMap;
 
-/// Upper requests of which lower ones are remembered: more than are in flight at once.
+/// Maximum number of upper requests with known lower ones: more than are in flight at once.
 const MOST: usize = 1 << 16;
-/// Lower requests that are kept apart for each: pieces beyond are taken for one with the last.
+/// Maximum number of lower requests of each; further pieces are merged with the last.
 const PIECES: usize = 64;
 
-/// Requests of a device whose own lower requests are known.
+/// Requests of a device with known lower requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Layer {
-    /// How many.
+pub struct LayerTimes {
+    /// Number of requests.
     pub requests: u64,
     /// Their time (Q2C), nanoseconds.
     pub time_ns: u64,
-    /// The part of it in which at least one of their own lower requests was on its way, nanoseconds.
+    /// The part of it in which at least one of their lower requests was queued or in flight,
+    /// nanoseconds.
     pub below_ns: u64,
 }
 
-/// Adds up requests as they come; those below complete before those above.
+/// Sums requests as they arrive; lower ones complete before upper ones.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct LayerTally {
     /// Spans of lower requests, by the request above.
-    below: FxHashMap<u64, Vec<(u64, u64)>>,
-    layers: Vec<Layer>,
+    below: RestartingMap<u64, Vec<(u64, u64)>, MOST>,
+    layers: Vec<LayerTimes>,
 }
 
-impl Tally {
+impl LayerTally {
     /// Adds a request of the device in `slot`.
     #[inline]
     pub fn add(&mut self, slot: usize, request: &Request, life: &Life) {
@@ -43,10 +44,7 @@ impl Tally {
             self.add_upper(slot, span, spans);
         }
         let Some(parent) = request.parent_id else { return };
-        if self.below.len() >= MOST {
-            self.below.clear();
-        }
-        let spans = self.below.entry(parent).or_default();
+        let spans = self.below.or_default(parent);
         let is_full = spans.len() >= PIECES;
         match spans.last_mut().filter(|_| is_full) {
             Some(last) => *last = (last.0.min(span.0), last.1.max(span.1)),
@@ -56,7 +54,7 @@ impl Tally {
 
     fn add_upper(&mut self, slot: usize, (from, to): (u64, u64), mut spans: Vec<(u64, u64)>) {
         if self.layers.len() <= slot {
-            self.layers.resize_with(slot + 1, Layer::default);
+            self.layers.resize_with(slot + 1, LayerTimes::default);
         }
         let Some(layer) = self.layers.get_mut(slot) else { return };
         spans.sort_unstable();
@@ -71,8 +69,8 @@ impl Tally {
         layer.below_ns = layer.below_ns.saturating_add(below_ns);
     }
 
-    /// What is known of the device in `slot`.
-    pub fn layer(&self, slot: usize) -> Layer {
+    /// The result for the device in `slot`.
+    pub fn layer(&self, slot: usize) -> LayerTimes {
         self.layers.get(slot).copied().unwrap_or_default()
     }
 }
@@ -82,9 +80,9 @@ mod tests {
     use super::*;
     use crate::script::Script;
 
-    /// The layer of dm-0, whose one request of 100 µs is served by these on sda: when they begin, and
-    /// how long they take, microseconds.
-    fn layer(lower: &[(i64, u64)]) -> Layer {
+    /// The layer of dm-0, whose one request of 100 µs is served by these on sda: when they begin,
+    /// and how long they take, microseconds.
+    fn layer(lower: &[(i64, u64)]) -> LayerTimes {
         let mut script = Script::new(10);
         let upper = script.batch.requests.len() as u64 + lower.len() as u64 + 1;
         for (at, takes) in lower {
@@ -100,12 +98,15 @@ mod tests {
 
     #[test]
     fn time_below_counts_once() {
-        assert_eq!(layer(&[(20, 50)]), Layer { requests: 1, time_ns: 100_000, below_ns: 50_000 });
+        assert_eq!(
+            layer(&[(20, 50)]),
+            LayerTimes { requests: 1, time_ns: 100_000, below_ns: 50_000 }
+        );
         // Pieces at the same time, one after the other, and one that outlasts the request above.
         assert_eq!(layer(&[(0, 50), (10, 30)]).below_ns, 50_000);
         assert_eq!(layer(&[(60, 20), (0, 20)]).below_ns, 40_000);
         assert_eq!(layer(&[(90, 50)]).below_ns, 10_000);
-        // Of a request whose lower ones are not known, nothing is.
-        assert_eq!(layer(&[]), Layer::default());
+        // A request without known lower requests does not count.
+        assert_eq!(layer(&[]), LayerTimes::default());
     }
 }

@@ -1,16 +1,16 @@
-//! How a load behaves beyond its sums: what the diagnosis reads and no screen shows.
+//! Patterns of a load beyond its sums: data for the diagnosis that no screen shows.
 //!
 //! | where | what |
 //! |---|---|
 //! | [`waiting`] | waits by process, class, device and system call; by kernel functions |
 //! | [`timeline`] | a device's rate and latency over the watch, in bins |
-//! | [`owners`] | who moved its bytes over the watch |
-//! | [`touch`] | whether places that are read for the first time are slower than others |
-//! | [`layers`] | how much of an upper device's time its own lower requests take |
-//! | [`syncs`] | how long threads waited to make data durable, in bins |
-//! | [`access`] | what the addresses of a device's requests tell: read again, split, scattered |
+//! | [`owners`] | the programs that moved its bytes over the watch |
+//! | [`touch`] | whether first reads of a region are slower than others |
+//! | [`layers`] | the share of an upper device's time that its lower requests take |
+//! | [`syncs`] | waits to make data durable, in bins |
+//! | [`access`] | addresses of a device's requests: read again, split, scattered |
 //!
-//! What does not belong here: saying that any of it is bad (see [`crate::diagnosis`]).
+//! What does not belong here: judgement (see [`crate::diagnosis`]).
 
 pub mod access;
 pub mod layers;
@@ -21,19 +21,19 @@ pub mod touch;
 pub mod waiting;
 
 use super::life::{Life, Stand};
-use super::stacks::Stacks;
-use super::usage::{CodePathRow, Row};
+use super::stacks::StackTable;
+use super::usage::{CodePathRow, UsedRow};
 use crate::model::{Names, Request, RequestPart, Wait};
 
 pub use access::{Access, FilePattern};
-pub use layers::Layer;
+pub use layers::LayerTimes;
 pub use owners::OwnerTimeline;
 pub use syncs::{SyncBin, SyncTimeline};
 pub use timeline::{Bin, Slow, Timeline};
 pub use touch::Touch;
 pub use waiting::{WaitGroup, WaitStack};
 
-/// How the load of one watch behaves.
+/// The patterns of one watch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Patterns {
     /// One for each device that had requests.
@@ -42,53 +42,53 @@ pub struct Patterns {
     pub waits: Vec<WaitGroup>,
     /// The same waits by kernel stack, longest first; at most [`waiting::STACKS`].
     pub wait_stacks: Vec<WaitStack>,
-    /// Waits of the kernel's own threads, longest first: in no sum of what programs were blocked.
+    /// Waits of the kernel's own threads, longest first: not part of the blocked time of programs.
     pub kernel_waits: Vec<WaitGroup>,
     /// The same by kernel stack, longest first.
     pub kernel_wait_stacks: Vec<WaitStack>,
 }
 
-/// How one device is used.
+/// The patterns of one device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DevicePatterns {
     /// The kernel's name.
     pub device: String,
     /// Over time.
     pub timeline: Timeline,
-    /// The reads and the writes that took longest at the device.
+    /// The slowest reads and writes at the device.
     pub slowest: Vec<Slow>,
-    /// How long threads waited to make data durable on it.
+    /// Waits of threads to make data durable on it.
     pub syncs: SyncTimeline,
-    /// Who moved its bytes, in the bins of `timeline`; most bytes first.
+    /// The programs that moved its bytes, in the bins of `timeline`; most bytes first.
     pub owners: Vec<OwnerTimeline>,
     /// By address.
     pub access: Access,
-    /// By whether a place was read or written before.
+    /// By whether a region was accessed before.
     pub touch: Touch,
-    /// Of those of its requests whose own lower requests are known.
-    pub layer: Layer,
-    /// Which functions asked for its requests: shares are of what the stacks of its requests stand for.
-    pub code_paths: Vec<Row<CodePathRow>>,
+    /// Of its requests with known lower requests.
+    pub layer: LayerTimes,
+    /// The functions that submitted its requests; shares are weighted by stacks.
+    pub code_paths: Vec<UsedRow<CodePathRow>>,
 }
 
-/// Adds up rows as they come.
+/// Sums rows as they arrive.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct PatternTally {
     devices: Vec<DeviceTally>,
-    layers: layers::Tally,
-    waits: waiting::Tally,
-    syncs: syncs::Tally,
+    layers: layers::LayerTally,
+    waits: waiting::WaitingTally,
+    syncs: syncs::SyncTally,
 }
 
 #[derive(Clone, Debug, Default)]
 struct DeviceTally {
-    timeline: timeline::Tally,
-    access: access::Tally,
-    touch: touch::Tally,
+    timeline: timeline::TimelineTally,
+    access: access::AccessTally,
+    touch: touch::TouchTally,
 }
 
-impl Tally {
-    pub fn wait(&mut self, wait: &Wait, stacks: &Stacks, start_ns: u64) {
+impl PatternTally {
+    pub fn wait(&mut self, wait: &Wait, stacks: &StackTable, start_ns: u64) {
         self.waits.add(wait, stacks);
         self.syncs.add(wait, start_ns);
     }
@@ -116,13 +116,13 @@ impl Tally {
         }
     }
 
-    /// The result; `device` gives the name and the code paths of each slot.
+    /// The result; `device` returns the name and the code paths of each slot.
     pub fn finish(
         &self,
         names: &Names,
-        stacks: &Stacks,
+        stacks: &StackTable,
         end_ns: u64,
-        device: impl Fn(usize) -> (String, Vec<Row<CodePathRow>>),
+        device: impl Fn(usize) -> (String, Vec<UsedRow<CodePathRow>>),
     ) -> Patterns {
         let devices = self.devices.iter().enumerate().map(|(slot, tally)| {
             let timeline = tally.timeline.finish(end_ns);

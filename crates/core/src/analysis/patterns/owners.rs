@@ -1,25 +1,25 @@
-//! Who moved a device's bytes over the watch: the few programs that moved most, in the bins of the
-//! device's timeline.
+//! The programs that moved most bytes of a device over the watch, in the bins of the device's
+//! timeline.
 //!
 //! What does not belong here: exact sums (see `attribution`).
 
 use crate::analysis::attribution::{Part, Reason, owner};
 use crate::model::{Name, Names, Request, RequestPart};
 
-/// Programs that are followed on each device.
+/// Maximum number of programs per device.
 const OWNERS: usize = 8;
 
-/// What one program moved over the watch.
+/// The bytes of one program over the watch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnerTimeline {
     /// Its name.
     pub process: String,
-    /// Its number, where it was one process all the time.
+    /// Its PID, if it was one process all the time.
     pub pid: Option<u32>,
-    /// The file with most of its bytes, where one has most of them.
+    /// The file with the majority of its bytes, if there is one.
     pub file: Option<String>,
-    /// Bytes in each bin of the device's timeline, at least: of a program that was followed only later
-    /// the earlier ones are missing.
+    /// Bytes in each bin of the device's timeline; a lower bound, since early bins of a program
+    /// that was added later are missing.
     pub bytes: Vec<u64>,
 }
 
@@ -28,7 +28,7 @@ pub struct OwnerTimeline {
 struct Track {
     name: Name,
     pid: Option<u32>,
-    /// Bytes until it has to give place to another (Misra and Gries' count).
+    /// Bytes until another program replaces it (Misra and Gries' count).
     credit: u64,
     /// The file with the majority of its bytes, if one has it (Boyer and Moore's vote).
     file: Option<Name>,
@@ -38,12 +38,12 @@ struct Track {
 
 /// Adds up requests as they come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct OwnerTally {
     tracks: Vec<Track>,
     latest: usize,
 }
 
-impl Tally {
+impl OwnerTally {
     /// Adds a request that ended in the bin `at`.
     #[inline]
     pub fn add(&mut self, at: usize, request: &Request, parts: &[RequestPart]) {
@@ -67,43 +67,43 @@ impl Tally {
         }
     }
 
-    /// The track of a program; one of those with the fewest bytes gives place.
+    /// The track of a program; if all are in use, the one with the fewest bytes is replaced.
     #[inline]
     fn track(&mut self, name: Name, pid: Option<u32>, bytes: u64) -> Option<&mut Track> {
         if self.tracks.get(self.latest).is_none_or(|track| track.name != name) {
             let known = self.tracks.iter().position(|track| track.name == name);
             self.latest = match known {
-                Some(place) => place,
-                None => self.place(name, pid, bytes)?,
+                Some(index) => index,
+                None => self.track_of(name, pid, bytes)?,
             };
         }
         self.tracks.get_mut(self.latest)
     }
 
-    fn place(&mut self, name: Name, pid: Option<u32>, bytes: u64) -> Option<usize> {
+    fn track_of(&mut self, name: Name, pid: Option<u32>, bytes: u64) -> Option<usize> {
         let new = Track { name, pid, credit: 0, file: None, votes: 0, bins: Vec::new() };
         if self.tracks.len() < OWNERS {
             self.tracks.push(new);
             return Some(self.tracks.len() - 1);
         }
-        let (place, least) =
+        let (index, least) =
             self.tracks.iter_mut().enumerate().min_by_key(|(_, track)| track.credit)?;
         if least.credit > bytes {
             least.credit -= bytes;
             return None;
         }
         *least = new;
-        Some(place)
+        Some(index)
     }
 
-    /// Makes two bins one.
+    /// Merges pairs of bins.
     pub fn halve(&mut self) {
         for track in &mut self.tracks {
             track.bins = track.bins.chunks(2).map(|pair| pair.iter().sum()).collect();
         }
     }
 
-    /// What each program moved in the first `bins` bins, most first.
+    /// The bytes of each program in the first `bins` bins, most first.
     pub fn finish(&self, bins: usize, names: &Names) -> Vec<OwnerTimeline> {
         let mut owners: Vec<OwnerTimeline> = self
             .tracks

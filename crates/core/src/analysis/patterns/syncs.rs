@@ -1,12 +1,12 @@
-//! How long threads of programs waited to make data durable, over the watch and by device.
+//! Waits of programs' threads to make data durable, over the watch and by device.
 //!
-//! What does not belong here: who they are (see [`super::waiting`]).
+//! What does not belong here: the processes (see [`super::waiting`]).
 
 use super::timeline::{BIN_NS, BINS};
 use crate::model::{Name, Names, Wait, WaitClass};
 use rustc_hash::FxHashMap;
 
-/// Devices that are followed.
+/// Maximum number of devices.
 const DEVICES: usize = 64;
 
 /// Waits in one bin; a wait counts where it ended.
@@ -38,7 +38,7 @@ pub struct SyncTimeline {
 }
 
 impl SyncTimeline {
-    /// In bins of `bin_ns`; `None` where these are shorter than its own.
+    /// In bins of `bin_ns`; `None` if these are shorter than its own.
     pub fn coarser(&self, bin_ns: u64) -> Option<Vec<SyncBin>> {
         if self.bin_ns == 0 || bin_ns < self.bin_ns || !bin_ns.is_multiple_of(self.bin_ns) {
             return None;
@@ -67,11 +67,11 @@ impl SyncTimeline {
 
 /// Adds up waits as they come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct SyncTally {
     devices: FxHashMap<Name, SyncTimeline>,
 }
 
-impl Tally {
+impl SyncTally {
     pub fn add(&mut self, wait: &Wait, start_ns: u64) {
         let syncs = matches!(wait.class, WaitClass::Fsync | WaitClass::JournalCommit);
         let Some(device) = wait.device.filter(|_| syncs && !wait.kernel_thread && start_ns > 0)
@@ -82,7 +82,8 @@ impl Tally {
             return;
         }
         let ended_ns = wait.start_ns.saturating_add(wait.duration_ns);
-        let waited = SyncBin { waits: 1, time_ns: wait.duration_ns };
+        let times = wait.stands_for();
+        let waited = SyncBin { waits: times, time_ns: wait.duration_ns.saturating_mul(times) };
         self.devices.entry(device).or_default().add(ended_ns.saturating_sub(start_ns), waited);
     }
 

@@ -1,4 +1,4 @@
-//! A device over the watch: what it did in each bin of time.
+//! A device over the watch, in bins of time.
 
 use super::owners::{self, OwnerTimeline};
 use crate::analysis::Direction;
@@ -6,12 +6,14 @@ use crate::analysis::axes::Interval;
 use crate::analysis::life::{Life, Stand};
 use crate::model::{Names, Origin, Request, RequestPart};
 
-/// How long a bin is at first, nanoseconds: twenty bins in the shortest period that a watch can claim.
+/// The initial length of a bin, nanoseconds: twenty bins in the shortest watch.
 pub(super) const BIN_NS: u64 = 100_000_000;
-/// Bins before two become one.
+/// Longer ones are not made because requests were thinned.
+const LONGEST_BIN_NS: u64 = 1_600_000_000;
+/// Number of bins from which pairs are merged.
 pub(super) const BINS: usize = 600;
 
-/// Slowest requests that are kept of each direction.
+/// Number of slowest requests that are kept of each direction.
 const SLOWEST: usize = 64;
 
 /// A request that took longer at the device than most.
@@ -53,7 +55,7 @@ impl Slowest {
     }
 }
 
-/// What a device did in one bin. A request counts where it ended.
+/// The figures of one bin. A request counts in the bin in which it ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bin {
     /// Requests that ended.
@@ -66,7 +68,7 @@ pub struct Bin {
     pub write_bytes: u64,
     /// Bytes of writeback, journal and metadata writes.
     pub writeback_bytes: u64,
-    /// D2C of all, nanoseconds; Q2C where no D is known.
+    /// D2C of all, nanoseconds; Q2C if D is not known.
     pub d2c_ns: u64,
     /// The bytes of each times its D2C, byte-microseconds: divided by a time, the bytes in flight.
     pub held_byte_us: u64,
@@ -98,7 +100,7 @@ impl Bin {
 pub struct Timeline {
     /// The length of a bin, nanoseconds.
     pub bin_ns: u64,
-    /// From the beginning of the watch to its end; a last bin that is not full is left out.
+    /// From the beginning of the watch to its end; an incomplete last bin is left out.
     pub bins: Vec<Bin>,
 }
 
@@ -125,15 +127,15 @@ impl Timeline {
 
 /// Adds up requests as they come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct TimelineTally {
     origin_ns: u64,
     bin_ns: u64,
     bins: Vec<Bin>,
-    owners: owners::Tally,
+    owners: owners::OwnerTally,
     slowest: [Slowest; 2],
 }
 
-impl Tally {
+impl TimelineTally {
     #[inline]
     pub fn add(&mut self, request: &Request, parts: &[RequestPart], life: &Life, start_ns: u64) {
         if self.bin_ns == 0 {
@@ -141,7 +143,11 @@ impl Tally {
             self.origin_ns = if start_ns > 0 { start_ns } else { life.queued_ns };
         }
         let since = life.ended_ns().saturating_sub(self.origin_ns);
-        while (since / self.bin_ns) as usize >= BINS {
+        let times = request.stands_for();
+        // The fewer requests are recorded, the longer a bin must be to hold enough of them.
+        while (since / self.bin_ns) as usize >= BINS
+            || (self.bin_ns < BIN_NS.saturating_mul(times) && self.bin_ns < LONGEST_BIN_NS)
+        {
             self.halve();
         }
         let at = (since / self.bin_ns) as usize;
@@ -160,20 +166,22 @@ impl Tally {
             let slow = Slow { write, ended_ns: since, d2c_ns };
             self.slowest[usize::from(write)].add(slow);
         }
-        bin.requests += 1;
-        bin.bytes = bin.bytes.saturating_add(request.bytes);
+        bin.requests += times;
+        let bytes = request.bytes.saturating_mul(times);
+        let (d2c, whole) = (d2c.saturating_mul(times), whole.saturating_mul(times));
+        bin.bytes = bin.bytes.saturating_add(bytes);
         bin.d2c_ns = bin.d2c_ns.saturating_add(d2c);
         let held = request.bytes.saturating_mul(d2c / 1000);
         bin.held_byte_us = bin.held_byte_us.saturating_add(held);
         bin.q2c_ns = bin.q2c_ns.saturating_add(whole);
         if direction == Direction::Read {
-            bin.reads += 1;
+            bin.reads += times;
             bin.read_d2c_ns = bin.read_d2c_ns.saturating_add(d2c);
             bin.read_q2c_ns = bin.read_q2c_ns.saturating_add(whole);
         } else if direction == Direction::Write {
-            bin.write_bytes = bin.write_bytes.saturating_add(request.bytes);
+            bin.write_bytes = bin.write_bytes.saturating_add(bytes);
             let behind = [Origin::Writeback, Origin::Journal, Origin::Metadata];
-            let behind = if behind.contains(&request.origin) { request.bytes } else { 0 };
+            let behind = if behind.contains(&request.origin) { bytes } else { 0 };
             bin.writeback_bytes = bin.writeback_bytes.saturating_add(behind);
         }
     }
@@ -202,7 +210,7 @@ impl Tally {
         self.slowest.iter().flat_map(Slowest::finish).collect()
     }
 
-    /// Who moved the bytes of the `bins` bins of the result.
+    /// The programs that moved the bytes of the `bins` bins of the result.
     pub fn owners(&self, bins: usize, names: &Names) -> Vec<OwnerTimeline> {
         self.owners.finish(bins, names)
     }

@@ -1,7 +1,7 @@
-//! Whether places of a device that are read for the first time in a watch are slower than those
-//! that were read or written before.
+//! Whether first reads of a region of a device are slower than reads of regions that were accessed
+//! before.
 //!
-//! What does not belong here: what the page cache reads again (see [`super::access`]).
+//! What does not belong here: pages that are read again (see [`super::access`]).
 
 use crate::analysis::Direction;
 use crate::analysis::axes::Interval;
@@ -9,20 +9,20 @@ use crate::analysis::life::Life;
 use crate::model::Request;
 use rustc_hash::FxHashSet;
 
-/// Sectors of a place: 64 KiB, the smallest unit that lazily loaded volumes are filled by (qcow2's
+/// Sectors of a region: 64 KiB, the smallest unit that lazily loaded volumes are filled by (qcow2's
 /// cluster, a thin pool's chunk).
-const PLACE_SECTORS: u64 = 128;
-/// Places that are remembered before every other one is forgotten.
-const PLACES: usize = 1 << 16;
+const REGION_SECTORS: u64 = 128;
+/// Maximum number of regions; beyond it the sampling rate is halved.
+const REGIONS: usize = 1 << 16;
 
-/// Reads by whether their place was read or written before, and writes.
+/// Reads by whether their region was accessed before, and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touch {
-    /// Reads of places that nobody read or wrote before in this watch.
+    /// Reads of regions that were not accessed before in this watch.
     pub first_reads: u64,
     /// Their time at the device (D2C), nanoseconds.
     pub first_ns: u64,
-    /// Reads of other places.
+    /// Reads of other regions.
     pub again_reads: u64,
     /// Their time, nanoseconds.
     pub again_ns: u64,
@@ -34,27 +34,27 @@ pub struct Touch {
 
 /// Adds up requests as they come.
 #[derive(Clone, Debug)]
-pub(super) struct Tally {
+pub(super) struct TouchTally {
     sums: Touch,
     seen: FxHashSet<u64>,
-    /// Every so many-th place is watched.
+    /// Sampling rate of regions.
     step: u64,
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally { sums: Touch::default(), seen: FxHashSet::default(), step: 1 }
+impl Default for TouchTally {
+    fn default() -> TouchTally {
+        TouchTally { sums: Touch::default(), seen: FxHashSet::default(), step: 1 }
     }
 }
 
-impl Tally {
+impl TouchTally {
     #[inline]
     pub fn add(&mut self, request: &Request, life: &Life) {
-        let place = request.sector / PLACE_SECTORS;
+        let region = request.sector / REGION_SECTORS;
         let direction = Direction::from(request.operation);
         let time_ns = life.intervals[Interval::D2c].or(life.whole_ns);
-        let (Some(time_ns), true) = (time_ns, place.is_multiple_of(self.step)) else { return };
-        let is_new = self.seen.insert(place);
+        let (Some(time_ns), true) = (time_ns, region.is_multiple_of(self.step)) else { return };
+        let is_new = self.seen.insert(region);
         let (count, sum) = match (direction, is_new) {
             (Direction::Read, true) => (&mut self.sums.first_reads, &mut self.sums.first_ns),
             (Direction::Read, false) => (&mut self.sums.again_reads, &mut self.sums.again_ns),
@@ -63,10 +63,10 @@ impl Tally {
         };
         *count += 1;
         *sum = sum.saturating_add(time_ns);
-        if self.seen.len() >= PLACES {
+        if self.seen.len() >= REGIONS {
             self.step *= 2;
             let step = self.step;
-            self.seen.retain(|place| place.is_multiple_of(step));
+            self.seen.retain(|region| region.is_multiple_of(step));
         }
     }
 
@@ -76,7 +76,8 @@ impl Tally {
 }
 
 impl Touch {
-    /// The mean of first reads, of reads of known places and of writes, nanoseconds; 0 without any.
+    /// The mean of first reads, of reads of known regions and of writes, nanoseconds; 0 without
+    /// any.
     pub fn means(&self) -> (f64, f64, f64) {
         let mean = |sum: u64, count: u64| sum as f64 / count.max(1) as f64;
         (
@@ -109,8 +110,8 @@ mod tests {
     fn more_places_than_are_kept_are_sampled() {
         let mut script = Script::new(1);
         for round in 0..2_u64 {
-            for place in 0..100_000_u64 {
-                let read = script.read("sda", 4096).sector(place * PLACE_SECTORS);
+            for region in 0..100_000_u64 {
+                let read = script.read("sda", 4096).sector(region * REGION_SECTORS);
                 read.direct(0, 0, if round == 0 { 100 } else { 10 }).add();
             }
         }

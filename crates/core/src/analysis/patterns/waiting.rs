@@ -1,27 +1,26 @@
-//! Waits of threads, by who waits, for what, on which device and in which system call; those of
-//! programs and those of the kernel's own threads apart.
+//! Waits by process, class, device and system call, separately for programs and kernel threads.
 
-use crate::analysis::stacks::{StackRef, Stacks};
+use crate::analysis::stacks::{StackRef, StackTable};
 use crate::model::{Name, Names, Wait, WaitClass};
 use rustc_hash::FxHashMap;
 
-/// Groups that are kept apart; the waits of any further one are of the group without a process.
+/// Maximum number of groups; waits of further ones belong to the group without a process.
 const GROUPS: usize = 4096;
-/// Threads of a group that are distinguished.
+/// Maximum number of distinct threads of a group.
 const THREADS: usize = 256;
-/// Stacks that are kept apart while adding up.
+/// Maximum number of stacks while summing.
 const ALL_STACKS: usize = 4096;
-/// From which time on a thread that could go on was kept from a CPU: longer than a slice of the scheduler
-/// (base_slice_ns is 2.8 ms and less). Shorter ones are what a busy machine has.
+/// Run queue delay from which a thread counts as delayed: longer than a slice of the scheduler
+/// (base_slice_ns is 2.8 ms and less). Shorter delays are usual on a busy machine.
 const STARVED_NS: u64 = 3_000_000;
-/// Waits of one thread in one call that lie at most so far apart are taken for those of one call: a
-/// sync that waits for pages, then for a commit, hardly runs in between. Chosen.
+/// Maximum distance of waits of one thread in one system call that count as one call: a sync that
+/// waits for pages, then for a commit, hardly runs in between. Chosen.
 const PAUSE_NS: u64 = 10_000_000;
 /// Stacks in the result.
 pub const STACKS: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Key {
+struct WaiterKey {
     pid: u32,
     process: Option<Name>,
     class: WaitClass,
@@ -30,7 +29,7 @@ struct Key {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Group {
+struct WaiterGroup {
     container: Option<Name>,
     waits: u64,
     time_ns: u64,
@@ -42,21 +41,21 @@ struct Group {
     longest_ns: u64,
     censored: u64,
     bouts: u64,
-    threads: Vec<Thread>,
+    threads: Vec<WaitingThread>,
     /// The file with the majority of the time, if one has it (Boyer and Moore's vote).
     file: Option<Name>,
     file_votes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Thread {
+struct WaitingThread {
     tid: u32,
     until_ns: u64,
     time_ns: u64,
 }
 
-impl Group {
-    /// Takes note of whose wait it is, and whether it goes on where the one before ended.
+impl WaiterGroup {
+    /// Records the owner of a wait, and whether it continues the previous one.
     fn follow(&mut self, wait: &Wait) {
         let until_ns = wait.start_ns.saturating_add(wait.duration_ns);
         match self.threads.iter_mut().find(|it| it.tid == wait.tid) {
@@ -64,13 +63,14 @@ impl Group {
                 let pause = wait.start_ns.saturating_sub(thread.until_ns);
                 self.bouts += u64::from(pause > PAUSE_NS);
                 thread.until_ns = thread.until_ns.max(until_ns);
-                thread.time_ns = thread.time_ns.saturating_add(wait.duration_ns);
+                let time_ns = wait.duration_ns.saturating_mul(wait.stands_for());
+                thread.time_ns = thread.time_ns.saturating_add(time_ns);
             }
             None => {
                 self.bouts += 1;
                 if self.threads.len() < THREADS {
-                    let time_ns = wait.duration_ns;
-                    self.threads.push(Thread { tid: wait.tid, until_ns, time_ns });
+                    let time_ns = wait.duration_ns.saturating_mul(wait.stands_for());
+                    self.threads.push(WaitingThread { tid: wait.tid, until_ns, time_ns });
                 }
             }
         }
@@ -78,17 +78,19 @@ impl Group {
 
     fn add(&mut self, wait: &Wait) {
         self.container = self.container.or(wait.container);
-        self.waits += 1;
-        self.time_ns = self.time_ns.saturating_add(wait.duration_ns);
-        self.device_ns = self.device_ns.saturating_add(wait.device_ns);
-        self.queue_ns = self.queue_ns.saturating_add(wait.queue_ns);
-        self.run_queue_ns = self.run_queue_ns.saturating_add(wait.run_queue_ns);
+        let times = wait.stands_for();
+        let add = |sum: &mut u64, ns: u64| *sum = sum.saturating_add(ns.saturating_mul(times));
+        self.waits += times;
+        add(&mut self.time_ns, wait.duration_ns);
+        add(&mut self.device_ns, wait.device_ns);
+        add(&mut self.queue_ns, wait.queue_ns);
+        add(&mut self.run_queue_ns, wait.run_queue_ns);
         if wait.run_queue_ns >= STARVED_NS {
-            self.starved_ns = self.starved_ns.saturating_add(wait.run_queue_ns);
+            add(&mut self.starved_ns, wait.run_queue_ns);
         }
         self.beside_ns = self.beside_ns.saturating_add(wait.cpu_wait_before_ns.unwrap_or(0));
         self.longest_ns = self.longest_ns.max(wait.duration_ns);
-        self.censored += u64::from(wait.censored);
+        self.censored += u64::from(wait.censored) * times;
         self.follow(wait);
         if wait.file == self.file {
             self.file_votes = self.file_votes.saturating_add(wait.duration_ns);
@@ -101,7 +103,7 @@ impl Group {
     }
 }
 
-/// What most of the time is of, if anything is (Boyer and Moore's vote).
+/// The value with the majority of the time, if there is one (Boyer and Moore's vote).
 #[derive(Clone, Copy, Debug, Default)]
 struct Vote<T> {
     value: T,
@@ -135,10 +137,10 @@ struct OfStack {
 
 impl OfStack {
     fn add(&mut self, wait: &Wait) {
-        let time_ns = wait.duration_ns;
-        self.waits += 1;
+        let time_ns = wait.duration_ns.saturating_mul(wait.stands_for());
+        self.waits += wait.stands_for();
         self.time_ns = self.time_ns.saturating_add(time_ns);
-        self.longest_ns = self.longest_ns.max(time_ns);
+        self.longest_ns = self.longest_ns.max(wait.duration_ns);
         self.process.add((wait.process, wait.container), time_ns);
         self.pid.add(wait.pid, time_ns);
         self.device.add(wait.device, time_ns);
@@ -149,51 +151,51 @@ impl OfStack {
 
 /// Adds up waits as they come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
-    programs: Side,
-    kernel: Side,
+pub(super) struct WaitingTally {
+    programs: WaiterSide,
+    kernel: WaiterSide,
 }
 
-impl Tally {
-    pub fn add(&mut self, wait: &Wait, stacks: &Stacks) {
+impl WaitingTally {
+    pub fn add(&mut self, wait: &Wait, stacks: &StackTable) {
         let side = if wait.kernel_thread { &mut self.kernel } else { &mut self.programs };
         side.add(wait, stacks);
     }
 
     /// The waits of programs.
-    pub fn programs(&self, names: &Names, stacks: &Stacks) -> (Vec<WaitGroup>, Vec<WaitStack>) {
+    pub fn programs(&self, names: &Names, stacks: &StackTable) -> (Vec<WaitGroup>, Vec<WaitStack>) {
         self.programs.finish(names, stacks)
     }
 
     /// The waits of the kernel's own threads.
-    pub fn kernel(&self, names: &Names, stacks: &Stacks) -> (Vec<WaitGroup>, Vec<WaitStack>) {
+    pub fn kernel(&self, names: &Names, stacks: &StackTable) -> (Vec<WaitGroup>, Vec<WaitStack>) {
         self.kernel.finish(names, stacks)
     }
 }
 
 /// The waits of programs, or of the kernel's threads.
 #[derive(Clone, Debug, Default)]
-struct Side {
-    groups: FxHashMap<Key, Group>,
+struct WaiterSide {
+    groups: FxHashMap<WaiterKey, WaiterGroup>,
     stacks: FxHashMap<(WaitClass, StackRef), OfStack>,
 }
 
-impl Side {
-    fn add(&mut self, wait: &Wait, stacks: &Stacks) {
+impl WaiterSide {
+    fn add(&mut self, wait: &Wait, stacks: &StackTable) {
         let Wait { pid, process, class, device, syscall, .. } = *wait;
-        let mut key = Key { pid, process, class, device, syscall };
+        let mut key = WaiterKey { pid, process, class, device, syscall };
         if self.groups.len() >= GROUPS && !self.groups.contains_key(&key) {
-            key = Key { pid: 0, process: None, class, device: None, syscall: None };
+            key = WaiterKey { pid: 0, process: None, class, device: None, syscall: None };
         }
         self.groups.entry(key).or_default().add(wait);
         let Some(stack) = stacks.find(wait.stack_id, false) else { return };
-        let place = (class, stack);
-        if self.stacks.len() < ALL_STACKS || self.stacks.contains_key(&place) {
-            self.stacks.entry(place).or_default().add(wait);
+        let key = (class, stack);
+        if self.stacks.len() < ALL_STACKS || self.stacks.contains_key(&key) {
+            self.stacks.entry(key).or_default().add(wait);
         }
     }
 
-    fn finish(&self, names: &Names, stacks: &Stacks) -> (Vec<WaitGroup>, Vec<WaitStack>) {
+    fn finish(&self, names: &Names, stacks: &StackTable) -> (Vec<WaitGroup>, Vec<WaitStack>) {
         let text = |name: Option<Name>| name.map(|name| names.get(name).to_owned());
         let mut groups: Vec<WaitGroup> = self
             .groups
@@ -224,7 +226,7 @@ impl Side {
         (groups, self.stacks(names, stacks))
     }
 
-    fn stacks(&self, names: &Names, stacks: &Stacks) -> Vec<WaitStack> {
+    fn stacks(&self, names: &Names, stacks: &StackTable) -> Vec<WaitStack> {
         let text = |name: Option<Name>| name.map(|name| names.get(name).to_owned());
         let functions = |stack: &StackRef| -> Vec<String> {
             let frames = stacks.get(*stack).map(|list| &list.frames[..]).unwrap_or_default();
@@ -266,20 +268,20 @@ pub struct WaitGroup {
     pub process: String,
     /// Its container or systemd unit.
     pub container: Option<String>,
-    /// What it waited for beside requests.
+    /// What it waited for, other than requests.
     pub class: WaitClass,
-    /// The disk, where it is known.
+    /// The disk, if it is known.
     pub device: Option<String>,
     /// The system call's number.
     pub syscall: Option<u32>,
-    /// The file with most of the time, where one has most of it.
+    /// The file with the majority of the time, if there is one.
     pub file: Option<String>,
     /// How many.
     pub waits: u64,
-    /// Of how many threads, up to 256.
+    /// Number of threads, up to 256.
     pub threads: u64,
-    /// How many without those that follow the one before of their thread within 10 ms: about as
-    /// many as calls, of calls that wait several times each.
+    /// Number of waits without those that follow the previous one of their thread within 10 ms:
+    /// about the number of calls, if calls wait several times.
     pub bouts: u64,
     /// The time of the thread that waited longest, nanoseconds.
     pub foremost_ns: u64,
@@ -289,20 +291,21 @@ pub struct WaitGroup {
     pub device_ns: u64,
     /// In the block layer's queue, nanoseconds.
     pub queue_ns: u64,
-    /// Awake and waiting for a CPU, nanoseconds.
+    /// Runnable and waiting for a CPU, nanoseconds.
     pub run_queue_ns: u64,
     /// The part of it that is of delays of 3 ms and more each, nanoseconds.
     pub starved_ns: u64,
-    /// Awake and waiting for a CPU before these waits, in none of them, nanoseconds; 0 where it is not known.
+    /// Runnable and waiting for a CPU before these waits, not part of them, nanoseconds; 0 if it is
+    /// not known.
     pub beside_ns: u64,
     /// The longest, nanoseconds.
     pub longest_ns: u64,
-    /// Those that began before the watch or outlasted it.
+    /// Waits that were open at the beginning or the end of the watch.
     pub censored: u64,
 }
 
 impl WaitGroup {
-    /// What is left for the class, nanoseconds.
+    /// The remainder, which belongs to the class, nanoseconds.
     pub fn class_ns(&self) -> u64 {
         self.time_ns
             .saturating_sub(self.device_ns)
@@ -328,7 +331,7 @@ pub struct WaitStack {
     pub time_ns: u64,
     /// The longest, nanoseconds.
     pub longest_ns: u64,
-    /// The process with most of the time, where one has most of it; so of all that follows.
+    /// The process with the majority of the time, if there is one; likewise for all fields below.
     pub process: Option<String>,
     /// Its container or systemd unit.
     pub container: Option<String>,
@@ -336,7 +339,7 @@ pub struct WaitStack {
     pub pid: Option<u32>,
     /// The disk.
     pub device: Option<String>,
-    /// The file that the system call was given.
+    /// The file that was passed to the system call.
     pub file: Option<String>,
     /// The system call's number.
     pub syscall: Option<u32>,

@@ -1,23 +1,25 @@
-//! Where the time of a capture's requests went: the stages between Q and C.
+//! Where the time of requests went, as btt divides it: the stages between Q and C.
 //!
 //! | where | what |
 //! |---|---|
-//! | [`pairing`] | events joined to requests and bios, over [`slots`] and [`table`] |
-//! | [`statistics`] | what the joined requests amount to |
+//! | [`samples`] | the stages, and what was measured of each |
+//! | [`statistics`] | what bios and requests amount to, by device and process |
+//! | [`requests`] | requests that were joined already, of a recording or a live watch |
 //! | [`summary`] | the figures that are shown |
-//! | [`btt`] | btt 1.3.0's figures, its quirks included |
-//! | [`pipeline`] | reading on one thread, pairing on another |
+//! | [`periods`] | when requests were at a device |
+//! | [`devices`] | devices by number |
 //!
-//! What does not belong here: reading captures (see [`crate::formats::blktrace`]).
+//! What does not belong here: single events, and btt's own figures (crate `iowhy-blktrace`).
 
-pub mod btt;
-pub mod pairing;
-pub mod pipeline;
-pub mod slots;
+pub mod devices;
+pub mod periods;
+pub mod requests;
+pub mod samples;
 pub mod statistics;
 pub mod summary;
-pub mod table;
 
-pub use pairing::{Done, Pairer, Sink, Unmatched};
-pub use statistics::{Stage, Stages};
-pub use summary::StagesSummary;
+pub use periods::BusyPeriods;
+pub use requests::RequestStages;
+pub use samples::{Average, Stage, StageSamples, StageSet};
+pub use statistics::{EndedRequest, RangeEvent, StageTotals};
+pub use summary::{StagesSummary, Unmatched};

@@ -1,18 +1,48 @@
-//! What a stage analysis amounts to: the figures that a screen draws and JSON holds, unmatched events
-//! beside every latency.
+//! What a stage analysis amounts to: the figures that a screen draws and JSON holds, unmatched
+//! events beside every latency.
 //!
 //! What does not belong here: how they look (crate `iowhy-views`).
 
-use super::btt::figures::Average;
-use super::pairing::OTHER_DEVICES;
-use super::statistics::{
-    DeviceStages, Distances, Measured, OTHER_PROCESSES, Stage, StageSet, Stages, Volume,
-};
+use super::devices::OTHER_DEVICES;
+use super::samples::{Average, Distances, Stage, StageSamples, StageSet};
+use super::statistics::{DeviceStages, OTHER_PROCESSES, StageTotals, TransferVolume};
 use crate::model::Losses;
 use serde::{Serialize, Serializer};
 
 /// How devices are called.
 pub type Naming<'a> = &'a dyn Fn(u32) -> String;
+
+/// What had no partner, or was left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unmatched {
+    /// Completions without an issue or a queued bio.
+    pub completions: u64,
+    /// Bios that never completed although a later one at their sector did.
+    pub stale: u64,
+    /// Bios and requests that were still open at the end.
+    pub open: u64,
+    /// Of these, the ones that were at the device.
+    pub in_flight: u64,
+    /// Bios given up because more were open than are kept.
+    pub given_up: u64,
+    /// Events of devices beyond [`super::devices::MAX_DEVICES`].
+    pub devices: u64,
+    /// Completions of no data without an issue.
+    pub flushes: u64,
+}
+
+impl Unmatched {
+    /// Adds what `other` counted.
+    pub fn add(&mut self, other: &Unmatched) {
+        self.completions += other.completions;
+        self.stale += other.stale;
+        self.open += other.open;
+        self.in_flight += other.in_flight;
+        self.given_up += other.given_up;
+        self.devices += other.devices;
+        self.flushes += other.flushes;
+    }
+}
 
 /// Everything that an analysis of stages knows.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
@@ -75,11 +105,11 @@ pub struct DeviceFigures {
     /// Requests given back by the driver.
     pub requeues: u64,
     /// Reads that completed.
-    pub reads: Volume,
+    pub reads: TransferVolume,
     /// Writes, discards and zone commands that completed.
-    pub writes: Volume,
+    pub writes: TransferVolume,
     /// Flushes that completed.
-    pub flushes: Volume,
+    pub flushes: TransferVolume,
     /// Distances from Q to Q; `None` where there are none.
     pub queue_seeks: Option<Seeks>,
     /// Distances from D to D; `None` where there are none.
@@ -162,21 +192,26 @@ pub struct PlugFigures {
     pub mean_requests: Option<f64>,
 }
 
-impl Stages {
-    /// All figures; `name` says how devices are called, `events` whether they are of single events, which
-    /// alone tell of plugs.
-    pub fn summary(&self, name: Naming<'_>, events: bool) -> StagesSummary {
-        let devices = self.devices().iter().map(|device| of_device(device, name, events));
-        let processes = self.processes().into_iter().filter_map(|(pid, process)| {
+impl StagesSummary {
+    /// The figures of `totals`; `name` says how devices are called, `events` whether they are of
+    /// single events, which alone tell of plugs.
+    pub fn of(
+        totals: &StageTotals,
+        unmatched: &Unmatched,
+        name: Naming<'_>,
+        events: bool,
+    ) -> StagesSummary {
+        let devices = totals.devices().iter().map(|device| of_device(device, name, events));
+        let processes = totals.processes().into_iter().filter_map(|(pid, process)| {
             let shares = Shares::of(|stage| process.stages[stage as usize])?;
-            let process_name = self.name(pid).map(str::to_owned);
+            let process_name = totals.name(pid).map(str::to_owned);
             let pid = (pid != OTHER_PROCESSES).then_some(pid);
             Some(ProcessFigures { pid, process: process_name, bytes: process.bytes, shares })
         });
         StagesSummary {
-            missing: if self.devices().is_empty() { Vec::new() } else { missing(self) },
-            unmatched: unmatched(self),
-            stages: of_set(&self.all()),
+            missing: if totals.devices().is_empty() { Vec::new() } else { missing(totals) },
+            unmatched: losses_of(unmatched),
+            stages: of_set(&totals.all()),
             devices: devices.collect(),
             processes: processes.collect(),
         }
@@ -192,8 +227,8 @@ pub fn device_name(device: u32) -> String {
 }
 
 /// What the events that are there cannot tell.
-fn missing(stages: &Stages) -> Vec<&'static str> {
-    let (devices, all) = (stages.devices(), stages.all());
+fn missing(totals: &StageTotals) -> Vec<&'static str> {
+    let (devices, all) = (totals.devices(), totals.all());
     let has = |stage: Stage| all.get(stage).average.count > 0;
     let (queued, issued) =
         devices.iter().fold((0, 0), |(q, d), device| (q + device.queued, d + device.issued));
@@ -205,8 +240,7 @@ fn missing(stages: &Stages) -> Vec<&'static str> {
     sentences.into_iter().filter_map(|(missing, meaning)| missing.then_some(meaning)).collect()
 }
 
-fn unmatched(stages: &Stages) -> Losses {
-    let unmatched = stages.unmatched();
+fn losses_of(unmatched: &Unmatched) -> Losses {
     let mut losses = Losses::default();
     for (place, count, meaning) in [
         (
@@ -244,7 +278,7 @@ fn of_set(set: &StageSet) -> Vec<StageFigures> {
 }
 
 impl StageFigures {
-    fn of(stage: Stage, measured: &Measured) -> Option<StageFigures> {
+    fn of(stage: Stage, measured: &StageSamples) -> Option<StageFigures> {
         let Average { count, min, max, total } = measured.average;
         (count > 0).then(|| StageFigures {
             stage,
@@ -341,6 +375,7 @@ fn word(stage: Stage) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::stages::RequestStages;
     use crate::script::Script;
 
     #[test]
@@ -350,10 +385,10 @@ mod tests {
             let read = script.read("sda", 4096).by(7, "cat").sector(number * 8);
             read.at(number as i64 * 100_000).scheduled(1_000, 1_000, 2_000, 6_000).add();
         }
-        let mut stages = Stages::default();
-        stages.take_requests(&script.batch, &script.names);
+        let mut stages = RequestStages::default();
+        stages.take(&script.batch, &script.names);
         stages.finish();
-        let found = stages.summary(&device_name, false);
+        let found = stages.summary(&device_name);
         let [device] = &found.devices[..] else { panic!("{found:#?}") };
         assert_eq!((device.device.as_str(), device.reads.requests, device.plugs), ("8,0", 4, None));
         assert_eq!(device.active.periods, 4);
@@ -370,8 +405,8 @@ mod tests {
 
     #[test]
     fn nothing_lacks_nothing() {
-        let mut stages = Stages::default();
-        stages.finish();
-        assert_eq!(stages.summary(&device_name, true), StagesSummary::default());
+        let (totals, unmatched) = (StageTotals::default(), Unmatched::default());
+        let found = StagesSummary::of(&totals, &unmatched, &device_name, true);
+        assert_eq!(found, StagesSummary::default());
     }
 }

@@ -1,27 +1,29 @@
-//! Threads that waited for threads that waited for storage, merged: forty workers that wait for one
-//! writer are one row.
+//! Wait chains, merged: forty workers that wait for one writer are one row.
 //!
 //! What does not belong here: how the threads of a chain are found ([`super::past`]).
 
 use crate::analysis::own::is_own_name;
+use crate::bounded_map::CappedMap;
 use crate::model::{KnownBy, Name, Names, Stack, WaitChain, WaitClass};
 use rustc_hash::{FxHashMap, FxHashSet};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Chains that are kept apart; any further one is aggregated with others of the same kind of end.
+/// Maximum number of distinct wait chains; further ones are aggregated with others of the same kind
+/// of end.
 const MOST_CHAINS: usize = 1024;
-/// Threads, files and stacks distinguished in each of them.
+/// Maximum number of threads, files and stacks in each of them.
 const MOST_TOLD: usize = 1024;
 const MOST_FILES: usize = 64;
-/// Chains that the summary lists.
+/// Maximum number of listed chains.
 const MOST_LISTED: usize = 50;
-/// User stacks that are kept for their functions' names.
+/// Maximum number of user stacks that are kept.
 const MOST_STACKS: usize = 16_384;
 
-/// A thread of a chain, as far as chains are distinguished: its name without digits, so that the members
-/// of a pool are one.
+/// A thread of a chain as part of the key: its name without digits, so that the members of a pool
+/// are one.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-struct Kind {
+struct HopKey {
     pid: u32,
     process: Option<Name>,
     thread: String,
@@ -29,41 +31,41 @@ struct Kind {
     syscall: Option<u32>,
 }
 
-impl Kind {
-    /// Whether both are the same but for how that is known.
-    fn is_beside(&self, other: &Kind) -> bool {
+impl HopKey {
+    /// Whether both are the same except for `known_by`.
+    fn is_beside(&self, other: &HopKey) -> bool {
         (self.pid, self.syscall, &self.thread) == (other.pid, other.syscall, &other.thread)
     }
 }
 
-/// What makes chains the same.
+/// The key of a chain.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-struct Key {
-    hops: Vec<Kind>,
+struct ChainKey {
+    hops: Vec<HopKey>,
     class: Option<WaitClass>,
     device: Option<Name>,
     counted: bool,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Account {
+struct ChainAccount {
     time_ns: u64,
     slept_ns: u64,
     longest_ns: u64,
     sleeps: u64,
     censored: u64,
-    /// The threads at each place of the path.
+    /// The threads at each hop.
     threads: Vec<FxHashSet<u32>>,
     files: FxHashMap<Option<Name>, u64>,
-    /// User stacks at each place, with their time.
+    /// User stacks at each hop, with their time.
     stacks: Vec<FxHashMap<u64, u64>>,
     /// The kernel stacks of the waits at its end.
     kernel_stacks: FxHashMap<u64, u64>,
 }
 
-/// A stack's functions, and why they are not all.
+/// A stack's functions, and why it is incomplete.
 #[derive(Clone, Debug)]
-struct Frames {
+struct ChainFrames {
     functions: Vec<Name>,
     complete: bool,
     reason: Option<Name>,
@@ -71,25 +73,22 @@ struct Frames {
 
 /// Adds up chains as they come.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
-    chains: FxHashMap<Key, Account>,
-    further: Account,
-    /// The rows of a path that is not complete yet.
+pub struct ChainTally {
+    chains: CappedMap<ChainKey, ChainAccount, MOST_CHAINS>,
+    further: ChainAccount,
+    /// The rows of an incomplete path.
     path: Vec<WaitChain>,
-    frames: FxHashMap<(u64, bool), Frames>,
+    frames: CappedMap<(u64, bool), ChainFrames, MOST_STACKS>,
 }
 
-impl Tally {
-    /// Takes note of a stack's functions.
+impl ChainTally {
+    /// Records a stack's functions.
     pub fn meet(&mut self, stack: &Stack) {
-        if self.frames.len() < MOST_STACKS {
-            let frames = Frames {
-                functions: stack.frames.clone(),
-                complete: stack.complete,
-                reason: stack.reason,
-            };
-            self.frames.insert((stack.stack_id, stack.user), frames);
-        }
+        self.frames.or_insert_with((stack.stack_id, stack.user), || ChainFrames {
+            functions: stack.frames.clone(),
+            complete: stack.complete,
+            reason: stack.reason,
+        });
     }
 
     /// Adds a row; those of one path come one after the other.
@@ -100,7 +99,7 @@ impl Tally {
         };
         if !self.path.last().is_some_and(next) {
             self.path.clear();
-            // Rows before the first are lost: what is left of such a path tells nothing.
+            // The first rows of this path were lost; the rest is useless.
             if row.hop != 0 {
                 return;
             }
@@ -117,34 +116,37 @@ impl Tally {
         if is_own_name(first.process, names) {
             return;
         }
-        let mut hops: Vec<Kind> = Vec::with_capacity(path.len());
+        let mut hops: Vec<HopKey> = Vec::with_capacity(path.len());
         let mut told: Vec<&WaitChain> = Vec::with_capacity(path.len());
         for row in path {
             let hop = kind(row, names);
-            // Members of a pool that stand in a queue, one behind the other, are one.
+            // Members of a pool that queue one behind the other are one.
             let queued = hops.last().is_some_and(|before| before.is_beside(&hop));
             if !queued || row.class.is_some() {
                 hops.push(hop);
                 told.push(row);
             }
         }
-        let key =
-            Key { hops, class: last.class, device: last.device, counted: first.wait_id.is_some() };
-        let room = self.chains.len() < MOST_CHAINS || self.chains.contains_key(&key);
-        let account = if room { self.chains.entry(key).or_default() } else { &mut self.further };
+        let key = ChainKey {
+            hops,
+            class: last.class,
+            device: last.device,
+            counted: first.wait_id.is_some(),
+        };
+        let account = self.chains.or_default(key).unwrap_or(&mut self.further);
         account.add(&told, first, last);
     }
 
-    /// The chains; `None` where there were none. A process that waits for its child is no victim of it:
-    /// a shell waits for all of its commands.
-    pub fn chains(&self, architecture: &str, names: &Names) -> Option<Chains> {
-        let is_kept = |key: &&Key| !is_parent(key, architecture);
-        let mut all: Vec<(&Key, &Account)> =
+    /// The chains; `None` if there were none. A process that waits for its child is not a victim: a
+    /// shell waits for all of its commands.
+    pub fn chains(&self, architecture: &str, names: &Names) -> Option<ChainReport> {
+        let is_kept = |key: &&ChainKey| !is_parent(key, architecture);
+        let mut all: Vec<(&ChainKey, &ChainAccount)> =
             self.chains.iter().filter(|(key, _)| is_kept(key)).collect();
         if all.is_empty() {
             return None;
         }
-        // By text, so that the order does not depend on the numbers of names.
+        // By text, so that the order does not depend on name indices.
         all.sort_by_cached_key(|(key, account)| {
             (std::cmp::Reverse(account.time_ns), self.order(key, names))
         });
@@ -156,7 +158,7 @@ impl Tally {
         }
         let listed = all.iter().take(MOST_LISTED);
         let further = all.iter().skip(MOST_LISTED).map(|(_, account)| account.time_ns);
-        Some(Chains {
+        Some(ChainReport {
             time_ns: time_ns.saturating_add(self.further.time_ns),
             threads: threads.len() as u64,
             rows: listed.map(|(key, account)| self.row(key, account, names)).collect(),
@@ -164,8 +166,8 @@ impl Tally {
         })
     }
 
-    fn order(&self, key: &Key, names: &Names) -> Vec<String> {
-        let hop = |hop: &Kind| {
+    fn order(&self, key: &ChainKey, names: &Names) -> Vec<String> {
+        let hop = |hop: &HopKey| {
             let process = text(hop.process, names);
             format!("{} {process} {} {:?} {:?}", hop.pid, hop.thread, hop.syscall, hop.known_by)
         };
@@ -173,12 +175,12 @@ impl Tally {
         key.hops.iter().map(hop).chain([end]).collect()
     }
 
-    fn row(&self, key: &Key, account: &Account, names: &Names) -> ChainRow {
+    fn row(&self, key: &ChainKey, account: &ChainAccount, names: &Names) -> ChainRow {
         let steps = key.hops.iter().enumerate().map(|(place, hop)| {
             let most = account.stacks.get(place).and_then(most);
             let stack = most.and_then(|id| self.frames.get(&(id, true)));
             let threads = account.threads.get(place);
-            Step {
+            ChainStep {
                 known_by: hop.known_by.map(KnownBy::word),
                 pid: hop.pid,
                 process: text(hop.process, names),
@@ -217,7 +219,7 @@ impl Tally {
     }
 }
 
-impl Account {
+impl ChainAccount {
     fn add(&mut self, path: &[&WaitChain], first: &WaitChain, last: &WaitChain) {
         let time = last.storage_ns;
         self.time_ns = self.time_ns.saturating_add(time);
@@ -245,7 +247,7 @@ impl Account {
 }
 
 /// Whether a chain begins in wait4(2) or waitid(2), for another process.
-fn is_parent(key: &Key, architecture: &str) -> bool {
+fn is_parent(key: &ChainKey, architecture: &str) -> bool {
     let waits: [u32; 2] = match architecture {
         "aarch64" | "riscv64" => [260, 95],
         _ => [61, 247],
@@ -254,7 +256,7 @@ fn is_parent(key: &Key, architecture: &str) -> bool {
     first.pid != second.pid && first.syscall.is_some_and(|call| waits.contains(&call))
 }
 
-/// A recording may hold any number.
+/// A recording may contain any number.
 fn sum_of(times: impl Iterator<Item = u64>) -> u64 {
     times.fold(0, u64::saturating_add)
 }
@@ -272,8 +274,8 @@ fn most(sums: &FxHashMap<u64, u64>) -> Option<u64> {
     sums.iter().max_by_key(|(id, time)| (**time, std::cmp::Reverse(**id))).map(|(id, _)| *id)
 }
 
-fn kind(row: &WaitChain, names: &Names) -> Kind {
-    Kind {
+fn kind(row: &WaitChain, names: &Names) -> HopKey {
+    HopKey {
         pid: row.pid,
         process: row.process,
         thread: folded(&text(row.thread, names)),
@@ -303,14 +305,14 @@ fn texts(frames: &[Name], names: &Names) -> Vec<String> {
     frames.iter().map(|name| names.get(*name).to_owned()).collect()
 }
 
-/// Threads that waited for threads that waited for storage.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Chains {
-    /// Time of all threads that slept until a thread woke them, as far as that waited for storage
-    /// meanwhile, nanoseconds. It is no part of the ledger's blocked time, which holds the wait that
-    /// all of them waited for.
+/// Wait chains.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ChainReport {
+    /// Sleep of all threads that another thread woke, while that thread waited for storage,
+    /// nanoseconds. It is not part of the ledger's blocked time, which contains the wait that all
+    /// of them waited for.
     pub time_ns: u64,
-    /// How many threads that were.
+    /// Number of these threads.
     pub threads: u64,
     /// The chains; the one with the most time first.
     pub rows: Vec<ChainRow>,
@@ -319,26 +321,27 @@ pub struct Chains {
 }
 
 /// Chains of the same threads with the same end.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ChainRow {
     /// How long the first threads waited while the last waited for storage, nanoseconds.
     pub time_ns: u64,
-    /// How long they slept in all, nanoseconds.
+    /// Their total sleep, nanoseconds.
     pub slept_ns: u64,
     /// The longest of these times, nanoseconds.
     pub longest_ns: u64,
-    /// How many sleeps that were.
+    /// Number of sleeps.
     pub sleeps: u64,
-    /// Those that began before the watch or outlasted it: their times are lower bounds.
+    /// Sleeps that were open at the beginning or the end of the watch: their times are lower
+    /// bounds.
     pub censored_sleeps: u64,
-    /// Whether the first threads' sleeps are waits for storage themselves (a lock of a file system, a
-    /// journal), so that the ledger holds their time.
+    /// Whether the first threads' sleeps are waits for storage themselves (a lock of a file system,
+    /// a journal), so that the ledger holds their time.
     pub is_in_ledger: bool,
-    /// The threads: those that slept, those that they waited for, and so on.
-    pub steps: Vec<Step>,
+    /// The threads by hop: those that slept, those that they waited for, and so on.
+    pub steps: Vec<ChainStep>,
     /// What the last waited for.
     pub class: &'static str,
-    /// The device of that, where it is known.
+    /// Its device, if it is known.
     pub device: Option<String>,
     /// Its files with the most time, nanoseconds.
     pub files: Vec<(String, u64)>,
@@ -346,10 +349,11 @@ pub struct ChainRow {
     pub kernel_stack: Vec<String>,
 }
 
-/// Threads at one place of a chain.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Step {
-    /// How it is known that those before waited for these: woken, owner, likely; `None` for the first.
+/// Threads at one hop of a chain.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ChainStep {
+    /// How it is known that the previous threads waited for these: woken, owner, likely; `None` for
+    /// the first.
     pub known_by: Option<&'static str>,
     /// The process.
     pub pid: u32,
@@ -359,15 +363,15 @@ pub struct Step {
     pub thread: String,
     /// How many threads.
     pub threads: u64,
-    /// The thread's number, where it is one.
+    /// The thread id, if it is a single thread.
     pub tid: Option<u32>,
     /// The number of the system call that they slept in.
     pub syscall: Option<u32>,
-    /// Their user stack with the most time, innermost function first; empty where none was taken.
+    /// Their user stack with the most time, innermost function first; empty if none was taken.
     pub user_stack: Vec<String>,
-    /// Whether that stack reaches its root; `None` where none was taken.
+    /// Whether that stack reaches its root; `None` if none was taken.
     pub user_stack_complete: Option<bool>,
-    /// Why it does not; `None` where it does.
+    /// Why it does not; `None` if it does.
     pub user_stack_reason: Option<String>,
 }
 
@@ -416,7 +420,7 @@ mod tests {
         let rows = script.summary().chains.expect("there are chains").rows;
         assert_eq!(rows.len(), 2, "{rows:?}");
         assert_eq!((rows[0].steps.len(), rows[0].sleeps, rows[0].steps[0].threads), (2, 3, 3));
-        // The thread that waits for storage itself is named, whatever waits for it.
+        // The thread that waits for storage itself is always named.
         assert_eq!(rows[1].steps.len(), 2);
     }
 

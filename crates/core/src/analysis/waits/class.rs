@@ -1,24 +1,24 @@
-//! What a kernel stack says of a wait: the one table of kernel functions.
+//! The wait class of a kernel stack: the only table of kernel functions.
 //!
-//! The innermost function that stands in the table decides. Functions that wait for anything
-//! (`schedule`, `io_schedule`, `folio_wait_bit_common`, `rwsem_down_write_slowpath`) are not in it:
-//! what calls them says what for. A kernel that renames one gives `unknown`, which is shown.
+//! The innermost function in the table decides. Generic wait functions (`schedule`, `io_schedule`,
+//! `folio_wait_bit_common`, `rwsem_down_write_slowpath`) are not in it: their callers determine the
+//! class. If a kernel renames a function, the class is `unknown`, which is shown.
 
 use crate::model::WaitClass::{self, *};
 
-/// What a stack says.
+/// The meaning of a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum StackVerdict {
     /// It waits for storage.
     Storage(WaitClass),
     /// It waits for something else, although uninterruptibly: a child after vfork, a debugger …
     Elsewhere,
-    /// No function that is known.
+    /// No function of the stack is in the table.
     Unknown,
 }
 
-/// Functions by class. A name that ends in `*` stands for all that begin so. Sources: the kernel's
-/// 5.10 to 7.2 trees, and stacks seen on 6.18.
+/// Functions by class. A name that ends in `*` is a prefix. Sources: the kernel's 5.10 to 7.2
+/// trees, and stacks seen on 6.18.
 const FUNCTIONS: &[(WaitClass, &[&str])] = &[
     (DirtyThrottle, &["balance_dirty_pages*", "dmu_tx_delay"]),
     (Fanotify, &["fanotify_get_response", "fanotify_handle_event"]),
@@ -231,8 +231,8 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
     ),
 ];
 
-/// Of FUSE and virtiofs, whose requests are FUSE's; `fuse_dev_*` is the server's own side, which waits
-/// for work.
+/// Of FUSE and virtiofs, whose requests are FUSE's; `fuse_dev_*` is the server's own side, which
+/// waits for work.
 const FUSE: &[&str] = &[
     "request_wait_answer",
     "fuse_simple_request",
@@ -275,7 +275,7 @@ const NETWORK: &[&str] = &[
     "afs_*",
 ];
 
-/// Beginnings of these file systems' functions around a wait for a page or for writeback.
+/// Prefixes of these file systems' functions that wait for a page or for writeback.
 const AROUND: &[(WaitClass, &[&str])] = &[
     (Fuse, &["fuse_*"]),
     (NetworkFs, &["nfs_*", "nfs4_*", "cifs_*", "ceph_*", "v9fs_*", "netfs_*"]),
@@ -321,8 +321,8 @@ const ELSEWHERE: &[&str] = &[
 /// Functions that only wait for buffers to be read or written, whatever calls them.
 const OF_BUFFERS: &[&str] = &["bit_wait_io", "out_of_line_wait_on_bit"];
 
-/// Why somebody waits for a page, innermost first: a page that is read or locked for a fault is a fault,
-/// one that is written for a sync a sync.
+/// Reasons of waits for a page, innermost first: reading or locking it for a fault is a fault,
+/// writing it for a sync is a sync.
 const FOR_A_PAGE: &[(&str, WaitClass)] = &[
     ("filemap_fault", PageFault),
     ("do_swap_page", Swap),
@@ -333,51 +333,53 @@ const FOR_A_PAGE: &[(&str, WaitClass)] = &[
     ("shrink_page_list", Reclaim),
 ];
 
-/// What the stack says, its innermost function first.
-pub fn verdict<'a>(frames: impl IntoIterator<Item = &'a str>) -> Verdict {
+/// The meaning of a stack, innermost function first.
+pub fn verdict<'a>(frames: impl IntoIterator<Item = &'a str>) -> StackVerdict {
     let mut frames = frames.into_iter();
     let verdict = innermost(&mut frames);
-    let Verdict::Storage(PageRead | PageLock | PageFault | Fsync) = verdict else { return verdict };
+    let StackVerdict::Storage(PageRead | PageLock | PageFault | Fsync) = verdict else {
+        return verdict;
+    };
     let around: Vec<&str> = frames.map(name_of).collect();
     let served = AROUND.iter().find(|(_, functions)| {
         around.iter().any(|name| functions.iter().any(|function| stands_for(function, name)))
     });
     if let Some((class, _)) = served {
-        return Verdict::Storage(*class);
+        return StackVerdict::Storage(*class);
     }
-    if !matches!(verdict, Verdict::Storage(PageRead | PageLock)) {
+    if !matches!(verdict, StackVerdict::Storage(PageRead | PageLock)) {
         return verdict;
     }
     let reason = around.iter().find_map(|name| {
         FOR_A_PAGE.iter().find(|(function, _)| function == name).map(|(_, class)| *class)
     });
-    reason.map_or(verdict, Verdict::Storage)
+    reason.map_or(verdict, StackVerdict::Storage)
 }
 
-/// What the innermost function that is known says; `frames` are taken up to it.
-fn innermost<'a>(frames: &mut impl Iterator<Item = &'a str>) -> Verdict {
-    let mut otherwise = Verdict::Unknown;
+/// The meaning of the innermost known function; `frames` are consumed up to it.
+fn innermost<'a>(frames: &mut impl Iterator<Item = &'a str>) -> StackVerdict {
+    let mut otherwise = StackVerdict::Unknown;
     for frame in frames {
         let name = name_of(frame);
         if IDLE_SERVER.iter().any(|function| stands_for(function, name)) {
-            return Verdict::Elsewhere;
+            return StackVerdict::Elsewhere;
         }
         for (class, functions) in FUNCTIONS {
             if functions.iter().any(|function| stands_for(function, name)) {
-                return Verdict::Storage(*class);
+                return StackVerdict::Storage(*class);
             }
         }
         if ELSEWHERE.iter().any(|function| stands_for(function, name)) {
-            return Verdict::Elsewhere;
+            return StackVerdict::Elsewhere;
         }
         if OF_BUFFERS.contains(&name) {
-            otherwise = Verdict::Storage(Device);
+            otherwise = StackVerdict::Storage(Device);
         }
     }
     otherwise
 }
 
-/// The function; the compiler's clones of one have a suffix.
+/// The function without the suffix of a compiler's clone.
 fn name_of(frame: &str) -> &str {
     frame.split('.').next().unwrap_or(frame)
 }
@@ -390,13 +392,14 @@ fn stands_for(function: &str, name: &str) -> bool {
 }
 
 impl WaitClass {
-    /// Whether a wait of this class is for another thread, which wakes the threads that wait for it.
+    /// Whether a wait of this class is for another thread, which wakes the threads that wait for
+    /// it.
     pub fn is_for_thread(self) -> bool {
         matches!(self, FsLock | JournalCommit | JournalSpace)
     }
 
-    /// Whether a wait of this class is for requests, so that their stages tell more of it; the
-    /// others wait before or beside requests.
+    /// Whether a wait of this class is for requests, so that it is split over their stages; others
+    /// are not for requests.
     pub fn is_for_requests(self) -> bool {
         matches!(self, Device | Queue | PageLock | PageRead | PageFault | Fsync | Swap | Unknown)
     }
@@ -409,87 +412,87 @@ mod tests {
     #[test]
     fn the_innermost_known_function_decides() {
         let page = ["schedule", "io_schedule", "folio_wait_bit_common", "folio_wait_writeback"];
-        assert_eq!(verdict(page), Verdict::Storage(PageLock));
+        assert_eq!(verdict(page), StackVerdict::Storage(PageLock));
         let synced = page.into_iter().chain(["__filemap_fdatawait_range", "ext4_sync_file"]);
-        assert_eq!(verdict(synced), Verdict::Storage(Fsync));
+        assert_eq!(verdict(synced), StackVerdict::Storage(Fsync));
         let swapped = ["folio_wait_bit_common", "__folio_lock_or_retry", "do_swap_page"];
-        assert_eq!(verdict(swapped), Verdict::Storage(Swap));
+        assert_eq!(verdict(swapped), StackVerdict::Storage(Swap));
         let throttled = ["schedule_timeout", "balance_dirty_pages", "ext4_buffered_write_iter"];
-        assert_eq!(verdict(throttled), Verdict::Storage(DirtyThrottle));
+        assert_eq!(verdict(throttled), StackVerdict::Storage(DirtyThrottle));
         let fault = ["io_schedule", "filemap_read_folio", "filemap_fault", "do_read_fault"];
-        assert_eq!(verdict(fault), Verdict::Storage(PageFault));
+        assert_eq!(verdict(fault), StackVerdict::Storage(PageFault));
         let swapped = ["io_schedule", "__folio_lock_or_retry", "do_swap_page", "__handle_mm_fault"];
-        assert_eq!(verdict(swapped), Verdict::Storage(Swap));
+        assert_eq!(verdict(swapped), StackVerdict::Storage(Swap));
         let locked = ["schedule", "rwsem_down_write_slowpath", "down_write", "xfs_ilock"];
-        assert_eq!(verdict(locked), Verdict::Storage(FsLock));
+        assert_eq!(verdict(locked), StackVerdict::Storage(FsLock));
     }
 
     #[test]
     fn a_page_of_a_served_file_system_is_its_server_s() {
         let read = ["io_schedule", "filemap_update_page", "filemap_read", "fuse_file_read_iter"];
-        assert_eq!(verdict(read), Verdict::Storage(Fuse));
+        assert_eq!(verdict(read), StackVerdict::Storage(Fuse));
         let read = ["io_schedule", "folio_wait_bit_common", "filemap_read", "nfs_file_read"];
-        assert_eq!(verdict(read), Verdict::Storage(NetworkFs));
+        assert_eq!(verdict(read), StackVerdict::Storage(NetworkFs));
         let read = ["io_schedule", "filemap_update_page", "filemap_read", "ext4_file_read_iter"];
-        assert_eq!(verdict(read), Verdict::Storage(PageRead));
+        assert_eq!(verdict(read), StackVerdict::Storage(PageRead));
         let asked =
             ["schedule", "request_wait_answer", "__fuse_simple_request", "fuse_lookup_name"];
-        assert_eq!(verdict(asked), Verdict::Storage(Fuse));
+        assert_eq!(verdict(asked), StackVerdict::Storage(Fuse));
         let synced = ["folio_wait_writeback", "__filemap_fdatawait_range", "nfs_file_fsync"];
-        assert_eq!(verdict(synced), Verdict::Storage(NetworkFs));
+        assert_eq!(verdict(synced), StackVerdict::Storage(NetworkFs));
         for asked in [
             ["rpc_wait_bit_killable", "__rpc_execute", "nfs4_proc_getattr"],
             ["wait_for_response", "compound_send_recv", "SMB2_open"],
             ["ceph_mdsc_wait_request", "ceph_mdsc_do_request", "ceph_lookup"],
             ["p9_client_rpc", "p9_client_walk", "v9fs_vfs_lookup"],
         ] {
-            assert_eq!(verdict(asked), Verdict::Storage(NetworkFs), "{asked:?}");
+            assert_eq!(verdict(asked), StackVerdict::Storage(NetworkFs), "{asked:?}");
         }
         // The lock of a file is held by a thread of this machine.
         let locked = ["rwsem_down_write_slowpath", "inode_lock", "fuse_file_write_iter"];
-        assert_eq!(verdict(locked), Verdict::Storage(FsLock));
+        assert_eq!(verdict(locked), StackVerdict::Storage(FsLock));
         // A server waits for work.
         let idle = ["schedule", "fuse_dev_do_read", "fuse_dev_read", "vfs_read"];
-        assert_eq!(verdict(idle), Verdict::Elsewhere);
+        assert_eq!(verdict(idle), StackVerdict::Elsewhere);
     }
 
     #[test]
     fn memory_zfs_and_permission_have_their_classes() {
         let compact = ["migrate_pages", "compact_zone", "try_to_compact_pages"];
-        assert_eq!(verdict(compact), Verdict::Storage(Reclaim));
+        assert_eq!(verdict(compact), StackVerdict::Storage(Reclaim));
         let over = ["schedule_timeout_killable", "__mem_cgroup_handle_over_high"];
-        assert_eq!(verdict(over), Verdict::Storage(Reclaim));
+        assert_eq!(verdict(over), StackVerdict::Storage(Reclaim));
         let pool = ["io_schedule", "cv_wait_common", "__cv_wait_io", "zio_wait", "dmu_buf_hold"];
-        assert_eq!(verdict(pool), Verdict::Storage(Device));
+        assert_eq!(verdict(pool), StackVerdict::Storage(Device));
         let synced = ["cv_wait_common", "txg_wait_synced_impl", "zil_commit_impl"];
-        assert_eq!(verdict(synced), Verdict::Storage(JournalCommit));
+        assert_eq!(verdict(synced), StackVerdict::Storage(JournalCommit));
         let asked = ["schedule", "fanotify_get_response", "fanotify_handle_event"];
-        assert_eq!(verdict(asked), Verdict::Storage(Fanotify));
+        assert_eq!(verdict(asked), StackVerdict::Storage(Fanotify));
         let bitmap =
             ["bit_wait_io", "ext4_wait_block_bitmap", "ext4_mb_init_group", "ext4_map_blocks"];
-        assert_eq!(verdict(bitmap), Verdict::Storage(Device));
+        assert_eq!(verdict(bitmap), StackVerdict::Storage(Device));
     }
 
     #[test]
     fn older_kernels_have_other_names() {
         let read = ["io_schedule", "wait_on_page_bit_killable", "generic_file_buffered_read"];
-        assert_eq!(verdict(read), Verdict::Storage(PageRead));
+        assert_eq!(verdict(read), StackVerdict::Storage(PageRead));
         let fault = ["io_schedule", "__lock_page_or_retry", "filemap_fault", "__do_fault"];
-        assert_eq!(verdict(fault), Verdict::Storage(PageFault));
+        assert_eq!(verdict(fault), StackVerdict::Storage(PageFault));
         let throttled = ["io_schedule_timeout", "balance_dirty_pages_ratelimited"];
-        assert_eq!(verdict(throttled), Verdict::Storage(DirtyThrottle));
+        assert_eq!(verdict(throttled), StackVerdict::Storage(DirtyThrottle));
     }
 
     #[test]
     fn a_clone_of_a_function_is_the_function() {
-        assert_eq!(verdict(["wbt_wait.isra.0"]), Verdict::Storage(Wbt));
-        assert_eq!(verdict(["wait_for_vfork_done"]), Verdict::Elsewhere);
-        assert_eq!(verdict(["bit_wait_io", "new_lookup"]), Verdict::Storage(Device));
+        assert_eq!(verdict(["wbt_wait.isra.0"]), StackVerdict::Storage(Wbt));
+        assert_eq!(verdict(["wait_for_vfork_done"]), StackVerdict::Elsewhere);
+        assert_eq!(verdict(["bit_wait_io", "new_lookup"]), StackVerdict::Storage(Device));
         assert_eq!(
             verdict(["bit_wait_io", "do_get_write_access"]),
-            Verdict::Storage(JournalCommit)
+            StackVerdict::Storage(JournalCommit)
         );
-        assert_eq!(verdict(["renamed_by_a_newer_kernel"]), Verdict::Unknown);
-        assert_eq!(verdict([]), Verdict::Unknown);
+        assert_eq!(verdict(["renamed_by_a_newer_kernel"]), StackVerdict::Unknown);
+        assert_eq!(verdict([]), StackVerdict::Unknown);
     }
 }

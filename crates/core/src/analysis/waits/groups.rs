@@ -5,21 +5,22 @@
 use super::ledger::parts_of;
 use crate::analysis::intervals::Pass;
 use crate::analysis::stacks::telling;
+use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names, Wait, WaitClass};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// Groups that are kept apart; the waits of any further one are those of all others together.
+/// Maximum number of groups; waits of further ones are aggregated.
 const MOST: usize = 4096;
-/// Groups that are listed.
+/// Maximum number of listed groups.
 const MOST_LISTED: usize = 200;
-/// Stacks whose functions are kept.
+/// Maximum number of stacks whose functions are kept.
 const MOST_STACKS: usize = 1 << 16;
 
-/// What waits are distinguished by, beside their class.
+/// The grouping of waits in addition to their class.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum By {
+pub enum GroupWaitsBy {
     /// Nothing else.
     #[default]
     Class,
@@ -32,7 +33,7 @@ pub enum By {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-enum Key {
+enum WaitGroupKey {
     Nothing,
     Others,
     Process(u32, Option<Name>),
@@ -40,7 +41,7 @@ enum Key {
     Stack(Option<u64>),
 }
 
-/// A group as it reads: class, process number, name, whether it is all others.
+/// A group in words: class, PID, name, whether it is the remainder.
 type Text = (&'static str, Option<u32>, Option<String>, bool);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,28 +54,29 @@ struct Sum {
 /// Adds up waits as they come.
 #[derive(Clone, Debug)]
 pub struct WaitGroups {
-    by: By,
-    sums: FxHashMap<(Key, WaitClass), Sum>,
-    stacks: FxHashMap<u64, Box<[Name]>>,
+    by: GroupWaitsBy,
+    /// At its limit the others are groups of it, too, one for each class.
+    sums: FxHashMap<(WaitGroupKey, WaitClass), Sum>,
+    stacks: CappedMap<u64, Box<[Name]>, MOST_STACKS>,
     blocked_ns: u64,
     kernel_threads_ns: u64,
     censored: u64,
 }
 
-/// Blocked time by class and one thing more.
+/// Blocked time by class and one more key.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Blocked {
-    /// Time in which threads of programs were blocked, all together, nanoseconds.
+    /// Total blocked time of programs' threads, nanoseconds.
     pub blocked_ns: u64,
     /// Waits of the kernel's own threads, nanoseconds: not in the groups.
     pub kernel_threads_ns: u64,
-    /// Waits that began before the watch or outlasted it: with the time that lies in it.
+    /// Waits that were open at the beginning or the end of the watch, with their time in it.
     pub censored_waits: u64,
     /// The groups, most time first.
     pub groups: Vec<BlockedGroup>,
     /// Time of groups beyond those listed, nanoseconds.
     pub unlisted_ns: u64,
-    /// Why nothing is known where there is no group; `None` where no thread was blocked, or some were.
+    /// Why waits are not known, if there is no group; `None` if they are known.
     pub unknown: Option<String>,
 }
 
@@ -85,28 +87,28 @@ pub struct BlockedGroup {
     pub class: &'static str,
     /// The process's number.
     pub pid: Option<u32>,
-    /// The process, the file, or the functions (innermost first, with ` < ` between); `None` where
-    /// it is not distinguished or not known.
+    /// The process, the file, or the functions (innermost first, separated by ` < `); `None` if it
+    /// is not distinguished or not known.
     pub name: Option<String>,
-    /// Whether it is all the groups that there was no room for.
+    /// Whether it is the remainder.
     pub is_others: bool,
     /// Their time, nanoseconds.
     pub time_ns: u64,
     /// Its share of all blocked time.
     pub time_share: f64,
-    /// How many waits it is a part of.
+    /// Number of waits that contain it.
     pub waits: u64,
-    /// Its longest part of one wait, nanoseconds.
+    /// Its longest share of one wait, nanoseconds.
     pub longest_ns: u64,
 }
 
 impl WaitGroups {
     /// Waits distinguished by `by`.
-    pub fn new(by: By) -> WaitGroups {
+    pub fn new(by: GroupWaitsBy) -> WaitGroups {
         WaitGroups {
             by,
             sums: FxHashMap::default(),
-            stacks: FxHashMap::default(),
+            stacks: CappedMap::default(),
             blocked_ns: 0,
             kernel_threads_ns: 0,
             censored: 0,
@@ -121,14 +123,14 @@ impl WaitGroups {
         self.censored += u64::from(wait.censored);
         self.blocked_ns = self.blocked_ns.saturating_add(wait.duration_ns);
         let key = match self.by {
-            By::Class => Key::Nothing,
-            By::Process => Key::Process(wait.pid, wait.process),
-            By::File => Key::File(wait.file),
-            By::Stack => Key::Stack(wait.stack_id),
+            GroupWaitsBy::Class => WaitGroupKey::Nothing,
+            GroupWaitsBy::Process => WaitGroupKey::Process(wait.pid, wait.process),
+            GroupWaitsBy::File => WaitGroupKey::File(wait.file),
+            GroupWaitsBy::Stack => WaitGroupKey::Stack(wait.stack_id),
         };
         for (class, time_ns) in parts_of(wait) {
             let room = self.sums.len() < MOST || self.sums.contains_key(&(key, class));
-            let key = if room { key } else { Key::Others };
+            let key = if room { key } else { WaitGroupKey::Others };
             let sum = self.sums.entry((key, class)).or_default();
             sum.time_ns = sum.time_ns.saturating_add(time_ns);
             sum.waits += 1;
@@ -137,13 +139,13 @@ impl WaitGroups {
     }
 
     /// The number and the name of a group.
-    fn name_of(&self, key: Key, names: &Names) -> (Option<u32>, Option<String>) {
+    fn name_of(&self, key: WaitGroupKey, names: &Names) -> (Option<u32>, Option<String>) {
         let text = |name: Name| names.get(name).to_owned();
         match key {
-            Key::Nothing | Key::Others => (None, None),
-            Key::Process(pid, name) => (Some(pid), name.map(text)),
-            Key::File(file) => (None, file.map(text)),
-            Key::Stack(id) => {
+            WaitGroupKey::Nothing | WaitGroupKey::Others => (None, None),
+            WaitGroupKey::Process(pid, name) => (Some(pid), name.map(text)),
+            WaitGroupKey::File(file) => (None, file.map(text)),
+            WaitGroupKey::Stack(id) => {
                 let frames = id.and_then(|id| self.stacks.get(&id));
                 let join = |frames: &[Name]| {
                     frames.iter().map(|name| names.get(*name)).collect::<Vec<_>>().join(" < ")
@@ -162,22 +164,20 @@ impl Pass for WaitGroups {
     }
 
     fn add(&mut self, batch: &Batch, names: &Names) {
-        if self.by == By::Stack {
+        if self.by == GroupWaitsBy::Stack {
             for stack in batch.stacks.iter().filter(|stack| !stack.user) {
-                if self.stacks.len() < MOST_STACKS {
-                    self.stacks.insert(stack.stack_id, telling(stack, names));
-                }
+                self.stacks.or_insert_with(stack.stack_id, || telling(stack, names));
             }
         }
         batch.waits.iter().for_each(|wait| self.add_wait(wait));
     }
 
     fn finish(self, environment: &Environment, names: &Names) -> Blocked {
-        // Different stacks can read alike.
+        // Different stacks can have the same functions.
         let mut alike: FxHashMap<Text, Sum> = FxHashMap::default();
         for ((key, class), sum) in &self.sums {
             let (pid, name) = self.name_of(*key, names);
-            let group = (class.word(), pid, name, *key == Key::Others);
+            let group = (class.word(), pid, name, *key == WaitGroupKey::Others);
             let total = alike.entry(group).or_default();
             total.time_ns += sum.time_ns;
             total.waits += sum.waits;
@@ -224,14 +224,16 @@ mod tests {
         script.wait((7, "cat"), WaitClass::Fsync, 50, 0, 0);
         script.wait((8, "dd"), WaitClass::PageRead, 300, 300, 0);
         let ledger = script.summary().ledger.unwrap();
-        for by in [By::Class, By::Process, By::File, By::Stack] {
+        for by in
+            [GroupWaitsBy::Class, GroupWaitsBy::Process, GroupWaitsBy::File, GroupWaitsBy::Stack]
+        {
             let mut pass = WaitGroups::new(by);
             pass.add(&script.batch, &script.names);
             let found = pass.finish(&script.environment, &script.names);
             let sum: u64 = found.groups.iter().map(|group| group.time_ns).sum();
             assert_eq!((sum, found.blocked_ns), (ledger.blocked_ns, 1_250), "{by:?}");
         }
-        let mut pass = WaitGroups::new(By::Process);
+        let mut pass = WaitGroups::new(GroupWaitsBy::Process);
         pass.add(&script.batch, &script.names);
         let found = pass.finish(&script.environment, &script.names);
         assert_eq!(found.unknown, None);
@@ -242,7 +244,7 @@ mod tests {
     #[test]
     fn where_waits_are_not_known_nobody_is_said_not_to_have_waited() {
         let unknown = |environment: &Environment| {
-            WaitGroups::new(By::Class).finish(environment, &Names::new()).unknown
+            WaitGroups::new(GroupWaitsBy::Class).finish(environment, &Names::new()).unknown
         };
         let whole = Script::new(1).environment;
         assert_eq!(unknown(&whole), None);

@@ -1,22 +1,22 @@
-//! Where blocked threads waited, over processes and classes. What is handed out adds up, to the
-//! nanosecond, to the waits.
+//! Blocked time by process and class. The parts add up to the waits, to the nanosecond.
 
+use crate::bounded_map::CappedMap;
 use crate::model::{Name, Names, Wait, WaitClass};
-use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Processes that are kept apart; the waits of any further one are those of all others together.
+/// Maximum number of processes; waits of further ones are aggregated.
 const MOST_PROCESSES: usize = 4096;
-/// Processes named for each class.
+/// Maximum number of processes named for each class.
 const MOST_NAMED: usize = 3;
-/// Processes that the summary lists.
+/// Maximum number of listed processes.
 const MOST_LISTED: usize = 50;
 const CLASSES: usize = WaitClass::ALL.len();
 
 type Times = [u64; CLASSES];
 
-/// What a wait's time was spent in; adds up to it.
-pub(super) fn parts_of(wait: &Wait) -> impl Iterator<Item = (WaitClass, u64)> {
+/// The parts of a wait, which add up to it.
+pub(in crate::analysis) fn parts_of(wait: &Wait) -> impl Iterator<Item = (WaitClass, u64)> {
     let parts = [
         (WaitClass::Device, wait.device_ns),
         (WaitClass::Queue, wait.queue_ns),
@@ -29,9 +29,9 @@ pub(super) fn parts_of(wait: &Wait) -> impl Iterator<Item = (WaitClass, u64)> {
 
 /// Adds up waits as they come.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
-    processes: FxHashMap<(u32, Option<Name>), Account>,
-    others: Account,
+pub struct LedgerTally {
+    processes: CappedMap<(u32, Option<Name>), LedgerAccount, MOST_PROCESSES>,
+    others: LedgerAccount,
     longest: Times,
     waits: [u64; CLASSES],
     kernel_ns: u64,
@@ -40,39 +40,41 @@ pub struct Tally {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Account {
+struct LedgerAccount {
     times: Times,
     waits: u64,
 }
 
-impl Account {
+impl LedgerAccount {
     fn total(&self) -> u64 {
         sum_of(&self.times)
     }
 }
 
-impl Tally {
-    /// Adds a wait. Those of the kernel's own threads are kept apart: they work for others.
+impl LedgerTally {
+    /// Adds a wait. Those of kernel threads are separate, since they work for others.
     pub fn add(&mut self, wait: &Wait) {
         self.begun = true;
         if wait.kernel_thread {
-            self.kernel_ns = self.kernel_ns.saturating_add(wait.duration_ns);
+            let waited_ns = wait.duration_ns.saturating_mul(wait.stands_for());
+            self.kernel_ns = self.kernel_ns.saturating_add(waited_ns);
             return;
         }
-        self.censored += u64::from(wait.censored);
+        let times = wait.stands_for();
+        self.censored += u64::from(wait.censored) * times;
         let key = (wait.pid, wait.process);
-        let room = self.processes.len() < MOST_PROCESSES || self.processes.contains_key(&key);
-        let account = if room { self.processes.entry(key).or_default() } else { &mut self.others };
-        account.waits += 1;
+        let account = self.processes.or_default(key).unwrap_or(&mut self.others);
+        account.waits += times;
         for (class, time) in parts_of(wait) {
             let place = class as usize;
-            account.times[place] = account.times[place].saturating_add(time);
-            self.waits[place] += 1;
+            let all = time.saturating_mul(times);
+            account.times[place] = account.times[place].saturating_add(all);
+            self.waits[place] += times;
             self.longest[place] = self.longest[place].max(time);
         }
     }
 
-    /// The ledger; `None` where no wait was ever seen, since then nobody may have looked.
+    /// The ledger; `None` without waits, which may not have been collected.
     pub fn ledger(&self, names: &Names) -> Option<Ledger> {
         if !self.begun {
             return None;
@@ -103,11 +105,11 @@ impl Tally {
 
     fn class(&self, class: WaitClass, time_ns: u64, blocked_ns: u64, names: &Names) -> ClassRow {
         let place = class as usize;
-        let mut most: Vec<Waiter> = self
+        let mut most: Vec<LedgerWaiter> = self
             .processes
             .iter()
             .filter(|(_, account)| account.times[place] > 0)
-            .map(|((pid, name), account)| Waiter {
+            .map(|((pid, name), account)| LedgerWaiter {
                 pid: *pid,
                 process: text(*name, names),
                 time_ns: account.times[place],
@@ -148,7 +150,7 @@ impl Tally {
     }
 }
 
-/// A recording may hold any number.
+/// A recording may contain any number.
 fn sum_of(times: &Times) -> u64 {
     times.iter().copied().fold(0, u64::saturating_add)
 }
@@ -162,15 +164,15 @@ fn text(name: Option<Name>, names: &Names) -> String {
 }
 
 /// Where blocked threads waited.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ledger {
-    /// All waits of programs' threads, nanoseconds: the classes add up to it.
+    /// Waits of programs' threads, nanoseconds: the sum of the classes.
     pub blocked_ns: u64,
-    /// The share of it whose class is known; `None` where nobody waited.
+    /// The share of it whose class is known; `None` without waits.
     pub explained_share: Option<f64>,
     /// Waits of the kernel's own threads, nanoseconds, which are not in the classes.
     pub kernel_threads_ns: u64,
-    /// Waits that began before the watch or outlasted it.
+    /// Waits that were open at the beginning or the end of the watch.
     pub censored_waits: u64,
     /// By class; the one with the most time first.
     pub classes: Vec<ClassRow>,
@@ -179,7 +181,7 @@ pub struct Ledger {
 }
 
 /// One class.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ClassRow {
     /// Its word, as in the recording's `waits.class`.
     pub class: &'static str,
@@ -187,19 +189,19 @@ pub struct ClassRow {
     pub time_ns: u64,
     /// Its share of all blocked time.
     pub time_share: f64,
-    /// Waits that it is a part of.
+    /// Number of waits that contain it.
     pub waits: u64,
-    /// Its longest part of one wait, nanoseconds.
+    /// Its longest share of one wait, nanoseconds.
     pub longest_ns: u64,
     /// Who waited longest.
-    pub most: Vec<Waiter>,
-    /// Of `queue`, the process that most of it is charged to, where it is one.
+    pub most: Vec<LedgerWaiter>,
+    /// For `queue`, the process that most of it is charged to, if there is one.
     pub behind: Option<String>,
 }
 
 /// Who waited.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Waiter {
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LedgerWaiter {
     /// The process.
     pub pid: u32,
     /// Its name.
@@ -209,7 +211,7 @@ pub struct Waiter {
 }
 
 /// One process.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProcessLedger {
     /// The process.
     pub pid: u32,

@@ -1,5 +1,5 @@
-//! Functions of programs that wait for a lock, or for work: by them a thread that waits for its turn
-//! is distinguished from one that is idle.
+//! Functions of programs that wait for a lock, or for work: they distinguish a thread that waits
+//! for a lock from an idle one.
 //!
 //! What does not belong here: functions of the kernel (see [`super::class`]).
 
@@ -20,7 +20,7 @@ const OF_LOCKS: &[&str] = &[
     "raw_rwlock::RawRwLock::lock_",
 ];
 
-/// Whether the functions of a stack say that the thread waits for a lock.
+/// Whether the functions of a stack show that the thread waits for a lock.
 pub fn is_lock<'a>(frames: impl IntoIterator<Item = &'a str>) -> bool {
     frames.into_iter().any(|frame| OF_LOCKS.iter().any(|part| frame.contains(part)))
 }
@@ -58,8 +58,8 @@ const OF_IDLE: &[&str] = &[
     "g_async_queue_pop",
 ];
 
-/// Whether the functions of a stack say that the thread waits for work. Who parks itself within a
-/// lock waits for the lock.
+/// Whether the functions of a stack show that the thread waits for work. A thread that parks within
+/// a lock waits for the lock.
 pub fn is_idle(frames: &[String]) -> bool {
     let is_part = |frame: &String| OF_IDLE.iter().any(|part| frame.contains(part));
     frames.iter().any(is_part) && !is_lock(frames.iter().map(String::as_str))

@@ -1,12 +1,12 @@
-//! Where threads waited: what a kernel stack says of a wait, how a wait splits over its requests, and
-//! the ledger of all of them.
+//! Waits: the class of a kernel stack, the split of a wait over its requests, wait chains, and the
+//! ledger.
 //!
 //! | where | what |
 //! |---|---|
-//! | [`class`] | kernel functions and the class of wait that each stands for |
+//! | [`class`] | kernel functions and the wait class of each |
 //! | [`split`] | a wait's time over the stages of its requests |
-//! | [`past`] | what each thread waited for lately, for those that waited for it |
-//! | [`chains`] | threads that waited for threads that waited for storage, merged |
+//! | [`past`] | recent waits of each thread, for threads that waited for it |
+//! | [`chains`] | wait chains, merged |
 //! | [`groups`] | the same by process, file or code path |
 //! | [`locks`] | functions of programs that wait for a lock |
 //! | [`ledger`] | the sum over processes and classes |

@@ -1,36 +1,38 @@
-//! What each thread waited for lately: when another thread was asleep until this one woke it, this
-//! is what it waited for, too. Bounded: of a long past, neighbours that were for the same thing
-//! become one.
+//! Recent waits of each thread: another thread that slept until this one woke it waited for the
+//! same. Memory is bounded: in a long history, neighbours for the same thing are merged.
 //!
-//! What does not belong here: who woke whom (crate `iowhy-capture`).
+//! What does not belong here: wake-ups (crate `iowhy-capture`).
 
-use crate::model::{KnownBy, Name, WaitChain, WaitClass};
+use crate::model::table::Table;
+use crate::model::{KnownBy, Name, WaitChain, WaitClass, WorkloadNames};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// Threads whose past is kept.
+/// Maximum number of threads with a history.
 const MOST_THREADS: usize = 4096;
-/// Spells kept of each.
+/// Maximum number of spells of each.
 const MOST_SPELLS: usize = 256;
-/// Paths told of one sleep; the rest of its time has none.
+/// Maximum number of paths of one sleep; the rest of its time has none.
 const MOST_PATHS: usize = 8;
-/// Threads on one path, the first and the last with it.
+/// Maximum number of threads on one path, the first and the last included.
 const MOST_HOPS: usize = 8;
 
-/// Addresses of the kernel are the same in every process.
+/// Kernel addresses are the same in every process.
 const KERNEL: u64 = 1 << 63;
 
-/// What a thread waited for in storage.
+/// A thread's wait for storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Storage {
-    /// The wait; of several for the same thing the longest.
+    /// The wait; the longest if several are merged.
     pub wait_id: u64,
-    /// What it was for.
+    /// Its class.
     pub class: WaitClass,
     /// The whole disk.
     pub device: Option<Name>,
     /// The file.
     pub file: Option<Name>,
+    /// The volume that the file is on.
+    pub volume: Option<Name>,
     /// Its kernel stack.
     pub stack_id: Option<u64>,
     /// Its user stack.
@@ -43,7 +45,7 @@ impl Storage {
     }
 }
 
-/// A thread that another waited for, or the first of a chain.
+/// A hop: a thread that another waited for, or the first of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hop {
     /// How that is known; `None` for the first.
@@ -58,8 +60,8 @@ pub struct Hop {
     pub thread: Option<Name>,
     /// The cgroup.
     pub cgroup: Option<Name>,
-    /// The container.
-    pub container: Option<Name>,
+    /// Its workload.
+    pub workload: WorkloadNames,
     /// The system call that it slept in.
     pub syscall: Option<u32>,
     /// The user stack of its sleep.
@@ -68,7 +70,7 @@ pub struct Hop {
 
 /// A thread's sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sleep {
+pub struct ThreadSleep {
     /// The thread.
     pub first: Hop,
     /// When it began, nanoseconds.
@@ -77,14 +79,14 @@ pub struct Sleep {
     pub end_ns: u64,
     /// Whether it began before the watch or outlasts it.
     pub censored: bool,
-    /// The wait for storage that it is, where it is one itself.
+    /// The wait for storage, if the sleep is one itself.
     pub wait_id: Option<u64>,
-    /// The lock that it is for, by its address in the process or the kernel, where it is known.
+    /// The lock that it is for, by its address in the process or the kernel, if it is known.
     pub lock: Option<u64>,
 }
 
-impl Sleep {
-    /// The rows of the chain that begins with it and goes on along `paths`.
+impl ThreadSleep {
+    /// The rows of the chain that begins with it and continues along `paths`.
     pub fn rows(&self, chain_id: u64, paths: &[Path]) -> Vec<WaitChain> {
         let path = |(index, path): (usize, &Path)| -> Vec<WaitChain> {
             let hops = std::iter::once(&self.first).chain(&path.hops).enumerate();
@@ -99,6 +101,7 @@ impl Sleep {
                 last.class = Some(path.storage.class);
                 last.device = path.storage.device;
                 last.file = path.storage.file;
+                last.volume = path.storage.volume;
                 last.waits = Some(path.waits);
                 last.wait_id = Some(path.storage.wait_id);
                 last.stack_id = path.storage.stack_id;
@@ -127,31 +130,33 @@ impl Sleep {
             process: thread.process,
             thread: thread.thread,
             cgroup: thread.cgroup,
-            container: thread.container,
             syscall: thread.syscall,
             class: None,
             device: None,
             file: None,
+            volume: None,
             waits: None,
             wait_id: None,
             stack_id: None,
             user_stack_id: thread.user_stack_id,
+            ..Table::blank()
         }
+        .running(thread.workload)
     }
 }
 
-/// From a thread to storage.
+/// A path from a thread to storage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Path {
-    /// The threads between, the nearest first.
+    /// The threads in between, the nearest first.
     pub hops: Vec<Hop>,
-    /// What the last of them waited for.
+    /// The wait of the last thread.
     pub storage: Storage,
-    /// How often.
+    /// Number of waits.
     pub waits: u64,
     /// The longest single wait, nanoseconds: that of `storage`.
     longest_ns: u64,
-    /// How long in all, nanoseconds.
+    /// Total time, nanoseconds.
     pub storage_ns: u64,
 }
 
@@ -173,7 +178,7 @@ impl Path {
     }
 }
 
-/// A time in which a thread waited.
+/// A spell: an interval in which a thread waited.
 #[derive(Clone, Debug)]
 struct Spell {
     start_ns: u64,
@@ -182,12 +187,13 @@ struct Spell {
     syscall: Option<u32>,
     user_stack_id: Option<u64>,
     lock: Option<u64>,
-    /// One, unless it was for a thread that waited for several things.
+    /// One path, unless it was for a thread that waited for several things.
     paths: Vec<Path>,
 }
 
 impl Spell {
-    /// What of its paths lies between the two times: of a spell that only reaches in, a part.
+    /// The part of its paths between the two times; a spell that only overlaps counts in
+    /// proportion.
     fn within(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = Path> {
         let length = self.end_ns - self.start_ns;
         let inside = self.end_ns.min(end_ns).saturating_sub(self.start_ns.max(start_ns));
@@ -212,22 +218,22 @@ impl Spell {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Thread {
+struct ThreadPast {
     pid: u32,
     spells: VecDeque<Spell>,
 }
 
-impl Thread {
+impl ThreadPast {
     fn latest_ns(&self) -> u64 {
         self.spells.back().map_or(0, |spell| spell.end_ns)
     }
 
-    /// The spells that last beyond `start_ns`, the latest first.
+    /// The spells that end after `start_ns`, the latest first.
     fn since(&self, start_ns: u64) -> impl Iterator<Item = &Spell> {
         self.spells.iter().rev().take_while(move |spell| spell.end_ns > start_ns)
     }
 
-    /// Makes room: neighbours that are for the same thing become one, else the oldest goes.
+    /// Frees space: neighbours for the same thing are merged, else the oldest is removed.
     fn compact(&mut self) {
         let mut kept: VecDeque<Spell> = VecDeque::with_capacity(MOST_SPELLS);
         for spell in self.spells.drain(..) {
@@ -246,22 +252,22 @@ impl Thread {
     }
 }
 
-/// What threads waited for lately.
+/// Recent waits of threads.
 #[derive(Clone, Debug, Default)]
-pub struct Past {
-    threads: FxHashMap<u32, Thread>,
+pub struct WaitPast {
+    threads: FxHashMap<u32, ThreadPast>,
 }
 
-impl Past {
-    /// Notes that a thread waited for storage.
-    pub fn note(&mut self, sleep: &Sleep, storage: Storage) {
+impl WaitPast {
+    /// Adds a thread's wait for storage.
+    pub fn note(&mut self, sleep: &ThreadSleep, storage: Storage) {
         let storage_ns = sleep.end_ns.saturating_sub(sleep.start_ns);
         let path = Path { hops: Vec::new(), storage, waits: 1, longest_ns: storage_ns, storage_ns };
         self.note_chain(sleep, vec![path]);
     }
 
-    /// Notes that a thread slept for others, as `paths` say.
-    pub fn note_chain(&mut self, sleep: &Sleep, paths: Vec<Path>) {
+    /// Adds a thread's sleep for others, with its `paths`.
+    pub fn note_chain(&mut self, sleep: &ThreadSleep, paths: Vec<Path>) {
         let spell = Spell {
             start_ns: sleep.start_ns,
             end_ns: sleep.end_ns,
@@ -282,7 +288,7 @@ impl Past {
         }
         let thread = self.threads.entry(tid).or_default();
         if thread.pid != pid {
-            *thread = Thread { pid, ..Thread::default() };
+            *thread = ThreadPast { pid, ..ThreadPast::default() };
         }
         if thread.spells.len() >= MOST_SPELLS {
             thread.compact();
@@ -290,23 +296,23 @@ impl Past {
         thread.spells.push_back(spell);
     }
 
-    /// Forgets the half of all threads that waited longest ago.
+    /// Removes the half of all threads whose last wait is oldest.
     fn forget_oldest(&mut self) {
-        let mut latest: Vec<u64> = self.threads.values().map(Thread::latest_ns).collect();
+        let mut latest: Vec<u64> = self.threads.values().map(ThreadPast::latest_ns).collect();
         let middle = latest.len() / 2;
         let (_, median, _) = latest.select_nth_unstable(middle);
         let median = *median;
         self.threads.retain(|_, thread| thread.latest_ns() > median);
     }
 
-    /// What `sleep` was for if it was for `holder`: what that waited for meanwhile. A thread that only
-    /// stood in the same queue before the sleeper is left out of the path.
-    pub fn paths(&self, holder: Hop, sleep: &Sleep) -> Vec<Path> {
+    /// The paths of `sleep` if it was for `holder`: what that thread waited for meanwhile. A thread
+    /// that only queued for the same lock before the sleeper is left out of the path.
+    pub fn paths(&self, holder: Hop, sleep: &ThreadSleep) -> Vec<Path> {
         let (start_ns, end_ns) = (sleep.start_ns, sleep.end_ns);
         let Some(thread) = self.threads.get(&holder.tid) else { return Vec::new() };
         let mut found: Vec<Path> = Vec::new();
         for spell in thread.since(start_ns) {
-            // Its own place on the way, and where it slept.
+            // Its own hop, and where it slept.
             let (syscall, user_stack_id) = (spell.syscall, spell.user_stack_id);
             let own = Hop { syscall, user_stack_id, ..holder };
             let queued = spell.lock.is_some_and(|lock| {
@@ -316,7 +322,7 @@ impl Past {
                 if path.storage_ns == 0 || path.hops.len() + 2 > MOST_HOPS {
                     continue;
                 }
-                // Nobody waits for itself: what it did before it slept only reaches into its sleep.
+                // A thread does not wait for itself: its earlier waits only overlap with its sleep.
                 let is_circle = |hop: &Hop| hop.tid == sleep.first.tid || hop.tid == holder.tid;
                 if path.hops.iter().any(is_circle) {
                     continue;
@@ -332,7 +338,7 @@ impl Past {
         }
         found.sort_by_key(|path| std::cmp::Reverse(path.storage_ns));
         found.truncate(MOST_PATHS);
-        // A thread waits for one thing at a time, whatever its records say.
+        // A thread waits for one thing at a time, even if its records overlap.
         let mut left = end_ns.saturating_sub(start_ns);
         for path in &mut found {
             path.storage_ns = path.storage_ns.min(left);
@@ -342,7 +348,7 @@ impl Past {
         found
     }
 
-    /// The threads of a process, with how long each waited for storage between two times.
+    /// The threads of a process, with the time that each waited for storage between two times.
     pub fn of_process(&self, pid: u32, start_ns: u64, end_ns: u64) -> Vec<(u32, u64)> {
         let own = self.threads.iter().filter(|(_, thread)| thread.pid == pid);
         own.map(|(tid, thread)| {
@@ -352,12 +358,12 @@ impl Past {
         .collect()
     }
 
-    /// The processes of which anything is known.
+    /// The processes with a history.
     pub fn processes(&self) -> rustc_hash::FxHashSet<u32> {
         self.threads.values().map(|thread| thread.pid).collect()
     }
 
-    /// The process of a thread of which anything is known.
+    /// The process of a thread with a history.
     pub fn process_of(&self, tid: u32) -> Option<u32> {
         self.threads.get(&tid).map(|thread| thread.pid)
     }
@@ -375,23 +381,38 @@ mod tests {
             process: None,
             thread: None,
             cgroup: None,
-            container: None,
+            workload: WorkloadNames::default(),
             syscall: None,
             user_stack_id: None,
         }
     }
 
-    fn sleep(tid: u32, start_ns: u64, end_ns: u64) -> Sleep {
-        Sleep { first: hop(tid), start_ns, end_ns, censored: false, wait_id: None, lock: None }
+    fn sleep(tid: u32, start_ns: u64, end_ns: u64) -> ThreadSleep {
+        ThreadSleep {
+            first: hop(tid),
+            start_ns,
+            end_ns,
+            censored: false,
+            wait_id: None,
+            lock: None,
+        }
     }
 
     fn storage(wait_id: u64, class: WaitClass) -> Storage {
-        Storage { wait_id, class, device: None, file: None, stack_id: None, user_stack_id: None }
+        Storage {
+            wait_id,
+            class,
+            device: None,
+            file: None,
+            volume: None,
+            stack_id: None,
+            user_stack_id: None,
+        }
     }
 
     #[test]
     fn who_waits_for_a_thread_waits_for_its_storage() {
-        let mut past = Past::default();
+        let mut past = WaitPast::default();
         past.note(&sleep(7, 100, 200), storage(1, WaitClass::Device));
         past.note(&sleep(7, 250, 300), storage(2, WaitClass::Device));
         past.note(&sleep(7, 300, 340), storage(3, WaitClass::JournalCommit));
@@ -405,7 +426,7 @@ mod tests {
 
     #[test]
     fn three_hops_are_one_path() {
-        let mut past = Past::default();
+        let mut past = WaitPast::default();
         past.note(&sleep(9, 100, 180), storage(1, WaitClass::Device));
         let second = past.paths(hop(9), &sleep(8, 110, 190));
         past.note_chain(&sleep(8, 110, 190), second);
@@ -421,7 +442,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_itself() {
-        let mut past = Past::default();
+        let mut past = WaitPast::default();
         past.note(&sleep(9, 100, 180), storage(1, WaitClass::Device));
         let second = past.paths(hop(9), &sleep(8, 110, 190));
         past.note_chain(&sleep(8, 110, 190), second);
@@ -438,20 +459,20 @@ mod tests {
 
     #[test]
     fn who_queues_for_the_same_lock_is_no_hop() {
-        let mut past = Past::default();
+        let mut past = WaitPast::default();
         past.note(&sleep(9, 100, 180), storage(1, WaitClass::Device));
-        let locked = |tid, end_ns| Sleep { lock: Some(0x1000), ..sleep(tid, 110, end_ns) };
+        let locked = |tid, end_ns| ThreadSleep { lock: Some(0x1000), ..sleep(tid, 110, end_ns) };
         let second = past.paths(hop(9), &locked(8, 180));
         past.note_chain(&locked(8, 180), second);
         let third = past.paths(hop(8), &locked(7, 190));
         assert_eq!(third[0].hops.iter().map(|hop| hop.tid).collect::<Vec<_>>(), [9]);
-        let other = past.paths(hop(8), &Sleep { lock: Some(0x2000), ..locked(7, 190) });
+        let other = past.paths(hop(8), &ThreadSleep { lock: Some(0x2000), ..locked(7, 190) });
         assert_eq!(other[0].hops.len(), 2);
     }
 
     #[test]
     fn a_long_past_is_bounded_and_keeps_its_time() {
-        let mut past = Past::default();
+        let mut past = WaitPast::default();
         for index in 0..10_000 {
             past.note(&sleep(7, index * 10, index * 10 + 10), storage(index, WaitClass::Fsync));
         }
@@ -470,7 +491,7 @@ mod tests {
 
     #[test]
     fn a_number_that_is_used_again_has_no_past() {
-        let mut past = Past::default();
+        let mut past = WaitPast::default();
         past.note(&sleep(7, 100, 200), storage(1, WaitClass::Device));
         let mut other = sleep(7, 300, 400);
         other.first.pid = 2;

@@ -1,6 +1,6 @@
-//! A wait's time over the stages of the requests that it waited for.
+//! Splits a wait over the stages of the requests that it waited for.
 
-/// A request as a wait sees it. Times are CLOCK_MONOTONIC ns; 0 where it did not happen.
+/// The times of a request that a wait needs, CLOCK_MONOTONIC ns; 0 if it did not happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// When it was queued.
@@ -11,22 +11,22 @@ pub struct Span {
     pub completed_ns: u64,
 }
 
-/// A wait in parts that add up to it.
+/// The parts of a wait, which add up to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Split {
+pub struct WaitSplit {
     /// At least one of the requests was with the driver and the device.
     pub device_ns: u64,
     /// None was, but at least one was queued.
     pub queue_ns: u64,
-    /// The thread was awake and waited for a CPU.
+    /// The thread was runnable and waited for a CPU.
     pub run_queue_ns: u64,
-    /// What is left before any of the requests was queued.
+    /// The remainder before any of the requests was queued.
     pub before_ns: u64,
-    /// What is left beside that.
+    /// The other remainder.
     pub rest_ns: u64,
 }
 
-/// What a wait's requests did during a part of it.
+/// The state of a wait's requests during a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// At least one was with the driver and the device.
@@ -39,12 +39,12 @@ pub enum Doing {
     Nothing,
 }
 
-/// Splits the wait from `start_ns` to `end_ns`, in which the thread was woken at `woken_ns` (0: it was
-/// not).
-pub fn split(start_ns: u64, woken_ns: u64, end_ns: u64, spans: &[Span]) -> Split {
+/// Splits the wait from `start_ns` to `end_ns`, in which the thread was woken at `woken_ns` (0: it
+/// was not).
+pub fn split(start_ns: u64, woken_ns: u64, end_ns: u64, spans: &[Span]) -> WaitSplit {
     let end_ns = end_ns.max(start_ns);
     let woken_ns = if woken_ns == 0 { end_ns } else { woken_ns.clamp(start_ns, end_ns) };
-    let mut split = Split { run_queue_ns: end_ns - woken_ns, ..Split::default() };
+    let mut split = WaitSplit { run_queue_ns: end_ns - woken_ns, ..WaitSplit::default() };
     walk(start_ns, woken_ns, spans, |doing, from_ns, to_ns| {
         let part = match doing {
             Doing::Served => &mut split.device_ns,
@@ -57,8 +57,8 @@ pub fn split(start_ns: u64, woken_ns: u64, end_ns: u64, spans: &[Span]) -> Split
     split
 }
 
-/// Tells, part by part from `start_ns` to `woken_ns`, what the requests did. Parts follow each other
-/// without a gap; two in a row may do the same.
+/// Passes each part from `start_ns` to `woken_ns` with the state of the requests. Parts follow each
+/// other without a gap; two in a row may have the same state.
 pub fn walk(start_ns: u64, woken_ns: u64, spans: &[Span], mut each: impl FnMut(Doing, u64, u64)) {
     let clip = |time: u64| time.clamp(start_ns, woken_ns);
     let issued = |span: &Span| if span.issued_ns == 0 { span.completed_ns } else { span.issued_ns };
@@ -78,7 +78,7 @@ pub fn walk(start_ns: u64, woken_ns: u64, spans: &[Span], mut each: impl FnMut(D
             return;
         }
     }
-    // Edge by edge: each kind is nearly in order, which a sort that keeps runs makes use of.
+    // Each kind of edge is nearly sorted, which makes a run-based sort fast.
     let mut edges = Vec::with_capacity(spans.len() * 3);
     edges.extend(spans.iter().map(|span| (clip(queued(span)), 1, 0)));
     edges.extend(spans.iter().map(|span| (clip(issued(span)), -1, 1)));
@@ -108,7 +108,7 @@ mod tests {
 
     const ONE: Span = Span { queued_ns: 120, issued_ns: 150, completed_ns: 190 };
 
-    fn sum(split: Split) -> u64 {
+    fn sum(split: WaitSplit) -> u64 {
         split.device_ns + split.queue_ns + split.run_queue_ns + split.before_ns + split.rest_ns
     }
 
@@ -116,7 +116,7 @@ mod tests {
     fn a_direct_read_waits_for_queue_device_and_cpu() {
         let found = split(100, 192, 200, &[ONE]);
         let expected =
-            Split { before_ns: 20, queue_ns: 30, device_ns: 40, rest_ns: 2, run_queue_ns: 8 };
+            WaitSplit { before_ns: 20, queue_ns: 30, device_ns: 40, rest_ns: 2, run_queue_ns: 8 };
         assert_eq!(found, expected);
     }
 

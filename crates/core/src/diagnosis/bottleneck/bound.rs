@@ -2,12 +2,12 @@
 //!
 //! What does not belong here: sentences about the waits (see [`super::report`]).
 
-use super::group::Group;
-use super::kind::Kind;
+use super::group::GroupedWaits;
+use super::kind::BottleneckKind;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
 use crate::diagnosis::facts::{self, Facts};
-use crate::diagnosis::programs::{self, Role};
+use crate::diagnosis::programs::{self, FileRole};
 use crate::model::WaitClass;
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub struct Bound {
 }
 
 /// Returns what most of a group's time is spent on.
-pub fn bound(group: &Group<'_>) -> Bound {
+pub fn bound(group: &GroupedWaits<'_>) -> Bound {
     let mut parts: BTreeMap<WaitClass, u64> = BTreeMap::new();
     for it in &group.waited.groups {
         *parts.entry(WaitClass::Device).or_default() += it.device_ns;
@@ -91,10 +91,10 @@ pub fn is_saturated(device: &DeviceSummary) -> bool {
 }
 
 /// Returns the least mean of a slow wait of this kind on this device, nanoseconds.
-fn limit(facts: &Facts<'_>, group: &Group<'_>) -> f64 {
+fn limit(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> f64 {
     let rotates = |it: &DeviceSummary| facts.setting(it, "queue/rotational") == Some("1");
     match group.kind {
-        Kind::Sync => SLOW_SYNC_NS,
+        BottleneckKind::Sync => SLOW_SYNC_NS,
         _ if group.device.is_some_and(rotates) => SLOW_ROTATING_NS,
         _ => SLOW_NS,
     }
@@ -102,7 +102,7 @@ fn limit(facts: &Facts<'_>, group: &Group<'_>) -> f64 {
 
 /// Whether the waits are slow by the field's standards, and therefore worth a warning. A writer
 /// that is only throttled by the dirty page limit is paced to its device's speed, as intended.
-pub fn is_slow(facts: &Facts<'_>, group: &Group<'_>) -> bool {
+pub fn is_slow(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
     let waited = &group.waited;
     let paced: u64 = waited
         .groups
@@ -119,7 +119,7 @@ pub fn is_slow(facts: &Facts<'_>, group: &Group<'_>) -> bool {
 }
 
 /// Returns the first program and the role of the files it waits for.
-fn role<'a>(group: &Group<'a>) -> Option<(&'a str, Role)> {
+fn role<'a>(group: &GroupedWaits<'a>) -> Option<(&'a str, FileRole)> {
     let program = group.programs.first()?;
     let role = programs::role_of(Some(program.process), &program.file()?)?;
     Some((program.process, role))
@@ -127,27 +127,28 @@ fn role<'a>(group: &Group<'a>) -> Option<(&'a str, Role)> {
 
 /// Whether commits have the device to themselves: as many as it takes, like a database under full
 /// load. `false` if the log is unknown.
-fn is_by_itself(facts: &Facts<'_>, group: &Group<'_>) -> bool {
-    let (Some(device), Some((process, Role::WriteAheadLog))) = (group.device, role(group)) else {
+fn is_by_itself(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
+    let (Some(device), Some((process, FileRole::WriteAheadLog))) = (group.device, role(group))
+    else {
         return false;
     };
-    let log_ns = facts.written(process, &[Role::WriteAheadLog]).map_or(0, |it| it.time_ns);
+    let log_ns = facts.written(process, &[FileRole::WriteAheadLog]).map_or(0, |it| it.time_ns);
     let all = facts::stage(device, Direction::Write, Interval::Q2c);
     let all_ns = all.map_or(0, |it| it.sum_ns);
-    group.kind == Kind::Sync && 2 * log_ns >= all_ns
+    group.kind == BottleneckKind::Sync && 2 * log_ns >= all_ns
 }
 
 /// Whether a program waits most of the time for its temporary files, on a saturated device: with
 /// more memory it would not write them.
-fn spills(facts: &Facts<'_>, group: &Group<'_>) -> bool {
-    let is_temporary = role(group).is_some_and(|(_, role)| role == Role::Temporary);
+fn spills(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
+    let is_temporary = role(group).is_some_and(|(_, role)| role == FileRole::Temporary);
     let is_most = 2 * group.waited.time_ns >= facts.duration_ns();
     is_temporary && is_most && group.device.is_some_and(is_saturated)
 }
 
 /// Whether several threads wait for each other's requests on a saturated device. A thread that
 /// takes completions chose its own depth, and waits for no other thread.
-fn is_contended(group: &Group<'_>) -> bool {
+fn is_contended(group: &GroupedWaits<'_>) -> bool {
     let threads: u64 = group.programs.iter().map(|it| it.threads).sum();
-    group.kind != Kind::Async && threads >= 2 && group.device.is_some_and(is_saturated)
+    group.kind != BottleneckKind::Async && threads >= 2 && group.device.is_some_and(is_saturated)
 }

@@ -3,7 +3,7 @@
 //!
 //! What does not belong here: what they wait for (see [`super::bound`]).
 
-use super::kind::Kind;
+use super::kind::BottleneckKind;
 use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::DeviceSummary;
 use crate::diagnosis::facts::{Facts, Waited};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The waits of one program in a group.
 #[derive(Clone, Debug)]
-pub struct Program<'a> {
+pub struct WaitingProgram<'a> {
     /// The name of its processes.
     pub process: &'a str,
     /// Its container or systemd unit.
@@ -25,7 +25,7 @@ pub struct Program<'a> {
     pub waited: Waited<'a>,
 }
 
-impl Program<'_> {
+impl WaitingProgram<'_> {
     /// Returns the file, or the pattern of files, with most of its time.
     pub fn file(&self) -> Option<String> {
         let mut files: BTreeMap<&str, u64> = BTreeMap::new();
@@ -61,20 +61,20 @@ impl Program<'_> {
 
 /// The waits of one kind for one device.
 #[derive(Clone, Debug)]
-pub struct Group<'a> {
+pub struct GroupedWaits<'a> {
     /// What the threads do.
-    pub kind: Kind,
+    pub kind: BottleneckKind,
     /// The device, if known.
     pub device: Option<&'a DeviceSummary>,
     /// All of the waits.
     pub waited: Waited<'a>,
     /// By program, the one with the most time first.
-    pub programs: Vec<Program<'a>>,
+    pub programs: Vec<WaitingProgram<'a>>,
 }
 
 /// Returns the group of this kind for the device with the most time.
-pub fn largest<'a>(facts: &Facts<'a>, kind: Kind) -> Option<Group<'a>> {
-    let of_kind = facts.waits(|group| Kind::of(facts, group) == kind);
+pub fn largest<'a>(facts: &Facts<'a>, kind: BottleneckKind) -> Option<GroupedWaits<'a>> {
+    let of_kind = facts.waits(|group| BottleneckKind::of(facts, group) == kind);
     let mut devices: BTreeMap<Option<&str>, u64> = BTreeMap::new();
     for group in &of_kind.groups {
         *devices.entry(group.device.as_deref()).or_default() += group.time_ns;
@@ -83,18 +83,18 @@ pub fn largest<'a>(facts: &Facts<'a>, kind: Kind) -> Option<Group<'a>> {
     let groups = of_kind.groups.into_iter().filter(|it| it.device.as_deref() == name);
     let waited = Waited::of(groups.collect());
     let device = facts.devices().iter().find(|it| Some(it.device.as_str()) == name);
-    Some(Group { kind, device, programs: programs(&waited), waited })
+    Some(GroupedWaits { kind, device, programs: programs(&waited), waited })
 }
 
-fn programs<'a>(waited: &Waited<'a>) -> Vec<Program<'a>> {
+fn programs<'a>(waited: &Waited<'a>) -> Vec<WaitingProgram<'a>> {
     let mut by_name: BTreeMap<(&str, Option<&str>), Vec<&'a WaitGroup>> = BTreeMap::new();
     for group in &waited.groups {
         let key = (group.process.as_str(), group.container.as_deref());
         by_name.entry(key).or_default().push(group);
     }
-    let mut programs: Vec<Program<'a>> = by_name
+    let mut programs: Vec<WaitingProgram<'a>> = by_name
         .into_iter()
-        .map(|((process, container), groups)| Program {
+        .map(|((process, container), groups)| WaitingProgram {
             process,
             container,
             pids: groups.iter().map(|it| it.pid).collect(),

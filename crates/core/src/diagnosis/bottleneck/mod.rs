@@ -26,8 +26,8 @@ mod tests;
 
 use super::facts::Facts;
 use super::needs::Need;
-use super::rule::{Judged, Rule, Verdict};
-use kind::Kind;
+use super::rule::{Judged, Rule, RuleVerdict};
+use kind::BottleneckKind;
 
 /// Every bottleneck, with its explanation.
 pub const ALL: &[Rule] = &[
@@ -35,9 +35,10 @@ pub const ALL: &[Rule] = &[
         "slow-sync",
         "threads wait for syncs",
         "A call such as fsync returns when the data, the journal's commit and the device's cache \
-         are on stable storage. A thread that commits waits for all of that, one commit after another.",
+         are on stable storage. A thread that commits waits for all of that, one commit after \
+         another.",
         "Syncs that take less than a few milliseconds, or that nobody waits for.",
-        |facts| wait(facts, Kind::Sync),
+        |facts| wait(facts, BottleneckKind::Sync),
     ),
     rule(
         "slow-reads",
@@ -45,7 +46,7 @@ pub const ALL: &[Rule] = &[
         "A read that misses the page cache waits for the device, and for the requests queued ahead \
          of it.",
         "Reads take less than ten milliseconds on a device that is not saturated.",
-        |facts| wait(facts, Kind::Read),
+        |facts| wait(facts, BottleneckKind::Read),
     ),
     rule(
         "slow-writes",
@@ -53,7 +54,7 @@ pub const ALL: &[Rule] = &[
         "A direct or synchronous write waits for the device; a buffered one waits if the page \
          cache, the journal or a lock blocks it.",
         "The writer is only throttled to the speed of its device, and no other thread waits.",
-        |facts| wait(facts, Kind::Write),
+        |facts| wait(facts, BottleneckKind::Write),
     ),
     rule(
         "slow-metadata",
@@ -61,7 +62,7 @@ pub const ALL: &[Rule] = &[
         "Calls such as open, stat, rename and unlink read directories and inodes one at a time, \
          and change them under the journal and its locks.",
         "Calls are served from memory, or take less than ten milliseconds.",
-        |facts| wait(facts, Kind::Metadata),
+        |facts| wait(facts, BottleneckKind::Metadata),
     ),
     rule(
         "slow-async",
@@ -69,7 +70,7 @@ pub const ALL: &[Rule] = &[
         "A program that keeps many requests in flight sleeps until some complete. That is normal \
          unless each request is slow.",
         "Requests complete within ten milliseconds: the program chose its own depth.",
-        |facts| wait(facts, Kind::Async),
+        |facts| wait(facts, BottleneckKind::Async),
     ),
     rule(
         "memory-wait",
@@ -77,7 +78,7 @@ pub const ALL: &[Rule] = &[
         "A thread that needs a page waits while the kernel reclaims one, or while its own page is \
          read back from swap.",
         "The waits are short, or no memory limit is reached.",
-        |facts| wait(facts, Kind::Memory),
+        |facts| wait(facts, BottleneckKind::Memory),
     ),
     rule(
         "blocked-unknown",
@@ -85,7 +86,7 @@ pub const ALL: &[Rule] = &[
         "The kernel reports that these threads sleep for storage; the call and the kernel \
          functions that they wait in are not in the data.",
         "A recording with kernel stacks names the functions.",
-        |facts| wait(facts, Kind::Unknown),
+        |facts| wait(facts, BottleneckKind::Unknown),
     ),
     rule(
         "device-saturated",
@@ -103,16 +104,16 @@ const fn rule(
     title: &'static str,
     mechanism: &'static str,
     changes: &'static str,
-    judge: fn(&Facts<'_>) -> Verdict,
+    judge: fn(&Facts<'_>) -> RuleVerdict,
 ) -> Rule {
     let needs: &[Need] = &[];
     Rule { cause, title, mechanism, changes, judge, needs, symptoms: &[], symptoms_of_file: &[] }
 }
 
-fn wait(facts: &Facts<'_>, kind: Kind) -> Verdict {
+fn wait(facts: &Facts<'_>, kind: BottleneckKind) -> RuleVerdict {
     let judged = || -> Judged {
         facts.need_waits()?;
-        let Some(group) = group::largest(facts, kind) else { return Ok(Verdict::Clear) };
+        let Some(group) = group::largest(facts, kind) else { return Ok(RuleVerdict::Clear) };
         Ok(report::finding(facts, &group).into())
     };
     judged().unwrap_or_else(Into::into)

@@ -3,14 +3,14 @@
 //! What does not belong here: which waits those are (see [`super::group`]).
 
 use super::bound::{self, bound};
-use super::group::{Group, Program};
-use super::kind::Kind;
+use super::group::{GroupedWaits, WaitingProgram};
+use super::kind::BottleneckKind;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
 use crate::diagnosis::facts::Facts;
 use crate::diagnosis::facts::shape::two_modes;
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
-use crate::diagnosis::programs::{self, Role};
+use crate::diagnosis::programs::{self, FileRole};
 use crate::diagnosis::subject::Subject;
 use crate::diagnosis::words;
 use crate::figures::plural;
@@ -19,7 +19,7 @@ use crate::figures::plural;
 const SECOND: f64 = 0.2;
 
 /// The finding.
-pub fn finding(facts: &Facts<'_>, group: &Group<'_>) -> Finding {
+pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
     let subject = subject(group);
     let role = role(&subject);
     let sentence = sentence(facts, group, &subject, role);
@@ -48,7 +48,7 @@ pub fn finding(facts: &Facts<'_>, group: &Group<'_>) -> Finding {
     busy(finding, group.device).about(subject)
 }
 
-fn subject(group: &Group<'_>) -> Subject {
+fn subject(group: &GroupedWaits<'_>) -> Subject {
     let top = group.programs.first();
     let pid = top.filter(|it| it.pids.len() == 1).and_then(|it| it.pids.first().copied());
     Subject {
@@ -56,17 +56,22 @@ fn subject(group: &Group<'_>) -> Subject {
         process: top.map(|it| it.process.to_owned()),
         pid: pid.filter(|pid| *pid > 0),
         container: top.and_then(|it| it.container.map(str::to_owned)),
-        file: top.and_then(Program::file),
+        file: top.and_then(WaitingProgram::file),
     }
 }
 
-fn role(subject: &Subject) -> Option<Role> {
+fn role(subject: &Subject) -> Option<FileRole> {
     programs::role_of(subject.process.as_deref(), subject.file.as_deref()?)
 }
 
 /// `8 processes of postgres (postgresql.service) wait in fdatasync for the write-ahead log
 /// /db/pg_wal/1 on sda, 4.10 ms on average`.
-fn sentence(facts: &Facts<'_>, group: &Group<'_>, subject: &Subject, role: Option<Role>) -> String {
+fn sentence(
+    facts: &Facts<'_>,
+    group: &GroupedWaits<'_>,
+    subject: &Subject,
+    role: Option<FileRole>,
+) -> String {
     let Some(top) = group.programs.first() else { return String::new() };
     let call = top.call(facts);
     let how = call.map_or_else(|| format!("for {}", group.kind.doing()), |it| format!("in {it}"));
@@ -93,7 +98,7 @@ fn sentence(facts: &Facts<'_>, group: &Group<'_>, subject: &Subject, role: Optio
 }
 
 /// Returns the waiting program, and the verb that agrees with it.
-fn named(program: &Program<'_>) -> (String, &'static str) {
+fn named(program: &WaitingProgram<'_>) -> (String, &'static str) {
     let pids = program.pids.len() as u64;
     let pid = program.pids.first().copied().filter(|pid| *pid > 0);
     let who = words::process(program.process, pid.filter(|_| pids == 1), program.container);
@@ -105,11 +110,11 @@ fn named(program: &Program<'_>) -> (String, &'static str) {
 }
 
 /// Adds the two latency modes of the requests that the group waits for, if there are two.
-fn shaped(finding: Finding, group: &Group<'_>) -> Finding {
+fn shaped(finding: Finding, group: &GroupedWaits<'_>) -> Finding {
     let Some(device) = group.device else { return finding };
     let directions = match group.kind {
-        Kind::Sync => [Direction::Write, Direction::Flush],
-        Kind::Write => [Direction::Write, Direction::Write],
+        BottleneckKind::Sync => [Direction::Write, Direction::Flush],
+        BottleneckKind::Write => [Direction::Write, Direction::Write],
         _ => [Direction::Read, Direction::Read],
     };
     let found = directions.iter().find_map(|direction| {
@@ -148,51 +153,56 @@ pub(super) fn busy(finding: Finding, device: Option<&DeviceSummary>) -> Finding 
     )
 }
 
-fn fix(group: &Group<'_>, subject: &Subject, role: Option<Role>) -> String {
+fn fix(group: &GroupedWaits<'_>, subject: &Subject, role: Option<FileRole>) -> String {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
-    let program = programs::of(process, file).filter(|_| group.kind != Kind::Unknown);
+    let program = programs::of(process, file).filter(|_| group.kind != BottleneckKind::Unknown);
     if let Some(own) = program.and_then(|it| it.advice(group.kind.topic(role))) {
         return own.to_owned();
     }
     let general = match group.kind {
-        Kind::Sync => {
+        BottleneckKind::Sync => {
             "commit several changes with one sync; put the log on its own device, one with \
              power-loss protection"
         }
-        Kind::Read => {
+        BottleneckKind::Read => {
             "keep repeatedly read data in memory (a larger cache, a higher memory limit); read \
              with several requests at once, or read less; move other readers elsewhere"
         }
-        Kind::Write => {
-            "write larger blocks, from several threads or asynchronously; move other writers elsewhere"
+        BottleneckKind::Write => {
+            "write larger blocks, from several threads or asynchronously; move other writers \
+             elsewhere"
         }
-        Kind::Metadata => {
+        BottleneckKind::Metadata => {
             "access fewer files, and less often; keep their directories cached; use fewer, larger \
              files"
         }
-        Kind::Async => "use a faster device, or fewer requests in flight: more only wait longer",
-        Kind::Memory => {
+        BottleneckKind::Async => {
+            "use a faster device, or fewer requests in flight: more only wait longer"
+        }
+        BottleneckKind::Memory => {
             "provide more memory for the machine or the cgroup, or run fewer programs in it: \
              `iowhy cache 1` shows what fills it"
         }
-        Kind::Unknown => "find where they wait: `iowhy stacks` and `iowhy waits --by stack`",
+        BottleneckKind::Unknown => {
+            "find where they wait: `iowhy stacks` and `iowhy waits --by stack`"
+        }
     };
     general.to_owned()
 }
 
-fn check(group: &Group<'_>) -> String {
+fn check(group: &GroupedWaits<'_>) -> String {
     let Some(device) = group.device else {
         return "`iowhy waits --by stack` shows the kernel functions that they wait in".to_owned();
     };
     let name = &device.device;
     match group.kind {
-        Kind::Sync => format!(
+        BottleneckKind::Sync => format!(
             "`iowhy stages -d {name}`: if flushes and writes are fast (D2C) and do not queue \
              (Q2D), the time is lost above the device: `iowhy waits`, `iowhy chains`"
         ),
         _ => format!(
-            "`iowhy stages -d {name}`: if D2C and Q2D are short, the time is lost above the device: \
-             `iowhy waits`, `iowhy chains`"
+            "`iowhy stages -d {name}`: if D2C and Q2D are short, the time is lost above the \
+             device: `iowhy waits`, `iowhy chains`"
         ),
     }
 }

@@ -9,12 +9,12 @@ use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
 use crate::diagnosis::facts::{self, Facts};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
-use crate::diagnosis::rule::Verdict;
+use crate::diagnosis::rule::RuleVerdict;
 use crate::diagnosis::words;
 
-pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
+pub(super) fn judge(facts: &Facts<'_>) -> RuleVerdict {
     let busiest = facts.busiest(|it| is_saturated(it) && mean_ns(it) >= FELT_NS);
-    let Some(device) = busiest else { return Verdict::Clear };
+    let Some(device) = busiest else { return RuleVerdict::Clear };
     let time = facts::stage_sum(device, Interval::Q2c);
     let top = facts.top_process(device, |_| true);
     let subject = facts::subject_of(&device.device, top);

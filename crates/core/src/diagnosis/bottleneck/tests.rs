@@ -2,8 +2,8 @@
 
 use super::bound::{FELT_NS, SLOW_NS, SLOW_SYNC_NS};
 use crate::diagnosis::facts::Facts;
-use crate::diagnosis::rule::Verdict;
-use crate::diagnosis::{Diagnosis, Finding, Layer, Severity, diagnose, rule_of};
+use crate::diagnosis::rule::RuleVerdict;
+use crate::diagnosis::{Diagnosis, Finding, FindingLayer, Severity, diagnose, rule_of};
 use crate::model::WaitClass;
 use crate::script::{START_NS, Script};
 
@@ -41,8 +41,8 @@ fn judged(script: &Script, id: &str) -> Option<Finding> {
     let summary = script.summary();
     let facts = Facts::new(&summary);
     match (rule_of(id).unwrap().judge)(&facts) {
-        Verdict::Finding(found) => {
-            Some(found.complete(rule_of(id).unwrap().cause, Layer::Bottleneck, &facts))
+        RuleVerdict::Finding(found) => {
+            Some(found.complete(rule_of(id).unwrap().cause, FindingLayer::Bottleneck, &facts))
         }
         _ => None,
     }
@@ -63,7 +63,7 @@ fn of<'a>(diagnosis: &'a Diagnosis, id: &str) -> Option<&'a Finding> {
 #[test]
 fn slow_commits_of_a_database_are_named() {
     let found = judged(&commits(12 * MS), "slow-sync").unwrap();
-    assert_eq!((found.severity, found.layer), (Severity::Critical, Layer::Bottleneck));
+    assert_eq!((found.severity, found.layer), (Severity::Critical, FindingLayer::Bottleneck));
     assert!(found.impact > 0.95, "{found:#?}");
     let subject = &found.subject;
     assert_eq!(subject.process.as_deref(), Some("postgres"));
@@ -193,7 +193,7 @@ fn nothing_waits_is_said_where_nothing_does() {
     let diagnosis = diagnose(&readers(MS / 4, 1).summary());
     let quiet = diagnosis.quiet.as_ref().unwrap();
     assert!(quiet.contains("Threads were blocked for 9.90 s in total within 10.0 s."), "{quiet}");
-    assert_eq!(first(&diagnosis).layer, Layer::Bottleneck);
+    assert_eq!(first(&diagnosis).layer, FindingLayer::Bottleneck);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// A program of this machine that others wait behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Behind {
+pub struct BehindProgram {
     /// Its name.
     pub process: String,
     /// The PID of one of its processes.
@@ -24,8 +24,8 @@ pub struct Behind {
 impl<'a> Facts<'a> {
     /// Returns the programs whose requests of these origins made other programs wait; empty without
     /// blame. Two tenants may run programs of one name, so containers distinguish them.
-    pub fn behind(&self, origins: &[&str]) -> Vec<Behind> {
-        let mut found: BTreeMap<(&str, Option<&str>), Behind> = BTreeMap::new();
+    pub fn behind(&self, origins: &[&str]) -> Vec<BehindProgram> {
+        let mut found: BTreeMap<(&str, Option<&str>), BehindProgram> = BTreeMap::new();
         for waiter in self.summary().blame.iter().flat_map(|blame| &blame.waiters) {
             let own = (waiter.process.as_str(), self.container_of(waiter.pid, &waiter.process));
             let mut counted: Vec<(&str, Option<&str>)> = Vec::new();
@@ -36,7 +36,7 @@ impl<'a> Facts<'a> {
                 if !counts || !is_other(program, own) {
                     continue;
                 }
-                let its = found.entry(program).or_insert_with(|| Behind {
+                let its = found.entry(program).or_insert_with(|| BehindProgram {
                     process: process.to_owned(),
                     pid: behind.pid,
                     container: program.1.map(str::to_owned),

@@ -8,7 +8,7 @@ use crate::analysis::summary::DeviceSummary;
 
 /// A part of the work on a device.
 #[derive(Clone, Copy, Debug)]
-pub struct Work<'a> {
+pub struct OtherWork<'a> {
     /// The device.
     pub device: &'a DeviceSummary,
     /// The share of the device's request time.
@@ -20,7 +20,7 @@ pub struct Work<'a> {
 impl<'a> Facts<'a> {
     /// Returns the device on which work of these functions, or of processes with these names, takes
     /// the most time. A trailing `*` matches any ending.
-    pub fn work(&self, functions: &[&str], processes: &[&str]) -> Option<Work<'a>> {
+    pub fn work(&self, functions: &[&str], processes: &[&str]) -> Option<OtherWork<'a>> {
         let found = self.devices().iter().map(|device| {
             let paths = self.paths_on(&device.device, functions);
             let by_path: f64 = paths.iter().map(|row| row.usage.time_share).sum();
@@ -29,11 +29,11 @@ impl<'a> Facts<'a> {
             let time: u64 = named.map(|row| row.usage.all_time_ns()).sum();
             let by_name = time as f64 / device_time_ns(device).max(1) as f64;
             let share = by_path.max(by_name).min(1.0);
-            Work { device, share, by_function: by_path > 0.0 }
+            OtherWork { device, share, by_function: by_path > 0.0 }
         });
         let found = found.filter(|work| work.share > 0.0);
         found.max_by(|a, b| {
-            let time = |it: &Work<'_>| it.share * device_time_ns(it.device) as f64;
+            let time = |it: &OtherWork<'_>| it.share * device_time_ns(it.device) as f64;
             time(a).total_cmp(&time(b))
         })
     }

@@ -9,104 +9,107 @@ use crate::model::WaitClass;
 /// A system call: its name, its number on x86_64, and its number in the generic table (aarch64,
 /// riscv64).
 #[derive(Clone, Copy, Debug)]
-pub struct Call(&'static str, u32, u32);
+pub struct SystemCall(&'static str, u32, u32);
 
 /// A call missing from the generic table.
 const NONE: u32 = u32::MAX;
 
 /// Calls that sync one file.
-pub const SYNC_FILE: &[Call] =
-    &[Call("fsync", 74, 82), Call("fdatasync", 75, 83), Call("msync", 26, 227)];
+pub const SYNC_FILE: &[SystemCall] =
+    &[SystemCall("fsync", 74, 82), SystemCall("fdatasync", 75, 83), SystemCall("msync", 26, 227)];
 /// Calls that write back a whole file system or all of them.
-pub const SYNC_ALL: &[Call] = &[Call("sync", 162, 81), Call("syncfs", 306, 267)];
+pub const SYNC_ALL: &[SystemCall] = &[SystemCall("sync", 162, 81), SystemCall("syncfs", 306, 267)];
 /// Calls in which user space locks wait.
-pub const FUTEX: &[Call] =
-    &[Call("futex", 202, 98), Call("futex_waitv", 449, 449), Call("futex_wait", 455, 455)];
+pub const FUTEX: &[SystemCall] = &[
+    SystemCall("futex", 202, 98),
+    SystemCall("futex_waitv", 449, 449),
+    SystemCall("futex_wait", 455, 455),
+];
 /// Calls that read a file, or populate its pages.
-pub const READ: &[Call] = &[
-    Call("read", 0, 63),
-    Call("pread64", 17, 67),
-    Call("readv", 19, 65),
-    Call("preadv", 295, 69),
-    Call("preadv2", 327, 286),
-    Call("sendfile", 40, 71),
-    Call("splice", 275, 76),
-    Call("copy_file_range", 326, 285),
-    Call("readahead", 187, 213),
-    Call("madvise", 28, 233),
-    Call("mlock", 149, 228),
-    Call("execve", 59, 221),
+pub const READ: &[SystemCall] = &[
+    SystemCall("read", 0, 63),
+    SystemCall("pread64", 17, 67),
+    SystemCall("readv", 19, 65),
+    SystemCall("preadv", 295, 69),
+    SystemCall("preadv2", 327, 286),
+    SystemCall("sendfile", 40, 71),
+    SystemCall("splice", 275, 76),
+    SystemCall("copy_file_range", 326, 285),
+    SystemCall("readahead", 187, 213),
+    SystemCall("madvise", 28, 233),
+    SystemCall("mlock", 149, 228),
+    SystemCall("execve", 59, 221),
 ];
 /// Calls that write a file or allocate space in it.
-pub const WRITE: &[Call] = &[
-    Call("write", 1, 64),
-    Call("pwrite64", 18, 68),
-    Call("writev", 20, 66),
-    Call("pwritev", 296, 70),
-    Call("pwritev2", 328, 287),
-    Call("fallocate", 285, 47),
+pub const WRITE: &[SystemCall] = &[
+    SystemCall("write", 1, 64),
+    SystemCall("pwrite64", 18, 68),
+    SystemCall("writev", 20, 66),
+    SystemCall("pwritev", 296, 70),
+    SystemCall("pwritev2", 328, 287),
+    SystemCall("fallocate", 285, 47),
     // It starts or awaits writeback, without durability.
-    Call("sync_file_range", 277, 84),
+    SystemCall("sync_file_range", 277, 84),
 ];
 /// Calls that take completions of asynchronous I/O, or submit it.
-pub const ASYNC: &[Call] = &[
-    Call("io_getevents", 208, 4),
-    Call("io_pgetevents", 333, 292),
-    Call("io_submit", 209, 2),
-    Call("io_uring_enter", 426, 426),
+pub const ASYNC: &[SystemCall] = &[
+    SystemCall("io_getevents", 208, 4),
+    SystemCall("io_pgetevents", 333, 292),
+    SystemCall("io_submit", 209, 2),
+    SystemCall("io_uring_enter", 426, 426),
 ];
 /// Calls on names, directories and attributes.
-pub const METADATA: &[Call] = &[
-    Call("open", 2, NONE),
-    Call("openat", 257, 56),
-    Call("openat2", 437, 437),
-    Call("creat", 85, NONE),
-    Call("close", 3, 57),
-    Call("stat", 4, NONE),
-    Call("fstat", 5, 80),
-    Call("lstat", 6, NONE),
-    Call("newfstatat", 262, 79),
-    Call("statx", 332, 291),
-    Call("statfs", 137, 43),
-    Call("access", 21, NONE),
-    Call("faccessat", 269, 48),
-    Call("faccessat2", 439, 439),
-    Call("readlink", 89, NONE),
-    Call("readlinkat", 267, 78),
-    Call("getdents", 78, NONE),
-    Call("getdents64", 217, 61),
-    Call("unlink", 87, NONE),
-    Call("unlinkat", 263, 35),
-    Call("rename", 82, NONE),
-    Call("renameat", 264, 38),
-    Call("renameat2", 316, 276),
-    Call("mkdir", 83, NONE),
-    Call("mkdirat", 258, 34),
-    Call("rmdir", 84, NONE),
-    Call("link", 86, NONE),
-    Call("linkat", 265, 37),
-    Call("symlink", 88, NONE),
-    Call("symlinkat", 266, 36),
-    Call("truncate", 76, 45),
-    Call("ftruncate", 77, 46),
-    Call("chmod", 90, NONE),
-    Call("fchmod", 91, 52),
-    Call("fchmodat", 268, 53),
-    Call("chown", 92, NONE),
-    Call("fchown", 93, 55),
-    Call("fchownat", 260, 54),
-    Call("utimensat", 280, 88),
-    Call("getxattr", 191, 8),
-    Call("setxattr", 188, 5),
-    Call("umount2", 166, 39),
-    Call("mount", 165, 40),
+pub const METADATA: &[SystemCall] = &[
+    SystemCall("open", 2, NONE),
+    SystemCall("openat", 257, 56),
+    SystemCall("openat2", 437, 437),
+    SystemCall("creat", 85, NONE),
+    SystemCall("close", 3, 57),
+    SystemCall("stat", 4, NONE),
+    SystemCall("fstat", 5, 80),
+    SystemCall("lstat", 6, NONE),
+    SystemCall("newfstatat", 262, 79),
+    SystemCall("statx", 332, 291),
+    SystemCall("statfs", 137, 43),
+    SystemCall("access", 21, NONE),
+    SystemCall("faccessat", 269, 48),
+    SystemCall("faccessat2", 439, 439),
+    SystemCall("readlink", 89, NONE),
+    SystemCall("readlinkat", 267, 78),
+    SystemCall("getdents", 78, NONE),
+    SystemCall("getdents64", 217, 61),
+    SystemCall("unlink", 87, NONE),
+    SystemCall("unlinkat", 263, 35),
+    SystemCall("rename", 82, NONE),
+    SystemCall("renameat", 264, 38),
+    SystemCall("renameat2", 316, 276),
+    SystemCall("mkdir", 83, NONE),
+    SystemCall("mkdirat", 258, 34),
+    SystemCall("rmdir", 84, NONE),
+    SystemCall("link", 86, NONE),
+    SystemCall("linkat", 265, 37),
+    SystemCall("symlink", 88, NONE),
+    SystemCall("symlinkat", 266, 36),
+    SystemCall("truncate", 76, 45),
+    SystemCall("ftruncate", 77, 46),
+    SystemCall("chmod", 90, NONE),
+    SystemCall("fchmod", 91, 52),
+    SystemCall("fchmodat", 268, 53),
+    SystemCall("chown", 92, NONE),
+    SystemCall("fchown", 93, 55),
+    SystemCall("fchownat", 260, 54),
+    SystemCall("utimensat", 280, 88),
+    SystemCall("getxattr", 191, 8),
+    SystemCall("setxattr", 188, 5),
+    SystemCall("umount2", 166, 39),
+    SystemCall("mount", 165, 40),
 ];
 /// All of them.
-const ALL: &[&[Call]] = &[SYNC_FILE, SYNC_ALL, FUTEX, READ, WRITE, ASYNC, METADATA];
+const ALL: &[&[SystemCall]] = &[SYNC_FILE, SYNC_ALL, FUTEX, READ, WRITE, ASYNC, METADATA];
 
 impl Facts<'_> {
     /// Whether `number` is one of `calls` on the recorded machine.
-    pub fn is_call(&self, number: Option<u32>, calls: &[Call]) -> bool {
+    pub fn is_call(&self, number: Option<u32>, calls: &[SystemCall]) -> bool {
         number.is_some_and(|number| calls.iter().any(|call| self.number_of(call) == number))
     }
 
@@ -127,7 +130,7 @@ impl Facts<'_> {
         self.is_call(group.syscall, SYNC_FILE) || waits && by_itself || by_worker
     }
 
-    fn number_of(&self, call: &Call) -> u32 {
+    fn number_of(&self, call: &SystemCall) -> u32 {
         match self.summary().environment.architecture.as_str() {
             "aarch64" | "riscv64" => call.2,
             _ => call.1,

@@ -21,7 +21,7 @@ const HALF: f64 = 0.5;
 
 /// The measure of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Work {
+pub enum WorkMeasure {
     /// Requests.
     Requests,
     /// Bytes, if the size of requests may have changed.
@@ -30,7 +30,7 @@ pub enum Work {
 
 /// A device's I/O in some of its bins.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Part {
+pub struct MomentPart {
     time_ns: f64,
     requests: f64,
     reads: f64,
@@ -39,9 +39,9 @@ pub struct Part {
     read_q2c_ns: f64,
 }
 
-impl Part {
-    fn of<'b>(bin_ns: u64, bins: impl IntoIterator<Item = &'b Bin>) -> Part {
-        let mut part = Part::default();
+impl MomentPart {
+    fn of<'b>(bin_ns: u64, bins: impl IntoIterator<Item = &'b Bin>) -> MomentPart {
+        let mut part = MomentPart::default();
         for bin in bins {
             part.time_ns += bin_ns as f64;
             part.requests += bin.requests as f64;
@@ -78,27 +78,27 @@ impl Part {
         self.q2c_ns / self.time_ns.max(1.0)
     }
 
-    fn work(&self, of: Work) -> f64 {
+    fn work(&self, of: WorkMeasure) -> f64 {
         match of {
-            Work::Requests => self.requests,
-            Work::Bytes => self.bytes,
+            WorkMeasure::Requests => self.requests,
+            WorkMeasure::Bytes => self.bytes,
         }
     }
 
     /// Returns the work per nanosecond.
-    pub fn pace(&self, of: Work) -> f64 {
+    pub fn pace(&self, of: WorkMeasure) -> f64 {
         self.work(of) / self.time_ns.max(1.0)
     }
 
     /// Returns the request time per unit of work, nanoseconds.
-    pub fn cost(&self, of: Work) -> f64 {
+    pub fn cost(&self, of: WorkMeasure) -> f64 {
         self.q2c_ns / self.work(of).max(1.0)
     }
 
     /// Returns the ratio of these requests' time to what they would have taken at the mean times of
     /// `before`, for reads and others separately: more requests of the slower kind also raise the
     /// mean.
-    pub fn times_as_long_as(&self, before: &Part) -> f64 {
+    pub fn times_as_long_as(&self, before: &MomentPart) -> f64 {
         let mean = |ns: f64, count: f64| if count > 0.0 { ns / count } else { before.mean_ns() };
         let read_ns = mean(before.read_q2c_ns, before.reads);
         let other_ns = mean(before.q2c_ns - before.read_q2c_ns, before.requests - before.reads);
@@ -117,9 +117,9 @@ pub struct Around<'a> {
     left: Range<usize>,
     right: Range<usize>,
     /// The bins just before the moment.
-    pub before: Part,
+    pub before: MomentPart,
     /// The bins just after it.
-    pub since: Part,
+    pub since: MomentPart,
 }
 
 impl<'a> Around<'a> {
@@ -141,7 +141,7 @@ impl<'a> Around<'a> {
         if !(is_enough(&left) && is_enough(&right)) {
             return None;
         }
-        let part = |range: &Range<usize>| Part::of(timeline.bin_ns, enough(bins, range));
+        let part = |range: &Range<usize>| MomentPart::of(timeline.bin_ns, enough(bins, range));
         let (before, since) = (part(&left), part(&right));
         Some(Around { patterns, finer, left, right, before, since, timeline })
     }
@@ -151,14 +151,14 @@ impl<'a> Around<'a> {
         self.timeline.bin_ns
     }
 
-    fn costs(&self, range: &Range<usize>, of: Work) -> Vec<f64> {
+    fn costs(&self, range: &Range<usize>, of: WorkMeasure) -> Vec<f64> {
         let bins = enough(&self.timeline.bins, range);
-        bins.map(|bin| Part::of(self.timeline.bin_ns, [bin]).cost(of)).collect()
+        bins.map(|bin| MomentPart::of(self.timeline.bin_ns, [bin]).cost(of)).collect()
     }
 
     /// Whether all bins since cost more than all before, and those next to the moment `times` as
     /// much, beyond the growth that the cost already had before.
-    pub fn is_step(&self, times: f64, of: Work) -> bool {
+    pub fn is_step(&self, times: f64, of: WorkMeasure) -> bool {
         let (left, right) = (self.costs(&self.left, of), self.costs(&self.right, of));
         let longest = left.iter().copied().fold(0.0, f64::max);
         let shortest = right.iter().copied().fold(f64::INFINITY, f64::min);
@@ -187,16 +187,16 @@ impl<'a> Around<'a> {
     /// Returns the share of the device's time that the work since would not have taken at the cost
     /// before: of the request time, or of a load that waits for each request and therefore submits
     /// fewer.
-    pub fn extra_share(&self, of: Work) -> f64 {
+    pub fn extra_share(&self, of: WorkMeasure) -> f64 {
         let used = |bin: &&Bin| bin.requests > 0;
         let bins = &self.timeline.bins;
-        let whole = Part::of(self.timeline.bin_ns, bins.iter().filter(used));
+        let whole = MomentPart::of(self.timeline.bin_ns, bins.iter().filter(used));
         let late = || bins.iter().skip(self.left.end).filter(used);
-        let after = Part::of(self.timeline.bin_ns, late());
+        let after = MomentPart::of(self.timeline.bin_ns, late());
         // A load that has ended, or continues with less, is not delayed.
-        let depth = |bin: &Bin| Part::of(self.timeline.bin_ns, [bin]).depth();
+        let depth = |bin: &Bin| MomentPart::of(self.timeline.bin_ns, [bin]).depth();
         let is_as_deep = |bin: &&Bin| depth(bin) >= HALF * self.since.depth();
-        let asked = Part::of(self.timeline.bin_ns, late().filter(is_as_deep));
+        let asked = MomentPart::of(self.timeline.bin_ns, late().filter(is_as_deep));
         let of_requests = 1.0 - self.before.cost(of) * after.work(of) / after.q2c_ns.max(1.0);
         let of_pace = 1.0 - asked.pace(of) / self.before.pace(of).max(f64::MIN_POSITIVE);
         let of_requests = of_requests.max(0.0) * after.q2c_ns / whole.q2c_ns.max(1.0);

@@ -11,6 +11,7 @@ use super::shape::{self, Rhythm};
 use crate::analysis::Summary;
 use crate::analysis::patterns::{Bin, DevicePatterns, OwnerTimeline, Timeline};
 use crate::diagnosis::words;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The number of bins of a device's time.
@@ -37,20 +38,20 @@ const DEPTH: usize = 2;
 const LEAST_SHARE: f64 = 0.05;
 
 /// Changes and rhythms of a watch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OverTime {
     /// Changes of a device's rate or time per request, by device and time.
     pub changes: Vec<Change>,
     /// Programs with periodic bursts.
-    pub bursts: Vec<Burst>,
+    pub bursts: Vec<ProgramBurst>,
     /// Possible rhythms with too few periods; a sentence each.
     pub not_enough: Vec<String>,
 }
 
 /// The kind of a change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ChangeKind {
     /// Requests take longer, and no more of them complete.
     Slower,
     /// Requests take less time, and no fewer complete.
@@ -62,7 +63,7 @@ pub enum Kind {
 }
 
 /// A stretch of time with an even rate of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Level {
     /// Start, nanoseconds since the watch began.
     pub from_ns: u64,
@@ -81,14 +82,14 @@ pub struct Level {
 }
 
 /// A change from one level of a device to another.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     /// The device.
     pub device: String,
     /// Time of the change, nanoseconds since the watch began.
     pub at_ns: u64,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ChangeKind,
     /// The level before.
     pub before: Level,
     /// The level from then on.
@@ -98,8 +99,8 @@ pub struct Change {
 }
 
 /// A program with periodic bursts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Burst {
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ProgramBurst {
     /// The device.
     pub device: String,
     /// The program.
@@ -122,7 +123,11 @@ pub struct Burst {
 pub(super) fn over_time(summary: &Summary) -> OverTime {
     let mut found = OverTime::default();
     for patterns in &summary.patterns.devices {
-        found.changes.extend(changes(&patterns.device, &patterns.timeline));
+        let mut changes = changes(&patterns.device, &patterns.timeline);
+        for change in &mut changes {
+            change.sentence = sentence(change, &words::moment(summary, change.at_ns));
+        }
+        found.changes.append(&mut changes);
         rhythms(patterns, &mut found);
     }
     found
@@ -153,7 +158,7 @@ fn burst(
     owner: &OwnerTimeline,
     period: shape::Period,
     bytes_share: f64,
-) -> Burst {
+) -> ProgramBurst {
     let file = owner.file.as_ref().map(|file| format!(", mostly of {file}")).unwrap_or_default();
     let sentence = format!(
         "{} does I/O in bursts on {} every {}: {} of them, {} of the device's bytes{file}",
@@ -163,7 +168,7 @@ fn burst(
         period.bursts,
         words::percent(bytes_share),
     );
-    Burst {
+    ProgramBurst {
         device: patterns.device.clone(),
         process: owner.process.clone(),
         pid: owner.pid,
@@ -286,35 +291,35 @@ fn change(device: &str, before: Level, after: Level) -> Option<Change> {
     let rate = after.requests_per_s / before.requests_per_s.max(1e-9);
     let time = after.mean_ns / before.mean_ns.max(1e-9);
     let kind = if time >= FACTOR && rate <= FACTOR {
-        Kind::Slower
+        ChangeKind::Slower
     } else if time <= 1.0 / FACTOR && rate >= 1.0 / FACTOR {
-        Kind::Faster
+        ChangeKind::Faster
     } else if rate <= 1.0 / FACTOR {
-        Kind::AskedLess
+        ChangeKind::AskedLess
     } else if rate >= FACTOR {
-        Kind::AskedMore
+        ChangeKind::AskedMore
     } else {
         return None;
     };
-    let sentence = sentence(device, kind, &before, &after);
-    Some(Change { device: device.to_owned(), at_ns: after.from_ns, kind, before, after, sentence })
+    let (device, sentence) = (device.to_owned(), String::new());
+    Some(Change { device, at_ns: after.from_ns, kind, before, after, sentence })
 }
 
-fn sentence(device: &str, kind: Kind, before: &Level, after: &Level) -> String {
+fn sentence(change: &Change, moment: &str) -> String {
+    let Change { device, kind, before, after, .. } = change;
     let flat = match after.flat_at {
         Some(round) => format!(", flat at {}", words::number(round)),
         None => String::new(),
     };
     let what = match kind {
-        Kind::Slower => "slower",
-        Kind::Faster => "faster",
-        Kind::AskedLess => "less loaded",
-        Kind::AskedMore => "more loaded",
+        ChangeKind::Slower => "slower",
+        ChangeKind::Faster => "faster",
+        ChangeKind::AskedLess => "less loaded",
+        ChangeKind::AskedMore => "more loaded",
     };
     format!(
-        "{device} is {what} from {} after the watch began: {} instead of {} requests per \
+        "{device} is {what} from {moment}: {} instead of {} requests per \
          second{flat}, {} instead of {} per request",
-        words::time(after.from_ns as f64),
         words::number(after.requests_per_s),
         words::number(before.requests_per_s),
         words::time(after.mean_ns),

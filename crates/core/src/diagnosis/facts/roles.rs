@@ -4,16 +4,16 @@
 
 use super::Facts;
 use crate::analysis::Direction;
-use crate::diagnosis::programs::{self, Role};
+use crate::diagnosis::programs::{self, FileRole};
 use crate::diagnosis::words;
 
 /// Writes to files of certain roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct RoleWrites {
     /// Time of the requests that wrote them, nanoseconds.
     pub time_ns: u64,
     /// The role with most of this time.
-    pub role: Role,
+    pub role: FileRole,
     /// The common pattern of that role's files.
     pub file: Option<String>,
 }
@@ -21,20 +21,20 @@ pub struct Written {
 impl Facts<'_> {
     /// Returns the writes to files of `process` that have one of the roles; `None` if there are
     /// none.
-    pub fn written(&self, process: &str, roles: &[Role]) -> Option<Written> {
+    pub fn written(&self, process: &str, roles: &[FileRole]) -> Option<RoleWrites> {
         let rows = self.summary.files.rows.iter();
         let files = rows.filter_map(|row| {
             let time_ns = row.usage.directions[Direction::Write].time_ns;
             let role = programs::role_of(Some(process), &row.subject.file)?;
             (time_ns > 0).then_some((role, &*row.subject.file, time_ns))
         });
-        let files: Vec<(Role, &str, u64)> = files.filter(|it| roles.contains(&it.0)).collect();
-        let sum = |role: Role| -> u64 {
+        let files: Vec<(FileRole, &str, u64)> = files.filter(|it| roles.contains(&it.0)).collect();
+        let sum = |role: FileRole| -> u64 {
             files.iter().filter(|it| it.0 == role).map(|(.., time_ns)| time_ns).sum()
         };
         let role = *roles.iter().max_by_key(|role| sum(**role))?;
         let names: Vec<&str> = files.iter().filter(|it| it.0 == role).map(|it| it.1).collect();
         let time_ns = files.iter().map(|(.., time_ns)| time_ns).sum();
-        (time_ns > 0).then(|| Written { time_ns, role, file: words::pattern(&names) })
+        (time_ns > 0).then(|| RoleWrites { time_ns, role, file: words::pattern(&names) })
     }
 }

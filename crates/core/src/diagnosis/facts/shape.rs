@@ -72,7 +72,7 @@ fn regular(bin_ns: u64, starts: &[(usize, usize)], share: f64) -> Rhythm {
 
 /// Two levels of a rate, and the point of change.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
+pub struct RateStep {
     /// The first bin of the second level.
     pub at: usize,
     /// The mean before, per bin.
@@ -83,15 +83,15 @@ pub struct Step {
 
 /// Returns the point that best splits `values` into two levels: each of at least three bins, and
 /// even within itself (its coefficient of variation at most `even`).
-pub fn step(values: &[f64], even: f64) -> Option<Step> {
+pub fn step(values: &[f64], even: f64) -> Option<RateStep> {
     const LEAST: usize = 3;
-    let mut best: Option<(f64, Step)> = None;
+    let mut best: Option<(f64, RateStep)> = None;
     for at in LEAST..values.len().saturating_sub(LEAST - 1) {
         let (left, right) = values.split_at(at);
         let (before, after) = (mean(left), mean(right));
         let gain = (before - after).powi(2) * left.len() as f64 * right.len() as f64;
         if best.is_none_or(|(most, _)| gain > most) {
-            best = Some((gain, Step { at, before, after }));
+            best = Some((gain, RateStep { at, before, after }));
         }
     }
     let (_, step) = best?;

@@ -8,7 +8,7 @@ use crate::diagnosis::subject::Subject;
 
 /// Waits selected by their stacks.
 #[derive(Clone, Debug, Default)]
-pub struct Stacked<'a> {
+pub struct WaitsByStack<'a> {
     /// The stacks, longest first.
     pub stacks: Vec<&'a WaitStack>,
     /// Their time, nanoseconds.
@@ -19,7 +19,7 @@ pub struct Stacked<'a> {
     pub longest_ns: u64,
 }
 
-impl Stacked<'_> {
+impl WaitsByStack<'_> {
     /// Returns the process that waited longest, with its device and file.
     pub fn subject(&self) -> Subject {
         let first = |of: fn(&WaitStack) -> Option<String>| self.stacks.iter().find_map(|it| of(it));
@@ -48,15 +48,15 @@ impl Stacked<'_> {
 
 impl<'a> Facts<'a> {
     /// Returns the waits of programs whose kernel stack goes through one of `functions`.
-    pub fn stacked(&self, functions: &[&str]) -> Stacked<'a> {
+    pub fn stacked(&self, functions: &[&str]) -> WaitsByStack<'a> {
         self.stacked_where(|stack| has_function(&stack.functions, functions))
     }
 
     /// Returns the waits of programs whose kernel stack matches.
-    pub fn stacked_where(&self, fits: impl Fn(&WaitStack) -> bool) -> Stacked<'a> {
+    pub fn stacked_where(&self, fits: impl Fn(&WaitStack) -> bool) -> WaitsByStack<'a> {
         let stacks = self.summary().patterns.wait_stacks.iter().filter(|stack| fits(stack));
         let stacks: Vec<&WaitStack> = stacks.collect();
-        Stacked {
+        WaitsByStack {
             time_ns: stacks.iter().map(|it| it.time_ns).sum(),
             waits: stacks.iter().map(|it| it.waits).sum(),
             longest_ns: stacks.iter().map(|it| it.longest_ns).max().unwrap_or(0),

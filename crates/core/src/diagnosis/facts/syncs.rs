@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// The syncs of one program: of all processes of one name in one container.
 #[derive(Clone, Debug)]
-pub struct Syncs<'a> {
+pub struct ProgramSyncs<'a> {
     /// Its waits for them.
     pub waited: Waited<'a>,
     /// Its calls, for the files that it syncs; `None` if calls are not in the data.
@@ -20,7 +20,7 @@ pub struct Syncs<'a> {
     pub bytes: Option<u64>,
 }
 
-impl Syncs<'_> {
+impl ProgramSyncs<'_> {
     /// Returns the process that waited longest, with its device and file.
     pub fn subject(&self) -> Subject {
         let mut subject = self.waited.subject();
@@ -49,19 +49,19 @@ impl Syncs<'_> {
 
 impl<'a> Facts<'a> {
     /// Returns the programs that wait for their syncs, longest first.
-    pub fn syncs(&self) -> Vec<Syncs<'a>> {
+    pub fn syncs(&self) -> Vec<ProgramSyncs<'a>> {
         let mut programs: BTreeMap<(&str, Option<&str>), Vec<_>> = BTreeMap::new();
         for group in self.waits(|group| self.is_sync(group)).groups {
             let key = (group.process.as_str(), group.container.as_deref());
             programs.entry(key).or_default().push(group);
         }
-        let mut found: Vec<Syncs<'a>> =
+        let mut found: Vec<ProgramSyncs<'a>> =
             programs.into_values().map(|groups| self.syncs_of(Waited::of(groups))).collect();
         found.sort_by_key(|it| std::cmp::Reverse(it.waited.time_ns));
         found
     }
 
-    fn syncs_of(&self, waited: Waited<'a>) -> Syncs<'a> {
+    fn syncs_of(&self, waited: Waited<'a>) -> ProgramSyncs<'a> {
         let first = waited.groups.first();
         let process = first.map(|it| it.process.as_str());
         let rows = self.summary().activity.iter().flat_map(|it| &it.rows);
@@ -90,7 +90,7 @@ impl<'a> Facts<'a> {
             false if writes > 0 => (Some(writes), bytes(&written)),
             _ => (None, None),
         };
-        Syncs { waited, calls, bytes }
+        ProgramSyncs { waited, calls, bytes }
     }
 
     /// Whether a group of waits is in sync or syncfs.

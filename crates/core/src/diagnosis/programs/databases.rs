@@ -2,12 +2,12 @@
 //!
 //! What does not belong here: programs that keep no data of their own (see the siblings).
 
-use super::Program;
-use super::Role::{Compaction, Data, Snapshot, Temporary, WriteAheadLog};
+use super::FileRole::{Compaction, Data, Snapshot, Temporary, WriteAheadLog};
+use super::KnownProgram;
 use super::Topic;
 
-pub(super) const ALL: &[Program] = &[
-    Program {
+pub(super) const ALL: &[KnownProgram] = &[
+    KnownProgram {
         name: "PostgreSQL",
         processes: &["postgres", "postmaster", "pg_basebackup", "pg_dump"],
         paths: &[
@@ -45,7 +45,7 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "MySQL/MariaDB",
         processes: &["mysqld", "mariadbd", "ib_log_flush", "ib_log_fl_notif", "ib_pg_flush_co*"],
         paths: &[
@@ -89,7 +89,7 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "etcd",
         processes: &["etcd"],
         paths: &[(WriteAheadLog, "/member/wal/"), (Snapshot, "/member/snap/*.snap")],
@@ -109,7 +109,7 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "Redis/Valkey",
         processes: &["redis-server", "valkey-server", "redis-rdb-bgsav", "redis-aof-rewri"],
         paths: &[(WriteAheadLog, "/appendonlydir/"), (WriteAheadLog, "/appendonly.aof")],
@@ -128,7 +128,7 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "MongoDB",
         processes: &["mongod"],
         paths: &[(WriteAheadLog, "/journal/WiredTigerLog"), (WriteAheadLog, "WiredTigerPreplog")],
@@ -152,7 +152,7 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "SQLite",
         processes: &["sqlite3"],
         paths: &[
@@ -172,7 +172,7 @@ pub(super) const ALL: &[Program] = &[
              consistent",
         )],
     },
-    Program {
+    KnownProgram {
         name: "RocksDB",
         processes: &["rocksdb:*", "db_bench", "cockroach", "tikv-server", "tikv*", "kvrocks"],
         paths: &[],
@@ -192,7 +192,7 @@ pub(super) const ALL: &[Program] = &[
             (Topic::Reads, "RocksDB: use a larger block cache, bloom filters, less readahead"),
         ],
     },
-    Program {
+    KnownProgram {
         name: "Cassandra/ScyllaDB",
         processes: &["cassandra", "scylla", "MutationStage*", "CompactionExec*", "COMMIT-LOG-*"],
         paths: &[(WriteAheadLog, "/commitlog/CommitLog-"), (WriteAheadLog, "/commitlog/")],
@@ -215,7 +215,7 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "QuestDB",
         processes: &["questdb*"],
         paths: &[(Data, "/.questdb/"), (Data, "/questdb/db/")],

@@ -2,12 +2,12 @@
 //!
 //! What does not belong here: write-ahead logs, which are data (see the siblings).
 
-use super::Program;
-use super::Role::Log;
+use super::FileRole::Log;
+use super::KnownProgram;
 use super::Topic;
 
-pub(super) const ALL: &[Program] = &[
-    Program {
+pub(super) const ALL: &[KnownProgram] = &[
+    KnownProgram {
         name: "systemd-journald",
         processes: &["systemd-journal"],
         paths: &[(Log, "/log/journal/")],
@@ -22,7 +22,7 @@ pub(super) const ALL: &[Program] = &[
             (Topic::Sync, "journald: SyncIntervalSec= (default 5m) sets how often it syncs"),
         ],
     },
-    Program {
+    KnownProgram {
         name: "rsyslog",
         processes: &["rsyslogd", "rs:main Q:Reg", "in:imuxsock", "in:imklog"],
         paths: &[],
@@ -41,7 +41,7 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "log collector",
         processes: &[
             "syslog-ng",

@@ -2,12 +2,12 @@
 //!
 //! What does not belong here: databases (see [`super::databases`]).
 
-use super::Program;
-use super::Role::{Compaction, Data, Snapshot, WriteAheadLog};
+use super::FileRole::{Compaction, Data, Snapshot, WriteAheadLog};
+use super::KnownProgram;
 use super::Topic;
 
-pub(super) const ALL: &[Program] = &[
-    Program {
+pub(super) const ALL: &[KnownProgram] = &[
+    KnownProgram {
         name: "Kafka",
         processes: &["kafka*", "data-plane-kafk*"],
         paths: &[(WriteAheadLog, "/0000000000*.log"), (Data, "/0000000000*.index")],
@@ -30,7 +30,7 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "Elasticsearch/OpenSearch",
         processes: &["elasticsearch*", "opensearch*"],
         paths: &[(WriteAheadLog, "/translog/translog-")],
@@ -53,7 +53,7 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "Prometheus",
         processes: &["prometheus", "victoria-metric*", "thanos"],
         paths: &[],
@@ -80,7 +80,7 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "container runtime",
         processes: &["containerd", "dockerd", "unpigz", "crio", "podman", "containerd-shim*"],
         paths: &[],
@@ -99,14 +99,14 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "JVM",
         processes: &["java", "G1*", "VM Thread", "GC Thread*"],
         paths: &[(Snapshot, "*.hprof")],
         own_paths: &[
             (Snapshot, "/java_pid"),
-            (super::Role::Log, "/gc.log"),
-            (super::Role::Log, "gc*.log"),
+            (super::FileRole::Log, "/gc.log"),
+            (super::FileRole::Log, "gc*.log"),
         ],
         advice: &[
             (
@@ -121,7 +121,7 @@ pub(super) const ALL: &[Program] = &[
             ),
         ],
     },
-    Program {
+    KnownProgram {
         name: "git",
         processes: &["git", "git-*"],
         paths: &[(Data, "/.git/")],
@@ -132,7 +132,7 @@ pub(super) const ALL: &[Program] = &[
              directories; a shallow or sparse checkout has fewer files",
         )],
     },
-    Program {
+    KnownProgram {
         name: "dpkg/apt",
         processes: &["dpkg", "dpkg-deb", "apt", "apt-get", "unattended-upgr"],
         paths: &[(Data, "/var/lib/dpkg/"), (Data, "*.dpkg-new")],

@@ -40,14 +40,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let of_known = own >= OWN * (own_ns + data_ns) as f64;
         strict(device).is_some() && of_known && own_ns >= unknown_ns && own >= SHARE * whole
     };
-    let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
+    let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
     let time_ns = Writes::of(device).own_ns;
     let name = &device.device;
     // Reads may be served from the page cache, and then never reach the device.
     let activity = facts.summary().activity.as_ref();
     let total = activity.map(|it| it.total).unwrap_or_default();
     if activity.is_some() && total.reads < READS * (total.creates + total.unlinks + total.renames) {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let reader = activity.and_then(|it| it.rows.iter().max_by_key(|row| row.counts.reads));
     let mut subject = facts::subject_of(name, None);
@@ -71,7 +71,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(if seen { Confidence::Certain } else { Confidence::Likely })
         .shown("time of inode and journal writes", time_ns as f64, "ns", format!("iowhy -d {name}"))
         .shown("reads by programs", reads as f64 / facts.seconds(), "1/s", "iowhy files")
-        .fix(format!("set relatime instead of strictatime in /etc/fstab (or noatime, if nothing uses access times), and apply it now: `mount -o remount,nostrictatime,relatime {}`", shell_word(point)))
+        .fix(format!(
+            "set relatime instead of strictatime in /etc/fstab (or noatime, if nothing uses access \
+             times), and apply it now: `mount -o remount,nostrictatime,relatime {}`",
+            shell_word(point)
+        ))
         .check("with noatime the writes stop; if they do not, something changes files")
         .into())
 }

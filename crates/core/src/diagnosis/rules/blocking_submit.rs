@@ -5,7 +5,7 @@ use super::facts::calls::ASYNC;
 use super::*;
 use crate::analysis::patterns::WaitStack;
 use crate::model::WaitClass;
-use facts::Stacked;
+use facts::WaitsByStack;
 
 /// Where a request is submitted, in the submitter's own context.
 const SUBMITTING: &[&str] = &[
@@ -81,7 +81,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let stacked = facts.stacked_where(|stack| blocks(facts, stack));
     if stacked.time_ns == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let subject = stacked.subject();
     let why = WHY.iter().max_by_key(|(_, functions)| stacked.time_in(functions));
@@ -117,7 +117,7 @@ fn blocks(facts: &Facts<'_>, stack: &WaitStack) -> bool {
 }
 
 /// Whether most of the time is spent waiting for a free request.
-fn is_for_tags(stacked: &Stacked<'_>) -> bool {
+fn is_for_tags(stacked: &WaitsByStack<'_>) -> bool {
     let for_tags = stacked.stacks.iter().filter(|it| it.class == WaitClass::Tag);
     2 * for_tags.map(|it| it.time_ns).sum::<u64>() > stacked.time_ns
 }
@@ -126,7 +126,7 @@ fn mean_ns(stack: &WaitStack) -> f64 {
     stack.time_ns as f64 / stack.waits.max(1) as f64
 }
 
-fn fix_of(stacked: &Stacked<'_>) -> &'static str {
+fn fix_of(stacked: &WaitsByStack<'_>) -> &'static str {
     let pages = 2 * stacked.time_in(WHY[0].1) > stacked.time_ns;
     if is_for_tags(stacked) {
         "keep fewer requests in flight than the queue holds (nr_requests), so that the program \

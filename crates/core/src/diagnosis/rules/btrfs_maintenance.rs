@@ -6,14 +6,14 @@ use super::*;
 const SHARE: f64 = 0.1;
 
 /// A kind of work: its description, its functions, and the fix.
-struct Work {
+struct BtrfsWork {
     what: &'static str,
     functions: &'static [&'static str],
     fix: &'static str,
 }
 
-const KINDS: &[Work] = &[
-    Work {
+const KINDS: &[BtrfsWork] = &[
+    BtrfsWork {
         what: "accounts extents to quota groups",
         functions: &["btrfs_qgroup_*", "qgroup_*", "btrfs_find_all_roots*", "find_parent_nodes"],
         fix: "quota groups cost most if many snapshots share extents: turn them off if nothing \
@@ -21,7 +21,7 @@ const KINDS: &[Work] = &[
               use simple quotas (`btrfs quota enable --simple`, Linux 6.7); delete snapshots one \
               at a time",
     },
-    Work {
+    BtrfsWork {
         what: "deletes snapshots or subvolumes",
         functions: &[
             "btrfs_drop_snapshot",
@@ -33,7 +33,7 @@ const KINDS: &[Work] = &[
               at another hour); `btrfs subvolume sync MOUNTPOINT` waits until the deletion has \
               finished",
     },
-    Work {
+    BtrfsWork {
         what: "moves extents (balance, or removing or resizing a device)",
         functions: &[
             "relocate_block_group",
@@ -46,7 +46,7 @@ const KINDS: &[Work] = &[
         fix: "pause it with `btrfs balance pause MOUNTPOINT` and resume it at night; balance only \
               what is needed: `-dusage=20`, not a full balance",
     },
-    Work {
+    BtrfsWork {
         what: "verifies checksums of all data (scrub)",
         functions: &["scrub_*", "btrfs_scrub_*"],
         fix: "slow it down: `btrfs scrub limit -a -l 50m MOUNTPOINT` (or \
@@ -66,7 +66,8 @@ rule!(
     needs: [Stacks, Waits],
     // Unthrottled maintenance takes all throughput that the device has.
     symptoms: [
-        "journal-commit", "noisy-neighbour", "metadata-scan", "sync-storm", "inode-lock", "provider-cap",
+        "journal-commit", "noisy-neighbour", "metadata-scan", "sync-storm", "inode-lock",
+        "provider-cap",
     ],
 );
 
@@ -78,7 +79,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         KINDS.iter().any(|kind| facts::has_function(&it.functions, kind.functions))
     });
     let Some((kind, work)) = most.filter(|(_, work)| work.share >= SHARE) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let name = &work.device.device;
     let victims = facts.victims(name, |process| process.starts_with("btrfs"));

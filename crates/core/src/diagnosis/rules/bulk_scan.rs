@@ -4,7 +4,7 @@ use super::super::finding::LEAST_IMPACT;
 use super::super::programs;
 use super::*;
 use crate::analysis::Direction;
-use crate::analysis::summary::{self, DeviceSummary, ProcessRow, Row};
+use crate::analysis::summary::{self, DeviceSummary, ProcessRow, UsedRow};
 use facts::Waited;
 
 /// The least share of the bytes read that one process must own. Chosen: it is then the device's
@@ -37,8 +37,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     facts.need_processes()?;
     let fits = |device: &DeviceSummary| scanner(device).is_some();
-    let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
-    let Some(scan) = scanner(device) else { return Ok(Verdict::Clear) };
+    let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
+    let Some(scan) = scanner(device) else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let others = facts.waits(|group| {
         group.device.as_deref() == Some(name) && !scan.is_own(group.pid, &group.process)
@@ -50,7 +50,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let of_others = facts.blocked_ns().saturating_sub(own.time_ns);
     let is_felt = behind_ns as f64 >= LEAST_IMPACT * facts.duration_ns() as f64;
     if !is_felt || (behind_ns as f64) < OTHERS * of_others as f64 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let subject = facts::subject_of(name, Some(&scan.row));
     let read = scan.row.usage.directions[Direction::Read].bytes;
@@ -109,14 +109,14 @@ fn fix(subject: &Subject) -> String {
 }
 
 /// A bulk reader: some processes of one name, or all of them.
-struct Scan {
+struct BulkReader {
     /// The largest of them, with the usage of all of them.
-    row: Row<ProcessRow>,
+    row: UsedRow<ProcessRow>,
     /// Their PIDs, if only these processes of the name take part.
     pids: Option<Vec<u32>>,
 }
 
-impl Scan {
+impl BulkReader {
     fn is_own(&self, pid: u32, process: &str) -> bool {
         match &self.pids {
             Some(pids) => pids.contains(&pid),
@@ -128,7 +128,7 @@ impl Scan {
 /// Returns how long others waited behind the scan, nanoseconds, and the process that waited
 /// longest. The time comes from blame; without it the waits are split by shares of the device's
 /// time.
-fn behind(facts: &Facts<'_>, scan: &Scan, others: &Waited<'_>) -> (u64, String) {
+fn behind(facts: &Facts<'_>, scan: &BulkReader, others: &Waited<'_>) -> (u64, String) {
     let Some(blame) = &facts.summary().blame else {
         let time_ns = (others.time_ns as f64 * scan.row.usage.time_share) as u64;
         return (time_ns, words::who(&others.subject()));
@@ -138,7 +138,7 @@ fn behind(facts: &Facts<'_>, scan: &Scan, others: &Waited<'_>) -> (u64, String) 
         if scan.is_own(waiter.pid.unwrap_or(0), &waiter.process) {
             continue;
         }
-        let is_scan = |it: &&summary::Behind| {
+        let is_scan = |it: &&summary::BehindRow| {
             let reads = it.origin.is_some_and(|origin| READS.contains(&origin));
             let process = it.process.as_deref().unwrap_or_default();
             reads && !it.own && scan.is_own(it.pid.unwrap_or(0), process)
@@ -155,20 +155,21 @@ fn behind(facts: &Facts<'_>, scan: &Scan, others: &Waited<'_>) -> (u64, String) 
 /// Returns the main reader of a device: the processes of one name and container that each read
 /// much, without others of the name (a database's backends); else all processes of the name, since
 /// a script starts one per file.
-fn scanner(device: &DeviceSummary) -> Option<Scan> {
+fn scanner(device: &DeviceSummary) -> Option<BulkReader> {
     let reads = facts::of(device, Direction::Read);
-    let bytes = |row: &Row<ProcessRow>| row.usage.directions[Direction::Read].bytes;
-    let same = |a: &Row<ProcessRow>, b: &Row<ProcessRow>| {
+    let bytes = |row: &UsedRow<ProcessRow>| row.usage.directions[Direction::Read].bytes;
+    let same = |a: &UsedRow<ProcessRow>, b: &UsedRow<ProcessRow>| {
         a.subject.process == b.subject.process && a.subject.container == b.subject.container
     };
-    let of_same = |row: &Row<ProcessRow>| -> Vec<&Row<ProcessRow>> {
+    let of_same = |row: &UsedRow<ProcessRow>| -> Vec<&UsedRow<ProcessRow>> {
         device.processes.iter().filter(|it| same(it, row)).collect()
     };
-    let together = |row: &&Row<ProcessRow>| -> u64 { of_same(row).into_iter().map(bytes).sum() };
+    let together =
+        |row: &&UsedRow<ProcessRow>| -> u64 { of_same(row).into_iter().map(bytes).sum() };
     let top = device.processes.iter().max_by_key(|row| (together(row), bytes(row)))?;
-    let is_large = |it: &&Row<ProcessRow>| bytes(it) as f64 >= OF_LARGEST * bytes(top) as f64;
-    let largest: Vec<&Row<ProcessRow>> = of_same(top).into_iter().filter(is_large).collect();
-    let most = |rows: &[&Row<ProcessRow>]| {
+    let is_large = |it: &&UsedRow<ProcessRow>| bytes(it) as f64 >= OF_LARGEST * bytes(top) as f64;
+    let largest: Vec<&UsedRow<ProcessRow>> = of_same(top).into_iter().filter(is_large).collect();
+    let most = |rows: &[&UsedRow<ProcessRow>]| {
         rows.iter().map(|row| bytes(row)).sum::<u64>() as f64 >= SHARE * reads.bytes as f64
     };
     let (rows, pids) = match most(&largest) {
@@ -186,7 +187,7 @@ fn scanner(device: &DeviceSummary) -> Option<Scan> {
     for other in rows.into_iter().filter(|it| it.subject.pid != top.subject.pid) {
         row.usage.add(&other.usage);
     }
-    Some(Scan { row, pids })
+    Some(BulkReader { row, pids })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::analysis::Direction;
 use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
 use facts::moment::Around;
-use facts::shape::{self, Step};
+use facts::shape::{self, RateStep};
 
 /// The largest variation of request sizes and of the rate after the drop. Chosen: as for a cap,
 /// with room for the bin of the change. Requests that complete together, as many as are in flight,
@@ -44,10 +44,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         if (facts.duration_ns() as f64) < needed && !facts.devices().is_empty() {
             return Err(Missing(format!("the watch is shorter than {}", words::time(needed))));
         }
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let Some(Fall { step, since_ns, extra }) = drop_of(facts, device) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let name = &device.device;
     let Some(used_up) = used_up(facts, device) else {
@@ -142,7 +142,7 @@ fn used_up(facts: &Facts<'_>, device: &DeviceSummary) -> Option<&'static UsedUp>
 
 /// A drop to a lower rate.
 struct Fall {
-    step: Step,
+    step: RateStep,
     /// When it happened, nanoseconds since the watch began.
     since_ns: f64,
     /// The share of the device's time by which requests take longer since.
@@ -207,7 +207,7 @@ mod tests {
 
     /// The finding's text for a drive that does 4000 reads or writes per second for five seconds,
     /// then 1000, at a queue depth of eight.
-    fn said(transport: &str, rotational: &str, is_read: bool) -> Option<String> {
+    fn sentence_for(transport: &str, rotational: &str, is_read: bool) -> Option<String> {
         let mut script = Script::new(10);
         script.environment.is_virtual = Some(false);
         script.environment.devices.push(Device {
@@ -230,12 +230,13 @@ mod tests {
 
     #[test]
     fn a_drive_of_ones_own_has_no_credit() {
-        let ends = |said: Option<String>, end: &str| said.is_some_and(|it| it.ends_with(end));
-        assert!(ends(said("fc", "0", true), "or blocks that are read for the first time"));
-        assert!(ends(said("fc", "0", false), "an exhausted burst credit"));
-        assert!(ends(said("sata", "0", true), "it may have become too hot"));
-        assert!(ends(said("sata", "0", false), "is full, or it is too hot"));
-        assert_eq!(said("sata", "1", false), None);
+        let ends =
+            |sentence: Option<String>, end: &str| sentence.is_some_and(|it| it.ends_with(end));
+        assert!(ends(sentence_for("fc", "0", true), "or blocks that are read for the first time"));
+        assert!(ends(sentence_for("fc", "0", false), "an exhausted burst credit"));
+        assert!(ends(sentence_for("sata", "0", true), "it may have become too hot"));
+        assert!(ends(sentence_for("sata", "0", false), "is full, or it is too hot"));
+        assert_eq!(sentence_for("sata", "1", false), None);
     }
 
     /// Whether a cloud volume that drops to a quarter in the middle is reported as out of credit,

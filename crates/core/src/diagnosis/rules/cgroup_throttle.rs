@@ -41,7 +41,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         if facts.need_waits().is_err() {
             facts.need_stacks()?;
         }
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let mut subject = waited.subject();
     let finding = if held_ns > 0 {

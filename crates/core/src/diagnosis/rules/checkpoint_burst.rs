@@ -1,7 +1,7 @@
 //! A checkpoint, a flush of pages or a compaction writes in bursts, and syncs wait behind it.
 
 use super::super::bottleneck::bound::{self, FELT_NS};
-use super::super::programs::{self, Role, Topic};
+use super::super::programs::{self, FileRole, Topic};
 use super::*;
 use crate::analysis::patterns::{Bin, DevicePatterns, SyncBin};
 use crate::analysis::summary::DeviceSummary;
@@ -27,7 +27,7 @@ const SYNCS: u64 = 10;
 /// writes the same per sync. Chosen.
 const MORE: f64 = 4.0;
 /// Files whose writes no commit depends on.
-const BESIDE: &[Role] = &[Role::Data, Role::Snapshot, Role::Compaction];
+const BESIDE: &[FileRole] = &[FileRole::Data, FileRole::Snapshot, FileRole::Compaction];
 
 rule!(
     "checkpoint-burst",
@@ -51,10 +51,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(finding(facts, device, patterns, &burst).into());
     }
     let lasting = facts.devices().iter().find_map(|device| lasting(facts, device));
-    Ok(lasting.map_or(Verdict::Clear, Verdict::from))
+    Ok(lasting.map_or(RuleVerdict::Clear, RuleVerdict::from))
 }
 
-struct Burst {
+struct SyncBurst {
     during: SyncBin,
     calm: SyncBin,
     /// How much longer the syncs took than outside bursts, in total, nanoseconds.
@@ -68,7 +68,7 @@ fn mean_ns(bin: &SyncBin) -> f64 {
     bin.time_ns as f64 / bin.waits.max(1) as f64
 }
 
-fn burst(patterns: &DevicePatterns) -> Option<Burst> {
+fn burst(patterns: &DevicePatterns) -> Option<SyncBurst> {
     let bins = &patterns.timeline.bins;
     let syncs = patterns.syncs.coarser(patterns.timeline.bin_ns)?;
     let written = |bins: &[&Bin]| bins.iter().map(|bin| bin.write_bytes).sum::<u64>();
@@ -92,7 +92,7 @@ fn burst(patterns: &DevicePatterns) -> Option<Burst> {
     let slower = mean_ns(&during) >= SLOWER * mean_ns(&calm);
     let enough = during.waits >= SYNCS && calm.waits >= SYNCS;
     let extra_ns = during.time_ns.saturating_sub((mean_ns(&calm) * during.waits as f64) as u64);
-    (is_rare && more && slower && enough).then_some(Burst {
+    (is_rare && more && slower && enough).then_some(SyncBurst {
         during,
         calm,
         extra_ns,
@@ -104,7 +104,7 @@ fn burst(patterns: &DevicePatterns) -> Option<Burst> {
 /// Returns the main writer in the bursts: process name, PID and file.
 fn writer(
     patterns: &DevicePatterns,
-    burst: &Burst,
+    burst: &SyncBurst,
 ) -> Option<(String, Option<u32>, Option<String>)> {
     let inside = |bytes: &[u64]| -> u64 {
         bytes.iter().zip(&burst.bins).filter(|(_, is)| **is).map(|(bytes, _)| bytes).sum()
@@ -128,7 +128,7 @@ fn finding(
     facts: &Facts<'_>,
     device: &DeviceSummary,
     patterns: &DevicePatterns,
-    burst: &Burst,
+    burst: &SyncBurst,
 ) -> Finding {
     let name = &device.device;
     let (process, pid, file) = writer(patterns, burst).unwrap_or_default();
@@ -168,7 +168,7 @@ fn finding(
 fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
     let name = &device.device;
     let is_log = |process: &str, file: &str| {
-        programs::role_of(Some(process), file) == Some(Role::WriteAheadLog)
+        programs::role_of(Some(process), file) == Some(FileRole::WriteAheadLog)
     };
     let waited = facts.waits(|it| {
         let is_log = it.file.as_deref().is_some_and(|file| is_log(&it.process, file));
@@ -196,7 +196,7 @@ fn of_lasting(
     facts: &Facts<'_>,
     device: &DeviceSummary,
     waited: &Waited<'_>,
-    role: Role,
+    role: FileRole,
     share: f64,
     file: Option<String>,
 ) -> Finding {
@@ -232,10 +232,10 @@ const GENERAL: &str = "spread the writes (smaller and more frequent checkpoints;
                        earlier: `sysctl vm.dirty_background_bytes=67108864`, which affects the \
                        entire machine); put the log on its own device";
 
-fn topic(role: Option<Role>) -> Topic {
+fn topic(role: Option<FileRole>) -> Topic {
     match role {
-        Some(Role::Compaction) => Topic::Compaction,
-        Some(Role::Snapshot) => Topic::Snapshot,
+        Some(FileRole::Compaction) => Topic::Compaction,
+        Some(FileRole::Snapshot) => Topic::Snapshot,
         _ => Topic::Checkpoint,
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::summary::{ChangedSetting, DeviceSummary};
 use crate::model::environment::chosen;
-use facts::moment::{Around, Part, Work};
+use facts::moment::{Around, MomentPart, WorkMeasure};
 
 /// How many times longer the same load takes since the change. Chosen.
 const SLOWER: f64 = 1.3;
@@ -41,13 +41,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let found = changed.iter().filter_map(|change| slower(facts, change));
     // The first of those seen at once: a new scheduler sets its own nr_requests.
     let worst = found.reduce(|a, b| if b.share > a.share { b } else { a });
-    Ok(worst.map_or_else(|| told(changed), |it| regression(facts, &it).into()))
+    Ok(worst.map_or_else(|| only_changes(changed), |it| regression(facts, &it).into()))
 }
 
 /// A change that is not known to have made anything slower.
-fn told(changed: &[ChangedSetting]) -> Verdict {
+fn only_changes(changed: &[ChangedSetting]) -> RuleVerdict {
     let Some(first) = changed.iter().find(|it| it.device.is_some()).or(changed.first()) else {
-        return Verdict::Clear;
+        return RuleVerdict::Clear;
     };
     let of = first.device.as_deref().unwrap_or("the machine");
     let (was, is) = (chosen(&first.before), chosen(&first.after));
@@ -71,33 +71,33 @@ fn told(changed: &[ChangedSetting]) -> Verdict {
 }
 
 /// What takes longer since a settings change.
-struct Slower<'a> {
+struct SlowerSince<'a> {
     device: &'a DeviceSummary,
     change: &'a ChangedSetting,
     /// Approximate time of the change, nanoseconds since the watch began.
     at_ns: u64,
-    work: Work,
-    before: Part,
-    since: Part,
+    work: WorkMeasure,
+    before: MomentPart,
+    since: MomentPart,
     /// The share of the device's time that the same load would not have taken before.
     share: f64,
     confidence: Confidence,
 }
 
-fn slower<'a>(facts: &Facts<'a>, change: &'a ChangedSetting) -> Option<Slower<'a>> {
+fn slower<'a>(facts: &Facts<'a>, change: &'a ChangedSetting) -> Option<SlowerSince<'a>> {
     let (name, (since_ns, by_ns)) = (change.device.as_ref()?, change.between_ns?);
     let device = facts.devices().iter().find(|it| it.device == *name && it.stalled_ns.is_none())?;
     let around = Around::new(facts.patterns(name)?, since_ns, by_ns)?;
     let of_sizes = OF_SIZES.contains(&change.setting.as_str());
-    let work = if of_sizes { Work::Bytes } else { Work::Requests };
+    let work = if of_sizes { WorkMeasure::Bytes } else { WorkMeasure::Requests };
     let (before, since) = (around.before, around.since);
     let is_slower = around.is_step(SLOWER, work) && since.cost(work) >= SLOWER * before.cost(work);
     let is_comparable = match work {
-        Work::Bytes => cuts(change, &before, &since),
-        Work::Requests => is_alike(&before, &since),
+        WorkMeasure::Bytes => cuts(change, &before, &since),
+        WorkMeasure::Requests => is_alike(&before, &since),
     };
     let is_asked_as_much = is_same_load(&before, &since, work) && !around.is_another_program();
-    (is_slower && is_comparable && is_asked_as_much).then(|| Slower {
+    (is_slower && is_comparable && is_asked_as_much).then(|| SlowerSince {
         device,
         change,
         at_ns: since_ns.midpoint(by_ns),
@@ -117,14 +117,14 @@ fn alike(a: f64, b: f64) -> bool {
 }
 
 /// Whether requests have the same mix and sizes, and take longer.
-fn is_alike(before: &Part, since: &Part) -> bool {
+fn is_alike(before: &MomentPart, since: &MomentPart) -> bool {
     (before.read_share() - since.read_share()).abs() <= SAME_READS
         && alike(before.size(), since.size())
         && since.times_as_long_as(before) >= SLOWER
 }
 
 /// Whether the change makes requests smaller, and they became smaller.
-fn cuts(change: &ChangedSetting, before: &Part, since: &Part) -> bool {
+fn cuts(change: &ChangedSetting, before: &MomentPart, since: &MomentPart) -> bool {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let (Some(was), Some(is)) = (number(&change.before), number(&change.after)) else {
         return false;
@@ -137,20 +137,21 @@ fn cuts(change: &ChangedSetting, before: &Part, since: &Part) -> bool {
 /// Whether the load is the same since. At a greater depth requests take longer at the same
 /// throughput (Little's law), so either fewer complete at the same depth, or the device had spare
 /// capacity and the rate is the same.
-fn is_same_load(before: &Part, since: &Part, work: Work) -> bool {
+fn is_same_load(before: &MomentPart, since: &MomentPart, work: WorkMeasure) -> bool {
     let (had, has) = (before.pace(work), since.pace(work));
-    let waits_as_many = work == Work::Bytes || since.depth() >= (1.0 - SAME) * before.depth();
+    let waits_as_many =
+        work == WorkMeasure::Bytes || since.depth() >= (1.0 - SAME) * before.depth();
     let is_held_up = has * SLOWER <= had && waits_as_many;
     let is_paced = before.depth() < IDLE && (has - had).abs() <= AS_OFTEN * had;
     is_held_up || is_paced
 }
 
-fn regression(facts: &Facts<'_>, slower: &Slower<'_>) -> Finding {
-    let Slower { device, change, before, since, .. } = slower;
+fn regression(facts: &Facts<'_>, slower: &SlowerSince<'_>) -> Finding {
+    let SlowerSince { device, change, before, since, .. } = slower;
     let (name, setting, was) = (&device.device, &change.setting, chosen(&change.before));
     let (figure, unit) = match slower.work {
-        Work::Bytes => ("throughput", "bytes"),
-        Work::Requests => ("mean request time", "ns"),
+        WorkMeasure::Bytes => ("throughput", "bytes"),
+        WorkMeasure::Requests => ("mean request time", "ns"),
     };
     let whole = facts::device_time_ns(device);
     let extra_ns = slower.share * whole as f64;
@@ -196,23 +197,23 @@ fn regression(facts: &Facts<'_>, slower: &Slower<'_>) -> Finding {
         ))
 }
 
-/// Whether it is safe in a shell without quoting: a recording may hold anything.
+/// Whether it is safe in a shell without quoting: a recording is untrusted.
 fn is_plain(text: &str) -> bool {
     text.chars().all(|it| it.is_ascii_alphanumeric() || "-_ /".contains(it)) && !text.is_empty()
 }
 
-fn sentence(facts: &Facts<'_>, slower: &Slower<'_>) -> String {
+fn sentence(facts: &Facts<'_>, slower: &SlowerSince<'_>) -> String {
     let (name, change) = (&slower.device.device, slower.change);
     let (now, then) = (slower.figure(&slower.since), slower.figure(&slower.before));
     let what = match slower.work {
-        Work::Bytes => {
+        WorkMeasure::Bytes => {
             format!(
                 "{name} moves {} instead of {} per second",
                 words::bytes(now),
                 words::bytes(then)
             )
         }
-        Work::Requests => {
+        WorkMeasure::Requests => {
             format!("requests of {name} take {} instead of {}", words::time(now), words::time(then))
         }
     };
@@ -229,18 +230,18 @@ fn sentence(facts: &Facts<'_>, slower: &Slower<'_>) -> String {
     };
     let (was, is) = (chosen(&change.before), chosen(&change.after));
     format!(
-        "{what} since {}{with} was changed from {was} to {is}, about {} after the watch began",
+        "{what} since {}{with} was changed from {was} to {is}, about {}",
         change.setting,
-        words::time(slower.at_ns as f64),
+        words::moment(facts.summary(), slower.at_ns),
     )
 }
 
-impl Slower<'_> {
+impl SlowerSince<'_> {
     /// What is compared: bytes a second, or the mean time of a request, nanoseconds.
-    fn figure(&self, part: &Part) -> f64 {
+    fn figure(&self, part: &MomentPart) -> f64 {
         match self.work {
-            Work::Bytes => part.bytes_per_s(),
-            Work::Requests => part.mean_ns(),
+            WorkMeasure::Bytes => part.bytes_per_s(),
+            WorkMeasure::Requests => part.mean_ns(),
         }
     }
 }
@@ -276,7 +277,7 @@ mod tests {
 
     /// The finding for a change; `next` returns what is submitted at a time of the watch, and the
     /// time until its next call.
-    fn said(
+    fn finding_for(
         seconds: u64,
         changed: SettingChange,
         next: impl Fn(u64) -> (u64, Sent),
@@ -308,7 +309,7 @@ mod tests {
         changed: SettingChange,
         next: impl Fn(u64) -> (u64, Sent),
     ) -> Option<Finding> {
-        said(seconds, changed, next).filter(|it| it.sentence.contains(" instead of "))
+        finding_for(seconds, changed, next).filter(|it| it.sentence.contains(" instead of "))
     }
 
     /// A batch of this size, the next when it completes.
@@ -345,7 +346,7 @@ mod tests {
     #[test]
     fn what_was_slow_before_or_became_so_later_is_told() {
         for between_s in [(2, 3), (7, 8)] {
-            let found = said(10, scheduler(between_s), slower).unwrap();
+            let found = finding_for(10, scheduler(between_s), slower).unwrap();
             assert_eq!(found.severity, Severity::Info, "{found:#?}");
         }
     }
@@ -354,7 +355,7 @@ mod tests {
     fn what_could_be_chosen_besides_is_no_change() {
         let listed =
             change("queue/scheduler", (5, 6), "none [mq-deadline]", "none [mq-deadline] bfq");
-        assert_eq!(said(10, listed, slower), None);
+        assert_eq!(finding_for(10, listed, slower), None);
     }
 
     #[test]

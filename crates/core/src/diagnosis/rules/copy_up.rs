@@ -21,7 +21,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let stacked = facts.stacked(COPY);
     if stacked.time_ns == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let mut subject = stacked.subject();
     let device = subject.device.clone();

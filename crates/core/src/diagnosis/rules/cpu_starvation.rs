@@ -39,12 +39,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if let Some(held) = held_back(facts) {
         return Ok(held.finding(facts).into());
     }
-    Ok(starved(facts).map_or(Verdict::Clear, Verdict::from))
+    Ok(starved(facts).map_or(RuleVerdict::Clear, RuleVerdict::from))
 }
 
 /// How long a program waits for a CPU, nanoseconds.
 #[derive(Clone, Copy, Default)]
-struct Wanted {
+struct CpuWait {
     /// In delays of 3 ms and more after a wait.
     starved_ns: u64,
     /// After its waits, in total.
@@ -56,12 +56,12 @@ struct Wanted {
     waited_ns: u64,
 }
 
-impl Wanted {
-    fn of(facts: &Facts<'_>, groups: &[&WaitGroup]) -> Wanted {
+impl CpuWait {
+    fn of(facts: &Facts<'_>, groups: &[&WaitGroup]) -> CpuWait {
         let sum = |of: fn(&WaitGroup) -> u64| groups.iter().map(|group| of(group)).sum::<u64>();
         let does_io = sum(|it| it.waits) as f64 >= WAITS_PER_S * facts.seconds();
         let (beside_ns, waited_ns) = (sum(|it| it.beside_ns), sum(|it| it.time_ns));
-        Wanted {
+        CpuWait {
             starved_ns: sum(|it| it.starved_ns),
             after_ns: sum(|it| it.run_queue_ns),
             beside_ns: if does_io && beside_ns <= waited_ns { beside_ns } else { 0 },
@@ -80,12 +80,12 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
     for group in &facts.summary().patterns.waits {
         programs.entry((group.pid, &group.process)).or_default().push(group);
     }
-    let programs = programs.into_values().map(|groups| (Wanted::of(facts, &groups), groups));
+    let programs = programs.into_values().map(|groups| (CpuWait::of(facts, &groups), groups));
     let mut programs: Vec<_> = programs.filter(|(wanted, _)| wanted.starved_ns > 0).collect();
     programs.sort_by_key(|(wanted, _)| std::cmp::Reverse(wanted.starved_ns));
-    let sum = |of: fn(&Wanted) -> u64| programs.iter().map(|(wanted, _)| of(wanted)).sum::<u64>();
+    let sum = |of: fn(&CpuWait) -> u64| programs.iter().map(|(wanted, _)| of(wanted)).sum::<u64>();
     let (starved_ns, after_ns) = (sum(|it| it.starved_ns), sum(|it| it.after_ns));
-    let (lost_ns, beside_ns) = (sum(Wanted::all_ns), sum(|it| it.beside_ns));
+    let (lost_ns, beside_ns) = (sum(CpuWait::all_ns), sum(|it| it.beside_ns));
     let (wanted, groups) = programs.into_iter().next()?;
     let (starved, after, blocked) = (starved_ns as f64, after_ns as f64, facts.blocked_ns() as f64);
     if after < SHARE * blocked || starved < STARVED * blocked || starved < OF_DELAYS * after {
@@ -102,10 +102,24 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
     let finding = of_lost(facts, lost_ns, beside_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("run queue delays of 3 ms and more after waits", starved_ns as f64, "ns", "iowhy waits")
-        .shown("run queue delays in total, also between waits", lost_ns as f64, "ns", format!("cat /proc/{pid}/task/*/schedstat"))
+        .shown(
+            "run queue delays of 3 ms and more after waits",
+            starved_ns as f64,
+            "ns",
+            "iowhy waits",
+        )
+        .shown(
+            "run queue delays in total, also between waits",
+            lost_ns as f64,
+            "ns",
+            format!("cat /proc/{pid}/task/*/schedstat"),
+        )
         .shown("share of waits and run queue delays without a CPU", its * 100.0, "%", "iowhy waits")
-        .fix("find what takes the CPU (`top`): real-time tasks (rt in PR), the hypervisor (st, steal time: request more CPU), a limit (cpu.max of its cgroup), many other tasks; reduce their load, or give the program its own CPU")
+        .fix(
+            "find what takes the CPU (`top`): real-time tasks (rt in PR), the hypervisor (st, \
+             steal time: request more CPU), a limit (cpu.max of its cgroup), many other tasks; \
+             reduce their load, or give the program its own CPU",
+        )
         .check("on an idle CPU (taskset) the delay is gone; if not, the device wakes it late");
     Some(finding)
 }
@@ -120,7 +134,7 @@ fn of_lost(facts: &Facts<'_>, lost_ns: u64, beside_ns: u64, sentence: String) ->
 }
 
 /// Programs throttled by their cgroup's CPU limit.
-struct Held<'a> {
+struct Throttled<'a> {
     waited: Waited<'a>,
     /// Their cgroup, if it is known.
     cgroup: Option<&'a str>,
@@ -134,7 +148,7 @@ struct Held<'a> {
 }
 
 /// Returns the programs that lose most to a CPU limit. Programs of one cgroup share one count.
-fn held_back<'a>(facts: &Facts<'a>) -> Option<Held<'a>> {
+fn held_back<'a>(facts: &Facts<'a>) -> Option<Throttled<'a>> {
     let counts = facts.summary().samples.of(Metric::HeldBack);
     let mut cgroups: BTreeMap<u64, Vec<&'a Series>> = BTreeMap::new();
     for series in counts.iter().filter(|it| it.grown() > 0.0) {
@@ -144,7 +158,7 @@ fn held_back<'a>(facts: &Facts<'a>) -> Option<Held<'a>> {
     held.max_by_key(|held| held.lost_ns)
 }
 
-fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Held<'a>> {
+fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Throttled<'a>> {
     let limited_ns = members.iter().map(|it| it.grown() as u64).max()?;
     let cpu = |series: &&Series| {
         let used = facts.summary().samples.get(Metric::ProcessCpu, &series.subject);
@@ -175,10 +189,10 @@ fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Held<'a>> {
     let cgroup = cgroups.iter().find(|it| it.last == last).map(|it| it.subject.as_str());
     let (lost_ns, whole_ns) = (in_waits_ns + beside_ns, waited.time_ns + beside_ns);
     let counts = lost_ns as f64 >= SHARE * whole_ns as f64;
-    counts.then_some(Held { waited, cgroup, limited_ns, lost_ns, whole_ns })
+    counts.then_some(Throttled { waited, cgroup, limited_ns, lost_ns, whole_ns })
 }
 
-impl Held<'_> {
+impl Throttled<'_> {
     /// Returns the path of its cgroup below /sys/fs/cgroup, quoted for the shell: version 1 has a
     /// hierarchy for CPUs.
     fn folder(&self, facts: &Facts<'_>) -> Option<String> {
@@ -189,7 +203,7 @@ impl Held<'_> {
     }
 
     fn finding(&self, facts: &Facts<'_>) -> Finding {
-        let Held { limited_ns, lost_ns, whole_ns, ref waited, .. } = *self;
+        let Throttled { limited_ns, lost_ns, whole_ns, ref waited, .. } = *self;
         let subject = Subject { device: None, file: None, ..waited.subject() };
         let (its, pid) = (lost_ns as f64 / whole_ns.max(1) as f64, words::pid(&subject));
         let cgroup = self.cgroup.map(|path| format!(" ({path})")).unwrap_or_default();
@@ -200,14 +214,30 @@ impl Held<'_> {
         );
         of_lost(facts, lost_ns, whole_ns - waited.time_ns, sentence)
             .about(subject)
-            .shown("CPU throttled time, on all CPUs", limited_ns as f64, "ns", match self.folder(facts) {
-                Some(name) => format!("cat /sys/fs/cgroup{name}/cpu.stat"),
-                None => format!("cat /proc/{pid}/cgroup"),
-            })
-            .shown("share of waits and throttled time without a CPU", its * 100.0, "%", "iowhy waits")
+            .shown(
+                "CPU throttled time, on all CPUs",
+                limited_ns as f64,
+                "ns",
+                match self.folder(facts) {
+                    Some(name) => format!("cat /sys/fs/cgroup{name}/cpu.stat"),
+                    None => format!("cat /proc/{pid}/cgroup"),
+                },
+            )
+            .shown(
+                "share of waits and throttled time without a CPU",
+                its * 100.0,
+                "%",
+                "iowhy waits",
+            )
             .shown("waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-            .fix("raise the limit: cpu.max of its cgroup (version 1: cpu.cfs_quota_us, Kubernetes: limits.cpu), or reduce the CPU load within it")
-            .check("nr_throttled in cpu.stat (version 1: below its cpu controller) stops growing with a higher limit; if its I/O is as slow then, the limit is not the cause")
+            .fix(
+                "raise the limit: cpu.max of its cgroup (version 1: cpu.cfs_quota_us, Kubernetes: \
+                 limits.cpu), or reduce the CPU load within it",
+            )
+            .check(
+                "nr_throttled in cpu.stat (version 1: below its cpu controller) stops growing with \
+                 a higher limit; if its I/O is as slow then, the limit is not the cause",
+            )
     }
 }
 

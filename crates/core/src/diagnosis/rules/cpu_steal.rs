@@ -38,7 +38,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let all_ns: f64 = all.map(Series::grown).sum();
     let share = steal.grown() / all_ns.max(1.0);
     if all_ns <= 0.0 || share < STOLEN {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let compared = compare(facts, steal);
     let waited = facts.waits(|_| true);
@@ -87,7 +87,7 @@ const CPU_TIMES: &[Metric] =
     &[Metric::CpuUser, Metric::CpuSystem, Metric::CpuIdle, Metric::CpuIoWait, Metric::CpuSteal];
 
 /// Requests in seconds with and without steal.
-struct Compared {
+struct StealCompared {
     /// How many times longer they take, on the device with the smallest difference.
     times: f64,
     /// The extra time of all devices' requests, as a share of their time.
@@ -96,14 +96,14 @@ struct Compared {
 
 /// A device's requests in one kind of second.
 #[derive(Default)]
-struct Side {
+struct StealSide {
     requests: u64,
     time_ns: u64,
     /// The mean request time of each bin, nanoseconds.
     means: Vec<f64>,
 }
 
-impl Side {
+impl StealSide {
     fn add(&mut self, requests: u64, time_ns: u64) {
         if requests == 0 {
             return;
@@ -124,7 +124,7 @@ impl Side {
 
 /// Returns `None` if there are not enough seconds of both kinds, or a device does not follow the
 /// steal.
-fn compare(facts: &Facts<'_>, steal: &Series) -> Option<Compared> {
+fn compare(facts: &Facts<'_>, steal: &Series) -> Option<StealCompared> {
     let cpus = f64::from(facts.summary().environment.cpus.max(1));
     let start_ns = facts.summary().environment.start_ns;
     let spans: Vec<(u64, u64, bool)> = steal
@@ -140,7 +140,7 @@ fn compare(facts: &Facts<'_>, steal: &Series) -> Option<Compared> {
     let is_stolen = |at: u64| spans.iter().any(|(from, to, is)| *is && (*from..*to).contains(&at));
     let (mut times, mut extra, mut all) = (f64::INFINITY, 0.0, 0.0);
     for patterns in &facts.summary().patterns.devices {
-        let (mut during, mut calm) = (Side::default(), Side::default());
+        let (mut during, mut calm) = (StealSide::default(), StealSide::default());
         for (index, bin) in patterns.timeline.bins.iter().enumerate() {
             let middle = index as u64 * patterns.timeline.bin_ns + patterns.timeline.bin_ns / 2;
             let side = if is_stolen(middle) { &mut during } else { &mut calm };
@@ -152,7 +152,7 @@ fn compare(facts: &Facts<'_>, steal: &Series) -> Option<Compared> {
         all += (during.time_ns + calm.time_ns) as f64;
     }
     (times.is_finite() && times >= SLOWER)
-        .then(|| Compared { times, extra_share: (extra / all.max(1.0)).min(1.0) })
+        .then(|| StealCompared { times, extra_share: (extra / all.max(1.0)).min(1.0) })
 }
 
 #[cfg(test)]
@@ -207,11 +207,11 @@ mod tests {
 
     #[test]
     fn one_slow_request_in_a_stolen_second_is_no_sign() {
-        let mut device = Side::default();
+        let mut device = StealSide::default();
         (0..5).for_each(|_| device.add(10, 10 * MS));
         device.add(1, 900 * MS);
         assert_eq!(device.usual_ns(), Some(MS as f64));
-        let mut few = Side::default();
+        let mut few = StealSide::default();
         (0..2).for_each(|_| few.add(100, 100 * MS));
         assert_eq!(few.usual_ns(), None, "two bins");
     }

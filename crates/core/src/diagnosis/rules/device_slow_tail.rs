@@ -75,7 +75,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             }
         }
     }
-    Ok(worst.map_or(Verdict::Clear, |(_, finding)| finding.into()))
+    Ok(worst.map_or(RuleVerdict::Clear, |(_, finding)| finding.into()))
 }
 
 /// Returns the least time of an outlier of the device, nanoseconds, and its least multiple of the
@@ -199,9 +199,11 @@ fn of_tail(
     let name = &device.device;
     let word = direction.word();
     let sentence = format!(
-        "{name} itself is occasionally slow: {} of {} {word}s took {} or more of its time, up to {} each; the median is {}",
+        "{name} itself is occasionally slow: {} of {} {word}s ({}) account for at least {} of \
+         its busy time, up to {} each; the median is {}",
         words::count(tail.requests),
         words::count(tail.all),
+        words::percent(tail.requests as f64 / tail.all.max(1) as f64),
         words::percent((tail.time_ns / tail.whole_ns.max(1) as f64).min(1.0)),
         words::time(tail.max_ns as f64),
         words::time(tail.p50_ns as f64),
@@ -250,7 +252,7 @@ fn of_tail(
 }
 
 /// A device that completes requests with errors.
-fn failing(facts: &Facts<'_>) -> Option<Verdict> {
+fn failing(facts: &Facts<'_>) -> Option<RuleVerdict> {
     let failed = |device: &DeviceSummary| -> u64 {
         let known = device.errors.iter().filter(|it| FAILING.contains(&it.error));
         known.map(|it| it.requests).sum()
@@ -274,7 +276,10 @@ fn failing(facts: &Facts<'_>) -> Option<Verdict> {
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
         .sure(Confidence::Certain)
         .shown("failed requests", errors as f64, "requests", format!("iowhy snoop -d {name}"))
-        .fix("read dmesg and the device's health log (`smartctl -a`, `nvme smart-log`); if they report a failing device, copy its data and replace it")
+        .fix(
+            "read dmesg and the device's health log (`smartctl -a`, `nvme smart-log`); if they \
+             report a failing device, copy its data and replace it",
+        )
         .check("errors of a removed or reset path stop on their own: watch again");
     Some(finding.into())
 }

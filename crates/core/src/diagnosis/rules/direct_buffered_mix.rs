@@ -48,10 +48,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         Some((patterns.device.as_str(), file))
     });
     let Some((name, file)) = found.max_by_key(|(_, file)| file.time_ns) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let Some(device) = facts.devices().iter().find(|it| it.device == name) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     Ok(finding(facts, device, file).into())
 }

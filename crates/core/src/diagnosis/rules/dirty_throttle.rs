@@ -32,7 +32,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits_for(WaitClass::DirtyThrottle);
     if waited.class_ns == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let subject = waited.subject();
     let sentence = format!(
@@ -58,7 +58,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
             setting("vm/dirty_ratio"),
             setting("vm/dirty_bytes"),
         ))
-        .check("`iowhy cache 1`: dirty pages stay near the limit meanwhile; if they are far below it, it is the limit of its cgroup (file_dirty in memory.stat) or something else")
+        .check(
+            "`iowhy cache 1`: dirty pages stay near the limit meanwhile; if they are far below it, \
+             it is the limit of its cgroup (file_dirty in memory.stat) or something else",
+        )
         .into())
 }
 

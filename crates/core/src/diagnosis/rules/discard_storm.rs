@@ -34,7 +34,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         facts::of(device, Direction::Discard).requests >= LEAST
             && time(device) as f64 >= SHARE * facts::device_time_ns(device) as f64
     };
-    let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
+    let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let discards = facts::of(device, Direction::Discard);
     let stage = facts::stage(device, Direction::Discard, Interval::D2c);

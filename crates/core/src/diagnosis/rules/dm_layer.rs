@@ -42,7 +42,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let lost = |(upper, gap): &(&DeviceSummary, Gap)| {
         (gap.share * facts::stage_sum(upper, Interval::Q2c) as f64) as u64
     };
-    let Some((upper, gap)) = gaps.max_by_key(lost) else { return Ok(Verdict::Clear) };
+    let Some((upper, gap)) = gaps.max_by_key(lost) else { return Ok(RuleVerdict::Clear) };
     if let Some(other) = shares(facts, upper, &gap.lower).filter(|_| !gap.is_exact) {
         let name = &upper.device;
         return Err(Missing(format!(

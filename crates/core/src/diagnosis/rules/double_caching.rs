@@ -31,7 +31,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && facts.setting(device, "loop/dio").is_some_and(|it| it.trim() == "0")
             && moved(device) >= BYTES_PER_S
     };
-    let Some(device) = facts.busiest(buffered) else { return Ok(Verdict::Clear) };
+    let Some(device) = facts.busiest(buffered) else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let file = device.backing_file.clone().unwrap_or_default();
     let all: u64 = facts.devices().iter().map(facts::device_time_ns).sum();

@@ -18,7 +18,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits_for(WaitClass::Fanotify);
     if waited.time_ns == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let subject = Subject { device: None, ..waited.subject() };
     let sentence = format!(

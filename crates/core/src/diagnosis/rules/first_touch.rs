@@ -37,8 +37,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         is_remote(facts, device)
             && patterns.is_some_and(|it| is_slow_at_first(&it.touch) && !is_flat(it))
     };
-    let Some(device) = facts.devices().iter().find(lazy) else { return Ok(Verdict::Clear) };
-    let Some(patterns) = facts.patterns(&device.device) else { return Ok(Verdict::Clear) };
+    let Some(device) = facts.devices().iter().find(lazy) else { return Ok(RuleVerdict::Clear) };
+    let Some(patterns) = facts.patterns(&device.device) else { return Ok(RuleVerdict::Clear) };
     let touch = &patterns.touch;
     let (first, again, write) = touch.means();
     let read_again = touch.again_reads >= LEAST;
@@ -121,14 +121,14 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    struct Load {
+    struct TouchLoad {
         model: &'static str,
         first_ns: u64,
         again: bool,
         write_ns: u64,
     }
 
-    fn found(load: &Load) -> Option<Finding> {
+    fn found(load: &TouchLoad) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.is_virtual = Some(true);
         script.environment.devices.push(Device {
@@ -157,8 +157,12 @@ mod tests {
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "first-touch")
     }
 
-    const EBS: Load =
-        Load { model: "Amazon Elastic Block Store", first_ns: 25 * MS, again: true, write_ns: MS };
+    const EBS: TouchLoad = TouchLoad {
+        model: "Amazon Elastic Block Store",
+        first_ns: 25 * MS,
+        again: true,
+        write_ns: MS,
+    };
 
     #[test]
     fn a_restored_volume_is_slow_once() {
@@ -166,16 +170,16 @@ mod tests {
         assert_eq!(likely.confidence, Confidence::Likely);
         assert!(likely.impact_at_most && likely.sentence.contains("nvme1n1"), "{likely:?}");
         // Without second reads only writes can be compared, and another model may have a cache.
-        let once = found(&Load { again: false, ..EBS }).unwrap();
+        let once = found(&TouchLoad { again: false, ..EBS }).unwrap();
         assert_eq!(once.confidence, Confidence::Possible);
-        let other = found(&Load { model: "QEMU NVMe Ctrl", ..EBS }).unwrap();
+        let other = found(&TouchLoad { model: "QEMU NVMe Ctrl", ..EBS }).unwrap();
         assert_eq!(other.confidence, Confidence::Possible);
     }
 
     #[test]
     fn limits_of_slowness() {
-        assert!(found(&Load { first_ns: 2 * MS, ..EBS }).is_some());
-        assert_eq!(found(&Load { first_ns: 2 * MS - 1, ..EBS }), None);
+        assert!(found(&TouchLoad { first_ns: 2 * MS, ..EBS }).is_some());
+        assert_eq!(found(&TouchLoad { first_ns: 2 * MS - 1, ..EBS }), None);
     }
 
     #[test]

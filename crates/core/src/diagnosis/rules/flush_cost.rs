@@ -1,9 +1,9 @@
 //! The device is slow to flush its cache.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Stage};
+use crate::analysis::summary::{DeviceSummary, StageTime};
 use crate::analysis::{Direction, Interval};
-use facts::syncs::{Syncs, advice, of_file};
+use facts::syncs::{ProgramSyncs, advice, of_file};
 
 /// The least mean time of a slow flush: devices with power-loss protection take 0.1 ms and less,
 /// consumer SSDs 1 to 5 ms, disks a rotation or two.
@@ -29,25 +29,26 @@ fn judge(facts: &Facts<'_>) -> Judged {
         facts::stage(device, Direction::Flush, Interval::D2c).map_or(0, |stage| stage.sum_ns)
     };
     let Some(device) = facts.devices().iter().max_by_key(|it| flushed(it)) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let Some(flush) = facts::stage(device, Direction::Flush, Interval::D2c) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let write = facts::stage(device, Direction::Write, Interval::D2c);
     let median = write.map_or(0.0, |stage| stage.p50_ns as f64);
     if flush.requests < LEAST || flush.mean_ns < SLOW_NS || flush.mean_ns < TIMES_WRITE * median {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     Ok(finding(facts, device, flush, median).into())
 }
 
 /// Returns the sync waits that may be for the device, by program, and an upper bound of the part
 /// spent flushing, nanoseconds: each sync waits for at least one flush.
-fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &Stage) -> (Vec<Syncs<'a>>, u64) {
-    let is_on = |it: &Syncs<'_>| it.waited.subject().device.as_deref().is_none_or(|it| it == name);
-    let syncs: Vec<Syncs<'a>> = facts.syncs().into_iter().filter(is_on).collect();
-    let waited = |it: &Syncs<'_>| {
+fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &StageTime) -> (Vec<ProgramSyncs<'a>>, u64) {
+    let is_on =
+        |it: &ProgramSyncs<'_>| it.waited.subject().device.as_deref().is_none_or(|it| it == name);
+    let syncs: Vec<ProgramSyncs<'a>> = facts.syncs().into_iter().filter(is_on).collect();
+    let waited = |it: &ProgramSyncs<'_>| {
         let flushing = (it.count() as f64 * flush.mean_ns) as u64;
         it.waited.time_ns.min(flushing.max(flush.sum_ns))
     };
@@ -55,10 +56,10 @@ fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &Stage) -> (Vec<Syncs<'a>>, u
     (syncs, time_ns)
 }
 
-fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: Stage, median: f64) -> Finding {
+fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: f64) -> Finding {
     let name = &device.device;
     let (syncs, waited_ns) = syncs(facts, name, &flush);
-    let mut subject = syncs.first().map(Syncs::subject).unwrap_or_default();
+    let mut subject = syncs.first().map(ProgramSyncs::subject).unwrap_or_default();
     subject.device = Some(name.clone());
     let than = match median > 0.0 {
         true => format!(", a median write latency {}", words::time(median)),
@@ -108,7 +109,8 @@ fn fix(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -> String {
     let cache = facts.setting(device, "queue/write_cache").unwrap_or("unknown");
     let sata = match device.transport.as_deref() {
         Some("sata") => format!(
-            "; data-safe on SATA, though it may slow writes: `hdparm -W0 /dev/{name}` (no cache to flush)"
+            "; data-safe on SATA, though it may slow writes: `hdparm -W0 /dev/{name}` (no cache to \
+             flush)"
         ),
         _ => String::new(),
     };

@@ -22,11 +22,11 @@ rule!(
     symptoms: ["serial-reads", "split-requests", "provider-cap", "device-slow-tail"],
 );
 
-const DEFRAGMENT: &str = "keep 10 % of the file system free; allocate files at once (fallocate); defragment existing \
-     files off-peak: e4defrag, xfs_fsr, or `btrfs filesystem defragment`, which duplicates extents \
-     shared with snapshots";
-const ON_FLASH: &str = "nothing for the device, which does not seek; many extents cost the file system CPU time: \
-     allocate files at once (fallocate)";
+const DEFRAGMENT: &str = "keep 10 % of the file system free; allocate files at once (fallocate); \
+                          defragment existing files off-peak: e4defrag, xfs_fsr, or `btrfs \
+                          filesystem defragment`, which duplicates extents shared with snapshots";
+const ON_FLASH: &str = "nothing for the device, which does not seek; many extents cost the file \
+                        system CPU time: allocate files at once (fallocate)";
 
 fn judge(facts: &Facts<'_>) -> Judged {
     if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
@@ -43,9 +43,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
             worst = Some((&patterns.device, files, time));
         }
     }
-    let Some((name, files, _)) = worst else { return Ok(Verdict::Clear) };
+    let Some((name, files, _)) = worst else { return Ok(RuleVerdict::Clear) };
     let Some(device) = facts.devices().iter().find(|it| it.device == name) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let sum = |of: fn(&FilePattern) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
     let share = sum(|file| file.scattered) as f64 / sum(|file| file.sequential).max(1) as f64;
@@ -54,7 +54,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let rotates = facts.setting(device, "queue/rotational") != Some("0");
     let example = names.first().copied().unwrap_or("FILE");
     let sentence = format!(
-        "{} is fragmented on {name}: {} of its sequential requests are not contiguous on the device",
+        "{} is fragmented on {name}: {} of its sequential requests are not contiguous on the \
+         device",
         pattern.clone().unwrap_or_else(|| "a file".to_owned()),
         words::percent(share),
     );

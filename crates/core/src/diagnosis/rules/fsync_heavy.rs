@@ -4,8 +4,8 @@ use super::super::bottleneck::bound::SLOW_SYNC_NS;
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
-use crate::diagnosis::programs::{self, Role};
-use facts::syncs::{Syncs, advice, of_file};
+use crate::diagnosis::programs::{self, FileRole};
+use facts::syncs::{ProgramSyncs, advice, of_file};
 
 /// Bytes per sync up to which the sync costs more than the data: 4 KiB written and synced one by
 /// one were 8 KiB with their journal (measured on ext4); a group commit of a busy database is
@@ -39,7 +39,7 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let mut found = facts.syncs().into_iter().filter(|it| is_habit(facts, it));
-    let Some(syncs) = found.next() else { return Ok(Verdict::Clear) };
+    let Some(syncs) = found.next() else { return Ok(RuleVerdict::Clear) };
     let subject = syncs.subject();
     let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref());
     let Some(device) = device else {
@@ -48,7 +48,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let all = on_device(device, &syncs);
     let bytes = syncs.bytes_each().unwrap_or(all);
     if bytes > BYTES_PER_SYNC {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     // Includes others' data, which may be what takes the time.
     let sure = match all > BYTES_PER_SYNC {
@@ -60,7 +60,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 }
 
 /// Whether a program's syncs block enough, and often or long enough, to matter.
-fn is_habit(facts: &Facts<'_>, syncs: &Syncs<'_>) -> bool {
+fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
     let device = syncs.waited.subject().device;
     let near = device.as_deref().map_or(facts.blocked_ns(), |it| facts.blocked_near(it));
     let share = syncs.waited.time_ns as f64 / near.max(1) as f64;
@@ -73,13 +73,18 @@ fn is_habit(facts: &Facts<'_>, syncs: &Syncs<'_>) -> bool {
 }
 
 /// Returns the bytes that the device wrote per sync, of all processes.
-fn on_device(device: &DeviceSummary, syncs: &Syncs<'_>) -> f64 {
+fn on_device(device: &DeviceSummary, syncs: &ProgramSyncs<'_>) -> f64 {
     let flushes = facts::of(device, Direction::Flush).requests.max(device.helper_requests);
     let known = syncs.calls.unwrap_or(if flushes > 0 { flushes } else { syncs.waited.waits });
     facts::of(device, Direction::Write).bytes as f64 / known.max(1) as f64
 }
 
-fn finding(facts: &Facts<'_>, device: &DeviceSummary, syncs: &Syncs<'_>, bytes: f64) -> Finding {
+fn finding(
+    facts: &Facts<'_>,
+    device: &DeviceSummary,
+    syncs: &ProgramSyncs<'_>,
+    bytes: f64,
+) -> Finding {
     let subject = syncs.subject();
     let flags = words::flags(&subject);
     let rate = syncs.count() as f64 / facts.seconds();
@@ -94,13 +99,13 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, syncs: &Syncs<'_>, bytes: 
     );
     let fix = advice(
         &subject,
-        "commit several changes with one sync (group commit, larger transactions); put the log on its \
-         own device, one with power-loss protection",
+        "commit several changes with one sync (group commit, larger transactions); put the log on \
+         its own device, one with power-loss protection",
     );
     // A database has to commit, in groups if it can: if a sync is not slow, nothing is wrong.
     let process = subject.process.as_deref();
     let role = subject.file.as_deref().and_then(|file| programs::role_of(process, file));
-    let is_well = role == Some(Role::WriteAheadLog) && syncs.mean_ns() < SLOW_SYNC_NS;
+    let is_well = role == Some(FileRole::WriteAheadLog) && syncs.mean_ns() < SLOW_SYNC_NS;
     Finding::of_blocked(facts, syncs.waited.time_ns, sentence)
         .about(subject)
         .at_most(if is_well { Severity::Info } else { Severity::Critical })

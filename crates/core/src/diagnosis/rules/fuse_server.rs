@@ -20,7 +20,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits_for(WaitClass::Fuse);
     if waited.time_ns == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let mount = mount_of(facts, &waited.groups, is_fuse);
     let subject = Subject { device: None, ..waited.subject() };

@@ -2,7 +2,7 @@
 
 use super::lock_behind_io::{named, what};
 use super::*;
-use crate::analysis::summary::{ChainRow, Step};
+use crate::analysis::summary::{ChainRow, ChainStep};
 use facts::calls::WRITE;
 
 /// HotSpot threads for which all program threads wait at a safepoint: they write the GC log before
@@ -36,7 +36,7 @@ fn is_vm_thread(row: &ChainRow) -> bool {
 }
 
 fn is_gc_log(row: &ChainRow) -> bool {
-    let is_unnamed = |step: &Step| step.process == "java" && step.thread == step.process;
+    let is_unnamed = |step: &ChainStep| step.process == "java" && step.thread == step.process;
     let is_java = row.steps.last().is_some_and(is_unnamed);
     let name = row.files.first().and_then(|(file, _)| file.rsplit('/').next()).unwrap_or_default();
     is_java && (name.starts_with("gc") || name.contains("verbosegc")) && name.contains(".log")
@@ -44,7 +44,7 @@ fn is_gc_log(row: &ChainRow) -> bool {
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let Some(chains) = &facts.summary().chains else { return Ok(Verdict::Clear) };
+    let Some(chains) = &facts.summary().chains else { return Ok(RuleVerdict::Clear) };
     let counters = |row: &ChainRow| row.files.first().is_some_and(|it| it.0.contains(COUNTERS));
     let fits = |row: &&ChainRow| {
         let last = row.steps.last();
@@ -52,9 +52,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         is_jvm(row) && (counters(row) || is_write)
     };
     let rows: Vec<&ChainRow> = chains.rows.iter().filter(fits).collect();
-    let Some(most) = rows.first() else { return Ok(Verdict::Clear) };
+    let Some(most) = rows.first() else { return Ok(RuleVerdict::Clear) };
     let (Some(first), Some(last)) = (most.steps.first(), most.steps.last()) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let rows = rows.iter().filter(|row| row.steps.first().is_some_and(|it| it.pid == first.pid));
     let time_ns: u64 = rows.map(|row| row.time_ns).sum();

@@ -35,7 +35,7 @@ const NAMED: usize = 3;
 fn judge(facts: &Facts<'_>) -> Judged {
     let hung = hung(facts);
     let Some((device, others)) = hung.split_first() else {
-        return Ok(before(facts).map_or(Verdict::Clear, Verdict::from));
+        return Ok(before(facts).map_or(RuleVerdict::Clear, RuleVerdict::from));
     };
     let stalled_ns = device.stalled_ns.unwrap_or(0);
     let open = in_flight(device);
@@ -58,19 +58,27 @@ fn judge(facts: &Facts<'_>) -> Judged {
         _ => Confidence::Possible,
     };
     let age = device.oldest_open_ns.unwrap_or(stalled_ns);
-    Ok(Finding::of_share(ImpactOf::BlockedTime, share.max(of_blocked), share * open as f64, sentence)
-        .about(subject)
-        .sure(sure)
-        .shown("time without a completion", stalled_ns as f64, "ns", format!("iowhy -d {name}"))
-        .shown("age of the oldest request", age as f64, "ns", format!("iowhy -d {name}"))
-        .shown("requests in flight", open as f64, "requests", format!("iowhy -d {name}"))
-        .fix(format!(
-            "check the path and the device: `dmesg`, `cat /sys/block/{name}/device/state` (SCSI, \
+    Ok(Finding::of_share(
+        ImpactOf::BlockedTime,
+        share.max(of_blocked),
+        share * open as f64,
+        sentence,
+    )
+    .about(subject)
+    .sure(sure)
+    .shown("time without a completion", stalled_ns as f64, "ns", format!("iowhy -d {name}"))
+    .shown("age of the oldest request", age as f64, "ns", format!("iowhy -d {name}"))
+    .shown("requests in flight", open as f64, "requests", format!("iowhy -d {name}"))
+    .fix(format!(
+        "check the path and the device: `dmesg`, `cat /sys/block/{name}/device/state` (SCSI, \
              NVMe), `multipath -ll`, `dmsetup info` (is it suspended?), the provider's volume \
              status; blocked processes cannot be killed until the requests complete or time out"
-        ))
-        .check(format!("`cat /sys/block/{name}/stat` twice: if the first (reads) or fifth number (writes) grows, it is slow, not hung"))
-        .into())
+    ))
+    .check(format!(
+        "`cat /sys/block/{name}/stat` twice: if the first (reads) or fifth number (writes) grows, \
+         it is slow, not hung"
+    ))
+    .into())
 }
 
 /// Returns the hung devices, sorted by the time without a completion, then by the age of the oldest
@@ -94,9 +102,9 @@ fn before(facts: &Facts<'_>) -> Option<Finding> {
     let (device, (from_ns, gap_ns)) = found.max_by_key(|(_, gap)| gap.1)?;
     let name = &device.device;
     let sentence = format!(
-        "{name} completed no request for {}, starting {} into the watch; then it recovered",
+        "{name} completed no request for {} from {} on; then it recovered",
         words::time(gap_ns as f64),
-        words::time(from_ns as f64),
+        words::moment(facts.summary(), from_ns),
     );
     let waited = facts.waits(|group| group.device.as_deref() == Some(name));
     let mut subject = waited.subject();
@@ -178,7 +186,7 @@ mod tests {
     use crate::model::Status;
     use crate::script::Script;
 
-    fn told(devices: usize) -> (String, Option<String>) {
+    fn finding_for(devices: usize) -> (String, Option<String>) {
         let mut script = Script::new(10);
         for index in 0..devices {
             let begun = -(1 + index as i64) * 1_000_000_000;
@@ -241,7 +249,7 @@ mod tests {
     fn a_hang_that_ends_is_one_too() {
         let sentence = stalls(3000, true).unwrap();
         assert!(
-            sentence.starts_with("sda completed no request for 3.00 s, starting 3.00 s into"),
+            sentence.starts_with("sda completed no request for 3.00 s from 3.00 s after"),
             "{sentence}"
         );
         // One slow request among others is the tail, and so is a second and a half.
@@ -261,17 +269,17 @@ mod tests {
 
     #[test]
     fn every_hung_device_is_named() {
-        let (sentence, device) = told(1);
+        let (sentence, device) = finding_for(1);
         assert_eq!(sentence, "sd0 has completed no request for 10.0 s: 1 in flight");
         assert_eq!(device.as_deref(), Some("sd0"));
-        let (sentence, device) = told(3);
+        let (sentence, device) = finding_for(3);
         // None completed a request during the entire watch: the oldest request decides.
         assert_eq!(device.as_deref(), Some("sd2"));
         assert!(
             sentence.ends_with("; nor have sd1 (1 in flight) and sd0 (1 in flight)"),
             "{sentence}"
         );
-        let (sentence, _) = told(6);
+        let (sentence, _) = finding_for(6);
         assert!(
             sentence.ends_with("sd3 (1 in flight), sd2 (1 in flight) and 2 other devices"),
             "{sentence}"

@@ -29,14 +29,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .filter(|name| is_runtime(name))
         .collect();
     let Some(work) = facts.work(&[], &runtimes).filter(|it| it.share >= SHARE) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let name = &work.device.device;
     let row = facts.top_process(work.device, |row| is_runtime(&row.subject.process));
     let Some(row) =
         row.filter(|row| row.usage.directions[crate::analysis::Direction::Write].bytes > 0)
     else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let victims = facts.victims(name, is_runtime);
     let subject = facts::subject_of(name, Some(row));

@@ -100,8 +100,8 @@ impl Lock {
                 "once it is thawed the waits end; if they stay, something else blocks the writers"
             }
             _ => {
-                "with one writer the waits end and the throughput stays; if it falls, the lock was not \
-                 the limit"
+                "with one writer the waits end and the throughput stays; if it falls, the lock was \
+                 not the limit"
             }
         }
     }
@@ -122,7 +122,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let threads: u64 = waited.groups.iter().map(|group| group.threads).sum();
     // A single thread waits for no other: then the file system's own work holds its file's lock.
     if waited.class_ns == 0 || threads < 2 && lock != Lock::Frozen {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let mut subject = waited.subject();
     if !is_one {

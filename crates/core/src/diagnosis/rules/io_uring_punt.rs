@@ -28,7 +28,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     // Each device by itself: I/O on other devices makes it no better.
     let punted = facts.devices().iter().filter(|device| share(device) >= SHARE);
     let Some(device) = punted.max_by(|a, b| punted_ns(a).total_cmp(&punted_ns(b))) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let (name, share) = (&device.device, share(device));
     let paths = facts.paths_on(name, WORKER);
@@ -48,9 +48,22 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .upper_bound()
         .at_most(Severity::Warning)
         .sure(Confidence::Certain)
-        .shown("share of request time submitted by worker threads", share * 100.0, "%", format!("iowhy stacks -d {name}"))
-        .fix("open files with O_DIRECT on a file system that supports it (XFS, ext4), without IOSQE_ASYNC; allocate files beforehand; a device below without NOWAIT support (dm-crypt and md of older kernels) makes io_uring punt every request; limit the workers (IORING_REGISTER_IOWQ_MAX_WORKERS, Linux 5.15)")
-        .check("`ps -eLo pid,comm` shows iou-wrk threads of the program (before Linux 5.12: io_wqe_worker of the kernel); without them the program submits its requests itself")
+        .shown(
+            "share of request time submitted by worker threads",
+            share * 100.0,
+            "%",
+            format!("iowhy stacks -d {name}"),
+        )
+        .fix(
+            "open files with O_DIRECT on a file system that supports it (XFS, ext4), without \
+             IOSQE_ASYNC; allocate files beforehand; a device below without NOWAIT support \
+             (dm-crypt and md of older kernels) makes io_uring punt every request; limit the \
+             workers (IORING_REGISTER_IOWQ_MAX_WORKERS, Linux 5.15)",
+        )
+        .check(
+            "`ps -eLo pid,comm` shows iou-wrk threads of the program (before Linux 5.12: \
+             io_wqe_worker of the kernel); without them the program submits its requests itself",
+        )
         .into())
 }
 

@@ -19,7 +19,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits_for(WaitClass::Iocost);
     if waited.class_ns == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let subject = waited.subject();
     let sentence = format!(

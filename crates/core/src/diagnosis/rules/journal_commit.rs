@@ -36,15 +36,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let slow = all.mean_ns() >= SLOW_NS;
     let held = others.time_ns * 2 >= all.time_ns;
     if all.time_ns == 0 || !(slow || held) {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let subject = Subject { file: None, ..all.subject() };
-    let kind = FileSystem::of(facts, subject.device.as_deref());
+    let kind = JournalKind::of(facts, subject.device.as_deref());
     let (tickets_ns, _) = facts.waits_in(TICKETS);
     let for_what = match kind {
-        Some(FileSystem::Btrfs) if tickets_ns * 2 >= all.time_ns => "btrfs to reserve space",
-        Some(FileSystem::Btrfs) => "the transaction of btrfs",
-        Some(FileSystem::Xfs) => "the log of XFS",
+        Some(JournalKind::Btrfs) if tickets_ns * 2 >= all.time_ns => "btrfs to reserve space",
+        Some(JournalKind::Btrfs) => "the transaction of btrfs",
+        Some(JournalKind::Xfs) => "the log of XFS",
         _ => "the file system's journal",
     };
     let sentence = format!(
@@ -67,16 +67,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
 
 /// File systems whose journals differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FileSystem {
+pub(super) enum JournalKind {
     Ext4,
     Xfs,
     Btrfs,
 }
 
 /// Functions that wait for a journal, by file system.
-const FUNCTIONS: &[(FileSystem, &[&str])] = &[
+const FUNCTIONS: &[(JournalKind, &[&str])] = &[
     (
-        FileSystem::Btrfs,
+        JournalKind::Btrfs,
         &[
             "btrfs_*",
             "handle_reserve_ticket",
@@ -87,13 +87,13 @@ const FUNCTIONS: &[(FileSystem, &[&str])] = &[
             "wait_log_commit",
         ],
     ),
-    (FileSystem::Xfs, &["xfs_*", "xlog_*"]),
-    (FileSystem::Ext4, &["jbd2_*", "ext4_*", "start_this_handle", "do_get_write_access"]),
+    (JournalKind::Xfs, &["xfs_*", "xlog_*"]),
+    (JournalKind::Ext4, &["jbd2_*", "ext4_*", "start_this_handle", "do_get_write_access"]),
 ];
 
-impl FileSystem {
+impl JournalKind {
     /// Returns the one with most of the journal waits, by their stacks; else the one on the device.
-    pub(super) fn of(facts: &Facts<'_>, device: Option<&str>) -> Option<FileSystem> {
+    pub(super) fn of(facts: &Facts<'_>, device: Option<&str>) -> Option<JournalKind> {
         let time = |functions: &[&str]| {
             let fits = |functions: &[&str], stack: &[String]| facts::has_function(stack, functions);
             facts
@@ -102,14 +102,14 @@ impl FileSystem {
         };
         let most = FUNCTIONS.iter().map(|(kind, functions)| (time(functions), *kind));
         let most = most.max_by_key(|it| it.0).filter(|it| it.0 > 0);
-        most.map(|it| it.1).or_else(|| FileSystem::named(facts.file_system(device?)?))
+        most.map(|it| it.1).or_else(|| JournalKind::named(facts.file_system(device?)?))
     }
 
-    fn named(name: &str) -> Option<FileSystem> {
+    fn named(name: &str) -> Option<JournalKind> {
         match name {
-            "ext4" | "ext3" => Some(FileSystem::Ext4),
-            "xfs" => Some(FileSystem::Xfs),
-            "btrfs" => Some(FileSystem::Btrfs),
+            "ext4" | "ext3" => Some(JournalKind::Ext4),
+            "xfs" => Some(JournalKind::Xfs),
+            "btrfs" => Some(JournalKind::Btrfs),
             _ => None,
         }
     }
@@ -119,9 +119,9 @@ const MOVE: &str = "find the largest writer (`iowhy blame`) and move it, or the 
                     syncs, to another file system; write less at once: lower \
                     vm.dirty_background_bytes, which affects the entire machine";
 
-fn fix(kind: Option<FileSystem>) -> String {
+fn fix(kind: Option<JournalKind>) -> String {
     let own = match kind {
-        Some(FileSystem::Btrfs) => {
+        Some(JournalKind::Btrfs) => {
             "free space (`btrfs filesystem usage`), turn off unneeded quotas (`btrfs quota \
              disable`), keep fewer snapshots; "
         }
@@ -134,13 +134,13 @@ fn fix(kind: Option<FileSystem>) -> String {
     format!("{own}{MOVE}{other}")
 }
 
-fn check(kind: Option<FileSystem>) -> String {
+fn check(kind: Option<JournalKind>) -> String {
     let own = match kind {
-        Some(FileSystem::Btrfs) => {
+        Some(JournalKind::Btrfs) => {
             "; `cat /sys/fs/btrfs/*/commit_stats` shows how long commits take (if the kernel has \
              it), `btrfs filesystem usage` whether space is short"
         }
-        Some(FileSystem::Xfs) => "",
+        Some(JournalKind::Xfs) => "",
         _ => {
             "; ext4: `cat /proc/fs/jbd2/*/info` shows the mean commit time since the mount, and \
              how much of it is others' data (flushing data)"

@@ -1,6 +1,6 @@
 //! The journal is full, and all changes wait for a checkpoint.
 
-use super::journal_commit::FileSystem;
+use super::journal_commit::JournalKind;
 use super::*;
 
 /// Functions that wait for space in ext4's journal, and for nothing else.
@@ -27,7 +27,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         (facts.waits_in(JOURNAL), facts.waits_in(LOG));
     let (time_ns, waits) = (journal_ns + log_ns, of_journal + of_log);
     if time_ns == 0 {
-        return Ok(of_kernel(facts).map_or(Verdict::Clear, Verdict::from));
+        return Ok(of_kernel(facts).map_or(RuleVerdict::Clear, RuleVerdict::from));
     }
     let waited = facts.waits_for(crate::model::WaitClass::JournalSpace);
     let subject = Subject { file: None, ..waited.subject() };
@@ -37,7 +37,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
     );
     let is_seen = journal_ns >= log_ns;
-    let kind = if is_seen { FileSystem::Ext4 } else { FileSystem::Xfs };
+    let kind = if is_seen { JournalKind::Ext4 } else { JournalKind::Xfs };
     Ok(Finding::of_blocked(facts, time_ns, sentence)
         .about(subject)
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
@@ -67,7 +67,12 @@ fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
         Finding::of_share(ImpactOf::DeviceTime, share, share, sentence)
             .about(subject)
             .at_most(Severity::Warning)
-            .shown("the kernel's blocked time for journal space", time_ns as f64, "ns", "iowhy waits")
+            .shown(
+                "the kernel's blocked time for journal space",
+                time_ns as f64,
+                "ns",
+                "iowhy waits",
+            )
             .shown("waits for journal space", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
             .fix(
                 "back up first, then enlarge the journal (ext4: unmounted, after `e2fsck -f \
@@ -75,15 +80,15 @@ fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
                  or put it on another device; create, rename and remove fewer files at once",
             )
             .check(
-                "`dumpe2fs -h DEVICE` (XFS: log in `xfs_info MOUNTPOINT`): a journal of a gigabyte or \
-                 more is seldom the limit",
+                "`dumpe2fs -h DEVICE` (XFS: log in `xfs_info MOUNTPOINT`): a journal of a gigabyte \
+                 or more is seldom the limit",
             ),
     )
 }
 
-fn fix(kind: FileSystem) -> &'static str {
+fn fix(kind: JournalKind) -> &'static str {
     match kind {
-        FileSystem::Xfs => {
+        JournalKind::Xfs => {
             "create, rename and remove fewer files at once; enlarge the log only by recreating the \
              file system (mkfs.xfs -l size=, which erases it: back up first), or put it on another \
              device"
@@ -96,9 +101,9 @@ fn fix(kind: FileSystem) -> &'static str {
     }
 }
 
-fn check(kind: FileSystem) -> &'static str {
+fn check(kind: JournalKind) -> &'static str {
     match kind {
-        FileSystem::Xfs => {
+        JournalKind::Xfs => {
             "log in `xfs_info MOUNTPOINT`: one of a gigabyte or more is seldom too small; then \
              find what holds its oldest change (`iowhy stacks` of xfsaild)"
         }

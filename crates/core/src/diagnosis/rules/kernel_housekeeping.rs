@@ -5,15 +5,15 @@ use super::*;
 /// The least share of a device's time for others to wait behind it. Chosen, as for a RAID.
 const SHARE: f64 = 0.1;
 
-struct Work {
+struct KernelWork {
     what: &'static str,
     functions: &'static [&'static str],
     processes: &'static [&'static str],
     fix: &'static str,
 }
 
-const KINDS: &[Work] = &[
-    Work {
+const KINDS: &[KernelWork] = &[
+    KernelWork {
         what: "ext4 writes the inode tables that mkfs skipped (lazy initialisation)",
         functions: &["ext4_lazyinit_thread", "ext4_init_inode_table"],
         processes: &["ext4lazyinit"],
@@ -21,35 +21,35 @@ const KINDS: &[Work] = &[
               is; to slow it down: `mount -o remount,init_itable=100`; to do it at mkfs time: \
               `mkfs.ext4 -E lazy_itable_init=0`",
     },
-    Work {
+    KernelWork {
         what: "fstrim discards unused space",
         functions: &["ext4_trim_fs", "xfs_ioc_trim", "xfs_trim_*", "btrfs_trim_fs", "f2fs_trim_fs"],
         processes: &["fstrim"],
         fix: "run it off-peak (`systemctl edit fstrim.timer`), in smaller ranges (`fstrim -o \
               OFFSET -l LENGTH`); do not disable it: without it flash and thin pools fill up",
     },
-    Work {
+    KernelWork {
         what: "XFS frees the blocks of removed files",
         functions: &["xfs_inodegc_worker", "xfs_inodegc_inactivate"],
         processes: &["xfs-inodegc*"],
         fix: "remove large or heavily fragmented files in smaller portions (truncate step by \
               step), off-peak",
     },
-    Work {
+    KernelWork {
         what: "xfs_scrub checks the metadata of XFS",
         functions: &["xfs_ioc_scrub_*", "xfs_scrub_metadata", "xchk_*"],
         processes: &["xfs_scrub*"],
         fix: "run it off-peak, with a limit (`xfs_scrub -b`, or IOReadBandwidthMax= in \
               xfs_scrub@.service); it finds damage early, so do not disable it",
     },
-    Work {
+    KernelWork {
         what: "a defragmenter moves files",
         functions: &["ext4_move_extents", "btrfs_defrag_file", "xfs_swap_extents"],
         processes: &["e4defrag", "xfs_fsr"],
         fix: "stop it while others need the disk; on flash it gains next to nothing, and with \
               btrfs snapshots it duplicates shared extents",
     },
-    Work {
+    KernelWork {
         what: "btrfs discards freed extents in the background",
         functions: &["btrfs_discard_workfn", "btrfs_trim_block_group*"],
         processes: &[],
@@ -66,7 +66,8 @@ rule!(
     "The requests come from the programs that wait, or the disk is idle while they do not run.",
     needs: [Processes, Waits],
     symptoms: [
-        "noisy-neighbour", "bulk-scan", "metadata-scan", "discard-storm", "inode-lock", "xfs-contention",
+        "noisy-neighbour", "bulk-scan", "metadata-scan", "discard-storm", "inode-lock",
+        "xfs-contention",
     ],
 );
 
@@ -76,7 +77,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         KINDS.iter().filter_map(|kind| Some((kind, facts.work(kind.functions, kind.processes)?)));
     let most = found.max_by(|a, b| a.1.share.total_cmp(&b.1.share));
     let Some((kind, work)) = most.filter(|(_, work)| work.share >= SHARE) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let name = &work.device.device;
     let victims = facts.victims(name, |process| facts::has_name(process, kind.processes));

@@ -2,7 +2,7 @@
 
 use super::super::bottleneck::bound::SLOW_SYNC_NS;
 use super::*;
-use crate::analysis::summary::{ChainRow, Step};
+use crate::analysis::summary::{ChainRow, ChainStep};
 use crate::analysis::waits::locks::{is_idle, is_lock};
 use crate::diagnosis::programs::{self, Topic};
 use crate::model::KnownBy;
@@ -35,23 +35,23 @@ rule!(
 /// The wait chains of one process with holders of the same certainty.
 struct Convoy<'a> {
     most: &'a ChainRow,
-    sleepers: &'a Step,
-    holder: &'a Step,
+    sleepers: &'a ChainStep,
+    holder: &'a ChainStep,
     sure: Confidence,
     time_ns: u64,
 }
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let Some(chains) = &facts.summary().chains else { return Ok(Verdict::Clear) };
+    let Some(chains) = &facts.summary().chains else { return Ok(RuleVerdict::Clear) };
     let known = chains.rows.iter().filter_map(|row| Some((row, sureness(facts, row)?)));
     let known: Vec<(&ChainRow, Confidence)> = known.collect();
     let rank = |it: &&(&ChainRow, Confidence)| (it.1, it.0.time_ns);
     let Some((most, sure)) = known.iter().max_by_key(rank).copied() else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let (Some(sleepers), Some(holder)) = (most.steps.first(), most.steps.get(1)) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let same = |it: &&(&ChainRow, Confidence)| {
         it.1 == sure && it.0.steps.first().is_some_and(|it| it.pid == sleepers.pid)
@@ -156,14 +156,14 @@ fn sentence(convoy: &Convoy<'_>, file: Option<&str>) -> String {
             named(holder),
         ),
         _ => format!(
-            "{count} threads of {who} sleep until woken by thread {}, which waits for {for_what}; \
-             their stacks show no lock: idle workers look the same",
+            "{count} threads of {who} may wait for a lock (no stack shows one, and idle workers \
+             look the same): thread {} wakes them, and waits for {for_what}",
             named(holder),
         ),
     }
 }
 
-pub(super) fn named(step: &Step) -> String {
+pub(super) fn named(step: &ChainStep) -> String {
     let name = if step.thread.is_empty() { "without a name" } else { &step.thread };
     step.tid.map_or_else(|| name.to_owned(), |tid| format!("{name} ({tid})"))
 }
@@ -191,7 +191,7 @@ mod tests {
 
     /// `threads` sleep `sleeps` times each behind a holder that syncs `syncs` times, 90 ms each,
     /// and each sleep overlaps the syncs by the given time.
-    struct Scene<'a> {
+    struct LockScene<'a> {
         threads: u32,
         sleeps: u32,
         syncs: u32,
@@ -201,7 +201,7 @@ mod tests {
         holders: u32,
     }
 
-    const SCENE: Scene<'_> = Scene {
+    const SCENE: LockScene<'_> = LockScene {
         threads: 20,
         sleeps: 100,
         syncs: 100,
@@ -211,7 +211,7 @@ mod tests {
         holders: 1,
     };
 
-    fn judged(scene: &Scene<'_>) -> Diagnosis {
+    fn judged(scene: &LockScene<'_>) -> Diagnosis {
         let mut script = Script::new(10);
         let frames: Vec<_> = scene.stack.iter().map(|it| script.names.intern(it)).collect();
         let stack = Stack { stack_id: 9, user: true, frames, complete: true, reason: None };
@@ -240,7 +240,7 @@ mod tests {
         diagnose(&script.summary())
     }
 
-    fn found(scene: &Scene<'_>) -> Option<Finding> {
+    fn found(scene: &LockScene<'_>) -> Option<Finding> {
         judged(scene).findings.into_iter().find(|it| it.cause == "lock-behind-io")
     }
 
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_lock_that_was_seen_is_certain() {
         for scene in
-            [Scene { stack: MONITOR, ..SCENE }, Scene { known_by: KnownBy::Owner, ..SCENE }]
+            [LockScene { stack: MONITOR, ..SCENE }, LockScene { known_by: KnownBy::Owner, ..SCENE }]
         {
             let judged = judged(&scene);
             let found = &judged.findings[0];
@@ -268,7 +268,7 @@ mod tests {
             &["Parker::park(bool, long)", "Unsafe_Park"],
             &["LinkedBlockingQueue.take", "ThreadPoolExecutor.getTask"],
         ] {
-            assert_eq!(found(&Scene { stack, ..SCENE }), None, "{stack:?}");
+            assert_eq!(found(&LockScene { stack, ..SCENE }), None, "{stack:?}");
         }
     }
 
@@ -279,28 +279,29 @@ mod tests {
         assert!(lock.confidence == Confidence::Likely && lock.symptoms.is_empty(), "{lock:?}");
         assert!(lock.sentence.contains("idle workers look the same"));
         // Workers, of which one is woken occasionally.
-        let idle = found(&Scene { sleeps: 49, ns: 160 * MS, ..SCENE }).unwrap();
+        let idle = found(&LockScene { sleeps: 49, ns: 160 * MS, ..SCENE }).unwrap();
         assert_eq!(idle.confidence, Confidence::Possible);
-        let each = found(&Scene { sleeps: 50, ns: 160 * MS, ..SCENE }).unwrap();
+        let each = found(&LockScene { sleeps: 50, ns: 160 * MS, ..SCENE }).unwrap();
         assert_eq!(each.confidence, Confidence::Likely);
     }
 
     #[test]
     fn a_lock_that_goes_round_is_one_too() {
-        let round = found(&Scene { stack: MONITOR, holders: 12, threads: 12, ..SCENE }).unwrap();
+        let round =
+            found(&LockScene { stack: MONITOR, holders: 12, threads: 12, ..SCENE }).unwrap();
         assert!(round.sentence.contains("take turns holding a lock"), "{round:?}");
         assert_eq!(round.severity, Severity::Critical);
         // A pool whose members only wake each other.
-        assert_eq!(found(&Scene { holders: 12, threads: 12, ..SCENE }), None);
+        assert_eq!(found(&LockScene { holders: 12, threads: 12, ..SCENE }), None);
     }
 
     #[test]
     fn many_threads_that_hardly_wait_are_information() {
         // Seven threads, 1.1 s in total: a flusher that writes outside the lock.
-        let scene = Scene { threads: 7, sleeps: 2, ns: 79 * MS, stack: MONITOR, ..SCENE };
+        let scene = LockScene { threads: 7, sleeps: 2, ns: 79 * MS, stack: MONITOR, ..SCENE };
         assert_eq!(found(&scene).unwrap().severity, Severity::Info);
-        let scene = Scene { sleeps: 10, ..scene };
+        let scene = LockScene { sleeps: 10, ..scene };
         assert_eq!(found(&scene).unwrap().severity, Severity::Warning);
-        assert_eq!(found(&Scene { threads: 2, ..SCENE }), None);
+        assert_eq!(found(&LockScene { threads: 2, ..SCENE }), None);
     }
 }

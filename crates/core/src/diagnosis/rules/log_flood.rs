@@ -4,7 +4,7 @@ use super::*;
 use crate::analysis::Direction;
 use crate::analysis::patterns::FilePattern;
 use crate::analysis::summary::DeviceSummary;
-use crate::diagnosis::programs::{self, Role, Topic};
+use crate::diagnosis::programs::{self, FileRole, Topic};
 use crate::model::Origin;
 use facts::Waited;
 use facts::calls::SYNC_FILE;
@@ -62,9 +62,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
             }
         }
     }
-    let Some(log) = most else { return Ok(Verdict::Clear) };
+    let Some(log) = most else { return Ok(RuleVerdict::Clear) };
     if (log.file.requests as f64) < WRITES_PER_S * facts.seconds() {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     Ok(finding(facts, &log).into())
 }
@@ -92,7 +92,7 @@ fn writer<'a>(facts: &Facts<'a>, file: &str) -> Option<&'a str> {
 /// its name.
 fn log(writer: Option<&str>, file: &str) -> Option<bool> {
     match programs::role_of(writer, file) {
-        Some(Role::Log) => Some(true),
+        Some(FileRole::Log) => Some(true),
         Some(_) => None,
         None if file.contains("/var/log/") || writer.is_some_and(programs::is_logger) => Some(true),
         // Numbered files are segments of a store embedded in an unknown program.

@@ -52,7 +52,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let share = code_ns as f64 / all_ns.max(1) as f64;
     let (Some((device, file)), true) = (top, rate >= FAULTS_PER_S && share >= MOSTLY) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let subject =
         Subject { device: Some(device.clone()), file: Some(file.clone()), ..waited.subject() };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::{Metric, WaitClass};
-use facts::Stacked;
+use facts::WaitsByStack;
 
 /// Functions of a thread that reclaims memory itself or waits for it.
 const RECLAIM: &[&str] = &[
@@ -46,9 +46,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waited = facts.waits_for(WaitClass::Reclaim);
     let time_ns = stacked.time_ns.max(waited.class_ns);
     if time_ns == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
-    let kind = Kind::of(&stacked);
+    let kind = Exhausted::of(&stacked);
     let subject = match stacked.stacks.is_empty() {
         true => waited.subject(),
         false => stacked.subject(),
@@ -107,56 +107,58 @@ const SIGNS: &[(&str, Metric)] = &[
 
 /// What is exhausted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum Exhausted {
     High,
     Limit,
     Compaction,
     Machine,
 }
 
-impl Kind {
+impl Exhausted {
     /// Returns what most of the time is spent on.
-    fn of(stacked: &Stacked<'_>) -> Kind {
+    fn of(stacked: &WaitsByStack<'_>) -> Exhausted {
         let parts = [
-            (Kind::High, stacked.time_in(HIGH)),
-            (Kind::Limit, stacked.time_in(OF_CGROUP)),
-            (Kind::Compaction, stacked.time_in(COMPACTION)),
+            (Exhausted::High, stacked.time_in(HIGH)),
+            (Exhausted::Limit, stacked.time_in(OF_CGROUP)),
+            (Exhausted::Compaction, stacked.time_in(COMPACTION)),
         ];
         let most = parts.into_iter().max_by_key(|(_, time)| *time);
         match most {
             Some((kind, time)) if 2 * time > stacked.time_ns => kind,
-            _ => Kind::Machine,
+            _ => Exhausted::Machine,
         }
     }
 
     fn does(self) -> &'static str {
         match self {
-            Kind::High => "exceeds memory.high of its cgroup, and is throttled",
-            Kind::Limit => {
+            Exhausted::High => "exceeds memory.high of its cgroup, and is throttled",
+            Exhausted::Limit => {
                 "is at the memory limit of its cgroup, and reclaims pages before it gets new ones"
             }
-            Kind::Compaction => "waits while the kernel compacts memory for a large page",
-            Kind::Machine => "waits for memory reclaim: the machine has no free memory",
+            Exhausted::Compaction => "waits while the kernel compacts memory for a large page",
+            Exhausted::Machine => "waits for memory reclaim: the machine has no free memory",
         }
     }
 
     fn fix(self, pid: &str) -> String {
         match self {
-            Kind::High | Kind::Limit => format!(
+            Exhausted::High | Exhausted::Limit => format!(
                 "raise the limit of its cgroup (`cat /proc/{pid}/cgroup`; memory.high and \
                  memory.max, version 1: memory.limit_in_bytes; in Kubernetes the container's \
                  memory limit, which also holds the page cache of its files), or reduce the \
                  program's memory use"
             ),
-            Kind::Compaction => "use huge pages only on request: `echo madvise > \
+            Exhausted::Compaction => "use huge pages only on request: `echo madvise > \
                  /sys/kernel/mm/transparent_hugepage/enabled`, and `defer+madvise` into \
                  .../defrag; for the kernel's own large buffers keep more memory free \
                  (vm.min_free_kbytes)"
                 .to_owned(),
-            Kind::Machine => "free memory: `ps aux --sort=-rss | head`, and what fills a tmpfs \
+            Exhausted::Machine => {
+                "free memory: `ps aux --sort=-rss | head`, and what fills a tmpfs \
                  (`df -t tmpfs`); raise vm.min_free_kbytes or vm.watermark_scale_factor so that \
                  kswapd starts earlier; add memory"
-                .to_owned(),
+                    .to_owned()
+            }
         }
     }
 }

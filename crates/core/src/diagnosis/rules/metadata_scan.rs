@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::analysis::Direction;
-use crate::analysis::summary::{CodePathRow, DeviceSummary, Row};
+use crate::analysis::summary::{CodePathRow, DeviceSummary, UsedRow};
 use crate::model::Origin;
 
 /// The least share of the read time for metadata. A load that reads files stays far below. Chosen.
@@ -64,10 +64,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         time_ns as f64 >= SHARE * facts::device_time_ns(device) as f64
             && requests as f64 / facts.seconds() >= READS_PER_S
     });
-    let Some(device) = device else { return Ok(Verdict::Clear) };
+    let Some(device) = device else { return Ok(RuleVerdict::Clear) };
     facts.need_processes()?;
     if reads_device(facts) {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     Ok(finding(facts, device, reads_of(device), all_reads(device)).into())
 }
@@ -75,11 +75,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// Whether most metadata reads come from a program that reads the block device itself: a disk copy,
 /// which looks up no names.
 fn reads_device(facts: &Facts<'_>) -> bool {
-    let own = |row: &&&Row<CodePathRow>| row.subject.origin == Origin::Metadata;
-    let time = |rows: &[&Row<CodePathRow>]| -> f64 {
+    let own = |row: &&&UsedRow<CodePathRow>| row.subject.origin == Origin::Metadata;
+    let time = |rows: &[&UsedRow<CodePathRow>]| -> f64 {
         rows.iter().filter(own).map(|row| row.usage.time_share).sum()
     };
-    let all: Vec<&Row<CodePathRow>> = facts.summary().code_paths.table.rows.iter().collect();
+    let all: Vec<&UsedRow<CodePathRow>> = facts.summary().code_paths.table.rows.iter().collect();
     time(&facts.paths(WHOLE_DEVICE)) * 2.0 > time(&all) && time(&facts.paths(LOOKUP)) == 0.0
 }
 
@@ -92,11 +92,8 @@ fn finding(
     let name = &device.device;
     let top = facts.top_process(device, |row| row.usage.directions[Direction::Read].requests > 0);
     let subject = facts::subject_of(name, top);
-    let paths: Vec<_> = facts
-        .paths(LOOKUP)
-        .into_iter()
-        .filter(|row| row.subject.origin == Origin::Metadata)
-        .collect();
+    let lookups = facts.paths(LOOKUP).into_iter();
+    let paths: Vec<_> = lookups.filter(|row| row.subject.origin == Origin::Metadata).collect();
     let user = paths.iter().find(|row| !row.subject.user.is_empty());
     let through = user.map_or(String::new(), |row| {
         let names: Vec<&str> = row.subject.user.iter().take(2).map(String::as_str).collect();
@@ -131,11 +128,27 @@ fn finding(
     Finding::of_device(facts, time_ns, whole, sentence)
         .about(subject)
         .sure(sure)
-        .shown("metadata reads", requests as f64 / facts.seconds(), "1/s", format!("iowhy snoop -d {name} --flags M"))
+        .shown(
+            "metadata reads",
+            requests as f64 / facts.seconds(),
+            "1/s",
+            format!("iowhy snoop -d {name} --flags M"),
+        )
         .shown("metadata share of the read time", of_reads * 100.0, "%", format!("iowhy -d {name}"))
-        .shown("share of request time in name and inode lookups", lookups * 100.0, "%", format!("iowhy stacks{flags} --flags M"))
-        .fix(format!("stop the scan, or run it rarely and at night; keep inodes cached longer: `sysctl vm.vfs_cache_pressure=50`, never 0; file data gets less cache{hint}"))
-        .check(format!("`iowhy -d {name} --flags M` while it is stopped: the reads stop; if not, another process does the lookups"))
+        .shown(
+            "share of request time in name and inode lookups",
+            lookups * 100.0,
+            "%",
+            format!("iowhy stacks{flags} --flags M"),
+        )
+        .fix(format!(
+            "stop the scan, or run it rarely and at night; keep inodes cached longer: `sysctl \
+             vm.vfs_cache_pressure=50`, never 0; file data gets less cache{hint}"
+        ))
+        .check(format!(
+            "`iowhy -d {name} --flags M` while it is stopped: the reads stop; if not, another \
+             process does the lookups"
+        ))
 }
 
 #[cfg(test)]

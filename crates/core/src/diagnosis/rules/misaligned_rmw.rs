@@ -1,7 +1,7 @@
 //! Writes of parts of blocks, which must be read first.
 
 use super::*;
-use crate::analysis::summary::{CodePathRow, DeviceSummary, Row};
+use crate::analysis::summary::{CodePathRow, DeviceSummary, UsedRow};
 use crate::analysis::{Direction, Interval};
 use crate::model::Origin;
 
@@ -119,7 +119,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// Whole blocks do not help there. `false` without stacks, which show it.
 fn reads_itself(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     let of_files = [Origin::Read, Origin::Readahead, Origin::PageFault];
-    let time = |rows: &[&Row<CodePathRow>]| -> f64 {
+    let time = |rows: &[&UsedRow<CodePathRow>]| -> f64 {
         let own = rows.iter().filter(|row| of_files.contains(&row.subject.origin));
         own.map(|row| row.usage.time_share).sum()
     };
@@ -128,7 +128,7 @@ fn reads_itself(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
 }
 
 /// Reads by the kernel within write(2).
-fn before_write(facts: &Facts<'_>) -> Verdict {
+fn before_write(facts: &Facts<'_>) -> RuleVerdict {
     let of_files = [Origin::Read, Origin::Readahead];
     let mut paths = facts.paths(BEFORE_WRITE);
     paths.retain(|row| of_files.contains(&row.subject.origin));
@@ -137,12 +137,12 @@ fn before_write(facts: &Facts<'_>) -> Verdict {
     let reads = |device: &DeviceSummary| facts::of(device, Direction::Read).requests;
     let Some(device) = facts.busiest(|device| reads(device) >= requests && requests >= WRITES)
     else {
-        return Verdict::Clear;
+        return RuleVerdict::Clear;
     };
     let name = &device.device;
     let whole = facts::device_time_ns(device);
     if (time_ns as f64) < READ_FIRST * whole as f64 {
-        return Verdict::Clear;
+        return RuleVerdict::Clear;
     }
     let submitter = paths.first().and_then(|row| row.subject.process.clone());
     let top = facts.top_process(device, |row| Some(&row.subject.process) == submitter.as_ref());
@@ -150,7 +150,8 @@ fn before_write(facts: &Facts<'_>) -> Verdict {
     let file = files.first().filter(|file| file.requests * 2 > requests);
     let subject = Subject { file: file.map(|it| it.file.clone()), ..facts::subject_of(name, top) };
     let sentence = format!(
-        "{} writes parts of pages on {name}: {} pages per second must be read before they are changed",
+        "{} writes parts of pages on {name}: {} pages per second must be read before they are \
+         changed",
         words::who(&subject),
         words::number(requests as f64 / facts.seconds()),
     );
@@ -158,9 +159,22 @@ fn before_write(facts: &Facts<'_>) -> Verdict {
     Finding::of_device(facts, time_ns, whole, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("reads within write calls", requests as f64 / facts.seconds(), "1/s", format!("iowhy stacks{flags}"))
-        .shown("their share of the device's time", time_ns as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stacks{flags}"))
-        .fix("write whole pages at multiples of 4096 bytes: align records to them, or batch changes of the same page; with enough memory the file's pages stay cached")
+        .shown(
+            "reads within write calls",
+            requests as f64 / facts.seconds(),
+            "1/s",
+            format!("iowhy stacks{flags}"),
+        )
+        .shown(
+            "their share of the device's time",
+            time_ns as f64 / whole.max(1) as f64 * 100.0,
+            "%",
+            format!("iowhy stacks{flags}"),
+        )
+        .fix(
+            "write whole pages at multiples of 4096 bytes: align records to them, or batch changes \
+             of the same page; with enough memory the file's pages stay cached",
+        )
         .check("with whole, aligned pages the reads stop; if not, something else reads")
         .into()
 }

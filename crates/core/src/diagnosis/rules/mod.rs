@@ -6,7 +6,7 @@
 use super::facts::{self, Facts};
 use super::finding::{Confidence, Finding, ImpactOf, Severity};
 use super::missing::Missing;
-use super::rule::{Judged, Rule, Verdict, rule};
+use super::rule::{Judged, Rule, RuleVerdict, rule};
 use super::subject::Subject;
 use super::words;
 

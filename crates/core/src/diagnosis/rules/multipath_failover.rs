@@ -65,7 +65,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let is_one_path = |device: &DeviceSummary| device.transport.as_deref() == Some("pcie");
     let fits = |it: &DeviceSummary| !is_one_path(it) && share(it) > REQUEUED || over > REQUEUED;
     let Some(device) = facts.busiest(|it| has_paths(it) && fits(it)) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let is_below =
         |it: &&DeviceSummary| device.below.iter().any(|name| is_part_of(&it.device, name));

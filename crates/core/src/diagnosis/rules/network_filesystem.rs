@@ -25,7 +25,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits_for(WaitClass::NetworkFs);
     if waited.time_ns == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let mount = mount_of(facts, &waited.groups, is_network);
     let subject = Subject { device: None, ..waited.subject() };

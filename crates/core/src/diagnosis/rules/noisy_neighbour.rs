@@ -4,8 +4,8 @@
 use super::provider_cap::{even_bins, plateau};
 use super::*;
 use crate::analysis::patterns::{Bin, Timeline};
-use crate::analysis::summary::{DeviceSummary, ProcessRow, Row};
-use facts::Behind;
+use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
+use facts::BehindProgram;
 use facts::shape;
 
 /// How many times longer requests take than before. Chosen.
@@ -57,7 +57,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         if (facts.duration_ns() as f64) < needed && !facts.devices().is_empty() {
             return Err(Missing(format!("the watch is shorter than {}", words::time(needed))));
         }
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let name = &device.device;
     let sentence = format!(
@@ -95,16 +95,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
 }
 
 /// Returns the program that programs of other names wait behind longest.
-fn neighbour(facts: &Facts<'_>) -> Option<Behind> {
+fn neighbour(facts: &Facts<'_>) -> Option<BehindProgram> {
     let most = facts.behind(OWN_DOING).into_iter().max_by_key(|it| it.time_ns)?;
     let time = most.time_ns as f64;
     (time >= OTHERS * facts.blocked_ns() as f64 && time >= MOST * most.waited_ns as f64)
         .then_some(most)
 }
 
-fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
+fn here(facts: &Facts<'_>, neighbour: &BehindProgram) -> Finding {
     let on = facts.devices().iter().find_map(|device| {
-        let is_it = |row: &Row<ProcessRow>| {
+        let is_it = |row: &UsedRow<ProcessRow>| {
             let container = &neighbour.container;
             row.subject.process == neighbour.process
                 && (container.is_none() || row.subject.container == *container)
@@ -120,10 +120,12 @@ fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
     subject.container = subject.container.or(neighbour.container.clone());
     let share = neighbour.time_ns as f64 / neighbour.waited_ns.max(1) as f64;
     let sentence = format!(
-        "{} waits behind {}{}: for {} of its time the device serves the other's requests",
-        neighbour.victim,
+        "{} delays {}{}: while {} waits, the device serves requests of {} for {} of the time",
         words::who(&subject),
+        neighbour.victim,
         words::on(&subject),
+        neighbour.victim,
+        neighbour.process,
         words::percent(share),
     );
     let of_device = on.map_or(0.0, |(_, row)| row.usage.time_share);
@@ -153,14 +155,14 @@ fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
         )
 }
 
-struct Slower {
+struct SlowedBy {
     before_ns: f64,
     after_ns: f64,
     /// The share of the device's time that the slowdown explains.
     extra: f64,
 }
 
-fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Slower> {
+fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<SlowedBy> {
     if plateau(facts, device).is_some() {
         return None;
     }
@@ -195,7 +197,7 @@ fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Slower> {
     // The others are assumed to slow down as much.
     let extra = 1.0 - before * count as f64 / all.max(1) as f64;
     (apart && after >= SLOWER * before && after >= SLOW_NS && same && alike(level(&size)))
-        .then_some(Slower { before_ns: before, after_ns: after, extra })
+        .then_some(SlowedBy { before_ns: before, after_ns: after, extra })
 }
 
 /// Returns the request count of a bin and their time, of reads or of others, whichever are more: a

@@ -1,6 +1,6 @@
 //! The working set does not fit in memory and is read again and again.
 
-use super::super::bottleneck::kind::Kind;
+use super::super::bottleneck::kind::BottleneckKind;
 use super::super::programs;
 use super::*;
 use crate::analysis::patterns::DevicePatterns;
@@ -39,13 +39,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let found = devices.map(|it| (it, waits_for(facts, &it.device)));
     let found = found.filter(|(_, waited)| waited.time_ns > 0);
     let Some((patterns, waited)) = found.max_by_key(|(it, _)| it.access.pages_again) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let share = again(patterns);
     let read = facts::read_per_s(facts, &patterns.device);
     let refaults = facts.summary().samples.system(Metric::RefaultsFile).and_then(|it| it.mean);
     if refaults.is_some_and(|refaults| refaults < REFAULTS * share * read) {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let subject = Subject { device: Some(patterns.device.clone()), ..waited.subject() };
     let sentence = format!(
@@ -65,7 +65,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
     let role = file.and_then(|file| programs::role_of(process, file));
     let program = programs::of(process, file);
-    let own = program.and_then(|it| it.advice(Kind::Read.topic(role)));
+    let own = program.and_then(|it| it.advice(BottleneckKind::Read.topic(role)));
     let own = own.map(|it| format!("{it}; else "));
     Ok(finding
         .about(subject)
@@ -79,7 +79,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
              keep scans out of its cache (POSIX_FADV_DONTNEED)",
             own.unwrap_or_default(),
         ))
-        .check("`grep workingset_refault /proc/vmstat` twice: if the file counter does not grow, no evicted page is read again; with twice the memory the reads stop")
+        .check(
+            "`grep workingset_refault /proc/vmstat` twice: if the file counter does not grow, no \
+             evicted page is read again; with twice the memory the reads stop",
+        )
         .into())
 }
 

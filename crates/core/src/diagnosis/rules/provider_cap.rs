@@ -62,7 +62,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(finding(facts, device, plateau).into());
     }
     let missing = own.first().map(|(device, plateau)| own_end(device, plateau));
-    missing.or_else(|| too_short(facts)).map_or(Ok(Verdict::Clear), Err)
+    missing.or_else(|| too_short(facts)).map_or(Ok(RuleVerdict::Clear), Err)
 }
 
 /// A local drive at its own maximum looks the same.

@@ -1,7 +1,7 @@
 //! A RAID reads and writes all of its disks concurrently with the load.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, ProcessRow, Row};
+use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
 use crate::model::environment::{Device, is_part_of};
 
 /// Name suffixes of the md threads that do it.
@@ -28,15 +28,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_processes()?;
     let found = facts.devices().iter().filter_map(|device| resync(device).map(|row| (device, row)));
     let Some((device, row)) = found.max_by_key(|(_, row)| row.usage.all_time_ns()) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let whole = facts::device_time_ns(device);
     let time = row.usage.all_time_ns();
     if (time as f64) < SHARE * whole as f64 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let thread = row.subject.process.clone();
-    let Some(array) = array_of(facts, &device.device, &thread) else { return Ok(Verdict::Clear) };
+    let Some(array) = array_of(facts, &device.device, &thread) else {
+        return Ok(RuleVerdict::Clear);
+    };
     let sentence = format!(
         "{array} is rebuilding or checking: {thread} takes {} of the time of {}",
         words::percent(time as f64 / whole.max(1) as f64),
@@ -64,8 +66,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
 }
 
 fn fix(array: &str) -> String {
-    let end = "let it finish if you can (until a rebuild is complete, the next disk failure may lose \
-         data)";
+    let end = "let it finish if you can (until a rebuild is complete, the next disk failure may \
+               lose data)";
     if array.starts_with("dm-") {
         return format!(
             "{end}; otherwise slow it down: `lvchange --maxrecoveryrate 20M VG/LV` (`lvs -a -o \
@@ -104,7 +106,7 @@ fn array_of<'a>(facts: &Facts<'a>, disk: &str, thread: &str) -> Option<&'a str> 
     arrays.find(|device| is_named(device) && stands_on(device)).map(|device| device.name.as_str())
 }
 
-fn resync(device: &DeviceSummary) -> Option<&Row<ProcessRow>> {
+fn resync(device: &DeviceSummary) -> Option<&UsedRow<ProcessRow>> {
     device.processes.iter().find(|row| {
         let name = &row.subject.process;
         name.starts_with("md") && THREADS.iter().any(|end| name.ends_with(end))

@@ -41,7 +41,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waited = facts.waits_for(WaitClass::PageFault);
     let faults = waited.waits;
     if faults < LEAST_FAULTS {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let reads = |device: &DeviceSummary| {
         let [(_, faults, fault_bytes), (_, ahead, ahead_bytes)] =
@@ -55,14 +55,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let bytes = |it: &DeviceSummary| if knows_files { of_files(it) } else { reads(it).1 };
     // Of stacked devices the upper one, with more of the time, is the one that windows apply to.
     let Some(device) = facts.devices().iter().rev().max_by_key(|it| bytes(it)) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let (requests, read) = (reads(device).0, bytes(device));
     let over = read as f64 / (faults as f64 * PAGE);
     let files = facts.patterns(&device.device).map_or(&[][..], |it| &it.access.files);
     let faulted: Vec<&FilePattern> = files.iter().filter(|file| file.faults > 0).collect();
     if over < OVERREAD || windows_in_order(&faulted, faults, requests) > SEQUENTIAL {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     Ok(finding(facts, device, &faulted, read, over).into())
 }

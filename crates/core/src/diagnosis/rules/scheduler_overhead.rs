@@ -40,19 +40,19 @@ fn judge(facts: &Facts<'_>) -> Judged {
         if scheduler_of(facts, device) == Some("none") {
             return false;
         }
-        let sums = Sums::of(facts, device);
+        let sums = SchedulerTimes::of(facts, device);
         let is_longer = sums.held_ns as f64 >= TIMES_DEVICE * sums.at_device_ns as f64;
         sums.held_ns as f64 >= SHARE * sums.whole_ns as f64
             && (is_longer || sums.starved_ns.is_some())
             && device.stalled_ns.is_none()
             && (sums.starved_ns.is_some() || !is_full(facts, device))
     });
-    let Some(device) = device else { return Ok(Verdict::Clear) };
+    let Some(device) = device else { return Ok(RuleVerdict::Clear) };
     Ok(finding(facts, device).into())
 }
 
 fn finding(facts: &Facts<'_>, device: &DeviceSummary) -> Finding {
-    let sums = Sums::of(facts, device);
+    let sums = SchedulerTimes::of(facts, device);
     let of_whole = |time_ns: u64| time_ns as f64 / sums.whole_ns as f64;
     let (held, at_device) = (of_whole(sums.held_ns), of_whole(sums.at_device_ns));
     let name = &device.device;
@@ -150,7 +150,7 @@ fn scheduler_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<&'a str
 
 /// Where a device's requests spend their time, nanoseconds. Requests still in the scheduler count
 /// with their time so far.
-struct Sums {
+struct SchedulerTimes {
     held_ns: u64,
     at_device_ns: u64,
     whole_ns: u64,
@@ -158,8 +158,8 @@ struct Sums {
     starved_ns: Option<u64>,
 }
 
-impl Sums {
-    fn of(facts: &Facts<'_>, device: &DeviceSummary) -> Sums {
+impl SchedulerTimes {
+    fn of(facts: &Facts<'_>, device: &DeviceSummary) -> SchedulerTimes {
         let sum = |at| facts::stage_sum(device, at);
         let scheduled_ns = facts::scheduled_ns(device);
         let (queued_ns, longest_wait_ns) = queued(facts, device);
@@ -169,7 +169,7 @@ impl Sums {
         // Requests whose end was not recorded show only in the waits of their threads.
         let held_ns = if starved_ns.is_some() { scheduled_ns.max(queued_ns) } else { scheduled_ns };
         let beyond_ns = held_ns.saturating_sub(sum(Interval::I2d));
-        Sums {
+        SchedulerTimes {
             held_ns,
             at_device_ns: sum(Interval::D2c),
             whole_ns: sum(Interval::Q2c).saturating_add(beyond_ns).max(1),

@@ -31,32 +31,17 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let reading = [WaitClass::Device, WaitClass::PageRead, WaitClass::PageFault];
-    let read_only = |device: &DeviceSummary| {
-        let requests = |at| facts::of(device, at).requests;
-        requests(Direction::Read) > requests(Direction::Write) * 4
-    };
-    let one_by_one = |device: &DeviceSummary| {
-        let util = device.util_share.unwrap_or(0.0).max(1e-6);
-        let depth = device.in_flight_mean / util;
-        depth < DEPTH && device.stalled_ns.is_none()
-    };
-    let slow = |device: &DeviceSummary| {
-        let stage = facts::stage(device, Direction::Read, Interval::D2c);
-        stage.is_some_and(|stage| stage.mean_ns >= SLOW_NS)
-    };
-    let Some(device) = facts.busiest(|it| read_only(it) && one_by_one(it) && slow(it)) else {
-        return Ok(Verdict::Clear);
-    };
+    let Some(device) = facts.busiest(is_read_one_by_one) else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let waited = facts.waits(|group| {
         let is_one =
             group.threads == 1 || group.foremost_ns as f64 >= FOREMOST * group.time_ns as f64;
         reading.contains(&group.class) && group.device.as_deref() == Some(name) && is_one
     });
-    let Some(longest) = waited.groups.first() else { return Ok(Verdict::Clear) };
+    let Some(longest) = waited.groups.first() else { return Ok(RuleVerdict::Clear) };
     let (mean_ns, usual) = without_tail(device);
     if (longest.foremost_ns as f64) * usual < WAITING * facts.duration_ns() as f64 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let subject = waited.subject();
     let sequential = facts::of(device, Direction::Read).sequential_share.unwrap_or(0.0);
@@ -74,12 +59,45 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .upper_bound()
         // A sequential copy takes long only because of its size.
         .at_most(if is_copy { Severity::Info } else { Severity::Critical })
-        .shown("mean requests in flight while busy", device.in_flight_mean / device.util_share.unwrap_or(1.0).max(1e-6), "requests", format!("iowhy -d {name}"))
-        .shown("mean read latency (D2C) without outliers", mean_ns, "ns", format!("iowhy stages -d {name}"))
-        .shown("share of the interval its thread waited", longest.time_ns as f64 / facts.duration_ns().max(1) as f64 * 100.0, "%", format!("iowhy waits{flags}"))
-        .fix("submit more requests at once: threads, io_uring or libaio, posix_fadvise(POSIX_FADV_WILLNEED) for the next blocks; for sequential reads raise queue/read_ahead_kb and reopen the file")
-        .check(format!("`iowhy probe {name}` reads for some seconds, 1 and 32 at a time: if 32 give no higher rate, the device has no spare capacity"))
+        .shown(
+            "mean requests in flight while busy",
+            device.in_flight_mean / device.util_share.unwrap_or(1.0).max(1e-6),
+            "requests",
+            format!("iowhy -d {name}"),
+        )
+        .shown(
+            "mean read latency (D2C) without outliers",
+            mean_ns,
+            "ns",
+            format!("iowhy stages -d {name}"),
+        )
+        .shown(
+            "share of the interval its thread waited",
+            longest.time_ns as f64 / facts.duration_ns().max(1) as f64 * 100.0,
+            "%",
+            format!("iowhy waits{flags}"),
+        )
+        .fix(
+            "submit more requests at once: threads, io_uring or libaio, \
+             posix_fadvise(POSIX_FADV_WILLNEED) for the next blocks; for sequential reads raise \
+             queue/read_ahead_kb and reopen the file",
+        )
+        .check(format!(
+            "`iowhy probe {name}` reads for some seconds, 1 and 32 at a time: if 32 give no higher \
+             rate, the device has no spare capacity"
+        ))
         .into())
+}
+
+/// Whether the device is nearly only read, slowly, and hardly ever by two requests at once.
+fn is_read_one_by_one(device: &DeviceSummary) -> bool {
+    let requests = |at| facts::of(device, at).requests;
+    let depth = device.in_flight_mean / device.util_share.unwrap_or(0.0).max(1e-6);
+    let stage = facts::stage(device, Direction::Read, Interval::D2c);
+    requests(Direction::Read) > requests(Direction::Write) * 4
+        && depth < DEPTH
+        && device.stalled_ns.is_none()
+        && stage.is_some_and(|stage| stage.mean_ns >= SLOW_NS)
 }
 
 /// Returns the mean read latency of a device without outliers, nanoseconds, and the share of the

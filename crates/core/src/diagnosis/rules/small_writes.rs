@@ -38,13 +38,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && merges < MERGED
             && merging_off(device)
     };
-    let Some(device) = facts.busiest(small) else { return Ok(Verdict::Clear) };
+    let Some(device) = facts.busiest(small) else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let writes = facts::of(device, Direction::Write);
     let top = facts.top_process(device, |row| row.usage.directions[Direction::Write].requests > 0);
     let subject = facts::subject_of(name, top);
     let sentence = format!(
-        "{} writes to {name} in contiguous pieces of {}, and the kernel is set not to merge them (nomerges)",
+        "{} writes to {name} in contiguous pieces of {}, and the kernel is set not to merge them \
+         (nomerges)",
         words::who(&subject),
         words::bytes(writes.average_bytes.unwrap_or(0.0)),
     );
@@ -60,11 +61,31 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .upper_bound()
         .shown("writes", writes.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
-        .shown("mean write size", writes.average_bytes.unwrap_or(0.0), "bytes", format!("iowhy stat -d {name}"))
-        .shown("mean requests in flight while busy", at_once, "requests", format!("iowhy -d {name}"))
-        .shown("sequential share of writes", writes.sequential_share.unwrap_or(0.0) * 100.0, "%", format!("iowhy stat -d {name}"))
-        .fix(format!("`echo 0 > /sys/block/{name}/queue/nomerges`; issue larger writes in the \
-                      program"))
-        .check("with merging on, wareq-sz of `iowhy stat --wide` rises and writes per second fall; if not, they are queued too far apart")
+        .shown(
+            "mean write size",
+            writes.average_bytes.unwrap_or(0.0),
+            "bytes",
+            format!("iowhy stat -d {name}"),
+        )
+        .shown(
+            "mean requests in flight while busy",
+            at_once,
+            "requests",
+            format!("iowhy -d {name}"),
+        )
+        .shown(
+            "sequential share of writes",
+            writes.sequential_share.unwrap_or(0.0) * 100.0,
+            "%",
+            format!("iowhy stat -d {name}"),
+        )
+        .fix(format!(
+            "`echo 0 > /sys/block/{name}/queue/nomerges`; issue larger writes in the \
+                      program"
+        ))
+        .check(
+            "with merging on, wareq-sz of `iowhy stat --wide` rises and writes per second fall; if \
+             not, they are queued too far apart",
+        )
         .into())
 }

@@ -33,7 +33,10 @@ rule!(
      preallocations. Writes then take hundreds of milliseconds, long before one fails with ENOSPC.",
     "The same waits occur with much free space.",
     needs: [Waits],
-    symptoms: ["journal-commit", "inode-lock", "dirty-throttle", "journal-full", "temp-file-churn", "sync-storm"],
+    symptoms: [
+        "journal-commit", "inode-lock", "dirty-throttle", "journal-full", "temp-file-churn",
+        "sync-storm",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -42,7 +45,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         facts::has_function(&it.functions, TICKETS) || facts::has_function(&it.functions, RETRIES)
     });
     if stacked.time_ns == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let subject = stacked.subject();
     let mount = subject.device.as_deref().and_then(|name| fullest(facts, name));
@@ -50,7 +53,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let is_btrfs = stacked.time_in(TICKETS) > 0;
     // btrfs may have space for data and none for metadata, which statfs does not show.
     if free.is_some_and(|free| free > FREE) && !is_btrfs {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let place = mount.map_or_else(|| "its file system".to_owned(), |it| it.path.clone());
     let left =

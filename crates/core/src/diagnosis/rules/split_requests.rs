@@ -27,24 +27,8 @@ rule!(
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    // KiB, and the setting that holds it.
-    let limit = |device: &DeviceSummary| {
-        let of = |setting: &'static str, by: f64| {
-            let set = facts.number(device, setting).filter(|it| *it > 0.0);
-            set.map(|it| (it / by, setting))
-        };
-        let limits = [of(CHUNK, 2.0), of("queue/max_sectors_kb", 1.0)];
-        limits.into_iter().flatten().min_by(|one, other| one.0.total_cmp(&other.0))
-    };
-    let shares = |device: &DeviceSummary| {
-        let access = &facts.patterns(&device.device)?.access;
-        let limit = (limit(device)?.0 * 1024.0) as u64;
-        let all: u64 = access.sizes.iter().map(|(_, count)| count).sum();
-        let full =
-            access.sizes.iter().find(|(size, _)| *size == limit).map_or(0, |(_, count)| *count);
-        let of = |count: u64| count as f64 / all.max(1) as f64;
-        (all >= 50).then(|| (of(access.pieces), of(full)))
-    };
+    let limit = |device: &DeviceSummary| limit_of(facts, device);
+    let shares = |device: &DeviceSummary| shares_of(facts, device);
     // Striping splits at each stripe on purpose, so that several disks serve one request.
     let is_striped = |device: &DeviceSummary| !device.below.is_empty();
     let fits = |device: &DeviceSummary| {
@@ -53,38 +37,75 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && !(is_striped(device) && limit(device).is_some_and(|(_, setting)| setting == CHUNK))
             && shares(device).is_some_and(|(pieces, full)| pieces >= PIECES && full >= FULL)
     };
-    let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
+    let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
     let (pieces, full) = shares(device).unwrap_or((0.0, 0.0));
     let (limit, setting) = limit(device).unwrap_or_default();
     let name = &device.device;
     let subject = facts::subject_of(name, facts.top_process(device, |_| true));
     let sentence = format!(
-        "requests of {} to {name} are split into pieces of {limit:.0} KiB: {} of all requests continue a split one",
+        "requests of {} to {name} are split into pieces of {limit:.0} KiB: {} of all requests \
+         continue a split one",
         words::who(&subject),
         words::percent(pieces),
     );
     // A single request would not complete before the first piece does.
     let (pieces_ns, wholes_ns) =
         facts.patterns(name).map_or((0, 0), |it| (it.access.pieces_ns, it.access.wholes_ns));
+    let after = pieces_ns as f64 / wholes_ns.max(1) as f64;
+    let snoop = || format!("iowhy snoop -d {name}");
     Ok(Finding::of_device(facts, pieces_ns, wholes_ns, sentence)
         .about(subject)
         .upper_bound()
         // A drive reports a boundary (NVMe's NOIOB) because crossing it costs the drive more.
         .at_most(if setting == CHUNK { Severity::Info } else { Severity::Critical })
         .sure(Confidence::Certain)
-        .shown("share of requests that continue a split one", pieces * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("share of requests as large as the limit", full * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("share of the time after the first piece", pieces_ns as f64 / wholes_ns.max(1) as f64 * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("largest request size (max_sectors_kb, or the chunk)", limit, "KiB", match setting {
-            CHUNK => format!("cat /sys/block/{name}/queue/chunk_sectors"),
-            _ => format!("cat /sys/block/{name}/queue/max_sectors_kb"),
-        })
+        .shown("share of requests that continue a split one", pieces * 100.0, "%", snoop())
+        .shown("share of requests as large as the limit", full * 100.0, "%", snoop())
+        .shown("share of the time after the first piece", after * 100.0, "%", snoop())
+        .shown(
+            "largest request size (max_sectors_kb, or the chunk)",
+            limit,
+            "KiB",
+            match setting {
+                CHUNK => format!("cat /sys/block/{name}/queue/chunk_sectors"),
+                _ => format!("cat /sys/block/{name}/queue/max_sectors_kb"),
+            },
+        )
         .fix(match setting {
-            CHUNK => "nothing, as a rule: the drive prefers requests that do not cross this boundary".to_owned(),
-            _ => format!("`cat /sys/block/{name}/queue/max_hw_sectors_kb > /sys/block/{name}/queue/max_sectors_kb`"),
+            CHUNK => {
+                "nothing, as a rule: the drive prefers requests that do not cross this boundary"
+                    .to_owned()
+            }
+            _ => format!(
+                "`cat /sys/block/{name}/queue/max_hw_sectors_kb > \
+                 /sys/block/{name}/queue/max_sectors_kb`"
+            ),
         })
-        .check("with a higher limit requests get larger and fewer; if not, the program submits small ones")
+        .check(
+            "with a higher limit requests get larger and fewer; if not, the program submits small \
+             ones",
+        )
         .into())
+}
+
+/// The limit of a request's size in KiB, and the setting that holds it.
+fn limit_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(f64, &'static str)> {
+    let of = |setting: &'static str, by: f64| {
+        let set = facts.number(device, setting).filter(|it| *it > 0.0);
+        set.map(|it| (it / by, setting))
+    };
+    let limits = [of(CHUNK, 2.0), of("queue/max_sectors_kb", 1.0)];
+    limits.into_iter().flatten().min_by(|one, other| one.0.total_cmp(&other.0))
+}
+
+/// The shares of requests that continue a split one, and that are as large as the limit.
+fn shares_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(f64, f64)> {
+    let access = &facts.patterns(&device.device)?.access;
+    let limit = (limit_of(facts, device)?.0 * 1024.0) as u64;
+    let all: u64 = access.sizes.iter().map(|(_, count)| count).sum();
+    let full = access.sizes.iter().find(|(size, _)| *size == limit).map_or(0, |(_, count)| *count);
+    let of = |count: u64| count as f64 / all.max(1) as f64;
+    (all >= 50).then(|| (of(access.pieces), of(full)))
 }
 
 #[cfg(test)]

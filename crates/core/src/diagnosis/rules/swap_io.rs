@@ -37,7 +37,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let found = swapping.find(|(_, (_, requests, _))| *requests > 0);
     let waited = facts.waits_for(WaitClass::Swap);
     let (Some((device, (_, requests, bytes))), true) = (found, waited.time_ns > 0) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let mut subject = waited.subject();
     subject.device = Some(device.device.clone());

@@ -22,7 +22,8 @@ rule!(
     needs: [Waits],
     // If writeback is throttled, the sync waits for that, too, within its own time.
     symptoms: [
-        "journal-commit", "fsync-heavy", "writeback-burst", "flush-cost", "noisy-neighbour", "wbt-throttle",
+        "journal-commit", "fsync-heavy", "writeback-burst", "flush-cost", "noisy-neighbour",
+        "wbt-throttle",
     ],
 );
 
@@ -30,7 +31,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let syncing = facts.waits(|group| facts.is_sync_all(group));
     if syncing.waits == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     let calls = calls(&syncing);
     let rate = calls as f64 / facts.seconds();

@@ -110,7 +110,7 @@ pub(super) fn sets_the_pace(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_queueing()?;
     let device = facts.busiest(|device| is_starved(facts, device));
-    let Some(device) = device else { return Ok(Verdict::Clear) };
+    let Some(device) = device else { return Ok(RuleVerdict::Clear) };
     let allowed = tags(facts, device).unwrap_or(0.0);
     let name = &device.device;
     let (held, whole) =
@@ -144,12 +144,30 @@ fn judge(facts: &Facts<'_>) -> Judged {
         // With more tags threads still wait for the device, but less.
         .upper_bound()
         .sure(if waited.class_ns > 0 { Confidence::Certain } else { Confidence::Likely })
-        .shown("share of the time before a tag was allocated (Q2G)", held as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
-        .shown("nr_requests", allowed, "requests", format!("cat /sys/block/{name}/queue/nr_requests"))
-        .shown("mean requests with a tag while busy", seen_or_depth(device, seen), "requests", format!("iowhy -d {name}"))
+        .shown(
+            "share of the time before a tag was allocated (Q2G)",
+            held as f64 / whole.max(1) as f64 * 100.0,
+            "%",
+            format!("iowhy stages -d {name}"),
+        )
+        .shown(
+            "nr_requests",
+            allowed,
+            "requests",
+            format!("cat /sys/block/{name}/queue/nr_requests"),
+        )
+        .shown(
+            "mean requests with a tag while busy",
+            seen_or_depth(device, seen),
+            "requests",
+            format!("iowhy -d {name}"),
+        )
         .shown("blocked time for tags", waited.class_ns as f64, "ns", "iowhy waits")
         .fix(fix(device, seen.is_some()))
-        .check("with more tags the time before a tag is allocated (Q2G) falls; if the time at the device (D2C) rises by as much, the device is the limit after all")
+        .check(
+            "with more tags the time before a tag is allocated (Q2G) falls; if the time at the \
+             device (D2C) rises by as much, the device is the limit after all",
+        )
         .into())
 }
 

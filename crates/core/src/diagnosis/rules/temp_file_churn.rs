@@ -1,6 +1,6 @@
 //! Short-lived files are written to disk.
 
-use super::super::programs::{self, Role, Topic};
+use super::super::programs::{self, FileRole, Topic};
 use super::*;
 use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::ActivityRow;
@@ -50,15 +50,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let whole = of_whole_lives.max_by_key(|row| row.lives);
     let of_siblings = activity.rows.iter().filter_map(|row| Some((row, seen(facts, row)?)));
     let siblings = of_siblings.max_by_key(|(row, seen)| (*seen, made(row)));
-    let Some((row, seen)) = whole.map(|row| (row, Seen::Whole)).or(siblings) else {
-        return Ok(Verdict::Clear);
+    let Some((row, seen)) = whole.map(|row| (row, SeenLifetimes::Whole)).or(siblings) else {
+        return Ok(RuleVerdict::Clear);
     };
     Ok(finding(facts, row, seen).into())
 }
 
 /// How much of the files' lifetimes was seen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Seen {
+enum SeenLifetimes {
     /// Their creation, in a directory for temporary files: a longer watch shows whether they stay.
     Making,
     /// The removal of siblings, or that they are temporary files and read back.
@@ -87,7 +87,7 @@ fn lives_and_goes(facts: &Facts<'_>, row: &ActivityRow) -> bool {
 
 /// Returns what was seen of files of one pattern without complete lifetimes in the watch; `None` if
 /// they are not created at a high rate, or are to stay.
-fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<Seen> {
+fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<SeenLifetimes> {
     let counts = &row.counts;
     let file = row.file.as_deref()?;
     let is_pattern = row.files.is_none_or(|files| files > 1)
@@ -95,17 +95,17 @@ fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<Seen> {
     let enough = |files: u64| files as f64 >= SIBLINGS_PER_S * facts.seconds();
     let role = programs::role_of(row.process.as_deref(), file);
     // Rotated logs and periodic snapshots have siblings, too.
-    let is_other = matches!(role, Some(role) if role != Role::Temporary);
+    let is_other = matches!(role, Some(role) if role != FileRole::Temporary);
     let is_temporary =
-        role == Some(Role::Temporary) || TEMPORARY.iter().any(|folder| file.contains(folder));
+        role == Some(FileRole::Temporary) || TEMPORARY.iter().any(|folder| file.contains(folder));
     let goes = counts.unlinks as f64 >= REMOVED * counts.creates as f64 && counts.unlinks > 0;
     let is_read_back = is_temporary && counts.reads >= counts.creates;
     if !is_pattern || is_other || !enough(counts.creates) || !is_not_kept(row, counts.creates) {
         return None;
     }
     match goes || is_read_back {
-        true => Some(Seen::Siblings),
-        false => is_temporary.then_some(Seen::Making),
+        true => Some(SeenLifetimes::Siblings),
+        false => is_temporary.then_some(SeenLifetimes::Making),
     }
 }
 
@@ -126,23 +126,23 @@ fn waits<'a>(facts: &Facts<'a>, row: &ActivityRow) -> Waited<'a> {
 }
 
 /// Returns the finding's sentence.
-fn sentence(row: &ActivityRow, seen: Seen, who: &str) -> String {
+fn sentence(row: &ActivityRow, seen: SeenLifetimes, who: &str) -> String {
     let file = row.file.as_deref().unwrap_or("files");
     let counts = &row.counts;
     let read_back = if counts.reads > 0 { ", read back" } else { "" };
     match seen {
-        Seen::Whole => format!(
+        SeenLifetimes::Whole => format!(
             "{who} keeps {file} for only {}: {} files were created, written{read_back} and removed",
             words::time(row.lifetime_ns.unwrap_or(0) as f64),
             words::count(row.lives),
         ),
-        Seen::Making => format!(
+        SeenLifetimes::Making => format!(
             "{who} creates {file} in a directory for temporary files: {} files, {} written, none \
              removed yet",
             words::count(counts.creates),
             words::bytes(counts.write_bytes as f64),
         ),
-        Seen::Siblings => format!(
+        SeenLifetimes::Siblings => format!(
             "{who} creates and removes {file}: {} files created and {} removed, {} \
              written{read_back}",
             words::count(counts.creates),
@@ -152,27 +152,28 @@ fn sentence(row: &ActivityRow, seen: Seen, who: &str) -> String {
     }
 }
 
-fn sureness(seen: Seen) -> Confidence {
+fn sureness(seen: SeenLifetimes) -> Confidence {
     match seen {
-        Seen::Whole => Confidence::Certain,
-        Seen::Siblings => Confidence::Likely,
-        Seen::Making => Confidence::Possible,
+        SeenLifetimes::Whole => Confidence::Certain,
+        SeenLifetimes::Siblings => Confidence::Likely,
+        SeenLifetimes::Making => Confidence::Possible,
     }
 }
 
-fn check(seen: Seen) -> &'static str {
+fn check(seen: SeenLifetimes) -> &'static str {
     match seen {
-        Seen::Whole => {
-            "put the directory on a tmpfs: if the program waits as long, the files are not the cause"
+        SeenLifetimes::Whole => {
+            "put the directory on a tmpfs: if the program waits as long, the files are not the \
+             cause"
         }
-        Seen::Siblings | Seen::Making => {
+        SeenLifetimes::Siblings | SeenLifetimes::Making => {
             "watch for some minutes (`iowhy -t 300`) to see complete lifetimes; if the files stay, \
              they are data"
         }
     }
 }
 
-fn finding(facts: &Facts<'_>, row: &ActivityRow, seen: Seen) -> Finding {
+fn finding(facts: &Facts<'_>, row: &ActivityRow, seen: SeenLifetimes) -> Finding {
     let waited = waits(facts, row);
     let subject = Subject {
         device: waited.subject().device,

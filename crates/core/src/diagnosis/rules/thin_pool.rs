@@ -34,9 +34,9 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_stacks()?;
     let copying = facts.work(COPYING, &[]).filter(|it| it.share >= SHARE);
-    let Some(work) = copying else { return Ok(Verdict::Clear) };
+    let Some(work) = copying else { return Ok(RuleVerdict::Clear) };
     let below = &work.device.device;
-    let Some(upper) = upper(facts, below) else { return Ok(Verdict::Clear) };
+    let Some(upper) = upper(facts, below) else { return Ok(RuleVerdict::Clear) };
     let on = |functions: &[&str]| {
         [below.as_str(), upper.device.as_str()]
             .iter()

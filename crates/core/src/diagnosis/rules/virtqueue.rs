@@ -34,7 +34,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && rate(device) >= PER_QUEUE * queues
             && before >= BEFORE
     };
-    let Some(device) = facts.devices().iter().find(is_short) else { return Ok(Verdict::Clear) };
+    let Some(device) = facts.devices().iter().find(is_short) else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let queues = facts.number(device, QUEUES).unwrap_or(1.0);
     let (before, whole) =

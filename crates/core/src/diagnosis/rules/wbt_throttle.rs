@@ -1,6 +1,6 @@
 //! Writeback throttling delays writers.
 
-use super::super::programs::{self, Role};
+use super::super::programs::{self, FileRole};
 use super::*;
 use crate::analysis::Interval;
 use crate::analysis::patterns::WaitGroup;
@@ -41,7 +41,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let found = finding(facts, &waited, waited.subject(), of_programs);
         return Ok(unless_meant(facts, &waited, found).into());
     }
-    Ok(of_kernel(facts).map_or(Verdict::Clear, Verdict::from))
+    Ok(of_kernel(facts).map_or(RuleVerdict::Clear, RuleVerdict::from))
 }
 
 /// Limits the severity to `Info` if the kernel's default target works as intended.
@@ -66,7 +66,7 @@ fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
         facts.is_call(it.syscall, READ) && it.device == subject.device && !is_held(it.pid)
     });
     let role = |it: &WaitGroup| programs::role_of(Some(&it.process), it.file.as_deref()?);
-    let of_data = waited.groups.iter().filter(|it| role(it) == Some(Role::Data));
+    let of_data = waited.groups.iter().filter(|it| role(it) == Some(FileRole::Data));
     let data_ns: u64 = of_data.map(|it| it.class_ns()).sum();
     readers.time_ns as f64 >= READERS * facts.duration_ns() as f64 || 2 * data_ns >= waited.class_ns
 }

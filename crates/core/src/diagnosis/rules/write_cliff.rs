@@ -46,17 +46,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
         Some((device, cliff(timeline)?))
     });
     let Some((device, cliff)) = found.max_by_key(|(_, cliff)| cliff.extra_ns) else {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     };
     let name = &device.device;
     let kind = kind_of(facts, device);
     let waited = facts.waits(|it| it.device.as_deref() == Some(name));
     let sentence = format!(
-        "writes to {name} take {} instead of {} since {} after the watch began, and pause \
+        "writes to {name} take {} instead of {} since {}, and pause \
              repeatedly: {}",
         words::time(cliff.after_ns),
         words::time(cliff.before_ns),
-        words::time(cliff.since_ns),
+        words::moment(facts.summary(), cliff.since_ns as u64),
         kind.what,
     );
     let whole = facts::device_time_ns(device);
@@ -101,22 +101,25 @@ fn judge(facts: &Facts<'_>) -> Judged {
 }
 
 /// The kind of device, as far as it reports it.
-struct Kind {
+struct DeviceKind {
     what: &'static str,
     fix: &'static str,
     /// Whether it is known to be of that kind.
     is_known: bool,
 }
 
-const SHINGLED: Kind = Kind {
+const SHINGLED: DeviceKind = DeviceKind {
     what: "a shingled disk rewrites its zones",
     fix: "write less at once, and sequentially; do not use such a disk for databases, RAID \
           rebuilds or ZFS resilvering: use a disk without shingles (CMR)",
     is_known: true,
 };
-const ROTATING: Kind =
-    Kind { what: "like a shingled disk that rewrites its zones", is_known: false, ..SHINGLED };
-const FLASH: Kind = Kind {
+const ROTATING: DeviceKind = DeviceKind {
+    what: "like a shingled disk that rewrites its zones",
+    is_known: false,
+    ..SHINGLED
+};
+const FLASH: DeviceKind = DeviceKind {
     what: "its fast or free blocks are exhausted",
     fix: "trim free space (`fstrim -v MOUNTPOINT`, and fstrim.timer; this only reports unused file \
           system space to the drive, but data deleted by mistake is then beyond recovery), keep a \
@@ -124,7 +127,7 @@ const FLASH: Kind = Kind {
     is_known: false,
 };
 
-fn kind_of(facts: &Facts<'_>, device: &DeviceSummary) -> Kind {
+fn kind_of(facts: &Facts<'_>, device: &DeviceSummary) -> DeviceKind {
     let zoned = facts.setting(device, "queue/zoned").unwrap_or("none");
     match facts.setting(device, "queue/rotational") {
         _ if zoned.trim() == "host-aware" => SHINGLED,
@@ -147,7 +150,7 @@ struct Cliff {
 
 /// Sums of one side of the cliff.
 #[derive(Clone, Copy, Default)]
-struct Side {
+struct CliffSide {
     bytes: u64,
     writes: u64,
     write_ns: u64,
@@ -155,9 +158,9 @@ struct Side {
     read_ns: u64,
 }
 
-impl Side {
-    fn of(bins: &[Bin]) -> Side {
-        bins.iter().fold(Side::default(), |sum, bin| Side {
+impl CliffSide {
+    fn of(bins: &[Bin]) -> CliffSide {
+        bins.iter().fold(CliffSide::default(), |sum, bin| CliffSide {
             bytes: sum.bytes + bin.write_bytes,
             writes: sum.writes + (bin.requests - bin.reads),
             write_ns: sum.write_ns + bin.d2c_ns.saturating_sub(bin.read_d2c_ns),
@@ -180,11 +183,12 @@ fn cliff(timeline: &Timeline) -> Option<Cliff> {
     let bins = &timeline.bins;
     let first = bins.iter().position(|bin| bin.requests > bin.reads)?;
     let places = first + BINS..(bins.len() + 1).saturating_sub(BINS);
-    let ratio =
-        |at: usize| Side::of(&bins[at..]).write() / Side::of(&bins[first..at]).write().max(1.0);
+    let ratio = |at: usize| {
+        CliffSide::of(&bins[at..]).write() / CliffSide::of(&bins[first..at]).write().max(1.0)
+    };
     // The first of equally good split points, since bins without completions make no difference.
     let at = places.rev().max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))?;
-    let (before, after) = (Side::of(&bins[first..at]), Side::of(&bins[at..]));
+    let (before, after) = (CliffSide::of(&bins[first..at]), CliffSide::of(&bins[at..]));
     let rate = before.writes as f64 / (at - first) as f64;
     let is_pause = |bin: &&Bin| ((bin.requests - bin.reads) as f64) < PAUSE * rate;
     let paused = bins[at..].iter().filter(is_pause).count() as f64 / (bins.len() - at) as f64;
@@ -194,7 +198,7 @@ fn cliff(timeline: &Timeline) -> Option<Cliff> {
     let slow = after.write() >= SLOWER * before.write();
     // In writeback bursts each write is slow, too, but they move more than before.
     let span = (at - first) as f64 / (bins.len() - at) as f64;
-    let moved = |side: &Side, span: f64| side.bytes as f64 / span;
+    let moved = |side: &CliffSide, span: f64| side.bytes as f64 / span;
     let collapsed = moved(&after, 1.0) <= LEFT * moved(&before, span);
     let after_ns = (bins.len() - at) as f64 * timeline.bin_ns as f64;
     let busy = after.write_ns as f64 >= BUSY * after_ns;

@@ -28,7 +28,7 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     let mut found =
         facts.devices().iter().filter_map(|device| bursts(facts, device).map(|it| (device, it)));
-    let Some((device, burst)) = found.next() else { return Ok(Verdict::Clear) };
+    let Some((device, burst)) = found.next() else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let writer = facts.top_process(device, |row| {
         row.usage.directions[crate::analysis::Direction::Write].bytes > 0
@@ -40,7 +40,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         facts::stage(device, reads, crate::analysis::Interval::Q2c).map_or(0, |it| it.sum_ns);
     let waiting = facts.waits(|group| group.device.as_deref() == Some(name));
     let sentence = format!(
-        "writes reach {name} in bursts: reads take {} while data of {} is written back, {} otherwise",
+        "writes reach {name} in bursts: reads take {} while data of {} is written back, {} \
+         otherwise",
         words::time(burst.during_ns),
         words::who(&subject),
         words::time(burst.calm_ns),
@@ -52,22 +53,42 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     Ok(finding
         .about(subject)
-        .shown("mean read latency during writeback", burst.during_ns, "ns", format!("iowhy stat -d {name} 1"))
-        .shown("mean read latency otherwise", burst.calm_ns, "ns", format!("iowhy stat -d {name} 1"))
-        .shown("share of bytes written in bursts", burst.share * 100.0, "%", format!("iowhy stat -d {name}"))
-        .fix("start writeback earlier (`sysctl vm.dirty_background_bytes=67108864`, which affects the entire machine), let the writer write out as it goes (sync_file_range, O_DIRECT), or let the kernel throttle it (queue/wbt_lat_usec; io.max of its cgroup, version 2 only)")
+        .shown(
+            "mean read latency during writeback",
+            burst.during_ns,
+            "ns",
+            format!("iowhy stat -d {name} 1"),
+        )
+        .shown(
+            "mean read latency otherwise",
+            burst.calm_ns,
+            "ns",
+            format!("iowhy stat -d {name} 1"),
+        )
+        .shown(
+            "share of bytes written in bursts",
+            burst.share * 100.0,
+            "%",
+            format!("iowhy stat -d {name}"),
+        )
+        .fix(
+            "start writeback earlier (`sysctl vm.dirty_background_bytes=67108864`, which affects \
+             the entire machine), let the writer write out as it goes (sync_file_range, O_DIRECT), \
+             or let the kernel throttle it (queue/wbt_lat_usec; io.max of its cgroup, version 2 \
+             only)",
+        )
         .check("pause the writer: if reads stay as slow, they have another cause")
         .into())
 }
 
-struct Burst {
+struct WriteBurst {
     during_ns: f64,
     calm_ns: f64,
     share: f64,
     extra_ns: u64,
 }
 
-fn bursts(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Burst> {
+fn bursts(facts: &Facts<'_>, device: &DeviceSummary) -> Option<WriteBurst> {
     let timeline: &Timeline = &facts.patterns(&device.device)?.timeline;
     let written: u64 = timeline.bins.iter().map(|bin| bin.writeback_bytes).sum();
     if written == 0 {
@@ -86,5 +107,10 @@ fn bursts(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Burst> {
     let calm_ns = time(&calm) as f64 / reads(&calm) as f64;
     let extra_ns = ((during_ns - calm_ns).max(0.0) * reads(&during) as f64) as u64;
     let rare = during.len() as f64 <= BINS_SHARE * timeline.bins.len() as f64;
-    (rare && during_ns >= SLOWER * calm_ns).then_some(Burst { during_ns, calm_ns, share, extra_ns })
+    (rare && during_ns >= SLOWER * calm_ns).then_some(WriteBurst {
+        during_ns,
+        calm_ns,
+        share,
+        extra_ns,
+    })
 }

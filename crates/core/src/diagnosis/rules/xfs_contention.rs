@@ -2,7 +2,7 @@
 //! allocation groups.
 
 use super::*;
-use facts::Stacked;
+use facts::WaitsByStack;
 
 /// Functions of memory reclaim that write inodes, or wait for those pinned by the log.
 const INODES: &[&str] = &[
@@ -49,12 +49,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let of_groups = groups.time_ns > inodes.time_ns;
     let stacked = if of_groups { groups } else { inodes };
     if stacked.time_ns == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(RuleVerdict::Clear);
     }
     Ok(finding(facts, &stacked, of_groups).into())
 }
 
-fn finding(facts: &Facts<'_>, stacked: &Stacked<'_>, of_groups: bool) -> Finding {
+fn finding(facts: &Facts<'_>, stacked: &WaitsByStack<'_>, of_groups: bool) -> Finding {
     let subject = Subject { file: None, ..stacked.subject() };
     let on = words::on(&subject);
     let (what, fix) = if of_groups {

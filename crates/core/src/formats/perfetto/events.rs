@@ -8,7 +8,7 @@ use crate::model::{Name, Names, Operation, Origin, Request, RequestPart};
 
 /// The words that events and their details are called by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Word {
+pub(super) enum TrackWord {
     /// An operation, by its position in [`Operation::ALL`].
     Operation(Operation),
     Queued,
@@ -28,30 +28,32 @@ pub(super) enum Word {
     Stand,
 }
 
-impl Word {
-    const OWN: &[(Word, &str)] = &[
-        (Word::Queued, "queued"),
-        (Word::Completed, "completed"),
-        (Word::Q2g, "Q2G get a request"),
-        (Word::G2i, "G2I plug"),
-        (Word::I2d, "I2D scheduler"),
-        (Word::G2d, "G2D plug and dispatch"),
-        (Word::D2c, "D2C device"),
-        (Word::Sector, "sector"),
-        (Word::Bytes, "bytes"),
-        (Word::Rwbs, "rwbs"),
-        (Word::Origin, "origin"),
-        (Word::File, "file"),
-        (Word::MoreFiles, "more_files"),
-        (Word::Error, "error"),
-        (Word::Stand, "censored"),
+impl TrackWord {
+    const OWN: &[(TrackWord, &str)] = &[
+        (TrackWord::Queued, "queued"),
+        (TrackWord::Completed, "completed"),
+        (TrackWord::Q2g, "Q2G get a request"),
+        (TrackWord::G2i, "G2I plug"),
+        (TrackWord::I2d, "I2D scheduler"),
+        (TrackWord::G2d, "G2D plug and dispatch"),
+        (TrackWord::D2c, "D2C device"),
+        (TrackWord::Sector, "sector"),
+        (TrackWord::Bytes, "bytes"),
+        (TrackWord::Rwbs, "rwbs"),
+        (TrackWord::Origin, "origin"),
+        (TrackWord::File, "file"),
+        (TrackWord::MoreFiles, "more_files"),
+        (TrackWord::Error, "error"),
+        (TrackWord::Stand, "censored"),
     ];
 
     /// Its number, from 1.
     fn iid(self) -> u64 {
         let position = match self {
-            Word::Operation(operation) => Operation::ALL.iter().position(|one| *one == operation),
-            own => Word::OWN
+            TrackWord::Operation(operation) => {
+                Operation::ALL.iter().position(|one| *one == operation)
+            }
+            own => TrackWord::OWN
                 .iter()
                 .position(|(word, _)| *word == own)
                 .map(|position| Operation::ALL.len() + position),
@@ -62,19 +64,19 @@ impl Word {
     /// All of them, for the first packet.
     pub fn all() -> InternedData {
         let operations = Operation::ALL.iter().map(|operation| operation.word());
-        let texts = operations.chain(Word::OWN.iter().map(|(_, text)| *text));
-        let word = |(index, text): (usize, &str)| proto::Word {
+        let texts = operations.chain(TrackWord::OWN.iter().map(|(_, text)| *text));
+        let word = |(index, text): (usize, &str)| proto::InternedWord {
             iid: index as u64 + 1,
             name: text.to_owned(),
         };
-        let words: Vec<proto::Word> = texts.enumerate().map(word).collect();
+        let words: Vec<proto::InternedWord> = texts.enumerate().map(word).collect();
         InternedData { event_names: words.clone(), debug_annotation_names: words }
     }
 }
 
 /// What is needed of a request.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
+pub(super) struct RequestItem {
     pub device: Name,
     /// The submitting process and thread.
     pub thread: Option<(u32, u32)>,
@@ -91,11 +93,11 @@ pub(super) struct Item {
     files: u32,
 }
 
-impl Item {
-    pub fn of(request: &Request, parts: &[RequestPart]) -> Item {
+impl RequestItem {
+    pub fn of(request: &Request, parts: &[RequestPart]) -> RequestItem {
         let mut files: Vec<Name> = parts.iter().filter_map(|part| part.file).collect();
         files.dedup();
-        Item {
+        RequestItem {
             device: request.device,
             thread: request.pid.zip(request.tid),
             process: request.process,
@@ -129,16 +131,16 @@ impl Item {
         let flow = vec![self.id];
         let mut events = Vec::with_capacity(16);
         if let Some(track) = thread {
-            let queued = event(track, Type::Instant, Some(Word::Queued));
+            let queued = event(track, Type::Instant, Some(TrackWord::Queued));
             events.push(at(start, TrackEvent { flow_ids: flow.clone(), ..queued }));
         }
-        let whole = event(lane, Type::SliceBegin, Some(Word::Operation(self.operation)));
+        let whole = event(lane, Type::SliceBegin, Some(TrackWord::Operation(self.operation)));
         let debug_annotations = self.details(names);
         events.push(at(start, TrackEvent { debug_annotations, flow_ids: flow.clone(), ..whole }));
         let end = self.end_ns(start);
         self.stages(start, end, lane, &mut events);
         if let Some(end) = end {
-            let completed = event(lane, Type::Instant, Some(Word::Completed));
+            let completed = event(lane, Type::Instant, Some(TrackWord::Completed));
             events.push(at(end, TrackEvent { terminating_flow_ids: flow, ..completed }));
             events.push(at(end, event(lane, Type::SliceEnd, None)));
         }
@@ -147,10 +149,10 @@ impl Item {
 
     fn stages(&self, start: u64, end: Option<u64>, lane: u64, events: &mut Vec<TracePacket>) {
         let before = [
-            (Word::Q2g, Interval::Q2g),
-            (Word::G2i, Interval::G2i),
-            (Word::I2d, Interval::I2d),
-            (Word::G2d, Interval::G2d),
+            (TrackWord::Q2g, Interval::Q2g),
+            (TrackWord::G2i, Interval::G2i),
+            (TrackWord::I2d, Interval::I2d),
+            (TrackWord::G2d, Interval::G2d),
         ];
         let intervals = &self.life.intervals;
         let limit = end.unwrap_or(u64::MAX);
@@ -168,35 +170,41 @@ impl Item {
         }
         // Where the stages before are not known, the device's part is known from the end.
         if let (Some(length), Some(end)) = (intervals[Interval::D2c], end) {
-            stage(Word::D2c, end.saturating_sub(length).max(now), end, vec![self.id]);
+            stage(TrackWord::D2c, end.saturating_sub(length).max(now), end, vec![self.id]);
         }
     }
 
     fn details(&self, names: &Names) -> Vec<Annotation> {
-        let detail = |word: Word, value| Annotation { name_iid: word.iid(), value: Some(value) };
+        let detail =
+            |word: TrackWord, value| Annotation { name_iid: word.iid(), value: Some(value) };
         let text = |text: &str| Value::Text(text.to_owned());
         let mut details = vec![
-            detail(Word::Sector, Value::Unsigned(self.sector)),
-            detail(Word::Bytes, Value::Unsigned(self.bytes)),
-            detail(Word::Rwbs, text(names.get(self.rwbs))),
-            detail(Word::Origin, text(self.origin.word())),
+            detail(TrackWord::Sector, Value::Unsigned(self.sector)),
+            detail(TrackWord::Bytes, Value::Unsigned(self.bytes)),
+            detail(TrackWord::Rwbs, text(names.get(self.rwbs))),
+            detail(TrackWord::Origin, text(self.origin.word())),
         ];
-        details.extend(self.file.map(|file| detail(Word::File, text(names.get(file)))));
+        details.extend(self.file.map(|file| detail(TrackWord::File, text(names.get(file)))));
         if self.files > 1 {
-            details.push(detail(Word::MoreFiles, Value::Unsigned(u64::from(self.files) - 1)));
+            details.push(detail(TrackWord::MoreFiles, Value::Unsigned(u64::from(self.files) - 1)));
         }
-        details.extend(self.error.map(|error| detail(Word::Error, Value::Signed(error.into()))));
+        details
+            .extend(self.error.map(|error| detail(TrackWord::Error, Value::Signed(error.into()))));
         match self.life.stand {
             Stand::Whole => {}
-            Stand::BegunBefore => details.push(detail(Word::Stand, text("begun before the watch"))),
-            Stand::Open => details.push(detail(Word::Stand, text("not completed in the watch"))),
+            Stand::BegunBefore => {
+                details.push(detail(TrackWord::Stand, text("begun before the watch")))
+            }
+            Stand::Open => {
+                details.push(detail(TrackWord::Stand, text("not completed in the watch")))
+            }
         }
         details
     }
 }
 
-fn event(track_uuid: u64, kind: Type, word: Option<Word>) -> TrackEvent {
-    let name_iid = word.map(Word::iid);
+fn event(track_uuid: u64, kind: Type, word: Option<TrackWord>) -> TrackEvent {
+    let name_iid = word.map(TrackWord::iid);
     TrackEvent { r#type: kind.into(), track_uuid, name_iid, ..TrackEvent::default() }
 }
 

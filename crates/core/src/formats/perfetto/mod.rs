@@ -17,23 +17,25 @@ mod lanes;
 #[allow(missing_docs, reason = "fields are Perfetto's own, documented there")]
 pub mod proto;
 
-use super::export::{Exported, Format};
-use super::window::Window;
+use super::export::{Exported, Exporter};
+use super::window::SortWindow;
+use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names};
 use crate::source::Batch;
-use events::{Item, Word};
+use events::{RequestItem, TrackWord};
 use lanes::Lanes;
 use prost::Message;
 use proto::{
-    Clock, ClockSnapshot, MONOTONIC, NEEDS_STATE, ProcessDescriptor, REALTIME, STATE_CLEARED,
-    ThreadDescriptor, Trace, TracePacket, TracePacketDefaults, TrackDescriptor,
+    ClockReading, ClockSnapshot, MONOTONIC, NEEDS_STATE, ProcessDescriptor, REALTIME,
+    STATE_CLEARED, ThreadDescriptor, Trace, TracePacket, TracePacketDefaults, TrackDescriptor,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::io::{self, Write};
 
 /// Devices that get tracks; requests of others are left out and counted.
 const MOST_DEVICES: usize = 1024;
-/// Threads whose names and tracks are remembered; beyond, they are described anew, which is allowed.
+/// Threads whose names and tracks are remembered; beyond, they are described anew, which is
+/// allowed.
 const MOST_THREADS: usize = 1 << 16;
 /// All packets are of one sequence.
 const SEQUENCE: u32 = 1;
@@ -41,9 +43,9 @@ const SEQUENCE: u32 = 1;
 /// Writes such a trace.
 #[derive(Default, Debug)]
 pub struct Perfetto {
-    window: Window<Item>,
-    devices: FxHashMap<Name, (u32, Lanes)>,
-    threads: FxHashMap<(u32, u32), Name>,
+    window: SortWindow<RequestItem>,
+    devices: CappedMap<Name, (u32, Lanes), MOST_DEVICES>,
+    threads: CappedMap<(u32, u32), Name, MOST_THREADS>,
     described: FxHashSet<u64>,
     packets: Trace,
     bytes: Vec<u8>,
@@ -89,7 +91,7 @@ impl Perfetto {
 
     fn write(
         &mut self,
-        (start, item): (u64, Item),
+        (start, item): (u64, RequestItem),
         names: &Names,
         out: &mut dyn Write,
     ) -> io::Result<()> {
@@ -110,12 +112,8 @@ impl Perfetto {
 
     /// The track of a free lane of the device.
     fn lane(&mut self, device: Name, start: u64, end: u64, names: &Names) -> Option<u64> {
-        let count = self.devices.len();
-        if count >= MOST_DEVICES && !self.devices.contains_key(&device) {
-            return None;
-        }
-        let (number, lanes) =
-            self.devices.entry(device).or_insert_with(|| (count as u32, Lanes::default()));
+        let count = self.devices.len() as u32;
+        let (number, lanes) = self.devices.or_insert_with(device, || (count, Lanes::default()))?;
         let (number, taken) = (*number, lanes.take(start, end));
         let (lane, new) = taken?;
         let (queue, uuid) = (track::queue(number), track::lane(number, lane));
@@ -154,18 +152,18 @@ impl Perfetto {
     }
 }
 
-impl Format for Perfetto {
+impl Exporter for Perfetto {
     fn begin(&mut self, environment: &Environment, out: &mut dyn Write) -> io::Result<()> {
         let monotonic = environment.start_ns;
         let realtime = monotonic.saturating_add_signed(environment.realtime_offset_ns);
         let clocks = [(MONOTONIC, monotonic), (REALTIME, realtime)]
-            .map(|(clock_id, timestamp)| Clock { clock_id, timestamp });
+            .map(|(clock_id, timestamp)| ClockReading { clock_id, timestamp });
         self.packet(TracePacket {
             clock_snapshot: Some(ClockSnapshot {
                 clocks: clocks.into(),
                 primary_trace_clock: MONOTONIC,
             }),
-            interned_data: Some(Word::all()),
+            interned_data: Some(TrackWord::all()),
             sequence_flags: STATE_CLEARED,
             trace_packet_defaults: Some(TracePacketDefaults { timestamp_clock_id: MONOTONIC }),
             ..TracePacket::default()
@@ -175,12 +173,10 @@ impl Format for Perfetto {
 
     fn take(&mut self, batch: &Batch, names: &Names, out: &mut dyn Write) -> io::Result<()> {
         for process in &batch.processes {
-            if self.threads.len() < MOST_THREADS {
-                self.threads.insert((process.pid, process.tid), process.thread);
-            }
+            self.threads.insert((process.pid, process.tid), process.thread);
         }
         for (request, parts) in batch.requests_with_parts() {
-            let row = self.window.push(request.start_ns, Item::of(request, parts));
+            let row = self.window.push(request.start_ns, RequestItem::of(request, parts));
             if let Some(row) = row {
                 self.write(row, names, out)?;
             }

@@ -40,14 +40,14 @@ pub const NEEDS_STATE: u32 = 2;
 #[derive(Clone, PartialEq, Message)]
 pub struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
-    pub clocks: Vec<Clock>,
+    pub clocks: Vec<ClockReading>,
     #[prost(uint32, tag = "2")]
     pub primary_trace_clock: u32,
 }
 
 /// What one clock showed.
 #[derive(Clone, PartialEq, Message)]
-pub struct Clock {
+pub struct ClockReading {
     #[prost(uint32, tag = "1")]
     pub clock_id: u32,
     #[prost(uint64, tag = "2")]
@@ -70,14 +70,14 @@ pub struct TracePacketDefaults {
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
     #[prost(message, repeated, tag = "2")]
-    pub event_names: Vec<Word>,
+    pub event_names: Vec<InternedWord>,
     #[prost(message, repeated, tag = "3")]
-    pub debug_annotation_names: Vec<Word>,
+    pub debug_annotation_names: Vec<InternedWord>,
 }
 
 /// A word and its number.
 #[derive(Clone, PartialEq, Message)]
-pub struct Word {
+pub struct InternedWord {
     #[prost(uint64, tag = "1")]
     pub iid: u64,
     #[prost(string, tag = "2")]

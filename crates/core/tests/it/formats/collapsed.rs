@@ -1,7 +1,7 @@
 //! Collapsed stacks.
 
-use super::exported;
-use iowhy_core::formats::collapsed::{Collapsed, Weight};
+use super::exported::exported;
+use iowhy_core::formats::collapsed::{Collapsed, FrameWeight};
 use iowhy_core::script::Script;
 
 #[test]
@@ -13,7 +13,7 @@ fn stacks_are_outermost_first_and_weighed() {
     script.read("sda", 99).bio(5_000).by(1, "a b;c").add();
     script.read("sda", 7).bio(9_000).stacks(&["kworker\nx"], &[], 0).add();
     for (weight, first, second) in
-        [(Weight::Requests, 4, 1), (Weight::Bytes, 40, 7), (Weight::Time, 9, 9)]
+        [(FrameWeight::Requests, 4, 1), (FrameWeight::Bytes, 40, 7), (FrameWeight::Time, 9, 9)]
     {
         let (bytes, exported) = exported(&script, &mut Collapsed::new(weight));
         let expected =
@@ -21,6 +21,6 @@ fn stacks_are_outermost_first_and_weighed() {
         assert_eq!(String::from_utf8(bytes).unwrap(), expected);
         assert_eq!((exported.rows, exported.notes.len()), (3, 0));
     }
-    let (bytes, exported) = exported(&Script::new(1), &mut Collapsed::new(Weight::Time));
+    let (bytes, exported) = exported(&Script::new(1), &mut Collapsed::new(FrameWeight::Time));
     assert_eq!((bytes.len(), exported.notes.len()), (0, 1));
 }

@@ -1,7 +1,7 @@
 //! CSV, read back by a reader of its own that knows only RFC 4180.
 
-use super::exported;
-use crate::recording::rows::{HOSTILE, Random, batch};
+use super::exported::exported;
+use crate::recording::rows::{HOSTILE, RowRandom, batch};
 use iowhy_core::formats::csv::{Csv, Which};
 use iowhy_core::model::table::Table;
 use iowhy_core::model::{Names, Process};
@@ -38,7 +38,7 @@ fn parse(text: &str) -> Vec<Vec<Option<String>>> {
 fn every_table_of_hostile_rows_reads_back() {
     let mut names = Names::new();
     HOSTILE.iter().for_each(|text| _ = names.intern(text));
-    let rows = batch(500, &mut Random(5), &mut names);
+    let rows = batch(500, &mut RowRandom(5), &mut names);
     let mut script = Script::new(1);
     (script.batch, script.names) = (rows.clone(), names.clone());
     for which in Which::ALL {

@@ -1,6 +1,6 @@
 //! Perfetto traces, decoded by Perfetto's own published definitions.
 
-use super::{exported, overlapping};
+use super::exported::{exported, overlapping};
 use crate::python::python;
 use iowhy_core::formats::perfetto::Perfetto;
 use iowhy_core::model::Status;

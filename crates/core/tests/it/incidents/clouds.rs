@@ -9,8 +9,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "AKS: system disk of 500 IOPS",
         source: "https://github.com/Azure/AKS/issues/1373",
-        root_cause: "Docker, kubelet and logs share a P10 system disk that the provider throttles at 500 \
-                     requests a second.",
+        root_cause: "Docker, kubelet and logs share a P10 system disk that the provider throttles \
+                     at 500 requests a second.",
         script: aks,
         expected: &["provider-cap"],
         only_bottleneck: false,
@@ -19,7 +19,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "EKS: unpacking images of 200,000 small files",
         source: "https://github.com/awslabs/amazon-eks-ami/issues/985",
-        root_cause: "containerd unpacks images onto a gp3 volume of 3,000 IOPS that all pods share.",
+        root_cause: "containerd unpacks images onto a gp3 volume of 3,000 IOPS that all pods \
+                     share.",
         script: eks,
         expected: &["provider-cap", "image-pull", "noisy-neighbour"],
         only_bottleneck: false,
@@ -28,7 +29,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "RDS: restored from a snapshot",
         source: "https://blog.bitfoo.de/posts/aws-ebs-snapshot-s3-lazy-loading",
-        root_cause: "Blocks of a restored volume come from S3 when they are read for the first time.",
+        root_cause: "Blocks of a restored volume come from S3 when they are read for the first \
+                     time.",
         script: first_touch,
         expected: &["first-touch"],
         only_bottleneck: false,
@@ -45,7 +47,8 @@ pub const ALL: &[Incident] = &[
     },
     Incident {
         name: "EC2: 98 % steal",
-        source: "https://serverfault.com/questions/501026/how-can-i-diagnose-and-fix-frequent-100-cpu-utilization-from-kernel",
+        source: "https://serverfault.com/questions/501026/how-can-i-diagnose-and-fix-frequent-100-\
+                 cpu-utilization-from-kernel",
         root_cause: "The hypervisor withholds the CPU of a t1.micro instance.",
         script: steal,
         expected: &["cpu-steal"],
@@ -184,14 +187,14 @@ fn first_touch() -> Script {
         let sleep = script.sleep((5000, "mysqld"), at, ns).thread(5015).call(call::PREAD);
         sleep.stack(stack::DIRECT).requests(&[id]).add();
     }
-    Syncs {
+    SyncThread {
         who: (5000, "mysqld"),
         tid: 5020,
         device: "nvme1n1",
         file: "/rdsdbdata/log/ib_logfile0",
         write_ns: 800 * US,
         pause: 60 * MS,
-        ..Syncs::default()
+        ..SyncThread::default()
     }
     .run(&mut script);
     script

@@ -9,8 +9,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "kubelet: du over layers on gp2",
         source: "https://github.com/kubernetes/kubernetes/issues/61999",
-        root_cause: "kubelet runs du over overlay directories, which uses up the volume's burst where memory \
-                     is full.",
+        root_cause: "kubelet runs du over overlay directories, which uses up the volume's burst \
+                     where memory is full.",
         script: du,
         expected: &["metadata-scan"],
         only_bottleneck: false,
@@ -37,8 +37,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Docker: one container fills 50 MB/s",
         source: "https://github.com/moby/moby/issues/39737",
-        root_cause: "A container that writes all that the disk takes makes the daemon's own syncs wait for \
-                     tens of seconds.",
+        root_cause: "A container that writes all that the disk takes makes the daemon's own syncs \
+                     wait for tens of seconds.",
         script: hog,
         expected: &["noisy-neighbour", "writeback-burst", "dirty-throttle"],
         only_bottleneck: false,
@@ -173,14 +173,14 @@ fn hog() -> Script {
     let mut script = of_machine(true);
     script.device("sda", &[]);
     script.mount("/", "ext4", "/dev/sda1");
-    Flow {
+    RequestFlow {
         who: (1721, "openssl"),
         bytes: 512 * KIB,
         per_s: 95,
         ns: 500 * MS,
         file: "/var/lib/docker/overlay2/8d21/diff/testfile",
         in_order: true,
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     for index in 0..60 {

@@ -17,7 +17,8 @@ pub const ALL: &[Incident] = &[
     },
     Incident {
         name: "PostgreSQL: sync phase of a checkpoint",
-        source: "https://dba.stackexchange.com/questions/61822/what-happens-in-postgresql-checkpoint",
+        source: "https://dba.stackexchange.com/questions/61822/what-happens-in-postgresql-\
+                 checkpoint",
         root_cause: "Checkpoints sync 885 files in 17 s; queries wait behind what they write.",
         script: checkpoint,
         expected: &["checkpoint-burst", "writeback-burst"],
@@ -36,7 +37,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Kafka: fsync under a partition's lock",
         source: "https://github.com/apache/kafka/pull/14242",
-        root_cause: "A segment's roll syncs a snapshot while it holds the lock that all producers need.",
+        root_cause: "A segment's roll syncs a snapshot while it holds the lock that all producers \
+                     need.",
         script: kafka,
         expected: &["lock-behind-io"],
         only_bottleneck: false,
@@ -45,8 +47,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "MongoDB: read-ahead of 50 KiB for documents of 512 bytes",
         source: "https://www.kchodorow.com/blog/2012/05/10/thursday-5-diagnosing-high-readahead/",
-        root_cause: "Each random page fault reads 100 sectors of which one is wanted, so memory fills with \
-                     what nobody needs.",
+        root_cause: "Each random page fault reads 100 sectors of which one is wanted, so memory \
+                     fills with what nobody needs.",
         script: mongo,
         expected: &["readahead-waste"],
         only_bottleneck: false,
@@ -55,8 +57,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Cassandra: read-around of mapped files",
         source: "https://issues.apache.org/jira/browse/CASSANDRA-17237",
-        root_cause: "A mapped index of which 4 KiB are wanted reads the whole read-ahead window around \
-                     each fault.",
+        root_cause: "A mapped index of which 4 KiB are wanted reads the whole read-ahead window \
+                     around each fault.",
         script: cassandra,
         expected: &["readahead-waste"],
         only_bottleneck: false,
@@ -80,7 +82,7 @@ fn etcd() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[]);
     script.mount("/var/lib", "ext4", "/dev/sda");
-    Syncs {
+    SyncThread {
         who: (2214, "etcd"),
         tid: 2220,
         file: "/var/lib/etcd/member/wal/0000000000000003-00000000000cb3e4.wal",
@@ -88,7 +90,7 @@ fn etcd() -> Script {
         write_ns: 450 * MS,
         flush_ns: 400 * MS,
         pause: 50 * MS,
-        ..Syncs::default()
+        ..SyncThread::default()
     }
     .run(&mut script);
     script
@@ -101,14 +103,14 @@ fn checkpoint() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[("queue/rotational", "1")]);
     script.mount("/var/lib/pgsql", "ext4", "/dev/sda");
-    // The pages of the checkpoint, on their way at once: 16,774 of 8 KiB in 17 s.
-    Flow {
+    // The pages of the checkpoint, in flight at once: 16,774 of 8 KiB in 17 s.
+    RequestFlow {
         who: (18682, "postgres"),
         bytes: 8 * KIB,
         per_s: 980,
         ns: 60 * MS,
         file: "/var/lib/pgsql/base/16384/24601",
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     let mut at = 0;
@@ -128,14 +130,14 @@ fn checkpoint() -> Script {
     }
     for backend in 0..8 {
         let who = (18_700 + backend, "postgres");
-        Syncs {
+        SyncThread {
             who,
             file: "/var/lib/pgsql/pg_xlog/0000000100000A1200000042",
             bytes: 8 * KIB,
             write_ns: 300 * MS,
             pause: 200 * MS,
             to: 5 * S,
-            ..Syncs::default()
+            ..SyncThread::default()
         }
         .run(&mut script);
         Serial {
@@ -159,7 +161,7 @@ fn redis() -> Script {
     let mut script = of_machine(true);
     script.device("xvdf", &[]);
     script.mount("/data", "ext4", "/dev/xvdf");
-    Flow {
+    RequestFlow {
         who: (19350, "redis-server"),
         device: "xvdf",
         bytes: 128 * KIB,
@@ -167,7 +169,7 @@ fn redis() -> Script {
         ns: 300 * MS,
         file: "/data/temp-rewriteaof-19350.aof",
         in_order: true,
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     for at in [200 * MS, 5 * S] {

@@ -9,7 +9,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "NVMe: a controller that does not come back",
         source: "https://blog.bspwr.com/blog/samsung-990-pro-nvme-disconnect/",
-        root_cause: "The drive does not wake from a power state: no request is answered until it is reset.",
+        root_cause: "The drive does not wake from a power state: no request is answered until it \
+                     is reset.",
         script: power_state,
         expected: &["hung-io"],
         only_bottleneck: true,
@@ -18,8 +19,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "SMR: resilvering a WD Red",
         source: "https://github.com/openzfs/zfs/issues/10214",
-        root_cause: "A drive-managed SMR disk takes sequential writes, and random ones only until its cache is \
-                     full.",
+        root_cause: "A drive-managed SMR disk takes sequential writes, and random ones only until \
+                     its cache is full.",
         script: smr,
         expected: &["write-cliff"],
         only_bottleneck: false,
@@ -37,8 +38,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "BFQ: 1,024 requests on an SD card",
         source: "https://github.com/CachyOS/CachyOS-Settings/issues/50",
-        root_cause: "BFQ gives 222 reads a second of an SD card, fewer than other schedulers; all of them take \
-                     seconds, since 1,024 wait.",
+        root_cause: "BFQ gives 222 reads a second of an SD card, fewer than other schedulers; all \
+                     of them take seconds, since 1,024 wait.",
         script: bfq,
         expected: &["scheduler-overhead", "device-saturated", "slow-async"],
         only_bottleneck: true,
@@ -47,7 +48,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "dm-crypt: queues in front of encryption",
         source: "https://pqsec.org/2020/03/25/speeding-up-linux-disk-encryption.html",
-        root_cause: "dm-crypt's work queues double the latency of an encrypted disk and halve its throughput.",
+        root_cause: "dm-crypt's work queues double the latency of an encrypted disk and halve its \
+                     throughput.",
         script: crypt,
         expected: &["dm-layer"],
         only_bottleneck: false,
@@ -56,7 +58,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "VDO: fstrim makes the machine useless",
         source: "https://github.com/dm-vdo/kvdo/issues/64",
-        root_cause: "VDO handles a large discard block by block, and every task that needs the same buffers waits.",
+        root_cause: "VDO handles a large discard block by block, and every task that needs the \
+                     same buffers waits.",
         script: vdo,
         expected: &["discard-storm", "kernel-housekeeping"],
         only_bottleneck: false,
@@ -65,7 +68,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Scylla: an SSD that was not trimmed",
         source: "https://github.com/scylladb/scylladb/issues/1816",
-        root_cause: "Garbage collection within an untrimmed SSD halves its write rate from time to time.",
+        root_cause: "Garbage collection within an untrimmed SSD halves its write rate from time to \
+                     time.",
         script: garbage,
         expected: &["write-cliff"],
         only_bottleneck: false,
@@ -215,13 +219,13 @@ fn wbt() -> Script {
             ])
             .add();
     }
-    Flow {
+    RequestFlow {
         who: (7001, "z_wr_iss_h"),
         device: "nvme1n1",
         origin: Origin::Write,
         per_s: 400,
         ns: 20 * MS,
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     script
@@ -431,7 +435,7 @@ fn raid_check() -> Script {
     (md.bio_based, md.below) = (true, vec!["sda".to_owned(), "sdb".to_owned()]);
     script.mount("/", "ext4", "/dev/md2");
     for (device, ns) in [("sda", 18 * MS), ("sdb", 2_600 * US)] {
-        Flow {
+        RequestFlow {
             who: (310, "md2_resync"),
             device,
             operation: Operation::Read,
@@ -440,7 +444,7 @@ fn raid_check() -> Script {
             per_s: 1600,
             ns,
             in_order: true,
-            ..Flow::default()
+            ..RequestFlow::default()
         }
         .run(&mut script);
     }

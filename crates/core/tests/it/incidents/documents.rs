@@ -4,14 +4,14 @@
 //! What does not belong here: the labs that scale them down.
 
 use super::load::*;
-use super::{UNANSWERED, first, harm, told};
+use super::{UNANSWERED, first, harm, summary_of};
 use iowhy_core::diagnosis::{Diagnosis, diagnose};
 use iowhy_core::model::file::Counts;
 use iowhy_core::model::{KnownBy, Metric, Operation, Origin};
 use iowhy_core::script::Script;
 
 /// One watch of a document's machine.
-pub struct Document {
+pub struct DocumentWatch {
     pub name: &'static str,
     pub script: fn() -> Script,
     /// What may stand first.
@@ -21,29 +21,29 @@ pub struct Document {
     pub names: &'static [&'static str],
 }
 
-pub const ALL: &[Document] = &[
-    Document {
+pub const ALL: &[DocumentWatch] = &[
+    DocumentWatch {
         name: "000, the snapshot: a plain write of 12.7 ms, in balance_dirty_pages",
         script: || slow_plain_writes(stack::THROTTLED),
         expected: &["dirty-throttle"],
         must_not: &["hung-io", "provider-cap", "device-slow-tail"],
         names: &["/data/a_file"],
     },
-    Document {
+    DocumentWatch {
         name: "000, the snapshot: a plain write of 12.7 ms, in memory reclaim",
         script: || slow_plain_writes(RECLAIMS),
         expected: &["memory-reclaim"],
         must_not: &["hung-io", "provider-cap", "dirty-throttle"],
         names: &["dd"],
     },
-    Document {
+    DocumentWatch {
         name: "000, the snapshot: 40 HTTP threads behind the one that writes it",
         script: behind_the_snapshot,
         expected: &["lock-behind-io", "dirty-throttle"],
         must_not: &["hung-io", "bulk-scan"],
         names: &["40 threads", "/data/snapshot"],
     },
-    Document {
+    DocumentWatch {
         name: "001, the word counter: 180 s, a whole request",
         script: || word_counter(180),
         expected: &["temp-file-churn"],
@@ -51,35 +51,35 @@ pub const ALL: &[Document] = &[
         names: &["N.txt"],
     },
     // Ten seconds see 61 files made and none removed: what becomes of them takes a longer watch.
-    Document {
+    DocumentWatch {
         name: "001, the word counter: 10 s, which do not see a file's end",
         script: || word_counter(10),
         expected: &["temp-file-churn", "dirty-throttle"],
         must_not: &["log-flood", "hung-io", "provider-cap"],
         names: &["/tmp/9046db9e-fe25-11e8-b13f-0242ac110002", "iowhy -t"],
     },
-    Document {
+    DocumentWatch {
         name: "002, phantom reads: two pages for each fault",
         script: phantom_reads,
         expected: &["readahead-waste"],
         must_not: &["bulk-scan", "hung-io"],
         names: &["questdb-ilpwrit"],
     },
-    Document {
+    DocumentWatch {
         name: "003, sudden disk utilization: 139 metadata reads a second",
         script: disk_usage_monitor,
         expected: &["metadata-scan"],
         must_not: &["device-slow-tail", "provider-cap"],
         names: &["java", "lstat0"],
     },
-    Document {
+    DocumentWatch {
         name: "004, the suspicious drive: 30 s of blktrace, and its sibling",
         script: || suspicious_drive(true),
         expected: &["device-slow-tail"],
         must_not: &["provider-cap", "hung-io"],
         names: &["sdf"],
     },
-    Document {
+    DocumentWatch {
         name: "004, the suspicious drive: a watch of 30 s",
         script: || suspicious_drive(false),
         expected: &["device-slow-tail"],
@@ -89,17 +89,17 @@ pub const ALL: &[Document] = &[
 ];
 
 /// What is not as it should be with the answer.
-pub fn problem(document: &Document, diagnosis: &Diagnosis) -> Option<String> {
+pub fn problem(document: &DocumentWatch, diagnosis: &Diagnosis) -> Option<String> {
     let cause = first(diagnosis).map(|it| it.cause);
     if !cause.is_some_and(|it| document.expected.contains(&it)) {
         return Some(format!("expected {:?}", document.expected));
     }
-    let said = format!("{:?} {:?}", diagnosis.findings, diagnosis.not_judged);
-    let unnamed = document.names.iter().find(|name| !said.contains(**name));
+    let named = format!("{:?} {:?}", diagnosis.findings, diagnosis.not_judged);
+    let unnamed = document.names.iter().find(|name| !named.contains(**name));
     unnamed.map(|name| format!("{name} is not named"))
 }
 
-pub fn judged() -> Vec<(&'static Document, Diagnosis)> {
+pub fn judged() -> Vec<(&'static DocumentWatch, Diagnosis)> {
     ALL.iter().map(|it| (it, diagnose(&(it.script)().summary()))).collect()
 }
 
@@ -110,7 +110,7 @@ fn documents_lead_to_their_causes() {
         let is_known = UNANSWERED.iter().any(|(name, _)| *name == document.name);
         match (problem(document, &diagnosis), is_known) {
             (Some(problem), false) => {
-                wrong.push(format!("{}: {problem}\n{}", document.name, told(&diagnosis)));
+                wrong.push(format!("{}: {problem}\n{}", document.name, summary_of(&diagnosis)));
             }
             (None, true) => {
                 wrong.push(format!("{} is answered: take it off the list", document.name))
@@ -141,14 +141,14 @@ fn slow_plain_writes(frames: &[&str]) -> Script {
             .stack(frames)
             .add();
     }
-    Flow {
+    RequestFlow {
         who: (90, "kworker/u32:1"),
         device: "nvme1n1",
         per_s: 4,
         bytes: 16 * KIB,
         file: "/data/a_file",
         in_order: true,
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     script
@@ -209,7 +209,7 @@ fn word_counter(seconds: u64) -> Script {
     let row = script.did((12280, "python"), file, counts);
     row.files = Some(written);
     row.lifetime_ns = whole.then_some(100 * S);
-    Flow {
+    RequestFlow {
         who: (12280, "python"),
         bytes: 464 * KIB,
         per_s: 71,
@@ -217,7 +217,7 @@ fn word_counter(seconds: u64) -> Script {
         file: "/tmp/9046db9e-fe25-11e8-b13f-0242ac110002/650.txt",
         in_order: true,
         to: seconds * S,
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     for index in 0..seconds * 6 {

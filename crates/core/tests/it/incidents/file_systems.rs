@@ -9,7 +9,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Open CAS: a full journal",
         source: "https://github.com/Open-CAS/open-cas-linux/issues/746",
-        root_cause: "Writers wait for room in ext4's journal while a checkpoint writes its oldest part.",
+        root_cause: "Writers wait for room in ext4's journal while a checkpoint writes its oldest \
+                     part.",
         script: journal,
         expected: &["journal-full"],
         only_bottleneck: false,
@@ -18,7 +19,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Timeshift: deleting a snapshot with quotas on",
         source: "https://github.com/teejee2008/timeshift/issues/697",
-        root_cause: "With btrfs quotas a transaction that deletes a snapshot blocks all others for minutes.",
+        root_cause: "With btrfs quotas a transaction that deletes a snapshot blocks all others for \
+                     minutes.",
         script: qgroup,
         expected: &["btrfs-maintenance"],
         only_bottleneck: false,
@@ -36,7 +38,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "NFS: server not responding, still trying",
         source: "https://github.com/raspberrypi/linux/issues/2482",
-        root_cause: "The network card's driver loses packets, so that a close on NFS waits for minutes.",
+        root_cause: "The network card's driver loses packets, so that a close on NFS waits for \
+                     minutes.",
         script: nfs,
         expected: &["network-filesystem"],
         only_bottleneck: false,
@@ -54,7 +57,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Scylla: io_submit that allocates",
         source: "https://github.com/scylladb/seastar/issues/340",
-        root_cause: "An appending direct write reads XFS's allocation tree within io_submit: 57 ms.",
+        root_cause: "An appending direct write reads XFS's allocation tree within io_submit: 57 \
+                     ms.",
         script: allocation,
         expected: &["blocking-submit"],
         only_bottleneck: false,
@@ -63,7 +67,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Scylla: io_submit behind an inode's lock",
         source: "https://github.com/scylladb/seastar/issues/341",
-        root_cause: "io_submit updates the file's time under an inode lock that a flushing worker holds: 3.3 s.",
+        root_cause: "io_submit updates the file's time under an inode lock that a flushing worker \
+                     holds: 3.3 s.",
         script: inode,
         expected: &["blocking-submit", "xfs-contention"],
         only_bottleneck: false,
@@ -71,8 +76,10 @@ pub const ALL: &[Incident] = &[
     },
     Incident {
         name: "ext4lazyinit: a new file system that writes",
-        source: "https://forum.chip.de/discussion/1896201/festplatte-blinkt-nach-formatierung-mit-ext4-wichtig-zu-warten-bis-der-vorgang-abgeschlossen-ist",
-        root_cause: "The kernel writes the inode tables of a new ext4 at up to 16 MB/s after the first mount.",
+        source: "https://forum.chip.de/discussion/1896201/festplatte-blinkt-nach-formatierung-mit-\
+                 ext4-wichtig-zu-warten-bis-der-vorgang-abgeschlossen-ist",
+        root_cause: "The kernel writes the inode tables of a new ext4 at up to 16 MB/s after the \
+                     first mount.",
         script: lazyinit,
         expected: &["kernel-housekeeping"],
         only_bottleneck: false,
@@ -106,14 +113,14 @@ fn journal() -> Script {
             ])
             .add();
     }
-    Flow {
+    RequestFlow {
         who: (900, "jbd2/cas1-1-8"),
         device: "cas1-1",
         origin: Origin::Metadata,
         bytes: 4 * KIB,
         per_s: 900,
         ns: 20 * MS,
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     script
@@ -286,14 +293,14 @@ fn allocation() -> Script {
         let sleep = script.sleep((1632, "perf_fast_forwa"), at, ns).call(call::SUBMIT);
         sleep.stack(ALLOCATES).requests(&[id]).add();
     }
-    Flow {
+    RequestFlow {
         who: (1632, "perf_fast_forwa"),
         origin: Origin::Write,
         per_s: 800,
         ns: 2 * MS,
         file: "/var/lib/scylla/data/ks/cf/la-1-big-Data.db",
         in_order: true,
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     script
@@ -324,14 +331,14 @@ fn inode() -> Script {
             ])
             .add();
     }
-    Flow {
+    RequestFlow {
         who: (3668, "perf_fast_forwa"),
         origin: Origin::Write,
         per_s: 500,
         ns: 3 * MS,
         file: "/var/lib/scylla/data/ks/cf/la-1-big-Data.db",
         in_order: true,
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     script
@@ -343,7 +350,7 @@ fn lazyinit() -> Script {
     let mut script = Script::new(10);
     script.device("sdb", &[("queue/rotational", "1")]);
     script.mount("/data", "ext4", "/dev/sdb1");
-    Flow {
+    RequestFlow {
         who: (812, "ext4lazyinit"),
         device: "sdb",
         origin: Origin::Metadata,
@@ -352,7 +359,7 @@ fn lazyinit() -> Script {
         per_s: 31,
         ns: 25 * MS,
         in_order: true,
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     Serial {

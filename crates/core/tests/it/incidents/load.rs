@@ -194,7 +194,7 @@ impl Serial<'_> {
 
 /// A thread that makes a file durable again and again: a write of its data, the journal's, a flush.
 #[derive(Clone, Copy)]
-pub struct Syncs<'a> {
+pub struct SyncThread<'a> {
     pub who: (u32, &'a str),
     pub tid: u32,
     pub device: &'a str,
@@ -209,9 +209,9 @@ pub struct Syncs<'a> {
     pub to: u64,
 }
 
-impl Default for Syncs<'_> {
+impl Default for SyncThread<'_> {
     fn default() -> Self {
-        Syncs {
+        SyncThread {
             who: (1, "?"),
             tid: 0,
             device: "sda",
@@ -227,7 +227,7 @@ impl Default for Syncs<'_> {
     }
 }
 
-impl Syncs<'_> {
+impl SyncThread<'_> {
     /// Adds all of it; answers how many syncs these are.
     pub fn run(self, script: &mut Script) -> u64 {
         let tid = if self.tid == 0 { self.who.0 } else { self.tid };
@@ -271,7 +271,7 @@ impl Syncs<'_> {
 
 /// Requests that come whatever waits, so many a second on average, at times that vary as those of
 /// many sources do.
-pub struct Flow<'a> {
+pub struct RequestFlow<'a> {
     pub who: (u32, &'a str),
     pub device: &'a str,
     pub operation: Operation,
@@ -286,9 +286,9 @@ pub struct Flow<'a> {
     pub to: u64,
 }
 
-impl Default for Flow<'_> {
+impl Default for RequestFlow<'_> {
     fn default() -> Self {
-        Flow {
+        RequestFlow {
             who: (1, "?"),
             device: "sda",
             operation: Operation::Write,
@@ -304,7 +304,7 @@ impl Default for Flow<'_> {
     }
 }
 
-impl Flow<'_> {
+impl RequestFlow<'_> {
     /// Adds all of it.
     pub fn run(self, script: &mut Script) {
         let step = S / self.per_s.max(1);

@@ -9,8 +9,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Docker: a container at its memory limit reads 20 MB/s",
         source: "https://github.com/moby/moby/issues/38149",
-        root_cause: "At its limit of memory the container drops the pages of its own program and reads them \
-                     again.",
+        root_cause: "At its limit of memory the container drops the pages of its own program and \
+                     reads them again.",
         script: limit,
         expected: &["major-faults", "page-cache-thrash", "memory-reclaim"],
         only_bottleneck: false,
@@ -19,7 +19,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Bottlerocket: swappiness 200 with zram",
         source: "https://github.com/bottlerocket-os/bottlerocket/issues/4924",
-        root_cause: "vm.swappiness=200 swaps pods out to zram and keeps 2.5 GiB of old log files cached.",
+        root_cause: "vm.swappiness=200 swaps pods out to zram and keeps 2.5 GiB of old log files \
+                     cached.",
         script: swappiness,
         expected: &["swap-io", "memory-reclaim", "major-faults"],
         only_bottleneck: false,
@@ -28,8 +29,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "bcachefs: swap on a rotating disk",
         source: "https://github.com/koverstreet/bcachefs/issues/1178",
-        root_cause: "Memory pressure swaps to and from a rotating disk, with a random read of 10 to 20 ms \
-                     for each page.",
+        root_cause: "Memory pressure swaps to and from a rotating disk, with a random read of 10 \
+                     to 20 ms for each page.",
         script: swap_on_disk,
         expected: &["swap-io"],
         only_bottleneck: false,
@@ -38,7 +39,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Elasticsearch: reclaim of XFS inodes",
         source: "https://github.com/elastic/elasticsearch/issues/25238",
-        root_cause: "A task that needs memory waits in direct reclaim until XFS has written inodes.",
+        root_cause: "A task that needs memory waits in direct reclaim until XFS has written \
+                     inodes.",
         script: inodes,
         expected: &["memory-reclaim", "xfs-contention"],
         only_bottleneck: false,
@@ -151,14 +153,14 @@ fn swap_on_disk() -> Script {
         .run(&mut script);
     }
     no_call(&mut script);
-    Flow {
+    RequestFlow {
         who: (60, "kswapd0"),
         operation: Operation::Write,
         origin: Origin::Swap,
         bytes: 32 * KIB,
         per_s: 15,
         ns: 40 * MS,
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     script
@@ -196,8 +198,13 @@ fn inodes() -> Script {
             ])
             .add();
     }
-    Flow { who: (400, "xfsaild/sda"), origin: Origin::Metadata, per_s: 20, ..Flow::default() }
-        .run(&mut script);
+    RequestFlow {
+        who: (400, "xfsaild/sda"),
+        origin: Origin::Metadata,
+        per_s: 20,
+        ..RequestFlow::default()
+    }
+    .run(&mut script);
     script
 }
 

@@ -18,7 +18,7 @@ mod memory;
 mod page;
 mod programs;
 
-use iowhy_core::diagnosis::finding::Layer;
+use iowhy_core::diagnosis::finding::FindingLayer;
 use iowhy_core::diagnosis::{Diagnosis, Finding, Severity, diagnose};
 use iowhy_core::script::Script;
 
@@ -63,17 +63,18 @@ const UNANSWERED: &[(&str, &str)] = &[
     ),
     (
         "002, phantom reads: two pages for each fault",
-        "the pages that are read again are found; 8 KiB for a fault is below what readahead-waste asks for",
+        "the pages that are read again are found; 8 KiB for a fault is below what readahead-waste \
+         asks for",
     ),
     (
         "AKS: system disk of 500 IOPS",
-        "provider-cap allows a limit to vary by 0.4 to 2.5 % from half second to half second; published \
-         limits vary by 4 to 9 %",
+        "provider-cap allows a limit to vary by 0.4 to 2.5 % from half second to half second; \
+         published limits vary by 4 to 9 %",
     ),
     (
         "SMR: resilvering a WD Red",
-        "write-cliff is found, and only possible, since a garbage-collecting SSD looks the same; the \
-         journal that waits for the disk stands above it",
+        "write-cliff is found, and only possible, since a garbage-collecting SSD looks the same; \
+         the journal that waits for the disk stands above it",
     ),
     (
         "MongoDB: read-ahead of 50 KiB for documents of 512 bytes",
@@ -101,7 +102,7 @@ fn all() -> impl Iterator<Item = &'static Incident> {
 
 /// How an incident is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum IncidentOutcome {
     Right,
     Bottleneck,
     Missed,
@@ -112,18 +113,18 @@ fn first(diagnosis: &Diagnosis) -> Option<&Finding> {
     diagnosis.findings.iter().find(|it| it.severity > Severity::Info)
 }
 
-fn outcome(incident: &Incident, diagnosis: &Diagnosis) -> Outcome {
-    let Some(first) = first(diagnosis) else { return Outcome::Missed };
+fn outcome(incident: &Incident, diagnosis: &Diagnosis) -> IncidentOutcome {
+    let Some(first) = first(diagnosis) else { return IncidentOutcome::Missed };
     let is_expected = incident.expected.contains(&first.cause);
     match (is_expected && !incident.only_bottleneck, first.layer) {
-        (true, _) => Outcome::Right,
-        (false, Layer::Bottleneck) => Outcome::Bottleneck,
-        (false, Layer::Cause) if is_expected => Outcome::Bottleneck,
-        (false, Layer::Cause) => Outcome::Missed,
+        (true, _) => IncidentOutcome::Right,
+        (false, FindingLayer::Bottleneck) => IncidentOutcome::Bottleneck,
+        (false, FindingLayer::Cause) if is_expected => IncidentOutcome::Bottleneck,
+        (false, FindingLayer::Cause) => IncidentOutcome::Missed,
     }
 }
 
-fn judged() -> Vec<(&'static Incident, Diagnosis, Outcome)> {
+fn judged() -> Vec<(&'static Incident, Diagnosis, IncidentOutcome)> {
     let judge = |incident: &'static Incident| {
         let diagnosis = diagnose(&(incident.script)().summary());
         let outcome = outcome(incident, &diagnosis);
@@ -149,7 +150,7 @@ fn harm(must_not: &[&'static str], diagnosis: &Diagnosis) -> Vec<String> {
     found
 }
 
-fn told(diagnosis: &Diagnosis) -> String {
+fn summary_of(diagnosis: &Diagnosis) -> String {
     let line = |it: &Finding| {
         let severity = it.severity.word();
         format!("    {severity} {} ({}): {}\n", it.cause, it.confidence.word(), it.sentence)
@@ -165,9 +166,11 @@ fn incidents_lead_to_their_causes() {
         let reason = UNANSWERED.iter().find(|(name, _)| *name == incident.name);
         let is_said = first(diagnosis).is_some_and(|it| incident.expected.contains(&it.cause));
         let problem = match (reason, outcome) {
-            (Some(_), Outcome::Right) => "is answered: take it off the list of those that are not",
+            (Some(_), IncidentOutcome::Right) => {
+                "is answered: take it off the list of those that are not"
+            }
             (Some(_), _) => continue,
-            (None, Outcome::Right) => continue,
+            (None, IncidentOutcome::Right) => continue,
             (None, _) if incident.only_bottleneck && is_said => continue,
             (None, _) => "is not answered as it should be",
         };
@@ -175,10 +178,10 @@ fn incidents_lead_to_their_causes() {
             "{} {problem}\n    expected {:?}\n{}",
             incident.name,
             incident.expected,
-            told(diagnosis)
+            summary_of(diagnosis)
         ));
     }
-    let right = judged.iter().filter(|(.., outcome)| *outcome == Outcome::Right).count();
+    let right = judged.iter().filter(|(.., outcome)| *outcome == IncidentOutcome::Right).count();
     eprintln!("{right} of {} incidents are answered", judged.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(right >= ANSWERED, "{right} of {}", judged.len());

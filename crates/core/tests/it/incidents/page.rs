@@ -1,6 +1,6 @@
 //! `docs/incidents.md`: the table of incidents, and what iowhy says of each.
 
-use super::{Outcome, UNANSWERED, documents, first, judged};
+use super::{IncidentOutcome, UNANSWERED, documents, first, judged};
 use iowhy_core::diagnosis::Diagnosis;
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn link(source: &str) -> String {
     format!("[{short}]({source})")
 }
 
-fn said(diagnosis: &Diagnosis) -> String {
+fn verdict(diagnosis: &Diagnosis) -> String {
     first(diagnosis).map_or("nothing that is worth a warning".to_owned(), |it| {
         format!("`{}`: {}", it.cause, cell(&it.sentence))
     })
@@ -35,7 +35,7 @@ fn documents() -> String {
     for (document, diagnosis) in documents::judged() {
         let problem = documents::problem(document, &diagnosis);
         let word = if problem.is_none() { "right" } else { "missed" };
-        text += &format!("| {} | {} | {word} |\n", cell(document.name), said(&diagnosis));
+        text += &format!("| {} | {} | {word} |\n", cell(document.name), verdict(&diagnosis));
     }
     text
 }
@@ -47,22 +47,22 @@ fn table() -> String {
         "{} incidents: {} right, {} bottleneck only, {} missed.\n\n\
          | incident | root cause | what iowhy says first | |\n|---|---|---|---|\n",
         judged.len(),
-        count(Outcome::Right),
-        count(Outcome::Bottleneck),
-        count(Outcome::Missed),
+        count(IncidentOutcome::Right),
+        count(IncidentOutcome::Bottleneck),
+        count(IncidentOutcome::Missed),
     );
     for (incident, diagnosis, outcome) in &judged {
         let word = match outcome {
-            Outcome::Right => "right",
-            Outcome::Bottleneck => "bottleneck only",
-            Outcome::Missed => "missed",
+            IncidentOutcome::Right => "right",
+            IncidentOutcome::Bottleneck => "bottleneck only",
+            IncidentOutcome::Missed => "missed",
         };
         text += &format!(
             "| {}: {} | {} | {} | {word} |\n",
             cell(incident.name),
             link(incident.source),
             cell(incident.root_cause),
-            said(diagnosis),
+            verdict(diagnosis),
         );
     }
     if !UNANSWERED.is_empty() {

@@ -8,9 +8,10 @@ use iowhy_core::script::Script;
 pub const ALL: &[Incident] = &[
     Incident {
         name: "JVM: a GC log behind writeback",
-        source: "https://engineering.linkedin.com/blog/2016/02/eliminating-large-jvm-gc-pauses-caused-by-background-io-traffic",
-        root_cause: "The JVM writes its GC log while all threads are stopped, and that write waits behind \
-                     writeback for more than 4 s.",
+        source: "https://engineering.linkedin.com/blog/2016/02/eliminating-large-jvm-gc-pauses-\
+                 caused-by-background-io-traffic",
+        root_cause: "The JVM writes its GC log while all threads are stopped, and that write waits \
+                     behind writeback for more than 4 s.",
         script: gc_log,
         expected: &["gc-log-stall"],
         only_bottleneck: false,
@@ -18,8 +19,10 @@ pub const ALL: &[Incident] = &[
     },
     Incident {
         name: "dpkg: a sync for each file",
-        source: "https://unix.stackexchange.com/questions/522163/could-aio-fsync-improve-dpkg-performance",
-        root_cause: "dpkg makes each of 3,442 files durable before it renames it: 42 s instead of 13 s.",
+        source: "https://unix.stackexchange.com/questions/522163/could-aio-fsync-improve-dpkg-\
+                 performance",
+        root_cause: "dpkg makes each of 3,442 files durable before it renames it: 42 s instead of \
+                     13 s.",
         script: dpkg,
         expected: &["fsync-heavy"],
         only_bottleneck: false,
@@ -28,7 +31,8 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "io_uring: buffered writes of 32 workers",
         source: "http://mail.spinics.net/lists/linux-block/msg44767.html",
-        root_cause: "io_uring hands buffered writes to workers that all need the lock of one inode.",
+        root_cause: "io_uring hands buffered writes to workers that all need the lock of one \
+                     inode.",
         script: uring,
         expected: &["io-uring-punt", "inode-lock"],
         only_bottleneck: false,
@@ -42,14 +46,14 @@ fn gc_log() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[("queue/rotational", "1")]);
     script.mount("/", "ext4", "/dev/sda2");
-    Flow {
+    RequestFlow {
         who: (2200, "cp"),
         bytes: 512 * KIB,
         per_s: 180,
         ns: 500 * MS,
         file: "/export/backup.tar",
         in_order: true,
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     script
@@ -176,13 +180,13 @@ fn uring() -> Script {
             at += ns + about(9 * MS, 0.5, index);
         }
     }
-    Flow {
+    RequestFlow {
         who: (90, "kworker/u16:2"),
         device: "nvme0n1",
         per_s: 2000,
         ns: 200 * US,
         file: "/data/base/16384/16400",
-        ..Flow::default()
+        ..RequestFlow::default()
     }
     .run(&mut script);
     script

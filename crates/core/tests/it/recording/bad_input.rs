@@ -1,16 +1,16 @@
 //! Whatever somebody takes for a recording, the message names the file, says what is wrong, and
 //! what to do.
 
-use super::rows::{Random, batch};
+use super::rows::{RowRandom, batch};
 use super::{environment, place, read, write};
 use iowhy_core::model::Names;
-use iowhy_core::recording::{Error, Reader, Writer};
+use iowhy_core::recording::{RecordingError, RecordingReader, RecordingWriter};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The message and hint of the error that `result` is, with the test's own directory as `DIR`.
-fn message<T>(result: Result<T, Error>, parent: &Path) -> String {
+fn message<T>(result: Result<T, RecordingError>, parent: &Path) -> String {
     let error = result.err().expect("an error");
     let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     format!("{error}{hint}").replace(&parent.display().to_string(), "DIR")
@@ -19,7 +19,8 @@ fn message<T>(result: Result<T, Error>, parent: &Path) -> String {
 #[test]
 fn what_is_no_recording_is_named() {
     let parent = tempfile::tempdir().unwrap();
-    let open = |name: &str| message(Reader::open(&parent.path().join(name)), parent.path());
+    let open =
+        |name: &str| message(RecordingReader::open(&parent.path().join(name)), parent.path());
 
     assert_eq!(
         open("absent"),
@@ -48,14 +49,14 @@ fn a_recording_json_that_is_wrong_is_told_from_one_that_is_cut_short() {
     let good = fs::read_to_string(&path).unwrap();
     let with = |text: &str| {
         fs::write(&path, text).unwrap();
-        message(Reader::open(&directory), parent.path())
+        message(RecordingReader::open(&directory), parent.path())
     };
     let first = |text: &str| with(text).lines().next().unwrap().to_owned();
 
     assert_eq!(
         with(""),
         "failed to read DIR/recording/recording.json: it is empty\n\
-         hint: the tables beside it can be read on their own, with DuckDB for instance"
+         hint: its tables can be read separately, for instance with DuckDB"
     );
     assert_eq!(
         first(&good[..good.len() / 2]),
@@ -75,26 +76,27 @@ fn a_recording_json_that_is_wrong_is_told_from_one_that_is_cut_short() {
         with("{\"format\": 7, \"version\": \"9.1\", \"cpus\": {\"new\": \"shape\"}}"),
         "failed to open the recording DIR/recording: its format is 7 (written by iowhy 9.1), \
          and this iowhy 0.1.0 knows formats up to 1\n\
-         hint: read it with the iowhy that wrote it, or a later one"
+         hint: read it with the version of iowhy that wrote it, or a later one"
     );
     for length in 0..good.len() - 1 {
         fs::write(&path, &good[..length]).unwrap();
-        assert!(Reader::open(&directory).is_err(), "cut at {length}");
+        assert!(RecordingReader::open(&directory).is_err(), "cut at {length}");
     }
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(message(Reader::open(&directory), parent.path()).contains("Is a directory"));
+    assert!(message(RecordingReader::open(&directory), parent.path()).contains("Is a directory"));
 }
 
 #[test]
 fn a_place_that_cannot_take_a_recording_is_named() {
     let (parent, directory) = place();
-    let create = |path: &Path| message(Writer::create(path, &environment()), parent.path());
+    let create =
+        |path: &Path| message(RecordingWriter::create(path, &environment()), parent.path());
     assert_eq!(
         create(&directory.join("below")),
         "failed to create the recording DIR/recording/below: \
          No such file or directory (os error 2)\n\
-         hint: make the directory that it should stand in first"
+         hint: create its parent directory first"
     );
     fs::create_dir(&directory).unwrap();
     fs::write(directory.join("something"), "").unwrap();
@@ -122,7 +124,7 @@ fn an_empty_directory_is_taken() {
 #[test]
 fn what_may_not_be_read_is_named() {
     let (mut names, (parent, directory)) = (Names::new(), place());
-    write(&directory, &[batch(10, &mut Random(31), &mut names)], &names);
+    write(&directory, &[batch(10, &mut RowRandom(31), &mut names)], &names);
     let path = directory.join("requests/00000001.parquet");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::File::open(&path).is_ok() {

@@ -1,9 +1,9 @@
 //! A damaged segment is counted and passed over, and no byte of it can stop the reader.
 
-use super::rows::{Random, batch, shown};
+use super::rows::{RowRandom, batch, shown};
 use super::{environment, files, place, read, write};
 use iowhy_core::model::{Environment, Names};
-use iowhy_core::recording::Writer;
+use iowhy_core::recording::RecordingWriter;
 use iowhy_core::source::Batch;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 /// A recording of three rounds.
 fn recorded() -> (TempDir, PathBuf, Vec<Batch>, Names) {
-    let (mut random, mut names) = (Random(37), Names::new());
+    let (mut random, mut names) = (RowRandom(37), Names::new());
     let (parent, directory) = place();
     let batches: Vec<Batch> = (0..3).map(|_| batch(150, &mut random, &mut names)).collect();
     write(&directory, &batches, &names);
@@ -62,7 +62,7 @@ fn a_table_that_is_not_there_any_more_tells_nothing() {
     let (_parent, directory) = place();
     let tables = ["requests", "waits"].map(str::to_owned).to_vec();
     let mut whole = Environment { tables, ..environment() };
-    let writer = Writer::create(&directory, &whole).unwrap();
+    let writer = RecordingWriter::create(&directory, &whole).unwrap();
     writer.finish(&mut whole, &Names::new()).unwrap();
     assert_eq!(read(&directory).unwrap().2.unknown_waits(), None);
     fs::remove_dir(directory.join("waits")).unwrap();
@@ -88,7 +88,7 @@ fn a_segment_of_any_length_but_its_own_is_damaged() {
     let (_parent, directory, ..) = recorded();
     let path = directory.join("requests/00000003.parquet");
     let whole = fs::read(&path).unwrap();
-    let mut random = Random(41);
+    let mut random = RowRandom(41);
     let lengths = (0..40).chain(whole.len() - 40..whole.len());
     for length in lengths.chain((0..100).map(|_| random.below(whole.len()))) {
         fs::write(&path, &whole[..length]).unwrap();
@@ -108,7 +108,7 @@ fn a_segment_of_any_length_but_its_own_is_damaged() {
 #[test]
 fn any_flipped_bit_is_noticed() {
     let (_parent, directory, ..) = recorded();
-    let mut random = Random(43);
+    let mut random = RowRandom(43);
     for table in ["requests", "request_parts", "stacks"] {
         let path = directory.join(table).join("00000002.parquet");
         let whole = fs::read(&path).unwrap();
@@ -129,7 +129,7 @@ fn any_flipped_bit_is_noticed() {
 /// files were read once: the library panicked at 380 of them, and none took 200 ms or 10 MB.
 #[test]
 fn bytes_that_the_checksum_does_not_guard_cannot_stop_the_reader() {
-    let (mut random, mut names) = (Random(47), Names::new());
+    let (mut random, mut names) = (RowRandom(47), Names::new());
     let (_parent, directory) = place();
     write(&directory, &[batch(150, &mut random, &mut names)], &names);
     for table in ["requests", "request_parts", "stacks", "samples"] {

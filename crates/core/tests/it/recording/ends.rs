@@ -1,22 +1,22 @@
 //! However a watch ends, what was written before stays readable and says how it ended.
 
-use super::rows::{Random, batch};
+use super::rows::{RowRandom, batch};
 use super::{SMALL, environment, files, place, read};
 use iowhy_core::model::{Environment, Names};
-use iowhy_core::recording::Writer;
+use iowhy_core::recording::RecordingWriter;
 use std::path::Path;
 use std::process::Command;
 
 #[test]
 fn a_killed_watch_leaves_its_closed_segments() {
     let (mut names, (_parent, directory)) = (Names::new(), place());
-    let mut batch = batch(250, &mut Random(17), &mut names);
+    let mut batch = batch(250, &mut RowRandom(17), &mut names);
     for (n, request) in batch.requests.iter_mut().enumerate() {
         (request.start_ns, request.q2c_ns) = (5_000 + n as u64, Some(10));
     }
     batch.samples.clear();
     batch.events.clear();
-    let mut writer = Writer::with_limits(&directory, &environment(), SMALL).unwrap();
+    let mut writer = RecordingWriter::with_limits(&directory, &environment(), SMALL).unwrap();
     writer.add(&batch, &names).unwrap();
     writer.update(&Environment { host: "later".to_owned(), ..environment() });
     writer.rotate(&names).unwrap();
@@ -36,7 +36,7 @@ fn a_killed_watch_leaves_its_closed_segments() {
 #[test]
 fn a_watch_that_was_killed_at_once_reads_as_empty() {
     let (_parent, directory) = place();
-    std::mem::forget(Writer::create(&directory, &environment()).unwrap());
+    std::mem::forget(RecordingWriter::create(&directory, &environment()).unwrap());
     let (found, _, end) = read(&directory).unwrap();
     assert!(found.is_empty());
     assert_eq!((end.finished, end.end_ns), (false, end.start_ns));
@@ -45,7 +45,7 @@ fn a_watch_that_was_killed_at_once_reads_as_empty() {
 #[test]
 fn requests_that_got_no_name_before_the_kill_are_counted_by_their_parts() {
     let (mut names, (_parent, directory)) = (Names::new(), place());
-    let batch = batch(250, &mut Random(19), &mut names);
+    let batch = batch(250, &mut RowRandom(19), &mut names);
     super::write(&directory, std::slice::from_ref(&batch), &names);
     std::fs::remove_file(directory.join("requests/00000001.parquet")).unwrap();
     let (found, _, end) = read(&directory).unwrap();
@@ -58,8 +58,8 @@ fn requests_that_got_no_name_before_the_kill_are_counted_by_their_parts() {
 #[test]
 fn a_dropped_writer_leaves_no_partial_file() {
     let (mut names, (_parent, directory)) = (Names::new(), place());
-    let mut writer = Writer::with_limits(&directory, &environment(), SMALL).unwrap();
-    writer.add(&batch(250, &mut Random(23), &mut names), &names).unwrap();
+    let mut writer = RecordingWriter::with_limits(&directory, &environment(), SMALL).unwrap();
+    writer.add(&batch(250, &mut RowRandom(23), &mut names), &names).unwrap();
     drop(writer);
     assert_eq!(files(&directory, "requests"), [""; 0]);
 }
@@ -69,8 +69,8 @@ fn a_full_disk_ends_the_watch_and_keeps_what_is_whole() {
     let parent = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(parent.path()) else { return };
     let directory = parent.path().join("recording");
-    let (mut random, mut names) = (Random(29), Names::new());
-    let mut writer = Writer::with_limits(&directory, &environment(), SMALL).unwrap();
+    let (mut random, mut names) = (RowRandom(29), Names::new());
+    let mut writer = RecordingWriter::with_limits(&directory, &environment(), SMALL).unwrap();
     let mut whole = 0;
     let error = loop {
         let batch = batch(400, &mut random, &mut names);
@@ -96,7 +96,7 @@ fn a_full_disk_ends_the_watch_and_keeps_what_is_whole() {
     drop(disk);
 }
 
-/// A file system that is soon full; unmounted at the end, whatever happens.
+/// A file system that is soon full; always unmounted at the end.
 struct SmallDisk<'a>(&'a Path);
 
 impl SmallDisk<'_> {

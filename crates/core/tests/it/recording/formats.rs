@@ -1,6 +1,6 @@
 //! Older recordings and later additions read, and the reference page is what the code does.
 
-use super::rows::{HOSTILE, Random, batch, shown};
+use super::rows::{HOSTILE, RowRandom, batch, shown};
 use super::{environment, place, read, write};
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use iowhy_core::model::{Environment, Names};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 fn rewritten(change: impl FnOnce(Vec<(String, ArrayRef)>) -> Vec<(String, ArrayRef)>) -> Rewritten {
     let mut names = Names::new();
     let (parent, directory) = place();
-    let batch = batch(50, &mut Random(53), &mut names);
+    let batch = batch(50, &mut RowRandom(53), &mut names);
     write(&directory, std::slice::from_ref(&batch), &names);
     let path = directory.join("requests/00000001.parquet");
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(&path).unwrap()).unwrap();
@@ -168,7 +168,7 @@ fn freeze(place: &Path) {
         return;
     }
     fs::create_dir_all(place).unwrap();
-    let (mut random, mut names) = (Random(59), Names::new());
+    let (mut random, mut names) = (RowRandom(59), Names::new());
     HOSTILE.iter().for_each(|text| _ = names.intern(text));
     let batches = [batch(6, &mut random, &mut names), batch(4, &mut random, &mut names)];
     write(&place.join("recording"), &batches, &names);

@@ -1,11 +1,11 @@
 //! A watch and its recording give the same intervals.
 
 use super::{SMALL, place};
-use iowhy_core::analysis::intervals::{Cutter, Interval, Wanted};
+use iowhy_core::analysis::intervals::{Cutter, EndedInterval, WantedIntervals};
 use iowhy_core::analysis::{Summarizer, Summary};
 use iowhy_core::model::metric::Metric;
 use iowhy_core::model::{Environment, Names, Sample, Status, WaitClass};
-use iowhy_core::recording::{Reader, Writer};
+use iowhy_core::recording::{RecordingReader, RecordingWriter};
 use iowhy_core::script::{START_NS, Script};
 use iowhy_core::source::{Batch, Progress, Source};
 use std::convert::Infallible;
@@ -81,15 +81,15 @@ fn environment(script: &Script, finished: bool) -> Environment {
 
 type Shown = Vec<(u64, Summary)>;
 
-fn cutter(wanted: Wanted, now: &Environment) -> Cutter<Summarizer> {
+fn cutter(wanted: WantedIntervals, now: &Environment) -> Cutter<Summarizer> {
     Cutter::new(Summarizer::new(now), wanted, now)
 }
 
-fn live(script: &Script, wanted: Wanted) -> Shown {
+fn live(script: &Script, wanted: WantedIntervals) -> Shown {
     let now = environment(script, false);
     let mut cutter = cutter(wanted, &now);
     let mut shown = Vec::new();
-    let mut each = |it: Interval<Summary>| {
+    let mut each = |it: EndedInterval<Summary>| {
         shown.push((it.number, it.figures));
         Ok::<(), Infallible>(())
     };
@@ -103,19 +103,20 @@ fn live(script: &Script, wanted: Wanted) -> Shown {
     shown
 }
 
-fn recorded(script: &Script, wanted: Wanted) -> Shown {
+fn recorded(script: &Script, wanted: WantedIntervals) -> Shown {
     let (_parent, directory) = place();
-    let mut writer = Writer::with_limits(&directory, &environment(script, false), SMALL).unwrap();
+    let mut writer =
+        RecordingWriter::with_limits(&directory, &environment(script, false), SMALL).unwrap();
     for third in 0..4 {
         let (from_ns, to_ns) = (third * 3 * S, ((third + 1) * 3 * S).min(10 * S));
         writer.add(&between(script, from_ns, to_ns), &script.names).unwrap();
         writer.rotate(&script.names).unwrap();
     }
     writer.finish(&mut environment(script, true), &script.names).unwrap();
-    let mut reader = Reader::open(&directory).unwrap();
+    let mut reader = RecordingReader::open(&directory).unwrap();
     let mut cutter = cutter(wanted, reader.environment());
     let (mut names, mut batch, mut shown) = (Names::new(), Batch::default(), Vec::new());
-    let mut each = |it: Interval<Summary>| {
+    let mut each = |it: EndedInterval<Summary>| {
         shown.push((it.number, it.figures));
         Ok::<(), Infallible>(())
     };
@@ -140,8 +141,10 @@ fn recorded(script: &Script, wanted: Wanted) -> Shown {
 fn a_watch_and_its_recording_give_the_same_intervals() {
     let script = script();
     for every_ns in [Some(S), Some(2 * S), Some(3 * S), None] {
-        let wanted =
-            Wanted { every_ns, count: every_ns.map(|every_ns| (10 * S).div_ceil(every_ns)) };
+        let wanted = WantedIntervals {
+            every_ns,
+            count: every_ns.map(|every_ns| (10 * S).div_ceil(every_ns)),
+        };
         let (live, recorded) = (live(&script, wanted), recorded(&script, wanted));
         assert_eq!(live.len(), recorded.len(), "{every_ns:?}");
         for ((number, live), (_, recorded)) in live.iter().zip(&recorded) {
@@ -154,12 +157,12 @@ fn a_watch_and_its_recording_give_the_same_intervals() {
     }
 }
 
-/// Counters are read each second: what shorter intervals did to them nobody knows.
+/// Counters are read each second: their change within shorter intervals is not known.
 #[test]
 fn intervals_shorter_than_the_time_between_looks_know_no_rates() {
     let script = script();
     let rates = |every_ns: u64| -> Vec<Option<f64>> {
-        let wanted = Wanted { every_ns: Some(every_ns), count: Some(10 * S / every_ns) };
+        let wanted = WantedIntervals { every_ns: Some(every_ns), count: Some(10 * S / every_ns) };
         let of = |it: &Summary| it.samples.get(Metric::Reads, "sda").and_then(|it| it.mean);
         recorded(&script, wanted).iter().map(|(_, it)| of(it)).collect()
     };
@@ -172,7 +175,7 @@ fn intervals_shorter_than_the_time_between_looks_know_no_rates() {
 fn intervals_add_up_to_the_whole() {
     let script = script();
     let whole = script.summary();
-    let shown = live(&script, Wanted { every_ns: Some(S), count: Some(10) });
+    let shown = live(&script, WantedIntervals { every_ns: Some(S), count: Some(10) });
     let sum = |of: fn(&Summary) -> u64| shown.iter().map(|(_, it)| of(it)).sum::<u64>();
     assert_eq!(sum(|it| it.watch.requests), whole.watch.requests);
     assert_eq!(sum(|it| it.watch.bytes), whole.watch.bytes);
@@ -186,7 +189,7 @@ fn intervals_add_up_to_the_whole() {
 #[test]
 fn a_request_that_hangs_is_seen_while_it_hangs() {
     let script = script();
-    let shown = live(&script, Wanted { every_ns: Some(S), count: Some(10) });
+    let shown = live(&script, WantedIntervals { every_ns: Some(S), count: Some(10) });
     let at = |second: usize| &shown[second].1.devices[0];
     // It was queued after 2.5 s and ended after 6.5 s.
     assert_eq!(at(1).oldest_open_ns, None);

@@ -12,14 +12,14 @@ mod same_rows;
 
 use iowhy_core::model::environment::{Device, Mount};
 use iowhy_core::model::{Environment, Names};
-use iowhy_core::recording::{Error, Limits, Reader, Writer};
+use iowhy_core::recording::{RecordingError, RecordingReader, RecordingWriter, SegmentLimits};
 use iowhy_core::source::{Batch, Progress, Source};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// Segments that end only when a test asks, and row groups small enough that there are several.
-const SMALL: Limits = Limits {
+const SMALL: SegmentLimits = SegmentLimits {
     group_rows: 100,
     group_bytes: 1 << 20,
     segment_bytes: usize::MAX,
@@ -48,7 +48,7 @@ fn environment() -> Environment {
 
 /// Writes `batches`, each as segments of its own, and finishes.
 fn write(directory: &Path, batches: &[Batch], names: &Names) {
-    let mut writer = Writer::with_limits(directory, &environment(), SMALL).unwrap();
+    let mut writer = RecordingWriter::with_limits(directory, &environment(), SMALL).unwrap();
     for batch in batches {
         writer.add(batch, names).unwrap();
         writer.rotate(names).unwrap();
@@ -58,9 +58,9 @@ fn write(directory: &Path, batches: &[Batch], names: &Names) {
 }
 
 /// Everything that a recording holds.
-fn read(directory: &Path) -> Result<(Batch, Names, Environment), Error> {
+fn read(directory: &Path) -> Result<(Batch, Names, Environment), RecordingError> {
     let (mut all, mut names) = (Batch::default(), Names::new());
-    let mut reader = Reader::open(directory)?;
+    let mut reader = RecordingReader::open(directory)?;
     while reader.fill(&mut all, &mut names)? == Progress::More {}
     Ok((all, names, reader.environment().clone()))
 }

@@ -1,14 +1,14 @@
 //! DuckDB and pandas read a recording as it is, and see the same rows.
 //!
-//! `scripts/python-env` makes a Python that has both. Where it cannot, the tests are skipped and say
-//! so, except under `CI=true`.
+//! `scripts/python-env` makes a Python that has both. Where it cannot, the tests are skipped and
+//! say so, except under `CI=true`.
 
-use super::rows::{HOSTILE, Random, batch};
+use super::rows::{HOSTILE, RowRandom, batch};
 use super::{environment, place, write};
 use crate::python::python;
-use iowhy_core::model::table::{Column, ColumnInfo, Columns, Kind, Table};
+use iowhy_core::model::table::{ColumnInfo, ColumnKind, ColumnValues, Columns, Table};
 use iowhy_core::model::{Name, Names, Request};
-use iowhy_core::recording::{Writer, reference};
+use iowhy_core::recording::{RecordingWriter, reference};
 use iowhy_core::source::Batch;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::process::Command;
 #[test]
 fn duckdb_and_pandas_read_it_as_it_is() {
     let Some(python) = python() else { return };
-    let (mut random, mut names) = (Random(61), Names::new());
+    let (mut random, mut names) = (RowRandom(61), Names::new());
     let (parent, directory) = place();
     HOSTILE.iter().for_each(|text| _ = names.intern(text));
     let batches: Vec<Batch> = (0..2).map(|_| batch(700, &mut random, &mut names)).collect();
@@ -34,7 +34,7 @@ fn duckdb_and_pandas_read_row_groups_of_full_size() {
     let Some(python) = python() else { return };
     let mut names = Names::new();
     let (parent, directory) = place();
-    let mut batch = batch(70_000, &mut Random(67), &mut names);
+    let mut batch = batch(70_000, &mut RowRandom(67), &mut names);
     batch = Batch { requests: batch.requests, parts: batch.parts, ..Batch::default() };
     let mut first = batch.requests[0].clone();
     first.d2c_ns = Some(1);
@@ -42,7 +42,7 @@ fn duckdb_and_pandas_read_row_groups_of_full_size() {
         let (request_id, start_ns) = (request.request_id, 1 << 40 | n as u64);
         *request = Request { request_id, start_ns, q2c_ns: request.q2c_ns, ..first.clone() };
     }
-    let mut writer = Writer::create(&directory, &environment()).unwrap();
+    let mut writer = RecordingWriter::create(&directory, &environment()).unwrap();
     writer.add(&batch, &names).unwrap();
     writer.finish(&mut environment(), &names).unwrap();
     std::fs::write(
@@ -106,16 +106,16 @@ fn table<T: Table>(rows: &[T], names: &Names) -> (String, Option<Value>) {
     (T::NAME.to_owned(), (!rows.is_empty()).then_some(found))
 }
 
-fn cell(info: &ColumnInfo, column: &Column, row: usize, names: &Names) -> Value {
+fn cell(info: &ColumnInfo, column: &ColumnValues, row: usize, names: &Names) -> Value {
     let text = |raw: i64| json!(names.get(Name::from_index(raw as usize)));
     match (info.kind, column.get(row)) {
-        (Kind::Texts, _) => {
+        (ColumnKind::Texts, _) => {
             column.list(row).unwrap_or_default().iter().map(|raw| text(*raw)).collect()
         }
         (_, None) => Value::Null,
-        (Kind::Text, Some(raw)) => text(raw),
-        (Kind::Float, Some(raw)) => json!(f64::from_bits(raw as u64)),
-        (Kind::Flag, Some(raw)) => json!(raw != 0),
-        (Kind::Integer, Some(raw)) => json!(raw),
+        (ColumnKind::Text, Some(raw)) => text(raw),
+        (ColumnKind::Float, Some(raw)) => json!(f64::from_bits(raw as u64)),
+        (ColumnKind::Flag, Some(raw)) => json!(raw != 0),
+        (ColumnKind::Integer, Some(raw)) => json!(raw),
     }
 }

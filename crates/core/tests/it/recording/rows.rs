@@ -1,7 +1,7 @@
 //! Rows of every table, of every shape that a column can have, and rows as texts to compare.
 
 use iowhy_core::model::sample::Scope;
-use iowhy_core::model::table::{Column, ColumnInfo, Columns, Kind, Scalar, Table};
+use iowhy_core::model::table::{ColumnInfo, ColumnKind, ColumnValues, Columns, Scalar, Table};
 use iowhy_core::model::{Name, Names, Operation, Origin, Request, RequestPart, Status, WaitClass};
 use iowhy_core::recording::TABLES;
 use iowhy_core::source::Batch;
@@ -19,9 +19,9 @@ pub const HOSTILE: &[&str] = &[
 ];
 
 /// Numbers that look random and are the same in every run (xorshift).
-pub struct Random(pub u64);
+pub struct RowRandom(pub u64);
 
-impl Random {
+impl RowRandom {
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -35,7 +35,7 @@ impl Random {
 }
 
 /// `count` rows of each table, some of them alike and some not, with texts in `names`.
-pub fn batch(count: usize, random: &mut Random, names: &mut Names) -> Batch {
+pub fn batch(count: usize, random: &mut RowRandom, names: &mut Names) -> Batch {
     let mut batch = Batch {
         requests: rows(count, random, names),
         parts: rows(2 * count, random, names),
@@ -55,7 +55,7 @@ pub fn batch(count: usize, random: &mut Random, names: &mut Names) -> Batch {
 }
 
 /// Gives requests their numbers, and parts those of the requests: none, one or several for each.
-fn number(requests: &mut [Request], parts: &mut Vec<RequestPart>, random: &mut Random) {
+fn number(requests: &mut [Request], parts: &mut Vec<RequestPart>, random: &mut RowRandom) {
     let mut used = 0;
     for request in requests {
         request.request_id = random.next() >> 1;
@@ -67,15 +67,20 @@ fn number(requests: &mut [Request], parts: &mut Vec<RequestPart>, random: &mut R
     parts.truncate(used);
 }
 
-fn rows<T: Table>(count: usize, random: &mut Random, names: &mut Names) -> Vec<T> {
+fn rows<T: Table>(count: usize, random: &mut RowRandom, names: &mut Names) -> Vec<T> {
     let columns = T::COLUMNS.iter().map(|info| column(info, count, random, names)).collect();
     let columns = Columns::from_parts(columns, count);
     (0..count).map(|row| columns.get(row).expect("a row as it was made")).collect()
 }
 
-fn column(info: &ColumnInfo, count: usize, random: &mut Random, names: &mut Names) -> Column {
-    let mut column = Column::default();
-    if info.kind == Kind::Texts {
+fn column(
+    info: &ColumnInfo,
+    count: usize,
+    random: &mut RowRandom,
+    names: &mut Names,
+) -> ColumnValues {
+    let mut column = ColumnValues::default();
+    if info.kind == ColumnKind::Texts {
         for _ in 0..count {
             let items = (0..random.below(4)).map(|_| value(info, 9, random, names));
             column.push_list(items.collect::<Vec<_>>().into_iter());
@@ -99,7 +104,7 @@ fn column(info: &ColumnInfo, count: usize, random: &mut Random, names: &mut Name
 }
 
 /// A value for `info`, one of few or of many as `shape` has it.
-fn value(info: &ColumnInfo, shape: usize, random: &mut Random, names: &mut Names) -> i64 {
+fn value(info: &ColumnInfo, shape: usize, random: &mut RowRandom, names: &mut Names) -> i64 {
     let few = random.below(2 + shape) as i64;
     match (info.name, info.kind) {
         ("status", _) => Status::ALL[random.below(Status::ALL.len())].to_raw(),
@@ -108,16 +113,16 @@ fn value(info: &ColumnInfo, shape: usize, random: &mut Random, names: &mut Names
         ("class", _) => WaitClass::ALL[random.below(WaitClass::ALL.len())].to_raw(),
         ("scope", _) => Scope::ALL[random.below(Scope::ALL.len())].to_raw(),
         ("error", _) => -few,
-        (_, Kind::Flag) => few % 2,
-        (_, Kind::Float) if shape < 3 => (few as f64 / 2.0).to_raw(),
-        (_, Kind::Float) => (random.next() as f64 / 7.0).to_raw(),
-        (_, Kind::Integer) if shape < 3 => few,
-        (_, Kind::Integer) => (random.next() >> 33 >> (shape * 4)) as i64,
-        (_, Kind::Text | Kind::Texts) => text(shape, random, names).to_raw(),
+        (_, ColumnKind::Flag) => few % 2,
+        (_, ColumnKind::Float) if shape < 3 => (few as f64 / 2.0).to_raw(),
+        (_, ColumnKind::Float) => (random.next() as f64 / 7.0).to_raw(),
+        (_, ColumnKind::Integer) if shape < 3 => few,
+        (_, ColumnKind::Integer) => (random.next() >> 33 >> (shape * 4)) as i64,
+        (_, ColumnKind::Text | ColumnKind::Texts) => text(shape, random, names).to_raw(),
     }
 }
 
-fn text(shape: usize, random: &mut Random, names: &mut Names) -> Name {
+fn text(shape: usize, random: &mut RowRandom, names: &mut Names) -> Name {
     match shape {
         1 | 2 => names.intern(HOSTILE[random.below(HOSTILE.len())]),
         3 => names.intern(""),
@@ -155,16 +160,16 @@ fn show<T: Table>(rows: &[T], names: &Names) -> (&'static str, Vec<String>) {
     (T::NAME, (0..rows.len()).flat_map(cells).collect())
 }
 
-fn cell(info: &ColumnInfo, column: &Column, row: usize, names: &Names) -> String {
+fn cell(info: &ColumnInfo, column: &ColumnValues, row: usize, names: &Names) -> String {
     let text = |raw: i64| names.get(Name::from_index(raw as usize)).to_owned();
     match (info.kind, column.get(row)) {
-        (Kind::Texts, _) => {
+        (ColumnKind::Texts, _) => {
             let items = column.list(row).unwrap_or_default();
             format!("{:?}", items.iter().map(|raw| text(*raw)).collect::<Vec<_>>())
         }
         (_, None) => "null".to_owned(),
-        (Kind::Text, Some(raw)) => format!("{:?}", text(raw)),
-        (Kind::Float, Some(raw)) => format!("{:?}", f64::from_bits(raw as u64)),
+        (ColumnKind::Text, Some(raw)) => format!("{:?}", text(raw)),
+        (ColumnKind::Float, Some(raw)) => format!("{:?}", f64::from_bits(raw as u64)),
         (_, Some(raw)) => raw.to_string(),
     }
 }

@@ -1,16 +1,16 @@
 //! What is written is what is read.
 
-use super::rows::{HOSTILE, Random, batch, shown};
+use super::rows::{HOSTILE, RowRandom, batch, shown};
 use super::{environment, place, read, write};
 use iowhy_core::model::{Environment, Filter, Names, Stack};
-use iowhy_core::recording::{Limits, Reader, Writer};
+use iowhy_core::recording::{RecordingReader, RecordingWriter, SegmentLimits};
 use iowhy_core::source::{Batch, Progress, Source};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 #[test]
 fn rows_of_every_table_and_shape_come_back() {
-    let mut random = Random(7);
+    let mut random = RowRandom(7);
     for count in [0, 1, 2, 7, 8, 9, 31, 33, 127, 128, 129, 130, 500, 1500] {
         let mut names = Names::new();
         let (parent, directory) = place();
@@ -27,12 +27,12 @@ fn rows_of_every_table_and_shape_come_back() {
 
 #[test]
 fn several_segments_give_batches_with_each_request_beside_its_parts() {
-    let (mut random, mut names) = (Random(11), Names::new());
+    let (mut random, mut names) = (RowRandom(11), Names::new());
     let (_parent, directory) = place();
     let batches: Vec<Batch> = (0..5).map(|n| batch(60 * n, &mut random, &mut names)).collect();
     write(&directory, &batches, &names);
 
-    let mut reader = Reader::open(&directory).unwrap();
+    let mut reader = RecordingReader::open(&directory).unwrap();
     let (mut found_names, mut requests, mut parts) = (Names::new(), 0, 0);
     let mut batch = Batch::default();
     loop {
@@ -54,7 +54,7 @@ fn several_segments_give_batches_with_each_request_beside_its_parts() {
 #[test]
 fn extremes_come_back() {
     let (mut names, (_parent, directory)) = (Names::new(), place());
-    let mut batch = batch(200, &mut Random(3), &mut names);
+    let mut batch = batch(200, &mut RowRandom(3), &mut names);
     let extremes = [0, 1, u64::MAX, i64::MAX as u64, i64::MIN as u64, 1 << 62];
     for (request, sector) in batch.requests.iter_mut().zip(extremes.iter().cycle()) {
         request.sector = *sector;
@@ -82,14 +82,16 @@ fn the_environment_comes_back() {
     let (_parent, directory) = place();
     write(&directory, &[], &Names::new());
     let (_, _, found) = read(&directory).unwrap();
-    let written = Environment { format: 1, end_ns: 9_000, finished: true, ..environment() };
+    let mut written = Environment { format: 1, end_ns: 9_000, finished: true, ..environment() };
+    written.note_start_time();
+    assert!(written.start_time.is_some());
     assert_eq!(found, written);
 }
 
 #[test]
 fn only_the_owner_may_read_it() {
     let (mut names, (_parent, directory)) = (Names::new(), place());
-    let batch = batch(10, &mut Random(5), &mut names);
+    let batch = batch(10, &mut RowRandom(5), &mut names);
     write(&directory, &[batch], &names);
     let mut entries = vec![directory];
     while let Some(path) = entries.pop() {
@@ -106,18 +108,18 @@ fn only_the_owner_may_read_it() {
 #[test]
 fn segments_end_by_size_and_by_age() {
     let (mut names, (parent, _)) = (Names::new(), place());
-    let batch = batch(300, &mut Random(9), &mut names);
-    let never = Limits {
+    let batch = batch(300, &mut RowRandom(9), &mut names);
+    let never = SegmentLimits {
         group_rows: 50,
         group_bytes: usize::MAX,
         segment_bytes: usize::MAX,
         segment_age: Duration::MAX,
     };
-    let sized = Limits { segment_bytes: 1, ..never };
-    let aged = Limits { segment_age: Duration::ZERO, ..never };
+    let sized = SegmentLimits { segment_bytes: 1, ..never };
+    let aged = SegmentLimits { segment_age: Duration::ZERO, ..never };
     for (name, limits, segments) in [("never", never, 1), ("sized", sized, 4), ("aged", aged, 4)] {
         let directory = parent.path().join(name);
-        let mut writer = Writer::with_limits(&directory, &environment(), limits).unwrap();
+        let mut writer = RecordingWriter::with_limits(&directory, &environment(), limits).unwrap();
         for _ in 0..4 {
             writer.add(&batch, &names).unwrap();
         }
@@ -132,7 +134,7 @@ fn segments_end_by_size_and_by_age() {
 #[test]
 fn a_recording_is_filtered_like_any_other_source() {
     let (mut names, (_parent, directory)) = (Names::new(), place());
-    write(&directory, &[batch(300, &mut Random(13), &mut names)], &names);
+    write(&directory, &[batch(300, &mut RowRandom(13), &mut names)], &names);
     let (mut found, found_names, _) = read(&directory).unwrap();
     let filter = Filter { files: vec!["/srv/data/7".to_owned()], ..Filter::default() };
     let parts = found.parts.len();

@@ -1,23 +1,23 @@
-//! A block device whose bytes this process serves: a loop device over the one file of a file system in
-//! user space. What makes it slow, uneven or dead lies outside the kernel that iowhy watches, as a
-//! provider's limits and a disk's illnesses do: no cgroup has a limit and no other block device is
-//! involved. When the lab is killed, the kernel ends every request with an error and nothing stays
-//! limited.
+//! A block device whose bytes this process serves: a loop device over the one file of a file system
+//! in user space. What makes it slow, uneven or dead lies outside the kernel that iowhy watches, as
+//! a provider's limits and a disk's illnesses do: no cgroup has a limit and no other block device
+//! is involved. When the lab is killed, the kernel ends every request with an error and nothing
+//! stays limited.
 //!
-//! What does not belong here: devices that the kernel itself slows down ([`super::Cgroup`]).
+//! What does not belong here: devices that the kernel itself slows down ([`super::LabCgroup`]).
 
 mod pace;
 
 use super::user_space::{FILE, FOREVER, about, mount};
 use super::{BlockDevice, LoopDevice};
 use crate::scratch::Scratch;
-use crate::{Error, Result};
+use crate::{LabError, Result};
 use fuser::{
     BackgroundSession, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty,
     ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
-use pace::{Kind, Pace};
+use pace::{Pace, RequestClass};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ffi::OsStr;
@@ -26,7 +26,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub use pace::Speed;
+pub use pace::DeviceSpeed;
 
 /// The file's name.
 const NAME: &str = "disk";
@@ -35,7 +35,7 @@ const MOST_AT_ONCE: u16 = 2048;
 
 /// The device. Its fields go in their order.
 #[derive(Debug)]
-pub struct Served {
+pub struct ServedDevice {
     device: LoopDevice,
     hand: Hand,
     timer: Option<JoinHandle<()>>,
@@ -43,77 +43,81 @@ pub struct Served {
     _session: BackgroundSession,
 }
 
-/// Changes how fast a [`Served`] device is while it is used.
+/// Changes how fast a [`ServedDevice`] device is while it is used.
 #[derive(Clone, Debug)]
-pub struct Hand(Arc<Shared>);
+pub struct Hand(Arc<ServedShared>);
 
 #[derive(Debug)]
-struct Shared {
+struct ServedShared {
     bytes: Mutex<Vec<u8>>,
-    state: Mutex<State>,
+    state: Mutex<ServedState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct ServedState {
     pace: Pace,
-    waiting: BinaryHeap<Reverse<Answer>>,
+    waiting: BinaryHeap<Reverse<DueReply>>,
     arrived: u64,
     ended: bool,
 }
 
 /// An answer and when it is due. Of two at once, the one that came first.
 #[derive(Debug)]
-struct Answer {
+struct DueReply {
     due: Instant,
     number: u64,
-    what: What,
+    what: ServedWork,
 }
 
 #[derive(Debug)]
-enum What {
+enum ServedWork {
     Read { offset: usize, bytes: usize, reply: ReplyData },
     Written { bytes: u32, reply: ReplyWrite },
     Flushed(ReplyEmpty),
 }
 
-impl PartialEq for Answer {
-    fn eq(&self, other: &Answer) -> bool {
+impl PartialEq for DueReply {
+    fn eq(&self, other: &DueReply) -> bool {
         self.number == other.number
     }
 }
 
-impl Eq for Answer {}
+impl Eq for DueReply {}
 
-impl PartialOrd for Answer {
-    fn partial_cmp(&self, other: &Answer) -> Option<std::cmp::Ordering> {
+impl PartialOrd for DueReply {
+    fn partial_cmp(&self, other: &DueReply) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Answer {
-    fn cmp(&self, other: &Answer) -> std::cmp::Ordering {
+impl Ord for DueReply {
+    fn cmp(&self, other: &DueReply) -> std::cmp::Ordering {
         (self.due, self.number).cmp(&(other.due, other.number))
     }
 }
 
-impl Served {
+impl ServedDevice {
     /// A device of `bytes`, as fast as this process can be.
-    pub fn new(scratch: &Arc<Scratch>, bytes: u64) -> Result<Served> {
+    pub fn new(scratch: &Arc<Scratch>, bytes: u64) -> Result<ServedDevice> {
         let now = Instant::now();
-        let state =
-            State { pace: Pace::new(now), waiting: BinaryHeap::new(), arrived: 0, ended: false };
-        let shared = Arc::new(Shared {
+        let state = ServedState {
+            pace: Pace::new(now),
+            waiting: BinaryHeap::new(),
+            arrived: 0,
+            ended: false,
+        };
+        let shared = Arc::new(ServedShared {
             bytes: Mutex::new(vec![0; bytes as usize]),
             state: Mutex::new(state),
             changed: Condvar::new(),
         });
-        let disk = Disk(Arc::clone(&shared));
+        let disk = ServedRoot(Arc::clone(&shared));
         let (folder, session) = mount(scratch, "served", disk, &[MountOption::DefaultPermissions])?;
         let device = LoopDevice::over(scratch, &folder.join(NAME))?;
         let answering = Arc::clone(&shared);
         let timer = std::thread::spawn(move || answering.answer_in_time());
-        Ok(Served { device, hand: Hand(shared), timer: Some(timer), _session: session })
+        Ok(ServedDevice { device, hand: Hand(shared), timer: Some(timer), _session: session })
     }
 
     /// What changes its speed.
@@ -122,13 +126,13 @@ impl Served {
     }
 }
 
-impl BlockDevice for Served {
+impl BlockDevice for ServedDevice {
     fn path(&self) -> &Path {
         self.device.path()
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedDevice {
     fn drop(&mut self) {
         self.hand.open();
         // The kernel lets go of the loop device once nothing is in flight.
@@ -143,13 +147,13 @@ impl Drop for Served {
 
 impl Hand {
     /// Makes it that fast from now on.
-    pub fn set(&self, speed: Speed) {
+    pub fn set(&self, speed: DeviceSpeed) {
         self.0.state().pace.set(speed, Instant::now());
     }
 
     /// Limits reads and writes together to so many a second.
     pub fn iops(&self, iops: u64) -> Result<()> {
-        self.set(Speed { iops, ..Speed::default() });
+        self.set(DeviceSpeed { iops, ..DeviceSpeed::default() });
         Ok(())
     }
 
@@ -162,7 +166,9 @@ impl Hand {
             "write_iops" => speed.write_iops = value,
             "read_bps" => speed.read_bps = value,
             "write_bps" => speed.write_bps = value,
-            _ => return Err(Error::missing(format!("a limit called {what}"), "see Hand::limit")),
+            _ => {
+                return Err(LabError::missing(format!("a limit called {what}"), "see Hand::limit"));
+            }
         }
         state.pace.set(speed, Instant::now());
         Ok(())
@@ -170,23 +176,23 @@ impl Hand {
 
     /// Lets each request take so long, as many as there are at once.
     pub fn latency(&self, latency: Duration) {
-        self.set(Speed { latency, ..Speed::default() });
+        self.set(DeviceSpeed { latency, ..DeviceSpeed::default() });
     }
 
     /// Lets each discard take so long, and what comes after it wait; the limits stay.
     pub fn discard(&self, discard: Duration) {
         let mut state = self.0.state();
-        let speed = Speed { discard, ..state.pace.speed() };
+        let speed = DeviceSpeed { discard, ..state.pace.speed() };
         state.pace.set(speed, Instant::now());
     }
 
-    /// Answers nothing for so long, whatever waits already.
+    /// Does not answer for a time, not even requests that wait already.
     pub fn stall(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut state = self.0.state();
         state.pace.stall(until);
         let waiting = std::mem::take(&mut state.waiting).into_iter();
-        let later = waiting.map(|Reverse(it)| Reverse(Answer { due: it.due.max(until), ..it }));
+        let later = waiting.map(|Reverse(it)| Reverse(DueReply { due: it.due.max(until), ..it }));
         state.waiting = later.collect();
     }
 
@@ -196,13 +202,13 @@ impl Hand {
         let mut state = self.0.state();
         state.pace = Pace::new(now);
         let waiting = std::mem::take(&mut state.waiting).into_iter();
-        state.waiting = waiting.map(|Reverse(it)| Reverse(Answer { due: now, ..it })).collect();
+        state.waiting = waiting.map(|Reverse(it)| Reverse(DueReply { due: now, ..it })).collect();
         self.0.changed.notify_all();
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ServedShared {
+    fn state(&self) -> MutexGuard<'_, ServedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,7 +217,7 @@ impl Shared {
     }
 
     /// Answers now or when it is due.
-    fn promise(&self, kind: Kind, bytes: u64, what: What) {
+    fn promise(&self, kind: RequestClass, bytes: u64, what: ServedWork) {
         let now = Instant::now();
         let mut state = self.state();
         let due = state.pace.due(kind, bytes, now);
@@ -220,7 +226,7 @@ impl Shared {
             return self.answer(what);
         }
         state.arrived += 1;
-        let answer = Answer { due, number: state.arrived, what };
+        let answer = DueReply { due, number: state.arrived, what };
         let is_next = state.waiting.peek().is_none_or(|Reverse(next)| due < next.due);
         state.waiting.push(Reverse(answer));
         if is_next {
@@ -228,16 +234,16 @@ impl Shared {
         }
     }
 
-    fn answer(&self, what: What) {
+    fn answer(&self, what: ServedWork) {
         match what {
-            What::Read { offset, bytes, reply } => {
+            ServedWork::Read { offset, bytes, reply } => {
                 match self.bytes().get(offset..offset.saturating_add(bytes)) {
                     Some(data) => reply.data(data),
                     None => reply.error(Errno::EIO),
                 }
             }
-            What::Written { bytes, reply } => reply.written(bytes),
-            What::Flushed(reply) => reply.ok(),
+            ServedWork::Written { bytes, reply } => reply.written(bytes),
+            ServedWork::Flushed(reply) => reply.ok(),
         }
     }
 
@@ -269,15 +275,15 @@ impl Shared {
 }
 
 /// The file system: a folder with one file.
-struct Disk(Arc<Shared>);
+struct ServedRoot(Arc<ServedShared>);
 
-impl Disk {
+impl ServedRoot {
     fn about(&self, inode: INodeNo) -> FileAttr {
         about(inode, self.0.bytes().len() as u64)
     }
 }
 
-impl Filesystem for Disk {
+impl Filesystem for ServedRoot {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // Without it the loop device would do one request after the other.
         let _older_kernels_lack_it = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
@@ -315,8 +321,8 @@ impl Filesystem for Disk {
     ) {
         let end = self.0.bytes().len() as u64;
         let bytes = u64::from(size).min(end.saturating_sub(offset));
-        let what = What::Read { offset: offset as usize, bytes: bytes as usize, reply };
-        self.0.promise(Kind::Read, bytes, what);
+        let what = ServedWork::Read { offset: offset as usize, bytes: bytes as usize, reply };
+        self.0.promise(RequestClass::Read, bytes, what);
     }
 
     fn write(
@@ -337,10 +343,10 @@ impl Filesystem for Disk {
             None => return reply.error(Errno::ENOSPC),
         }
         let bytes = data.len() as u32;
-        self.0.promise(Kind::Write, u64::from(bytes), What::Written { bytes, reply });
+        self.0.promise(RequestClass::Write, u64::from(bytes), ServedWork::Written { bytes, reply });
     }
 
-    /// What is discarded is gone, as on a device that says so.
+    /// Discarded data is lost, as on a device that reports this.
     fn fallocate(
         &self,
         _: &Request,
@@ -355,7 +361,7 @@ impl Filesystem for Disk {
         if let Some(place) = self.0.bytes().get_mut(start..start.saturating_add(length as usize)) {
             place.fill(0);
         }
-        self.0.promise(Kind::Discard, 0, What::Flushed(reply));
+        self.0.promise(RequestClass::Discard, 0, ServedWork::Flushed(reply));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -363,6 +369,6 @@ impl Filesystem for Disk {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _data: bool, reply: ReplyEmpty) {
-        self.0.promise(Kind::Flush, 0, What::Flushed(reply));
+        self.0.promise(RequestClass::Flush, 0, ServedWork::Flushed(reply));
     }
 }

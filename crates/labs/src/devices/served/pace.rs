@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 /// How fast the device is. 0 is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Speed {
-    /// Requests a second, whatever they do.
+pub struct DeviceSpeed {
+    /// Requests per second, of any kind.
     pub iops: u64,
     /// Writes a second.
     pub write_iops: u64,
@@ -19,8 +19,8 @@ pub struct Speed {
     pub flush: Duration,
     /// What giving back a piece of space takes; what arrives meanwhile waits for it.
     pub discard: Duration,
-    /// For a drive instead of a limit: its rates are up to this many per cent higher or lower from one
-    /// moment to the next, and what it could have done while nobody asked is lost. 0 for a limit.
+    /// For a drive instead of a limit: its rates are up to this many per cent higher or lower from
+    /// one moment to the next, and unused capacity is lost. 0 for a limit.
     pub uneven_percent: u32,
 }
 
@@ -32,7 +32,7 @@ const BUCKET: Duration = Duration::from_millis(100);
 
 /// What a request wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum RequestClass {
     Read,
     Write,
     Flush,
@@ -42,7 +42,7 @@ pub(super) enum Kind {
 /// Answers when a request is done, one after the other at each limit.
 #[derive(Debug)]
 pub(super) struct Pace {
-    speed: Speed,
+    speed: DeviceSpeed,
     /// When each limit lets the next one through: all requests, writes, bytes read, bytes written.
     next: [Instant; 4],
     /// Nothing is answered before.
@@ -53,15 +53,15 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(now: Instant) -> Pace {
-        Pace { speed: Speed::default(), next: [now; 4], stalled: now, begun: now }
+        Pace { speed: DeviceSpeed::default(), next: [now; 4], stalled: now, begun: now }
     }
 
-    pub(super) fn speed(&self) -> Speed {
+    pub(super) fn speed(&self) -> DeviceSpeed {
         self.speed
     }
 
     /// Changes the limits; what was promised before is kept.
-    pub(super) fn set(&mut self, speed: Speed, now: Instant) {
+    pub(super) fn set(&mut self, speed: DeviceSpeed, now: Instant) {
         *self = Pace { speed, next: [now; 4], stalled: self.stalled, begun: now };
     }
 
@@ -80,26 +80,26 @@ impl Pace {
     }
 
     /// When a request that comes now is done.
-    pub(super) fn due(&mut self, kind: Kind, bytes: u64, now: Instant) -> Instant {
+    pub(super) fn due(&mut self, kind: RequestClass, bytes: u64, now: Instant) -> Instant {
         let uneven = self.unevenness(now);
-        let Speed { iops, write_iops, read_bps, write_bps, latency, flush, discard, .. } =
+        let DeviceSpeed { iops, write_iops, read_bps, write_bps, latency, flush, discard, .. } =
             self.speed;
         let (read, write) = match kind {
-            Kind::Read => (bytes, 0),
-            Kind::Write => (0, bytes),
-            Kind::Flush | Kind::Discard => (0, 0),
+            RequestClass::Read => (bytes, 0),
+            RequestClass::Write => (0, bytes),
+            RequestClass::Flush | RequestClass::Discard => (0, 0),
         };
-        let is_write = u64::from(kind == Kind::Write);
+        let is_write = u64::from(kind == RequestClass::Write);
         let limits = [(1, iops), (is_write, write_iops), (read, read_bps), (write, write_bps)];
         let mut due = now.max(self.stalled);
-        if let Kind::Flush | Kind::Discard = kind {
-            due += if kind == Kind::Flush { flush } else { discard };
+        if let RequestClass::Flush | RequestClass::Discard = kind {
+            due += if kind == RequestClass::Flush { flush } else { discard };
             self.stalled = due;
         } else {
             for (next, (amount, a_second)) in self.next.iter_mut().zip(limits) {
                 if a_second > 0 && amount > 0 {
-                    // What it did not give while nobody asked, or while this process had no CPU, is
-                    // given later, up to a moment's worth, as token buckets do.
+                    // Capacity that was unused, or that this process could not serve without a CPU,
+                    // can be used later, up to a limit, as in a token bucket.
                     let saved = if self.speed.uneven_percent > 0 { Duration::ZERO } else { BUCKET };
                     let since = now.checked_sub(saved).unwrap_or(now);
                     let each = Duration::from_secs_f64(amount as f64 / a_second as f64 * uneven);
@@ -122,22 +122,26 @@ mod tests {
     fn each_limit_is_kept() {
         let now = Instant::now();
         let mut pace = Pace::new(now);
-        assert_eq!(pace.due(Kind::Read, 4096, now), now);
-        pace.set(Speed { iops: 100, write_bps: 1000, latency: MS, ..Speed::default() }, now);
-        assert_eq!(pace.due(Kind::Read, 4096, now), now + 11 * MS);
-        assert_eq!(pace.due(Kind::Read, 4096, now), now + 21 * MS);
-        assert_eq!(pace.due(Kind::Write, 500, now), now + 501 * MS);
+        assert_eq!(pace.due(RequestClass::Read, 4096, now), now);
+        pace.set(
+            DeviceSpeed { iops: 100, write_bps: 1000, latency: MS, ..DeviceSpeed::default() },
+            now,
+        );
+        assert_eq!(pace.due(RequestClass::Read, 4096, now), now + 11 * MS);
+        assert_eq!(pace.due(RequestClass::Read, 4096, now), now + 21 * MS);
+        assert_eq!(pace.due(RequestClass::Write, 500, now), now + 501 * MS);
     }
 
     #[test]
     fn a_drive_is_no_limit() {
         let now = Instant::now();
         let mut pace = Pace::new(now);
-        let speed = Speed { write_bps: 100_000, uneven_percent: 20, ..Speed::default() };
+        let speed =
+            DeviceSpeed { write_bps: 100_000, uneven_percent: 20, ..DeviceSpeed::default() };
         pace.set(speed, now);
         let took: Vec<f64> = (0..40)
             .map(|index| now + index * MOMENT)
-            .map(|at| (pace.due(Kind::Write, 10_000, at) - at).as_secs_f64())
+            .map(|at| (pace.due(RequestClass::Write, 10_000, at) - at).as_secs_f64())
             .collect();
         assert!(took.iter().all(|it| (0.08..=0.12).contains(it)), "{took:?}");
         let mean = took.iter().sum::<f64>() / 40.0;
@@ -149,13 +153,13 @@ mod tests {
     fn a_flush_and_a_discard_hold_up_what_comes_after_them() {
         let now = Instant::now();
         let mut pace = Pace::new(now);
-        pace.set(Speed { flush: 8 * MS, ..Speed::default() }, now);
-        assert_eq!(pace.due(Kind::Flush, 0, now), now + 8 * MS);
-        assert_eq!(pace.due(Kind::Read, 4096, now), now + 8 * MS);
-        pace.set(Speed { discard: 3 * MS, ..Speed::default() }, now);
-        assert_eq!(pace.due(Kind::Discard, 0, now), now + 11 * MS);
-        assert_eq!(pace.due(Kind::Write, 4096, now), now + 11 * MS);
+        pace.set(DeviceSpeed { flush: 8 * MS, ..DeviceSpeed::default() }, now);
+        assert_eq!(pace.due(RequestClass::Flush, 0, now), now + 8 * MS);
+        assert_eq!(pace.due(RequestClass::Read, 4096, now), now + 8 * MS);
+        pace.set(DeviceSpeed { discard: 3 * MS, ..DeviceSpeed::default() }, now);
+        assert_eq!(pace.due(RequestClass::Discard, 0, now), now + 11 * MS);
+        assert_eq!(pace.due(RequestClass::Write, 4096, now), now + 11 * MS);
         pace.stall(now + 30 * MS);
-        assert_eq!(pace.due(Kind::Read, 4096, now), now + 30 * MS);
+        assert_eq!(pace.due(RequestClass::Read, 4096, now), now + 30 * MS);
     }
 }

@@ -1,7 +1,7 @@
-//! The page cache, mapped files, and who reads how much.
+//! Page cache, mapped files, and large reads.
 
 use super::*;
-use crate::devices::FileSystem;
+use crate::devices::LabFileSystem;
 use crate::labs::measure::{Measure, Relief};
 use crate::labs::stage;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ pub const LABS: &[Lab] = &[
     Lab::near("page-cache-thrash-near", &["page-cache-thrash"], |it| cached(it, 800)),
     Lab::cause("major-faults", &["major-faults"], |it| code(it, 40)),
     Lab::near("major-faults-near", &["major-faults"], |it| code(it, 800)),
-    Lab::cause("metadata-scan", &["metadata-scan"], |it| scan(it, "os.lstat(p)")),
-    Lab::near("metadata-scan-near", &["metadata-scan"], |it| scan(it, "open(p,'rb').read()")),
+    Lab::cause("metadata-scan", &["metadata-scan"], |it| scan(it, false)),
+    Lab::near("metadata-scan-near", &["metadata-scan"], |it| scan(it, true)),
     Lab::cause("bulk-scan", &["bulk-scan"], |it| bulk(it, true)),
     Lab::near("bulk-scan-near", &["bulk-scan"], |it| bulk(it, false)),
     Lab::cause("writeback-burst", &["writeback-burst"], |it| bursts(it, true)),
@@ -33,34 +33,34 @@ pub const LABS: &[Lab] = &[
 
 /// A file system with one cold file.
 fn cold_file(
-    stage: &mut Stage,
+    stage: &mut LabStage,
     device: impl BlockDevice + 'static,
     name: &str,
     mib: u64,
-) -> Result<(FileSystem, PathBuf)> {
-    let kind = stage.dice.one(&[Kind::Ext4, Kind::Xfs]);
+) -> Result<(LabFileSystem, PathBuf)> {
+    let kind = stage.dice.one(&[FileSystemKind::Ext4, FileSystemKind::Xfs]);
     let disk = stage.mounted(device, kind)?;
     let file = fio::prepare(&disk.path().join(name), mib * MIB)?;
     disk.remount()?;
     Ok((disk, file))
 }
 
-/// Random faults in a mapped file larger than the memory; `hint` is what fio says to the kernel.
-pub(super) fn mapped(stage: &mut Stage, hint: &str) -> Result<()> {
+/// Random faults in a mapped file larger than the memory; `hint` is fio's advice to the kernel.
+pub(super) fn mapped(stage: &mut LabStage, hint: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     stage.set(&device, "read_ahead_kb", "128")?;
     let name = stage.dice.name();
     let (disk, file) = cold_file(stage, device, &name, 360)?;
     hidden.limit("read_bps", stage.dice.between(20, 60) * MIB)?;
-    let memory = Cgroup::memory(&stage.scratch, 70 * MIB)?;
+    let memory = LabCgroup::memory(&stage.scratch, 70 * MIB)?;
     let job = |hint: &str| {
-        Job::new(&file, Engine::Mmap, Access::RandomRead, 4096)
+        Job::new(&file, Engine::Mmap, FioAccess::RandomRead, 4096)
             .with("size", (360 * MIB).to_string())
             .with("fadvise_hint", hint)
             .with("norandommap", "1")
     };
     stage.fio_inside(job(hint), &memory)?;
-    // A file keeps the window that its device had when it was opened: it has to be opened again.
+    // An open file keeps the readahead window that its device had at open: it has to be reopened.
     let random = memory.inside(&stage.command_of(job("random"))?);
     stage.instead(Measure::Faults, random);
     stage.keep(memory);
@@ -68,20 +68,20 @@ pub(super) fn mapped(stage: &mut Stage, hint: &str) -> Result<()> {
     Ok(())
 }
 
-fn cached(stage: &mut Stage, mib: u64) -> Result<()> {
+fn cached(stage: &mut LabStage, mib: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     let name = stage.dice.name();
     let (disk, file) = cold_file(stage, device, &name, 120)?;
     hidden.limit("read_bps", stage.dice.between(60, 120) * MIB)?;
-    let memory = Cgroup::memory(&stage.scratch, mib * MIB)?;
-    let job = Job::new(&file, Engine::Psync, Access::RandomRead, 65_536)
+    let memory = LabCgroup::memory(&stage.scratch, mib * MIB)?;
+    let job = Job::new(&file, Engine::Psync, FioAccess::RandomRead, 65_536)
         .with("size", (120 * MIB).to_string())
         .with("invalidate", "0")
         .with("norandommap", "1");
     stage.fio_inside(job, &memory)?;
     let lift = memory.lifting_memory();
     let relief = Relief::new(Measure::Calls, |_| lift());
-    // All of the file is read once more.
+    // The whole file is read once more.
     stage.relief = Some(relief.noticed_in(Duration::from_secs(5)));
     std::thread::sleep(Duration::from_secs(4));
     stage.keep(memory);
@@ -89,17 +89,17 @@ fn cached(stage: &mut Stage, mib: u64) -> Result<()> {
     Ok(())
 }
 
-/// A library whose functions are called here and there.
-pub(super) fn code(stage: &mut Stage, mib: u64) -> Result<()> {
+/// A library whose functions are called at random.
+pub(super) fn code(stage: &mut LabStage, mib: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     let name = format!("lib{}.so", stage.dice.name());
     let (disk, file) = cold_file(stage, device, &name, 100)?;
     if mib <= 100 {
-        // So fast that pages are dropped and come back within the watch.
+        // Fast enough that pages are evicted and read again within the watch.
         stage.uneven(&hidden, 3000, 6000);
     }
-    let memory = Cgroup::memory(&stage.scratch, mib * MIB)?;
-    let program = "import mmap,sys,random\nf=open(sys.argv[1],'rb')\nm=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ)\nm.madvise(mmap.MADV_RANDOM)\nn=len(m)//4096//2\nx=0\nwhile True:\n x+=m[random.randrange(n)*4096]\n";
+    let memory = LabCgroup::memory(&stage.scratch, mib * MIB)?;
+    let program = include_str!("../../../programs/code.py");
     let mut python = std::process::Command::new(crate::command::find("python3")?);
     python.args(["-c", program]).arg(&file);
     stage.start(memory.inside(&python))?;
@@ -113,14 +113,15 @@ pub(super) fn code(stage: &mut Stage, mib: u64) -> Result<()> {
 
 /// A cold file system with a tree of small files, whose inodes are read one by one.
 pub(super) fn tree(
-    stage: &mut Stage,
+    stage: &mut LabStage,
     device: impl BlockDevice + 'static,
     files: u64,
     bytes: u64,
-) -> Result<FileSystem> {
-    let disk = stage.mounted(device, Kind::Ext4)?;
-    let make = format!(
-        "import os,sys\nr=sys.argv[1]\nfor i in range({files}):\n d=f'{{r}}/d{{i%200}}'\n os.makedirs(d,exist_ok=True)\n open(f'{{d}}/f{{i}}','w').write('x'*{bytes})\n"
+) -> Result<LabFileSystem> {
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
+    let make = given(
+        include_str!("../../../programs/tree_make.py"),
+        &[("files", &files), ("bytes", &bytes)],
     );
     script(&make, disk.path())?;
     disk.remount()?;
@@ -129,24 +130,23 @@ pub(super) fn tree(
     Ok(disk)
 }
 
-/// A tree of small files that is walked over; `what` is done to each.
-pub(super) fn scan(stage: &mut Stage, what: &str) -> Result<()> {
+/// Walks a tree of small files, whose inodes or whose data it reads.
+pub(super) fn scan(stage: &mut LabStage, reads: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
-    let many = if what.contains("lstat") { (24_000, 1) } else { (2_000, 100_000) };
+    let many = if reads { (2_000, 100_000) } else { (24_000, 1) };
     let disk = tree(stage, device, many.0, many.1)?;
     stage.uneven(&hidden, 60, 110);
-    let walk = format!(
-        "import os,sys\nfor d,_,fs in os.walk(sys.argv[1]):\n for f in fs:\n  p=os.path.join(d,f)\n  {what}\n"
-    );
+    let walk =
+        given(include_str!("../../../programs/scan_walk.py"), &[("reads", &u8::from(reads))]);
     stage.python(&walk, &[disk.path()])?;
     stage.keep(disk);
     Ok(())
 }
 
-/// A backup, with or without somebody who waits behind it.
-fn bulk(stage: &mut Stage, others: bool) -> Result<()> {
+/// A backup, with or without a reader that waits behind it.
+fn bulk(stage: &mut LabStage, others: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(900)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     for index in 0..10 {
         fio::prepare(&disk.path().join(format!("dump{index}")), 50 * MIB)?;
     }
@@ -156,7 +156,7 @@ fn bulk(stage: &mut Stage, others: bool) -> Result<()> {
     let script = r#"cat "$1"/dump* >/dev/null; sleep 60"#;
     stage.shell(script, &[disk.path()])?;
     if others {
-        let job = Job::new(&table, Engine::Psync, Access::RandomRead, 8192)
+        let job = Job::new(&table, Engine::Psync, FioAccess::RandomRead, 8192)
             .direct()
             .with("size", (100 * MIB).to_string());
         stage.fio(job)?;
@@ -165,34 +165,33 @@ fn bulk(stage: &mut Stage, others: bool) -> Result<()> {
     Ok(())
 }
 
-/// A reader, and a writer whose pages are written in bursts, or as they come.
-fn bursts(stage: &mut Stage, bursts: bool) -> Result<()> {
+/// A reader, and a writer whose pages are written back in bursts or steadily.
+fn bursts(stage: &mut LabStage, bursts: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
-    let disk = stage.mounted(device, Kind::Xfs)?;
+    let disk = stage.mounted(device, FileSystemKind::Xfs)?;
     let table = fio::prepare(&disk.path().join("table"), 100 * MIB)?;
     let log = fio::prepare(&disk.path().join("data"), 100 * MIB)?;
     disk.remount()?;
     stage.set(disk.device(), "wbt_lat_usec", "0")?;
     stage.uneven(&hidden, 500, 800);
-    let job = Job::new(&table, Engine::Psync, Access::RandomRead, 8192)
+    let job = Job::new(&table, Engine::Psync, FioAccess::RandomRead, 8192)
         .direct()
         .with("size", (100 * MIB).to_string())
         .with("rate_iops", "150");
     stage.fio(job)?;
     let chunk = if bursts { 250 } else { 12 };
-    let pause = if bursts { "1.6" } else { "0.08" };
-    let program = format!(
-        "import os,sys,time,random\nfd=os.open(sys.argv[1],os.O_WRONLY)\nwhile True:\n for _ in range({chunk}): os.pwrite(fd,b'x'*4096,random.randrange(25000)*4096)\n os.fdatasync(fd)\n time.sleep({pause})\n"
-    );
+    let pause = if bursts { 1.6 } else { 0.08 };
+    let program =
+        given(include_str!("../../../programs/bursts.py"), &[("chunk", &chunk), ("pause", &pause)]);
     stage.python(&program, &[&log])?;
     stage.keep(disk);
     Ok(())
 }
 
-fn twice(stage: &mut Stage, backing: Backing) -> Result<()> {
+fn twice(stage: &mut LabStage, backing: Backing) -> Result<()> {
     let device = crate::devices::LoopDevice::new(&stage.scratch, backing, 200 * MIB)?;
     stage.watched = device.name().to_owned();
-    let job = Job::new(device.path(), Engine::Libaio, Access::RandomRead, 65_536)
+    let job = Job::new(device.path(), Engine::Libaio, FioAccess::RandomRead, 65_536)
         .direct()
         .with("size", (190 * MIB).to_string())
         .with("iodepth", "4")
@@ -202,20 +201,20 @@ fn twice(stage: &mut Stage, backing: Backing) -> Result<()> {
     Ok(())
 }
 
-/// A file that was written into the holes of a full file system, or into an empty one.
-fn pieces(stage: &mut Stage, full: bool) -> Result<()> {
+/// Reads a file that was written into the holes of a full file system, or into an empty one.
+fn pieces(stage: &mut LabStage, full: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(200)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
-    let make = "import os,sys\nr=sys.argv[1]\nn=0\ntry:\n while True:\n  open(f'{r}/s{n}','w').write('x'*16000);n+=1\nexcept OSError: pass\n";
-    let holes = "import os,sys,glob\nfor i,p in enumerate(sorted(glob.glob(sys.argv[1]+'/s*'),key=lambda p:int(p.rsplit('s',1)[1]))):\n if i%2: os.unlink(p)\n";
-    let write = "import os,sys\nfd=os.open(sys.argv[1]+'/table',os.O_CREAT|os.O_WRONLY)\nfor _ in range(56): os.write(fd,b'x'*1048576)\nos.fsync(fd)\n";
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
+    let make = include_str!("../../../programs/pieces_make.py");
+    let holes = include_str!("../../../programs/pieces_holes.py");
+    let write = include_str!("../../../programs/pieces_write.py");
     let programs: &[&str] = if full { &[make, holes, write] } else { &[write] };
     for program in programs {
         script(program, disk.path())?;
         disk.remount()?;
     }
     stage.set(disk.device(), "read_ahead_kb", "128")?;
-    // Pieces cost seeks; flash has none.
+    // Fragments cost seeks; flash has none.
     stage.set(disk.device(), "rotational", "1")?;
     stage.uneven(&hidden, 120, 260);
     stage.shell(r#"sleep 1; cat "$1"/table >/dev/null; sleep 60"#, &[disk.path()])?;
@@ -223,19 +222,19 @@ fn pieces(stage: &mut Stage, full: bool) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn mix(stage: &mut Stage, both: bool) -> Result<()> {
+pub(super) fn mix(stage: &mut LabStage, both: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     let table = fio::prepare(&disk.path().join("table"), 200 * MIB)?;
     let other = fio::prepare(&disk.path().join("other"), 200 * MIB)?;
     disk.remount()?;
     stage.uneven(&hidden, 500, 900);
-    let direct = Job::new(&table, Engine::Psync, Access::RandomWrite, 4096)
+    let direct = Job::new(&table, Engine::Psync, FioAccess::RandomWrite, 4096)
         .direct()
         .with("size", (200 * MIB).to_string());
     stage.fio(direct)?;
     let buffered =
-        Job::new(if both { &table } else { &other }, Engine::Psync, Access::Read, 16_384)
+        Job::new(if both { &table } else { &other }, Engine::Psync, FioAccess::Read, 16_384)
             .with("size", (200 * MIB).to_string())
             .with("rate_iops", "250");
     stage.fio(buffered)?;
@@ -243,17 +242,14 @@ pub(super) fn mix(stage: &mut Stage, both: bool) -> Result<()> {
     Ok(())
 }
 
-/// Durable writes of `bytes` bytes into a cold file, here and there.
-fn parts(stage: &mut Stage, bytes: u64) -> Result<()> {
+/// Synchronous writes of `bytes` bytes at random offsets of a cold file.
+fn parts(stage: &mut LabStage, bytes: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     let name = stage.dice.name();
     let (disk, file) = cold_file(stage, device, &name, 300)?;
     stage.uneven(&hidden, 200, 500);
-    let program = |bytes: u64| {
-        format!(
-            "import os,sys,random\nfd=os.open(sys.argv[1],os.O_WRONLY|os.O_DSYNC)\nwhile True: os.pwrite(fd,b'x'*{bytes},random.randrange(76000)*4096)\n"
-        )
-    };
+    let program =
+        |bytes: u64| given(include_str!("../../../programs/parts.py"), &[("bytes", &bytes)]);
     stage.python(&program(bytes), &[&file])?;
     stage.instead(Measure::Calls, stage::python(&program(4096), &[&file])?);
     stage.keep(disk);
@@ -261,21 +257,17 @@ fn parts(stage: &mut Stage, bytes: u64) -> Result<()> {
 }
 
 /// A column store that only writes: hundreds of mapped files, under a memory limit.
-pub(super) fn phantom_reads(stage: &mut Stage) -> Result<()> {
+pub(super) fn phantom_reads(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(900)?;
     stage.set(&device, "read_ahead_kb", "128")?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     let files = stage.dice.between(180, 320);
-    let make = format!(
-        "import sys\nfor i in range({files}): open(f'{{sys.argv[1]}}/column{{i}}.d','wb').write(b'x'*1048576)\n"
-    );
+    let make = given(include_str!("../../../programs/phantom_reads_make.py"), &[("files", &files)]);
     script(&make, disk.path())?;
     disk.remount()?;
     hidden.limit("read_bps", stage.dice.between(20, 50) * MIB)?;
-    let memory = Cgroup::memory(&stage.scratch, 64 * MIB)?;
-    let program = format!(
-        "import mmap,sys,random\nfs=[open(f'{{sys.argv[1]}}/column{{i}}.d','r+b') for i in range({files})]\nms=[mmap.mmap(f.fileno(),0) for f in fs]\nwhile True:\n for m in ms:\n  for _ in range(6):\n   o=random.randrange(len(m)-8)\n   m[o:o+8]=b'12345678'\n  m.flush()\n"
-    );
+    let memory = LabCgroup::memory(&stage.scratch, 64 * MIB)?;
+    let program = given(include_str!("../../../programs/phantom_reads.py"), &[("files", &files)]);
     let mut python = std::process::Command::new(crate::command::find("python3")?);
     python.args(["-c", &program]).arg(disk.path());
     stage.start(memory.inside(&python))?;

@@ -1,12 +1,12 @@
-//! The five investigations that iowhy is made for, beside those that stand with their cause.
+//! The five investigations that iowhy is made for, except those that are listed with their cause.
 
 use super::*;
-use crate::Error;
+use crate::LabError;
 use crate::error::Context;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The labs. What iostat must show is what its document begins with.
+/// The labs. iostat must show the symptom that the document begins with.
 pub const LABS: &[Lab] = &[
     Lab::cause("case-word-counter", &["temp-file-churn"], |it| word_counter(it, true))
         .showing(&[("w_await", 1000.0), ("util", 95.0)]),
@@ -27,35 +27,34 @@ const HEALTHY_MS: u64 = 6;
 
 /// A web application that answers each request with a thousand small files, written, read back and
 /// removed; or that keeps them.
-fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
+fn word_counter(stage: &mut LabStage, removes: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(900)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     let rate = stage.dice.between(900, 1200) << 10;
     hidden.limit("write_bps", rate)?;
-    // The document's kernel did not hold writes back for readers.
+    // The document's kernel did not throttle writes in favour of reads.
     stage.set(disk.device(), "wbt_lat_usec", "0")?;
     let bdi = PathBuf::from(format!("/sys/dev/block/{}/bdi", disk.device().number()?));
-    // What memory is to the document's machine: so much may be dirty, and the rest must be written.
-    // What was in bytes may be refused when it is given back: memory is another by then.
+    // Stands for the memory of the document's machine: this much may be dirty, the rest must be
+    // written. Restoring a limit in bytes may fail, because memory has changed by then.
     stage.set_file(bdi.join("max_ratio"), "100")?;
     stage.set_file(bdi.join("strict_limit"), "1")?;
     let dirty = stage.dice.between(14, 18) * MIB;
     stage.set_file(bdi.join("max_bytes"), &dirty.to_string())?;
     let port = stage.dice.between(20_000, 40_000);
     let files = stage.dice.between(200, 250);
-    // Two people's files are more than may be dirty, and go within a watch: the document's minutes, scaled.
+    // The files of two users exceed the dirty limit and are removed within a watch: the document's
+    // minutes, scaled.
     let bytes = (dirty + 2 * rate) / (2 * files);
-    let program = format!(
-        "import os,sys,uuid,shutil\nfrom flask import Flask\napp=Flask('words')\nn=0\n@app.route('/popularity/<word>')\ndef popularity(word):\n global n\n n+=1\n d=f'{{sys.argv[1]}}/{{uuid.uuid4() if {keep}==0 else 0}}'\n os.makedirs(d,exist_ok=True)\n for i in range({files}): open(f'{{d}}/{{i}}.txt','w').write('x'*{bytes})\n t=0\n for i in range({files}): t+=len(open(f'{{d}}/{{i}}.txt').read())\n if {keep}==0: shutil.rmtree(d)\n return str(t)\napp.run(port={port})\n",
-        keep = u8::from(!removes)
+    let program = given(
+        include_str!("../../../programs/word_counter.py"),
+        &[("keep", &u8::from(!removes)), ("files", &files), ("bytes", &bytes), ("port", &port)],
     );
     need_flask()?;
     stage.python(&program, &[disk.path()])?;
     wait_until("the web application listens", || is_served(port))?;
-    let ask = format!(
-        "import urllib.request,time\nwhile True:\n try: urllib.request.urlopen('http://127.0.0.1:{port}/popularity/word').read()\n except OSError: time.sleep(0.2)\n"
-    );
-    // Two people ask at a time.
+    let ask = given(include_str!("../../../programs/word_counter_ask.py"), &[("port", &port)]);
+    // Two users send requests concurrently.
     stage.python(&ask, &[])?;
     stage.python(&ask, &[])?;
     std::thread::sleep(Duration::from_secs(3));
@@ -64,41 +63,20 @@ fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
 }
 
 fn need_flask() -> Result<()> {
-    let hint = "let `scripts/python-env` make a Python that has it, and put the folder that it prints first in PATH";
+    let hint = "run `scripts/python-env`, which sets up a Python with Flask, and put the folder \
+                that it prints first in PATH";
     crate::command::output_of(crate::labs::stage::python("import flask", &[])?)
         .map(drop)
-        .map_err(|_not_there| Error::missing("Flask in its python3", hint))
+        .map_err(|_not_there| LabError::missing("Flask in its python3", hint))
 }
 
 /// A monitor of disk usage.
-const MONITOR: &str = r#"
-import java.io.IOException;
-import java.nio.file.*;
-import java.nio.file.attribute.*;
-public class DiskUsageMonitor {
-    static long walk(Path folder) throws IOException {
-        long sum = 0;
-        try (DirectoryStream<Path> entries = Files.newDirectoryStream(folder)) {
-            for (Path entry : entries) {
-                BasicFileAttributes it = Files.readAttributes(entry, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
-                sum += it.isDirectory() ? walk(entry) : it.size();
-            }
-        }
-        return sum;
-    }
-    public static void main(String[] arguments) throws Exception {
-        for (int warm = 0; warm < 2000; warm++) walk(Path.of(arguments[1]));
-        System.out.println("warm");
-        System.in.read();
-        while (true) walk(Path.of(arguments[0]));
-    }
-}
-"#;
+const MONITOR: &str = include_str!("../../../programs/monitor.java");
 
-fn stat_storm(stage: &mut Stage, frames: bool) -> Result<()> {
+fn stat_storm(stage: &mut LabStage, frames: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
-    let make = "import os,sys\nfor i in range(24000):\n d=f'{sys.argv[1]}/d{i%200}'\n os.makedirs(d,exist_ok=True)\n open(f'{d}/f{i}','w').close()\n";
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
+    let make = include_str!("../../../programs/stat_storm_make.py");
     script(make, disk.path())?;
     let source = stage.scratch.path().join("DiskUsageMonitor.java");
     std::fs::write(&source, MONITOR).context(|| "write the monitor".to_owned())?;
@@ -107,13 +85,14 @@ fn stat_storm(stage: &mut Stage, frames: bool) -> Result<()> {
     std::fs::create_dir_all(small.join("a")).context(|| "make a small tree".to_owned())?;
     let flags =
         if frames { "-XX:+PreserveFramePointer -XX:-Inline" } else { "-XX:-PreserveFramePointer" };
-    // The map of its symbols is written when it is warm; then it may begin.
+    // Its symbol map is written when it is warm; then it starts.
     let script = format!(
-        "mkfifo \"$1/go\"; java {flags} -cp \"$1\" DiskUsageMonitor \"$2\" \"$3\" <\"$1/go\" & pid=$!; exec 3>\"$1/go\"; sleep 5; {} echo >&3; wait $pid",
+        "mkfifo \"$1/go\"; java {flags} -cp \"$1\" DiskUsageMonitor \"$2\" \"$3\" <\"$1/go\" & \
+         pid=$!; exec 3>\"$1/go\"; sleep 5; {} echo >&3; wait $pid",
         if frames { "jcmd $pid Compiler.perfmap;" } else { "" },
     );
     let folder = stage.scratch.path().to_owned();
-    // Before it begins: it holds the folders that it reads.
+    // Before it starts: it keeps the folders open that it reads.
     disk.remount()?;
     stage.set_file(
         format!("/sys/fs/ext4/{}/inode_readahead_blks", disk.device().name()).into(),
@@ -127,14 +106,14 @@ fn stat_storm(stage: &mut Stage, frames: bool) -> Result<()> {
     Ok(())
 }
 
-/// One of two drives under the same load has rare long outliers.
-fn suspicious_drive(stage: &mut Stage) -> Result<()> {
+/// Two drives under the same load; one has rare, long outliers.
+fn suspicious_drive(stage: &mut LabStage) -> Result<()> {
     let healthy = Duration::from_millis(HEALTHY_MS);
     let (sibling, hand) = stage.hidden(256)?;
     let (drive, sick) = stage.hidden(256)?;
     let depth = stage.dice.between(3, 5);
     for device in [&sibling, &drive] {
-        let job = Job::new(device.path(), Engine::Libaio, Access::RandomRead, 16_384)
+        let job = Job::new(device.path(), Engine::Libaio, FioAccess::RandomRead, 16_384)
             .direct()
             .with("size", (200 * MIB).to_string())
             .with("iodepth", depth.to_string());
@@ -154,11 +133,12 @@ fn suspicious_drive(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A database's snapshot beside a monitor that writes a burst to another volume every second.
-fn snapshot(stage: &mut Stage) -> Result<()> {
+/// A database snapshot, concurrently with a monitor that writes a burst to another volume every
+/// second.
+fn snapshot(stage: &mut LabStage) -> Result<()> {
     let other = stage.fast(128)?;
     let beside = other.name().to_owned();
-    let program = "import os,sys,time\nfd=os.open(sys.argv[1],os.O_WRONLY)\nwhile True:\n os.lseek(fd,0,0)\n for _ in range(200): os.write(fd,b'x'*16384)\n os.fsync(fd)\n time.sleep(1)\n";
+    let program = include_str!("../../../programs/snapshot.py");
     stage.python(program, &[other.path()])?;
     stage.keep(other);
     journals::lock(stage, true)?;

@@ -41,7 +41,7 @@ pub const LABS: &[Lab] = &[
 ];
 
 /// Direct random I/O on all of a device.
-pub(super) fn random(device: &dyn BlockDevice, access: Access, depth: u64) -> Job {
+pub(super) fn random(device: &dyn BlockDevice, access: FioAccess, depth: u64) -> Job {
     let engine = if depth == 1 { Engine::Psync } else { Engine::Libaio };
     Job::new(device.path(), engine, access, 4096)
         .direct()
@@ -49,17 +49,17 @@ pub(super) fn random(device: &dyn BlockDevice, access: Access, depth: u64) -> Jo
         .with("iodepth", depth.to_string())
 }
 
-fn any_random(stage: &mut Stage) -> Access {
-    stage.dice.one(&[Access::RandomRead, Access::RandomWrite])
+fn any_random(stage: &mut LabStage) -> FioAccess {
+    stage.dice.one(&[FioAccess::RandomRead, FioAccess::RandomWrite])
 }
 
-pub(super) fn cgroup_throttle(stage: &mut Stage) -> Result<()> {
+pub(super) fn cgroup_throttle(stage: &mut LabStage) -> Result<()> {
     let device = stage.fast(256)?;
-    let cgroup = Cgroup::block(&stage.scratch)?;
+    let cgroup = LabCgroup::block(&stage.scratch)?;
     let iops = stage.dice.between(50, 400);
     let (access, limit) = stage.dice.one(&[
-        (Access::RandomRead, Limit::ReadIops(iops)),
-        (Access::RandomWrite, Limit::WriteIops(iops)),
+        (FioAccess::RandomRead, Limit::ReadIops(iops)),
+        (FioAccess::RandomWrite, Limit::WriteIops(iops)),
     ]);
     cgroup.limit(&device, limit)?;
     stage.fio_inside(random(&device, access, 1), &cgroup)?;
@@ -70,7 +70,7 @@ pub(super) fn cgroup_throttle(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-fn slow_below(stage: &mut Stage) -> Result<()> {
+fn slow_below(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let (iops, depth, access) = (stage.round_iops(), stage.dice.between(6, 24), any_random(stage));
     hidden.iops(iops)?;
@@ -83,7 +83,7 @@ fn slow_below(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-fn unlimited_below(stage: &mut Stage) -> Result<()> {
+fn unlimited_below(stage: &mut LabStage) -> Result<()> {
     let (device, _hidden) = stage.hidden(256)?;
     let (depth, access) = (stage.dice.between(6, 24), any_random(stage));
     stage.fio(random(&device, access, depth))?;
@@ -91,7 +91,7 @@ fn unlimited_below(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-fn burst_credits(stage: &mut Stage) -> Result<()> {
+fn burst_credits(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let (low, depth, access) = (stage.round_iops(), stage.dice.between(6, 16), any_random(stage));
     let high = low * stage.dice.between(3, 6);
@@ -107,12 +107,12 @@ fn burst_credits(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Somebody else takes a part of what is below that changes all the time.
-fn noisy_neighbour(stage: &mut Stage) -> Result<()> {
+/// Another tenant takes a varying share of the disk below.
+fn noisy_neighbour(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let (depth, alone) = (stage.dice.between(2, 6), stage.dice.between(1000, 2000));
     hidden.latency(Duration::from_micros(alone));
-    stage.fio(random(&device, Access::RandomRead, depth))?;
+    stage.fio(random(&device, FioAccess::RandomRead, depth))?;
     let mut dice = stage.dice.clone();
     let gone = Arc::new(AtomicBool::new(false));
     let goes = Arc::clone(&gone);
@@ -129,15 +129,16 @@ fn noisy_neighbour(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Another program of this machine sends far more than the device takes, and everybody waits behind it.
-fn competitor(stage: &mut Stage, depth: u64) -> Result<()> {
+/// Another program of this machine sends far more than the device takes, and everybody waits behind
+/// it.
+fn competitor(stage: &mut LabStage, depth: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let iops = stage.dice.between(400, 900);
     stage.uneven(&hidden, iops * 8 / 10, iops * 12 / 10);
-    let victim = random(&device, Access::RandomRead, 1).with("rate_iops", "20");
+    let victim = random(&device, FioAccess::RandomRead, 1).with("rate_iops", "20");
     let (victim_name, name) = (stage.dice.name(), stage.dice.name());
     stage.fio_as(&victim_name, victim)?;
-    let job = random(&device, Access::RandomWrite, depth);
+    let job = random(&device, FioAccess::RandomWrite, depth);
     let job = if depth == 1 { job.with("rate_iops", "30") } else { job };
     stage.fio_as(&name, job)?;
     stage.keep(device);
@@ -145,18 +146,18 @@ fn competitor(stage: &mut Stage, depth: u64) -> Result<()> {
 }
 
 /// The machine's own load grows: that is no neighbour.
-fn own_load_grows(stage: &mut Stage) -> Result<()> {
+fn own_load_grows(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let iops = stage.dice.between(900, 1300);
     stage.uneven(&hidden, iops * 8 / 10, iops * 12 / 10);
-    stage.fio(random(&device, Access::RandomRead, 2))?;
+    stage.fio(random(&device, FioAccess::RandomRead, 2))?;
     let start = (stage.seconds / 2 + 2).to_string();
-    stage.fio(random(&device, Access::RandomRead, 16).with("startdelay", start))?;
+    stage.fio(random(&device, FioAccess::RandomRead, 16).with("startdelay", start))?;
     stage.keep(device);
     Ok(())
 }
 
-fn hung_io(stage: &mut Stage) -> Result<()> {
+fn hung_io(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let (depth, access) = (stage.dice.between(1, 8), any_random(stage));
     stage.fio(random(&device, access, depth).with("rate_iops", "300"))?;
@@ -169,9 +170,9 @@ fn hung_io(stage: &mut Stage) -> Result<()> {
 }
 
 /// Now and then all I/O stalls for some hundred milliseconds.
-pub(super) fn slow_tail(stage: &mut Stage) -> Result<()> {
+pub(super) fn slow_tail(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
-    stage.fio(random(&device, Access::RandomRead, 1).with("rate_iops", "300"))?;
+    stage.fio(random(&device, FioAccess::RandomRead, 1).with("rate_iops", "300"))?;
     let mut dice = stage.dice.clone();
     let healthy = Arc::new(AtomicBool::new(false));
     let heals = Arc::clone(&healthy);
@@ -191,15 +192,15 @@ pub(super) fn slow_tail(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-fn paced_reads(stage: &mut Stage) -> Result<()> {
+fn paced_reads(stage: &mut LabStage) -> Result<()> {
     let (device, _hidden) = stage.hidden(256)?;
-    stage.fio(random(&device, Access::RandomRead, 1).with("rate_iops", "300"))?;
+    stage.fio(random(&device, FioAccess::RandomRead, 1).with("rate_iops", "300"))?;
     stage.keep(device);
     Ok(())
 }
 
 /// A device that works on many requests at once, and a queue that lets few in.
-pub(super) fn tags(stage: &mut Stage, requests: Option<&str>) -> Result<()> {
+pub(super) fn tags(stage: &mut LabStage, requests: Option<&str>) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     if let Some(requests) = requests {
         stage.set(&device, "scheduler", "mq-deadline")?;
@@ -208,23 +209,24 @@ pub(super) fn tags(stage: &mut Stage, requests: Option<&str>) -> Result<()> {
     let latency = Duration::from_micros(stage.dice.between(3000, 6000));
     stage.uneven_latency(&hidden, latency);
     let depth = stage.dice.between(28, 48);
-    stage.fio(random(&device, Access::RandomRead, depth))?;
+    stage.fio(random(&device, FioAccess::RandomRead, depth))?;
     stage.keep(device);
     Ok(())
 }
 
-/// Between readers of which bfq serves one at a time: those that begin within 180 ms (bfq_burst_interval) it
-/// takes for one, and serves them all at once.
+/// Between readers of which bfq serves one at a time: those that begin within 180 ms
+/// (bfq_burst_interval) it takes for one, and serves them all at once.
 const APART: Duration = Duration::from_millis(400);
 
 /// Readers of a device that does many reads at once: bfq keeps it for one of them at a time.
-fn scheduler(stage: &mut Stage, name: &str) -> Result<()> {
+fn scheduler(stage: &mut LabStage, name: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     stage.set(&device, "rotational", "1")?;
     stage.set(&device, "scheduler", "none")?;
     stage.set_cause(&device, "scheduler", name)?;
     if name == "bfq" {
-        // Else it often hands out all that there is: to readers that it takes for one, or for a while.
+        // Else it often hands out all that there is: to readers that it takes for one, or for a
+        // while.
         stage.set(&device, "iosched/strict_guarantees", "1")?;
     }
     let latency = Duration::from_micros(stage.dice.between(800, 1500));
@@ -235,9 +237,13 @@ fn scheduler(stage: &mut Stage, name: &str) -> Result<()> {
 }
 
 /// Readers of a part each, in order, that begin one after the other.
-pub(super) fn readers(stage: &mut Stage, device: &dyn BlockDevice, apart: Duration) -> Result<()> {
+pub(super) fn readers(
+    stage: &mut LabStage,
+    device: &dyn BlockDevice,
+    apart: Duration,
+) -> Result<()> {
     for part in 0..stage.dice.between(4, 6) {
-        let job = random(device, Access::Read, 1)
+        let job = random(device, FioAccess::Read, 1)
             .with("size", (40 * MIB).to_string())
             .with("offset", (part * 40 * MIB).to_string());
         stage.fio(job)?;
@@ -246,30 +252,31 @@ pub(super) fn readers(stage: &mut Stage, device: &dyn BlockDevice, apart: Durati
     Ok(())
 }
 
-/// Reads from a device that works on as many as there are, so that more at once are done in the same time.
-pub(super) fn reads(stage: &mut Stage, depth: u64) -> Result<()> {
+/// Reads from a device that works on as many as there are, so that more at once are done in the
+/// same time.
+pub(super) fn reads(stage: &mut LabStage, depth: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let latency = Duration::from_micros(stage.dice.between(3000, 7000));
     stage.uneven_latency(&hidden, latency);
-    stage.fio(random(&device, Access::RandomRead, depth))?;
+    stage.fio(random(&device, FioAccess::RandomRead, depth))?;
     if depth == 1 {
-        let parallel = stage.command_of(random(&device, Access::RandomRead, 8))?;
+        let parallel = stage.command_of(random(&device, FioAccess::RandomRead, 8))?;
         stage.instead(Measure::Bytes, parallel);
     }
     stage.keep(device);
     Ok(())
 }
 
-/// Large reads of a device to which each request costs the same: where only bytes count, pieces cost next
-/// to nothing.
-pub(super) fn large_reads(stage: &mut Stage, limit: Option<&str>) -> Result<()> {
+/// Large reads of a device to which each request costs the same: where only bytes count, pieces
+/// cost next to nothing.
+pub(super) fn large_reads(stage: &mut LabStage, limit: Option<&str>) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     stage.uneven(&hidden, 1500, 3000);
     if let Some(limit) = limit {
         stage.set_cause(&device, "max_sectors_kb", limit)?;
     }
     let block = stage.dice.one(&[512 << 10, MIB]);
-    let job = Job::new(device.path(), Engine::Psync, Access::Read, block)
+    let job = Job::new(device.path(), Engine::Psync, FioAccess::Read, block)
         .direct()
         .with("size", (200 * MIB).to_string());
     stage.fio(job)?;
@@ -278,13 +285,13 @@ pub(super) fn large_reads(stage: &mut Stage, limit: Option<&str>) -> Result<()> 
 }
 
 /// Small writes that follow each other, to a device to which each request costs the same.
-pub(super) fn small_writes(stage: &mut Stage, nomerges: Option<&str>) -> Result<()> {
+pub(super) fn small_writes(stage: &mut LabStage, nomerges: Option<&str>) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     stage.uneven(&hidden, 1500, 3000);
     if let Some(nomerges) = nomerges {
         stage.set_cause(&device, "nomerges", nomerges)?;
     }
-    let job = Job::new(device.path(), Engine::Libaio, Access::Write, 4096)
+    let job = Job::new(device.path(), Engine::Libaio, FioAccess::Write, 4096)
         .direct()
         .with("size", (200 * MIB).to_string())
         .with("iodepth", "32")
@@ -295,16 +302,16 @@ pub(super) fn small_writes(stage: &mut Stage, nomerges: Option<&str>) -> Result<
     Ok(())
 }
 
-/// A reader of low priority, on a CPU that others want all the time, or that nobody wants.
-fn starved(stage: &mut Stage, busy: bool) -> Result<()> {
+/// A reader of low priority, on a CPU that is always busy, or on an idle one.
+fn starved(stage: &mut LabStage, busy: bool) -> Result<()> {
     let device = stage.fast(256)?;
     let cpu = std::thread::available_parallelism().map_or(0, |count| count.get() - 1);
-    let job = random(&device, Access::RandomRead, 1)
+    let job = random(&device, FioAccess::RandomRead, 1)
         .with("cpus_allowed", cpu.to_string())
         .with("nice", "19");
     stage.fio(job)?;
     if busy {
-        let program = format!("import os\nos.sched_setaffinity(0,{{{cpu}}})\nwhile True: pass\n");
+        let program = given(include_str!("../../../programs/starved.py"), &[("cpu", &cpu)]);
         let before = stage.pids();
         for _ in 0..stage.dice.between(2, 4) {
             stage.python(&program, &[])?;
@@ -322,12 +329,12 @@ fn starved(stage: &mut Stage, busy: bool) -> Result<()> {
     Ok(())
 }
 
-/// A reader in a cgroup that may use so many hundredths of a CPU: less than it wants, or more than there
-/// are.
-fn quota(stage: &mut Stage, (least, most): (u64, u64)) -> Result<()> {
+/// A reader in a cgroup that may use so many hundredths of a CPU: less than it wants, or more than
+/// there are.
+fn quota(stage: &mut LabStage, (least, most): (u64, u64)) -> Result<()> {
     let device = stage.fast(256)?;
-    let cgroup = Cgroup::cpu(&stage.scratch, stage.dice.between(least, most))?;
-    stage.fio_inside(random(&device, Access::RandomRead, 1), &cgroup)?;
+    let cgroup = LabCgroup::cpu(&stage.scratch, stage.dice.between(least, most))?;
+    stage.fio_inside(random(&device, FioAccess::RandomRead, 1), &cgroup)?;
     stage.expected = Expected::fix(&["cpu.max"]).by("fio");
     let lift = cgroup.lifting_cpu();
     stage.relieved(Measure::Calls, |_| lift());
@@ -336,10 +343,10 @@ fn quota(stage: &mut Stage, (least, most): (u64, u64)) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn uring(stage: &mut Stage, engine: Engine) -> Result<()> {
+pub(super) fn uring(stage: &mut LabStage, engine: Engine) -> Result<()> {
     let device = stage.fast(256)?;
     let depth = stage.dice.between(4, 16).to_string();
-    let job = Job::new(device.path(), engine, Access::RandomRead, 4096)
+    let job = Job::new(device.path(), engine, FioAccess::RandomRead, 4096)
         .direct()
         .with("size", (200 * MIB).to_string())
         .with("iodepth", depth)

@@ -28,23 +28,15 @@ pub const LABS: &[Lab] = &[
 ];
 
 /// Writes a file over and over, more than a small cgroup holds.
-const WRITER: &str = "\
-import os, sys
-fd = os.open(sys.argv[1] + '/bulk', os.O_CREAT | os.O_WRONLY)
-block = b'x' * 65536
-while True:
-    os.lseek(fd, 0, 0)
-    for _ in range(1600):
-        os.write(fd, block)
-";
+const WRITER: &str = include_str!("../../../programs/writer.py");
 
 /// A writer whose page cache is charged to a cgroup with little memory, or with enough.
-fn limited(stage: &mut Stage, tight: bool) -> Result<()> {
+fn limited(stage: &mut LabStage, tight: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(300)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     stage.set(disk.device(), "wbt_lat_usec", "0")?;
     hidden.limit("write_bps", stage.dice.between(10, 20) * MIB)?;
-    let cgroup = Cgroup::memory(&stage.scratch, if tight { 24 * MIB } else { 700 * MIB })?;
+    let cgroup = LabCgroup::memory(&stage.scratch, if tight { 24 * MIB } else { 700 * MIB })?;
     let writer = stage::python(WRITER, &[disk.path()])?;
     stage.start(cgroup.inside(&writer))?;
     stage.expected = Expected::fix(&["memory.limit_in_bytes", "memory.max"]).by("python3");
@@ -54,18 +46,10 @@ fn limited(stage: &mut Stage, tight: bool) -> Result<()> {
 }
 
 /// Reads the served file itself.
-const FUSE_READER: &str = "\
-import os, random, sys, time
-fd = os.open(sys.argv[1], os.O_RDONLY)
-while True:
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.pread(fd, 4096, random.randrange(16000) * 4096)
-    os.stat(sys.argv[1])
-    time.sleep(0.002)
-";
+const FUSE_READER: &str = include_str!("../../../programs/fuse_reader.py");
 
 /// A program that reads from a FUSE file system whose server answers slowly, or at once.
-fn served(stage: &mut Stage, milliseconds: u64) -> Result<()> {
+fn served(stage: &mut LabStage, milliseconds: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(64)?;
     let about = format!("/sys/block/{}/loop/backing_file", device.name());
     let file = fs::read_to_string(&about).context(|| format!("read {about}"))?;
@@ -78,18 +62,12 @@ fn served(stage: &mut Stage, milliseconds: u64) -> Result<()> {
 }
 
 /// Touches each file of the merged folder.
-const TOUCHER: &str = "\
-import os, sys, time
-while True:
-    for n in range(40):
-        os.utime(f'{sys.argv[1]}/f{n}')
-        time.sleep(0.05)
-";
+const TOUCHER: &str = include_str!("../../../programs/toucher.py");
 
 /// The first change of files in a lower layer, or the second.
-fn copied(stage: &mut Stage, first: bool) -> Result<()> {
+fn copied(stage: &mut LabStage, first: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     let folder = |name: &str| -> Result<PathBuf> {
         let path = disk.path().join(name);
         fs::create_dir(&path).context(|| format!("make {}", path.display()))?;
@@ -141,38 +119,15 @@ impl Drop for Merged {
 }
 
 /// Allows each open of a mount, after a while.
-const LISTENER: &str = "\
-import ctypes, os, struct, sys, time
-libc = ctypes.CDLL(None, use_errno=True)
-fd = libc.fanotify_init(4, os.O_RDONLY)
-mark = libc.fanotify_mark
-mark.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p]
-assert mark(fd, 0x11, 0x10000, -100, sys.argv[1].encode()) == 0, os.strerror(ctypes.get_errno())
-while True:
-    data = os.read(fd, 4096)
-    while data:
-        size, _, _, _, _, file, _ = struct.unpack('IBBHQii', data[:24])
-        time.sleep(float(sys.argv[2]))
-        os.write(fd, struct.pack('iI', file, 1))
-        os.close(file)
-        data = data[size:]
-";
+const LISTENER: &str = include_str!("../../../programs/listener.py");
 
 /// Opens files and reads them.
-const OPENER: &str = "\
-import os, sys, time
-time.sleep(1)
-while True:
-    for n in range(40):
-        with open(f'{sys.argv[1]}/f{n}', 'rb') as file:
-            file.read()
-        time.sleep(0.01)
-";
+const OPENER: &str = include_str!("../../../programs/opener.py");
 
-/// A program whose opens must be allowed by another, which takes its time or does not.
-fn permitted(stage: &mut Stage, seconds: &str) -> Result<()> {
+/// A program whose opens must be allowed by another one, which is slow or fast.
+fn permitted(stage: &mut LabStage, seconds: &str) -> Result<()> {
     let device = stage.fast(128)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     for n in 0..40 {
         fio::prepare(&disk.path().join(format!("f{n}")), 16_384)?;
     }
@@ -185,42 +140,14 @@ fn permitted(stage: &mut Stage, seconds: &str) -> Result<()> {
     Ok(())
 }
 
-/// Submits eight direct writes at a time with io_submit (x86-64's numbers), at the end of a file that
-/// it empties now and then, or within it.
-const SUBMITTER: &str = "\
-import ctypes, mmap, os, struct, sys
-libc = ctypes.CDLL(None, use_errno=True)
-call = libc.syscall
-call.restype = ctypes.c_long
-fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR | os.O_DIRECT)
-append = sys.argv[2] == 'append'
-size = 64 << 20
-block = mmap.mmap(-1, 4096)
-address = ctypes.addressof(ctypes.c_char.from_buffer(block))
-context = ctypes.c_ulong(0)
-assert call(206, 64, ctypes.byref(context)) == 0
-events = ctypes.create_string_buffer(32 * 64)
-at = 0
-while True:
-    if at >= size:
-        at = 0
-        if append:
-            os.ftruncate(fd, 0)
-    blocks = []
-    for n in range(8):
-        fields = (0, 0, 0, 1, 0, fd, address, 4096, at, 0, 0, 0)
-        blocks.append(ctypes.create_string_buffer(struct.pack('<QIIHhIQQqQII', *fields)))
-        at += 4096
-    pointers = (ctypes.c_void_p * 8)(*[ctypes.addressof(one) for one in blocks])
-    done = call(209, context, ctypes.c_long(8), pointers)
-    assert done > 0, os.strerror(ctypes.get_errno())
-    call(208, context, ctypes.c_long(done), ctypes.c_long(done), events, None)
-";
+/// Submits eight direct writes at a time with io_submit (x86-64's numbers), at the end of a file
+/// that it empties now and then, or within it.
+const SUBMITTER: &str = include_str!("../../../programs/submitter.py");
 
 /// Asynchronous writes that make a file longer, or that go where it was written before.
-fn submitted(stage: &mut Stage, append: bool) -> Result<()> {
+fn submitted(stage: &mut LabStage, append: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
-    let disk = stage.mounted(device, Kind::Xfs)?;
+    let disk = stage.mounted(device, FileSystemKind::Xfs)?;
     let file = disk.path().join(stage.dice.name());
     fio::prepare(&file, if append { 4096 } else { 64 * MIB })?;
     let latency = Duration::from_micros(stage.dice.between(3000, 6000));
@@ -233,7 +160,7 @@ fn submitted(stage: &mut Stage, append: bool) -> Result<()> {
 }
 
 /// Writes collapse in the watch, with pauses, while reads go on; or they are limited all the time.
-fn cliff(stage: &mut Stage, falls: bool) -> Result<()> {
+fn cliff(stage: &mut LabStage, falls: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     hidden.latency(Duration::from_millis(2));
     let half = |at: u64| (at * 100 * MIB).to_string();
@@ -242,12 +169,12 @@ fn cliff(stage: &mut Stage, falls: bool) -> Result<()> {
             .direct()
             .with("size", (100 * MIB).to_string())
     };
-    stage.fio(job(Access::RandomWrite).with("offset", half(0)))?;
-    stage.fio(job(Access::RandomRead).with("offset", half(1)).with("rate_iops", "30"))?;
-    let speed = |write_iops| crate::devices::Speed {
+    stage.fio(job(FioAccess::RandomWrite).with("offset", half(0)))?;
+    stage.fio(job(FioAccess::RandomRead).with("offset", half(1)).with("rate_iops", "30"))?;
+    let speed = |write_iops| crate::devices::DeviceSpeed {
         write_iops,
         latency: Duration::from_millis(2),
-        ..crate::devices::Speed::default()
+        ..crate::devices::DeviceSpeed::default()
     };
     if falls {
         // Two writes in three seconds are less than one a second, which a speed cannot say: pauses
@@ -264,27 +191,13 @@ fn cliff(stage: &mut Stage, falls: bool) -> Result<()> {
 }
 
 /// Writes four logs over and over, each removed before it is written anew.
-const ROTATOR: &str = "\
-import os, sys
-block = b'x' * 65536
-while True:
-    for number in range(4):
-        path = f'{sys.argv[1]}/log.{number}'
-        if os.path.exists(path):
-            os.unlink(path)
-        fd = os.open(path, os.O_CREAT | os.O_WRONLY)
-        try:
-            for _ in range(80):
-                os.write(fd, block)
-        except OSError:
-            pass
-        os.close(fd)
-";
+const ROTATOR: &str = include_str!("../../../programs/rotator.py");
 
-/// A program that writes its logs anew, on a file system with hardly more room than they need, or with much.
-fn rotated(stage: &mut Stage, full: bool) -> Result<()> {
+/// A program that writes its logs anew, on a file system with hardly more room than they need, or
+/// with much.
+fn rotated(stage: &mut LabStage, full: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(400)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     // The kernel's part of the space may be used by this program, too.
     let free = stage.dice.between(24, 28) * MIB;
     let space = rustix::fs::statvfs(disk.path()).map_err(std::io::Error::from);
@@ -300,13 +213,13 @@ fn rotated(stage: &mut Stage, full: bool) -> Result<()> {
 }
 
 /// A reader on btrfs while all of it is checked, or not.
-fn scrubbed(stage: &mut Stage, scrub: bool) -> Result<()> {
+fn scrubbed(stage: &mut LabStage, scrub: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(900)?;
-    let disk = stage.mounted(device, Kind::Btrfs)?.without_checksums()?;
+    let disk = stage.mounted(device, FileSystemKind::Btrfs)?.without_checksums()?;
     let table = fio::prepare(&disk.path().join("table"), 64 * MIB)?;
     fio::prepare(&disk.path().join("bulk"), 500 * MIB)?;
     hidden.limit("read_bps", stage.dice.between(20, 30) * MIB)?;
-    let job = Job::new(&table, Engine::Psync, Access::RandomRead, 4096)
+    let job = Job::new(&table, Engine::Psync, FioAccess::RandomRead, 4096)
         .direct()
         .with("size", (64 * MIB).to_string());
     stage.fio(job)?;

@@ -1,10 +1,10 @@
 //! The scenarios.
 
 use super::Lab;
-use super::stage::{NEVER_MS, Stage};
-use crate::devices::{Backing, BlockDevice, Cgroup, Kind, Limit};
-use crate::fio::{self, Access, Engine, Job};
-use crate::{Error, Result};
+use super::stage::{LabStage, NEVER_MS, given};
+use crate::devices::{Backing, BlockDevice, FileSystemKind, LabCgroup, Limit};
+use crate::fio::{self, Engine, FioAccess, Job};
+use crate::{LabError, Result};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -61,14 +61,14 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) -> Result<()> {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
         if Instant::now() > end {
-            return Err(Error::failed(format!("wait until {what}"), "it took too long"));
+            return Err(LabError::failed(format!("wait until {what}"), "it took too long"));
         }
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())
 }
 
-/// Whether somebody listens on a port of this machine.
+/// Whether a process listens on a port of this machine.
 fn is_served(port: u64) -> bool {
     TcpStream::connect(("127.0.0.1", port as u16)).is_ok()
 }

@@ -14,7 +14,7 @@ pub const LABS: &[Lab] = &[
         both(it, |it| reads(it, 1), |it| small_writes(it, Some("2")))
     }),
     Lab::cause("two-scan-and-tail", &["metadata-scan", "device-slow-tail"], |it| {
-        both(it, |it| scan(it, "os.lstat(p)"), slow_tail)
+        both(it, |it| scan(it, false), slow_tail)
     }),
     Lab::cause("two-faults-and-syncs", &["readahead-waste", "fsync-heavy"], |it| {
         both(it, |it| mapped(it, "0"), |it| syncing(it, "1"))
@@ -42,9 +42,9 @@ pub const LABS: &[Lab] = &[
 
 /// Two scenes, each on a device of its own.
 fn both(
-    stage: &mut Stage,
-    one: fn(&mut Stage) -> Result<()>,
-    other: fn(&mut Stage) -> Result<()>,
+    stage: &mut LabStage,
+    one: fn(&mut LabStage) -> Result<()>,
+    other: fn(&mut LabStage) -> Result<()>,
 ) -> Result<()> {
     one(stage)?;
     let device = std::mem::take(&mut stage.watched);
@@ -56,14 +56,14 @@ fn both(
 }
 
 /// Two programs on one file system: one walks over names and inodes, one syncs small writes.
-fn scan_beside_syncs(stage: &mut Stage) -> Result<()> {
+fn scan_beside_syncs(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     let disk = caching::tree(stage, device, 24_000, 1)?;
     let file = fio::prepare(&disk.path().join("journal.db"), 32 * MIB)?;
     stage.uneven(&hidden, 250, 400);
-    let walk = "import os,sys\nfor d,_,fs in os.walk(sys.argv[1]):\n for f in fs: os.lstat(os.path.join(d,f))\n";
+    let walk = include_str!("../../../programs/scan_beside_syncs_walk.py");
     stage.python(walk, &[disk.path()])?;
-    let job = Job::new(&file, Engine::Psync, Access::Write, 4096)
+    let job = Job::new(&file, Engine::Psync, FioAccess::Write, 4096)
         .with("size", (32 * MIB).to_string())
         .with("fsync", "1");
     stage.fio(job)?;

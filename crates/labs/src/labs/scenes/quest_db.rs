@@ -1,6 +1,6 @@
-//! QuestDB itself under the load of its own field report: many tables of many columns that are only written,
-//! with little memory for their files. 6.5.3 is the version of the report; 6.5.4 tells the kernel that it
-//! touches its files at random (MADV_RANDOM), which is the report's remedy.
+//! QuestDB itself under the load of its own field report: many tables of many columns that are only
+//! written, with little memory for their files. 6.5.3 is the version of the report; 6.5.4 tells the
+//! kernel that it touches its files at random (MADV_RANDOM), which is the report's remedy.
 
 use super::*;
 use crate::error::Context;
@@ -20,17 +20,17 @@ pub const LABS: &[Lab] = &[
 /// Memory for the program and the pages of its files.
 const MEMORY: u64 = 300 * MIB;
 
-/// Sends rows of InfluxDB's line protocol: PORT TABLES COLUMNS FILE. After so many that each column is longer
-/// than what is read ahead of it, it makes FILE; then one row for each table in turn.
-const CLIENT: &str = "import socket,sys\nport,tables,columns=map(int,sys.argv[1:4])\nrow=[(f't{t} '+','.join(f'c{c}={c}i' for c in range(columns))+'\\n').encode() for t in range(tables)]\nto=[socket.create_connection(('127.0.0.1',port)) for _ in row]\ndef send(n):\n for s,r in zip(to,row): s.sendall(r*n)\nfor _ in range(128): send(64)\nopen(sys.argv[4],'w').close()\nwhile True: send(1)\n";
+/// Sends rows of InfluxDB's line protocol: PORT TABLES COLUMNS FILE. After so many that each column
+/// is longer than what is read ahead of it, it makes FILE; then one row for each table in turn.
+const CLIENT: &str = include_str!("../../../programs/client.py");
 
-fn ingest(stage: &mut Stage, version: &str) -> Result<()> {
+fn ingest(stage: &mut LabStage, version: &str) -> Result<()> {
     let jar = cache::jar("org.questdb", "questdb", version)?;
     let (device, hidden) = stage.hidden(1200)?;
     stage.set(&device, "read_ahead_kb", "128")?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     let port = stage.dice.between(20_000, 40_000);
-    let memory = Cgroup::memory(&stage.scratch, MEMORY)?;
+    let memory = LabCgroup::memory(&stage.scratch, MEMORY)?;
     stage.start(memory.inside(&server(&jar, disk.path(), port)?))?;
     wait_until("QuestDB listens", || is_served(port))?;
     let (tables, columns) = (stage.dice.between(16, 22), stage.dice.between(50, 70));
@@ -47,8 +47,8 @@ fn ingest(stage: &mut Stage, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// The database, with little memory of its own for each column (the report's first remedy), so that what it
-/// reads is the page cache's doing, and with no other port than that for rows.
+/// The database, with little memory of its own for each column (the report's first remedy), so that
+/// what it reads is the page cache's doing, and with no other port than that for rows.
 fn server(jar: &Path, root: &Path, port: u64) -> Result<Command> {
     let settings = format!(
         "line.tcp.net.bind.to=127.0.0.1:{port}\nshared.worker.count=2\n\

@@ -1,4 +1,4 @@
-//! Settings of a device that somebody changes while it is used.
+//! Settings of a device that change while it is used.
 
 use super::*;
 use crate::labs::expected::Expected;
@@ -13,11 +13,12 @@ pub const LABS: &[Lab] = &[
 /// What a device's latency is before anything happens to it, microseconds.
 const LATENCY_US: (u64, u64) = (1000, 2000);
 
-/// More than anybody reads while a lab lasts: what is read twice could have been kept.
+/// More than is read during a lab: data that is read twice could have been cached.
 const MIB_OF_DEVICE: u64 = 4096;
 
-/// A setting that is changed in the watch, and a load that is slower with what it becomes, or is not.
-fn changed(stage: &mut Stage, dear: bool) -> Result<()> {
+/// A setting that is changed in the watch, and a load that is slower with what it becomes, or is
+/// not.
+fn changed(stage: &mut LabStage, dear: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(MIB_OF_DEVICE)?;
     let latency = Duration::from_micros(stage.dice.between(LATENCY_US.0, LATENCY_US.1));
     stage.uneven_latency(&hidden, latency);
@@ -34,7 +35,7 @@ type Turn = (&'static str, &'static str, Option<(&'static str, &'static str)>);
 
 /// Readers of which bfq serves one at a time, while the device could do all of their reads at once;
 /// mq-deadline lets them.
-fn scheduler(stage: &mut Stage, device: &dyn BlockDevice, dear: bool) -> Result<Turn> {
+fn scheduler(stage: &mut LabStage, device: &dyn BlockDevice, dear: bool) -> Result<Turn> {
     stage.set(device, "rotational", "1")?;
     stage.set(device, "scheduler", "none")?;
     limits::readers(stage, device, Duration::ZERO)?;
@@ -43,39 +44,28 @@ fn scheduler(stage: &mut Stage, device: &dyn BlockDevice, dear: bool) -> Result<
 }
 
 /// Readers that are more than the queue has places, or fewer.
-fn tags(stage: &mut Stage, device: &dyn BlockDevice, dear: bool) -> Result<Turn> {
+fn tags(stage: &mut LabStage, device: &dyn BlockDevice, dear: bool) -> Result<Turn> {
     stage.set(device, "scheduler", "mq-deadline")?;
     stage.set(device, "nr_requests", "128")?;
     let readers = stage.dice.between(20, 30).to_string();
-    stage.fio(limits::random(device, Access::RandomRead, 1).with("numjobs", readers))?;
+    stage.fio(limits::random(device, FioAccess::RandomRead, 1).with("numjobs", readers))?;
     Ok(("nr_requests", if dear { "4" } else { "64" }, None))
 }
 
-/// A program that reads all of a device with small calls, a part after the other: each time it opens it,
-/// the kernel asks how far to read ahead.
-fn read_ahead(stage: &mut Stage, device: &dyn BlockDevice, dear: bool) -> Result<Turn> {
+/// A program that reads all of a device with small calls, a part after the other: each time it
+/// opens it, the kernel asks how far to read ahead.
+fn read_ahead(stage: &mut LabStage, device: &dyn BlockDevice, dear: bool) -> Result<Turn> {
     stage.set(device, "read_ahead_kb", "128")?;
     stage.python(PARTS, &[device.path()])?;
     Ok(("read_ahead_kb", if dear { "4" } else { "256" }, None))
 }
 
-/// The device is kept open, or the kernel would give up what it has of it.
-const PARTS: &str = "
-import os, sys
-kept = os.open(sys.argv[1], os.O_RDONLY)
-size, at = os.lseek(kept, 0, os.SEEK_END), 0
-while True:
-    part = os.open(sys.argv[1], os.O_RDONLY)
-    os.lseek(part, at, 0)
-    for _ in range(256):
-        os.read(part, 4096)
-    os.close(part)
-    at = (at + (1 << 20)) % size
-";
+/// The device is kept open, or the kernel would drop its cached pages.
+const PARTS: &str = include_str!("../../../programs/partial_pages.py");
 
-/// A setting that costs nothing, and a device that becomes slower by itself seconds before or after it is
-/// changed.
-fn apart(stage: &mut Stage) -> Result<()> {
+/// A setting that costs nothing, and a device that becomes slower by itself seconds before or after
+/// it is changed.
+fn apart(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let latency = Duration::from_micros(stage.dice.between(LATENCY_US.0, LATENCY_US.1));
     hidden.latency(latency);

@@ -1,4 +1,4 @@
-//! Who and what the requests' time went to: processes, files and the code path, a line each.
+//! Shares of the requests' time: processes, files and the code path, a line each.
 
 use super::super::usage::{UsageRow, file_name, program_name, rows};
 use super::super::{Screen, frames};
@@ -9,13 +9,13 @@ use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
 use iowhy_core::model::Origin;
 
-/// Columns of the labels.
+/// Width of the labels, columns.
 const LABEL: usize = 11;
-/// What has a smaller share of the time is not named.
+/// Anything with a smaller share of the time is not named.
 const LEAST_SHARE: f64 = 0.01;
-/// Of each, at most.
+/// Maximum number of each.
 const MOST: usize = 3;
-/// Lines of the code path, at most.
+/// Maximum number of lines of the code path.
 const PATH_LINES: usize = 2;
 
 pub(super) fn section(summary: &Summary, screen: &mut Screen) {
@@ -42,7 +42,7 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     }
 }
 
-/// `postgres (×16) 97 %, jbd2/sda1-8 (212) 2.1 %`, as many as the line has room for.
+/// `postgres (×16) 97 %, jbd2/sda1-8 (212) 2.1 %`, as many as fit in the line.
 fn shares(mut rows: Vec<UsageRow>, style: &Style) -> Option<String> {
     rows.retain(|row| row.usage.time_share >= LEAST_SHARE);
     rows.sort_by(|a, b| b.usage.time_share.total_cmp(&a.usage.time_share));
@@ -52,7 +52,7 @@ fn shares(mut rows: Vec<UsageRow>, style: &Style) -> Option<String> {
         let share = format!(" {} %", human::percent(row.usage.time_share));
         let separator = if line.is_empty() { "" } else { ", " };
         let left = room.saturating_sub(width(&line) + width(separator) + width(&share));
-        // A name that is cut to a few letters tells nothing.
+        // A name that is cut to a few letters is useless.
         if left < (room / 3).min(width(&row.name)) {
             break;
         }

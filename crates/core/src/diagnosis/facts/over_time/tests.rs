@@ -9,9 +9,9 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
 /// Reproducible pseudo-random numbers.
-struct Dice(u64);
+struct TestNumbers(u64);
 
-impl Dice {
+impl TestNumbers {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -39,7 +39,7 @@ fn a_knee_is_found_where_it_is() {
     reads(&mut script, (6 * S, 10 * S), 10 * MS, 9 * MS);
     let over_time = found(&script);
     let [change] = over_time.changes.as_slice() else { panic!("{over_time:#?}") };
-    assert_eq!((change.device.as_str(), change.kind), ("sda", Kind::Slower));
+    assert_eq!((change.device.as_str(), change.kind), ("sda", ChangeKind::Slower));
     assert!(change.at_ns.abs_diff(6 * S) <= 400 * MS, "{change:#?}");
     assert!((95.0..106.0).contains(&change.after.requests_per_s), "{change:#?}");
     assert_eq!(change.after.flat_at, Some(100.0), "{change:#?}");
@@ -53,7 +53,7 @@ fn a_load_that_ends_is_no_slow_device() {
     reads(&mut script, (5 * S, 10 * S), 20 * MS, MS);
     let over_time = found(&script);
     assert_eq!(over_time.changes.len(), 1, "{over_time:#?}");
-    assert_eq!(over_time.changes[0].kind, Kind::AskedLess);
+    assert_eq!(over_time.changes[0].kind, ChangeKind::AskedLess);
     // A load that only starts in the middle has one level.
     let mut script = Script::new(10);
     reads(&mut script, (5 * S, 10 * S), 2 * MS, MS);
@@ -66,14 +66,14 @@ fn a_time_that_grows_at_the_same_rate_is_a_slower_device() {
     reads(&mut script, (0, 8 * S), 5 * MS, MS);
     reads(&mut script, (8 * S, 14 * S), 5 * MS, 4 * MS);
     reads(&mut script, (14 * S, 20 * S), 5 * MS, MS);
-    let kinds: Vec<Kind> = found(&script).changes.iter().map(|it| it.kind).collect();
-    assert_eq!(kinds, [Kind::Slower, Kind::Faster]);
+    let kinds: Vec<ChangeKind> = found(&script).changes.iter().map(|it| it.kind).collect();
+    assert_eq!(kinds, [ChangeKind::Slower, ChangeKind::Faster]);
 }
 
 #[test]
 fn noise_has_neither_knees_nor_a_rhythm() {
     for seed in 0..40 {
-        let mut dice = Dice(seed * 7919 + 1);
+        let mut dice = TestNumbers(seed * 7919 + 1);
         let mut script = Script::new(10);
         let mut at = 0;
         // Drifting rates and times, random bursts, pauses.
@@ -162,6 +162,6 @@ fn ten_hours_fit() {
     assert!(patterns.owners.iter().all(|owner| owner.bytes.len() == patterns.timeline.bins.len()));
     let over_time = over_time(&summary);
     let [change] = over_time.changes.as_slice() else { panic!("{over_time:#?}") };
-    assert_eq!(change.kind, Kind::Slower);
+    assert_eq!(change.kind, ChangeKind::Slower);
     assert!(change.at_ns.abs_diff(7 * 3600 * S) < 20 * 60 * S, "{change:#?}");
 }

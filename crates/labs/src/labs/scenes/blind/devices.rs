@@ -1,4 +1,4 @@
-//! Limits, devices below devices, the processor.
+//! Limits, stacked devices, the CPU.
 
 use super::*;
 use crate::command;
@@ -19,13 +19,14 @@ pub const LABS: &[Lab] = &[
     blind("blind-two-caches", &["double-caching"], two_caches),
 ];
 
-/// Somebody on the same disk, who is not on the device that is watched, begins in the middle of it.
-fn neighbour(stage: &mut Stage) -> Result<()> {
+/// Another process, on the same disk but not on the watched device, starts in the middle of the
+/// watch.
+fn neighbour(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let iops = stage.dice.between(700, 1100);
     hidden.iops(iops)?;
     let own = (iops * stage.dice.between(30, 45) / 100).to_string();
-    let job = Job::new(device.path(), Engine::Libaio, Access::RandomRead, 4 * KIB)
+    let job = Job::new(device.path(), Engine::Libaio, FioAccess::RandomRead, 4 * KIB)
         .direct()
         .with("size", (200 * MIB).to_string())
         .with("iodepth", stage.dice.between(1, 4).to_string())
@@ -35,7 +36,7 @@ fn neighbour(stage: &mut Stage) -> Result<()> {
     let below = fs::read_to_string(&backing).context(|| format!("read {backing}"))?;
     let start = stage.dice.between(stage.seconds / 2 + 1, stage.seconds / 2 + 3).to_string();
     let depth = stage.dice.between(24, 48).to_string();
-    let other = Job::new(Path::new(below.trim()), Engine::Libaio, Access::RandomRead, 8 * KIB)
+    let other = Job::new(Path::new(below.trim()), Engine::Libaio, FioAccess::RandomRead, 8 * KIB)
         .direct()
         .with("size", (200 * MIB).to_string())
         .with("iodepth", depth)
@@ -47,14 +48,14 @@ fn neighbour(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A volume whose throughput falls in one step while somebody writes large blocks in order.
-fn credits_in_bytes(stage: &mut Stage) -> Result<()> {
+/// A volume whose throughput drops in one step during large sequential writes.
+fn credits_in_bytes(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let base = stage.dice.one(&[10, 15, 20]);
     let full = base * stage.dice.between(3, 4);
     hidden.limit("write_bps", full * MIB)?;
     let block = stage.dice.one(&[128 * KIB, 256 * KIB]);
-    let job = Job::new(device.path(), Engine::Libaio, Access::Write, block)
+    let job = Job::new(device.path(), Engine::Libaio, FioAccess::Write, block)
         .direct()
         .with("size", (200 * MIB).to_string())
         .with("iodepth", stage.dice.between(4, 8).to_string());
@@ -68,12 +69,12 @@ fn credits_in_bytes(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Two readers of large blocks in a cgroup that may read only so many bytes a second.
-fn cgroup_in_bytes(stage: &mut Stage) -> Result<()> {
+/// Two readers of large blocks in a cgroup with a limit on bytes read per second.
+fn cgroup_in_bytes(stage: &mut LabStage) -> Result<()> {
     let device = stage.fast(256)?;
-    let cgroup = Cgroup::block(&stage.scratch)?;
+    let cgroup = LabCgroup::block(&stage.scratch)?;
     cgroup.limit(&device, Limit::ReadBytes(stage.dice.between(4, 12) * MIB))?;
-    let job = Job::new(device.path(), Engine::Psync, Access::Read, 256 * KIB)
+    let job = Job::new(device.path(), Engine::Psync, FioAccess::Read, 256 * KIB)
         .direct()
         .with("size", (100 * MIB).to_string())
         .with("numjobs", "2")
@@ -85,13 +86,13 @@ fn cgroup_in_bytes(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A device over a file whose file system is frozen in the middle of the watch: writes hang.
-fn frozen_below(stage: &mut Stage) -> Result<()> {
+/// A device backed by a file whose file system is frozen in the middle of the watch: writes hang.
+fn frozen_below(stage: &mut LabStage) -> Result<()> {
     let device = stage.fast(512)?;
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     let above = crate::devices::LoopDevice::inside(&stage.scratch, disk.path(), 256 * MIB)?;
     stage.watched = above.name().to_owned();
-    let job = Job::new(above.path(), Engine::Libaio, Access::RandomWrite, 8 * KIB)
+    let job = Job::new(above.path(), Engine::Libaio, FioAccess::RandomWrite, 8 * KIB)
         .direct()
         .with("size", (200 * MIB).to_string())
         .with("iodepth", stage.dice.between(1, 4).to_string())
@@ -107,40 +108,39 @@ fn frozen_below(stage: &mut Stage) -> Result<()> {
         }
     });
     stage.expected = Expected::fix(&["path", "firmware"]).on(above.name());
-    // Dropped in this order, from the last.
+    // Dropped in reverse order.
     stage.keep(disk);
     stage.keep(above);
     Ok(())
 }
 
-/// A file system mounted with `discard`, on which somebody removes every other of many files again and
-/// again, while somebody else reads. Changed since its first run, in which there was not one discard: a loop
-/// device on a loop device has none (`discard_max_bytes` is 0).
-fn unlinks_discard(stage: &mut Stage) -> Result<()> {
+/// A file system mounted with `discard`, on which one process repeatedly removes every other of
+/// many files while another reads. Changed since its first run, which had no discards: a loop
+/// device on a loop device does not support them (`discard_max_bytes` is 0).
+fn unlinks_discard(stage: &mut LabStage) -> Result<()> {
     let device = stage.fast(512)?;
     let name = device.name().to_owned();
-    let disk = stage.mounted(device, Kind::Ext4)?;
+    let disk = stage.mounted(device, FileSystemKind::Ext4)?;
     let data = fio::prepare(&disk.path().join(stage.dice.name()), 64 * MIB)?;
     command::run("mount", [Path::new("-oremount,discard"), disk.path()])?;
-    let reader = Job::new(&data, Engine::Psync, Access::RandomRead, 4 * KIB)
+    let reader = Job::new(&data, Engine::Psync, FioAccess::RandomRead, 4 * KIB)
         .direct()
         .with("size", (64 * MIB).to_string())
         .with("rate_iops", "300");
     stage.fio(reader)?;
     let files = stage.dice.between(300, 500);
-    let program = format!(
-        "import os,sys\nd=sys.argv[1]+'/cache'\nos.makedirs(d,exist_ok=True)\nn=0\nwhile True:\n n+=1\n names=[f'{{d}}/{{n}}-{{i}}' for i in range({files})]\n for name in names:\n  f=os.open(name,os.O_CREAT|os.O_WRONLY)\n  os.posix_fallocate(f,0,131072)\n  os.close(f)\n for name in names[::2]: os.unlink(name)\n f=os.open(d,os.O_RDONLY); os.fsync(f)\n for name in names[1::2]: os.unlink(name)\n os.fsync(f); os.close(f)\n"
-    );
+    let program =
+        given(include_str!("../../../../programs/unlinks_discard.py"), &[("files", &files)]);
     stage.python(&program, &[disk.path()])?;
     stage.expected = Expected::fix(&["fstrim"]).on(&name);
     stage.keep(disk);
     Ok(())
 }
 
-/// A reader of low priority on a processor that others keep busy.
-fn nice_reader(stage: &mut Stage) -> Result<()> {
+/// A low-priority reader on a CPU that other processes keep busy.
+fn nice_reader(stage: &mut LabStage) -> Result<()> {
     let device = stage.fast(256)?;
-    let job = Job::new(device.path(), Engine::Psync, Access::RandomRead, 8 * KIB)
+    let job = Job::new(device.path(), Engine::Psync, FioAccess::RandomRead, 8 * KIB)
         .direct()
         .with("size", (200 * MIB).to_string())
         .with("cpus_allowed", "0")
@@ -156,17 +156,17 @@ fn nice_reader(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A buffered reader of a loop device that itself reads its file through the page cache.
-fn two_caches(stage: &mut Stage) -> Result<()> {
+/// A buffered reader of a loop device that reads its backing file through the page cache.
+fn two_caches(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(640)?;
     let name = device.name().to_owned();
-    let disk = stage.mounted(device, Kind::Xfs)?;
+    let disk = stage.mounted(device, FileSystemKind::Xfs)?;
     let above = crate::devices::LoopDevice::inside(&stage.scratch, disk.path(), 256 * MIB)?;
     let node = above.path().to_owned();
     fill(&node)?;
     command::run("losetup", [Path::new("--direct-io=off"), &node])?;
     hidden.limit("read_bps", stage.dice.between(25, 45) * MIB)?;
-    let memory = Cgroup::memory(&stage.scratch, stage.dice.between(48, 72) * MIB)?;
+    let memory = LabCgroup::memory(&stage.scratch, stage.dice.between(48, 72) * MIB)?;
     let mut reader = Command::new("/bin/sh");
     reader.args(["-c", "while :; do cat \"$1\" >/dev/null; done", "sh"]).arg(&node);
     stage.start(memory.inside(&reader))?;
@@ -179,7 +179,7 @@ fn two_caches(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Writes all of a device, past its own page cache.
+/// Writes the whole device with direct I/O.
 fn fill(node: &Path) -> Result<()> {
     let mut output = PathBuf::from("of=").into_os_string();
     output.push(node);

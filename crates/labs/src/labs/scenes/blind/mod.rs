@@ -1,12 +1,12 @@
-//! Scenes written blind: from the catalogue of causes alone, before anybody had looked at the rules that
-//! are to find them, and before iowhy had seen them run. What it said of them the first time stands in
+//! Scenes written blind: from the catalogue of causes alone, without knowledge of the rules that
+//! should find them, and before iowhy had watched them. Its first findings for them are in
 //! docs/diagnosis.md.
 //!
-//! They are not changed afterwards, except where one provably does not make its cause.
+//! They are not changed afterwards, except if one provably does not produce its cause.
 //!
-//! | where | what lives there |
+//! | module | contents |
 //! |---|---|
-//! | [`devices`] | limits, devices below devices, the processor |
+//! | [`devices`] | limits, stacked devices, the CPU |
 //! | [`files`] | file systems, locks, caches, programs |
 
 use super::*;
@@ -17,11 +17,11 @@ pub mod files;
 
 const KIB: u64 = 1 << 10;
 
-/// A lab whose cause is to be found.
+/// A lab whose causes must be found.
 const fn blind(
     name: &'static str,
     causes: &'static [&'static str],
-    build: fn(&mut Stage) -> Result<()>,
+    build: fn(&mut LabStage) -> Result<()>,
 ) -> Lab {
     Lab::cause(name, causes, build)
 }

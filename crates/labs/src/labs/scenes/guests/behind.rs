@@ -1,8 +1,9 @@
-//! What a provider or a sick drive does: QEMU's throttling, and nbdkit's filters, behind the guest's disk.
+//! What a provider or a sick drive does: QEMU's throttling, and nbdkit's filters, behind the
+//! guest's disk.
 
 use super::*;
 use crate::error::Context;
-use crate::vm::Running;
+use crate::vm::RunningGuest;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -20,9 +21,9 @@ pub const LABS: &[Lab] = &[
     near("guest-multipath-failover-near", &["multipath-failover"], |it| paths(it, false)),
 ];
 
-/// An NVMe disk that the provider sells with so many I/Os a second; or the program itself that wants no
-/// more.
-fn capped(stage: &mut Stage, by_provider: bool) -> Result<()> {
+/// An NVMe disk that the provider sells with so many I/Os a second; or the program itself that
+/// wants no more.
+fn capped(stage: &mut LabStage, by_provider: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, iops, depth) = (dice.name(), dice.one(&[200, 300, 400, 500]), dice.between(8, 24));
     let rate = if by_provider { String::new() } else { format!("--rate_iops={iops}") };
@@ -34,16 +35,16 @@ fn capped(stage: &mut Stage, by_provider: bool) -> Result<()> {
              --iodepth={depth} {rate}"
         ),
     );
-    let limits = if by_provider { Limits::iops(iops) } else { Limits::default() };
-    let disk = Disk::memory(&name, 256 * MIB).nvme().limited(limits);
+    let limits = if by_provider { DiskLimits::iops(iops) } else { DiskLimits::default() };
+    let disk = GuestDisk::memory(&name, 256 * MIB).nvme().limited(limits);
     stage.expected =
         Expected::fix(&["volume", "provision", "instance", "limit"]).on("nvme0n1").by("fio");
-    stage.guest = Some(Scene::new(load + SETTLE)?.with(|guest| guest.disk(disk)));
+    stage.guest = Some(GuestScene::new(load + SETTLE)?.with(|guest| guest.disk(disk)));
     Ok(())
 }
 
 /// The same limit in bytes: large reads in order.
-fn capped_bytes(stage: &mut Stage) -> Result<()> {
+fn capped_bytes(stage: &mut LabStage) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, mib, depth) = (dice.name(), dice.one(&[20, 25, 40, 50]), dice.between(4, 8));
     let load = fio(
@@ -53,15 +54,15 @@ fn capped_bytes(stage: &mut Stage) -> Result<()> {
              --iodepth={depth}"
         ),
     );
-    let disk = Disk::memory(&name, 256 * MIB).limited(Limits::bytes(mib * MIB));
+    let disk = GuestDisk::memory(&name, 256 * MIB).limited(DiskLimits::bytes(mib * MIB));
     stage.expected =
         Expected::fix(&["volume", "provision", "instance", "limit"]).on("vda").by("fio");
-    stage.guest = Some(Scene::new(load + SETTLE)?.with(|guest| guest.disk(disk)));
+    stage.guest = Some(GuestScene::new(load + SETTLE)?.with(|guest| guest.disk(disk)));
     Ok(())
 }
 
 /// The credits of a disk are used up in the middle of the watch; or were long before it.
-fn credits(stage: &mut Stage, in_mid_run: bool) -> Result<()> {
+fn credits(stage: &mut LabStage, in_mid_run: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, base, depth) = (dice.name(), dice.one(&[100, 150, 200]), dice.between(6, 16));
     let full = base * dice.between(3, 5);
@@ -74,18 +75,18 @@ fn credits(stage: &mut Stage, in_mid_run: bool) -> Result<()> {
     );
     let at = stage.seconds * 100 * dice.between(3, 6);
     let first = if in_mid_run { full } else { base };
-    let disk = Disk::memory(&name, 256 * MIB).limited(Limits::iops(first));
+    let disk = GuestDisk::memory(&name, 256 * MIB).limited(DiskLimits::iops(first));
     stage.expected = Expected::fix(&["gp3", "provision", "credit"]).on("vda").by("fio");
-    let scene = Scene::new(load + SETTLE)?.with(|guest| guest.disk(disk));
+    let scene = GuestScene::new(load + SETTLE)?.with(|guest| guest.disk(disk));
     stage.guest =
-        Some(if in_mid_run { scene.then_limit(at, &name, Limits::iops(base)) } else { scene });
+        Some(if in_mid_run { scene.then_limit(at, &name, DiskLimits::iops(base)) } else { scene });
     Ok(())
 }
 
-/// Two drives under the same load; one of them now and then keeps a request for hundreds of milliseconds.
-/// nbdkit's delay filter has one delay for all requests, which is both drives' ordinary one; its pause
-/// filter makes the rare long ones.
-fn two_drives(stage: &mut Stage, sick: bool) -> Result<()> {
+/// Two drives under the same load; one of them now and then keeps a request for hundreds of
+/// milliseconds. nbdkit's delay filter has one delay for all requests, which is both drives'
+/// ordinary one; its pause filter makes the rare long ones.
+fn two_drives(stage: &mut LabStage, sick: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let names = [dice.name(), dice.name() + "2"];
     let iops = dice.between(60, 110);
@@ -101,9 +102,9 @@ fn two_drives(stage: &mut Stage, sick: bool) -> Result<()> {
     let socket = stage.scratch.fresh("pause");
     let control = format!("pause-control={}", socket.display());
     let filters = ["pause", "delay"];
-    let drive = Disk::nbdkit(&names[0], 256 * MIB, &filters, &[&control, &delay]);
-    let sibling = Disk::nbdkit(&names[1], 256 * MIB, &filters[1..], &[&delay]);
-    let mut scene = Scene::new(script + SETTLE)?.with(|guest| guest.disk(drive).disk(sibling));
+    let drive = GuestDisk::nbdkit(&names[0], 256 * MIB, &filters, &[&control, &delay]);
+    let sibling = GuestDisk::nbdkit(&names[1], 256 * MIB, &filters[1..], &[&delay]);
+    let mut scene = GuestScene::new(script + SETTLE)?.with(|guest| guest.disk(drive).disk(sibling));
     let pauses = if sick { stage.seconds * 2 / 5 } else { 0 };
     for _ in 0..pauses {
         let held = dice.between(400, 1000);
@@ -125,10 +126,10 @@ fn pause(socket: &Path, milliseconds: u64) -> Result<()> {
     control.write_all(b"r").and_then(|()| control.read_exact(&mut answer)).context(action)
 }
 
-/// Two paths to one disk, as the device mapper's multipath target sees them. What multipathd does, a loop
-/// does: it gives failed paths another try. Both paths fail for a while, again and again; or the paths are
-/// well and the disk behind both stalls as long.
-fn paths(stage: &mut Stage, fail: bool) -> Result<()> {
+/// Two paths to one disk, as the device mapper's multipath target sees them. What multipathd does,
+/// a loop does: it gives failed paths another try. Both paths fail for a while, again and again; or
+/// the paths are well and the disk behind both stalls as long.
+fn paths(stage: &mut LabStage, fail: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let both = [dice.name(), dice.name() + "2"]
         .map(|name| Way { name, fails: stage.scratch.fresh("fails") });
@@ -151,7 +152,7 @@ fn paths(stage: &mut Stage, fail: bool) -> Result<()> {
          dmsetup message paths 0 reinstate_path $b; done >/dev/null 2>&1 &\n",
         both[0].name, both[1].name
     );
-    let mut scene = Scene::new(script + &load + SETTLE)?;
+    let mut scene = GuestScene::new(script + &load + SETTLE)?;
     for path in &both {
         scene = scene.with(|guest| guest.disk(path.disk()));
     }
@@ -178,23 +179,23 @@ struct Way {
 }
 
 impl Way {
-    fn disk(&self) -> Disk {
+    fn disk(&self) -> GuestDisk {
         let when = format!("error-file={}", self.fails.display());
         let parameters = ["error=EIO", "error-pread-rate=100%", &when];
-        Disk::nbdkit(&self.name, 256 * MIB, &["error"], &parameters)
+        GuestDisk::nbdkit(&self.name, 256 * MIB, &["error"], &parameters)
     }
 
     /// Makes it fail, or stall.
-    fn spoil(&self, running: &mut Running, fail: bool) -> Result<()> {
+    fn spoil(&self, running: &mut RunningGuest, fail: bool) -> Result<()> {
         if !fail {
-            return running.limit(&self.name, Limits::iops(1));
+            return running.limit(&self.name, DiskLimits::iops(1));
         }
         std::fs::write(&self.fails, "").context(|| format!("make {}", self.fails.display()))
     }
 
-    fn mend(&self, running: &mut Running, fail: bool) -> Result<()> {
+    fn mend(&self, running: &mut RunningGuest, fail: bool) -> Result<()> {
         if !fail {
-            return running.limit(&self.name, Limits::default());
+            return running.limit(&self.name, DiskLimits::default());
         }
         std::fs::remove_file(&self.fails).context(|| format!("remove {}", self.fails.display()))
     }

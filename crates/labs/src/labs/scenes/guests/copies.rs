@@ -13,7 +13,7 @@ pub const LABS: &[Lab] = &[
 ];
 
 /// Small writes at random.
-fn writer(dice: &mut Dice, device: &str) -> String {
+fn writer(dice: &mut SeededNumbers, device: &str) -> String {
     let depth = dice.between(1, 4);
     fio(
         dice,
@@ -25,7 +25,7 @@ fn writer(dice: &mut Dice, device: &str) -> String {
 }
 
 /// A thin volume whose blocks are all written, and then shared with a snapshot or not.
-fn thin(stage: &mut Stage, shared: bool) -> Result<()> {
+fn thin(stage: &mut LabStage, shared: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (data, metadata) = (dice.name(), dice.name() + "2");
     let iops = dice.between(200, 400);
@@ -49,16 +49,16 @@ fn thin(stage: &mut Stage, shared: bool) -> Result<()> {
     );
     stage.expected = Expected::fix(&["snapshot"]).on("dm-1").on("dm-0");
     let disks = [
-        Disk::memory(&data, 512 * MIB).limited(Limits::iops(iops)),
-        Disk::memory(&metadata, 32 * MIB),
+        GuestDisk::memory(&data, 512 * MIB).limited(DiskLimits::iops(iops)),
+        GuestDisk::memory(&metadata, 32 * MIB),
     ];
-    let scene = Scene::new(script + SETTLE)?;
+    let scene = GuestScene::new(script + SETTLE)?;
     stage.guest = Some(scene.with(|guest| disks.into_iter().fold(guest, Guest::disk)));
     Ok(())
 }
 
 /// A volume with a classic snapshot, or without one.
-fn snapshot(stage: &mut Stage, taken: bool) -> Result<()> {
+fn snapshot(stage: &mut LabStage, taken: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (origin, copies) = (dice.name(), dice.name() + "2");
     let iops = dice.between(200, 400);
@@ -79,16 +79,16 @@ fn snapshot(stage: &mut Stage, taken: bool) -> Result<()> {
         writer(dice, device)
     );
     stage.expected = Expected::fix(&["snapshot"]).on("dm-0").on("dm-1").on("dm-2");
-    let disks =
-        [&origin, &copies].map(|name| Disk::memory(name, 512 * MIB).limited(Limits::iops(iops)));
-    let scene = Scene::new(script + SETTLE)?;
+    let disks = [&origin, &copies]
+        .map(|name| GuestDisk::memory(name, 512 * MIB).limited(DiskLimits::iops(iops)));
+    let scene = GuestScene::new(script + SETTLE)?;
     stage.guest = Some(scene.with(|guest| disks.into_iter().fold(guest, Guest::disk)));
     Ok(())
 }
 
-/// A disk whose blocks come from somewhere slow when they are first read; or each time. Most reads go to a
-/// hundredth of it.
-fn fetched(stage: &mut Stage, only_first: bool) -> Result<()> {
+/// A disk whose blocks come from somewhere slow when they are first read; or each time. Most reads
+/// go to a hundredth of it.
+fn fetched(stage: &mut LabStage, only_first: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, ms) = (dice.name(), dice.between(15, 40));
     let load = fio(
@@ -104,8 +104,8 @@ fn fetched(stage: &mut Stage, only_first: bool) -> Result<()> {
         true => (&["cache", "delay"], &["cache-on-read=true", &delay]),
         false => (&["delay"], &[&delay]),
     };
-    let disk = Disk::nbdkit(&name, 512 * MIB, filters, parameters);
+    let disk = GuestDisk::nbdkit(&name, 512 * MIB, filters, parameters);
     stage.expected = Expected::fix(&["once", "snapshot"]).on("vda").by("fio");
-    stage.guest = Some(Scene::new(load + SETTLE)?.with(|guest| guest.disk(disk)));
+    stage.guest = Some(GuestScene::new(load + SETTLE)?.with(|guest| guest.disk(disk)));
     Ok(())
 }

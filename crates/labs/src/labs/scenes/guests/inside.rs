@@ -1,4 +1,4 @@
-//! What is host-wide, and what needs a device or a cgroup that this machine lacks.
+//! Scenes that are host-wide, or need a device or a cgroup that this machine lacks.
 
 use super::*;
 
@@ -16,16 +16,16 @@ pub const LABS: &[Lab] = &[
     near("guest-flush-cost-near", &["flush-cost"], |it| flushing(it, false)),
     cause("guest-raid-resync", &["raid-resync"], |it| mirrored(it, true)),
     near("guest-raid-resync-near", &["raid-resync"], |it| mirrored(it, false)),
-    cause("guest-dm-layer-crypt", &["dm-layer"], |it| mapped(it, Below::Encrypted)),
-    cause("guest-dm-layer-delay", &["dm-layer"], |it| mapped(it, Below::Delayed)),
-    near("guest-dm-layer-near", &["dm-layer"], |it| mapped(it, Below::Handed)),
+    cause("guest-dm-layer-crypt", &["dm-layer"], |it| mapped(it, DiskBelow::Encrypted)),
+    cause("guest-dm-layer-delay", &["dm-layer"], |it| mapped(it, DiskBelow::Delayed)),
+    near("guest-dm-layer-near", &["dm-layer"], |it| mapped(it, DiskBelow::Handed)),
     cause("guest-kernel-housekeeping", &["kernel-housekeeping"], |it| initialised(it, true)),
     near("guest-kernel-housekeeping-near", &["kernel-housekeeping"], |it| initialised(it, false)),
 ];
 
-/// A program that uses more memory than its cgroup may have; or one that reads and writes the same disk
-/// at random, with memory enough.
-fn swapping(stage: &mut Stage, too_small: bool) -> Result<()> {
+/// A program that uses more memory than its cgroup may have; or one that reads and writes the same
+/// disk at random, with memory enough.
+fn swapping(stage: &mut LabStage, too_small: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, used) = (dice.name(), dice.between(90, 130));
     let (allowed, iops) = (used * dice.between(40, 55) / 100, dice.between(500, 900));
@@ -47,9 +47,9 @@ fn swapping(stage: &mut Stage, too_small: bool) -> Result<()> {
             ),
         )
     };
-    let disk = Disk::memory(&name, 512 * MIB).limited(Limits::iops(iops));
+    let disk = GuestDisk::memory(&name, 512 * MIB).limited(DiskLimits::iops(iops));
     stage.expected = Expected::fix(&["memory"]).on("vda").by("perl");
-    stage.guest = Some(Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
+    stage.guest = Some(GuestScene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
     Ok(())
 }
 
@@ -61,10 +61,10 @@ fn mounted(name: &str, options: &str) -> String {
     )
 }
 
-/// A writer faster than the disk, with little memory allowed to be dirty; or one that is a little slower
-/// than the disk, with much. The file is there already: nothing is allocated, and the journal has next to
-/// nothing to do.
-fn dirtying(stage: &mut Stage, little: bool) -> Result<()> {
+/// A writer faster than the disk, with little memory allowed to be dirty; or one that is a little
+/// slower than the disk, with much. The file is there already: nothing is allocated, and the
+/// journal has next to nothing to do.
+fn dirtying(stage: &mut LabStage, little: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, mib, allowed) = (dice.name(), dice.between(8, 14), dice.between(10, 20));
     let (dirty, writer) = if little {
@@ -86,15 +86,15 @@ fn dirtying(stage: &mut Stage, little: bool) -> Result<()> {
         mounted(&name, "noatime")
     );
     stage.expected = Expected::fix(&["dirty"]).on("vda").by("dd");
-    let disk = Disk::memory(&name, 600 * MIB);
-    let scene = Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk));
-    stage.guest = Some(scene.then_limit(10, &name, Limits::bytes(mib * MIB)));
+    let disk = GuestDisk::memory(&name, 600 * MIB);
+    let scene = GuestScene::new(script + SETTLE)?.with(|guest| guest.disk(disk));
+    stage.guest = Some(scene.then_limit(10, &name, DiskLimits::bytes(mib * MIB)));
     Ok(())
 }
 
-/// Somebody calls sync(2) over and over, while a service appends to its file and asks for each record to
-/// be safe every now and then; or nobody does, and the kernel writes back on its own every second.
-fn syncing(stage: &mut Stage, storm: bool) -> Result<()> {
+/// A process calls sync(2) repeatedly, while a service appends to its file and sometimes syncs a
+/// record; or there is no such process, and the kernel writes back every second.
+fn syncing(stage: &mut LabStage, storm: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, iops, block) = (dice.name(), dice.between(120, 220), dice.one(&["16k", "32k"]));
     let pace = dice.between(40, 90);
@@ -110,15 +110,15 @@ fn syncing(stage: &mut Stage, storm: bool) -> Result<()> {
          --size=200m --time_based --runtime=900 --rate_iops={pace} >/dev/null 2>&1 &\n{caller}",
         mounted(&name, "noatime")
     );
-    let disk = Disk::memory(&name, 512 * MIB);
+    let disk = GuestDisk::memory(&name, 512 * MIB);
     stage.expected = Expected::fix(&["sync"]).on("vda").by("sync");
-    let scene = Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk));
-    stage.guest = Some(scene.then_limit(10, &name, Limits::iops(iops)));
+    let scene = GuestScene::new(script + SETTLE)?.with(|guest| guest.disk(disk));
+    stage.guest = Some(scene.then_limit(10, &name, DiskLimits::iops(iops)));
     Ok(())
 }
 
 /// A cgroup whose I/Os the io.cost controller lets through at a pace; or a disk that has that pace.
-fn weighed(stage: &mut Stage, by_cost: bool) -> Result<()> {
+fn weighed(stage: &mut LabStage, by_cost: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, iops, depth) = (dice.name(), dice.between(150, 400), dice.between(1, 4));
     let engine = if depth == 1 { "psync" } else { "libaio" };
@@ -145,17 +145,17 @@ fn weighed(stage: &mut Stage, by_cost: bool) -> Result<()> {
         "{control}mkdir /sys/fs/cgroup/app\necho $$ >/sys/fs/cgroup/app/cgroup.procs\n{load}\
          echo $$ >/sys/fs/cgroup/cgroup.procs\n"
     );
-    let limits = if by_cost { Limits::default() } else { Limits::iops(iops) };
-    let disk = Disk::memory(&name, 256 * MIB).limited(limits);
+    let limits = if by_cost { DiskLimits::default() } else { DiskLimits::iops(iops) };
+    let disk = GuestDisk::memory(&name, 256 * MIB).limited(limits);
     stage.expected = Expected::fix(&["io.cost", "weight"]).on("vda").by("fio");
-    stage.guest = Some(Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
+    stage.guest = Some(GuestScene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
     Ok(())
 }
 
-/// A drive that needs a long time to empty its write cache, and a program that asks for it after each
-/// write; or a drive that does not, and a program that takes the time itself. scsi_debug answers in one
-/// tick of the clock, and empties its cache in a twentieth of as many seconds.
-fn flushing(stage: &mut Stage, dear: bool) -> Result<()> {
+/// A drive that needs a long time to empty its write cache, and a program that asks for it after
+/// each write; or a drive that does not, and a program that takes the time itself. scsi_debug
+/// answers in one tick of the clock, and empties its cache in a twentieth of as many seconds.
+fn flushing(stage: &mut LabStage, dear: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let block = dice.one(&["128k", "256k", "512k"]);
     let (delay, pause) = if dear {
@@ -176,13 +176,13 @@ fn flushing(stage: &mut Stage, dear: bool) -> Result<()> {
     );
     stage.expected =
         Expected::fix(&["power", "plp", "write_cache", "write cache"]).on("sda").by("fio");
-    stage.guest = Some(Scene::new(script + SETTLE)?);
+    stage.guest = Some(GuestScene::new(script + SETTLE)?);
     Ok(())
 }
 
-/// A mirror whose halves are made equal while a program reads; or that is equal, and is read in order by
-/// somebody else.
-fn mirrored(stage: &mut Stage, resync: bool) -> Result<()> {
+/// A mirror that is resynced while a program reads; or one that is in sync and is read sequentially
+/// by another process.
+fn mirrored(stage: &mut LabStage, resync: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (first, second, mib) = (dice.name(), dice.name() + "2", dice.between(20, 40));
     let how = if resync { "" } else { "--assume-clean" };
@@ -206,16 +206,16 @@ fn mirrored(stage: &mut Stage, resync: bool) -> Result<()> {
         mib * 1024
     );
     let disks = [&first, &second]
-        .map(|name| Disk::memory(name, 1500 * MIB).limited(Limits::bytes(mib * MIB)));
+        .map(|name| GuestDisk::memory(name, 1500 * MIB).limited(DiskLimits::bytes(mib * MIB)));
     stage.expected = Expected::fix(&["sync_speed", "speed_limit"]).on("md0").on("vda").on("vdb");
-    let scene = Scene::new(script + SETTLE)?;
+    let scene = GuestScene::new(script + SETTLE)?;
     stage.guest = Some(scene.with(|guest| disks.into_iter().fold(guest, |it, disk| it.disk(disk))));
     Ok(())
 }
 
 /// What lies between a device of the device mapper and its disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Below {
+enum DiskBelow {
     /// Every block is encrypted, which an emulated CPU is slow at.
     Encrypted,
     /// Every read is held for some milliseconds.
@@ -224,16 +224,16 @@ enum Below {
     Handed,
 }
 
-fn mapped(stage: &mut Stage, below: Below) -> Result<()> {
+fn mapped(stage: &mut LabStage, below: DiskBelow) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, delay, depth) = (dice.name(), dice.between(8, 25), dice.between(1, 4));
     let key: String = (0..64).map(|_| dice.one(&["1", "5", "9", "b", "d"])).collect();
     let (module, table) = match below {
-        Below::Encrypted => ("dm-crypt", format!("crypt aes-xts-plain64 {key} 0 $disk 0")),
-        Below::Delayed => ("dm-delay", format!("delay $disk 0 {delay}")),
-        Below::Handed => ("dm-mod", "linear $disk 0".to_owned()),
+        DiskBelow::Encrypted => ("dm-crypt", format!("crypt aes-xts-plain64 {key} 0 $disk 0")),
+        DiskBelow::Delayed => ("dm-delay", format!("delay $disk 0 {delay}")),
+        DiskBelow::Handed => ("dm-mod", "linear $disk 0".to_owned()),
     };
-    let block = if below == Below::Encrypted { "256k" } else { "8k" };
+    let block = if below == DiskBelow::Encrypted { "256k" } else { "8k" };
     let load = fio(
         dice,
         &format!(
@@ -246,21 +246,21 @@ fn mapped(stage: &mut Stage, below: Below) -> Result<()> {
          dmsetup create upper --noudevsync --table \"0 $(blockdev --getsz $disk) {table}\"\n{load}"
     );
     let disk = match below {
-        Below::Handed => {
-            Disk::nbdkit(&name, 256 * MIB, &["delay"], &[&format!("delay-read={delay}ms")])
+        DiskBelow::Handed => {
+            GuestDisk::nbdkit(&name, 256 * MIB, &["delay"], &[&format!("delay-read={delay}ms")])
         }
-        _ => Disk::memory(&name, 256 * MIB),
+        _ => GuestDisk::memory(&name, 256 * MIB),
     };
     stage.expected = match below {
-        Below::Encrypted => Expected::fix(&["workqueue", "crypt"]).on("dm-0").by("fio"),
+        DiskBelow::Encrypted => Expected::fix(&["workqueue", "crypt"]).on("dm-0").by("fio"),
         _ => Expected::fix(&["device mapper", "dm", "layer"]).on("dm-0").by("fio"),
     };
-    stage.guest = Some(Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
+    stage.guest = Some(GuestScene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
     Ok(())
 }
 
 /// A reader on a new ext4 whose inode tables are still to be written, or are.
-fn initialised(stage: &mut Stage, lazy: bool) -> Result<()> {
+fn initialised(stage: &mut LabStage, lazy: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, mib) = (dice.name(), dice.between(6, 10));
     let options = if lazy { "lazy_itable_init=1" } else { "lazy_itable_init=0" };
@@ -274,11 +274,11 @@ fn initialised(stage: &mut Stage, lazy: bool) -> Result<()> {
          dd if=/dev/zero of=/mnt/table bs=1M count=32 conv=fsync status=none\n{load}"
     );
     stage.expected = Expected::fix(&["lazy", "init_itable"]).on("vda").by("ext4lazyinit");
-    let limits = Limits::bytes(mib * MIB);
-    let disk = Disk::memory(&name, 1500 * MIB);
+    let limits = DiskLimits::bytes(mib * MIB);
+    let disk = GuestDisk::memory(&name, 1500 * MIB);
     // All inode tables are to be written at once; what is left to be written must still be there.
     let disk = if lazy { disk.limited(limits) } else { disk };
-    let scene = Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk));
+    let scene = GuestScene::new(script + SETTLE)?.with(|guest| guest.disk(disk));
     stage.guest = Some(scene.then_limit(10, &name, limits));
     Ok(())
 }

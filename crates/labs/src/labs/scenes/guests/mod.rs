@@ -1,6 +1,6 @@
 //! Scenes that run in guests.
 //!
-//! | where | what lives there |
+//! | where | what |
 //! |---|---|
 //! | [`behind`] | what a provider or a sick drive does, behind the guest's disk |
 //! | [`copies`] | volumes that copy or fetch a block when it is used for the first time |
@@ -9,9 +9,9 @@
 
 use super::*;
 use crate::labs::expected::Expected;
-use crate::labs::guest::Scene;
-use crate::labs::stage::Dice;
-use crate::vm::{Disk, Guest, Limits};
+use crate::labs::guest::GuestScene;
+use crate::labs::stage::SeededNumbers;
+use crate::vm::{DiskLimits, Guest, GuestDisk};
 
 pub mod behind;
 pub mod copies;
@@ -22,7 +22,7 @@ pub mod stacks;
 const fn cause(
     name: &'static str,
     causes: &'static [&'static str],
-    build: fn(&mut Stage) -> Result<()>,
+    build: fn(&mut LabStage) -> Result<()>,
 ) -> Lab {
     Lab::cause(name, causes, build)
 }
@@ -31,13 +31,13 @@ const fn cause(
 const fn near(
     name: &'static str,
     causes: &'static [&'static str],
-    build: fn(&mut Stage) -> Result<()>,
+    build: fn(&mut LabStage) -> Result<()>,
 ) -> Lab {
     Lab::near(name, causes, build)
 }
 
 /// Starts fio in the background, for as long as the guest lives.
-fn fio(dice: &mut Dice, options: &str) -> String {
+fn fio(dice: &mut SeededNumbers, options: &str) -> String {
     let seed = dice.between(1, 1 << 30);
     let always = "--time_based --runtime=900 --norandommap --allow_file_create=0 --size=200m";
     format!("fio --name=load --randseed={seed} {always} {options} >/dev/null 2>&1 &\n")

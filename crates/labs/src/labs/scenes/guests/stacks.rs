@@ -1,5 +1,5 @@
-//! Controls on stacks of devices and on disks of kinds that this machine lacks: each serves a light load as
-//! fast as it can, and nothing is wrong with it.
+//! Controls on stacks of devices and on disks of kinds that this machine lacks: each serves a light
+//! load as fast as it can, and nothing is wrong with it.
 
 use super::*;
 
@@ -13,27 +13,27 @@ pub const LABS: &[Lab] = &[
 ];
 
 /// Makes `/dev/DEVICE` of the disks `$a` and `$b`.
-struct Stacked {
+struct StackedDevice {
     device: &'static str,
     make: &'static str,
 }
 
 /// A linear volume over two disks, as LVM makes one.
-const LVM: Stacked = Stacked {
+const LVM: StackedDevice = StackedDevice {
     device: "dm-0",
     make: "modprobe dm-mod\n\
            dmsetup create volume --noudevsync --table \
            \"$(printf '0 204800 linear %s 2048\\n204800 204800 linear %s 2048' $a $b)\"\n",
 };
 /// A mirror that is in sync.
-const MD: Stacked = Stacked {
+const MD: StackedDevice = StackedDevice {
     device: "md0",
     make: "modprobe raid1\n\
            MDADM_NO_UDEV=1 mdadm --create /dev/md0 --level=1 --raid-devices=2 --metadata=1.0 \
            --bitmap=none --assume-clean --run $a $b >/dev/null 2>&1\n",
 };
 /// An encrypted disk; where the CPU is emulated, a block takes a millisecond.
-const CRYPT: Stacked = Stacked {
+const CRYPT: StackedDevice = StackedDevice {
     device: "dm-0",
     make: "modprobe dm-crypt\n\
            key=$(printf '1f%.0s' $(seq 32))\n\
@@ -42,7 +42,7 @@ const CRYPT: Stacked = Stacked {
 };
 
 /// Reads at random and a group commit now and then, far below what the devices could.
-fn stacked(stage: &mut Stage, stack: Stacked, disks: usize) -> Result<()> {
+fn stacked(stage: &mut LabStage, stack: StackedDevice, disks: usize) -> Result<()> {
     let dice = &mut stage.dice;
     let names = [dice.name(), dice.name() + "2"];
     let [first, second] = &names;
@@ -66,14 +66,14 @@ fn stacked(stage: &mut Stage, stack: Stacked, disks: usize) -> Result<()> {
              --rate_iops={writes}"
         ),
     );
-    let scene = Scene::new(named + &reader + &writer + SETTLE)?;
-    let disks = names.iter().take(disks).map(|name| Disk::memory(name, 256 * MIB));
+    let scene = GuestScene::new(named + &reader + &writer + SETTLE)?;
+    let disks = names.iter().take(disks).map(|name| GuestDisk::memory(name, 256 * MIB));
     stage.guest = Some(scene.with(|guest| disks.fold(guest, Guest::disk)));
     Ok(())
 }
 
 /// A rotating SATA disk behind an adapter, as slow as such disks are, with a load that it can bear.
-fn rotating(stage: &mut Stage) -> Result<()> {
+fn rotating(stage: &mut LabStage) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, ms, reads) = (dice.name(), dice.between(6, 10), dice.between(10, 25));
     let readers = dice.between(1, 3);
@@ -86,13 +86,13 @@ fn rotating(stage: &mut Stage) -> Result<()> {
     );
     let script = format!("while [ ! -e /dev/sda ]; do sleep 0.2; done\n{load}");
     let delays = [format!("delay-read={ms}ms"), format!("delay-write={ms}ms")];
-    let disk = Disk::nbdkit(&name, 256 * MIB, &["delay"], &[&delays[0], &delays[1]]);
-    stage.guest = Some(Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk.scsi())));
+    let disk = GuestDisk::nbdkit(&name, 256 * MIB, &["delay"], &[&delays[0], &delays[1]]);
+    stage.guest = Some(GuestScene::new(script + SETTLE)?.with(|guest| guest.disk(disk.scsi())));
     Ok(())
 }
 
 /// An NVMe disk with a paced load.
-fn plain(stage: &mut Stage) -> Result<()> {
+fn plain(stage: &mut LabStage) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, rate) = (dice.name(), dice.between(50, 150));
     let load = fio(
@@ -102,7 +102,7 @@ fn plain(stage: &mut Stage) -> Result<()> {
              --rate_iops={rate} --iodepth=4"
         ),
     );
-    let disk = Disk::memory(&name, 256 * MIB).nvme();
-    stage.guest = Some(Scene::new(load + SETTLE)?.with(|guest| guest.disk(disk)));
+    let disk = GuestDisk::memory(&name, 256 * MIB).nvme();
+    stage.guest = Some(GuestScene::new(load + SETTLE)?.with(|guest| guest.disk(disk)));
     Ok(())
 }

@@ -20,7 +20,7 @@ pub const LABS: &[Lab] = &[
 const SLOW: (u64, u64) = (5000, 8000);
 /// How long a good one takes.
 const QUICK: (u64, u64) = (QUICK_FLUSH_US, QUICK_FLUSH_US);
-/// What a snapshot that writes beside syncing commands may rightly be called.
+/// Correct causes of a snapshot that writes concurrently with synced commands.
 const SNAPSHOTS: &[&str] = &[
     "slow-sync",
     "flush-cost",
@@ -31,11 +31,11 @@ const SNAPSHOTS: &[&str] = &[
 ];
 
 /// MariaDB under sysbench's writes.
-fn mariadb(stage: &mut Stage, flush_us: (u64, u64), at_commit: &str) -> Result<()> {
+fn mariadb(stage: &mut LabStage, flush_us: (u64, u64), at_commit: &str) -> Result<()> {
     let sysbench = command::find("sysbench")?;
     let install = command::find("mariadb-install-db")?;
     let server = command::find("mariadbd")?;
-    let (disk, hand) = disk(stage, 1200, Kind::Ext4)?;
+    let (disk, hand) = disk(stage, 1200, FileSystemKind::Ext4)?;
     let data = folder(stage, &disk, Some("mysql"))?;
     let socket = data.join("socket");
     let folder = format!("--datadir={}", data.display());
@@ -80,33 +80,14 @@ fn mariadb(stage: &mut Stage, flush_us: (u64, u64), at_commit: &str) -> Result<(
     Ok(())
 }
 
-/// Clients that each put the next value when the last one is stored: PORT THREADS FILE. The number of puts
-/// goes into FILE.
-const PUTS: &str = "
-import sys, json, base64, threading, http.client, os, random
-port, threads, file = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-counts = [0] * threads
-def client(number):
-    to = http.client.HTTPConnection('127.0.0.1', port)
-    value = base64.b64encode(os.urandom(256)).decode()
-    while True:
-        key = base64.b64encode(b'key%d' % random.randrange(10000)).decode()
-        to.request('POST', '/v3/kv/put', json.dumps({'key': key, 'value': value}))
-        to.getresponse().read()
-        counts[number] += 1
-for number in range(threads):
-    threading.Thread(target=client, args=(number,), daemon=True).start()
-import time
-at = os.open(file, os.O_CREAT | os.O_WRONLY)
-while True:
-    os.pwrite(at, b'%20d' % sum(counts), 0)
-    time.sleep(0.05)
-";
+/// Clients that each put the next value when the last one is stored: PORT THREADS FILE. The number
+/// of puts goes into FILE.
+const PUTS: &str = include_str!("../../../../programs/puts.py");
 
 /// etcd under clients that wait for each put.
-fn etcd(stage: &mut Stage, flush_us: (u64, u64)) -> Result<()> {
+fn etcd(stage: &mut LabStage, flush_us: (u64, u64)) -> Result<()> {
     let etcd = command::find("etcd")?;
-    let (disk, hand) = disk(stage, 900, Kind::Ext4)?;
+    let (disk, hand) = disk(stage, 900, FileSystemKind::Ext4)?;
     let port = stage.dice.between(20_000, 30_000);
     let (client, peer) =
         (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{}", port + 10_000));
@@ -137,7 +118,7 @@ fn etcd(stage: &mut Stage, flush_us: (u64, u64)) -> Result<()> {
 }
 
 /// A Redis that appends each command to a file on `disk`, and its socket.
-fn redis_on(stage: &mut Stage, disk: &FileSystem, fsync: &str) -> Result<PathBuf> {
+fn redis_on(stage: &mut LabStage, disk: &LabFileSystem, fsync: &str) -> Result<PathBuf> {
     let server = command::find("redis-server")?;
     let socket = disk.path().join("socket");
     let mut redis = Command::new(server);
@@ -164,15 +145,15 @@ fn redis_commands(socket: &Path) -> Result<u64> {
 }
 
 /// Clients that set values as fast as they can.
-fn redis_load(stage: &mut Stage, socket: &Path, clients: u64, bytes: u64) -> Result<()> {
+fn redis_load(stage: &mut LabStage, socket: &Path, clients: u64, bytes: u64) -> Result<()> {
     let mut bench = Command::new(command::find("redis-benchmark")?);
     bench.arg("-s").arg(socket).args(["-t", "set", "-n", "2000000000", "-r", "100000", "-q"]);
     bench.args(["-c", &clients.to_string(), "-d", &bytes.to_string()]);
     stage.start(bench)
 }
 
-fn redis(stage: &mut Stage, flush_us: (u64, u64), fsync: &str) -> Result<()> {
-    let (disk, hand) = disk(stage, 2500, Kind::Ext4)?;
+fn redis(stage: &mut LabStage, flush_us: (u64, u64), fsync: &str) -> Result<()> {
+    let (disk, hand) = disk(stage, 2500, FileSystemKind::Ext4)?;
     let socket = redis_on(stage, &disk, fsync)?;
     hand.set(flushing_in(stage.dice.between(flush_us.0, flush_us.1)));
     let clients = stage.dice.between(8, 20);
@@ -190,12 +171,15 @@ fn redis(stage: &mut Stage, flush_us: (u64, u64), fsync: &str) -> Result<()> {
     Ok(())
 }
 
-/// A snapshot of all that Redis keeps is written again and again beside commands that it syncs.
-fn redis_snapshot(stage: &mut Stage) -> Result<()> {
-    let (disk, hand) = disk(stage, 2500, Kind::Ext4)?;
+/// Redis writes snapshots of all its data repeatedly, concurrently with synced commands.
+fn redis_snapshot(stage: &mut LabStage) -> Result<()> {
+    let (disk, hand) = disk(stage, 2500, FileSystemKind::Ext4)?;
     let socket = redis_on(stage, &disk, "always")?;
     redis_says(&socket, &["debug", "populate", "300000", "key", "500"])?;
-    hand.set(Speed { flush: Duration::from_millis(1), ..paced_at(stage.dice.between(10, 16)) });
+    hand.set(DeviceSpeed {
+        flush: Duration::from_millis(1),
+        ..paced_at(stage.dice.between(10, 16))
+    });
     redis_load(stage, &socket, 8, 64)?;
     let cli = command::find("redis-cli")?;
     let script = r#"while :; do "$1" -s "$2" bgsave; sleep 0.5; done"#;
@@ -207,13 +191,14 @@ fn redis_snapshot(stage: &mut Stage) -> Result<()> {
 }
 
 /// Prometheus that watches itself.
-fn prometheus(stage: &mut Stage) -> Result<()> {
+fn prometheus(stage: &mut LabStage) -> Result<()> {
     let prometheus = command::find("prometheus")?;
-    let (disk, hand) = disk(stage, 600, Kind::Ext4)?;
+    let (disk, hand) = disk(stage, 600, FileSystemKind::Ext4)?;
     let port = stage.dice.between(20_000, 30_000);
     let settings = format!(
         "global: {{scrape_interval: 1s}}\n\
-         scrape_configs: [{{job_name: self, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}]\n"
+         scrape_configs: [{{job_name: self, static_configs: [{{targets: \
+         ['127.0.0.1:{port}']}}]}}]\n"
     );
     let file = disk.path().join("prometheus.yml");
     std::fs::write(&file, settings).context(|| format!("write {}", file.display()))?;

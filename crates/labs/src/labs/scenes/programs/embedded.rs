@@ -12,30 +12,19 @@ pub const LABS: &[Lab] = &[
     Lab::any("rocksdb-compaction", WRITES, rocksdb_compaction),
 ];
 
-/// Inserts a row in a transaction of its own: DATABASE JOURNAL_MODE SYNCHRONOUS FILE. The number of rows
-/// goes into FILE.
-const INSERTS: &str = "
-import sys, sqlite3, os
-path, mode, synchronous, file = sys.argv[1:5]
-db = sqlite3.connect(path, isolation_level=None)
-db.execute('pragma journal_mode=' + mode)
-db.execute('pragma synchronous=' + synchronous)
-db.execute('create table if not exists t(a integer primary key, b text)')
-at, n = os.open(file, os.O_CREAT | os.O_WRONLY), 0
-while True:
-    db.execute('insert into t(b) values(?)', ('x' * 100,))
-    n += 1
-    os.pwrite(at, b'%20d' % n, 0)
-";
+/// Inserts a row in a transaction of its own: DATABASE JOURNAL_MODE SYNCHRONOUS FILE. The number of
+/// rows goes into FILE.
+const INSERTS: &str = include_str!("../../../../programs/inserts.py");
 
-/// A program that inserts rows: what changes the drive's speed, and the file with the number of rows.
+/// A program that inserts rows: what changes the drive's speed, and the file with the number of
+/// rows.
 fn sqlite_with(
-    stage: &mut Stage,
+    stage: &mut LabStage,
     mode: &str,
     synchronous: &str,
     flush_us: u64,
 ) -> Result<(Hand, PathBuf)> {
-    let (disk, hand) = disk(stage, 600, Kind::Ext4)?;
+    let (disk, hand) = disk(stage, 600, FileSystemKind::Ext4)?;
     let file = stage.scratch.fresh("rows");
     hand.set(flushing_in(flush_us));
     let database = disk.path().join("app.db");
@@ -47,7 +36,7 @@ fn sqlite_with(
 }
 
 /// Three syncs for each row.
-fn sqlite(stage: &mut Stage) -> Result<()> {
+fn sqlite(stage: &mut LabStage) -> Result<()> {
     let flush_us = stage.dice.between(2000, 4000);
     let (hand, file) = sqlite_with(stage, "DELETE", "FULL", flush_us)?;
     stage.expected = stage.expected.clone().by("python3").file("app.db");
@@ -62,7 +51,7 @@ fn sqlite(stage: &mut Stage) -> Result<()> {
 }
 
 /// db_bench with its database on `disk`.
-fn db_bench(disk: &FileSystem, more: &[&str]) -> Result<Command> {
+fn db_bench(disk: &LabFileSystem, more: &[&str]) -> Result<Command> {
     let mut bench = Command::new(command::find("db_bench")?);
     bench.arg(format!("--db={}", disk.path().join("rocks").display()));
     bench.args(["--num=2000000000", "--duration=3600", "--key_size=16", "--histogram=0"]);
@@ -71,8 +60,8 @@ fn db_bench(disk: &FileSystem, more: &[&str]) -> Result<Command> {
 }
 
 /// Writers of which each waits for the write-ahead log.
-fn rocksdb_sync(stage: &mut Stage) -> Result<()> {
-    let (disk, hand) = disk(stage, 1500, Kind::Ext4)?;
+fn rocksdb_sync(stage: &mut LabStage) -> Result<()> {
+    let (disk, hand) = disk(stage, 1500, FileSystemKind::Ext4)?;
     hand.set(flushing_in(stage.dice.between(3000, 6000)));
     let threads = format!("--threads={}", stage.dice.between(2, 6));
     let more = ["--benchmarks=fillrandom", "--sync=1", "--value_size=200", &threads];
@@ -84,8 +73,8 @@ fn rocksdb_sync(stage: &mut Stage) -> Result<()> {
 }
 
 /// A writer that sends as much as an application does, on a drive that is much faster.
-fn rocksdb_healthy(stage: &mut Stage) -> Result<()> {
-    let (disk, hand) = disk(stage, 2500, Kind::Ext4)?;
+fn rocksdb_healthy(stage: &mut LabStage) -> Result<()> {
+    let (disk, hand) = disk(stage, 2500, FileSystemKind::Ext4)?;
     hand.set(flushing_in(QUICK_FLUSH_US));
     let more = [
         "--benchmarks=fillrandom",
@@ -99,8 +88,8 @@ fn rocksdb_healthy(stage: &mut Stage) -> Result<()> {
 }
 
 /// A writer that makes more to compact than the drive can take.
-fn rocksdb_compaction(stage: &mut Stage) -> Result<()> {
-    let (disk, hand) = disk(stage, 4000, Kind::Ext4)?;
+fn rocksdb_compaction(stage: &mut LabStage) -> Result<()> {
+    let (disk, hand) = disk(stage, 4000, FileSystemKind::Ext4)?;
     hand.set(paced_at(stage.dice.between(35, 50)));
     let more = [
         "--benchmarks=fillrandom",

@@ -1,5 +1,5 @@
-//! Programs in Java and Go: what a runtime adds to waits (a lock around a sync, a log of the collector, a heap
-//! dump, threads that are parked).
+//! Programs in Java and Go: what a runtime adds to waits (a lock around a sync, a log of the
+//! collector, a heap dump, threads that are parked).
 
 use super::*;
 use crate::labs::expected::Expected;
@@ -22,7 +22,7 @@ const LOCKS: &[&str] = &["lock-behind-io", "flush-cost", "slow-sync", "fsync-hea
 /// What a heap dump may rightly be called.
 const DUMPS: &[&str] =
     &["dirty-throttle", "slow-writes", "device-saturated", "writeback-burst", "slow-sync"];
-/// What a collector's log beside a stream of writes may rightly be called.
+/// Correct causes of a collector's log concurrent with a stream of writes.
 const GC_LOGS: &[&str] = &[
     "dirty-throttle",
     "slow-writes",
@@ -35,88 +35,18 @@ const GC_LOGS: &[&str] = &[
     "gc-log-stall",
 ];
 
-/// Twelve threads that store orders: FILE MODE. Each forces its own within a lock, or one thread forces what
-/// all have written, without it.
-const ORDERS: &str = r#"
-import java.nio.*; import java.nio.channels.*; import java.nio.file.*;
-import java.util.concurrent.locks.*;
-public class Orders {
-  static final Object LOCK = new Object();
-  static long written, forced;
-  public static void main(String[] a) throws Exception {
-    FileChannel file = FileChannel.open(Path.of(a[0]), StandardOpenOption.CREATE,
-        StandardOpenOption.WRITE);
-    boolean inLock = a[1].equals("lock");
-    if (!inLock) {
-      Thread flusher = new Thread(() -> flush(file), "flusher");
-      flusher.setDaemon(true);
-      flusher.start();
-    }
-    for (int i = 0; i < 12; i++) {
-      new Thread(() -> store(file, inLock), "order-" + i).start();
-    }
-  }
-  static void flush(FileChannel file) {
-    try {
-      while (true) {
-        long upTo;
-        synchronized (LOCK) { upTo = written; }
-        if (upTo == forced) { Thread.sleep(1); continue; }
-        file.force(false);
-        synchronized (LOCK) { forced = upTo; LOCK.notifyAll(); }
-      }
-    } catch (Exception e) { throw new RuntimeException(e); }
-  }
-  static void store(FileChannel file, boolean inLock) {
-    try {
-      ByteBuffer row = ByteBuffer.allocate(200);
-      while (true) {
-        row.clear();
-        synchronized (LOCK) {
-          file.write(row, (written * 200) % (64 << 20));
-          long mine = ++written;
-          if (inLock) file.force(false);
-          else while (forced < mine) LOCK.wait();
-        }
-        Thread.sleep(5);
-      }
-    } catch (Exception e) { throw new RuntimeException(e); }
-  }
-}
-"#;
+/// Twelve threads that store orders: FILE MODE. Each forces its own within a lock, or one thread
+/// forces what all have written, without it.
+const ORDERS: &str = include_str!("../../../../programs/orders.java");
 
 /// Keeps 300 MB and dumps them again and again: FOLDER.
-const DUMP: &str = r#"
-import java.lang.management.*; import java.nio.file.*; import java.util.*;
-public class Dump {
-  public static void main(String[] a) throws Exception {
-    List<byte[]> kept = new ArrayList<>();
-    for (int i = 0; i < 3000; i++) kept.add(new byte[100_000]);
-    var bean = ManagementFactory.newPlatformMXBeanProxy(ManagementFactory.getPlatformMBeanServer(),
-        "com.sun.management:type=HotSpotDiagnostic",
-        com.sun.management.HotSpotDiagnosticMXBean.class);
-    for (int n = 0; ; n++) {
-      Path file = Path.of(a[0], "heap.hprof");
-      Files.deleteIfExists(file);
-      bean.dumpHeap(file.toString(), true);
-      if (kept.size() == n) System.out.println(n);
-    }
-  }
-}
-"#;
+const DUMP: &str = include_str!("../../../../programs/dump.java");
 
 /// Makes garbage as fast as it can.
-const GARBAGE: &str = r#"
-public class Garbage {
-  static volatile byte[] last;
-  public static void main(String[] a) throws Exception {
-    for (int i = 0; ; i++) { last = new byte[2000]; if (i % 2000 == 0) Thread.sleep(1); }
-  }
-}
-"#;
+const GARBAGE: &str = include_str!("../../../../programs/garbage.java");
 
 /// A program in Java that is written here, compiled when it starts.
-fn java(stage: &Stage, class: &str, source: &str, options: &[&str]) -> Result<Command> {
+fn java(stage: &LabStage, class: &str, source: &str, options: &[&str]) -> Result<Command> {
     let java = command::find("java")?;
     command::find("javac")?;
     let file = stage.scratch.path().join(format!("{class}.java"));
@@ -127,8 +57,8 @@ fn java(stage: &Stage, class: &str, source: &str, options: &[&str]) -> Result<Co
 }
 
 /// Threads that store orders.
-fn orders(stage: &mut Stage, mode: &str, flush_us: (u64, u64)) -> Result<()> {
-    let (disk, hand) = disk(stage, 600, Kind::Ext4)?;
+fn orders(stage: &mut LabStage, mode: &str, flush_us: (u64, u64)) -> Result<()> {
+    let (disk, hand) = disk(stage, 600, FileSystemKind::Ext4)?;
     let file = disk.path().join("orders.dat");
     let mut program = java(stage, "Orders", ORDERS, &[])?;
     program.arg(&file).arg(mode);
@@ -142,8 +72,8 @@ fn orders(stage: &mut Stage, mode: &str, flush_us: (u64, u64)) -> Result<()> {
 }
 
 /// The program stalls while its heap is written.
-fn heap_dump(stage: &mut Stage) -> Result<()> {
-    let (disk, hand) = disk(stage, 2000, Kind::Ext4)?;
+fn heap_dump(stage: &mut LabStage) -> Result<()> {
+    let (disk, hand) = disk(stage, 2000, FileSystemKind::Ext4)?;
     let bdi = format!("/sys/dev/block/{}/bdi", disk.device().number()?);
     hand.set(paced_at(stage.dice.between(40, 60)));
     // What memory is to a smaller machine: so much may be dirty.
@@ -161,12 +91,12 @@ fn heap_dump(stage: &mut Stage) -> Result<()> {
 }
 
 /// A collector that logs each collection to a drive, which a stream of writes keeps full or not.
-fn gc_log(stage: &mut Stage, is_sick: bool) -> Result<()> {
-    let (disk, hand) = disk(stage, 3000, Kind::Ext4)?;
+fn gc_log(stage: &mut LabStage, is_sick: bool) -> Result<()> {
+    let (disk, hand) = disk(stage, 3000, FileSystemKind::Ext4)?;
     let log = format!("-Xlog:gc*=debug:file={}", disk.path().join("gc.log").display());
     let program = java(stage, "Garbage", GARBAGE, &["-Xmn4m", &log])?;
     stage.start(program)?;
-    hand.set(Speed { flush: Duration::ZERO, ..paced_at(stage.dice.between(20, 40)) });
+    hand.set(DeviceSpeed { flush: Duration::ZERO, ..paced_at(stage.dice.between(20, 40)) });
     if is_sick {
         let script =
             r#"while :; do dd if=/dev/zero of="$1/copy" bs=1M count=1500 conv=fsync; done"#;
@@ -179,29 +109,11 @@ fn gc_log(stage: &mut Stage, is_sick: bool) -> Result<()> {
 }
 
 /// Sixty threads that wait for nothing on the disk, and one that writes now and then: FILE.
-const PARKED: &str = r#"
-package main
-import ("os"; "runtime"; "sync"; "syscall"; "time")
-func main() {
-	var lock sync.Mutex
-	cond := sync.NewCond(&lock)
-	for i := 0; i < 30; i++ {
-		go func() { runtime.LockOSThread(); lock.Lock(); for { cond.Wait() } }()
-		go func() { runtime.LockOSThread(); for { t := syscall.Timespec{Nsec: 50000000}; syscall.Nanosleep(&t, nil) } }()
-	}
-	file, err := os.Create(os.Args[1])
-	if err != nil { panic(err) }
-	for {
-		file.WriteString("a line of a log\n")
-		cond.Broadcast()
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-"#;
+const PARKED: &str = include_str!("../../../../programs/parked.go");
 
-fn go_parked(stage: &mut Stage) -> Result<()> {
+fn go_parked(stage: &mut LabStage) -> Result<()> {
     let go = command::find("go").or_else(|_| installed_go())?;
-    let (disk, hand) = disk(stage, 600, Kind::Ext4)?;
+    let (disk, hand) = disk(stage, 600, FileSystemKind::Ext4)?;
     let source = stage.scratch.path().join("parked.go");
     std::fs::write(&source, PARKED).context(|| format!("write {}", source.display()))?;
     let program = stage.scratch.path().join("parked");
@@ -220,5 +132,9 @@ fn go_parked(stage: &mut Stage) -> Result<()> {
 /// Go where its own archive puts it.
 fn installed_go() -> Result<PathBuf> {
     let go = PathBuf::from("/usr/local/go/bin/go");
-    if go.is_file() { Ok(go) } else { Err(Error::missing("go", "scripts/install-deps programs")) }
+    if go.is_file() {
+        Ok(go)
+    } else {
+        Err(LabError::missing("go", "scripts/install-deps programs"))
+    }
 }

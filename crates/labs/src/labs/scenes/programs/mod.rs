@@ -1,6 +1,6 @@
 //! Real programs from Debian's packages, each sick in a documented way, and a healthy twin of each.
 //!
-//! | where | what lives there |
+//! | where | what |
 //! |---|---|
 //! | [`postgres`] | PostgreSQL: commits, checkpoint, spill, scan, vacuum |
 //! | [`databases`] | other servers: MariaDB, etcd, Redis, Prometheus |
@@ -8,14 +8,15 @@
 //! | [`languages`] | what runs in a JVM or in Go's runtime |
 //! | [`system`] | git, dpkg, rsync, rsyslogd, updatedb |
 //!
-//! Each program has its files on the lab's own device, speaks on a socket of that device or on 127.0.0.1, and
-//! is ended with the lab. The packages' own servers are left alone.
+//! Each program has its files on the lab's own device, speaks on a socket of that device or on
+//! 127.0.0.1, and is ended with the lab. The packages' own servers are left alone.
 //!
-//! What does not belong here: how a program is recognised and what it is advised (crate `iowhy-core`).
+//! What does not belong here: how a program is recognised and what it is advised (crate
+//! `iowhy-core`).
 
 use super::*;
 use crate::command;
-use crate::devices::{FileSystem, Hand, Speed};
+use crate::devices::{DeviceSpeed, Hand, LabFileSystem};
 use crate::error::Context;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,27 +50,33 @@ const QUICK_FLUSH_US: u64 = 200;
 const LATENCY: Duration = Duration::from_micros(150);
 
 /// A flash drive whose cache takes so long to empty.
-fn flushing_in(microseconds: u64) -> Speed {
+fn flushing_in(microseconds: u64) -> DeviceSpeed {
     let flush = Duration::from_micros(microseconds);
-    Speed { latency: LATENCY, flush, write_bps: 300 * MIB, read_bps: 300 * MIB, ..Speed::default() }
+    DeviceSpeed {
+        latency: LATENCY,
+        flush,
+        write_bps: 300 * MIB,
+        read_bps: 300 * MIB,
+        ..DeviceSpeed::default()
+    }
 }
 
 /// A drive of so many MiB a second, more or less.
-fn paced_at(mib: u64) -> Speed {
+fn paced_at(mib: u64) -> DeviceSpeed {
     let bps = mib * MIB;
     let flush = Duration::from_micros(1500);
-    let drive = Speed { uneven_percent: 15, ..Speed::default() };
-    Speed { latency: LATENCY, flush, write_bps: bps, read_bps: bps, ..drive }
+    let drive = DeviceSpeed { uneven_percent: 15, ..DeviceSpeed::default() };
+    DeviceSpeed { latency: LATENCY, flush, write_bps: bps, read_bps: bps, ..drive }
 }
 
 /// A file system on a device whose speed the hand changes: as fast as memory until then.
-fn disk(stage: &mut Stage, mib: u64, kind: Kind) -> Result<(FileSystem, Hand)> {
+fn disk(stage: &mut LabStage, mib: u64, kind: FileSystemKind) -> Result<(LabFileSystem, Hand)> {
     let (device, hand) = stage.hidden(mib)?;
     Ok((stage.mounted(device, kind)?, hand))
 }
 
 /// A folder on a file system, of `user` where it is not root's.
-fn folder(stage: &Stage, disk: &FileSystem, user: Option<&str>) -> Result<PathBuf> {
+fn folder(stage: &LabStage, disk: &LabFileSystem, user: Option<&str>) -> Result<PathBuf> {
     let folder = disk.path().join("data");
     std::fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
     if let Some(user) = user {
@@ -84,11 +91,11 @@ fn folder(stage: &Stage, disk: &FileSystem, user: Option<&str>) -> Result<PathBu
 /// A program run by a user that its package has made.
 fn as_user(user: &str, program: &Path) -> Result<Command> {
     if command::run("id", ["-u", user]).is_err() {
-        return Err(Error::missing(format!("the user {user}"), "scripts/install-deps programs"));
+        return Err(LabError::missing(format!("the user {user}"), "scripts/install-deps programs"));
     }
     let mut setpriv = Command::new(command::find("setpriv")?);
     setpriv.args(["--reuid", user, "--regid", user, "--clear-groups"]).arg(program);
-    // Nobody else's home or working directory is of use to it.
+    // It does not use the home or working directory of others.
     setpriv.current_dir("/");
     Ok(setpriv)
 }

@@ -1,5 +1,5 @@
-//! PostgreSQL under pgbench: a slow flush of the write-ahead log, checkpoints that come too often, a sort that
-//! does not fit, a scan and a vacuum beside short reads.
+//! PostgreSQL under pgbench: a slow flush of the write-ahead log, checkpoints that come too often,
+//! a sort that does not fit, a scan and a vacuum concurrent with short reads.
 
 use super::*;
 use crate::labs::expected::Expected;
@@ -43,20 +43,20 @@ const USER: &str = "postgres";
 struct Setup<'a> {
     /// Its accounts: 15 MB each.
     scale: u64,
-    /// Its settings, beside those of every lab.
+    /// Its settings, in addition to those of every lab.
     settings: &'a [&'a str],
     /// The cgroup that it runs in, if any.
-    inside: Option<&'a Cgroup>,
+    inside: Option<&'a LabCgroup>,
 }
 
 /// A server on a socket in its own folder.
-struct Server {
+struct PostgresServer {
     socket: PathBuf,
 }
 
-impl Server {
+impl PostgresServer {
     /// Makes a cluster with pgbench's tables and starts its server.
-    fn new(stage: &mut Stage, disk: &FileSystem, setup: &Setup) -> Result<Server> {
+    fn new(stage: &mut LabStage, disk: &LabFileSystem, setup: &Setup) -> Result<PostgresServer> {
         let socket = folder(stage, disk, Some(USER))?;
         let mut initdb = as_user(USER, &program("initdb")?)?;
         initdb.args(["--auth=trust", "--no-sync", "--no-locale", "-E", "UTF8", "-D"]).arg(&socket);
@@ -72,7 +72,7 @@ impl Server {
             postgres = cgroup.inside(&postgres);
         }
         stage.start(postgres)?;
-        let server = Server { socket };
+        let server = PostgresServer { socket };
         wait_until("PostgreSQL answers", || server.sql("select 1").is_ok())?;
         let mut fill = server.bench()?;
         fill.args(["-i", "-q", "-s", &setup.scale.to_string()]).arg(USER);
@@ -88,13 +88,13 @@ impl Server {
         Ok(client)
     }
 
-    /// pgbench, still without what it is to do.
+    /// pgbench, without its workload.
     fn bench(&self) -> Result<Command> {
         self.client("pgbench")
     }
 
     /// pgbench with so many clients until the lab ends.
-    fn load(&self, stage: &mut Stage, script: &str, clients: u64) -> Result<()> {
+    fn load(&self, stage: &mut LabStage, script: &str, clients: u64) -> Result<()> {
         let mut bench = self.bench()?;
         bench.args([script, "-n", "-j2", "-T3600", "-c", &clients.to_string(), USER]);
         stage.start(bench)
@@ -108,7 +108,7 @@ impl Server {
     }
 
     /// Does the same again and again.
-    fn repeat(&self, stage: &mut Stage, query: &str) -> Result<()> {
+    fn repeat(&self, stage: &mut LabStage, query: &str) -> Result<()> {
         let psql = command::find("psql")?;
         let script = r#"while :; do "$1" -h "$2" -U postgres -qAtX -c "$3" postgres; done"#;
         stage.shell(script, &[&psql, &self.socket, Path::new(query)])
@@ -117,8 +117,8 @@ impl Server {
     /// Lets pgbench's transactions be the lab's measure, of which `action` takes the cause away.
     fn measured(
         self,
-        stage: &mut Stage,
-        action: impl FnOnce(&mut Stage) -> Result<()> + 'static,
+        stage: &mut LabStage,
+        action: impl FnOnce(&mut LabStage) -> Result<()> + 'static,
     ) -> Result<()> {
         let query = "select sum(xact_commit) from pg_stat_database";
         let count = move || {
@@ -142,17 +142,17 @@ fn program(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// What a finding about commits must say.
-fn about_commits(disk: &FileSystem) -> Expected {
+/// Expectations of a finding about commits.
+fn about_commits(disk: &LabFileSystem) -> Expected {
     let fix = Expected::fix(&["synchronous_commit", "pg_wal"]);
     fix.on(disk.device().name()).by("postgres").file("pg_wal")
 }
 
 /// Transactions that each wait until the log is on the device.
-fn commits(stage: &mut Stage, flush_us: (u64, u64)) -> Result<()> {
-    let (disk, hand) = disk(stage, 900, Kind::Ext4)?;
+fn commits(stage: &mut LabStage, flush_us: (u64, u64)) -> Result<()> {
+    let (disk, hand) = disk(stage, 900, FileSystemKind::Ext4)?;
     let setup = Setup { scale: 10, settings: &["shared_buffers=256MB"], inside: None };
-    let server = Server::new(stage, &disk, &setup)?;
+    let server = PostgresServer::new(stage, &disk, &setup)?;
     hand.set(flushing_in(stage.dice.between(flush_us.0, flush_us.1)));
     let clients = stage.dice.between(8, 16);
     server.load(stage, "-N", clients)?;
@@ -166,32 +166,32 @@ fn commits(stage: &mut Stage, flush_us: (u64, u64)) -> Result<()> {
 }
 
 /// Transactions that do not wait for the log.
-fn asynchronous(stage: &mut Stage) -> Result<()> {
-    let (disk, hand) = disk(stage, 900, Kind::Ext4)?;
+fn asynchronous(stage: &mut LabStage) -> Result<()> {
+    let (disk, hand) = disk(stage, 900, FileSystemKind::Ext4)?;
     let settings = ["shared_buffers=256MB", "synchronous_commit=off", "max_wal_size=4GB"];
     let setup = Setup { scale: 10, settings: &settings, inside: None };
-    let server = Server::new(stage, &disk, &setup)?;
+    let server = PostgresServer::new(stage, &disk, &setup)?;
     hand.set(flushing_in(QUICK_FLUSH_US));
     server.load(stage, "-N", 8)?;
     stage.keep(disk);
     Ok(())
 }
 
-/// Transactions on a drive that is not fast; the more often a checkpoint comes, the more whole pages they
-/// write into the log.
-fn checkpoint(stage: &mut Stage, max_wal_size: &str) -> Result<()> {
-    let (disk, hand) = disk(stage, 3000, Kind::Ext4)?;
+/// Transactions on a drive that is not fast; the more often a checkpoint comes, the more whole
+/// pages they write into the log.
+fn checkpoint(stage: &mut LabStage, max_wal_size: &str) -> Result<()> {
+    let (disk, hand) = disk(stage, 3000, FileSystemKind::Ext4)?;
     let most = format!("max_wal_size={max_wal_size}");
     let settings = ["shared_buffers=512MB", "min_wal_size=64MB", "checkpoint_timeout=1h", &most];
     let setup = Setup { scale: 20, settings: &settings, inside: None };
-    let server = Server::new(stage, &disk, &setup)?;
-    // What is changed for the first time after a checkpoint is written whole: let that be over.
+    let server = PostgresServer::new(stage, &disk, &setup)?;
+    // The first change of a page after a checkpoint writes the full page: wait until this is over.
     let mut warm = server.bench()?;
     warm.args(["-N", "-n", "-j2", "-T8", "-c8", USER]);
     command::output_of(warm)?;
     let mib = stage.dice.between(14, 20);
     let flush = Duration::from_micros(QUICK_FLUSH_US);
-    hand.set(Speed { flush, ..paced_at(mib) });
+    hand.set(DeviceSpeed { flush, ..paced_at(mib) });
     server.load(stage, "-N", 8)?;
     stage.expected = Expected::fix(&["max_wal_size"]).on(disk.device().name()).by("postgres");
     stage.keep(disk);
@@ -199,14 +199,14 @@ fn checkpoint(stage: &mut Stage, max_wal_size: &str) -> Result<()> {
 }
 
 /// A query that sorts more than it may keep in memory, on a server that has little.
-fn spill(stage: &mut Stage, work_mem: &str) -> Result<()> {
-    let (disk, hand) = disk(stage, 2000, Kind::Ext4)?;
+fn spill(stage: &mut LabStage, work_mem: &str) -> Result<()> {
+    let (disk, hand) = disk(stage, 2000, FileSystemKind::Ext4)?;
     let is_sick = work_mem == "64kB";
-    let memory = is_sick.then(|| Cgroup::memory(&stage.scratch, 150 * MIB)).transpose()?;
+    let memory = is_sick.then(|| LabCgroup::memory(&stage.scratch, 150 * MIB)).transpose()?;
     let work = format!("work_mem={work_mem}");
     let settings = ["shared_buffers=32MB", "max_parallel_workers_per_gather=0", &work];
     let setup = Setup { scale: 25, settings: &settings, inside: memory.as_ref() };
-    let server = Server::new(stage, &disk, &setup)?;
+    let server = PostgresServer::new(stage, &disk, &setup)?;
     hand.set(paced_at(stage.dice.between(50, 70)));
     server.repeat(stage, SORT)?;
     let fix = Expected::fix(&["work_mem"]).on(disk.device().name()).by("postgres");
@@ -217,14 +217,14 @@ fn spill(stage: &mut Stage, work_mem: &str) -> Result<()> {
     Ok(())
 }
 
-/// Short reads; where they are sick, with too little memory and beside something that reads a whole table.
-fn beside(stage: &mut Stage, other: &str, is_sick: bool) -> Result<()> {
-    let (disk, hand) = disk(stage, 2000, Kind::Ext4)?;
-    let memory = is_sick.then(|| Cgroup::memory(&stage.scratch, 300 * MIB)).transpose()?;
+/// Short reads; in the sick case with too little memory and concurrent with a scan of a table.
+fn beside(stage: &mut LabStage, other: &str, is_sick: bool) -> Result<()> {
+    let (disk, hand) = disk(stage, 2000, FileSystemKind::Ext4)?;
+    let memory = is_sick.then(|| LabCgroup::memory(&stage.scratch, 300 * MIB)).transpose()?;
     let settings = ["shared_buffers=64MB", "max_parallel_workers_per_gather=2"];
     let setup = Setup { scale: 40, settings: &settings, inside: memory.as_ref() };
-    let server = Server::new(stage, &disk, &setup)?;
-    hand.set(Speed { flush: Duration::ZERO, ..paced_at(stage.dice.between(70, 90)) });
+    let server = PostgresServer::new(stage, &disk, &setup)?;
+    hand.set(DeviceSpeed { flush: Duration::ZERO, ..paced_at(stage.dice.between(70, 90)) });
     server.load(stage, "-S", 4)?;
     if is_sick {
         server.repeat(stage, other)?;

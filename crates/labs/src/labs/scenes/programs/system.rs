@@ -20,19 +20,12 @@ pub const LABS: &[Lab] = &[
 
 /// How long a drive without protection against power loss takes to empty its cache, microseconds.
 const SLOW: u64 = 6000;
-/// What a copy of many files beside a paced reader may rightly be called.
+/// Correct causes of a copy of many files concurrent with a paced reader.
 const RSYNCS: &[&str] =
     &["bulk-scan", "noisy-neighbour", "device-saturated", "slow-reads", "dirty-throttle"];
 
 /// Makes many files in folders: FOLDER FILES.
-const TREE: &str = "
-import os, sys
-root, files = sys.argv[1], int(sys.argv[2])
-for n in range(files):
-    folder = f'{root}/d{n % 600}/e{n % 7}'
-    if n < 4200: os.makedirs(folder, exist_ok=True)
-    with open(f'{folder}/f{n}.c', 'w') as file: file.write('int x%d;\\n' % n)
-";
+const TREE: &str = include_str!("../../../../programs/tree.py");
 
 /// A tree of so many files below `folder`.
 fn tree(folder: &Path, files: u64) -> Result<()> {
@@ -42,9 +35,9 @@ fn tree(folder: &Path, files: u64) -> Result<()> {
 }
 
 /// `git status` again and again, each time with nothing in memory, or with all.
-fn git(stage: &mut Stage, is_cold: bool) -> Result<()> {
+fn git(stage: &mut LabStage, is_cold: bool) -> Result<()> {
     let git = command::find("git")?;
-    let (disk, hand) = disk(stage, 900, Kind::Ext4)?;
+    let (disk, hand) = disk(stage, 900, FileSystemKind::Ext4)?;
     let work = disk.path().join("work");
     tree(&work, 15_000)?;
     let run = |words: &[&str]| {
@@ -71,10 +64,11 @@ fn git(stage: &mut Stage, is_cold: bool) -> Result<()> {
     Ok(())
 }
 
-/// dpkg unpacks a package of many files into a system of its own, again and again; it syncs each file.
-fn dpkg(stage: &mut Stage, flush_us: u64) -> Result<()> {
+/// dpkg unpacks a package of many files into a system of its own, again and again; it syncs each
+/// file.
+fn dpkg(stage: &mut LabStage, flush_us: u64) -> Result<()> {
     let dpkg = command::find("dpkg")?;
-    let (disk, hand) = disk(stage, 900, Kind::Ext4)?;
+    let (disk, hand) = disk(stage, 900, FileSystemKind::Ext4)?;
     let source = stage.scratch.path().join("source");
     tree(&source.join("opt/lab"), 1500)?;
     std::fs::create_dir(source.join("DEBIAN")).context(|| "make a package".to_owned())?;
@@ -92,7 +86,10 @@ fn dpkg(stage: &mut Stage, flush_us: u64) -> Result<()> {
     std::fs::write(&status, "").context(|| format!("write {}", status.display()))?;
     hand.set(flushing_in(flush_us));
     let pause = if flush_us == SLOW { "0" } else { "2" };
-    let script = r#"while :; do "$1" --root="$2" --force-all --log=/dev/null --unpack "$3"; sleep "$4"; done"#;
+    let script = r#"while :; do
+  "$1" --root="$2" --force-all --log=/dev/null --unpack "$3"
+  sleep "$4"
+done"#;
     stage.shell(script, &[&dpkg, disk.path(), &package, Path::new(pause)])?;
     stage.expected = Expected::fix(&["dpkg"]).on(disk.device().name()).by("dpkg");
     stage.keep(disk);
@@ -100,21 +97,12 @@ fn dpkg(stage: &mut Stage, flush_us: u64) -> Result<()> {
 }
 
 /// Sends lines to a socket: SOCKET A_SECOND.
-const LINES: &str = "
-import socket, sys, time
-to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-to.connect(sys.argv[1])
-n = 0
-while True:
-    to.send(b'<14>app: request %d was answered' % n)
-    n += 1
-    time.sleep(1 / int(sys.argv[2]))
-";
+const LINES: &str = include_str!("../../../../programs/lines.py");
 
 /// rsyslogd that syncs after each line, or that leaves it to the kernel.
-fn rsyslog(stage: &mut Stage, flush_us: u64, syncs: bool) -> Result<()> {
+fn rsyslog(stage: &mut LabStage, flush_us: u64, syncs: bool) -> Result<()> {
     let rsyslogd = command::find("rsyslogd")?;
-    let (disk, hand) = disk(stage, 600, Kind::Ext4)?;
+    let (disk, hand) = disk(stage, 600, FileSystemKind::Ext4)?;
     let (socket, log) = (disk.path().join("socket"), disk.path().join("messages"));
     let settings = format!(
         "module(load=\"imuxsock\" SysSock.Use=\"off\")\n\
@@ -140,10 +128,10 @@ fn rsyslog(stage: &mut Stage, flush_us: u64, syncs: bool) -> Result<()> {
     Ok(())
 }
 
-/// rsync copies many files; where it is sick, beside somebody who reads at random.
-fn rsync(stage: &mut Stage, is_sick: bool) -> Result<()> {
+/// rsync copies many files; in the sick case concurrently with a random reader.
+fn rsync(stage: &mut LabStage, is_sick: bool) -> Result<()> {
     let rsync = command::find("rsync")?;
-    let (disk, hand) = disk(stage, 2500, Kind::Ext4)?;
+    let (disk, hand) = disk(stage, 2500, FileSystemKind::Ext4)?;
     let from = disk.path().join("from");
     std::fs::create_dir(&from).context(|| format!("make {}", from.display()))?;
     for index in 0..20 {
@@ -151,16 +139,16 @@ fn rsync(stage: &mut Stage, is_sick: bool) -> Result<()> {
     }
     let data = fio::prepare(&disk.path().join("table"), 256 * MIB)?;
     disk.remount()?;
-    hand.set(Speed { flush: Duration::ZERO, ..paced_at(stage.dice.between(50, 70)) });
+    hand.set(DeviceSpeed { flush: Duration::ZERO, ..paced_at(stage.dice.between(50, 70)) });
     let limit = if is_sick { "0" } else { "10000" };
     let script = r#"while :; do "$1" -r --bwlimit="$3" "$2/from/" "$2/to/"; rm -r "$2/to"; done"#;
-    let memory = Cgroup::memory(&stage.scratch, 200 * MIB)?;
+    let memory = LabCgroup::memory(&stage.scratch, 200 * MIB)?;
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", script, "sh"]).arg(&rsync).arg(disk.path()).arg(limit);
     stage.start(memory.inside(&shell))?;
     stage.keep(memory);
     if is_sick {
-        let job = Job::new(&data, Engine::Psync, Access::RandomRead, 8192)
+        let job = Job::new(&data, Engine::Psync, FioAccess::RandomRead, 8192)
             .direct()
             .with("size", (256 * MIB).to_string())
             .with("numjobs", "2");
@@ -172,9 +160,9 @@ fn rsync(stage: &mut Stage, is_sick: bool) -> Result<()> {
 }
 
 /// updatedb goes through a tree of which nothing is in memory.
-fn updatedb(stage: &mut Stage) -> Result<()> {
+fn updatedb(stage: &mut LabStage) -> Result<()> {
     let updatedb = command::find("updatedb")?;
-    let (disk, hand) = disk(stage, 900, Kind::Ext4)?;
+    let (disk, hand) = disk(stage, 900, FileSystemKind::Ext4)?;
     tree(&disk.path().join("home"), 40_000)?;
     disk.remount()?;
     hand.latency(Duration::from_micros(stage.dice.between(300, 700)));

@@ -1,0 +1,16 @@
+//! `iowhy top`.
+
+use super::SOURCE;
+use clap::Args;
+use std::path::PathBuf;
+
+/// `iowhy top`.
+#[derive(Args, Debug)]
+pub struct TopArgs {
+    /// The source to read; empty to watch this machine
+    #[arg(value_name = "SOURCE", help = format!("{SOURCE}; without one, watch this machine"))]
+    pub paths: Vec<PathBuf>,
+    /// Only this device (repeat for more): sda, /dev/nvme0n1
+    #[arg(short, long = "device", value_name = "DEV")]
+    pub devices: Vec<String>,
+}

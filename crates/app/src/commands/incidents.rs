@@ -1,0 +1,84 @@
+//! `iowhy incidents`: what the flight recorder kept.
+
+use crate::args::daemon::{DaemonPlaces, IncidentAction, IncidentsArgs};
+use crate::failure::Failure;
+use crate::output;
+use iowhy_recorder::incidents::store::{IncidentStore, StoredIncident};
+use iowhy_recorder::screen;
+use std::io::{self, ErrorKind};
+
+/// Lists incidents, shows, pins or removes one.
+pub fn run(args: &IncidentsArgs) -> Result<(), Failure> {
+    let store = store(&args.places)?;
+    match args.action {
+        None => list(&store, args.json),
+        Some(IncidentAction::List { json }) => list(&store, json || args.json),
+        Some(IncidentAction::Show { number, json }) => {
+            let incident = get(&store, number)?;
+            match json || args.json {
+                true => output::print(&screen::json(&incident.record)),
+                false => output::print(&screen::incident(&incident, &output::style())),
+            }
+        }
+        Some(IncidentAction::Pin { number, undo }) => {
+            let pinned = store.pin(number, !undo);
+            pinned.map_err(|error| failed("pin", &store, number, &error))?;
+            let what = if undo { "can be removed again" } else { "is pinned" };
+            output::print(&format!("incident {number} {what}\n"))
+        }
+        Some(IncidentAction::Rm { number }) => {
+            store.remove(number).map_err(|error| failed("remove", &store, number, &error))?;
+            output::print(&format!("incident {number} is removed\n"))
+        }
+    }
+}
+
+/// The incidents of the configured or named state directory.
+pub fn store(places: &DaemonPlaces) -> Result<IncidentStore, Failure> {
+    Ok(IncidentStore::below(&places.config()?.state))
+}
+
+/// Every incident, the oldest first.
+pub fn all(store: &IncidentStore) -> Result<Vec<StoredIncident>, Failure> {
+    store.all().map_err(|error| {
+        let message = format!("failed to read {}: {error}", store.directory().display());
+        Failure::new(message, hint(&error))
+    })
+}
+
+fn list(store: &IncidentStore, json: bool) -> Result<(), Failure> {
+    let incidents = all(store)?;
+    match json {
+        true => {
+            let records: Vec<_> = incidents.iter().map(|incident| &incident.record).collect();
+            output::print(&screen::json(&records))
+        }
+        false => output::print(&screen::list(&incidents, &output::style())),
+    }
+}
+
+fn get(store: &IncidentStore, number: u32) -> Result<StoredIncident, Failure> {
+    store.get(number).map_err(|error| failed("read", store, number, &error))
+}
+
+fn failed(verb: &str, store: &IncidentStore, number: u32, error: &io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            let message = format!(
+                "failed to {verb} incident {number}: there is no such incident in {}",
+                store.directory().display()
+            );
+            Failure::new(message, Some("`iowhy incidents` lists them".to_owned()))
+        }
+        _ => {
+            let path = store.path(number);
+            Failure::new(format!("failed to {verb} {}: {error}", path.display()), hint(error))
+        }
+    }
+}
+
+fn hint(error: &io::Error) -> Option<String> {
+    let is_denied = error.kind() == ErrorKind::PermissionDenied;
+    is_denied
+        .then(|| "incidents are for root and the group iowhy: `sudo iowhy incidents`".to_owned())
+}

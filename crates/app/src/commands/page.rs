@@ -1,0 +1,107 @@
+//! `--html`: the answer as a page in one file.
+//!
+//! What does not belong here: the page itself (crate `iowhy-views`).
+
+use super::report::ReadSource;
+use crate::failure::Failure;
+use crate::output;
+use iowhy_core::analysis::Summaries;
+use iowhy_core::diagnosis::{Diagnosis, diagnose};
+use iowhy_core::diff::{Comparison, DiffSide};
+use iowhy_core::model::Names;
+use iowhy_views::html::{self, PageError, PageInput, PageSide};
+use iowhy_views::human;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// A file that is not there yet, for a page.
+pub struct NewPage<'a> {
+    path: &'a Path,
+}
+
+impl<'a> NewPage<'a> {
+    /// Refuses a file that exists, and a program without the page's script, before anything is
+    /// read.
+    pub fn check(path: &'a Path) -> Result<NewPage<'a>, Failure> {
+        if !html::is_embedded() {
+            return Err(failed(path, PageError::NotEmbedded));
+        }
+        if path.symlink_metadata().is_ok() {
+            let exists = io::Error::from(io::ErrorKind::AlreadyExists);
+            let message = format!("failed to write {}: {exists}", path.display());
+            let hint = "name another file, or remove this one first".to_owned();
+            return Err(Failure::new(message, Some(hint)));
+        }
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        match folder.map(fs::metadata) {
+            Some(Err(cause)) => Err(Failure::not_written(path, &cause)),
+            _ => Ok(NewPage { path }),
+        }
+    }
+
+    /// Writes the page of one watch; `source` is of what, on a command line.
+    pub fn write(
+        &self,
+        summaries: &Summaries,
+        names: &Names,
+        source: Option<&str>,
+    ) -> Result<(), Failure> {
+        let diagnosis = diagnose(summaries.judged());
+        let Some(input) = input(summaries, &diagnosis, names, source) else { return Ok(()) };
+        let page = html::render(&input).map_err(|error| failed(self.path, error))?;
+        self.save(&page)
+    }
+
+    /// Writes the page of two watches.
+    pub fn write_diff(
+        &self,
+        comparison: &Comparison,
+        sides: &[DiffSide<'_>; 2],
+        read: [&ReadSource; 2],
+    ) -> Result<(), Failure> {
+        let side = |at: usize| {
+            let ReadSource { summaries, names } = read[at];
+            let page = input(summaries, sides[at].diagnosis, names, None)?;
+            Some(PageSide { name: sides[at].name, page })
+        };
+        let (Some(a), Some(b)) = (side(0), side(1)) else { return Ok(()) };
+        let page = html::compare(comparison, &[a, b]).map_err(|error| failed(self.path, error))?;
+        self.save(&page)
+    }
+
+    /// A file that somebody made meanwhile stays as it is.
+    fn save(&self, page: &str) -> Result<(), Failure> {
+        let not_written = |cause: io::Error| Failure::not_written(self.path, &cause);
+        let new = OpenOptions::new().write(true).create_new(true).open(self.path);
+        let mut file = new.map_err(not_written)?;
+        if let Err(cause) = file.write_all(page.as_bytes()) {
+            let failure = not_written(cause);
+            // The failure to write is what matters.
+            let _ = fs::remove_file(self.path);
+            return Err(failure);
+        }
+        let size = human::bytes(page.len() as f64);
+        output::note(&format!("wrote {} ({size})", self.path.display()));
+        Ok(())
+    }
+}
+
+fn input<'a>(
+    summaries: &'a Summaries,
+    diagnosis: &'a Diagnosis,
+    names: &'a Names,
+    source: Option<&'a str>,
+) -> Option<PageInput<'a>> {
+    let charts = summaries.charts.as_ref()?;
+    Some(PageInput { summary: &summaries.shown, diagnosis, charts, names, source })
+}
+
+fn failed(path: &Path, error: PageError) -> Failure {
+    let hint = matches!(error, PageError::NotEmbedded).then(|| {
+        "build it again after `scripts/web`, which needs Node.js 20 and npm; \
+         `iowhy report` shows the same on a terminal"
+            .to_owned()
+    });
+    Failure::new(format!("failed to write {}: {error}", path.display()), hint)
+}

@@ -1,0 +1,195 @@
+//! The watch behind the screen, on a thread of its own: a terminal that stalls does not stall it.
+//!
+//! What does not belong here: drawing, and keys.
+
+use crate::args::{CollectArgs, Only};
+use crate::failure::Failure;
+use crate::watching::{EndedWatch, Until, WatchSink, watch};
+use crate::{output, sources};
+use iowhy_core::analysis::moments::{Moment, MomentCutter};
+use iowhy_core::model::{Environment, Filter, Names};
+use iowhy_core::recording::{RecordingRing, RingLimits, SavedSpan};
+use iowhy_core::source::Batch;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// A moment, nanoseconds.
+const EVERY_NS: u64 = 1_000_000_000;
+
+/// What the watch tells the screen.
+pub enum FromWatch {
+    /// A second is over.
+    Moment(Box<Moment>),
+    /// The last minutes were saved, or not, and why.
+    Saved(String),
+}
+
+/// A watch that is running.
+pub struct LiveTop {
+    quit: Arc<AtomicBool>,
+    save: Sender<PathBuf>,
+    news: Receiver<FromWatch>,
+    thread: JoinHandle<Result<EndedWatch<TopSink>, Failure>>,
+}
+
+impl LiveTop {
+    /// Begins a watch; what is true of it comes with it.
+    pub fn begin(only: &Only) -> Result<(LiveTop, Environment), Failure> {
+        let quit = Arc::new(AtomicBool::new(false));
+        let (tell, news) = channel();
+        let (tell_begun, begun) = channel();
+        let (save, to_save) = channel();
+        let options = CollectArgs::default().options(only);
+        let (kept, filter) = (only.filter(), only.filter());
+        let asked = Arc::clone(&quit);
+        let run = move || {
+            let until = Until { time: None, command: None };
+            watch(&options, &kept, until, move |now| {
+                let mut about = now.clone();
+                about.keep(&filter);
+                // Where nobody waits for it any more the watch ends at once.
+                let _ = tell_begun.send(about.clone());
+                Ok(TopSink {
+                    cutter: MomentCutter::new(EVERY_NS, now),
+                    ring: RecordingRing::new(RingLimits::default(), now.start_ns)?,
+                    environment: now.clone(),
+                    filter,
+                    tell,
+                    to_save,
+                    saving: Vec::new(),
+                    quit: asked,
+                })
+            })
+        };
+        let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(run);
+        let thread = thread
+            .map_err(|cause| Failure::new(format!("failed to start a thread: {cause}"), None))?;
+        let watch = LiveTop { quit, save, news, thread };
+        match begun.recv() {
+            Ok(environment) => Ok((watch, environment)),
+            // It ended before it began, and says why.
+            Err(_) => Err(watch.end().err().unwrap_or_else(panicked)),
+        }
+    }
+
+    /// What has come since it was last asked.
+    pub fn news(&self) -> impl Iterator<Item = FromWatch> {
+        self.news.try_iter()
+    }
+
+    /// Saves the last minutes as the recording `directory`; [`FromWatch::Saved`] tells when that is
+    /// done.
+    pub fn save(&self, directory: PathBuf) {
+        // A watch that has ended has said so.
+        let _ = self.save.send(directory);
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Ends it, and says what was lost.
+    pub fn end(self) -> Result<(), Failure> {
+        self.quit.store(true, Ordering::Relaxed);
+        let watched = self.thread.join().unwrap_or_else(|_| Err(panicked()))?;
+        let TopSink { saving, tell, .. } = watched.sink;
+        for thread in saving {
+            // What it has to say has been said.
+            let _ = thread.join();
+        }
+        drop(tell);
+        let said = self.news.iter().filter_map(|news| match news {
+            FromWatch::Saved(said) => Some(said),
+            FromWatch::Moment(_) => None,
+        });
+        said.for_each(|said| output::note(&said));
+        if let Some(failure) = watched.failed {
+            return Err(failure);
+        }
+        output::losses(&watched.environment.losses);
+        Ok(())
+    }
+}
+
+fn panicked() -> Failure {
+    Failure::new("failed to watch: the thread that watches ended early", None)
+}
+
+/// What takes the rows of the watch.
+struct TopSink {
+    cutter: MomentCutter,
+    ring: RecordingRing,
+    environment: Environment,
+    filter: Filter,
+    tell: Sender<FromWatch>,
+    to_save: Receiver<PathBuf>,
+    saving: Vec<JoinHandle<()>>,
+    quit: Arc<AtomicBool>,
+}
+
+impl WatchSink for TopSink {
+    const PRINTS: bool = true;
+    const OWNS_TERMINAL: bool = true;
+
+    fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
+        self.cutter.add(batch, &self.environment, names);
+        Ok(self.ring.add(batch, names)?)
+    }
+
+    fn seen(&mut self, until_ns: u64, names: &Names) -> Result<(), Failure> {
+        for moment in self.cutter.close_until(until_ns, &self.environment, names) {
+            // Where the screen is gone, `quit` says so as well.
+            let _ = self.tell.send(FromWatch::Moment(Box::new(moment)));
+        }
+        self.ring.seen(until_ns, &self.environment, names)?;
+        while let Ok(directory) = self.to_save.try_recv() {
+            self.save(&directory, until_ns, names)?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, now: &Environment) {
+        self.environment.clone_from(now);
+    }
+
+    fn is_content(&self) -> bool {
+        self.quit.load(Ordering::Relaxed)
+    }
+}
+
+impl TopSink {
+    /// Writes the last minutes on a thread of their own: the disk may be the one that is sick.
+    fn save(&mut self, directory: &Path, until_ns: u64, names: &Names) -> Result<(), Failure> {
+        let mut now = self.environment.clone();
+        now.keep(&self.filter);
+        let snapshot = self.ring.snapshot(until_ns, &now, names)?;
+        let (tell, directory) = (self.tell.clone(), directory.to_owned());
+        let write = move || {
+            let said = match snapshot.write(&directory) {
+                Ok(span) => saved(span, &directory),
+                Err(cause) => cause.to_string(),
+            };
+            let _ = tell.send(FromWatch::Saved(said));
+        };
+        self.saving.retain(|thread| !thread.is_finished());
+        match std::thread::Builder::new().name("save".to_owned()).spawn(write) {
+            Ok(thread) => self.saving.push(thread),
+            Err(cause) => {
+                let said = format!("failed to start a thread: {cause}");
+                let _ = self.tell.send(FromWatch::Saved(said));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn saved(span: SavedSpan, directory: &Path) -> String {
+    let seconds = span.duration_ns as f64 / 1e9;
+    let cut = if span.is_cut { " (more is not kept)" } else { "" };
+    let source = sources::words(&[directory.to_owned()]);
+    format!("saved {seconds:.0} s{cut}: `iowhy report {source}`")
+}

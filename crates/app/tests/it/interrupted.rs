@@ -1,0 +1,153 @@
+//! Signals and closed pipes in the middle of long work: nothing half is left, and no noise.
+
+use iowhy_core::recording::RecordingWriter;
+use iowhy_core::script::Script;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A recording that takes a few seconds to read.
+fn big_recording(folder: &Path) -> PathBuf {
+    let mut script = Script::new(60);
+    for index in 0..2_000 {
+        let file = format!("/srv/data/{index}");
+        script.read("sda", 4096).by(7, "reader").file(&file).direct(300, 500, 80_000).add();
+    }
+    let path = folder.join("big");
+    let mut writer = RecordingWriter::create(&path, &script.environment).unwrap();
+    for _ in 0..200 {
+        writer.add(&script.batch, &script.names).unwrap();
+        for request in &mut script.batch.requests {
+            request.request_id += 1_000_000;
+            request.start_ns += 200_000_000;
+        }
+        for part in &mut script.batch.parts {
+            part.request_id += 1_000_000;
+        }
+    }
+    writer.finish(&mut script.environment, &script.names).unwrap();
+    path
+}
+
+/// blkparse's text of as many requests.
+fn big_capture(folder: &Path) -> PathBuf {
+    let mut text = String::new();
+    for number in 0..60_000_u64 {
+        let (second, nanosecond) = (number / 10_000, number % 10_000 * 100_000);
+        let events = [("Q", 0), ("G", 10), ("D", 20), ("C", 90_000)];
+        for (sequence, (action, later)) in (4 * number + 1..).zip(events) {
+            let time = nanosecond + later;
+            let sector = number * 8;
+            let _ = writeln!(
+                text,
+                "  8,0    0 {sequence:8} {second:5}.{time:09}  4711  {action}   R {sector} + 8 \
+                 [cat]"
+            );
+        }
+    }
+    let path = folder.join("big.txt");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn start(arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iowhy"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Interrupts a command once its output is being written; nothing of it may be left.
+fn interrupt(arguments: &[&str], folder: &Path) {
+    let before = names(folder);
+    let mut child = start(arguments);
+    let begun = Instant::now();
+    while !names(folder).iter().any(|name| name.contains(".partial-")) {
+        assert!(child.try_wait().unwrap().is_none(), "{arguments:?} ended before it wrote");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{arguments:?} writes nothing");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{arguments:?}: {said}");
+    assert!(said.contains("interrupted"), "{arguments:?}: {said}");
+    assert!(!said.contains(['\r', '\u{1b}']), "no progress bar in a pipe: {said:?}");
+    assert_eq!(names(folder), before, "{arguments:?}");
+}
+
+#[test]
+fn an_interrupted_export_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = big_recording(folder.path());
+    let source = source.to_str().unwrap();
+    for (name, more) in [
+        ("copy", &[][..]),
+        ("hidden", &["--redact"]),
+        ("table.csv", &["--format", "csv"]),
+        ("trace", &["--format", "perfetto"]),
+    ] {
+        let output = folder.path().join(name);
+        let mut arguments = vec!["export", source, "-o", output.to_str().unwrap()];
+        arguments.extend(more);
+        interrupt(&arguments, folder.path());
+    }
+}
+
+#[test]
+fn an_interrupted_import_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = big_capture(folder.path());
+    let output = folder.path().join("imported");
+    let arguments = ["import", source.to_str().unwrap(), "-o", output.to_str().unwrap()];
+    interrupt(&arguments, folder.path());
+}
+
+/// What is not interrupted gets its name, and what was there before is replaced whole.
+#[test]
+fn a_whole_export_has_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let lab = crate::labs().remove(0);
+    let output = folder.path().join("table.csv");
+    fs::write(&output, "old").unwrap();
+    let arguments = ["export", lab.to_str().unwrap(), "--format", "csv", "-o"];
+    crate::answer(arguments.into_iter().chain([output.to_str().unwrap()]));
+    assert!(fs::read_to_string(&output).unwrap().starts_with("request_id,"));
+    assert_eq!(names(folder.path()), ["table.csv"]);
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = big_recording(folder.path());
+    let source = source.to_str().unwrap();
+    for arguments in [
+        &["snoop", source, "--json"][..],
+        &["export", source, "--format", "csv"],
+        &["report", source, "--json"],
+        &["stat", source, "1"],
+    ] {
+        let mut child = start(arguments);
+        let mut line = String::new();
+        // Dropped with the pipe once a line was read.
+        BufReader::with_capacity(64, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = child.wait().unwrap();
+        assert!(status.success() && !line.is_empty(), "{arguments:?}: {status}: {said}");
+        assert!(!said.contains("failed"), "{arguments:?}: {said}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Manual pages and completions: every command has a page, and shells accept the scripts.
+
+use crate::{answer, iowhy};
+use std::process::Command;
+
+/// The commands that `iowhy --help` lists.
+fn commands() -> Vec<String> {
+    let help = answer(["--help"]);
+    let list = help.split_once("Commands:\n").unwrap().1;
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next().map(str::to_owned));
+    names.filter(|name| name != "help").collect()
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let directory = tempfile::tempdir().unwrap();
+    answer(["man".as_ref(), directory.path().as_os_str()]);
+    let commands = commands();
+    assert!(commands.len() > 20, "{commands:?}");
+    let program = std::fs::read_to_string(directory.path().join("iowhy.8")).unwrap();
+    for command in &commands {
+        let path = directory.path().join(format!("iowhy-{command}.8"));
+        let page = std::fs::read_to_string(&path).unwrap();
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"] {
+            let heading = section.replace(' ', "\\ ");
+            let is_there = page.lines().any(|line| {
+                line.strip_prefix(".SH ").is_some_and(|it| it == heading || it.contains(section))
+            });
+            assert!(is_there, "{command}: {section}");
+        }
+        assert!(program.contains(&command.replace('-', "\\-")), "{command} is not in iowhy.8");
+    }
+    let written = std::fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!(written, commands.len() + 1);
+}
+
+#[test]
+fn shells_complete_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = answer(["completions", shell]);
+        for command in commands() {
+            assert!(script.contains(&command), "{shell}: {command}");
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("iowhy.bash");
+    std::fs::write(&script, answer(["completions", "bash"])).unwrap();
+    let complete = "source \"$0\"; COMP_WORDS=(iowhy rec); COMP_CWORD=1; \
+                    _iowhy iowhy rec iowhy; echo \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash").args(["-c", complete]).arg(&script).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "record", "{output:?}");
+}
+
+#[test]
+fn pages_that_cannot_be_written_are_reported() {
+    let output = iowhy(["man", "/proc/iowhy"]);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(message.starts_with("iowhy: failed to write /proc/iowhy: "), "{message}");
+}

@@ -1,0 +1,145 @@
+//! btt's data files, which plot scripts read: latencies (`-l`, `-q`), blocks (`-B`), seeks (`-s`),
+//! queue depth (`-Q`). A file exists only if it has a line.
+
+use super::seconds;
+use crate::trace::TraceRecord;
+use crate::trace::action::category;
+use rustc_hash::FxHashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+/// What a file holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum BttFileKind {
+    /// `-l`: time of completion and D2C.
+    D2c,
+    /// `-q`: time of queueing and Q2C.
+    Q2c,
+    /// `-B`: time, first and last sector of each issue.
+    Blocks,
+    /// `-s`: distances from Q to Q.
+    QueueSeeks,
+    /// `-s`: distances from D to D.
+    IssueSeeks,
+    /// `-Q`: requests at the device.
+    Depth,
+}
+
+type Key = (BttFileKind, u32, &'static str);
+
+/// The data files of one analysis.
+#[derive(Debug, Default)]
+pub struct DataFiles {
+    prefixes: FxHashMap<BttFileKind, PathBuf>,
+    open: FxHashMap<Key, BufWriter<File>>,
+    failed: Option<(PathBuf, io::Error)>,
+}
+
+impl DataFiles {
+    /// Writes files of `kind` whose names begin with `prefix`.
+    pub fn add(&mut self, kind: BttFileKind, prefix: PathBuf) {
+        self.prefixes.insert(kind, prefix);
+    }
+
+    pub(super) fn latency(
+        &mut self,
+        kind: BttFileKind,
+        record: &TraceRecord,
+        time: u64,
+        latency: u64,
+    ) {
+        let (time, latency) = (time as f64 / 1.0e9, latency as f64 / 1.0e9);
+        self.write(kind, record.device, "", format_args!("{time:.6} {latency:.6}\n"));
+    }
+
+    pub(super) fn blocks(&mut self, record: &TraceRecord) {
+        let (time, start, end) = (seconds(record.time), record.sector, record.end());
+        for suffix in [direction(record), "c"] {
+            let line = format_args!("{time:15.9} {start} {end}\n");
+            self.write(BttFileKind::Blocks, record.device, suffix, line);
+        }
+    }
+
+    pub(super) fn seek(&mut self, kind: BttFileKind, record: &TraceRecord, distance: i64) {
+        let (time, letter) = (seconds(record.time), direction(record));
+        for suffix in [letter, "c"] {
+            let line = format_args!("{time:15.9} {distance:13} {letter}\n");
+            self.write(kind, record.device, suffix, line);
+        }
+    }
+
+    pub(super) fn depth(&mut self, record: &TraceRecord, before: u64, after: u64) {
+        let time = seconds(record.time);
+        let lines = format_args!("{time:.6} {before}\n{time:.6} {after}\n");
+        self.write(BttFileKind::Depth, record.device, "", lines);
+    }
+
+    fn write(
+        &mut self,
+        kind: BttFileKind,
+        device: u32,
+        suffix: &'static str,
+        line: std::fmt::Arguments<'_>,
+    ) {
+        let Some(prefix) = self.prefixes.get(&kind) else { return };
+        if self.failed.is_some() {
+            return;
+        }
+        let key = (kind, device, suffix);
+        let written = match self.open.get_mut(&key) {
+            Some(file) => file.write_fmt(line),
+            None => create(prefix, kind, device, suffix).and_then(|mut file| {
+                file.write_fmt(line)?;
+                self.open.insert(key, file);
+                Ok(())
+            }),
+        };
+        if let Err(error) = written {
+            self.failed = Some((path(prefix, kind, device, suffix), error));
+        }
+    }
+
+    /// Writes what is buffered.
+    ///
+    /// # Errors
+    /// The first file that could not be written, and why.
+    pub fn finish(&mut self) -> Result<(), (PathBuf, io::Error)> {
+        for ((kind, device, suffix), mut file) in self.open.drain() {
+            if let (Err(error), None, Some(prefix)) =
+                (file.flush(), &self.failed, self.prefixes.get(&kind))
+            {
+                self.failed = Some((path(prefix, kind, device, suffix), error));
+            }
+        }
+        self.failed.take().map_or(Ok(()), Err)
+    }
+}
+
+fn direction(record: &TraceRecord) -> &'static str {
+    if record.categories & category::READ != 0 { "r" } else { "w" }
+}
+
+fn path(prefix: &std::path::Path, kind: BttFileKind, device: u32, suffix: &str) -> PathBuf {
+    let (major, minor) = (device >> 20, device & 0xf_ffff);
+    let end = match kind {
+        BttFileKind::D2c => "_d2c".to_owned(),
+        BttFileKind::Q2c => "_q2c".to_owned(),
+        BttFileKind::Depth => "_aqd".to_owned(),
+        BttFileKind::Blocks => format!("_{suffix}"),
+        BttFileKind::QueueSeeks => format!("_q2q_{suffix}"),
+        BttFileKind::IssueSeeks => format!("_d2d_{suffix}"),
+    };
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(format!("_{major},{minor}{end}.dat"));
+    name.into()
+}
+
+fn create(
+    prefix: &std::path::Path,
+    kind: BttFileKind,
+    device: u32,
+    suffix: &str,
+) -> io::Result<BufWriter<File>> {
+    File::create(path(prefix, kind, device, suffix)).map(BufWriter::new)
+}

@@ -1,0 +1,19 @@
+//! Single events joined to requests, and where the time of these went.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`pairing`] | events joined to requests and bios, over [`slots`] and [`table`] |
+//! | [`analysis`] | what was joined, handed to [`iowhy_core::analysis::stages`] |
+//! | [`pipeline`] | reading on one thread, pairing on another |
+//!
+//! What does not belong here: reading captures (see [`crate::trace`]) and the figures themselves
+//! (see [`iowhy_core::analysis::stages`]).
+
+pub mod analysis;
+pub mod pairing;
+pub mod pipeline;
+pub mod slots;
+pub mod table;
+
+pub use analysis::StageAnalysis;
+pub use pairing::{DoneRequest, PairSink, Pairer};

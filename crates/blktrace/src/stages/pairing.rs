@@ -1,0 +1,405 @@
+//! Single events joined to requests: iowhy's own way.
+//!
+//! A bio is found by device and start sector. Merged bios lie next to each other, so an issue
+//! collects them by following their ends; a split bio becomes parts that share one Q; a request
+//! completed in pieces is done when all bytes are. Two bios at one sector are both kept. What has
+//! no partner is counted, never guessed. Events without data (flushes) pair in the order of their
+//! device.
+//!
+//! What does not belong here: statistics over what was joined.
+
+use super::slots::{Link, NEVER, NONE, Slot, SlotState, Slots};
+use crate::trace::action::{Action, category};
+use crate::trace::{RecordBatch, TraceRecord};
+use iowhy_core::analysis::stages::Unmatched;
+use iowhy_core::analysis::stages::devices::DeviceNumbers;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Flushes that may be open on one device.
+const MAX_FLUSHES: usize = 1024;
+/// Remaps whose lower bio has not been queued yet.
+const MAX_REMAPS: usize = 16 << 10;
+
+/// A request whose end is known, or that the capture's end cut off.
+#[derive(Clone, Debug)]
+pub struct DoneRequest<'a> {
+    /// The request: its first bio, with the times of the whole.
+    pub request: &'a Slot,
+    /// The number of its device in the order of first events.
+    pub device: u32,
+    /// C, or [`NEVER`] at the capture's end.
+    pub completed: u64,
+    /// The error of the completion.
+    pub error: u16,
+}
+
+/// Who takes what was joined.
+pub trait PairSink {
+    /// A bio was queued.
+    fn queued(&mut self, device: u32, record: &TraceRecord);
+    /// A bio was merged.
+    fn merged(&mut self, device: u32, bio: &Slot, time: u64);
+    /// A request was issued.
+    fn issued(&mut self, device: u32, record: &TraceRecord);
+    /// A whole bio completed: all of its parts. `issued` is its last D, or [`NEVER`].
+    fn bio(&mut self, device: u32, bio: &Slot, issued: u64, completed: u64);
+    /// A request ended.
+    fn done(&mut self, done: DoneRequest<'_>);
+    /// Any other event of a device: plugs, requeues.
+    fn other(&mut self, device: u32, batch: &RecordBatch, record: &TraceRecord);
+}
+
+/// What is open.
+#[derive(Debug, Default)]
+pub struct Pairer {
+    slots: Slots,
+    devices: DeviceNumbers,
+    flushes: Vec<VecDeque<Link>>,
+    remaps: FxHashMap<(u32, u64), u64>,
+    next_id: u64,
+    unmatched: Unmatched,
+}
+
+impl Pairer {
+    /// The devices in the order of their first events.
+    pub fn devices(&self) -> &[u32] {
+        self.devices.numbers()
+    }
+
+    /// Takes in `batch`.
+    pub fn take(&mut self, batch: &RecordBatch, sink: &mut impl PairSink) {
+        for record in &batch.records {
+            if !record.is_notify() {
+                self.event(batch, record, sink);
+            }
+        }
+    }
+
+    /// What had no partner so far.
+    pub fn unmatched(&self) -> Unmatched {
+        Unmatched { devices: self.devices.beyond, ..self.unmatched }
+    }
+
+    #[inline]
+    fn event(&mut self, batch: &RecordBatch, record: &TraceRecord, sink: &mut impl PairSink) {
+        let Some(action) = record.kind() else { return };
+        let device = self.devices.index(record.device);
+        match action {
+            Action::Queue => self.queue(device, record, sink),
+            Action::GetRequest => self.get_request(device, record),
+            Action::BackMerge | Action::FrontMerge => self.merge(device, record, sink),
+            Action::Insert => self.insert(device, record),
+            Action::Issue => self.issue(device, record, sink),
+            Action::Complete => self.complete(device, record, sink),
+            Action::Split => {
+                if let Some(at) = batch.number(record) {
+                    self.split(record.device, record.sector, at);
+                }
+            }
+            Action::Remap => self.remap(batch, record),
+            Action::Requeue => {
+                self.requeue(device, record);
+                sink.other(device, batch, record);
+            }
+            _ => sink.other(device, batch, record),
+        }
+    }
+
+    fn open(&mut self, device: u32, record: &TraceRecord) -> Slot {
+        self.next_id += 1;
+        Slot { id: self.next_id, ..Slot::of(device, record) }
+    }
+
+    #[inline]
+    fn queue(&mut self, device: u32, record: &TraceRecord, sink: &mut impl PairSink) {
+        sink.queued(device, record);
+        let mut slot = self.open(device, record);
+        slot.queued = record.time;
+        if !self.remaps.is_empty()
+            && let Some(parent) = self.remaps.remove(&(record.device, record.sector))
+        {
+            slot.parent_id = parent;
+        }
+        if record.bytes == 0 {
+            self.push_flush(device, slot);
+        } else {
+            self.add(slot);
+        }
+    }
+
+    fn add(&mut self, slot: Slot) -> Link {
+        if self.slots.is_full() {
+            self.unmatched.given_up += self.slots.give_up_oldest();
+        }
+        let (link, stale) = self.slots.add(slot);
+        self.unmatched.stale += u64::from(stale);
+        link
+    }
+
+    fn get_request(&mut self, device: u32, record: &TraceRecord) {
+        let waits = |slot: &Slot| slot.state == SlotState::Queued && slot.got == NEVER;
+        let link = match record.bytes {
+            0 => self.find_flush(device, record, waits),
+            _ => self.slots.find(record.device, record.sector, waits),
+        };
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.got = record.time;
+        }
+    }
+
+    fn merge(&mut self, device: u32, record: &TraceRecord, sink: &mut impl PairSink) {
+        let link = self.slots.find(record.device, record.sector, |slot| {
+            slot.state == SlotState::Queued && slot.got == NEVER
+        });
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.state = SlotState::Merged;
+            sink.merged(device, slot, record.time);
+        }
+    }
+
+    fn insert(&mut self, device: u32, record: &TraceRecord) {
+        let waits = |slot: &Slot| slot.state != SlotState::Issued;
+        let link = match record.bytes {
+            0 => self.find_flush(device, record, waits),
+            _ => self.slots.find(record.device, record.sector, waits),
+        };
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.inserted = record.time;
+        } else if record.bytes > 0 {
+            let mut slot = self.open(device, record);
+            slot.inserted = record.time;
+            self.add(slot);
+        }
+    }
+
+    #[inline]
+    fn issue(&mut self, device: u32, record: &TraceRecord, sink: &mut impl PairSink) {
+        sink.issued(device, record);
+        if record.bytes == 0 {
+            return self.issue_flush(device, record);
+        }
+        let waits = |slot: &Slot| slot.state != SlotState::Issued;
+        let mut link = self.slots.find(record.device, record.sector, waits);
+        if link == NONE {
+            let slot = self.open(device, record);
+            link = self.add(slot);
+        }
+        self.shape(link, record);
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.issued = record.time;
+            slot.state = SlotState::Issued;
+            slot.categories = record.categories;
+            slot.remaining = slot.bytes;
+        }
+    }
+
+    /// Makes the request at `link` as long as `record` says: collects merged bios behind it, or
+    /// leaves the rest of a longer bio as a part of its own.
+    #[inline]
+    fn shape(&mut self, link: Link, record: &TraceRecord) {
+        let Some(slot) = self.slots.get(link) else { return };
+        if slot.bytes == record.bytes {
+            return;
+        }
+        let (own, device, end) = (slot.id, slot.number, record.end());
+        if slot.bytes > record.bytes {
+            self.split(device, record.sector, end);
+            return;
+        }
+        let mut at = slot.sector.wrapping_add(u64::from(slot.bytes >> 9));
+        while at < end {
+            // A bio of less than a sector ends where it begins: it must not follow itself.
+            let next = self.slots.find(device, at, |slot| {
+                slot.state != SlotState::Issued && slot.end() <= end && slot.id != own
+            });
+            let Some(member) = self.slots.get(next) else { break };
+            at = member.end();
+            self.slots.join(link, next);
+        }
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.bytes = record.bytes;
+        }
+    }
+
+    /// Cuts the bio of device number `device` that starts at `sector` in two at `at`.
+    fn split(&mut self, device: u32, sector: u64, at: u64) {
+        let link = self.slots.find(device, sector, |slot| {
+            slot.state != SlotState::Issued && slot.sector < at && at < slot.end()
+        });
+        if link == NONE {
+            return;
+        }
+        if self.slots.is_full() {
+            self.unmatched.given_up += self.slots.give_up_oldest();
+        }
+        self.next_id += 1;
+        let stale = self.slots.split(link, at, self.next_id);
+        self.unmatched.stale += u64::from(stale);
+    }
+
+    fn requeue(&mut self, device: u32, record: &TraceRecord) {
+        let issued = |slot: &Slot| slot.state == SlotState::Issued;
+        let link = match record.bytes {
+            0 => self.find_flush(device, record, issued),
+            _ => self.slots.find(record.device, record.sector, issued),
+        };
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.state = SlotState::Queued;
+            slot.issued = NEVER;
+            slot.requeues = slot.requeues.saturating_add(1);
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self, device: u32, record: &TraceRecord, sink: &mut impl PairSink) {
+        if record.bytes == 0 {
+            return self.complete_flush(device, record, sink);
+        }
+        // Where the capture lost an issue, an older request of the other direction may lie there
+        // still.
+        let same = |slot: &Slot| (slot.categories ^ record.categories) & category::WRITE == 0;
+        let issued = |slot: &Slot| {
+            slot.state == SlotState::Issued && slot.remaining >= record.bytes && same(slot)
+        };
+        let mut link = self.slots.find(record.device, record.sector, issued);
+        if link == NONE {
+            // No issue: a device without requests, or an event that was lost.
+            link = self.slots.find(record.device, record.sector, |slot| {
+                slot.state == SlotState::Queued && slot.bytes <= record.bytes && same(slot)
+            });
+            if link == NONE {
+                self.unmatched.completions += 1;
+                return;
+            }
+            self.shape(link, record);
+        } else if self.slots.advance(link, record.bytes) {
+            return;
+        }
+        self.finish(link, record, sink);
+    }
+
+    /// Hands out the request at `link` and its bios, and forgets them.
+    fn finish(&mut self, link: Link, record: &TraceRecord, sink: &mut impl PairSink) {
+        self.unmatched.stale += self.slots.take_out(link, record.time);
+        let Some(slot) = self.slots.get(link) else { return };
+        let (device, issued) = (slot.device, slot.issued);
+        sink.done(DoneRequest {
+            request: slot,
+            device,
+            completed: record.time,
+            error: record.error,
+        });
+        let mut member = link;
+        while let Some(slot) = self.slots.get(member) {
+            let next = slot.next;
+            if slot.queued != NEVER {
+                match slot.group {
+                    NONE => sink.bio(device, slot, issued, record.time),
+                    group => {
+                        if let Some(whole) = self.slots.end_part(group) {
+                            sink.bio(device, &whole, issued, record.time);
+                        }
+                    }
+                }
+            }
+            self.slots.free(member);
+            member = next;
+        }
+    }
+
+    fn remap(&mut self, batch: &RecordBatch, record: &TraceRecord) {
+        let Some(remap) = batch.remap(record) else { return };
+        let moved = self.remaps.remove(&(remap.from_device, remap.from_sector));
+        let parent = moved.or_else(|| {
+            let upper = remap.from_device;
+            let link = self.slots.find(upper, remap.from_sector, |slot| slot.queued != NEVER);
+            self.slots.get(link).map(|slot| slot.id)
+        });
+        if let Some(parent) = parent {
+            if self.remaps.len() >= MAX_REMAPS {
+                self.remaps.clear();
+            }
+            self.remaps.insert((remap.to_device, record.sector), parent);
+        }
+    }
+
+    fn find_flush(
+        &self,
+        device: u32,
+        record: &TraceRecord,
+        accept: impl Fn(&Slot) -> bool,
+    ) -> Link {
+        let flushes = self.flushes.get(device as usize);
+        let mut open = flushes.into_iter().flatten();
+        let accept = |slot: &Slot| slot.number == record.device && accept(slot);
+        let found = open.find(|link| self.slots.get(**link).is_some_and(accept));
+        found.copied().unwrap_or(NONE)
+    }
+
+    fn push_flush(&mut self, device: u32, slot: Slot) -> Link {
+        let link = self.slots.keep(slot);
+        if self.flushes.len() <= device as usize {
+            self.flushes.resize_with(device as usize + 1, VecDeque::new);
+        }
+        let Some(flushes) = self.flushes.get_mut(device as usize) else { return NONE };
+        flushes.push_back(link);
+        if flushes.len() > MAX_FLUSHES
+            && let Some(oldest) = flushes.pop_front()
+        {
+            self.slots.free(oldest);
+            self.unmatched.given_up += 1;
+        }
+        link
+    }
+
+    fn issue_flush(&mut self, device: u32, record: &TraceRecord) {
+        let mut link = self.find_flush(device, record, |slot| slot.state != SlotState::Issued);
+        if link == NONE {
+            let slot = self.open(device, record);
+            link = self.push_flush(device, slot);
+        }
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.issued = record.time;
+            slot.state = SlotState::Issued;
+        }
+    }
+
+    /// The kernel completes a flush's request and then its bio: the second completion finds the bio
+    /// gone, or a bio that never was issued by itself. A write with data and a flush around it ends
+    /// with a completion of no data at its own sector, behind that of its data: no flush's.
+    fn complete_flush(&mut self, device: u32, record: &TraceRecord, sink: &mut impl PairSink) {
+        let request = record.categories & category::FLUSH != 0;
+        let mut link =
+            self.find_flush(device, record, |slot| slot.state == SlotState::Issued && request);
+        if link == NONE {
+            let here = |slot: &Slot| record.sector == 0 || slot.sector == record.sector;
+            link = self
+                .find_flush(device, record, |slot| slot.state != SlotState::Issued && here(slot));
+        }
+        if link == NONE {
+            self.unmatched.flushes += u64::from(request);
+            return;
+        }
+        if let Some(flushes) = self.flushes.get_mut(device as usize) {
+            flushes.retain(|open| *open != link);
+        }
+        self.finish(link, record, sink);
+    }
+
+    /// Hands out what is still open, at the end of the capture.
+    pub fn end(&mut self, sink: &mut impl PairSink) {
+        for slot in self.slots.open() {
+            self.unmatched.open += 1;
+            self.unmatched.in_flight += u64::from(slot.state == SlotState::Issued);
+            if slot.state != SlotState::Merged {
+                sink.done(DoneRequest {
+                    request: slot,
+                    device: slot.device,
+                    completed: NEVER,
+                    error: 0,
+                });
+            }
+        }
+    }
+}

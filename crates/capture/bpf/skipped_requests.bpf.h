@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * Requests that were not chosen to be recorded (see thinning.bpf.h), and complete.
+ */
+#ifndef IOWHY_SKIPPED_REQUESTS_H
+#define IOWHY_SKIPPED_REQUESTS_H
+
+#include "request_bios.bpf.h"
+#include "submitters.bpf.h"
+
+static __always_inline void note_cgroup(struct bio *bio, struct wire_request *r)
+{
+	struct blkcg_gq *group;
+	struct kernfs_node *kn;
+
+	if (!bpf_core_field_exists(bio->bi_blkg))
+		return;
+	group = POINTER(bio, bi_blkg);
+	if (!group)
+		return;
+	kn = POINTER(POINTER(POINTER(group, blkcg), css.cgroup), kn);
+	r->cgroup = POINTER(kn, id);
+	see_cgroup(number_of(kn), r->cgroup, room_level(r));
+}
+
+/* A slow request that was skipped: what is known of it still. */
+static __noinline int record_skipped(struct request *rq, u32 device, int status, u64 now)
+{
+	struct wire_skipped was = {};
+	struct wire_thinning *thin = thinning_now();
+	struct wire_request *r;
+	struct bio *bio;
+	u64 took;
+
+	took = end_skipped(rq, &was, now);
+	bio = POINTER(rq, bio);
+	if (READ(bio, bi_next))
+		forget_merged(number_of(bio));
+	if (!thin || took < thin->slow_ns || !is_watched(device)) {
+		note_ended(0, now);
+		return 0;
+	}
+	r = begin_late(rq, device, now);
+	if (!r)
+		return 0;
+	r->flags = REQUEST_SLOW;
+	r->one_in = 1;
+	r->queue_ns = was.queue_ns;
+	r->get_ns = READ(rq, start_time_ns);
+	if (r->get_ns < r->queue_ns)
+		r->get_ns = 0;
+	r->issue_ns = was.issue_ns;
+	r->tgid = was.pid_tgid >> 32;
+	r->tid = was.pid_tgid;
+	r->cpu = was.cpu;
+	/* The file is not looked up: that needs more stack than older kernels have left here. */
+	r->part.found = FOUND_NOT;
+	note_cgroup(bio, r);
+	r->status = status;
+	r->complete_ns = now;
+	finish(r, key_of(rq));
+	return 0;
+}
+
+#endif

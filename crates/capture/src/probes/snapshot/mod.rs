@@ -1,0 +1,250 @@
+//! State that exists when a watch begins and when it ends: requests in flight, and files open for
+//! writing.
+//!
+//! What does not belong here: what the programs do in the kernel (`probes/snapshot`).
+
+use crate::host::devices::{self, CountedDisk};
+use crate::host::mounts::Mounts;
+use crate::host::system;
+use crate::session::Session;
+use crate::wire;
+use iowhy_core::bounded_map::CappedMap;
+use iowhy_core::model::environment::Mount;
+use libbpf_rs::{Iter, Link, ProgramInput};
+use rustix::fs::{Mode, OFlags};
+use std::cell::OnceCell;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Inodes whose writers are kept; beyond this number the hint is missing.
+const MOST_WRITTEN: usize = 65_536;
+/// Writers kept per inode.
+const MOST_WRITERS: usize = 3;
+
+/// Has the kernel list the requests in flight.
+pub struct InFlight {
+    watched: Vec<u32>,
+}
+
+/// Any file of a block device: the kernel's list of block devices is found through it. It is opened
+/// for one snapshot and closed afterwards, because an open file keeps its file system from being
+/// unmounted.
+type Anchor = OnceCell<Option<OwnedFd>>;
+
+/// The disks whose requests in flight were all checked, and when that began. A request that was
+/// issued to them earlier and is not marked has completed, whether that was seen or not. Without
+/// this, a missed completion would look like a hung disk.
+#[derive(Default)]
+pub struct LookedAt {
+    at_ns: u64,
+    disks: Vec<u32>,
+    /// Requests in flight on disks that could not be checked.
+    pub unlisted: u64,
+}
+
+impl InFlight {
+    /// For the devices with these numbers; all if empty.
+    pub fn of(watched: &[u32]) -> InFlight {
+        InFlight { watched: watched.to_vec() }
+    }
+
+    /// Adds the requests in flight whose beginning was not seen.
+    pub fn add(&self, session: &Session) -> LookedAt {
+        self.look(session, false)
+    }
+
+    /// Marks the requests that the kernel considers to be in flight.
+    pub fn mark(&self, session: &Session) -> LookedAt {
+        self.look(session, true)
+    }
+
+    fn look(&self, session: &Session, at_end: bool) -> LookedAt {
+        let mut looked = LookedAt { at_ns: system::now_ns(), ..LookedAt::default() };
+        let anchor = Anchor::new();
+        for disk in devices::in_flight_now() {
+            if !self.watched.is_empty() && !self.watched.contains(&disk.number) {
+                continue;
+            }
+            if disk.in_flight == 0 || look_at(&disk, session, &anchor, at_end).is_some() {
+                looked.disks.push(disk.number);
+            } else {
+                looked.unlisted += disk.in_flight;
+            }
+        }
+        looked
+    }
+}
+
+/// Checks every tag of the disk; `None` where that is not possible.
+fn look_at(disk: &CountedDisk, session: &Session, anchor: &Anchor, at_end: bool) -> Option<()> {
+    let program = session.program("look_in_flight")?;
+    let anchor = anchor.get_or_init(open_anchor).as_ref()?;
+    let anchor = u64::try_from(anchor.as_raw_fd()).ok()?;
+    for queue in 0..disk.queues as u64 {
+        let mut first = 0;
+        loop {
+            let mut look = wire::wire_scan {
+                anchor,
+                device: u64::from(disk.number),
+                queue,
+                first,
+                at_end: u64::from(at_end),
+            };
+            let input =
+                ProgramInput { context_in: Some(look.as_mut_bytes()), ..Default::default() };
+            let tags = u64::from(program.test_run(input).ok()?.return_value);
+            if tags == 0 {
+                return None;
+            }
+            first += u64::from(wire::WIRE_TAGS_AT_ONCE);
+            if first >= tags {
+                break;
+            }
+        }
+    }
+    Some(())
+}
+
+fn open_anchor() -> Option<OwnedFd> {
+    let open = |mount: &Mount| {
+        // O_PATH only: that touches no device, not even one that hangs.
+        rustix::fs::open(&mount.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+    };
+    let mounts = Mounts::read().of_block_devices();
+    mounts.iter().filter(|mount| mount.major != 0).find_map(open)
+}
+
+impl LookedAt {
+    /// Whether the request, a record of the table at the end, completed without being seen.
+    pub fn has_ended(&self, record: &[u8]) -> bool {
+        let Ok((request, _)) = wire::wire_request::read_from_prefix(record) else { return false };
+        // A request that waits for its reissue or for a flush is started but not in flight.
+        let elsewhere = request.requeues > 0 || request.flags & wire::REQUEST_FLUSHED != 0;
+        // The kernel does not count its own flushes.
+        let counted = request.bytes > 0 && (1..self.at_ns).contains(&request.issue_ns);
+        let marked = request.flags & wire::REQUEST_AT_DEVICE != 0;
+        counted && !elsewhere && !marked && self.disks.contains(&request.device)
+    }
+}
+
+/// Which processes had which file open for writing when the watch began.
+#[derive(Default)]
+pub struct Writers {
+    by_inode: CappedMap<(u64, u64), Vec<(u32, String)>, MOST_WRITTEN>,
+}
+
+impl Writers {
+    /// Lists them from the kernel; empty where it cannot list them.
+    pub fn now(session: &Session) -> Writers {
+        let mut writers = Writers::default();
+        list(session, "list_writers", size_of::<wire::wire_writer>(), |record| writers.add(record));
+        writers
+    }
+
+    fn add(&mut self, record: &[u8]) {
+        let Ok(writer) = wire::wire_writer::read_from_bytes(record) else { return };
+        if writer.tgid == std::process::id() {
+            return;
+        }
+        let key = (writer.inode.address, writer.inode.number);
+        let Some(known) = self.by_inode.or_insert_with(key, Vec::new) else { return };
+        if known.len() < MOST_WRITERS && known.iter().all(|(tgid, _)| *tgid != writer.tgid) {
+            known.push((writer.tgid, crate::host::text_of(&writer.process)));
+        }
+    }
+
+    /// Files whose writers are not kept.
+    pub fn dropped(&self) -> u64 {
+        self.by_inode.refused()
+    }
+
+    /// The processes that had the inode open for writing: `fio (123), dd (124)`; `None` if there
+    /// were none.
+    pub fn of(&self, inode: &wire::wire_inode) -> Option<String> {
+        let known = self.by_inode.get(&(inode.address, inode.number))?;
+        let text: Vec<String> =
+            known.iter().map(|(tgid, process)| format!("{process} ({tgid})")).collect();
+        Some(text.join(", "))
+    }
+}
+
+/// Hands each thread that sleeps now to `each`, as a `wire_sleeper`; from here on it is tracked.
+pub fn sleepers(session: &Session, each: impl FnMut(&[u8])) {
+    list(session, "list_sleepers", size_of::<wire::wire_sleeper>(), each);
+}
+
+/// Hands each thread that sleeps for another thread now to `each`, as a `wire_thread_sleeper`.
+pub fn thread_sleepers(session: &Session, each: impl FnMut(&[u8])) {
+    list(session, "list_thread_sleepers", size_of::<wire::wire_thread_sleeper>(), each);
+}
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct PendingRequest {
+    /// Its device number.
+    pub device: u32,
+    /// When it was queued.
+    pub queue_ns: u64,
+    /// When it was issued to the driver; 0 if it was not.
+    pub issue_ns: u64,
+}
+
+impl PendingRequest {
+    /// Reads a record of a request in flight.
+    pub fn of(record: &[u8]) -> Option<PendingRequest> {
+        let (request, _) = wire::wire_request::read_from_prefix(record).ok()?;
+        let wire::wire_request { device, queue_ns, issue_ns, .. } = request;
+        (queue_ns > 0).then_some(PendingRequest { device, queue_ns, issue_ns })
+    }
+}
+
+/// The requests in flight now; empty where the kernel cannot list them.
+pub fn pending(session: &Session) -> Vec<PendingRequest> {
+    let mut found = Vec::new();
+    let Some(program) = session.program("list_under_way") else { return found };
+    if let Some(map) = session.handle("pending")
+        && let Ok(link) = program.attach_iter(map.as_fd())
+    {
+        read_list(&link, size_of::<wire::wire_pending>(), |record| {
+            let Ok(record) = wire::wire_pending::read_from_bytes(record) else { return };
+            let wire::wire_pending { device, queue_ns, issue_ns, .. } = record;
+            found.push(PendingRequest { device, queue_ns, issue_ns });
+        });
+    }
+    // Those that did not fit into the table, which are few.
+    session.overflowed(|record| found.extend(PendingRequest::of(record)));
+    found
+}
+
+/// Runs a program that lists something, and hands its records to `each`; nothing where it cannot
+/// run.
+fn list(session: &Session, program: &str, size: usize, each: impl FnMut(&[u8])) {
+    let Some(program) = session.program(program) else { return };
+    if let Ok(link) = program.attach() {
+        read_list(&link, size, each);
+    }
+}
+
+/// Whether a list goes on: the kernel returns early after a million entries without output, and
+/// continues with the next read.
+fn is_unfinished(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn read_list(link: &Link, size: usize, mut each: impl FnMut(&[u8])) {
+    let Ok(mut list) = Iter::new(link) else { return };
+    let mut bytes = vec![0; 64 * size];
+    let mut held = 0;
+    loop {
+        match list.read(&mut bytes[held..]) {
+            Ok(read @ 1..) => held += read,
+            Err(error) if is_unfinished(error.kind()) => continue,
+            Ok(0) | Err(_) => break,
+        }
+        let whole = held - held % size;
+        bytes[..whole].chunks_exact(size).for_each(&mut each);
+        bytes.copy_within(whole..held, 0);
+        held -= whole;
+    }
+}

@@ -1,0 +1,160 @@
+//! The latest requests of each thread, kept until it is known whether it waited for them. A
+//! thread's requests arrive before the wait that they end.
+//!
+//! What does not belong here: what such a wait becomes (see [`super::decode`]).
+
+use crate::wire::{self, wire_request, wire_wait};
+use iowhy_core::analysis::waits::split::Span;
+use iowhy_core::model::{Name, Request};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Requests kept per thread until it is known whether it waited for them.
+const MOST_OF_THREAD: usize = 128;
+/// Threads for which requests are kept.
+const MOST_THREADS: usize = 4096;
+/// How long a request is kept at least when there are more threads, ns: a thread that waited for it
+/// runs again by then.
+const KEPT_NS: u64 = 1_000_000_000;
+/// Requests of any thread that are kept for the thread whose wait they end, indexed by the low bits
+/// of their number, so that a newer one replaces an older one.
+const MOST_ENDED: usize = 2048;
+
+/// A wake-up this long after a completion was not caused by it, ns.
+const SURELY_LATER_NS: u64 = 1_000_000;
+
+/// What waits need to know of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct ServedRequest {
+    /// Its number in the recording.
+    pub request_id: u64,
+    /// The process that submitted it.
+    pub pid: Option<u32>,
+    /// Its device.
+    pub device: Name,
+    /// Its times.
+    pub span: Span,
+    /// The cgroup whose limits applied.
+    pub cgroup: Option<Name>,
+    /// Whether it was throttled before it was queued.
+    pub held_back: bool,
+}
+
+/// The requests that are kept.
+#[derive(Clone, Debug, Default)]
+pub struct ServedRequests {
+    of_thread: FxHashMap<u32, VecDeque<ServedRequest>>,
+    /// Empty if waits are not recorded.
+    ended: Vec<Option<(u64, ServedRequest)>>,
+}
+
+impl ServedRequests {
+    /// Keeps requests only if waits are recorded.
+    pub fn new(waits_are_recorded: bool) -> ServedRequests {
+        let ended = if waits_are_recorded { vec![None; MOST_ENDED] } else { Vec::new() };
+        ServedRequests { ended, ..ServedRequests::default() }
+    }
+
+    /// Notes a request that its thread may be waiting for; it completed at `completed_ns`.
+    pub fn note(&mut self, request: &wire_request, row: &Request, completed_ns: u64) {
+        if self.ended.is_empty() || completed_ns == 0 {
+            return;
+        }
+        let served = ServedRequest {
+            request_id: row.request_id,
+            pid: row.pid,
+            device: row.device,
+            span: Span { queued_ns: request.queue_ns, issued_ns: request.issue_ns, completed_ns },
+            cgroup: row.cgroup,
+            held_back: is_held_back(request),
+        };
+        if let Some(slot) = self.ended.get_mut(place_of(request.id)) {
+            *slot = Some((request.id, served));
+        }
+        let Some(tid) = row.tid else { return };
+        if self.of_thread.len() >= MOST_THREADS && !self.of_thread.contains_key(&tid) {
+            self.make_room(completed_ns);
+        }
+        let own = self.of_thread.entry(tid).or_default();
+        if own.len() >= MOST_OF_THREAD {
+            own.pop_front();
+        }
+        own.push_back(served);
+    }
+
+    /// Drops threads whose requests ended a while ago. If that is not enough, the memory limit
+    /// wins: current waits lose their requests.
+    fn make_room(&mut self, now_ns: u64) {
+        let ended_ns =
+            |own: &VecDeque<ServedRequest>| own.back().map_or(0, |it| it.span.completed_ns);
+        self.of_thread.retain(|_, own| ended_ns(own).saturating_add(KEPT_NS) > now_ns);
+        if self.of_thread.len() > MOST_THREADS / 2 {
+            self.of_thread.clear();
+        }
+    }
+
+    /// Returns the requests that `wait` can have waited for, and drops those that no later wait of
+    /// the thread can have waited for.
+    pub fn of_wait(
+        &mut self,
+        wait: &wire_wait,
+        woken_ns: u64,
+        cgroup: Option<Name>,
+    ) -> Vec<ServedRequest> {
+        let mut found: Vec<ServedRequest> = Vec::new();
+        if let Some(own) = self.of_thread.get_mut(&wait.tid) {
+            let overlaps = |served: &&ServedRequest| {
+                served.span.completed_ns > wait.start_ns && served.span.queued_ns < woken_ns
+            };
+            found.extend(own.iter().filter(overlaps));
+            own.retain(|served| served.span.completed_ns > woken_ns);
+        }
+        if let Some(Some((id, waker))) = self.ended.get(place_of(wait.request))
+            && *id == wait.request
+            && was_woken_by(wait, woken_ns, cgroup, waker)
+            && found.iter().all(|served| served.request_id != waker.request_id)
+        {
+            found.push(*waker);
+        }
+        found
+    }
+}
+
+/// Whether the completion of `waker`, the last on the CPU that woke the thread, caused the wake-up.
+fn was_woken_by(
+    wait: &wire_wait,
+    woken_ns: u64,
+    cgroup: Option<Name>,
+    waker: &ServedRequest,
+) -> bool {
+    let after_ns = woken_ns.saturating_sub(waker.span.completed_ns);
+    // A worker queued it, so nothing else shows whose it was; emulated machines take long to wake.
+    let of_its_limit = waker.held_back && cgroup.is_some() && waker.cgroup == cgroup;
+    if after_ns >= u64::from(wire::WIRE_ENDED_JUST_NOW_NS) {
+        return of_its_limit && after_ns < SURELY_LATER_NS;
+    }
+    // A thread in such a call can also be woken by its timeout.
+    let own = wait.flags & wire::WAIT_FOR_OWN != 0;
+    !own || waker.held_back || began_before(wait, waker) || waker.pid == Some(wait.tgid)
+}
+
+/// Whether both began before the watch, so that the request's submitter is not known, and the
+/// request completed just before the wake-up.
+fn began_before(wait: &wire_wait, waker: &ServedRequest) -> bool {
+    wait.flags & wire::WAIT_BEGUN_BEFORE != 0 && waker.pid.is_none()
+}
+
+/// The kernel numbers requests from the eleventh bit on; the bits below are the CPU.
+fn place_of(id: u64) -> usize {
+    (id >> 10 ^ id << 3) as usize % MOST_ENDED
+}
+
+/// Whether throttling delayed the queueing of the request. Reads and direct I/O are queued by a
+/// kernel worker for no other reason; writeback and journals always are.
+pub fn is_held_back(request: &wire_request) -> bool {
+    let direct =
+        matches!(request.part.found, wire::FOUND_DIRECT | wire::FOUND_RAW | wire::FOUND_RAW_ANON);
+    let is_read = request.operation & 0xff == 0;
+    request.flags & wire::REQUEST_WORKER_FOR != 0
+        || (request.flags & wire::REQUEST_KERNEL_THREAD != 0 && (direct || is_read))
+}

@@ -1,0 +1,303 @@
+//! Keeps a live watch within its budget: measures what the programs and iowhy itself cost, and
+//! carries out what the [`Controller`] decides.
+//!
+//! What does not belong here: the decision (see [`crate::budget`]), and which requests are recorded
+//! then (`bpf/thinning.bpf.h`).
+
+use crate::aggregates::{AggregateReader, AggregateSnapshot, LatencyTotal};
+use crate::budget::{Controller, Levels, Load, ProgramRuns};
+use crate::host::{read_text, system};
+use crate::kernel::KernelFeatures;
+use crate::plan::Plan;
+use crate::session::Session;
+use crate::wire;
+use iowhy_core::model::Environment;
+use iowhy_core::model::environment::{ExactCount, Thinning};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// How often the cost is measured.
+const INTERVAL_NS: u64 = 100_000_000;
+/// Requests that take so long are recorded at every level.
+const SLOW_NS: u64 = 10_000_000;
+/// Above this quantile, too, but none below [`LEAST_SLOW_NS`].
+const SLOW_QUANTILE: f64 = 0.995;
+const LEAST_SLOW_NS: u64 = 20_000;
+/// Measurements between two looks at the quantile.
+const QUANTILE_EVERY: u32 = 10;
+/// Timed runs whose mean says something.
+const FEW: u64 = 16;
+/// From this level on the kernel's own time of getting a request replaces a program of ours.
+const WITHOUT_GET: u32 = 4;
+
+/// Programs that are detached when calls on files are thinned.
+const CALL_PROGRAMS: [&str; 4] =
+    ["on_call", "on_uring_complete", "on_file_fault", "on_file_mapped"];
+/// Those of which the kernel has a time stamp itself.
+const GET_PROGRAMS: [&str; 2] = ["on_get", "on_get_again"];
+
+/// Runs and time of a program so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct MeasuredCost {
+    runs: u64,
+    timed: u64,
+    ns: u64,
+}
+
+/// A watch's budget, while it runs.
+pub(crate) struct Thinner {
+    controller: Controller,
+    plan: Plan,
+    reader: Option<AggregateReader>,
+    first: AggregateSnapshot,
+    quantile_since: AggregateSnapshot,
+    quantile_in: u32,
+    slow_ns: u64,
+    costs: Vec<MeasuredCost>,
+    measured_ns: u64,
+    process_ns: u64,
+    /// What changed, and when.
+    pub history: Vec<Thinning>,
+}
+
+impl Thinner {
+    /// Begins to measure. Requests are recorded in full until it costs too much.
+    pub fn begin(
+        session: &Session,
+        plan: &Plan,
+        facts: &KernelFeatures,
+        percent: f64,
+        process_ns: u64,
+    ) -> Thinner {
+        let reader = AggregateReader::of(session, facts);
+        let first = reader.as_ref().map(AggregateReader::snapshot).unwrap_or_default();
+        let thinner = Thinner {
+            controller: Controller::new(percent),
+            plan: plan.clone(),
+            reader,
+            quantile_since: first.clone(),
+            first,
+            quantile_in: QUANTILE_EVERY,
+            slow_ns: SLOW_NS,
+            costs: costs(session),
+            measured_ns: system::now_ns(),
+            process_ns,
+            history: Vec::new(),
+        };
+        thinner.tell(session);
+        thinner
+    }
+
+    /// Passes the levels to the programs.
+    fn tell(&self, session: &Session) {
+        let levels = self.controller.levels();
+        let thinning = wire::wire_thinning {
+            adaptive: 1,
+            one_in: levels.requests_one_in,
+            waits_one_in: levels.waits_one_in,
+            last_padding: 0,
+            slow_ns: self.slow_ns,
+        };
+        session.set("thinning", thinning.as_bytes());
+    }
+
+    /// Measures if it is time, with the CPU time of iowhy's processes so far. Returns whether calls
+    /// are timed, if that changed.
+    pub fn measure_if_due(&mut self, session: &mut Session, process_ns: u64) -> Option<bool> {
+        let now_ns = system::now_ns();
+        let length_ns = now_ns.saturating_sub(self.measured_ns);
+        if length_ns < INTERVAL_NS {
+            return None;
+        }
+        let costs = costs(session);
+        let programs = wire::PROGRAMS.iter().zip(&costs).zip(&self.costs);
+        let programs = programs.filter(|((_, now), before)| now.runs > before.runs);
+        let load = Load {
+            length_ns,
+            cpus: cpus_online(),
+            programs: programs
+                .map(|((program, now), before)| ProgramRuns {
+                    program,
+                    runs: now.runs - before.runs,
+                    ns_each: each(now, before),
+                })
+                .collect(),
+            process_ns: process_ns.saturating_sub(self.process_ns),
+        };
+        (self.costs, self.measured_ns, self.process_ns) = (costs, now_ns, process_ns);
+        let before = self.controller.levels();
+        let changed = self.controller.step(&load);
+        let is_slower = self.follow_quantile();
+        if changed.is_some() || is_slower {
+            self.tell(session);
+        }
+        let levels = changed?;
+        self.carry_out(session, before, levels);
+        self.note(now_ns, levels);
+        (levels.call_times != before.call_times).then_some(levels.call_times)
+    }
+
+    fn carry_out(&self, session: &mut Session, before: Levels, now: Levels) {
+        let mut set = |programs: &[&'static str], wanted: bool| {
+            for program in programs {
+                if wanted {
+                    session.attach_program(&self.plan, program);
+                } else {
+                    session.detach_program(program);
+                }
+            }
+        };
+        if before.calls != now.calls {
+            set(&CALL_PROGRAMS, now.calls);
+        }
+        if before.call_times != now.call_times {
+            set(&["on_call_begins"], now.call_times);
+        }
+        let gets = |levels: Levels| levels.requests_one_in < WITHOUT_GET;
+        if gets(before) != gets(now) {
+            set(&GET_PROGRAMS, gets(now));
+        }
+    }
+
+    fn note(&mut self, from_ns: u64, levels: Levels) {
+        self.history.push(Thinning {
+            from_ns,
+            requests_one_in: levels.requests_one_in,
+            waits_one_in: levels.waits_one_in,
+            calls: levels.calls,
+            call_times: levels.call_times,
+        });
+    }
+
+    /// Follows what is slow for the disks of this machine. Returns whether it changed.
+    fn follow_quantile(&mut self) -> bool {
+        self.quantile_in = self.quantile_in.saturating_sub(1);
+        let thinned = self.controller.levels().requests_one_in > 1;
+        let Some(reader) = self.reader.as_ref().filter(|_| thinned && self.quantile_in == 0) else {
+            return false;
+        };
+        self.quantile_in = QUANTILE_EVERY;
+        let now = reader.snapshot();
+        let mut all = LatencyTotal::default();
+        now.since(&self.quantile_since).disks.values().for_each(|disk| all.merge(&disk.latency));
+        self.quantile_since = now;
+        let Some(quantile_ns) = all.quantile_ns(SLOW_QUANTILE) else { return false };
+        let slow_ns = quantile_ns.clamp(LEAST_SLOW_NS, SLOW_NS);
+        std::mem::replace(&mut self.slow_ns, slow_ns) != slow_ns
+    }
+
+    /// What the programs took so far, nanoseconds.
+    pub fn programs_ns(session: &Session) -> u64 {
+        let sum = |sum: f64, (program, cost): (&&'static str, MeasuredCost)| {
+            let ns_each = each(&cost, &MeasuredCost::default());
+            sum + ProgramRuns { program, runs: cost.runs, ns_each }.cost_ns()
+        };
+        wire::PROGRAMS.iter().zip(costs(session)).fold(0.0, sum) as u64
+    }
+
+    /// Notes in `environment` what was thinned, and what was counted exactly.
+    pub fn finish(&self, environment: &mut Environment) {
+        environment.thinning.clone_from(&self.history);
+        if let Some(reader) = &self.reader {
+            let new = reader.snapshot().since(&self.first);
+            environment.exact_counts = new
+                .disks
+                .iter()
+                .filter(|((device, _), _)| *device != 0)
+                .map(|((device, operation), total)| ExactCount {
+                    major: device >> 20,
+                    minor: device & 0xf_ffff,
+                    operation: operation.word().to_owned(),
+                    requests: total.requests,
+                    bytes: total.bytes,
+                    errors: total.errors,
+                    timed: total.latency.count,
+                    latency_ns: total.latency.sum_ns,
+                })
+                .collect();
+        }
+        environment.limits.extend(self.limits(environment));
+    }
+
+    /// Sentences about what was thinned.
+    fn limits(&self, environment: &Environment) -> Vec<String> {
+        let end_ns = environment.end_ns.max(environment.start_ns + 1);
+        let all = Levels::ALL;
+        let mut at = (environment.start_ns, true, true, true);
+        let (mut without_calls, mut without_times, mut without_waits) = (0, 0, 0);
+        let last = Thinning {
+            from_ns: end_ns,
+            requests_one_in: all.requests_one_in,
+            waits_one_in: all.waits_one_in,
+            calls: true,
+            call_times: true,
+        };
+        for level in self.history.iter().chain([&last]) {
+            let length = level.from_ns.saturating_sub(at.0);
+            without_calls += if at.1 { 0 } else { length };
+            without_times += if at.2 { 0 } else { length };
+            without_waits += if at.3 { 0 } else { length };
+            at = (level.from_ns, level.calls, level.call_times, level.waits_one_in == 1);
+        }
+        let share = |ns: u64| ns as f64 / (end_ns - environment.start_ns).max(1) as f64;
+        let budget = "to keep to the budget (--budget; --every records all)";
+        let mut limits = Vec::new();
+        if without_calls > 0 {
+            let share = percent(share(without_calls));
+            limits.push(format!("file calls were not counted {share} % of the time, {budget}"));
+        } else if without_times > 0 {
+            let share = percent(share(without_times));
+            limits.push(format!("file calls were not timed {share} % of the time, {budget}"));
+        }
+        if let Some(one_in) = environment.waits_one_in() {
+            let share = percent(share(without_waits));
+            limits.push(format!(
+                "{share} % of the time only a sample of the waits was recorded (down to 1 of \
+                 {one_in}), {budget}"
+            ));
+        }
+        if let Some(cost) = self.controller.unheld_share() {
+            limits.push(format!(
+                "the budget could not be held: watching costs {} % of the CPUs although as little \
+                 as possible is recorded",
+                percent(cost)
+            ));
+        }
+        limits
+    }
+}
+
+/// A share as a percentage for a sentence.
+fn percent(share: f64) -> String {
+    format!("{:.1}", share * 100.0)
+}
+
+fn each(now: &MeasuredCost, before: &MeasuredCost) -> Option<f64> {
+    let recent = (now.ns.saturating_sub(before.ns), now.timed.saturating_sub(before.timed));
+    // A few runs can be off by an interrupt.
+    let (ns, timed) = if recent.1 >= FEW { recent } else { (now.ns, now.timed) };
+    (timed >= FEW).then(|| ns as f64 / timed as f64)
+}
+
+/// Runs and times of all programs, over all CPUs.
+fn costs(session: &Session) -> Vec<MeasuredCost> {
+    let mut sums = vec![MeasuredCost::default(); wire::PROGRAMS.len()];
+    for value in session.each_cpu("costs") {
+        let Ok((costs, _)) = wire::wire_costs::read_from_prefix(&value) else { continue };
+        for (sum, cost) in sums.iter_mut().zip(costs.of) {
+            sum.runs += cost.runs;
+            sum.timed += cost.timed;
+            sum.ns += cost.ns;
+        }
+    }
+    sums
+}
+
+/// CPUs that are online now: some may be taken offline while a watch runs.
+fn cpus_online() -> u32 {
+    let text = read_text("/sys/devices/system/cpu/online").unwrap_or_default();
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(last.parse::<u32>().ok()?.checked_sub(first.parse().ok()?)? + 1)
+    };
+    text.trim().split(',').filter_map(count).sum::<u32>().max(1)
+}

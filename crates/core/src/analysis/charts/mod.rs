@@ -1,0 +1,116 @@
+//! What a page of charts draws: a watch reduced to cells, each with exact sums, and to a choice of
+//! single requests. One pass and bounded memory, whatever the number of requests and the length of
+//! the watch; a reader can filter and add up cells, and each sum is exact.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`cells`] | sums by column of time and by what can be filtered |
+//! | [`slots`] | the numbers of devices, owners and files in cells; all further ones are one |
+//! | [`points`] | requests chosen by chance, and the slowest |
+//! | [`flames`] | blocked time and requests by code path |
+//! | `tally` | the pass over a source |
+//!
+//! A request counts for the process and the file that most of its bytes belong to. A cell of
+//! requests stands where they completed.
+//!
+//! What does not belong here: drawing, and how the result is stored.
+
+pub mod cells;
+pub mod flames;
+pub mod points;
+pub mod slots;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+use crate::model::{Name, Operation, Origin, WaitClass};
+use cells::{CellKey, CellSums};
+use flames::FlameTree;
+use points::ChosenRequests;
+
+pub use tally::ChartTally;
+
+/// The process that requests and waits are charged to, by name, and its container.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ChartOwner {
+    /// The name of the process; `None` for what the kernel made itself.
+    pub process: Option<Name>,
+    /// Its container or systemd unit.
+    pub container: Option<Name>,
+}
+
+/// Which of a device's requests a cell is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum ChartLayer {
+    /// What was submitted to the device by anything but the block layer.
+    Top,
+    /// What a device above submitted: counted there already.
+    Lower,
+    /// Flushes that the kernel made to carry out other requests.
+    Helper,
+}
+
+impl ChartLayer {
+    /// The word that stands for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            ChartLayer::Top => "top",
+            ChartLayer::Lower => "lower",
+            ChartLayer::Helper => "helper",
+        }
+    }
+}
+
+/// What requests do, why they exist and on which layer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ChartKind {
+    /// What they do.
+    pub operation: Operation,
+    /// Why they exist.
+    pub origin: Origin,
+    /// Their layer.
+    pub layer: ChartLayer,
+}
+
+/// A watch as charts draw it. Numbers of devices, owners and files are positions in the lists here;
+/// of owners and files the last one stands for all that are not listed.
+#[derive(Clone, Debug)]
+pub struct Charts {
+    /// When the first column begins, CLOCK_MONOTONIC nanoseconds.
+    pub start_ns: u64,
+    /// From there to the end of the watch, nanoseconds.
+    pub length_ns: u64,
+    /// The width of a column, nanoseconds.
+    pub column_ns: u64,
+    /// The names of devices.
+    pub devices: Vec<Option<Name>>,
+    /// Processes with their containers; `None` stands for all further ones.
+    pub owners: Vec<Option<ChartOwner>>,
+    /// Paths of files; `None` stands for none or an unknown one, the last for all further ones.
+    pub files: Vec<Option<Name>>,
+    /// Kinds of requests.
+    pub kinds: Vec<ChartKind>,
+    /// Requests that ended, by column of their completion and latency.
+    pub requests: Vec<(CellKey, CellSums)>,
+    /// The time that requests were in flight, by column; latency and size are not distinguished.
+    pub in_flight: Vec<(CellKey, CellSums)>,
+    /// The time that threads of programs were blocked, by column; `kind` is a [`WaitClass`].
+    pub waits: Vec<(CellKey, CellSums)>,
+    /// Single requests.
+    pub chosen: ChosenRequests,
+    /// Requests of which there is a record.
+    pub all_requests: u64,
+    /// Requests that had not ended.
+    pub open_requests: u64,
+    /// Requests that are in no cell, since there were too many different ones.
+    pub left_out: u64,
+    /// Blocked time by code path, nanoseconds.
+    pub blocked_flames: FlameTree,
+    /// The time of requests by the code path that submitted them, nanoseconds.
+    pub request_flames: FlameTree,
+}
+
+/// The class of a cell of waits.
+pub fn class_of(kind: u8) -> Option<WaitClass> {
+    WaitClass::ALL.get(usize::from(kind)).copied()
+}

@@ -1,0 +1,421 @@
+//! The last minutes of a watch in memory, as bytes of the segments that a recording of them would
+//! have; saved when somebody asks.
+//!
+//! A request takes 20 to 30 bytes here and some hundred as a row. Nothing touches a disk before it
+//! is saved, and a process that is killed leaves nothing behind.
+//!
+//! What does not belong here: which minutes are worth keeping.
+
+use super::chunk::Encoder;
+use super::error::{ErrorCause, RecordingError};
+use super::segment::{Segment, SegmentBody, file_name};
+use super::tables::{TABLES, TableInfo, columns, rows};
+use super::writer::{RecordingWriter, SegmentLimits};
+use crate::model::table::{Columns, Table};
+use crate::model::{Environment, Losses, Name, Names, Process, Sample, Scope, Stack};
+use crate::source::Batch;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Rows that are taken from a batch before the limits are looked at again.
+const TOGETHER: usize = 4096;
+/// Processes of which more than the name is kept; when there are more, what is kept begins anew.
+const MOST_PROCESSES: usize = 1 << 16;
+
+type SampleKey = (Scope, Name, Name);
+
+/// What a ring may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct RingLimits {
+    /// Bytes of all that has ended.
+    pub bytes: usize,
+    /// How far back it goes, nanoseconds.
+    pub span_ns: u64,
+    /// How long a round lasts, nanoseconds: by so much the beginning may be off.
+    pub round_ns: u64,
+}
+
+impl Default for RingLimits {
+    fn default() -> RingLimits {
+        RingLimits { bytes: 64 << 20, span_ns: 600_000_000_000, round_ns: 5_000_000_000 }
+    }
+}
+
+/// The bytes of tables that have rows.
+type Segments = Vec<(&'static TableInfo, Vec<u8>)>;
+
+/// The rows of a few seconds.
+struct RingRound {
+    from_ns: u64,
+    until_ns: u64,
+    segments: Arc<Segments>,
+    /// The last value of each counter that was read in it.
+    latest: FxHashMap<SampleKey, Sample>,
+    /// What was lost, and what watching had cost, when it began.
+    losses: Losses,
+    cpu_ns: u64,
+}
+
+impl RingRound {
+    fn bytes(&self) -> usize {
+        let segments: usize = self.segments.iter().map(|(_, bytes)| bytes.len()).sum();
+        segments + self.latest.len() * size_of::<(SampleKey, Sample)>()
+    }
+}
+
+/// One table's rows of the round that is open.
+struct RingTable {
+    table: &'static TableInfo,
+    columns: Columns,
+    body: SegmentBody<Cursor<Vec<u8>>>,
+    is_open: bool,
+}
+
+impl RingTable {
+    fn write(&mut self, names: &Names, encoder: &mut Encoder) -> Result<(), ErrorCause> {
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        if !self.is_open {
+            self.body.begin(Cursor::new(Vec::new()), self.table)?;
+            self.is_open = true;
+        }
+        self.body.add(&self.columns, self.table, names, encoder)?;
+        self.columns.clear();
+        Ok(())
+    }
+}
+
+/// What was saved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SavedSpan {
+    /// How long it is, nanoseconds.
+    pub duration_ns: u64,
+    /// Whether earlier seconds did not fit in memory.
+    pub is_cut: bool,
+}
+
+/// Keeps the last minutes.
+pub struct RecordingRing {
+    limits: RingLimits,
+    tables: Vec<RingTable>,
+    encoder: Encoder,
+    rounds: VecDeque<RingRound>,
+    bytes: usize,
+    from_ns: u64,
+    losses: Losses,
+    cpu_ns: u64,
+    latest: FxHashMap<SampleKey, Sample>,
+    /// Counters as they were before the oldest round.
+    baseline: FxHashMap<SampleKey, Sample>,
+    processes: FxHashMap<u32, Process>,
+    stacks: FxHashMap<(u64, bool), Stack>,
+    is_cut: bool,
+}
+
+impl RecordingRing {
+    /// An empty one of a watch that began at `start_ns`.
+    ///
+    /// # Errors
+    /// When its encoder cannot be made.
+    pub fn new(limits: RingLimits, start_ns: u64) -> Result<RecordingRing, RecordingError> {
+        let encoder =
+            Encoder::new().map_err(|cause| RecordingError::create(Path::new("memory"), cause))?;
+        let table = |(table, columns)| RingTable {
+            table,
+            columns,
+            body: SegmentBody::default(),
+            is_open: false,
+        };
+        Ok(RecordingRing {
+            limits,
+            tables: TABLES.iter().zip(columns()).map(table).collect(),
+            encoder,
+            rounds: VecDeque::new(),
+            bytes: 0,
+            from_ns: start_ns,
+            losses: Losses::default(),
+            cpu_ns: 0,
+            latest: FxHashMap::default(),
+            baseline: FxHashMap::default(),
+            processes: FxHashMap::default(),
+            stacks: FxHashMap::default(),
+            is_cut: false,
+        })
+    }
+
+    /// Adds rows, whose texts are in `names`: the same table for every batch.
+    ///
+    /// # Errors
+    /// When rows cannot be encoded.
+    pub fn add(&mut self, batch: &Batch, names: &Names) -> Result<(), RecordingError> {
+        if self.processes.len() > MOST_PROCESSES {
+            self.processes.clear();
+        }
+        self.processes.extend(batch.processes.iter().map(|it| (it.pid, it.clone())));
+        self.stacks.extend(batch.stacks.iter().map(|it| ((it.stack_id, it.user), it.clone())));
+        self.latest.extend(batch.samples.iter().map(|it| (key(it), it.clone())));
+        let limits = SegmentLimits::default();
+        for (table, rows) in self.tables.iter_mut().zip(rows(batch)) {
+            if [Process::NAME, Stack::NAME].contains(&table.table.name) {
+                continue;
+            }
+            let mut from = 0;
+            while from < rows.count() {
+                from += rows.put(from, TOGETHER, &mut table.columns);
+                if table.columns.len() >= limits.group_rows
+                    || table.columns.bytes() >= limits.group_bytes
+                {
+                    table.write(names, &mut self.encoder).map_err(failed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that all rows of what had ended by `until_ns` were added, and what `now` tells of
+    /// losses and cost: ends the round that is open if it is long enough, and forgets the oldest
+    /// ones.
+    ///
+    /// # Errors
+    /// When rows cannot be encoded.
+    pub fn seen(
+        &mut self,
+        until_ns: u64,
+        now: &Environment,
+        names: &Names,
+    ) -> Result<(), RecordingError> {
+        let open: usize = self.tables.iter().map(|table| table.body.bytes()).sum();
+        let is_long = until_ns.saturating_sub(self.from_ns) >= self.limits.round_ns;
+        if is_long || open > self.limits.bytes / 4 {
+            self.end_round(until_ns, now, names)?;
+        }
+        Ok(())
+    }
+
+    fn end_round(
+        &mut self,
+        until_ns: u64,
+        now: &Environment,
+        names: &Names,
+    ) -> Result<(), RecordingError> {
+        let mut segments = Vec::new();
+        for table in &mut self.tables {
+            table.write(names, &mut self.encoder).map_err(failed)?;
+            table.is_open = false;
+            if let Some(sink) = table.body.finish().map_err(failed)? {
+                let mut bytes = sink.into_inner();
+                bytes.shrink_to_fit();
+                segments.push((table.table, bytes));
+            }
+        }
+        let round = RingRound {
+            from_ns: std::mem::replace(&mut self.from_ns, until_ns),
+            until_ns,
+            segments: Arc::new(segments),
+            latest: std::mem::take(&mut self.latest),
+            losses: std::mem::replace(&mut self.losses, now.losses.clone()),
+            cpu_ns: std::mem::replace(&mut self.cpu_ns, now.cost.cpu_ns),
+        };
+        self.bytes += round.bytes();
+        self.rounds.push_back(round);
+        let is_old =
+            |round: &RingRound| until_ns.saturating_sub(round.until_ns) > self.limits.span_ns;
+        while self.rounds.len() > 1
+            && (self.bytes > self.limits.bytes || self.rounds.front().is_some_and(is_old))
+        {
+            self.is_cut |= self.bytes > self.limits.bytes;
+            let Some(oldest) = self.rounds.pop_front() else { break };
+            self.bytes = self.bytes.saturating_sub(oldest.bytes());
+            self.baseline.extend(oldest.latest);
+        }
+        Ok(())
+    }
+
+    /// What there is, as of `now`, to be written while the watch goes on.
+    ///
+    /// # Errors
+    /// When rows cannot be encoded.
+    pub fn snapshot(
+        &mut self,
+        until_ns: u64,
+        now: &Environment,
+        names: &Names,
+    ) -> Result<RingSnapshot, RecordingError> {
+        self.end_round(until_ns, now, names)?;
+        let about = self.about(now);
+        let mut known = Batch {
+            processes: self.processes.values().cloned().collect(),
+            stacks: self.stacks.values().cloned().collect(),
+            samples: self.baseline.values().cloned().collect(),
+            ..Batch::default()
+        };
+        known.processes.sort_by_key(|it| it.pid);
+        known.stacks.sort_by_key(|it| (it.stack_id, it.user));
+        known.samples.sort_by_key(|it| (it.scope, it.subject, it.metric));
+        known.samples.iter_mut().for_each(|it| it.time_ns = about.start_ns);
+        let known = Arc::new(self.encode(&known, names)?);
+        let rounds = self.rounds.iter().map(|round| Arc::clone(&round.segments));
+        let rounds = std::iter::once(known).chain(rounds).collect();
+        Ok(RingSnapshot { about, rounds, is_cut: self.is_cut })
+    }
+
+    /// What rows of a round may refer to.
+    fn encode(&mut self, batch: &Batch, names: &Names) -> Result<Segments, RecordingError> {
+        let mut segments = Vec::new();
+        for ((table, mut columns), rows) in TABLES.iter().zip(columns()).zip(rows(batch)) {
+            let mut body = SegmentBody::default();
+            let mut from = 0;
+            while from < rows.count() {
+                from += rows.put(from, TOGETHER, &mut columns);
+                if from == TOGETHER.min(rows.count()) {
+                    body.begin(Cursor::new(Vec::new()), table).map_err(failed)?;
+                }
+                body.add(&columns, table, names, &mut self.encoder).map_err(failed)?;
+                columns.clear();
+            }
+            let sink = body.finish().map_err(failed)?;
+            segments.extend(sink.map(|sink| (table, sink.into_inner())));
+        }
+        Ok(segments)
+    }
+
+    /// What is true of the minutes that are kept.
+    fn about(&self, now: &Environment) -> Environment {
+        let mut about = now.clone();
+        let Some((first, last)) = self.rounds.front().zip(self.rounds.back()) else {
+            return about;
+        };
+        (about.start_ns, about.end_ns) = (first.from_ns, last.until_ns);
+        about.finished = true;
+        "saved from iowhy top".clone_into(&mut about.ended_by);
+        about.cost.cpu_ns = now.cost.cpu_ns.saturating_sub(first.cpu_ns);
+        for loss in &mut about.losses.items {
+            let before = first.losses.items.iter().find(|it| it.place == loss.place);
+            loss.count = loss.count.saturating_sub(before.map_or(0, |it| it.count));
+        }
+        about.losses.items.retain(|loss| loss.count > 0);
+        for device in &mut about.devices {
+            // Read when the watch began, which may be long ago; samples tell what the kernel
+            // counted.
+            device.stat_start.clear();
+            device.stat_end.clear();
+            (device.in_flight_start, device.in_flight_end) = (None, None);
+            device.settings_changed.retain(|it| it.by_ns > first.from_ns);
+        }
+        if self.is_cut {
+            let seconds = about.duration_ns() / 1_000_000_000;
+            let mib = self.limits.bytes >> 20;
+            about.limits.push(format!(
+                "only the last {seconds} s of a watch: more do not fit in the {mib} MiB kept"
+            ));
+        }
+        about
+    }
+}
+
+/// The last minutes as they were at one time.
+pub struct RingSnapshot {
+    about: Environment,
+    rounds: Vec<Arc<Segments>>,
+    is_cut: bool,
+}
+
+impl RingSnapshot {
+    /// Writes it as the recording `directory`.
+    ///
+    /// # Errors
+    /// When something is in the directory already, or it cannot be written.
+    pub fn write(mut self, directory: &Path) -> Result<SavedSpan, RecordingError> {
+        let writer = RecordingWriter::create(directory, &self.about)?;
+        for (number, round) in (1_u32..).zip(&self.rounds) {
+            // The last table first: what a row refers to is there before it.
+            for (table, bytes) in round.iter().rev() {
+                let path = directory.join(table.name).join(file_name(number));
+                Segment::copy(directory, table, number, bytes)
+                    .map_err(|cause| RecordingError::write(&path, cause))?;
+            }
+        }
+        writer.finish(&mut self.about, &Names::new())?;
+        Ok(SavedSpan { duration_ns: self.about.duration_ns(), is_cut: self.is_cut })
+    }
+}
+
+fn key(sample: &Sample) -> SampleKey {
+    (sample.scope, sample.subject, sample.metric)
+}
+
+fn failed(cause: ErrorCause) -> RecordingError {
+    RecordingError::write(Path::new("memory"), cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::summarize;
+    use crate::recording::RecordingReader;
+    use crate::script::{START_NS, Script};
+
+    const S: u64 = 1_000_000_000;
+
+    /// A request every 100 ms, and the ring told so every second.
+    fn kept(seconds: u64, limits: RingLimits) -> (Script, RecordingRing) {
+        let mut script = Script::new(seconds);
+        let mut ring = RecordingRing::new(limits, START_NS).unwrap();
+        script.process(7, "cat", "/jobs", "jobs.service");
+        for second in 0..seconds {
+            for tenth in 0..10 {
+                let at = (second * S + tenth * S / 10) as i64;
+                let draft = script.read("sda", 4096).by(7, "cat").at(at).file("/etc/services");
+                draft.stacks(&["vfs_read"], &["main"], 1).direct(100, 200, 1_000_000).add();
+            }
+            ring.add(&script.batch, &script.names).unwrap();
+            script.batch.clear();
+            let until_ns = START_NS + (second + 1) * S;
+            ring.seen(until_ns, &script.environment, &script.names).unwrap();
+        }
+        (script, ring)
+    }
+
+    fn saved(script: &Script, ring: &mut RecordingRing, until_ns: u64) -> (SavedSpan, u64, u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("saved");
+        let snapshot = ring.snapshot(until_ns, &script.environment, &script.names).unwrap();
+        let span = snapshot.write(&path).unwrap();
+        let summary = summarize(&mut RecordingReader::open(&path).unwrap()).unwrap();
+        let process = &summary.processes.rows[0].subject;
+        assert_eq!((process.pid, process.container.as_deref()), (Some(7), Some("jobs.service")));
+        assert_eq!(summary.files.rows[0].subject.file, "/etc/services");
+        assert_eq!(summary.code_paths.table.rows[0].subject.user, ["main"]);
+        assert_eq!(summary.watch.duration_ns, span.duration_ns);
+        (span, summary.watch.requests, summary.environment.start_ns)
+    }
+
+    #[test]
+    fn what_is_saved_is_what_was_watched() {
+        let (script, mut ring) = kept(12, RingLimits::default());
+        let (span, requests, start_ns) = saved(&script, &mut ring, START_NS + 12 * S);
+        assert_eq!((requests, start_ns), (120, START_NS));
+        assert_eq!(span, SavedSpan { duration_ns: 12 * S, is_cut: false });
+        let again = saved(&script, &mut ring, START_NS + 12 * S);
+        assert_eq!(again.1, 120, "saving takes nothing away");
+    }
+
+    #[test]
+    fn the_oldest_rounds_go() {
+        let by_time = RingLimits { span_ns: 10 * S, ..RingLimits::default() };
+        let (script, mut ring) = kept(60, by_time);
+        let (span, requests, start_ns) = saved(&script, &mut ring, START_NS + 60 * S);
+        assert_eq!((start_ns, span.is_cut), (START_NS + 45 * S, false));
+        assert_eq!((requests, span.duration_ns), (150, 15 * S));
+        let by_bytes = RingLimits { bytes: 64 << 10, ..RingLimits::default() };
+        let (script, mut ring) = kept(60, by_bytes);
+        assert!(ring.bytes <= 64 << 10, "{} bytes", ring.bytes);
+        let (span, requests, _) = saved(&script, &mut ring, START_NS + 60 * S);
+        assert!(span.is_cut && requests < 600);
+        assert_eq!(requests, span.duration_ns / S * 10);
+    }
+}

@@ -1,0 +1,2 @@
+import sys
+while True: open(sys.argv[1],'rb').read().count(b'needle')

@@ -1,0 +1,4 @@
+# Given by the lab: cpu.
+import os
+os.sched_setaffinity(0,{cpu})
+while True: pass

@@ -1,0 +1,161 @@
+//! `cargo lab bench-busy`: how many requests a watch drops while other programs want all CPUs.
+//!
+//! fio reads as fast as it can, while programs of normal priority compute without end. Each number
+//! of them is measured twice: with iowhy's reader at its raised priority, and with iowhy started
+//! without CAP_SYS_NICE, so that its reader stays at normal priority.
+//!
+//! What does not belong here: what a watch costs the load (see the rest of [`super`]).
+
+use super::load::{FioLoad, ReadSpeed, cpus};
+use super::machine_lines;
+use crate::error::Context;
+use crate::recorded::RecordedTotals;
+use crate::scratch::Scratch;
+use crate::{Result, command, iowhy, machine, page, process};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// How long and how often to measure.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BusySettings {
+    /// Seconds of each watch.
+    #[arg(long, default_value_t = 10)]
+    pub seconds: u64,
+    /// How often each row is measured.
+    #[arg(long, default_value_t = 3)]
+    pub rounds: usize,
+    /// The page whose marked part is replaced by the result.
+    #[arg(long, default_value = "docs/performance.md")]
+    pub page: PathBuf,
+    /// Only print the result.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Computing programs per CPU, concurrent with fio.
+const COMPETITORS_PER_CPU: [usize; 3] = [0, 1, 4];
+
+/// The priority of iowhy's reader.
+#[derive(Clone, Copy)]
+enum ReaderPriority {
+    Raised,
+    Normal,
+}
+
+impl ReaderPriority {
+    const BOTH: [ReaderPriority; 2] = [ReaderPriority::Raised, ReaderPriority::Normal];
+
+    fn name(self) -> &'static str {
+        match self {
+            ReaderPriority::Raised => "raised",
+            ReaderPriority::Normal => "normal (without CAP_SYS_NICE)",
+        }
+    }
+
+    /// The command that starts iowhy's binary; its arguments follow.
+    fn command(self) -> Result<Command> {
+        let iowhy = iowhy::binary()?;
+        if matches!(self, ReaderPriority::Raised) {
+            return Ok(Command::new(iowhy));
+        }
+        let mut command = Command::new(command::find("setpriv")?);
+        command.args(["--inh-caps", "-sys_nice", "--bounding-set", "-sys_nice"]).arg(iowhy);
+        Ok(command)
+    }
+}
+
+/// One row of the table: the sums of all rounds.
+struct BusyRow {
+    per_cpu: usize,
+    priority: ReaderPriority,
+    seconds: u64,
+    totals: RecordedTotals,
+}
+
+/// Measures, and writes the table into the page.
+pub fn run(settings: &BusySettings, say: &mut dyn FnMut(&str)) -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let load = FioLoad::new(&scratch)?;
+    let _fio = load.run(&scratch, ReadSpeed::Full)?;
+    let mut rows = Vec::new();
+    for per_cpu in COMPETITORS_PER_CPU {
+        let _competitors = Competitors::start(per_cpu * cpus())?;
+        for priority in ReaderPriority::BOTH {
+            let mut row =
+                BusyRow { per_cpu, priority, seconds: 0, totals: RecordedTotals::default() };
+            for _ in 0..settings.rounds.max(1) {
+                row.add(&scratch, settings.seconds)?;
+            }
+            rows.push(row);
+        }
+    }
+    let mut part = String::new();
+    table(&mut part, settings, &rows).context(|| "write the table".to_owned())?;
+    say(&part);
+    if settings.dry_run { Ok(()) } else { page::replace(&settings.page, "bench-busy", &part) }
+}
+
+impl BusyRow {
+    /// Watches once more.
+    fn add(&mut self, scratch: &Scratch, seconds: u64) -> Result<()> {
+        let output = scratch.fresh("recording");
+        let mut record = self.priority.command()?;
+        record.args(["record", "-t", &seconds.to_string(), "-o"]).arg(&output);
+        command::output_of(record)?;
+        let totals = RecordedTotals::of(&output)?;
+        self.seconds += seconds;
+        self.totals.requests += totals.requests;
+        self.totals.lost += totals.lost;
+        let _gone = std::fs::remove_dir_all(&output);
+        Ok(())
+    }
+}
+
+/// Programs that compute without end; ended on drop.
+struct Competitors(Vec<Child>);
+
+impl Competitors {
+    fn start(count: usize) -> Result<Competitors> {
+        let mut started = Competitors(Vec::new());
+        for _ in 0..count {
+            let mut command = Command::new("sh");
+            command.args(["-c", "while :; do :; done"]);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            started.0.push(command.spawn().context(|| "start sh".to_owned())?);
+        }
+        Ok(started)
+    }
+}
+
+impl Drop for Competitors {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(process::end);
+    }
+}
+
+fn table(out: &mut String, settings: &BusySettings, rows: &[BusyRow]) -> std::fmt::Result {
+    writeln!(out, "{}.", machine_lines().join("; "))?;
+    writeln!(
+        out,
+        "{} watches of {} s for each row, concurrent with fio's random reads at full speed.\n",
+        settings.rounds.max(1),
+        settings.seconds
+    )?;
+    out.push_str("| computing programs per CPU | reader's priority | requests/s | dropped |\n");
+    out.push_str("|---|---|---|---|\n");
+    for row in rows {
+        let seen = row.totals.requests + row.totals.lost;
+        writeln!(
+            out,
+            "| {} | {} | {} | {} ({:.2} %) |",
+            row.per_cpu,
+            row.priority.name(),
+            seen / row.seconds.max(1),
+            row.totals.lost,
+            100.0 * row.totals.lost as f64 / seen.max(1) as f64
+        )?;
+    }
+    Ok(())
+}

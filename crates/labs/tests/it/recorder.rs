@@ -1,0 +1,190 @@
+//! The flight recorder on a disk that hangs: the incident is on disk seconds later, and names the
+//! process and the file, also if the daemon is killed meanwhile.
+
+use crate::support::{finish, iowhy, said, trial};
+use iowhy_labs::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
+use iowhy_labs::error::Context;
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::{Result, command, machine, process};
+use libtest_mimic::Trial;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+/// How long the disk hangs.
+const HANG: Duration = Duration::from_secs(5);
+/// How long anything may take on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("recorder::a_hang_is_an_incident", hang),
+        trial("recorder::an_incident_outlives_the_daemon", killed),
+        trial("recorder::two_daemons", two),
+        trial("recorder::a_wrong_configuration", wrong),
+    ]
+}
+
+/// A file system on a loop device whose own file lies on a file system that can be frozen, and a
+/// daemon that watches it.
+struct RecordedDisk {
+    // Dropped in this order.
+    daemon: Option<Child>,
+    writer: Option<Child>,
+    upper: LabFileSystem,
+    lower: LabFileSystem,
+    state: PathBuf,
+    runtime: PathBuf,
+    scratch: Arc<Scratch>,
+}
+
+impl RecordedDisk {
+    fn new() -> Result<RecordedDisk> {
+        machine::need_bpf()?;
+        let scratch = Scratch::new()?;
+        let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 256 * MIB)?;
+        let lower = LabFileSystem::new(&scratch, disk, FileSystemKind::Ext4)?;
+        let disk = LoopDevice::inside_as(Backing::File, &scratch, lower.path(), 64 * MIB)?;
+        let upper = LabFileSystem::new(&scratch, disk, FileSystemKind::Ext4)?;
+        let (state, runtime) = (scratch.fresh("state"), scratch.fresh("runtime"));
+        let (daemon, writer) = (None, None);
+        Ok(RecordedDisk { daemon, writer, upper, lower, state, runtime, scratch })
+    }
+
+    /// `iowhy COMMAND` with this daemon's directories.
+    fn command(&self, words: &[&str]) -> Result<Command> {
+        let config = self.scratch.path().join("iowhy.toml");
+        let disk = self.upper.device().name();
+        // Only what the test makes happen begins an incident.
+        let text = format!(
+            "after = \"15s\"\nbefore = \"1m\"\n[watch]\ndevices = [{disk:?}]\n\
+             [trigger]\nfinding = \"off\"\npressure-io = \"off\"\n"
+        );
+        std::fs::write(&config, text).context(|| "write the configuration".to_owned())?;
+        let mut command = iowhy(words)?;
+        command.arg("--config").arg(config).arg("--state").arg(&self.state);
+        command.arg("--runtime").arg(&self.runtime);
+        Ok(command)
+    }
+
+    /// Starts the daemon, and returns once it watches.
+    fn start(&mut self) -> Result<()> {
+        let mut daemon = self.command(&["daemon"])?;
+        daemon.stdout(Stdio::null()).stderr(Stdio::null());
+        self.daemon = Some(daemon.spawn().context(|| "start the daemon".to_owned())?);
+        let ring = self.runtime.join("ring");
+        wait_for("a ring", || std::fs::read_dir(&ring).is_ok_and(|mut it| it.next().is_some()));
+        Ok(())
+    }
+
+    /// A program that writes and syncs a file all the time, and a hang.
+    fn hang(&mut self) -> Result<()> {
+        let file = self.upper.path().join("orders.journal");
+        let script = "open F, '>>', $ARGV[0] or die; for (;;) { syswrite F, 'x' x 4096; \
+                      F->sync; select undef, undef, undef, 0.02 }";
+        let mut perl = Command::new(command::find("perl")?);
+        perl.args(["-MIO::Handle", "-e", script]).arg(file);
+        self.writer = Some(perl.spawn().context(|| "start perl".to_owned())?);
+        std::thread::sleep(Duration::from_secs(2));
+        let frozen = self.lower.freeze()?;
+        std::thread::sleep(HANG);
+        drop(frozen);
+        Ok(())
+    }
+
+    fn incident(&self) -> Option<serde_json::Value> {
+        let text = std::fs::read(self.state.join("incidents/000001/incident.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// The incident once it is complete, which must name program and file.
+    fn expect_hang(&self) -> Result<()> {
+        wait_for("an incident", || self.incident().is_some_and(|it| it["complete"] == true));
+        let incident = self.incident().unwrap_or_default();
+        assert_eq!(incident["triggers"][0]["kind"], "in-flight", "{incident:#}");
+        let findings = incident["findings"].as_array().cloned().unwrap_or_default();
+        let hung = findings.iter().find(|it| it["cause"] == "hung-io");
+        let hung = hung.unwrap_or_else(|| panic!("no hung-io: {incident:#}"));
+        assert_eq!(hung["device"], self.upper.device().name(), "{hung:#}");
+        assert_eq!(hung["process"], "perl", "{hung:#}");
+        let file = hung["file"].as_str().unwrap_or_default();
+        assert!(file.ends_with("orders.journal"), "{hung:#}");
+        let mut show = iowhy(["incidents", "--state"])?;
+        show.arg(&self.state).args(["show", "1"]);
+        let shown = said(&finish(show)?);
+        assert!(shown.contains("perl") && shown.contains("orders.journal"), "{shown}");
+        Ok(())
+    }
+}
+
+impl Drop for RecordedDisk {
+    fn drop(&mut self) {
+        for mut child in [self.writer.take(), self.daemon.take()].into_iter().flatten() {
+            process::end(&mut child);
+            process::wait_or_kill(&mut child, Duration::from_secs(20));
+        }
+    }
+}
+
+fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_there() {
+        assert!(begun.elapsed() < PATIENCE, "no {what} after {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn hang() -> Result<()> {
+    let mut disk = RecordedDisk::new()?;
+    disk.start()?;
+    disk.hang()?;
+    assert!(disk.incident().is_some(), "5 s after the hang began, nothing is on disk");
+    disk.expect_hang()
+}
+
+/// The daemon is killed while the incident is open: the next one saves what is in memory only.
+fn killed() -> Result<()> {
+    let mut disk = RecordedDisk::new()?;
+    disk.start()?;
+    disk.hang()?;
+    if let Some(mut daemon) = disk.daemon.take() {
+        daemon.kill().context(|| "kill the daemon".to_owned())?;
+        daemon.wait().context(|| "wait for the daemon".to_owned())?;
+    }
+    let before = disk.incident();
+    disk.start()?;
+    let recorded = disk.state.join("incidents/000001/recording/recording.json");
+    wait_for("an incident", || recorded.is_file());
+    let incident = disk.incident().unwrap_or_default();
+    assert_eq!(incident["triggers"][0]["kind"], "in-flight", "{before:?} {incident:#}");
+    Ok(())
+}
+
+fn two() -> Result<()> {
+    let mut disk = RecordedDisk::new()?;
+    disk.start()?;
+    let second = finish(disk.command(&["daemon"])?)?;
+    assert_eq!(second.status.code(), Some(1), "{}", said(&second));
+    assert!(said(&second).contains("another `iowhy daemon` is running"), "{}", said(&second));
+    let captured = finish(disk.command(&["capture", "a test"])?)?;
+    assert!(said(&captured).contains("incident 1"), "{}", said(&captured));
+    wait_for("an incident", || disk.incident().is_some());
+    let incident = disk.incident().unwrap_or_default();
+    assert_eq!(incident["triggers"][0]["sentence"], "a test", "{incident:#}");
+    Ok(())
+}
+
+fn wrong() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let config = scratch.path().join("iowhy.toml");
+    std::fs::write(&config, "keep = \"10m\"\n[trigger]\nin-flight = \"soon\"\n")
+        .context(|| "write the configuration".to_owned())?;
+    let mut check = iowhy(["daemon", "--check-config", "--config"])?;
+    check.arg(&config);
+    let checked = finish(check)?;
+    assert_eq!(checked.status.code(), Some(2), "{}", said(&checked));
+    assert!(said(&checked).contains("line 3: \"soon\" is not a time"), "{}", said(&checked));
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! Runs the command `iowhy`: with a limit of time and of output, and until it is cancelled.
+//!
+//! What does not belong here: which command ([`crate::arguments`]).
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Command;
+
+/// Bytes of output that are read; a command that prints more is ended.
+pub const MOST_OUTPUT: usize = 1 << 20;
+/// Characters of its messages that are passed on.
+const MOST_MESSAGE: usize = 2_000;
+/// Bytes of messages that are kept.
+const MOST_SAID: usize = 1 << 16;
+/// How long its messages are waited for once it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What a command printed.
+#[derive(Debug)]
+pub struct ProgramOutput {
+    /// Its standard output.
+    pub text: String,
+    /// Whether it was ended because it printed too much.
+    pub cut: bool,
+}
+
+/// The program beside this one, else the one in PATH.
+pub fn beside() -> PathBuf {
+    let own = std::env::current_exe().ok();
+    let beside = own.and_then(|own| Some(own.parent()?.join("iowhy"))).filter(|it| it.is_file());
+    beside.unwrap_or_else(|| PathBuf::from("iowhy"))
+}
+
+/// Runs `program` and gives what it printed; an error is what it said, or why it did not end by
+/// itself. It is killed when this future is dropped, and the kernel then unloads its BPF programs.
+pub async fn run(
+    program: &Path,
+    arguments: &[OsString],
+    most: Duration,
+) -> Result<ProgramOutput, String> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("LC_ALL", "C.UTF-8").env("NO_COLOR", "1").kill_on_drop(true);
+    let mut child = command.spawn().map_err(|cause| {
+        let shown = program.display();
+        format!("failed to start {shown}: {cause}\nhint: install iowhy, or name it: --iowhy PATH")
+    })?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    // Read at the same time, to its end: a full pipe would stop the program.
+    let saying = tokio::spawn(async move { read(err, MOST_SAID, true).await.0 });
+    let timed = tokio::time::timeout(most, async {
+        let (text, cut) = read(out, MOST_OUTPUT, false).await;
+        if cut {
+            // It may have ended meanwhile, which is as good.
+            let _ = child.start_kill();
+        }
+        let status = child.wait().await;
+        // What a process that it left behind may still say is not waited for.
+        let said = tokio::time::timeout(LAST_WORDS, saying).await;
+        (text, cut, said.ok().and_then(Result::ok).unwrap_or_default(), status)
+    });
+    let Ok((text, cut, said, status)) = timed.await else {
+        let seconds = most.as_secs();
+        return Err(format!(
+            "failed to get an answer within {seconds} s\n\
+             hint: narrow it by filters, or watch shorter"
+        ));
+    };
+    let is_success = cut || status.as_ref().is_ok_and(|status| status.success());
+    if is_success {
+        return Ok(ProgramOutput { text: String::from_utf8_lossy(&text).into_owned(), cut });
+    }
+    let status = status.map_or_else(|cause| cause.to_string(), |status| status.to_string());
+    let said = String::from_utf8_lossy(&said);
+    let said: String = said.chars().take(MOST_MESSAGE).collect();
+    Err(format!("{}\n({status})", said.trim_end()))
+}
+
+/// Reads at most `most` bytes, and whether there was more; `to_end` reads and drops the rest.
+async fn read(from: Option<impl AsyncRead + Unpin>, most: usize, to_end: bool) -> (Vec<u8>, bool) {
+    let mut bytes = Vec::new();
+    let Some(mut from) = from else { return (bytes, false) };
+    // What could be read until an error is what there is.
+    let _ = (&mut from).take(most as u64 + 1).read_to_end(&mut bytes).await;
+    let more = bytes.len() > most;
+    bytes.truncate(most);
+    if more && to_end {
+        let _ = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
+    }
+    (bytes, more)
+}

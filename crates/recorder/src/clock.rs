@@ -1,0 +1,72 @@
+//! Times of day as people write them.
+//!
+//! What does not belong here: times within a recording (`iowhy_core::model::clock`).
+
+use crate::incidents::record::local_time;
+use jiff::civil::{DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan, Zoned};
+use std::fmt;
+
+/// A time, nanoseconds since 1970, of the host's local time zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LocalTime(pub i64);
+
+impl LocalTime {
+    /// The time that `text` stands for; a time of day is the latest one that is not to come.
+    pub fn parse(text: &str) -> Option<LocalTime> {
+        LocalTime::parse_from(text, &Zoned::now())
+    }
+
+    fn parse_from(text: &str, now: &Zoned) -> Option<LocalTime> {
+        let text = text.trim();
+        let zoned = match text.parse::<DateTime>() {
+            Ok(time) => time.to_zoned(now.time_zone().clone()).ok()?,
+            Err(_) => {
+                let time: Time = text.parse().ok()?;
+                let today = now.date().to_datetime(time).to_zoned(now.time_zone().clone()).ok()?;
+                if today > *now { today.checked_sub(1.day()).ok()? } else { today }
+            }
+        };
+        i64::try_from(zoned.timestamp().as_nanosecond()).ok().map(LocalTime)
+    }
+
+    /// Seconds since 1970, now.
+    pub fn now_s() -> i64 {
+        Timestamp::now().as_second()
+    }
+
+    /// Of seconds since 1970.
+    pub fn of_seconds(seconds: i64) -> LocalTime {
+        LocalTime(seconds.saturating_mul(1_000_000_000))
+    }
+}
+
+impl fmt::Display for LocalTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
+        f.write_str(&local_time(self.0, &zone))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_day_is_the_latest_one() {
+        let now: Zoned = "2026-11-24T08:30:00+00:00[UTC]".parse().unwrap();
+        let at = |text: &str| {
+            let time = LocalTime::parse_from(text, &now)?;
+            Some(local_time(time.0, &TimeZone::UTC))
+        };
+        assert_eq!(at("08:12").as_deref(), Some("2026-11-24 08:12:00"));
+        assert_eq!(at("09:35").as_deref(), Some("2026-11-23 09:35:00"));
+        assert_eq!(at("07:05:09").as_deref(), Some("2026-11-24 07:05:09"));
+        assert_eq!(at("2026-11-20 09:35").as_deref(), Some("2026-11-20 09:35:00"));
+        assert_eq!(at("2026-11-20T09:35:01").as_deref(), Some("2026-11-20 09:35:01"));
+        for wrong in ["", "25:00", "yesterday", "9", "2026-13-01 00:00"] {
+            assert_eq!(at(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The daemon's configuration: `/etc/iowhy/iowhy.toml` and its defaults.
+//!
+//! What does not belong here: what the settings cause.
+
+use crate::units::{OptionalLimit, Size, TimeSpan};
+use iowhy_capture::budget::{ALWAYS_PERCENT, PERCENT_RANGE};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the configuration stands unless another file is named.
+pub const DEFAULT_PATH: &str = "/etc/iowhy/iowhy.toml";
+
+/// Everything that can be set.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct RecorderConfig {
+    /// Where incidents and history are kept.
+    pub state: PathBuf,
+    /// Where the ring, the control socket and unsaved incidents are: a file system in memory, so
+    /// that recording never waits for a disk.
+    pub runtime: PathBuf,
+    /// How far back the ring reaches.
+    pub keep: TimeSpan,
+    /// How large the ring may become.
+    pub keep_mb: Size,
+    /// What of the ring an incident keeps from before its trigger.
+    pub before: TimeSpan,
+    /// How long an incident is recorded after its trigger.
+    pub after: TimeSpan,
+    /// How large all incidents together may become; the oldest that is not pinned goes first.
+    pub incidents_mb: Size,
+    /// How many days of history are kept.
+    pub history_days: u32,
+    /// What is watched.
+    pub watch: WatchConfig,
+    /// What begins an incident.
+    pub trigger: TriggerConfig,
+    /// Where figures are published.
+    pub metrics: MetricsConfig,
+    /// The program that is run for each incident.
+    pub hook: Option<HookConfig>,
+}
+
+impl Default for RecorderConfig {
+    fn default() -> RecorderConfig {
+        RecorderConfig {
+            state: PathBuf::from("/var/lib/iowhy"),
+            runtime: PathBuf::from("/run/iowhy"),
+            keep: TimeSpan::minutes(10),
+            keep_mb: Size::mb(256),
+            before: TimeSpan::minutes(5),
+            after: TimeSpan::minutes(1),
+            incidents_mb: Size::mb(2_000),
+            history_days: 31,
+            watch: WatchConfig::default(),
+            trigger: TriggerConfig::default(),
+            metrics: MetricsConfig::default(),
+            hook: None,
+        }
+    }
+}
+
+/// What is watched.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct WatchConfig {
+    /// Devices by kernel name; empty for all.
+    pub devices: Vec<String>,
+    /// What watching may use of the machine's CPUs, percent.
+    pub budget: f64,
+    /// Stacks per second and CPU; 0 for none.
+    pub stacks: u32,
+    /// Whether waits of threads are recorded; without them few causes can be named.
+    pub waits: bool,
+    /// Whether the use of files is recorded.
+    pub files: bool,
+}
+
+impl Default for WatchConfig {
+    fn default() -> WatchConfig {
+        WatchConfig {
+            devices: Vec::new(),
+            budget: ALWAYS_PERCENT,
+            stacks: 100,
+            waits: true,
+            files: true,
+        }
+    }
+}
+
+/// From which severity on a finding begins an incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FindingLimit {
+    /// None does.
+    Off,
+    /// Warnings and critical findings.
+    Warning,
+    /// Critical findings only.
+    Critical,
+}
+
+/// What begins an incident.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct TriggerConfig {
+    /// Findings of the diagnosis of the last ten seconds.
+    pub finding: FindingLimit,
+    /// The age of the oldest request at a device.
+    pub in_flight: OptionalLimit<TimeSpan>,
+    /// The time that a request took from queueing to completion.
+    pub latency: OptionalLimit<TimeSpan>,
+    /// The share of ten seconds in which every task with work to do waited for I/O, percent.
+    pub pressure_io: OptionalLimit<u32>,
+    /// Incidents an hour; further triggers are counted.
+    pub most_per_hour: u32,
+    /// How long a condition must be absent before it begins another incident.
+    pub quiet: TimeSpan,
+}
+
+impl Default for TriggerConfig {
+    fn default() -> TriggerConfig {
+        TriggerConfig {
+            finding: FindingLimit::Warning,
+            in_flight: OptionalLimit::Of(TimeSpan::seconds(2)),
+            latency: OptionalLimit::Off,
+            pressure_io: OptionalLimit::Of(60),
+            most_per_hour: 6,
+            quiet: TimeSpan::minutes(30),
+        }
+    }
+}
+
+/// Where figures are published: nowhere unless it is set.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct MetricsConfig {
+    /// Address of an HTTP endpoint; only a loopback address is accepted.
+    pub listen: Option<SocketAddr>,
+    /// Path of a unix socket that serves the same.
+    pub socket: Option<PathBuf>,
+    /// File for node_exporter's textfile collector; its name ends in `.prom`.
+    pub textfile: Option<PathBuf>,
+}
+
+/// The program that is run when an incident begins and when it is complete.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct HookConfig {
+    /// Its absolute path.
+    pub program: PathBuf,
+    /// The user that runs it; never root.
+    #[serde(default = "nobody")]
+    pub user: String,
+}
+
+fn nobody() -> String {
+    "nobody".to_owned()
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("failed to read {path}: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A line of it makes no sense.
+    #[error("failed to read {path}: line {line}: {reason}", path = path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Settings that do not fit together.
+    #[error("failed to use {path}: {reason}", path = path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl RecorderConfig {
+    /// The configuration of `path`. `None` stands for [`DEFAULT_PATH`], which need not exist.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or a line of it makes no sense.
+    pub fn read(path: Option<&Path>) -> Result<RecorderConfig, ConfigError> {
+        let file = path.unwrap_or(Path::new(DEFAULT_PATH));
+        match std::fs::read_to_string(file) {
+            Ok(text) => RecorderConfig::parse(file, &text),
+            Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(RecorderConfig::default())
+            }
+            Err(source) => Err(ConfigError::Read { path: file.to_owned(), source }),
+        }
+    }
+
+    /// The configuration that `text`, the content of `path`, holds.
+    ///
+    /// # Errors
+    /// When a line of it makes no sense.
+    pub fn parse(path: &Path, text: &str) -> Result<RecorderConfig, ConfigError> {
+        let config: RecorderConfig = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            ConfigError::Line { path: path.to_owned(), line, reason: error.message().to_owned() }
+        })?;
+        match config.contradiction() {
+            None => Ok(config),
+            Some(reason) => Err(ConfigError::Value { path: path.to_owned(), reason }),
+        }
+    }
+
+    /// What does not fit together; `None` if everything does.
+    pub fn contradiction(&self) -> Option<String> {
+        let (keep, before) = (self.keep.0, self.before.0);
+        let least = Duration::from_secs(30);
+        let listen = self.metrics.listen.filter(|address| !address.ip().is_loopback());
+        let hook = self.hook.as_ref();
+        if keep < least {
+            Some(format!("keep is {}, and at least 30s is needed", self.keep))
+        } else if before > keep {
+            Some(format!("before is {}, more than the ring keeps ({})", self.before, self.keep))
+        } else if self.keep_mb < Size::mb(16) {
+            Some("keep-mb is less than 16".to_owned())
+        } else if !PERCENT_RANGE.contains(&self.watch.budget) {
+            let (least, most) = (PERCENT_RANGE.start(), PERCENT_RANGE.end());
+            Some(format!("watch.budget is {}, not from {least} to {most}", self.watch.budget))
+        } else if let Some(address) = listen {
+            Some(format!("metrics.listen is {address}, which is not a loopback address"))
+        } else if let Some(hook) = hook.filter(|hook| !hook.program.is_absolute()) {
+            Some(format!("hook.program is {}, not an absolute path", hook.program.display()))
+        } else if hook.is_some_and(|hook| hook.user == "root") {
+            Some("hook.user is root: name another user".to_owned())
+        } else if self.textfile_is_misnamed() {
+            Some("metrics.textfile does not end in .prom".to_owned())
+        } else {
+            None
+        }
+    }
+
+    fn textfile_is_misnamed(&self) -> bool {
+        let extension = self.metrics.textfile.as_ref().map(|path| path.extension());
+        extension.is_some_and(|extension| extension.is_none_or(|it| it != "prom"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<RecorderConfig, String> {
+        RecorderConfig::parse(Path::new("iowhy.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn nothing_set_is_the_default() {
+        assert_eq!(parse("").unwrap(), RecorderConfig::default());
+        assert_eq!(RecorderConfig::default().contradiction(), None);
+    }
+
+    #[test]
+    fn what_is_set_is_read() {
+        let text = "keep = \"20m\"\nkeep-mb = 64\n[trigger]\nin-flight = \"500ms\"\n\
+                    pressure-io = \"off\"\nfinding = \"critical\"\n[metrics]\n\
+                    listen = \"127.0.0.1:9797\"\n";
+        let config = parse(text).unwrap();
+        assert_eq!(config.keep, TimeSpan::minutes(20));
+        assert_eq!(config.keep_mb, Size::mb(64));
+        assert_eq!(
+            config.trigger.in_flight,
+            OptionalLimit::Of(TimeSpan(Duration::from_millis(500)))
+        );
+        assert_eq!(config.trigger.pressure_io, OptionalLimit::Off);
+        assert_eq!(config.trigger.finding, FindingLimit::Critical);
+    }
+
+    #[test]
+    fn errors_name_the_line_and_the_reason() {
+        for (text, said) in [
+            ("keep = \"10m\"\nkep-mb = 2\n", "line 2: unknown field `kep-mb`"),
+            ("\n\nkeep = \"10 apples\"", "line 3: \"10 apples\" is not a time"),
+            ("[trigger]\nin-flight = \"soon\"", "line 2: \"soon\" is not a time"),
+            ("keep = \"5s\"", "at least 30s is needed"),
+            ("before = \"1h\"", "more than the ring keeps"),
+            ("[metrics]\nlisten = \"0.0.0.0:9\"", "not a loopback address"),
+            ("[hook]\nprogram = \"/bin/true\"\nuser = \"root\"", "hook.user is root"),
+            ("[hook]\nprogram = \"true\"", "not an absolute path"),
+            ("[metrics]\ntextfile = \"/tmp/x.txt\"", ".prom"),
+            ("keep = ", "line 1:"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(said), "{text:?}: {error}");
+        }
+    }
+}

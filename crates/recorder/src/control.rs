@@ -1,0 +1,120 @@
+//! The control socket: `iowhy capture` asks the daemon for an incident. A person who may use the
+//! socket may do no more than that.
+//!
+//! What does not belong here: what an incident is.
+
+use std::fs::{self, Permissions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
+
+/// How long either side waits for the other.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of a line.
+const MOST_BYTES: u64 = 512;
+/// The only command.
+const CAPTURE: &str = "capture ";
+
+/// Somebody asks for an incident.
+#[derive(Debug)]
+pub struct CaptureRequest {
+    /// Why, in the words of the person.
+    pub reason: String,
+    /// Where the answer goes, one line.
+    pub answer: SyncSender<String>,
+}
+
+/// Where the socket stands below the runtime directory.
+pub fn socket_path(runtime: &Path) -> PathBuf {
+    runtime.join("control.sock")
+}
+
+/// Serves the socket in a thread of its own.
+///
+/// # Errors
+/// When the socket cannot be made, or the system has no thread.
+pub fn serve(runtime: &Path) -> io::Result<Receiver<CaptureRequest>> {
+    let path = socket_path(runtime);
+    // The lock says that no other daemon is there: what stands here is of one that was killed.
+    let _ = fs::remove_file(&path);
+    let listener = UnixListener::bind(&path)?;
+    fs::set_permissions(&path, Permissions::from_mode(0o660))?;
+    let (requests, received) = channel();
+    std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // One that fails is its client's trouble.
+            let _ = answer(stream, &requests);
+        }
+    })?;
+    Ok(received)
+}
+
+fn answer(mut stream: UnixStream, requests: &Sender<CaptureRequest>) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new((&stream).take(MOST_BYTES)).read_line(&mut line)?;
+    let said = match line.trim_end().strip_prefix(CAPTURE) {
+        None => "error: only `capture REASON` is understood".to_owned(),
+        Some(reason) => {
+            let (answer, answered) = sync_channel(1);
+            let _ = requests.send(CaptureRequest { reason: reason.to_owned(), answer });
+            let late = |_| "error: the daemon did not answer in time".to_owned();
+            answered.recv_timeout(PATIENCE).unwrap_or_else(late)
+        }
+    };
+    writeln!(stream, "{said}")
+}
+
+/// Asks the daemon for an incident; gives its answer.
+///
+/// # Errors
+/// When there is no daemon, it may not be asked, or it refuses.
+pub fn capture(runtime: &Path, reason: &str) -> io::Result<String> {
+    let mut stream = UnixStream::connect(socket_path(runtime))?;
+    stream.set_read_timeout(Some(2 * PATIENCE))?;
+    let reason: String =
+        reason.chars().map(|it| if it.is_control() { ' ' } else { it }).take(100).collect();
+    writeln!(stream, "{CAPTURE}{reason}")?;
+    let mut line = String::new();
+    BufReader::new(stream.take(MOST_BYTES)).read_line(&mut line)?;
+    match line.trim_end().strip_prefix("error: ") {
+        Some(cause) => Err(io::Error::other(cause.to_owned())),
+        None => Ok(line.trim_end().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_incident_can_be_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(capture(folder.path(), "x").is_err());
+        let requests = serve(folder.path()).unwrap();
+        let daemon = std::thread::spawn(move || {
+            let request = requests.recv().unwrap();
+            request.answer.send("incident 7".to_owned()).unwrap();
+            request.reason
+        });
+        assert_eq!(capture(folder.path(), "slow\nlogin").unwrap(), "incident 7");
+        assert_eq!(daemon.join().unwrap(), "slow login");
+        let mode = fs::metadata(socket_path(folder.path())).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o660);
+    }
+
+    #[test]
+    fn nothing_else_is_understood() {
+        let folder = tempfile::tempdir().unwrap();
+        let _requests = serve(folder.path()).unwrap();
+        let mut stream = UnixStream::connect(socket_path(folder.path())).unwrap();
+        stream.write_all(b"rm -rf /\n").unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        assert!(said.starts_with("error: "), "{said}");
+    }
+}

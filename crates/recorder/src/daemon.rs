@@ -1,0 +1,516 @@
+//! The daemon: one thread reads the kernel, fills the ring and decides; the saver writes.
+//!
+//! | where | what |
+//! |---|---|
+//! | `in_flight` | whether a request that seems to hang does |
+//! | `open_incident` | an incident from its trigger until it is complete |
+//! | `start` | locks, directories, signals, what an earlier run left |
+//!
+//! What does not belong here: decisions ([`crate::incidents::policy`], [`crate::ring::outdated`]).
+
+mod in_flight;
+mod open_incident;
+mod start;
+
+use crate::config::RecorderConfig;
+use crate::control::CaptureRequest;
+use crate::error::RecorderError;
+use crate::history::HistoryMinute;
+use crate::hook::{HookEvent, HookRunner};
+use crate::incidents::policy::{Decision, IncidentPolicy};
+use crate::incidents::record::IncidentRecord;
+use crate::journal::{JournalLine, Priority};
+use crate::metrics::MetricsHub;
+use crate::ring::Ring;
+use crate::rolling::{EndedWindow, RollingDiagnosis};
+use crate::saver::{Saver, SaverReport, SaverTask};
+use crate::trigger::{Trigger, TriggerKind, TriggerWatch};
+use in_flight::InFlightCheck;
+use iowhy_capture::host::system;
+use iowhy_capture::live::{LiveWatch, WatchOptions};
+use iowhy_capture::priority::RaisedPriority;
+use iowhy_capture::sampler::Sampling;
+use iowhy_core::diagnosis::Finding;
+use iowhy_core::model::Names;
+use iowhy_core::source::{Batch, Progress, Source};
+use open_incident::OpenIncident;
+use sd_notify::NotifyState;
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// The cause that a device hangs.
+const HUNG: &str = "hung-io";
+const SECOND_NS: u64 = 1_000_000_000;
+/// How long the kernel's ring buffer may fill before it is read.
+const PAUSE: Duration = Duration::from_millis(40);
+/// How long a round of the ring is: what a crash of the daemon loses at most.
+const ROUND_NS: u64 = 5 * SECOND_NS;
+/// How long a watch lasts before another begins: names and ids start anew, so memory is bounded.
+const MOST_AGE_NS: u64 = 3_600 * SECOND_NS;
+/// The least time between two watches.
+const LEAST_AGE_NS: u64 = 60 * SECOND_NS;
+/// Bytes of names, which take three times as much memory, at which another watch begins.
+const MOST_NAME_BYTES: usize = 6 << 20;
+/// Processes and stacks at which another watch begins.
+const MOST_MET: usize = 100_000;
+/// Seconds of a line of the history.
+const MINUTE_NS: u64 = 60 * SECOND_NS;
+/// How long the saver may take at the end.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a watch ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WatchEnd {
+    /// Another one is to begin.
+    Renew,
+    /// The daemon is to end.
+    Stop,
+}
+
+/// What a watch has gathered.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchSize {
+    /// How long it lasts, nanoseconds.
+    pub age_ns: u64,
+    /// Bytes of its names.
+    pub name_bytes: usize,
+    /// Processes and stacks that it met.
+    pub met: usize,
+    /// Bytes of the ring that stay as long as it lasts.
+    pub referred_bytes: u64,
+    /// Bytes of the ring at most.
+    pub ring_bytes: u64,
+}
+
+/// Whether another watch is to begin, so that memory stays bounded. Pure.
+pub fn is_due(size: WatchSize) -> bool {
+    let is_large = size.name_bytes > MOST_NAME_BYTES
+        || size.met > MOST_MET
+        || size.referred_bytes > size.ring_bytes / 4;
+    size.age_ns >= MOST_AGE_NS || (is_large && size.age_ns >= LEAST_AGE_NS)
+}
+
+/// What a signal asks for.
+#[derive(Clone, Debug, Default)]
+struct SignalFlags {
+    stop: Arc<AtomicBool>,
+    capture: Arc<AtomicBool>,
+}
+
+/// The daemon.
+pub struct Daemon<'a> {
+    config: &'a RecorderConfig,
+    /// Takes lines where there is no journald.
+    log: &'a dyn Fn(&str),
+    ring: Ring,
+    ring_bytes: u64,
+    policy: IncidentPolicy,
+    triggers: TriggerWatch,
+    in_flight: InFlightCheck,
+    saver: Saver,
+    /// Tasks that the saver could not take, or that failed.
+    waiting: VecDeque<SaverTask>,
+    retry_ns: u64,
+    open: Option<OpenIncident>,
+    next_number: u32,
+    control: Receiver<CaptureRequest>,
+    signals: SignalFlags,
+    hook: HookRunner,
+    metrics: MetricsHub,
+    minute: HistoryMinute,
+    minute_cost_ns: u64,
+    lost_before: u64,
+    /// Held as long as the daemon runs.
+    _lock: std::fs::File,
+    ping_ns: u64,
+}
+
+/// One watch of the daemon.
+struct DaemonWatch {
+    live: LiveWatch,
+    names: Names,
+    rolling: RollingDiagnosis,
+    /// Processes and stacks that were met between two reads: later rows refer to them.
+    met: Batch,
+    round_ns: u64,
+    begun_ns: u64,
+}
+
+/// Runs until SIGTERM or SIGINT. `log` takes lines for a person.
+///
+/// # Errors
+/// When it cannot start, or the kernel cannot be read any more.
+pub fn run(config: &RecorderConfig, log: &dyn Fn(&str)) -> Result<(), RecorderError> {
+    let mut daemon = start::daemon(config, log)?;
+    let result = daemon.watch_all();
+    // Nobody is told where there is no systemd.
+    let _ = sd_notify::notify(&[NotifyState::Stopping]);
+    daemon.finish();
+    result
+}
+
+impl Daemon<'_> {
+    fn watch_all(&mut self) -> Result<(), RecorderError> {
+        while self.watch_once()? == WatchEnd::Renew {}
+        Ok(())
+    }
+
+    fn options(&self) -> WatchOptions {
+        let watch = &self.config.watch;
+        WatchOptions {
+            devices: watch.devices.clone(),
+            stacks_per_second: watch.stacks,
+            waits: watch.waits,
+            chains: watch.waits,
+            files: watch.files,
+            budget: Some(watch.budget),
+            sampling: Some(Sampling::default()),
+            ..WatchOptions::default()
+        }
+    }
+
+    fn watch_once(&mut self) -> Result<WatchEnd, RecorderError> {
+        let live = LiveWatch::begin(&self.options())?;
+        self.ring.begin(live.environment())?;
+        self.triggers.begin();
+        self.in_flight.begin();
+        self.lost_before = 0;
+        let begun_ns = system::now_ns();
+        let rolling = RollingDiagnosis::new(live.environment());
+        let round_ns = begun_ns + ROUND_NS;
+        let mut watch = DaemonWatch {
+            live,
+            names: Names::new(),
+            rolling,
+            met: Batch::default(),
+            round_ns,
+            begun_ns,
+        };
+        let mut priority = RaisedPriority::of_this_thread();
+        let _ = sd_notify::notify(&[NotifyState::Ready]);
+        let mut batch = Batch::default();
+        let mut end = None;
+        loop {
+            batch.clear();
+            priority.keep_bounded();
+            let progress = watch.live.fill(&mut batch, &mut watch.names)?;
+            self.take(&mut watch, &batch)?;
+            if progress == Progress::Done {
+                break;
+            }
+            if end.is_none() {
+                end = self.tick(&mut watch)?;
+                if end.is_some() {
+                    self.stop_incident_for(&mut watch, end)?;
+                    watch.live.stop("flight recorder");
+                    continue;
+                }
+            }
+            if watch.live.is_empty() && end.is_none() {
+                std::thread::sleep(PAUSE.min(watch.live.idle_for()));
+            }
+        }
+        self.ring.end(system::now_ns(), watch.live.environment(), &watch.names)?;
+        Ok(end.unwrap_or(WatchEnd::Stop))
+    }
+
+    /// Puts rows where they belong, and follows the conditions that they meet.
+    fn take(&mut self, watch: &mut DaemonWatch, batch: &Batch) -> Result<(), RecorderError> {
+        let met = std::mem::take(&mut watch.met);
+        self.ring.add(&met, &watch.names)?;
+        watch.rolling.add(&met, watch.live.environment(), &watch.names);
+        self.ring.add(batch, &watch.names)?;
+        watch.rolling.add(batch, watch.live.environment(), &watch.names);
+        for trigger in self.triggers.rows(batch, &watch.names) {
+            let (kind, device) = (trigger.key.kind, &trigger.key.device);
+            if kind != TriggerKind::InFlight || self.confirm(watch, device) {
+                self.follow(watch, trigger)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel has a request of the device that is as old as it seems.
+    fn confirm(&mut self, watch: &mut DaemonWatch, device: &str) -> bool {
+        let met = &mut watch.met;
+        self.in_flight.confirm(&mut watch.live, &mut watch.names, met, device)
+    }
+
+    /// What is due by the clock.
+    fn tick(&mut self, watch: &mut DaemonWatch) -> Result<Option<WatchEnd>, RecorderError> {
+        let now_ns = system::now_ns();
+        let seen_ns = watch.live.seen_ns();
+        let windows = watch.rolling.ended(seen_ns, watch.live.environment(), &watch.names);
+        for window in windows {
+            self.window(watch, &window)?;
+        }
+        if now_ns >= watch.round_ns {
+            watch.round_ns = now_ns + ROUND_NS;
+            watch.live.refresh(&watch.names);
+            self.ring.rotate(now_ns, watch.live.environment(), &watch.names)?;
+        }
+        self.asked(watch)?;
+        if self.open.is_some() && self.policy.completes(now_ns) {
+            self.complete(watch, true)?;
+        }
+        self.follow_saver(now_ns);
+        self.ping(now_ns);
+        if self.signals.stop.load(Ordering::Relaxed) {
+            return Ok(Some(WatchEnd::Stop));
+        }
+        let is_due = is_due(WatchSize {
+            age_ns: now_ns.saturating_sub(watch.begun_ns),
+            name_bytes: watch.names.bytes(),
+            met: watch.rolling.met(),
+            referred_bytes: self.ring.referred_bytes(),
+            ring_bytes: self.ring_bytes,
+        });
+        Ok((is_due && self.open.is_none()).then_some(WatchEnd::Renew))
+    }
+
+    /// Takes ten seconds that are over.
+    fn window(
+        &mut self,
+        watch: &mut DaemonWatch,
+        window: &EndedWindow,
+    ) -> Result<(), RecorderError> {
+        let (summary, diagnosis) = (&window.summary, &window.diagnosis);
+        let lost = watch.live.losses().requests();
+        let lost = lost.saturating_sub(std::mem::replace(&mut self.lost_before, lost));
+        self.minute.add(summary, diagnosis);
+        self.minute.lost_requests += lost;
+        self.metrics.add(summary, diagnosis, lost);
+        self.metrics.set_ring_bytes(self.ring.bytes());
+        self.publish();
+        if self.minute.watched_ns >= MINUTE_NS {
+            self.write_minute();
+        }
+        for (trigger, finding) in self.triggers.findings(diagnosis) {
+            if trigger.key.cause == HUNG && !self.is_in_flight(watch, &trigger.key.device, finding)
+            {
+                continue;
+            }
+            self.follow(watch, trigger)?;
+            if let Some(open) = &mut self.open {
+                open.record.add_finding(finding);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a finding that a device hangs is of one that has recovered, or of a request that the
+    /// kernel still has.
+    fn is_in_flight(&mut self, watch: &mut DaemonWatch, device: &str, finding: &Finding) -> bool {
+        // What ended within the window was seen to end.
+        finding.evidence.iter().all(|it| it.unit != "requests") || self.confirm(watch, device)
+    }
+
+    fn publish(&mut self) {
+        let text = self.metrics.publish();
+        if let (Some(path), Some(text)) = (&self.config.metrics.textfile, text) {
+            let task = SaverTask::File { path: path.clone(), text };
+            // The next one, in ten seconds, holds all that this one does.
+            let _ = self.saver.offer(task);
+        }
+    }
+
+    fn write_minute(&mut self) {
+        let cost_ns = iowhy_capture::host::own::cpu_ns();
+        let earlier_ns = std::mem::replace(&mut self.minute_cost_ns, cost_ns);
+        let next =
+            HistoryMinute { time_s: start::realtime_ns() / 1_000_000_000, ..Default::default() };
+        let mut minute = std::mem::replace(&mut self.minute, next);
+        minute.cost_ns = cost_ns.saturating_sub(earlier_ns);
+        if let Ok(line) = serde_json::to_string(&minute) {
+            self.offer(SaverTask::History { time_s: minute.time_s, line });
+        }
+    }
+
+    /// What people and programs ask for.
+    fn asked(&mut self, watch: &mut DaemonWatch) -> Result<(), RecorderError> {
+        if self.signals.capture.swap(false, Ordering::Relaxed) {
+            let trigger = Trigger::manual(TriggerKind::Signal, "SIGUSR1".to_owned());
+            self.follow(watch, trigger)?;
+        }
+        while let Ok(request) = self.control.try_recv() {
+            let reason = match request.reason.trim() {
+                "" => "`iowhy capture`",
+                reason => reason,
+            };
+            self.follow(watch, Trigger::manual(TriggerKind::Command, reason.to_owned()))?;
+            let said = match &self.open {
+                Some(open) => format!("incident {}", open.record.number),
+                None => "error: too many incidents could not be saved yet".to_owned(),
+            };
+            // The client waits five seconds at most, and may be gone.
+            let _ = request.answer.try_send(said);
+        }
+        Ok(())
+    }
+
+    /// Follows a condition that was met.
+    fn follow(&mut self, watch: &mut DaemonWatch, trigger: Trigger) -> Result<(), RecorderError> {
+        let now_ns = system::now_ns();
+        match self.policy.decide(&trigger, now_ns) {
+            Decision::Begin => self.begin_incident(watch, trigger, now_ns),
+            Decision::Join => {
+                if let Some(open) = &mut self.open {
+                    open.join(&trigger, now_ns);
+                }
+                Ok(())
+            }
+            Decision::Duplicate => Ok(()),
+            Decision::RateLimited => {
+                self.metrics.set_rate_limited(self.policy.rate_limited);
+                if self.policy.rate_limited == 1 {
+                    let said = format!(
+                        "more than {} incidents an hour: further ones are counted, not kept: {}",
+                        self.config.trigger.most_per_hour, trigger.sentence
+                    );
+                    self.say(&JournalLine::new(Priority::Warning, said));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Hands a task to the saver, now or when it can take it.
+    fn offer(&mut self, task: SaverTask) {
+        if let Some(task) = self.saver.offer(task) {
+            self.waiting.push_back(task);
+        }
+        // An incident is also in its directory in memory; of the history the oldest minutes go.
+        while self.waiting.len() > 1_000 {
+            self.waiting.pop_front();
+        }
+    }
+
+    fn follow_saver(&mut self, now_ns: u64) {
+        while let Ok(report) = self.saver.reports.try_recv() {
+            match report {
+                SaverReport::Saved { record, path, is_last } => {
+                    self.tell_saved(&record, &path, is_last);
+                }
+                SaverReport::Failed { what, cause, task } => {
+                    let said = format!("failed to {what}: {cause}");
+                    self.say(&JournalLine::new(Priority::Warning, said));
+                    self.waiting.extend(task);
+                    self.retry_ns = now_ns + 30 * SECOND_NS;
+                }
+            }
+        }
+        self.metrics.set_unsaved(self.waiting.len() as u64);
+        if now_ns >= self.retry_ns
+            && let Some(task) = self.waiting.pop_front()
+            && let Some(task) = self.saver.offer(task)
+        {
+            self.waiting.push_front(task);
+        }
+    }
+
+    fn tell_saved(&mut self, record: &IncidentRecord, path: &Path, is_last: bool) {
+        let event = if is_last { "end" } else { "begin" };
+        let first = record.findings.first();
+        let cause = first.map_or(record.reason(), |finding| finding.sentence.as_str());
+        let what = if is_last { "is complete" } else { "began" };
+        let number = record.number;
+        let message = format!("incident {number} {what}: {cause}; `iowhy incidents show {number}`");
+        let of = |value: Option<&String>| value.cloned().unwrap_or_default();
+        let line = JournalLine::new(Priority::Warning, message)
+            .with("IOWHY_EVENT", event)
+            .with("IOWHY_INCIDENT", number.to_string())
+            .with("IOWHY_REASON", record.reason())
+            .with("IOWHY_CAUSE", of(first.map(|it| &it.cause)))
+            .with("IOWHY_SEVERITY", of(first.map(|it| &it.severity)))
+            .with("IOWHY_DEVICE", of(first.and_then(|it| it.device.as_ref())))
+            .with("IOWHY_DIRECTORY", path.display().to_string());
+        self.say(&line);
+        if let Some(hook) = &self.config.hook {
+            let told = self.hook.start(hook, HookEvent { directory: path, number, event });
+            if let Err(error) = told {
+                let said = format!("failed to run {}: {error}", hook.program.display());
+                self.say(&JournalLine::new(Priority::Warning, said));
+            }
+        }
+    }
+
+    fn say(&self, line: &JournalLine) {
+        if !line.send() {
+            (self.log)(line.message());
+        }
+    }
+
+    fn ping(&mut self, now_ns: u64) {
+        let Some(every) = sd_notify::watchdog_enabled() else { return };
+        if now_ns >= self.ping_ns {
+            self.ping_ns = now_ns + every.as_nanos() as u64 / 3;
+            let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+        }
+    }
+
+    /// Ends the open incident with the watch that recorded it.
+    fn stop_incident_for(
+        &mut self,
+        watch: &mut DaemonWatch,
+        end: Option<WatchEnd>,
+    ) -> Result<(), RecorderError> {
+        match end == Some(WatchEnd::Stop) && self.policy.close() {
+            true => self.complete(watch, false),
+            false => Ok(()),
+        }
+    }
+
+    /// Lets the saver write what is left.
+    fn finish(&mut self) {
+        if self.minute.watched_ns > 0 {
+            self.write_minute();
+        }
+        let mut waiting = std::mem::take(&mut self.waiting);
+        while let Some(task) = waiting.pop_front() {
+            if self.saver.offer(task).is_some() {
+                break;
+            }
+        }
+        let is_done = self.saver.finish(LAST_PATIENCE);
+        while let Ok(report) = self.saver.reports.try_recv() {
+            if let SaverReport::Saved { record, path, is_last } = report {
+                self.tell_saved(&record, &path, is_last);
+            }
+        }
+        if !is_done {
+            let said =
+                "what could not be saved stays in the runtime directory until the next start";
+            self.say(&JournalLine::new(Priority::Warning, said));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_watch_begins_before_memory_grows() {
+        let small = WatchSize {
+            age_ns: 1_000 * SECOND_NS,
+            name_bytes: 1 << 20,
+            met: 1_000,
+            referred_bytes: 1 << 20,
+            ring_bytes: 256 << 20,
+        };
+        assert!(!is_due(small));
+        assert!(is_due(WatchSize { age_ns: MOST_AGE_NS, ..small }));
+        for large in [
+            WatchSize { name_bytes: 7 << 20, ..small },
+            WatchSize { met: 200_000, ..small },
+            WatchSize { referred_bytes: 65 << 20, ..small },
+        ] {
+            assert!(is_due(large), "{large:?}");
+            assert!(!is_due(WatchSize { age_ns: 30 * SECOND_NS, ..large }), "{large:?}");
+        }
+    }
+}

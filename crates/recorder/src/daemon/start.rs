@@ -1,0 +1,181 @@
+//! What happens before the first watch: the lock, directories, signals, what an earlier run left.
+//!
+//! What does not belong here: the loop.
+
+use super::in_flight::InFlightCheck;
+use super::{Daemon, SignalFlags};
+use crate::config::RecorderConfig;
+use crate::control;
+use crate::disk;
+use crate::error::RecorderError;
+use crate::history::HistoryMinute;
+use crate::hook::HookRunner;
+use crate::incidents::policy::{IncidentPolicy, PolicyLimits};
+use crate::incidents::store::IncidentStore;
+use crate::metrics::MetricsHub;
+use crate::ring::{Ring, RingLimits};
+use crate::saver::{Saver, SaverLimits, SaverTask};
+use crate::trigger::TriggerWatch;
+use iowhy_capture::host::{own, system};
+use rustix::fs::FlockOperation;
+use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The share of the runtime directory's file system that the ring may take: /run is needed by
+/// others.
+const RING_PART: u64 = 3;
+
+/// Nanoseconds since 1970, as the clock on the wall has them now.
+pub(super) fn realtime_ns() -> i64 {
+    let time = clock_gettime(ClockId::Realtime);
+    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
+}
+
+/// Where an incident stands in memory until it is complete and saved.
+pub(super) fn incident_directory(config: &RecorderConfig, number: u32) -> PathBuf {
+    config.runtime.join("incidents").join(format!("{number:06}"))
+}
+
+/// A daemon that has not begun to watch.
+pub(super) fn daemon<'a>(
+    config: &'a RecorderConfig,
+    log: &'a dyn Fn(&str),
+) -> Result<Daemon<'a>, RecorderError> {
+    for directory in [&config.runtime, &config.state] {
+        disk::make(directory).map_err(|error| RecorderError::file("make", directory, error))?;
+    }
+    let lock = lock(&config.runtime.join("lock"))?;
+    let ring_bytes = ring_bytes(config, log)?;
+    let ring_path = config.runtime.join("ring");
+    let limits = RingLimits { keep_ns: config.keep.ns(), bytes: ring_bytes };
+    let ring = Ring::new(&ring_path, limits)
+        .map_err(|error| RecorderError::file("make", &ring_path, error))?;
+    let saver = Saver::start(SaverLimits {
+        state: config.state.clone(),
+        incident_bytes: config.incidents_mb.bytes(),
+        history_days: config.history_days,
+    })
+    .map_err(|source| RecorderError::System { what: "start a thread", source })?;
+    let (policy, newest) = policy(config);
+    let (waiting, newest_unsaved) = left_over(config);
+    let control = control::serve(&config.runtime).map_err(|error| {
+        RecorderError::file("serve", &control::socket_path(&config.runtime), error)
+    })?;
+    let triggers = TriggerWatch::new(&config.trigger);
+    Ok(Daemon {
+        config,
+        log,
+        ring,
+        ring_bytes,
+        policy,
+        in_flight: InFlightCheck::new(triggers.in_flight_ns()),
+        triggers,
+        saver,
+        waiting,
+        retry_ns: 0,
+        open: None,
+        next_number: newest.max(newest_unsaved) + 1,
+        control,
+        signals: signals()?,
+        hook: HookRunner::default(),
+        metrics: MetricsHub::serve(&config.metrics)?,
+        minute: HistoryMinute { time_s: realtime_ns() / 1_000_000_000, ..Default::default() },
+        minute_cost_ns: own::cpu_ns(),
+        lost_before: 0,
+        _lock: lock,
+        ping_ns: 0,
+    })
+}
+
+/// Takes the lock that only one daemon holds; the kernel releases it however the daemon ends.
+fn lock(path: &Path) -> Result<File, RecorderError> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o640).open(path);
+    let file = file.map_err(|error| RecorderError::file("open", path, error))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(RecorderError::Locked { path: path.to_owned() }),
+        Err(error) => Err(RecorderError::file("lock", path, error.into())),
+    }
+}
+
+/// How large the ring may become here.
+fn ring_bytes(config: &RecorderConfig, log: &dyn Fn(&str)) -> Result<u64, RecorderError> {
+    let failed =
+        |error: rustix::io::Errno| RecorderError::file("examine", &config.runtime, error.into());
+    let about = rustix::fs::statvfs(&config.runtime).map_err(failed)?;
+    let kind = rustix::fs::statfs(&config.runtime).map_err(failed)?.f_type;
+    const TMPFS: u64 = 0x0102_1994;
+    let runtime = config.runtime.display();
+    if kind as u64 != TMPFS {
+        log(&format!("{runtime} is not in memory (tmpfs): recording waits for its disk"));
+    }
+    let most = about.f_blocks.saturating_mul(about.f_frsize) / RING_PART;
+    if most < config.keep_mb.bytes() {
+        let mb = most / 1_000_000;
+        log(&format!("the ring is limited to {mb} MB, a third of the file system of {runtime}"));
+    }
+    Ok(config.keep_mb.bytes().min(most))
+}
+
+/// The policy, with what earlier runs kept, and the number of the newest incident.
+fn policy(config: &RecorderConfig) -> (IncidentPolicy, u32) {
+    let mut policy = IncidentPolicy::new(PolicyLimits {
+        after_ns: config.after.ns(),
+        longest_ns: (config.keep.ns() / 2).max(config.after.ns()),
+        quiet_ns: config.trigger.quiet.ns(),
+        most_per_hour: config.trigger.most_per_hour,
+    });
+    // Where they cannot be read, one condition may be kept twice.
+    let stored = IncidentStore::below(&config.state).all().unwrap_or_default();
+    let (now_ns, real_ns) = (system::now_ns(), realtime_ns());
+    for record in stored.iter().map(|incident| &incident.record) {
+        let ago_ns = real_ns.saturating_sub(record.recorded_until_ns);
+        // One of the future is of a clock that was set back.
+        let Ok(ago_ns) = u64::try_from(ago_ns) else { continue };
+        if let Some(at_ns) = now_ns.checked_sub(ago_ns) {
+            record.triggers.iter().for_each(|it| policy.remember(it.key.clone(), at_ns));
+        }
+    }
+    let numbers = IncidentStore::below(&config.state).numbers().unwrap_or_default();
+    (policy, numbers.last().copied().unwrap_or(0))
+}
+
+/// What a daemon that was killed had not saved, and the number of the newest of it.
+fn left_over(config: &RecorderConfig) -> (VecDeque<SaverTask>, u32) {
+    let (mut tasks, mut newest) = (VecDeque::new(), 0);
+    let entries = std::fs::read_dir(config.runtime.join("incidents"));
+    for entry in entries.into_iter().flatten().flatten() {
+        let number = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        let Some(number) = number else { continue };
+        newest = newest.max(number);
+        let pending = entry.path();
+        let windows = std::fs::read_dir(&pending).into_iter().flatten().flatten();
+        let mut windows: Vec<PathBuf> = windows
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("window-"))
+            .map(|entry| entry.path())
+            .collect();
+        windows.sort();
+        tasks.push_back(SaverTask::Incident {
+            number,
+            pending,
+            window: windows.pop(),
+            is_last: true,
+        });
+    }
+    (tasks, newest)
+}
+
+fn signals() -> Result<SignalFlags, RecorderError> {
+    let flags = SignalFlags::default();
+    let wanted = [(SIGTERM, &flags.stop), (SIGINT, &flags.stop), (SIGUSR1, &flags.capture)];
+    for (signal, flag) in wanted {
+        signal_hook::flag::register(signal, Arc::clone(flag))
+            .map_err(|source| RecorderError::System { what: "handle signals", source })?;
+    }
+    Ok(flags)
+}

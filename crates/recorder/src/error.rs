@@ -1,0 +1,71 @@
+//! Why the daemon cannot start or go on.
+
+use crate::config::ConfigError;
+use iowhy_capture::WatchError;
+use iowhy_core::place;
+use iowhy_core::recording::RecordingError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What to do where a daemon is running already.
+const SECOND_DAEMON: &str =
+    "`systemctl status iowhy` shows it; a second one needs its own --runtime and --state";
+
+/// Why the daemon cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RecorderError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// This machine cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// The ring cannot be written.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// Another daemon uses the same directory.
+    #[error("failed to lock {path}: another `iowhy daemon` is running", path = path.display())]
+    Locked {
+        /// The lock's file.
+        path: PathBuf,
+    },
+    /// A file or a directory cannot be used.
+    #[error("failed to {verb} {path}: {source}", path = path.display())]
+    File {
+        /// What was tried.
+        verb: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system refused something else.
+    #[error("failed to {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl RecorderError {
+    /// The failure to do something with a file.
+    pub fn file(verb: &'static str, path: &Path, source: io::Error) -> RecorderError {
+        RecorderError::File { verb, path: path.to_owned(), source }
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            RecorderError::Config(_) => Some("`iowhy daemon --check-config` checks it".to_owned()),
+            RecorderError::Watch(error) => Some(error.hint()),
+            RecorderError::Recording(error) => error.hint().map(str::to_owned),
+            RecorderError::Locked { .. } => Some(SECOND_DAEMON.to_owned()),
+            RecorderError::File { path, source, .. } => {
+                place::hint(path, source).map(str::to_owned)
+            }
+            RecorderError::System { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Level 1: figures of every minute, kept for a month, so that "since when?" has an answer.
+//!
+//! A day is a file of JSON lines, `history/2026-11-24.jsonl`, a line for each minute. A line is
+//! appended at once, so a crash leaves at most one that is cut short, which readers pass over.
+//!
+//! What does not belong here: how figures are displayed.
+
+pub mod table;
+
+use crate::disk;
+use iowhy_core::analysis::bins::bins;
+use iowhy_core::analysis::summary::{Bucket, DirectionSummary};
+use iowhy_core::analysis::{Direction, Summary};
+use iowhy_core::diagnosis::Diagnosis;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Devices of a minute; those with the most time.
+const MOST_DEVICES: usize = 32;
+/// Containers, units and cgroups of a minute; those with the most time.
+const MOST_GROUPS: usize = 16;
+/// Findings of a minute.
+const MOST_FINDINGS: usize = 8;
+/// A day that is longer is not read to its end: a minute of a large host takes 6 kB.
+const MOST_DAY_BYTES: u64 = 64 << 20;
+
+/// The figures of a minute; times in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HistoryMinute {
+    /// When it began, seconds since 1970.
+    pub time_s: i64,
+    /// What of it was watched.
+    pub watched_ns: u64,
+    /// Requests by device and direction.
+    pub devices: BTreeMap<String, BTreeMap<String, HistoryFlow>>,
+    /// Blocked time by wait class.
+    pub waits: BTreeMap<String, u64>,
+    /// Requests and their time by container, unit or cgroup.
+    pub groups: BTreeMap<String, HistoryUse>,
+    /// Findings at warning or above.
+    pub findings: Vec<HistoryFinding>,
+    /// The age of the oldest request in flight at the end of any ten seconds.
+    pub oldest_ns: u64,
+    /// Requests that have no record.
+    pub lost_requests: u64,
+    /// CPU time that recording cost.
+    pub cost_ns: u64,
+}
+
+/// The requests of one device in one direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HistoryFlow {
+    /// Requests that completed.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The longest time from queueing to completion.
+    pub max_ns: u64,
+    /// How many took how long: the shortest time of a bin of half an octave, and requests.
+    pub latency: Vec<(u64, u64)>,
+}
+
+/// What a container, unit or cgroup used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HistoryUse {
+    /// Requests.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their time from queueing to completion.
+    pub time_ns: u64,
+}
+
+/// A finding of a minute.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HistoryFinding {
+    /// The cause's id.
+    pub cause: String,
+    /// The device.
+    pub device: Option<String>,
+    /// The process.
+    pub process: Option<String>,
+    /// `warning` or `critical`.
+    pub severity: String,
+}
+
+impl HistoryFlow {
+    fn add(&mut self, of: &DirectionSummary) {
+        self.requests += of.requests;
+        self.bytes += of.bytes;
+        self.add_latencies(
+            bins(&of.q2c_histogram, 2).iter().map(|bin: &Bucket| (bin.from_ns, bin.requests)),
+        );
+        let longest = of.intervals[iowhy_core::analysis::Interval::Q2c].map_or(0, |it| it.max_ns);
+        self.max_ns = self.max_ns.max(longest);
+    }
+
+    fn add_latencies(&mut self, bins: impl Iterator<Item = (u64, u64)>) {
+        let mut sums: BTreeMap<u64, u64> = self.latency.iter().copied().collect();
+        for (from_ns, requests) in bins.filter(|(_, requests)| *requests > 0) {
+            *sums.entry(from_ns).or_default() += requests;
+        }
+        self.latency = sums.into_iter().collect();
+    }
+
+    /// Adds what another one of the same device and direction holds.
+    pub fn merge(&mut self, other: &HistoryFlow) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.add_latencies(other.latency.iter().copied());
+    }
+
+    /// The time that this share of the requests took at most, as the upper end of its bin: up to
+    /// 1.5 times too long. `None` without any.
+    pub fn percentile(&self, share: f64) -> Option<u64> {
+        let total: u64 = self.latency.iter().map(|(_, requests)| requests).sum();
+        let wanted = (total as f64 * share).ceil().max(1.0) as u64;
+        let mut sum = 0;
+        for (from_ns, requests) in &self.latency {
+            sum += requests;
+            if sum >= wanted {
+                let octave = 1_u64 << from_ns.max(&4).ilog2();
+                return Some((from_ns + octave / 2).min(self.max_ns.max(*from_ns)));
+            }
+        }
+        None
+    }
+}
+
+impl HistoryMinute {
+    /// Adds ten seconds.
+    pub fn add(&mut self, summary: &Summary, diagnosis: &Diagnosis) {
+        self.watched_ns += summary.watch.duration_ns;
+        for device in summary.devices.iter().take(MOST_DEVICES) {
+            let age_ns = device.oldest_open_ns.unwrap_or(0);
+            self.oldest_ns = self.oldest_ns.max(age_ns);
+            for direction in Direction::ALL {
+                let of = &device.directions[direction];
+                if of.requests > 0 {
+                    let own = self.devices.entry(device.device.clone()).or_default();
+                    own.entry(direction.word().to_owned()).or_default().add(of);
+                }
+            }
+        }
+        for class in summary.ledger.iter().flat_map(|ledger| &ledger.classes) {
+            *self.waits.entry(class.class.to_owned()).or_default() += class.time_ns;
+        }
+        for row in summary.containers.rows.iter().take(MOST_GROUPS) {
+            if self.groups.len() < 2 * MOST_GROUPS
+                || self.groups.contains_key(&row.subject.container)
+            {
+                let group = self.groups.entry(row.subject.container.clone()).or_default();
+                group.requests += row.usage.requests;
+                group.bytes += row.usage.bytes;
+                group.time_ns += row.usage.time_ns;
+            }
+        }
+        self.add_findings(diagnosis);
+    }
+
+    fn add_findings(&mut self, diagnosis: &Diagnosis) {
+        use iowhy_core::diagnosis::Severity;
+        let worth = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info);
+        for finding in worth {
+            let found = HistoryFinding {
+                cause: finding.cause.to_owned(),
+                device: finding.subject.device.clone(),
+                process: finding.subject.process.clone(),
+                severity: finding.severity.word().to_owned(),
+            };
+            if self.findings.len() < MOST_FINDINGS && !self.findings.contains(&found) {
+                self.findings.push(found);
+            }
+        }
+    }
+}
+
+/// The files of the history.
+#[derive(Clone, Debug)]
+pub struct HistoryFiles {
+    directory: PathBuf,
+}
+
+impl HistoryFiles {
+    /// The history below the state directory `state`.
+    pub fn below(state: &Path) -> HistoryFiles {
+        HistoryFiles { directory: state.join("history") }
+    }
+
+    fn path(&self, day: &str) -> PathBuf {
+        self.directory.join(format!("{day}.jsonl"))
+    }
+
+    /// Appends a line to the day of `time_s`, seconds since 1970; days before the last `days` are
+    /// removed.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn append(&self, time_s: i64, line: &str, days: u32) -> io::Result<()> {
+        disk::make(&self.directory)?;
+        let path = self.path(&day_of(time_s));
+        let is_new = !path.exists();
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o640).open(&path)?;
+        // One call: a line is there or it is not, unless the disk is full.
+        file.write_all(format!("{line}\n").as_bytes())?;
+        if is_new {
+            let all = self.days()?;
+            let gone = all.len().saturating_sub(days.max(1) as usize);
+            all.iter().take(gone).for_each(|day| disk::remove(&self.path(day)));
+        }
+        Ok(())
+    }
+
+    /// The days that there are, in order.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn days(&self) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let day = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            let day = name.strip_suffix(".jsonl")?;
+            day.parse::<jiff::civil::Date>().ok()?;
+            Some(day.to_owned())
+        };
+        let mut days: Vec<String> = entries.flatten().filter_map(day).collect();
+        days.sort();
+        Ok(days)
+    }
+
+    /// The minutes from `from_s` on, until before `until_s`, seconds since 1970. Lines that are cut
+    /// short are passed over.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn minutes(&self, from_s: i64, until_s: i64) -> io::Result<Vec<HistoryMinute>> {
+        use std::io::{BufRead, BufReader, Read};
+        let (first, last) = (day_of(from_s), day_of(until_s));
+        let mut minutes = Vec::new();
+        for day in self.days()?.iter().filter(|day| (&first..=&last).contains(day)) {
+            let file = fs::File::open(self.path(day))?.take(MOST_DAY_BYTES);
+            for line in BufReader::new(file).split(b'\n') {
+                let minute = serde_json::from_slice::<HistoryMinute>(&line?);
+                minutes.extend(minute.ok().filter(|it| (from_s..until_s).contains(&it.time_s)));
+            }
+        }
+        minutes.sort_by_key(|minute| minute.time_s);
+        Ok(minutes)
+    }
+}
+
+/// The day in UTC, as files are named by it.
+fn day_of(time_s: i64) -> String {
+    let time = Timestamp::from_second(time_s).unwrap_or(Timestamp::UNIX_EPOCH);
+    time.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iowhy_core::diagnosis::diagnose;
+    use iowhy_core::script::Script;
+
+    const DAY_S: i64 = 86_400;
+
+    /// A minute of a host with four devices.
+    fn minute(time_s: i64) -> HistoryMinute {
+        let mut minute = HistoryMinute { time_s, ..HistoryMinute::default() };
+        let mut script = Script::new(10);
+        for index in 0..400_u64 {
+            let device = ["sda", "sdb", "nvme0n1", "dm-0"][index as usize % 4];
+            let took = 50_000 + index * index * 100;
+            script.read(device, 4096).by(7, "cat").at(index as i64).direct(1, 2, took).add();
+            script.write(device, 4096).by(8, "dd").at(index as i64).direct(1, 2, took * 3).add();
+        }
+        let summary = script.summary();
+        minute.add(&summary, &diagnose(&summary));
+        minute
+    }
+
+    #[test]
+    fn a_line_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = HistoryFiles::below(folder.path());
+        let written = minute(1_000_000_000);
+        let line = serde_json::to_string(&written).unwrap();
+        files.append(written.time_s, &line, 31).unwrap();
+        let path = files.path(&day_of(written.time_s));
+        fs::write(&path, format!("{line}\n{{\"time_s\": 1000\n{line}\n")).unwrap();
+        let read = files.minutes(written.time_s, written.time_s + 1).unwrap();
+        assert_eq!(read, [written.clone(), written.clone()]);
+        assert!(files.minutes(written.time_s + 1, written.time_s + 2).unwrap().is_empty());
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_bins() {
+        let flow = &minute(0).devices["sda"]["read"];
+        assert_eq!((flow.requests, flow.bytes), (100, 409_600));
+        let (p50, p99) = (flow.percentile(0.5).unwrap(), flow.percentile(0.99).unwrap());
+        // The exact ones are 4.03 and 15.7 ms.
+        assert!((4_000_000..6_100_000).contains(&p50), "{p50}");
+        assert!((15_000_000..=flow.max_ns).contains(&p99), "{p99} {}", flow.max_ns);
+        let mut twice = flow.clone();
+        twice.merge(flow);
+        assert_eq!((twice.requests, twice.percentile(0.5)), (200, Some(p50)));
+        assert_eq!(HistoryFlow::default().percentile(0.5), None);
+    }
+
+    #[test]
+    fn a_month_takes_less_than_200_mb_and_older_days_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = HistoryFiles::below(folder.path());
+        let line = serde_json::to_string(&minute(0)).unwrap();
+        let month = line.len() as u64 * 60 * 24 * 31;
+        assert!(month < 200_000_000, "{month} bytes: {line}");
+        for day in 0..60 {
+            files.append(day * DAY_S, &line, 31).unwrap();
+        }
+        let days = files.days().unwrap();
+        assert_eq!((days.len(), days[0].as_str()), (31, "1970-01-30"));
+    }
+}

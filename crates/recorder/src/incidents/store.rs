@@ -1,0 +1,211 @@
+//! The directory of incidents: one directory each, named by its number.
+//!
+//! ```text
+//! incidents/000007/incident.json   what is known of it (see super::record)
+//!                  findings.json   the diagnosis around the trigger, as --json=brief prints it
+//!                  recording/      the minutes before and after
+//!                  earlier/        minutes before that, where recording began anew in between
+//!                  pinned          only of those that are never removed to make room
+//! ```
+//!
+//! What does not belong here: how incidents get there (see [`crate::saver`]).
+
+use super::record::IncidentRecord;
+use super::retention::StoredSize;
+use crate::disk;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+const RECORD: &str = "incident.json";
+/// The diagnosis of an incident.
+pub const FINDINGS: &str = "findings.json";
+/// The recording in an incident.
+pub const RECORDING: &str = "recording";
+/// The recording of the time before it, where there is one.
+pub const EARLIER: &str = "earlier";
+/// The file that pins an incident.
+pub const PINNED: &str = "pinned";
+/// A larger `incident.json` is not one.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// The incidents of a host.
+#[derive(Clone, Debug)]
+pub struct IncidentStore {
+    directory: PathBuf,
+}
+
+/// An incident that is kept.
+#[derive(Clone, Debug)]
+pub struct StoredIncident {
+    /// What is known of it.
+    pub record: IncidentRecord,
+    /// Its directory.
+    pub path: PathBuf,
+    /// Whether it is never removed to make room.
+    pub pinned: bool,
+    /// Its bytes on disk.
+    pub bytes: u64,
+}
+
+impl IncidentStore {
+    /// The incidents below the state directory `state`.
+    pub fn below(state: &Path) -> IncidentStore {
+        IncidentStore { directory: state.join("incidents") }
+    }
+
+    /// Where they stand.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The directory of incident `number`.
+    pub fn path(&self, number: u32) -> PathBuf {
+        self.directory.join(format!("{number:06}"))
+    }
+
+    /// The numbers of all incidents, in order.
+    ///
+    /// # Errors
+    /// When the directory cannot be read; none are there where it does not exist.
+    pub fn numbers(&self) -> io::Result<Vec<u32>> {
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let number = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            let number = name.to_str()?.parse().ok()?;
+            (self.path(number) == entry.path()).then_some(number)
+        };
+        let mut numbers: Vec<u32> = entries.flatten().filter_map(number).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// All incidents, the oldest first. One whose `incident.json` cannot be read is passed over.
+    ///
+    /// # Errors
+    /// Those of [`IncidentStore::numbers`].
+    pub fn all(&self) -> io::Result<Vec<StoredIncident>> {
+        let numbers = self.numbers()?.into_iter();
+        Ok(numbers.filter_map(|number| self.get(number).ok()).collect())
+    }
+
+    /// Incident `number`.
+    ///
+    /// # Errors
+    /// When there is none, or its `incident.json` cannot be read.
+    pub fn get(&self, number: u32) -> io::Result<StoredIncident> {
+        let path = self.path(number);
+        let record = IncidentRecord { number, ..read_record(&path)? };
+        let (pinned, bytes) = (path.join(PINNED).exists(), disk::bytes_below(&path));
+        Ok(StoredIncident { record, path, pinned, bytes })
+    }
+
+    /// The sizes of all incidents.
+    ///
+    /// # Errors
+    /// Those of [`IncidentStore::numbers`].
+    pub fn sizes(&self) -> io::Result<Vec<StoredSize>> {
+        let size = |number| {
+            let path = self.path(number);
+            let (pinned, bytes) = (path.join(PINNED).exists(), disk::bytes_below(&path));
+            StoredSize { number, bytes, pinned }
+        };
+        Ok(self.numbers()?.into_iter().map(size).collect())
+    }
+
+    /// Pins incident `number`, or lets it be removed again.
+    ///
+    /// # Errors
+    /// When there is no such incident, or it cannot be changed.
+    pub fn pin(&self, number: u32, pinned: bool) -> io::Result<()> {
+        let path = self.path(number);
+        fs::metadata(&path)?;
+        let mark = path.join(PINNED);
+        if pinned {
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(mark)?;
+            return Ok(());
+        }
+        match fs::remove_file(mark) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes incident `number`. It gets another name first: one that is half removed is none.
+    ///
+    /// # Errors
+    /// When there is no such incident, or it cannot be removed.
+    pub fn remove(&self, number: u32) -> io::Result<()> {
+        let gone = self.directory.join(format!(".{number:06}.removed"));
+        fs::rename(self.path(number), &gone)?;
+        fs::remove_dir_all(gone)
+    }
+}
+
+/// What `directory`, an incident, says of itself.
+///
+/// # Errors
+/// When its `incident.json` cannot be read or understood.
+pub fn read_record(directory: &Path) -> io::Result<IncidentRecord> {
+    let mut text = Vec::new();
+    File::open(directory.join(RECORD))?.take(MOST_BYTES).read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+/// Writes what is known of the incident in `directory`, whole or not at all.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_record(directory: &Path, record: &IncidentRecord) -> io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(record)?;
+    text.push(b'\n');
+    disk::replace(&directory.join(RECORD), &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store_with(numbers: &[u32], folder: &Path) -> IncidentStore {
+        let store = IncidentStore::below(folder);
+        for number in numbers {
+            fs::create_dir_all(store.path(*number)).unwrap();
+            let record = IncidentRecord { number: *number, ..IncidentRecord::default() };
+            write_record(&store.path(*number), &record).unwrap();
+        }
+        store
+    }
+
+    #[test]
+    fn incidents_are_listed_pinned_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(IncidentStore::below(folder.path()).all().unwrap().is_empty());
+        let store = store_with(&[10, 9], folder.path());
+        for other in ["x", "7", ".000003.removed"] {
+            fs::create_dir_all(store.directory().join(other)).unwrap();
+        }
+        assert_eq!(store.numbers().unwrap(), [9, 10]);
+        store.pin(9, true).unwrap();
+        assert!(store.get(9).unwrap().pinned && !store.get(10).unwrap().pinned);
+        store.pin(9, false).unwrap();
+        store.pin(9, false).unwrap();
+        assert!(!store.get(9).unwrap().pinned);
+        store.remove(9).unwrap();
+        assert_eq!(store.numbers().unwrap(), [10]);
+        assert!(store.pin(9, true).is_err() && store.remove(9).is_err());
+    }
+
+    #[test]
+    fn a_damaged_incident_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_with(&[1, 2], folder.path());
+        fs::write(store.path(1).join(RECORD), "{").unwrap();
+        let all = store.all().unwrap();
+        assert_eq!(all.iter().map(|it| it.record.number).collect::<Vec<_>>(), [2]);
+        assert!(store.get(1).is_err());
+    }
+}

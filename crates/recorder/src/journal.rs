@@ -1,0 +1,98 @@
+//! Lines for the journal with fields of their own, by journald's native protocol; where there is no
+//! journald, on standard error.
+//!
+//! What does not belong here: when a line is due.
+
+use std::os::unix::net::UnixDatagram;
+
+/// Where journald listens.
+const SOCKET: &str = "/run/systemd/journal/socket";
+/// Bytes of a field's value; what is longer is cut.
+const MOST_BYTES: usize = 4096;
+
+/// How important a line is, as syslog numbers it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Priority {
+    /// Something is wrong with the machine's disks, or with recording.
+    Warning = 4,
+    /// For the record.
+    Info = 6,
+}
+
+/// A line with fields.
+#[derive(Clone, Debug)]
+pub struct JournalLine {
+    priority: Priority,
+    message: String,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl JournalLine {
+    /// A line without fields of its own.
+    pub fn new(priority: Priority, message: impl Into<String>) -> JournalLine {
+        JournalLine { priority, message: message.into(), fields: Vec::new() }
+    }
+
+    /// Adds a field, whose name is in capitals.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> JournalLine {
+        self.fields.push((name, value.into()));
+        self
+    }
+
+    /// The sentence.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The datagram: names and file names within values cannot add a field, since every value is
+    /// one line.
+    pub fn datagram(&self) -> String {
+        let mut text = String::new();
+        let mut add = |name: &str, value: &str| {
+            text.push_str(name);
+            text.push('=');
+            text.push_str(&one_line(value));
+            text.push('\n');
+        };
+        add("MESSAGE", &self.message);
+        add("PRIORITY", &(self.priority as u8).to_string());
+        add("SYSLOG_IDENTIFIER", "iowhy");
+        self.fields.iter().for_each(|(name, value)| add(name, value));
+        text
+    }
+
+    /// Sends it to journald; false where there is none, or it does not take it at once.
+    pub fn send(&self) -> bool {
+        let sent = UnixDatagram::unbound().and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            socket.send_to(self.datagram().as_bytes(), SOCKET)
+        });
+        sent.is_ok()
+    }
+}
+
+fn one_line(value: &str) -> String {
+    let mut line: String = value.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    let mut end = MOST_BYTES.min(line.len());
+    while !line.is_char_boundary(end) {
+        end -= 1;
+    }
+    line.truncate(end);
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_one_line_whatever_it_holds() {
+        let line = JournalLine::new(Priority::Warning, "a\nPRIORITY=0\u{1b}[2J")
+            .with("IOWHY_DEVICE", "é".repeat(5_000));
+        let text = line.datagram();
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(text.starts_with("MESSAGE=a PRIORITY=0 [2J\nPRIORITY=4\n"), "{text}");
+        assert!(text.ends_with("é\n"));
+    }
+}

@@ -1,0 +1,92 @@
+//! The rolling diagnosis: what was seen is cut into ten seconds each, and each is summed up.
+//!
+//! What does not belong here: what becomes of the result.
+
+use iowhy_core::analysis::intervals::{Cutter, EndedInterval, WantedIntervals};
+use iowhy_core::analysis::{Summarizer, Summary};
+use iowhy_core::diagnosis::{Diagnosis, diagnose};
+use iowhy_core::model::{Environment, Names};
+use iowhy_core::source::Batch;
+use std::convert::Infallible;
+
+/// How long each window is, nanoseconds: what a watch lasts unless it is told otherwise.
+pub const WINDOW_NS: u64 = 10_000_000_000;
+
+/// Ten seconds that are over.
+#[derive(Debug)]
+pub struct EndedWindow {
+    /// Their figures.
+    pub summary: Summary,
+    /// Their diagnosis.
+    pub diagnosis: Diagnosis,
+}
+
+/// Cuts a watch into windows.
+pub struct RollingDiagnosis {
+    cutter: Cutter<Summarizer>,
+    met: usize,
+}
+
+impl RollingDiagnosis {
+    /// Of a watch whose environment is `environment` now.
+    pub fn new(environment: &Environment) -> RollingDiagnosis {
+        let wanted = WantedIntervals { every_ns: Some(WINDOW_NS), count: None };
+        let cutter = Cutter::new(Summarizer::new(environment), wanted, environment);
+        RollingDiagnosis { cutter, met: 0 }
+    }
+
+    /// Adds rows.
+    pub fn add(&mut self, batch: &Batch, environment: &Environment, names: &Names) {
+        self.met += batch.processes.len() + batch.stacks.len();
+        self.cutter.add(batch, environment, names);
+    }
+
+    /// How many processes and stacks it has met: they are kept as long as the watch.
+    pub fn met(&self) -> usize {
+        self.met
+    }
+
+    /// The windows that were over at `until_ns`, of which no more rows come.
+    pub fn ended(
+        &mut self,
+        until_ns: u64,
+        environment: &Environment,
+        names: &Names,
+    ) -> Vec<EndedWindow> {
+        let mut ended = Vec::new();
+        let mut keep = |interval: EndedInterval<Summary>| {
+            let summary = interval.figures;
+            let diagnosis = diagnose(&summary);
+            ended.push(EndedWindow { summary, diagnosis });
+            Ok::<(), Infallible>(())
+        };
+        let Ok(()) = self.cutter.close_until(until_ns, environment, names, &mut keep);
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iowhy_core::script::{START_NS, Script};
+
+    #[test]
+    fn windows_come_when_they_are_over() {
+        let mut script = Script::new(35);
+        for second in 0..35 {
+            let at = second * 1_000_000_000;
+            script.read("sda", 4096).by(7, "cat").at(at).direct(100, 200, 3_000).add();
+        }
+        let environment = Environment { end_ns: 0, ..script.environment.clone() };
+        let mut rolling = RollingDiagnosis::new(&environment);
+        rolling.add(&script.batch, &environment, &script.names);
+        let mut at = |seconds: u64| {
+            let until_ns = START_NS + seconds * 1_000_000_000;
+            let windows = rolling.ended(until_ns, &environment, &script.names);
+            windows.iter().map(|it| it.summary.watch.requests).collect::<Vec<_>>()
+        };
+        assert_eq!(at(9), [0; 0]);
+        assert_eq!(at(10), [10]);
+        assert_eq!(at(35), [10, 10]);
+    }
+}

@@ -1,0 +1,298 @@
+//! Writes to the state directory, in a thread of its own: the disk that it stands on may be the one
+//! that hangs, and recording must not wait for it. What cannot be written yet stays in memory, in
+//! the runtime directory, and survives the process there.
+//!
+//! What does not belong here: deciding what is kept.
+
+use crate::disk;
+use crate::history::HistoryFiles;
+use crate::incidents::record::IncidentRecord;
+use crate::incidents::retention::to_remove;
+use crate::incidents::store::{
+    EARLIER, FINDINGS, IncidentStore, RECORDING, read_record, write_record,
+};
+use iowhy_core::analysis::summarize;
+use iowhy_core::diagnosis::diagnose;
+use iowhy_core::recording::{OPEN_ROUND, RecordingReader};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::thread::JoinHandle;
+
+/// Tasks that may wait for the disk.
+const MOST_WAITING: usize = 16;
+
+/// A task of the saver.
+#[derive(Clone, Debug)]
+pub enum SaverTask {
+    /// Save what the directory in memory holds of an incident.
+    Incident {
+        /// Its number.
+        number: u32,
+        /// Its directory in memory.
+        pending: PathBuf,
+        /// A recording of the time around the trigger, which is diagnosed and then removed.
+        window: Option<PathBuf>,
+        /// Whether nothing more comes: the directory in memory is removed once it is saved.
+        is_last: bool,
+    },
+    /// Append a line to the history.
+    History {
+        /// Seconds since 1970.
+        time_s: i64,
+        /// The line, without its end.
+        line: String,
+    },
+    /// Replace a file's content.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What it is to hold.
+        text: String,
+    },
+}
+
+/// What became of a task.
+#[derive(Debug)]
+pub enum SaverReport {
+    /// An incident is on disk.
+    Saved {
+        /// What is known of it.
+        record: Box<IncidentRecord>,
+        /// Where it stands.
+        path: PathBuf,
+        /// Whether nothing more comes.
+        is_last: bool,
+    },
+    /// Something could not be written; an incident stays in memory and is tried again.
+    Failed {
+        /// What, for example `incident 7`.
+        what: String,
+        /// Why.
+        cause: String,
+        /// The task, if it is to be tried again.
+        task: Option<SaverTask>,
+    },
+}
+
+/// The thread that writes to the state directory.
+#[derive(Debug)]
+pub struct Saver {
+    tasks: Option<SyncSender<SaverTask>>,
+    /// What became of earlier tasks.
+    pub reports: Receiver<SaverReport>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where and how much the saver may write.
+#[derive(Clone, Debug)]
+pub struct SaverLimits {
+    /// The state directory.
+    pub state: PathBuf,
+    /// Bytes of all incidents.
+    pub incident_bytes: u64,
+    /// Days of history.
+    pub history_days: u32,
+}
+
+impl Saver {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no thread for it.
+    pub fn start(limits: SaverLimits) -> io::Result<Saver> {
+        let (tasks, received) = sync_channel(MOST_WAITING);
+        let (reported, reports) = channel();
+        let thread = std::thread::Builder::new()
+            .name("saver".to_owned())
+            .spawn(move || serve(&limits, &received, &reported))?;
+        Ok(Saver { tasks: Some(tasks), reports, thread: Some(thread) })
+    }
+
+    /// Hands over a task; it comes back where too many wait already.
+    pub fn offer(&self, task: SaverTask) -> Option<SaverTask> {
+        match self.tasks.as_ref()?.try_send(task) {
+            Ok(()) => None,
+            Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) => Some(task),
+        }
+    }
+
+    /// Lets the thread finish what it has; whether it could. A thread that waits for a hung disk is
+    /// left alone after `patience`.
+    pub fn finish(&mut self, patience: std::time::Duration) -> bool {
+        self.tasks = None;
+        let until = std::time::Instant::now() + patience;
+        while let Some(thread) = &self.thread {
+            if thread.is_finished() {
+                self.thread = None;
+                return true;
+            }
+            if std::time::Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        true
+    }
+}
+
+fn serve(limits: &SaverLimits, tasks: &Receiver<SaverTask>, reported: &Sender<SaverReport>) {
+    let store = IncidentStore::below(&limits.state);
+    let history = HistoryFiles::below(&limits.state);
+    for task in tasks {
+        let report = match &task {
+            SaverTask::Incident { number, pending, window, is_last } => {
+                let saved = save(&store, limits, *number, pending, window.as_deref(), *is_last);
+                Some(match saved {
+                    Ok(record) => SaverReport::Saved {
+                        record: Box::new(record),
+                        path: store.path(*number),
+                        is_last: *is_last,
+                    },
+                    Err(error) => SaverReport::Failed {
+                        what: format!("save incident {number}"),
+                        cause: error.to_string(),
+                        task: Some(task),
+                    },
+                })
+            }
+            SaverTask::History { time_s, line } => {
+                failed("append to the history", history.append(*time_s, line, limits.history_days))
+            }
+            SaverTask::File { path, text } => {
+                let what = format!("write {}", path.display());
+                failed(&what, disk::publish(path, text.as_bytes()))
+            }
+        };
+        if report.is_some_and(|report| reported.send(report).is_err()) {
+            return;
+        }
+    }
+}
+
+fn failed(what: &str, result: io::Result<()>) -> Option<SaverReport> {
+    let cause = result.err()?.to_string();
+    Some(SaverReport::Failed { what: what.to_owned(), cause, task: None })
+}
+
+fn save(
+    store: &IncidentStore,
+    limits: &SaverLimits,
+    number: u32,
+    pending: &Path,
+    window: Option<&Path>,
+    is_last: bool,
+) -> io::Result<IncidentRecord> {
+    if let Some(window) = window.filter(|window| window.exists()) {
+        find_causes(pending, window)?;
+        disk::remove(window);
+    }
+    let needed = disk::bytes_below(pending);
+    for old in to_remove(&store.sizes()?, limits.incident_bytes, needed, Some(number)) {
+        store.remove(old)?;
+    }
+    let path = store.path(number);
+    // Segments never change once they have their name, but for the one of open rows.
+    let open = format!("{OPEN_ROUND:08}.");
+    let is_final = |name: &str| name.ends_with(".parquet") && !name.starts_with(&open);
+    for part in [RECORDING, EARLIER] {
+        if pending.join(part).exists() {
+            disk::mirror(&pending.join(part), &path.join(part), &is_final, &[])?;
+        }
+    }
+    // Last: an incident is one once it says what it is.
+    if pending.join(FINDINGS).exists() {
+        disk::replace(&path.join(FINDINGS), &std::fs::read(pending.join(FINDINGS))?)?;
+    }
+    let record = read_record(pending)?;
+    write_record(&path, &record)?;
+    if is_last {
+        disk::remove(pending);
+    }
+    Ok(record)
+}
+
+/// Diagnoses the recording `window`, and notes the result in the incident in `pending`.
+fn find_causes(pending: &Path, window: &Path) -> io::Result<()> {
+    let mut reader = RecordingReader::open(window).map_err(io::Error::other)?;
+    let summary = summarize(&mut reader).map_err(io::Error::other)?;
+    let diagnosis = diagnose(&summary);
+    let mut record = read_record(pending)?;
+    record.join_findings(&diagnosis);
+    let brief = iowhy_views::brief::render(&summary, &diagnosis);
+    disk::replace(&pending.join(FINDINGS), brief.as_bytes())?;
+    write_record(pending, &record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iowhy_core::recording::RecordingWriter;
+    use iowhy_core::script::Script;
+    use std::time::Duration;
+
+    /// An incident in memory with a recording of one request and a window that shows the same.
+    fn pending(folder: &Path, number: u32) -> SaverTask {
+        let pending = folder.join(format!("run/{number}"));
+        disk::make(&pending).unwrap();
+        let mut script = Script::new(10);
+        script.read("sda", 4096).by(7, "cat").direct(100, 200, 3_000_000_000).add();
+        let window = pending.join("window-1");
+        for path in [pending.join(RECORDING), window.clone()] {
+            let mut writer = RecordingWriter::create(&path, &script.environment).unwrap();
+            writer.add(&script.batch, &script.names).unwrap();
+            writer.finish(&mut script.environment.clone(), &script.names).unwrap();
+        }
+        write_record(&pending, &IncidentRecord { number, ..Default::default() }).unwrap();
+        SaverTask::Incident { number, pending, window: Some(window), is_last: true }
+    }
+
+    fn saver(folder: &Path, incident_bytes: u64) -> Saver {
+        let state = folder.join("state");
+        Saver::start(SaverLimits { state, incident_bytes, history_days: 31 }).unwrap()
+    }
+
+    #[test]
+    fn an_incident_moves_from_memory_to_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut saver = saver(folder.path(), 100 << 20);
+        assert!(saver.offer(pending(folder.path(), 1)).is_none());
+        let report = saver.reports.recv().unwrap();
+        assert!(matches!(report, SaverReport::Saved { is_last: true, .. }), "{report:?}");
+        assert!(saver.finish(Duration::from_secs(10)));
+        let store = IncidentStore::below(&folder.path().join("state"));
+        let stored = store.get(1).unwrap();
+        assert!(stored.path.join(FINDINGS).exists() && stored.bytes > 0);
+        let reader = RecordingReader::open(&stored.path.join(RECORDING)).unwrap();
+        assert_eq!(summarize(&mut { reader }).unwrap().watch.requests, 1);
+        assert!(!folder.path().join("run/1").exists());
+    }
+
+    #[test]
+    fn room_is_made_for_new_incidents() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut saver = saver(folder.path(), 100 << 10);
+        for number in 1..=9 {
+            assert!(saver.offer(pending(folder.path(), number)).is_none());
+            saver.reports.recv().unwrap();
+        }
+        assert!(saver.finish(Duration::from_secs(10)));
+        let numbers = IncidentStore::below(&folder.path().join("state")).numbers().unwrap();
+        assert!(numbers.len() < 9 && numbers.last() == Some(&9), "{numbers:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_saved_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("state"), "a file is in the way").unwrap();
+        let mut saver = saver(folder.path(), 100 << 20);
+        assert!(saver.offer(pending(folder.path(), 1)).is_none());
+        let report = saver.reports.recv().unwrap();
+        let SaverReport::Failed { task: Some(task), .. } = report else { panic!("{report:?}") };
+        std::fs::remove_file(folder.path().join("state")).unwrap();
+        assert!(saver.offer(task).is_none());
+        let report = saver.reports.recv().unwrap();
+        assert!(matches!(report, SaverReport::Saved { .. }), "{report:?}");
+        saver.finish(Duration::from_secs(10));
+    }
+}

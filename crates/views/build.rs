@@ -1,0 +1,27 @@
+//! Embeds the script and the style of the HTML report, which `scripts/web` builds. Without them the
+//! report says how to get them.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// What `scripts/web` leaves in `web/dist`.
+const BUILT: &[&str] =
+    &["page.js", "page.css", "page.js.sha256", "page.css.sha256", "licences.txt"];
+
+fn main() -> io::Result<()> {
+    let variable = |name: &str| env::var_os(name).map(PathBuf::from).unwrap_or_default();
+    let built = variable("CARGO_MANIFEST_DIR").join("web/dist");
+    let out = variable("OUT_DIR");
+    let is_built = BUILT.iter().all(|name| built.join(name).is_file());
+    for name in BUILT {
+        println!("cargo::rerun-if-changed={}", built.join(name).display());
+        copy(is_built.then(|| built.join(name)).as_deref(), &out.join(name))?;
+    }
+    Ok(())
+}
+
+/// Copies a file; without one, writes an empty file.
+fn copy(from: Option<&Path>, to: &Path) -> io::Result<()> {
+    let text = from.map(fs::read).transpose()?.unwrap_or_default();
+    fs::write(to, text)
+}

@@ -1,0 +1,53 @@
+//! Two watches compared on one page.
+
+use super::sections::drawn;
+use super::{PageError, PageInput, charts, data, document, is_embedded, licences, prose, style};
+use crate::diff;
+use crate::text::{parts, readable};
+use iowhy_core::diff::{Comparison, DiffVerdict};
+use maud::html;
+
+/// One of the two.
+#[derive(Clone, Copy, Debug)]
+pub struct PageSide<'a> {
+    /// What its user calls it.
+    pub name: &'a str,
+    /// What is shown of it.
+    pub page: PageInput<'a>,
+}
+
+/// The page of two watches.
+///
+/// # Errors
+/// When the program was built without the page's script.
+pub fn compare(comparison: &Comparison, sides: &[PageSide<'_>; 2]) -> Result<String, PageError> {
+    if !is_embedded() {
+        return Err(PageError::NotEmbedded);
+    }
+    let style = style();
+    let pages: Vec<_> = sides.iter().map(|side| (Some(side.name), &side.page)).collect();
+    let data = data::encode(&pages)?;
+    let watched = parts(None, &style, |screen| diff::watches(comparison, screen));
+    let differences = parts(None, &style, |screen| diff::differences(comparison, screen));
+    let severity = match comparison.verdict {
+        DiffVerdict::Moved | DiffVerdict::Stalled => "critical",
+        DiffVerdict::TailDiffers => "warning",
+        _ => "info",
+    };
+    let body = html! {
+        header.top .{(severity)} {
+            p.brand { "iowhy diff" }
+            h1 { (prose(&readable(&comparison.sentence, &style))) }
+            (drawn(&watched))
+        }
+        main {
+            (charts())
+            section #tables aria-labelledby="figures" {
+                h2 #figures { "What differs" }
+                (drawn(&differences))
+            }
+        }
+        footer { (licences()) }
+    };
+    Ok(document("iowhy diff", &body, &data))
+}

@@ -1,0 +1,33 @@
+//! The JSON Schema (draft 2020-12) of what `--json` prints, derived from the types that are
+//! serialised.
+//!
+//! What does not belong here: the layouts themselves ([`crate::json`], [`crate::brief`]).
+
+use crate::brief::BriefAnswer;
+use crate::json::{JsonDocument, JsonReport, SCHEMA_VERSION};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+
+/// The schema of `--json=brief`.
+pub fn brief() -> Schema {
+    of::<BriefAnswer>("brief")
+}
+
+/// The schema of `--json`.
+pub fn full() -> Schema {
+    of::<JsonDocument<JsonReport<'static>>>("full")
+}
+
+/// `schema` as indented JSON, with a newline at its end.
+pub fn render(schema: &Schema) -> String {
+    format!("{:#}\n", schema.as_value())
+}
+
+/// The schema of what is written, not of what could be read: every field is there, or is null.
+fn of<T: JsonSchema>(name: &str) -> Schema {
+    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>();
+    schema.insert("$id".to_owned(), format!("urn:iowhy:{name}:{SCHEMA_VERSION}").into());
+    schema.insert("title".to_owned(), format!("iowhy --json={name}").into());
+    schema
+}

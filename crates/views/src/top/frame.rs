@@ -1,0 +1,387 @@
+//! What the screen looks like, whatever its size.
+//!
+//! ```text
+//! iowhy top · db7 · 17:32:05 · 1,391 requests/s · 0 lost         the watch
+//! WHY 1 Metadata reads by java (30603) keep xvdj 88 % busy       the findings of the last seconds
+//! [1 devices] 2 processes 3 files 4 waits 5 stages               the tables, or what was opened
+//!   DEVICES  r/s  w/s ...                                        the table
+//! > xvdj     391  0.2 ...
+//! ? keys  Enter open  / filter  < > order: time                  keys, or a message
+//! ```
+
+use super::TopModel;
+use super::keys::KEYS;
+use super::state::{TopPage, TopState, TopTable};
+use super::tables::{ShownTable, functions, name, table};
+use crate::escape::{cut, escape, width};
+use crate::fold::prose;
+use crate::human::{self, plural};
+use crate::style::{Paint, Style};
+use crate::text::{Screen, findings, headline};
+use iowhy_core::analysis::breakdown::BreakdownSubject;
+use iowhy_core::analysis::moments::{JudgedWindow, Moment};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style as Look};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+/// Columns before a row: the mark of what is selected.
+const MARK: usize = 2;
+/// Rows that the table keeps, however much there is to say above it.
+const LEAST_ROWS: u16 = 4;
+
+/// Draws the screen.
+pub fn draw(model: &TopModel, state: &TopState, frame: &mut Frame) {
+    let area = frame.area();
+    let style = Style { width: usize::from(area.width), ..model.style };
+    let shown = state.moment(model);
+    let why = why(shown.map(|(_, moment)| moment.as_ref()), area, &style);
+    let room = area.height.saturating_sub(3 + LEAST_ROWS).max(1);
+    let heights = [1, (why.len() as u16).min(room), 1];
+    let [head, reasons, tabs, body, foot] = Layout::vertical([
+        Constraint::Length(heights[0]),
+        Constraint::Length(heights[1]),
+        Constraint::Length(heights[2]),
+        Constraint::Min(0),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    frame.render_widget(Paragraph::new(header(model, state, shown, &style)), head);
+    frame.render_widget(Paragraph::new(why), reasons);
+    frame.render_widget(Paragraph::new(crumbs(state, &style)), tabs);
+    let orders = match (&state.page, shown) {
+        (Some(page), _) => {
+            page_in(page, shown.map(|(_, moment)| moment.as_ref()), state, body, &style, frame);
+            Vec::new()
+        }
+        (None, Some((_, moment))) => {
+            let shown = table(state, moment, &style);
+            table_in(shown.as_ref(), moment, state, body, &style, frame);
+            shown.orders()
+        }
+        (None, None) => {
+            frame.render_widget(Paragraph::new("waiting for the first second"), body);
+            Vec::new()
+        }
+    };
+    frame.render_widget(Paragraph::new(footer(model, state, &orders, &style)), foot);
+}
+
+fn look(paint: Paint, style: &Style) -> Look {
+    let plain = Look::new();
+    match paint {
+        Paint::Plain => plain,
+        Paint::Heading => plain.add_modifier(Modifier::BOLD),
+        Paint::Faint => plain.add_modifier(Modifier::DIM),
+        Paint::Alert if style.colour => plain.fg(Color::Red).add_modifier(Modifier::BOLD),
+        Paint::Alert => plain.add_modifier(Modifier::BOLD),
+    }
+}
+
+fn line(text: impl Into<String>, paint: Paint, style: &Style) -> Line<'static> {
+    Line::styled(text.into(), look(paint, style))
+}
+
+/// The watch and the time that is shown; what does not fit is left out, the last first.
+fn header(
+    model: &TopModel,
+    state: &TopState,
+    shown: Option<(usize, &std::sync::Arc<Moment>)>,
+    style: &Style,
+) -> Line<'static> {
+    let mut facts = vec![("iowhy top".to_owned(), Paint::Heading)];
+    if let Some((newer, moment)) = shown {
+        facts.extend(position(model, state, newer, moment, style));
+        let seconds = (moment.duration_ns() as f64 / 1e9).max(1e-9);
+        let rate = human::rate(moment.requests as f64 / seconds);
+        facts.push((format!("{rate} requests/s"), Paint::Plain));
+        let lost = moment.lost_requests;
+        let paint = if lost > 0 { Paint::Alert } else { Paint::Plain };
+        facts.push((format!("{} lost", human::count(lost)), paint));
+        if let Some(share) = moment.cpu_share {
+            facts.push((format!("cost {} % of a CPU", human::percent(share)), Paint::Plain));
+        }
+    }
+    if !model.environment.host.is_empty() {
+        facts.push((escape(&model.environment.host, style).into_owned(), Paint::Plain));
+    }
+    if !model.environment.filter.is_empty() {
+        facts.push((format!("only {}", escape(&model.environment.filter, style)), Paint::Plain));
+    }
+    let separator = style.either(" · ", " | ");
+    let mut spans: Vec<Span> = Vec::new();
+    let mut used = 0;
+    for (text, paint) in facts {
+        let needed = width(&text) + if spans.is_empty() { 0 } else { width(separator) };
+        if used + needed > style.width {
+            break;
+        }
+        if !spans.is_empty() {
+            spans.push(Span::raw(separator));
+        }
+        used += needed;
+        spans.push(Span::styled(text, look(paint, style)));
+    }
+    Line::from(spans)
+}
+
+/// Which second it is, and whether it is now.
+fn position(
+    model: &TopModel,
+    state: &TopState,
+    newer: usize,
+    moment: &Moment,
+    style: &Style,
+) -> Vec<(String, Paint)> {
+    let time = match &model.clock {
+        Some(clock) => clock.time(moment.end_ns),
+        None => format!("{:.0} s", moment.end_ns as f64 / 1e9),
+    };
+    let mut facts = Vec::new();
+    if let Some(source) = &model.source {
+        facts.push((cut(&escape(source, style), style.width / 3, style), Paint::Plain));
+    }
+    match (state.is_paused(), model.is_live()) {
+        (false, true) => facts.push((time, Paint::Plain)),
+        (false, false) => {
+            let all = human::time(moment.duration_ns() as f64, style);
+            facts.push((format!("all {all}"), Paint::Plain));
+        }
+        (true, true) => facts.push((format!("{time} paused, {newer} s back"), Paint::Alert)),
+        (true, false) => {
+            let (place, of) = (model.history.len() - newer, model.history.len());
+            facts.push((format!("{time} ({place} of {of})"), Paint::Alert));
+        }
+    }
+    if let Some(ended) = &model.ended {
+        facts.push((ended.clone(), Paint::Alert));
+    }
+    facts
+}
+
+/// The findings of the last seconds, as many lines as the screen has room for.
+fn why(moment: Option<&Moment>, area: Rect, style: &Style) -> Vec<Line<'static>> {
+    let most = usize::from(area.height / 6).clamp(1, 6);
+    let Some(window) = moment.and_then(|it| it.judged.as_ref()) else {
+        let soon = "WHY  judged after the first 3 seconds";
+        return vec![line(cut(soon, style.width, style), Paint::Faint, style)];
+    };
+    let all = headline(&window.diagnosis, style);
+    let columns = style.width.saturating_sub(LEAD);
+    // The first in two lines where there is room, each other one in a line.
+    let first_lines = if most > 2 { most - (all.len() - 1).min(most - 2) } else { 1 };
+    let mut lines = Vec::new();
+    for (index, (text, paint)) in all.iter().enumerate() {
+        let own = if index == 0 { first_lines } else { 1 };
+        let label = if index == 0 { "WHY" } else { "" };
+        let mut folded = prose(text, columns.max(1));
+        let is_cut = folded.len() > own;
+        folded.truncate(own);
+        if let Some(last) = folded.last_mut().filter(|_| is_cut) {
+            *last = cut(&format!("{last} {}", style.either("…", "...")), columns, style);
+        }
+        for (row, text) in folded.into_iter().enumerate() {
+            let label = if row == 0 { label } else { "" };
+            lines.push(Line::from(vec![
+                Span::styled(format!("{label:LEAD$}"), look(Paint::Heading, style)),
+                Span::styled(cut(&text, columns, style), look(*paint, style)),
+            ]));
+        }
+    }
+    let hidden = lines.len().saturating_sub(most);
+    lines.truncate(most);
+    if hidden > 0
+        && let Some(last) = lines.last_mut()
+    {
+        let more = format!(" (0: {} more)", hidden);
+        let text: String = last.spans.iter().skip(1).map(|it| it.content.as_ref()).collect();
+        let room = columns.saturating_sub(width(&more));
+        let look = last.spans.last().map(|it| it.style).unwrap_or_default();
+        let lead = last.spans.first().cloned().unwrap_or_default();
+        *last = Line::from(vec![lead, Span::styled(cut(&text, room, style) + &more, look)]);
+    }
+    lines
+}
+
+/// Columns of the label WHY.
+const LEAD: usize = 5;
+
+/// The tables, or the way to what was opened; and the filter.
+fn crumbs(state: &TopState, style: &Style) -> Line<'static> {
+    let mut text = match state.opened.is_empty() {
+        true => tabs(state, style),
+        false => {
+            let names = state.opened.iter().map(|subject| name(subject, style).0);
+            let table = TopTable::ALL.iter().find(|(it, _)| *it == state.table);
+            let mut steps: Vec<String> =
+                table.map(|(_, name)| (*name).to_owned()).into_iter().collect();
+            steps.extend(names);
+            let most = style.width.saturating_sub(3 * steps.len()) / steps.len().max(1);
+            let steps: Vec<String> =
+                steps.iter().map(|step| cut(step, most.max(8), style)).collect();
+            format!("{} >", steps.join(" > "))
+        }
+    };
+    if state.is_filtering || !state.filter.is_empty() {
+        let cursor = if state.is_filtering { "_" } else { "" };
+        text.push_str(&format!("  /{}{cursor}", escape(&state.filter, style)));
+    }
+    line(text, Paint::Heading, style)
+}
+
+fn tabs(state: &TopState, style: &Style) -> String {
+    let full = style.width >= 56;
+    let tab = |(index, (table, name)): (usize, &(TopTable, &'static str))| {
+        let name = if full { name } else { name.get(..4).unwrap_or(name) };
+        match *table == state.table {
+            true => format!("[{} {name}]", index + 1),
+            false => format!(" {} {name} ", index + 1),
+        }
+    };
+    TopTable::ALL.iter().enumerate().map(tab).collect::<Vec<_>>().concat()
+}
+
+fn table_in(
+    shown: &dyn ShownTable,
+    moment: &Moment,
+    state: &TopState,
+    area: Rect,
+    style: &Style,
+    frame: &mut Frame,
+) {
+    if shown.len() == 0 {
+        let text = nothing(state, moment);
+        let lines = prose(&text, style.width.max(1));
+        let lines: Vec<Line> = lines.into_iter().map(|it| line(it, Paint::Faint, style)).collect();
+        return frame.render_widget(Paragraph::new(lines), area);
+    }
+    let height = usize::from(area.height.saturating_sub(1)).max(1);
+    let at = state.selected(shown);
+    let first = at.saturating_sub(height - 1).min(shown.len().saturating_sub(height));
+    let last = (first + height).min(shown.len());
+    // Widgets have their own colours.
+    let narrow = Style { width: style.width.saturating_sub(MARK), colour: false, ..*style };
+    let mut lines = Vec::new();
+    for (index, text) in shown.lines(first..last, &narrow).into_iter().enumerate() {
+        let is_selected = index == at - first + 1;
+        let mark = if is_selected { "> " } else { "  " };
+        let paint = if index == 0 { Paint::Heading } else { Paint::Plain };
+        let mut look = look(paint, style);
+        if is_selected {
+            look = look.add_modifier(Modifier::REVERSED);
+        }
+        lines.push(Line::styled(format!("{mark}{text}"), look));
+    }
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// Why a table has no row.
+fn nothing(state: &TopState, moment: &Moment) -> String {
+    if !state.filter.is_empty() {
+        return format!("nothing here has {:?} in its name: Esc shows all", state.filter);
+    }
+    match (state.opened.is_empty(), state.table) {
+        (false, _) => "nothing of it in this second".to_owned(),
+        (_, TopTable::Devices | TopTable::Stages) => {
+            format!("no device had requests; {}", plural(moment.idle_devices, "idle device"))
+        }
+        (_, TopTable::Processes) => "no process did I/O".to_owned(),
+        (_, TopTable::Files) => "no device did anything for a file".to_owned(),
+        (_, TopTable::Waits) => "no thread waited for storage".to_owned(),
+    }
+}
+
+fn page_in(
+    page: &TopPage,
+    moment: Option<&Moment>,
+    state: &TopState,
+    area: Rect,
+    style: &Style,
+    frame: &mut Frame,
+) {
+    let lines = match page {
+        TopPage::Keys => keys(style),
+        TopPage::Findings => findings_page(moment.and_then(|it| it.judged.as_deref()), style),
+        TopPage::CodePath(subject) => match subject.as_ref() {
+            BreakdownSubject::CodePath(path) => {
+                functions(path, style).into_iter().map(|it| line(it, Paint::Plain, style)).collect()
+            }
+            other => vec![line(name(other, style).0, Paint::Plain, style)],
+        },
+    };
+    // The last line stays in sight.
+    let most = (lines.len() as u16).saturating_sub(1);
+    frame.render_widget(Paragraph::new(lines).scroll((state.scroll.min(most), 0)), area);
+}
+
+fn keys(style: &Style) -> Vec<Line<'static>> {
+    const KEYS_WIDTH: usize = 11;
+    let mut lines = Vec::new();
+    for key in KEYS {
+        let does = prose(key.does, style.width.saturating_sub(KEYS_WIDTH).max(20));
+        for (row, text) in does.into_iter().enumerate() {
+            let keys = if row == 0 { key.keys } else { "" };
+            lines.push(Line::from(vec![
+                Span::styled(format!("{keys:KEYS_WIDTH$}"), look(Paint::Heading, style)),
+                Span::raw(text),
+            ]));
+        }
+    }
+    lines
+}
+
+fn findings_page(window: Option<&JudgedWindow>, style: &Style) -> Vec<Line<'static>> {
+    let Some(window) = window else {
+        return vec![line("nothing was judged yet", Paint::Plain, style)];
+    };
+    let plain = Style { colour: false, ..*style };
+    let mut screen = Screen::new(&plain);
+    findings(&window.diagnosis, &mut screen);
+    screen.text.lines().map(|text| line(text, Paint::Plain, style)).collect()
+}
+
+/// The keys that matter now, or what there is to say.
+fn footer(
+    model: &TopModel,
+    state: &TopState,
+    orders: &[&'static str],
+    style: &Style,
+) -> Line<'static> {
+    if let Some(message) = &state.message {
+        return line(cut(&escape(message, style), style.width, style), Paint::Alert, style);
+    }
+    let mut parts = vec!["? keys".to_owned(), "q quit".to_owned()];
+    if state.page.is_some() {
+        parts.push("Esc back".to_owned());
+    } else if state.is_filtering {
+        parts = vec!["Enter keep the filter".to_owned(), "Esc remove it".to_owned()];
+    } else {
+        parts.push("Enter open".to_owned());
+        if !state.opened.is_empty() {
+            parts.push("Esc back".to_owned());
+        }
+        let now = orders.get(state.order().min(orders.len().saturating_sub(1)));
+        let reversed = if state.is_reversed { " reversed" } else { "" };
+        parts.extend(now.map(|order| format!("< > order: {order}{reversed}")));
+        parts.push("/ filter".to_owned());
+        parts.push("[ ] time".to_owned());
+        parts.push(match (state.is_paused(), model.is_live()) {
+            (false, true) => "Space pause".to_owned(),
+            (true, true) => "Space now".to_owned(),
+            (_, false) => "Space all".to_owned(),
+        });
+        parts.extend(model.is_live().then(|| "s save".to_owned()));
+        parts.push("0 findings".to_owned());
+    }
+    let mut text = String::new();
+    for part in parts {
+        let needed = width(&part) + if text.is_empty() { 0 } else { 2 };
+        if width(&text) + needed > style.width {
+            break;
+        }
+        text.push_str(if text.is_empty() { "" } else { "  " });
+        text.push_str(&part);
+    }
+    line(text, Paint::Faint, style)
+}

@@ -1,0 +1,99 @@
+//! The screen of `iowhy top`: findings, then one table at a time, of the second that is shown.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`TopModel`] | what there is to show: the watch, its last minutes |
+//! | [`TopState`] | what the user chose: table, order, filter, what is opened, which second |
+//! | [`draw`] | both as widgets |
+//! | `tables` | a table's rows in their order, and what is behind each |
+//! | `columns` | the columns of tables that no other view has |
+//! | `keys` | the keys, and their page |
+//!
+//! What does not belong here: figures (`iowhy_core::analysis::moments`), the terminal, and reading
+//! keys.
+
+mod columns;
+mod frame;
+mod keys;
+mod state;
+mod tables;
+
+pub use columns::{OPENED_BY, TopUsedRow, TopWaitedRow, WAITED_BY};
+pub use frame::draw;
+pub use keys::{KEYS, KeyHelp, TopKey};
+pub use state::{TopAction, TopState};
+
+use crate::style::Style;
+use iowhy_core::analysis::moments::{History, Moment};
+use iowhy_core::model::Environment;
+use iowhy_core::model::clock::WallClock;
+use std::sync::Arc;
+
+/// What there is to show.
+#[derive(Debug)]
+pub struct TopModel {
+    /// What is true of the watch: its host, its filter.
+    environment: Environment,
+    clock: Option<WallClock>,
+    /// The source as a command line names it; `None` of a live watch.
+    source: Option<String>,
+    /// The moment of all of a source that has an end.
+    whole: Option<Arc<Moment>>,
+    /// Its last minutes.
+    pub history: History,
+    /// Why no more moments come; `None` while they do.
+    pub ended: Option<String>,
+    /// How to draw.
+    pub style: Style,
+}
+
+impl TopModel {
+    /// A live watch that has just begun.
+    pub fn live(environment: &Environment, style: Style) -> TopModel {
+        TopModel {
+            clock: WallClock::of(environment),
+            environment: environment.clone(),
+            source: None,
+            whole: None,
+            history: History::default(),
+            ended: None,
+            style,
+        }
+    }
+
+    /// A source that has an end; `source` is how a command line names it.
+    pub fn recorded(
+        environment: &Environment,
+        source: String,
+        (whole, moments): (Moment, Vec<Moment>),
+        style: Style,
+    ) -> TopModel {
+        let mut model = TopModel::live(environment, style);
+        (model.source, model.whole) = (Some(source), Some(Arc::new(whole)));
+        moments.into_iter().for_each(|moment| model.history.push(moment));
+        model
+    }
+
+    /// Whether the watch is live.
+    pub fn is_live(&self) -> bool {
+        self.source.is_none()
+    }
+
+    /// The source as a command line names it; `None` of a live watch.
+    pub fn source(&self) -> Option<&str> {
+        self.source.as_deref()
+    }
+
+    /// What is shown where no second was chosen: the latest, or all of a recording.
+    fn present(&self) -> Option<&Arc<Moment>> {
+        self.whole.as_ref().or_else(|| self.history.back(0))
+    }
+
+    /// The moment that ended at `end_ns`, else the oldest one, with how many are newer.
+    fn at(&self, end_ns: u64) -> Option<(usize, &Arc<Moment>)> {
+        let steps = (0..self.history.len())
+            .find(|steps| self.history.back(*steps).is_some_and(|it| it.end_ns <= end_ns));
+        let steps = steps.unwrap_or(self.history.len().saturating_sub(1));
+        Some((steps, self.history.back(steps)?))
+    }
+}

@@ -1,0 +1,315 @@
+//! What the user chose, and how keys change it.
+
+use super::TopModel;
+use super::keys::TopKey;
+use super::tables::{ShownTable, table};
+use iowhy_core::analysis::breakdown::{BreakdownAxis, BreakdownSubject};
+use iowhy_core::analysis::moments::Moment;
+use std::sync::Arc;
+
+/// Lines that a page key moves by.
+const PAGE: usize = 10;
+/// Seconds that `{` and `}` move by.
+const LEAP: usize = 10;
+/// Characters of a filter.
+const MOST_FILTER: usize = 200;
+
+/// The tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TopTable {
+    Devices,
+    Processes,
+    Files,
+    Waits,
+    Stages,
+}
+
+impl TopTable {
+    pub const ALL: [(TopTable, &'static str); 5] = [
+        (TopTable::Devices, "devices"),
+        (TopTable::Processes, "processes"),
+        (TopTable::Files, "files"),
+        (TopTable::Waits, "waits"),
+        (TopTable::Stages, "stages"),
+    ];
+}
+
+/// A page above the tables.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum TopPage {
+    /// The findings in full.
+    Findings,
+    /// The keys.
+    Keys,
+    /// The functions of a code path.
+    CodePath(Box<BreakdownSubject>),
+}
+
+/// What the binary is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TopAction {
+    /// End.
+    Quit,
+    /// Save the last minutes.
+    Save,
+}
+
+/// What the user chose.
+#[derive(Debug)]
+pub struct TopState {
+    pub(super) table: TopTable,
+    /// What was opened, the outermost first: only what belongs to all of it is shown.
+    pub(super) opened: Vec<BreakdownSubject>,
+    /// What was selected where something was opened, to be found again on the way back.
+    selected_before: Vec<String>,
+    selected: usize,
+    selected_id: Option<String>,
+    /// The order of each table, and of what is behind a line.
+    orders: [usize; TopTable::ALL.len() + 1],
+    pub(super) is_reversed: bool,
+    pub(super) filter: String,
+    pub(super) is_filtering: bool,
+    pub(super) page: Option<TopPage>,
+    pub(super) scroll: u16,
+    /// The end of the moment that is shown, nanoseconds; `None` for now.
+    pinned_ns: Option<u64>,
+    /// What the binary has to say, until the next key.
+    pub message: Option<String>,
+}
+
+impl Default for TopState {
+    fn default() -> TopState {
+        TopState {
+            table: TopTable::Devices,
+            opened: Vec::new(),
+            selected_before: Vec::new(),
+            selected: 0,
+            selected_id: None,
+            orders: [0; TopTable::ALL.len() + 1],
+            is_reversed: false,
+            filter: String::new(),
+            is_filtering: false,
+            page: None,
+            scroll: 0,
+            pinned_ns: None,
+            message: None,
+        }
+    }
+}
+
+impl TopState {
+    /// Whether a moment was chosen, so that newer ones change nothing on the screen.
+    pub fn is_paused(&self) -> bool {
+        self.pinned_ns.is_some()
+    }
+
+    /// The moment that is shown, and how many are newer.
+    pub(super) fn moment<'a>(&self, model: &'a TopModel) -> Option<(usize, &'a Arc<Moment>)> {
+        match self.pinned_ns {
+            Some(end_ns) => model.at(end_ns),
+            None => model.present().map(|moment| (0, moment)),
+        }
+    }
+
+    /// Whether what was opened is a wait.
+    pub(super) fn is_of_waits(&self) -> bool {
+        matches!(self.opened.first(), Some(BreakdownSubject::Class(_)))
+    }
+
+    /// What rows are of, where something was opened.
+    pub(super) fn axis(&self) -> Option<BreakdownAxis> {
+        if self.opened.is_empty() {
+            return None;
+        }
+        self.next_axis()
+    }
+
+    /// The first of process, file and code path that was not opened.
+    fn next_axis(&self) -> Option<BreakdownAxis> {
+        let axes = [BreakdownAxis::Process, BreakdownAxis::File, BreakdownAxis::CodePath];
+        axes.into_iter().find(|axis| self.opened.iter().all(|it| it.axis() != *axis))
+    }
+
+    pub(super) fn order(&self) -> usize {
+        self.orders.get(self.order_place()).copied().unwrap_or(0)
+    }
+
+    fn order_place(&self) -> usize {
+        let place = TopTable::ALL.iter().position(|(it, _)| *it == self.table);
+        if self.opened.is_empty() { place.unwrap_or(0) } else { TopTable::ALL.len() }
+    }
+
+    /// The position of what is selected: where its row is now, else where it was.
+    pub(super) fn selected(&self, shown: &dyn ShownTable) -> usize {
+        let found = self.selected_id.as_ref().and_then(|id| {
+            let is_same = |index: &usize| shown.id(*index) == *id;
+            Some(self.selected).filter(is_same).or_else(|| (0..shown.len()).find(is_same))
+        });
+        found.unwrap_or(self.selected).min(shown.len().saturating_sub(1))
+    }
+
+    /// Takes a key; what the binary is to do, if anything.
+    pub fn press(&mut self, key: TopKey, model: &TopModel) -> Option<TopAction> {
+        self.message = None;
+        if self.is_filtering {
+            self.filter_key(key);
+            return None;
+        }
+        if self.page.is_some() && self.page_key(key) {
+            return None;
+        }
+        match key {
+            TopKey::Char('q') => return Some(TopAction::Quit),
+            TopKey::Char('s') => return Some(TopAction::Save),
+            TopKey::Char('?') => self.show(TopPage::Keys),
+            TopKey::Char('0') => self.show(TopPage::Findings),
+            TopKey::Char(digit @ '1'..='5') => self.choose(digit as usize - '1' as usize),
+            TopKey::Tab => self.choose((self.table_place() + 1) % TopTable::ALL.len()),
+            TopKey::Char('/') => self.is_filtering = true,
+            TopKey::Char('r') => self.is_reversed = !self.is_reversed,
+            TopKey::Esc | TopKey::Backspace => self.go_back(),
+            TopKey::Char(' ') => self.pause(model),
+            TopKey::Char('[') | TopKey::Left => self.step(model, 1, true),
+            TopKey::Char(']') | TopKey::Right => self.step(model, 1, false),
+            TopKey::Char('{') => self.step(model, LEAP, true),
+            TopKey::Char('}') => self.step(model, LEAP, false),
+            key => self.row_key(key, model),
+        }
+        None
+    }
+
+    fn show(&mut self, page: TopPage) {
+        self.page = Some(page);
+        self.scroll = 0;
+    }
+
+    /// A key on a page; false for one that means the same there as elsewhere.
+    fn page_key(&mut self, key: TopKey) -> bool {
+        let page = PAGE as u16;
+        match key {
+            TopKey::Up | TopKey::Char('k') => self.scroll = self.scroll.saturating_sub(1),
+            TopKey::Down | TopKey::Char('j') => self.scroll = self.scroll.saturating_add(1),
+            TopKey::PageUp => self.scroll = self.scroll.saturating_sub(page),
+            TopKey::PageDown => self.scroll = self.scroll.saturating_add(page),
+            TopKey::Home => self.scroll = 0,
+            TopKey::Esc | TopKey::Backspace | TopKey::Enter => self.page = None,
+            TopKey::Char('?') if self.page == Some(TopPage::Keys) => self.page = None,
+            TopKey::Char('0') if self.page == Some(TopPage::Findings) => self.page = None,
+            _ => return false,
+        }
+        true
+    }
+
+    fn filter_key(&mut self, key: TopKey) {
+        match key {
+            TopKey::Char(letter) if self.filter.chars().count() < MOST_FILTER => {
+                self.filter.push(letter);
+            }
+            TopKey::Backspace => _ = self.filter.pop(),
+            TopKey::Enter => self.is_filtering = false,
+            TopKey::Esc => {
+                self.filter.clear();
+                self.is_filtering = false;
+            }
+            _ => (),
+        }
+    }
+
+    fn table_place(&self) -> usize {
+        TopTable::ALL.iter().position(|(it, _)| *it == self.table).unwrap_or(0)
+    }
+
+    fn choose(&mut self, place: usize) {
+        if let Some((table, _)) = TopTable::ALL.get(place) {
+            self.table = *table;
+            self.opened.clear();
+            self.selected_before.clear();
+            self.select(0, None);
+            self.filter.clear();
+            self.page = None;
+        }
+    }
+
+    fn select(&mut self, index: usize, id: Option<String>) {
+        (self.selected, self.selected_id) = (index, id);
+    }
+
+    /// One step out: the filter, then what was opened last.
+    fn go_back(&mut self) {
+        if !self.filter.is_empty() {
+            self.filter.clear();
+        } else if self.opened.pop().is_some() {
+            let before = self.selected_before.pop();
+            self.select(0, before);
+        }
+    }
+
+    fn pause(&mut self, model: &TopModel) {
+        self.pinned_ns = match self.pinned_ns {
+            Some(_) => None,
+            None => model.history.back(0).map(|moment| moment.end_ns),
+        };
+    }
+
+    /// Goes to an earlier or later moment. From all of a recording its ends are next.
+    fn step(&mut self, model: &TopModel, steps: usize, earlier: bool) {
+        let oldest = model.history.len().saturating_sub(1);
+        let back = match self.pinned_ns.and_then(|end_ns| model.at(end_ns)) {
+            Some((back, _)) if earlier => (back + steps).min(oldest),
+            Some((back, _)) => back.saturating_sub(steps),
+            None if model.is_live() && !earlier => return,
+            None if model.is_live() => steps.min(oldest),
+            None => {
+                if earlier {
+                    0
+                } else {
+                    oldest
+                }
+            }
+        };
+        self.pinned_ns = model.history.back(back).map(|moment| moment.end_ns);
+    }
+
+    fn row_key(&mut self, key: TopKey, model: &TopModel) {
+        let Some((_, moment)) = self.moment(model) else { return };
+        let moment = Arc::clone(moment);
+        let shown = table(self, &moment, &model.style);
+        let at = self.selected(shown.as_ref());
+        let last = shown.len().saturating_sub(1);
+        let to = match key {
+            TopKey::Up | TopKey::Char('k') => at.saturating_sub(1),
+            TopKey::Down | TopKey::Char('j') => (at + 1).min(last),
+            TopKey::PageUp => at.saturating_sub(PAGE),
+            TopKey::PageDown => (at + PAGE).min(last),
+            TopKey::Home => 0,
+            TopKey::End => last,
+            TopKey::Char(turn @ ('<' | '>')) => return self.turn(turn == '>', shown.as_ref()),
+            TopKey::Enter => return self.open(at, shown.as_ref()),
+            _ => return,
+        };
+        self.select(to, Some(shown.id(to)));
+    }
+
+    fn turn(&mut self, forth: bool, shown: &dyn ShownTable) {
+        let count = shown.orders().len();
+        let place = self.order_place();
+        if let Some(order) = self.orders.get_mut(place).filter(|_| count > 0) {
+            let now = (*order).min(count - 1);
+            *order = if forth { (now + 1) % count } else { (now + count - 1) % count };
+        }
+    }
+
+    fn open(&mut self, at: usize, shown: &dyn ShownTable) {
+        let Some(subject) = shown.subject(at) else { return };
+        if let BreakdownSubject::CodePath(_) = subject {
+            return self.show(TopPage::CodePath(Box::new(subject)));
+        }
+        if subject.axis() == BreakdownAxis::CodePath {
+            return;
+        }
+        self.selected_before.push(shown.id(at));
+        self.opened.push(subject);
+        self.select(0, None);
+        self.filter.clear();
+    }
+}

@@ -1,0 +1,266 @@
+//! A table as it is shown: its rows in their order, without those that the filter leaves out, and
+//! what is behind each.
+
+use super::columns::{OPENED_BY, TopUsedRow, TopWaitedRow, WAITED_BY};
+use super::state::{TopState, TopTable};
+use crate::escape::escape;
+use crate::interval::proc::PROCESSES;
+use crate::style::Style;
+use crate::table::{Definition, draw};
+use crate::text::{DEVICES, STAGES, StageRow, WAITS, process_name, stage_rows};
+use iowhy_core::analysis::activity::ProcessActivity;
+use iowhy_core::analysis::breakdown::{BreakdownAxis, BreakdownSubject};
+use iowhy_core::analysis::moments::Moment;
+use iowhy_core::analysis::summary::{ClassRow, CodePathRow, DeviceSummary, ProcessRow};
+use iowhy_core::analysis::{Direction, Interval};
+use iowhy_core::model::WaitClass;
+use std::ops::Range;
+
+/// An order: what it is called, and by what rows are ordered, the largest first.
+type Order<R> = (&'static str, fn(&R) -> f64);
+
+/// A table that is shown.
+pub(super) trait ShownTable {
+    /// How many rows there are.
+    fn len(&self) -> usize;
+    /// What a row is called, for the filter and to find it again in the next second.
+    fn id(&self, index: usize) -> String;
+    /// What is behind a row.
+    fn subject(&self, index: usize) -> Option<BreakdownSubject>;
+    /// The heading and the lines of some rows.
+    fn lines(&self, rows: Range<usize>, style: &Style) -> Vec<String>;
+    /// The orders that it has.
+    fn orders(&self) -> Vec<&'static str>;
+}
+
+struct Rows<R: 'static> {
+    definition: &'static Definition<R>,
+    orders: &'static [Order<R>],
+    rows: Vec<(String, Option<BreakdownSubject>, R)>,
+}
+
+impl<R: Clone> ShownTable for Rows<R> {
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn id(&self, index: usize) -> String {
+        self.rows.get(index).map(|row| row.0.clone()).unwrap_or_default()
+    }
+
+    fn subject(&self, index: usize) -> Option<BreakdownSubject> {
+        self.rows.get(index)?.1.clone()
+    }
+
+    fn lines(&self, rows: Range<usize>, style: &Style) -> Vec<String> {
+        let shown: Vec<R> =
+            self.rows.get(rows).unwrap_or_default().iter().map(|row| row.2.clone()).collect();
+        draw(self.definition, &shown, style).lines().collect()
+    }
+
+    fn orders(&self) -> Vec<&'static str> {
+        self.orders.iter().map(|(name, _)| *name).collect()
+    }
+}
+
+impl<R: Clone + 'static> Rows<R> {
+    /// The rows as the user wants to see them.
+    fn shown(mut self, state: &TopState) -> Box<dyn ShownTable> {
+        let filter = state.filter.to_lowercase();
+        if !filter.is_empty() {
+            self.rows.retain(|(id, ..)| id.to_lowercase().contains(&filter));
+        }
+        let place = state.order().min(self.orders.len().saturating_sub(1));
+        if let Some((_, by)) = self.orders.get(place) {
+            self.rows.sort_by(|a, b| by(&b.2).total_cmp(&by(&a.2)));
+        }
+        if state.is_reversed {
+            self.rows.reverse();
+        }
+        Box::new(self)
+    }
+}
+
+/// The table that the user chose, of a moment.
+pub(super) fn table(state: &TopState, moment: &Moment, style: &Style) -> Box<dyn ShownTable> {
+    if let Some(axis) = state.axis() {
+        return match state.is_of_waits() {
+            true => waited(state, moment, axis, style),
+            false => used(state, moment, axis, style),
+        };
+    }
+    match state.table {
+        TopTable::Devices => devices(moment, style).shown(state),
+        TopTable::Processes => processes(moment, style).shown(state),
+        TopTable::Files => used(state, moment, BreakdownAxis::File, style),
+        TopTable::Waits => classes(moment).shown(state),
+        TopTable::Stages => stages(moment, style).shown(state),
+    }
+}
+
+fn devices(moment: &Moment, style: &Style) -> Rows<DeviceSummary> {
+    const ORDERS: &[Order<DeviceSummary>] = &[
+        ("time", |it| it.in_flight_mean),
+        ("%util", |it| it.util_share.unwrap_or(0.0)),
+        ("r/s", |it| it.directions[Direction::Read].requests_per_s),
+        ("w/s", |it| it.directions[Direction::Write].requests_per_s),
+        ("read/s", |it| it.directions[Direction::Read].bytes_per_s),
+        ("write/s", |it| it.directions[Direction::Write].bytes_per_s),
+        ("r_await", |it| it.directions[Direction::Read].await_ns.unwrap_or(0.0)),
+        ("w_await", |it| it.directions[Direction::Write].await_ns.unwrap_or(0.0)),
+    ];
+    let row = |it: &DeviceSummary| {
+        let subject = BreakdownSubject::Device(it.device.clone());
+        (escape(&it.device, style).into_owned(), Some(subject), it.clone())
+    };
+    Rows { definition: &DEVICES, orders: ORDERS, rows: moment.devices.iter().map(row).collect() }
+}
+
+fn processes(moment: &Moment, style: &Style) -> Rows<ProcessActivity> {
+    const ORDERS: &[Order<ProcessActivity>] = &[
+        ("bytes", |it| {
+            let counted = it.read_bytes_per_s.unwrap_or(0.0) + it.write_bytes_per_s.unwrap_or(0.0);
+            counted.max(it.device_bytes_per_s)
+        }),
+        ("%blocked", |it| it.blocked_share.unwrap_or(0.0)),
+        ("kB_rd/s", |it| it.read_bytes_per_s.unwrap_or(0.0)),
+        ("kB_wr/s", |it| it.write_bytes_per_s.unwrap_or(0.0)),
+        ("dev r/s", |it| it.device_reads_per_s),
+        ("dev w/s", |it| it.device_writes_per_s),
+    ];
+    let row = |it: &ProcessActivity| {
+        let subject = BreakdownSubject::Process(ProcessRow {
+            pid: Some(it.pid),
+            process: it.process.clone(),
+            executable: None,
+            user: it.user.clone(),
+            container: it.container.clone(),
+        });
+        (format!("{} {}", escape(&it.process, style), it.pid), Some(subject), it.clone())
+    };
+    Rows {
+        definition: &PROCESSES,
+        orders: ORDERS,
+        rows: moment.processes.iter().map(row).collect(),
+    }
+}
+
+fn classes(moment: &Moment) -> Rows<ClassRow> {
+    const ORDERS: &[Order<ClassRow>] = &[
+        ("time", |it| it.time_ns as f64),
+        ("waits", |it| it.waits as f64),
+        ("longest", |it| it.longest_ns as f64),
+    ];
+    let row = |it: &ClassRow| {
+        let phrase = WaitClass::phrase_of(it.class).to_owned();
+        (phrase, Some(BreakdownSubject::Class(it.class)), it.clone())
+    };
+    let classes = moment.ledger.iter().flat_map(|ledger| &ledger.classes);
+    Rows { definition: &WAITS, orders: ORDERS, rows: classes.map(row).collect() }
+}
+
+fn stages(moment: &Moment, style: &Style) -> Rows<StageRow> {
+    // A device's stages stand together.
+    const ORDERS: &[Order<StageRow>] = &[];
+    let of_device = |device: &DeviceSummary| {
+        let mut group = String::new();
+        let rows: Vec<_> = stage_rows(device, style)
+            .into_iter()
+            .map(|row| {
+                if !row.group.is_empty() {
+                    group.clone_from(&row.group);
+                }
+                let id = format!("{group} {}", interval_word(row.interval));
+                (id, Some(BreakdownSubject::Device(device.device.clone())), row)
+            })
+            .collect();
+        rows
+    };
+    Rows {
+        definition: &STAGES,
+        orders: ORDERS,
+        rows: moment.devices.iter().flat_map(of_device).collect(),
+    }
+}
+
+fn interval_word(interval: Interval) -> String {
+    interval.word().to_uppercase()
+}
+
+/// The position of an axis among the tables of what is behind a line.
+fn place(axis: BreakdownAxis) -> usize {
+    match axis {
+        BreakdownAxis::File => 1,
+        BreakdownAxis::CodePath => 2,
+        _ => 0,
+    }
+}
+
+fn used(
+    state: &TopState,
+    moment: &Moment,
+    axis: BreakdownAxis,
+    style: &Style,
+) -> Box<dyn ShownTable> {
+    const ORDERS: &[Order<TopUsedRow>] = &[
+        ("%time", |it| it.usage.all_time_ns() as f64),
+        ("r/s", |it| it.usage.directions[Direction::Read].requests as f64),
+        ("w/s", |it| it.usage.directions[Direction::Write].requests as f64),
+        ("read/s", |it| it.usage.directions[Direction::Read].bytes as f64),
+        ("write/s", |it| it.usage.directions[Direction::Write].bytes as f64),
+    ];
+    let seconds = (moment.duration_ns() as f64 / 1e9).max(1e-9);
+    let rows = moment.breakdown.used(&state.opened, axis).into_iter().map(|row| {
+        let (name, is_rest) = name(&row.subject, style);
+        let subject = row.subject;
+        (name.clone(), Some(subject), TopUsedRow { name, usage: row.usage, seconds, is_rest })
+    });
+    Rows { definition: &OPENED_BY[place(axis)], orders: ORDERS, rows: rows.collect() }.shown(state)
+}
+
+fn waited(
+    state: &TopState,
+    moment: &Moment,
+    axis: BreakdownAxis,
+    style: &Style,
+) -> Box<dyn ShownTable> {
+    const ORDERS: &[Order<TopWaitedRow>] = &[
+        ("time", |it| it.waited.time_ns as f64),
+        ("waits", |it| it.waited.waits as f64),
+        ("longest", |it| it.waited.longest_ns as f64),
+    ];
+    let rows = moment.breakdown.waited(&state.opened, axis).into_iter().map(|waited| {
+        let (name, is_rest) = name(&waited.subject, style);
+        let subject = Some(waited.subject.clone());
+        (name.clone(), subject, TopWaitedRow { name, waited, is_rest })
+    });
+    Rows { definition: &WAITED_BY[place(axis)], orders: ORDERS, rows: rows.collect() }.shown(state)
+}
+
+/// What a subject is called, escaped, and whether it is none.
+pub(super) fn name(subject: &BreakdownSubject, style: &Style) -> (String, bool) {
+    let name = match subject {
+        BreakdownSubject::Class(class) => WaitClass::phrase_of(class).to_owned(),
+        BreakdownSubject::Device(device) => escape(device, style).into_owned(),
+        BreakdownSubject::Process(row) => process_name(row, style),
+        BreakdownSubject::File { file, deleted: false } => escape(file, style).into_owned(),
+        BreakdownSubject::File { file, deleted: true } => {
+            format!("{} (deleted)", escape(file, style))
+        }
+        BreakdownSubject::CodePath(path) => functions(path, style).join(" < "),
+        BreakdownSubject::None(_, reason) => return (format!("({})", escape(reason, style)), true),
+    };
+    (name, false)
+}
+
+/// The functions of a code path, the kernel's innermost first, then the program's.
+pub(super) fn functions(path: &CodePathRow, style: &Style) -> Vec<String> {
+    let cut = |complete: bool, any: bool| (any && !complete).then(|| style.either("…", "..."));
+    let kernel = path.kernel.iter().map(String::as_str);
+    let user = path.user.iter().map(String::as_str);
+    let all = kernel
+        .chain(cut(path.kernel_complete, !path.kernel.is_empty()))
+        .chain(user)
+        .chain(cut(path.user_complete, !path.user.is_empty()));
+    all.map(|name| escape(name, style).into_owned()).collect()
+}

@@ -1,0 +1,148 @@
+/** A small picture for each finding, of what its sentence says. */
+
+import { OPERATION_COLOURS, colour, heat, isDark, nth } from "./colours";
+import type { Side } from "./data";
+import { h } from "./dom";
+import { EMPTY, type Filter } from "./filter";
+import { bytes, time } from "./format";
+import { chainDiagram } from "./graphs";
+import { LATENCY_BINS, OPERATIONS, binFrom, namesOf, sumsOf, type Sums } from "./sums";
+import { usedBins } from "./contents";
+
+type Kind = "bytes" | "heat" | "waits" | "chain";
+
+/** What shows a cause best; all others show where threads waited. */
+const KINDS: Record<string, Kind> = {
+  "cgroup-throttle": "bytes", "provider-cap": "bytes", "burst-credits": "bytes", "checkpoint-burst": "bytes",
+  "writeback-burst": "bytes", "dirty-throttle": "bytes", "write-cliff": "bytes", "bulk-scan": "bytes",
+  "readahead-waste": "bytes", "raid-resync": "bytes", "discard-storm": "bytes", "page-cache-thrash": "bytes",
+  "log-flood": "bytes", "image-pull": "bytes", "noisy-neighbour": "bytes", "temp-file-churn": "bytes",
+  "device-slow-tail": "heat", "metadata-scan": "heat", "hung-io": "heat", "multipath-failover": "heat",
+  "serial-reads": "heat", "first-touch": "heat", "tag-starvation": "heat", "small-writes": "heat",
+  "scheduler-overhead": "heat", "flush-cost": "heat", "fsync-heavy": "heat", "misaligned-rmw": "heat",
+  "lock-behind-io": "chain",
+};
+
+const [WIDTH, HEIGHT] = [340, 120];
+
+/** Puts pictures next to the findings of a page. */
+export function illustrate(side: Side): void {
+  for (const finding of document.querySelectorAll<HTMLElement>("article.finding")) {
+    const place = finding.querySelector<HTMLElement>(".picture");
+    const picture = place ? pictureOf(side, finding.dataset) : null;
+    if (!place || !picture) continue;
+    place.replaceChildren(picture);
+    place.hidden = false;
+  }
+}
+
+function pictureOf(side: Side, data: DOMStringMap): HTMLElement | null {
+  const kind = KINDS[data["cause"] ?? ""] ?? "waits";
+  const chain = side.chains[0];
+  if (kind === "chain" && chain) {
+    const words = `${time(chain.time_ns)} in the longest wait chain`;
+    return h("figure", {}, h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": words },
+      chainDiagram(chain) as unknown as Node), h("figcaption", {}, words));
+  }
+  const filter: Filter = { ...EMPTY, names: {} };
+  const device = data["device"];
+  if (device !== undefined && namesOf(side, "device").includes(device)) filter.names.device = device;
+  const sums = sumsOf(side, filter);
+  const of = device === undefined ? "all devices" : device;
+  const any = sums.total.count > 0;
+  if (kind === "bytes" && any) return drawn(`bytes per second of ${of} over time, up to`, (to) => bytesOf(to, sums));
+  if (kind === "heat" && any) return drawn(`latency of requests of ${of} over time,`, (to) => heatOf(to, sums));
+  if (sums.waits.length === 0) return any ? drawn(`latency of requests of ${of} over time,`, (to) => heatOf(to, sums)) : null;
+  return drawn(`threads blocked over time on ${of}:`, (to) => waitsOf(to, sums));
+}
+
+/** A canvas and its caption; `draw` says how the caption ends. */
+function drawn(caption: string, draw: (to: CanvasRenderingContext2D) => string): HTMLElement | null {
+  const canvas = h("canvas", { width: WIDTH * 2, height: HEIGHT * 2, role: "img" });
+  const context = canvas.getContext("2d");
+  if (!context) return null;
+  context.scale(2, 2);
+  const words = `${caption} ${draw(context)}`;
+  canvas.setAttribute("aria-label", words);
+  return h("figure", {}, canvas, h("figcaption", {}, words));
+}
+
+/** So many columns of a picture that one is two pixels wide. */
+function grouped(values: Float64Array, columns: number): Float64Array {
+  const groups = Math.min(WIDTH / 2, columns);
+  const sums = new Float64Array(groups);
+  values.forEach((value, at) => {
+    const into = Math.min(groups - 1, Math.floor((at * groups) / columns));
+    sums[into] = (sums[into] as number) + value;
+  });
+  return sums;
+}
+
+/** Layers of values, one on top of the other. */
+function stacked(to: CanvasRenderingContext2D, layers: { values: Float64Array; colour: string }[]): number {
+  const length = layers[0]?.values.length ?? 0;
+  const sums = Array.from({ length }, (_, at) => layers.reduce((sum, it) => sum + (it.values[at] as number), 0));
+  const most = Math.max(...sums, 1e-9);
+  const step = WIDTH / length;
+  for (let at = 0; at < length; at++) {
+    let y = HEIGHT - 1;
+    for (const layer of layers) {
+      const tall = ((layer.values[at] as number) / most) * (HEIGHT - 6);
+      to.fillStyle = layer.colour;
+      to.fillRect(at * step, y - tall, step + 0.3, tall);
+      y -= tall;
+    }
+  }
+  base(to);
+  return most;
+}
+
+function base(to: CanvasRenderingContext2D): void {
+  to.fillStyle = colour("grid");
+  to.fillRect(0, HEIGHT - 1, WIDTH, 1);
+}
+
+function bytesOf(to: CanvasRenderingContext2D, sums: Sums): string {
+  const layers = OPERATIONS.map((_, at) => ({
+    values: grouped(sums.bytes[at] as Float64Array, sums.columns),
+    colour: colour(OPERATION_COLOURS[at] ?? "grey"),
+  }));
+  const most = stacked(to, layers);
+  const length = layers[0]?.values.length ?? 1;
+  const seconds = sums.side.length_ns / 1e9 / length;
+  const read = (sums.bytes[0] ?? []).some((it) => it > 0) ? "reads blue" : "";
+  const written = (sums.bytes[1] ?? []).some((it) => it > 0) ? "writes orange" : "";
+  return `${bytes(most / seconds)}/s (${[read, written].filter(Boolean).join(", ")})`;
+}
+
+function waitsOf(to: CanvasRenderingContext2D, sums: Sums): string {
+  const layers = sums.waits.slice(0, 7).map(({ values }, at) => ({
+    values: grouped(values, sums.columns), colour: nth(at),
+  }));
+  stacked(to, layers);
+  const names = ["blue", "orange", "green"];
+  return sums.waits.slice(0, 3).map(({ name }, at) => `${name} ${names[at]}`).join(", ");
+}
+
+function heatOf(to: CanvasRenderingContext2D, sums: Sums): string {
+  const [least, most] = usedBins(sums.heat);
+  const columns = Math.min(WIDTH / 2, sums.columns);
+  const cells = new Float64Array(columns * LATENCY_BINS);
+  sums.heat.forEach((value, at) => {
+    if (value === 0) return;
+    const column = Math.min(columns - 1, Math.floor((Math.floor(at / LATENCY_BINS) * columns) / sums.columns));
+    const into = column * LATENCY_BINS + (at % LATENCY_BINS);
+    cells[into] = (cells[into] as number) + value;
+  });
+  const highest = cells.reduce((highest, value) => Math.max(highest, value), 1);
+  const [wide, tall, dark] = [WIDTH / columns, (HEIGHT - 2) / (most - least + 1), isDark()];
+  cells.forEach((value, at) => {
+    if (value === 0) return;
+    const [column, bin] = [Math.floor(at / LATENCY_BINS), at % LATENCY_BINS];
+    const [r, g, b] = heat(Math.log1p(value) / Math.log1p(highest), dark);
+    to.fillStyle = `rgb(${r},${g},${b})`;
+    to.fillRect(column * wide, HEIGHT - 1 - (bin - least + 1) * tall, Math.max(wide, 3), Math.max(tall, 3));
+  });
+  base(to);
+  return `${time(binFrom(sums.side, least + 2))} to ${time(binFrom(sums.side, most - 2))}`;
+}

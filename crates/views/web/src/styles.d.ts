@@ -1,0 +1,2 @@
+/** Styles are bundled; they have no content for a script. */
+declare module "*.css";

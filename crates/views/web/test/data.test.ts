@@ -1,0 +1,102 @@
+/** The layout of the data, as `html/tests.rs` writes it, and what is added up from it. */
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { DataError, column, parse, read } from "../src/data";
+import { EMPTY, fromFragment, toFragment, toggled, type Filter } from "../src/filter";
+import { binFrom, binOf, namesOf, percentile, pointsOf, sumsOf } from "../src/sums";
+
+const sample = async () => {
+  const [side] = await read(readFileSync("test/sample.txt", "utf8"));
+  assert.ok(side);
+  return side;
+};
+
+test("every table of the sample has its rows", async () => {
+  const side = await sample();
+  // The wait names no device; the last one stands for all that have no number.
+  assert.deepEqual(side.devices, ["sda", "sdb", null, null]);
+  assert.deepEqual(side.owners.map((it) => it?.process), ["dd", "cat", undefined], "most time first");
+  assert.equal(side.chosen_of, 4);
+  assert.equal(side.tables["points"]?.rows, 4);
+  const counts = column(side, "requests", "count");
+  assert.equal(counts.reduce((sum, value) => sum + value, 0), 3);
+  assert.throws(() => column(side, "requests", "no such"), DataError);
+});
+
+test("sums are those of the rows that the sample was made of", async () => {
+  const side = await sample();
+  const all = sumsOf(side, EMPTY);
+  // Two reads of 4 KiB and 64 KiB and a write of 8 KiB ended; a request is in flight.
+  assert.deepEqual([all.total.count, all.total.bytes], [3, 4096 + 65536 + 8192]);
+  assert.equal(all.total.time, 1_000_000 + 2_000_000 + 300_000_000);
+  assert.equal(all.total.blocked, 3_000_000);
+  assert.deepEqual(all.waits.map((it) => [it.name, it.total]), [["device", 2_000_000], ["dirty page limit", 1_000_000]]);
+  const reads = sumsOf(side, { ...EMPTY, names: { operation: "read" } });
+  assert.deepEqual([reads.total.count, reads.total.bytes], [2, 4096 + 65536]);
+  const written = sumsOf(side, { ...EMPTY, names: { process: "dd", device: "sdb" } });
+  assert.deepEqual([written.total.count, written.total.bytes], [1, 8192]);
+  const file = sumsOf(side, { ...EMPTY, names: { file: "/srv/a" } });
+  assert.equal(file.total.count, 1);
+  const early = sumsOf(side, { ...EMPTY, time: [0, 500e6] });
+  assert.equal(early.total.count, 1);
+  const slow: Filter = { ...EMPTY, latency: [binOf(side, 100e6), 249] };
+  assert.deepEqual([sumsOf(side, slow).total.count, pointsOf(side, "points", slow).length], [1, 1]);
+});
+
+test("a dimension shows what its own choice leaves out", async () => {
+  const side = await sample();
+  const { rows } = sumsOf(side, { ...EMPTY, names: { process: "dd" } });
+  assert.deepEqual(rows.process.map((row) => [row.name, row.count]), [["dd", 1], ["cat", 2]]);
+  assert.deepEqual(rows.device.map((row) => [row.name, row.count, row.blocked]), [["sdb", 1, 0], ["(none)", 0, 3_000_000]]);
+  assert.ok(namesOf(side, "operation").includes("write"));
+});
+
+test("requests in flight add up to their time", async () => {
+  const side = await sample();
+  const { inFlight } = sumsOf(side, EMPTY);
+  const ns = inFlight.reduce((sum, value) => sum + value, 0) * side.column_ns;
+  // The open one began after 4 s of 10.
+  assert.ok(Math.abs(ns - (303_000_000 + 6_000_000_000)) < 10, String(ns));
+});
+
+test("a percentile is at most an eighth too high", async () => {
+  const side = await sample();
+  for (const ns of [1_500, 100_000, 2_000_000, 7e9]) {
+    const bin = binOf(side, ns);
+    assert.ok(binFrom(side, bin) <= ns && ns < binFrom(side, bin + 1));
+    const bins = new Float64Array(250);
+    bins[bin] = 9;
+    const found = percentile(side, bins, 0, 0.5) ?? 0;
+    assert.ok(found >= ns && found <= ns * 1.126, `${ns}: ${found}`);
+  }
+  assert.equal(percentile(side, new Float64Array(250), 0, 0.5), null);
+});
+
+test("a selection survives the address", () => {
+  const filter: Filter = {
+    time: [1_000_000, 2_000_000_000], latency: [3, 90],
+    names: { process: "a&b=c #%", file: "/srv/\u{202e}x?y" },
+  };
+  assert.deepEqual(fromFragment(`#${toFragment(filter)}`), filter);
+  assert.deepEqual(fromFragment("#t=9-1&l=x&nonsense"), EMPTY);
+  assert.deepEqual(fromFragment(""), EMPTY);
+  const once = toggled(EMPTY, "device", "sda");
+  assert.deepEqual(once.names, { device: "sda" });
+  assert.deepEqual(toggled(once, "device", "sda"), EMPTY);
+});
+
+test("data of another layout, or cut off, is refused in words", () => {
+  const head = new TextEncoder().encode(JSON.stringify({ schema: 99, sides: [] }));
+  const bytes = new Uint8Array(4 + head.length);
+  new DataView(bytes.buffer).setUint32(0, head.length, true);
+  bytes.set(head, 4);
+  assert.throws(() => parse(bytes), /layout 99/);
+  const side = { order: ["t"], tables: { t: { rows: 3, columns: [["x", "plain"]] } } };
+  const cut = new TextEncoder().encode(JSON.stringify({ schema: 1, sides: [side] }));
+  const short = new Uint8Array(4 + cut.length + 1);
+  new DataView(short.buffer).setUint32(0, cut.length, true);
+  short.set(cut, 4);
+  assert.throws(() => parse(short), /too early/);
+});
