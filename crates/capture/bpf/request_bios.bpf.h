@@ -77,16 +77,16 @@ static __always_inline struct wire_request *begin_late(struct request *rq, u32 d
 
 	if (!r)
 		return NULL;
-	*r = (struct wire_request){
-		.kind = WIRE_REQUEST,
-		.device = device,
-		.cpu = bpf_get_smp_processor_id(),
-		.sector = READ(rq, __sector),
-		.bytes = READ(rq, __data_len),
-		.operation = READ(rq, cmd_flags),
-		.system_call = -1,
-		.bios = 1,
-	};
+	/* In place: a literal would be built on the stack first, all of it. */
+	__builtin_memset(r, 0, sizeof(*r));
+	r->kind = WIRE_REQUEST;
+	r->device = device;
+	r->cpu = bpf_get_smp_processor_id();
+	r->sector = READ(rq, __sector);
+	r->bytes = READ(rq, __data_len);
+	r->operation = READ(rq, cmd_flags);
+	r->system_call = -1;
+	r->bios = 1;
 	r->id = next_id(r->cpu);
 	r->part.bytes = r->bytes;
 	r->part.offset = OFFSET_UNKNOWN;
