@@ -2,12 +2,13 @@
 //! unprivileged figures, and works with no more than the capabilities that it names.
 
 use crate::recording::Recording;
-use crate::support::{NO_PERMISSION, finish, iowhy, said, trial};
+use crate::support::{NO_PERMISSION, finish, iowhy, said, trial, wait_until};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
+use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Result, command, machine, process};
+use iowhy_labs::{Result, command, process};
 use libtest_mimic::Trial;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -74,7 +75,10 @@ impl Busy {
         let mut command = job.command(&scratch.fresh("fio.json"))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let fio = command.spawn().context(|| "start fio".to_owned())?;
-        Ok(Busy { fio, device, _scratch: scratch })
+        let busy = Busy { fio, device, _scratch: scratch };
+        let before = DiskStats::of(busy.device.name())?.reads;
+        wait_until("reads of fio", || Ok(DiskStats::of(busy.device.name())?.reads > before + 50))?;
+        Ok(busy)
     }
 }
 

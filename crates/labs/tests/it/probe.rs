@@ -1,6 +1,6 @@
 //! `iowhy probe` reads; it writes only into a file of its own, which is gone however it ends.
 
-use crate::support::{finish, iowhy, refused, said, trial};
+use crate::support::{finish, iowhy, refused, said, trial, wait_until};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::prepare;
@@ -12,11 +12,8 @@ use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
-/// Nothing here takes so long; a test that waits longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn tests() -> Vec<Trial> {
     vec![
@@ -87,11 +84,11 @@ fn ended_by(signal: Signal) -> Result<()> {
     let mut child = probe.spawn().context(|| "start iowhy".to_owned())?;
     let filling = wait_until("its file", || {
         let grown = |path: &PathBuf| fs::metadata(path).is_ok_and(|it| it.len() >= MIB);
-        entries(folder.path()).iter().any(grown)
+        Ok(entries(folder.path()).iter().any(grown))
     });
     let fio: Vec<u32> = process::below(&[child.id()]);
     process::signal(&child, signal);
-    let ended = wait_until("its end", || is_over(&mut child));
+    let ended = wait_until("its end", || Ok(is_over(&mut child)));
     if ended.is_err() {
         process::signal(&child, Signal::KILL);
     }
@@ -101,7 +98,7 @@ fn ended_by(signal: Signal) -> Result<()> {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("interrupted") && !text.contains("panicked"), "{text}");
     assert_eq!(entries(folder.path()), Vec::<PathBuf>::new(), "{text}");
-    let is_gone = || fio.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+    let is_gone = || Ok(fio.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
     wait_until("the end of fio", is_gone)
 }
 
@@ -131,15 +128,4 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 fn is_over(child: &mut Child) -> bool {
     child.try_wait().is_ok_and(|status| status.is_some())
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> Result<()> {
-    let start = Instant::now();
-    while !done() {
-        if start.elapsed() > PATIENCE {
-            return Err(LabError::failed(format!("see {what}"), format!("waited {PATIENCE:?}")));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
 }

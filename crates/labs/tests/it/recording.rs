@@ -1,6 +1,6 @@
 //! Reads a recording, and the invariants of every recording.
 
-use crate::support::is_guest;
+use crate::support::{LostTooMany, is_guest};
 use iowhy_core::model::{
     Environment, FileActivity, Name, Names, Operation, Origin, Process, Request, RequestPart,
     Sample, Stack, Status, Wait, WaitChain,
@@ -126,7 +126,10 @@ impl Recording {
         let (lost, of_emulated) = (self.lost() - kept, if is_guest() { 20 } else { 50 });
         let few = lost <= 3 + recorded / 50 && kept <= 3 + recorded / of_emulated;
         let items = &self.environment.losses.items;
-        assert!(few, "{lost} and {kept} lost beside {recorded}: {items:#?}");
+        if !few {
+            let text = format!("{lost} and {kept} lost beside {recorded}: {items:#?}");
+            std::panic::panic_any(LostTooMany(text));
+        }
     }
 
     /// `found` of `expected`: each one that is missing was counted as lost, and none is there

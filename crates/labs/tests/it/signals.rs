@@ -1,7 +1,7 @@
 //! An interrupted watch keeps its data.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial};
+use crate::support::{finish, iowhy, said, trial, wait_until};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
@@ -12,10 +12,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Nothing here takes so long; a test that waits longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn tests() -> Vec<Trial> {
     vec![
@@ -73,17 +69,6 @@ impl Drop for EndlessLoad {
     fn drop(&mut self) {
         process::end(&mut self.fio);
     }
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
-    let start = Instant::now();
-    while !done()? {
-        if start.elapsed() > PATIENCE {
-            return Err(LabError::failed(format!("see {what}"), format!("waited {PATIENCE:?}")));
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
 }
 
 fn ending(mut child: Child) -> Result<Output> {

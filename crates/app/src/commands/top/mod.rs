@@ -4,7 +4,7 @@
 //! |---|---|
 //! | here | what is shown, and which keys were pressed |
 //! | [`terminal`] | the terminal: taken, read, and given back on every exit |
-//! | [`live`] | the watch, on a thread of its own |
+//! | [`mod@live`] | the watch, on a thread of its own |
 //!
 //! What does not belong here: what the screen looks like (see [`iowhy_views::top`]).
 

@@ -105,6 +105,8 @@ static __always_inline u64 bucket_of(u64 ns)
 	high = log2_of(ns);
 	bucket = ((u64)(high - LATENCY_FLOOR_BITS) << LATENCY_STEP_BITS) +
 		 ((ns >> (high - LATENCY_STEP_BITS)) & ((1 << LATENCY_STEP_BITS) - 1)) + 1;
+	/* Else the compiler checks a part of the sum, which older verifiers do not follow. */
+	barrier_var(bucket);
 	return bucket < WIRE_LATENCIES ? bucket : WIRE_LATENCIES - 1;
 }
 
