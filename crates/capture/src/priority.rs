@@ -1,12 +1,12 @@
 //! The priority of the thread that reads the ring buffer. On a machine whose CPUs are all in use,
 //! a thread of normal priority waits for its turn while the ring buffer fills up and records are
 //! dropped: the busier the machine, the more is lost. The thread therefore runs under
-//! SCHED_DEADLINE: the kernel guarantees it [`RUNTIME`] of each [`PERIOD`] and gives it no more, so
+//! SCHED_DEADLINE: the kernel guarantees it `RUNTIME` of each `PERIOD` and gives it no more, so
 //! that programs get the rest even if something goes wrong here. Where the kernel refuses that (a
 //! cpuset without all CPUs, too many deadline threads already), it runs at nice -20, which has less
 //! effect: with autogroups the kernel compares nice values only within one login session.
 //!
-//! The thread returns to its normal priority while it needs more than [`MOST_SHARE`] of a CPU, and
+//! The thread returns to its normal priority while it needs more than `MOST_SHARE` of a CPU, and
 //! on drop.
 //!
 //! What does not belong here: whether the process may do this (see [`crate::privilege`]).

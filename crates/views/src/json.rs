@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 /// The version of the report's layout: fields may be added, none is renamed.
 pub(crate) const FORMAT: u32 = 1;
 
-/// The version of the JSON Schema of full and brief reports: [`FORMAT`], and a number that grows
+/// The version of the JSON Schema of full and brief reports: `FORMAT`, and a number that grows
 /// with each added name.
 pub const SCHEMA_VERSION: &str = "1.0";
 

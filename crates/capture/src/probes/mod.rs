@@ -7,7 +7,7 @@
 //! | [`writeback`] | who dirties pages | [`OwnerDecoder`] |
 //! | [`events`] | every single block event | [`events::decode`] |
 //! | [`wait`] | threads that wait | [`WaitDecoder`] |
-//! | [`file`] | what programs do with files | [`UseDecoder`] |
+//! | [`mod@file`] | what programs do with files | [`UseDecoder`] |
 //! | [`snapshot`] | what exists when a watch begins or ends | read by [`snapshot`] itself |
 //! | `aggregate` | counts of requests without their records | read by [`crate::aggregates`] |
 //! | `page_cache` | additions to the page cache and removals from it | read by [`crate::sampler`] |

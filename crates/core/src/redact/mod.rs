@@ -1,13 +1,13 @@
 //! Names replaced by placeholders, so that a screen or a recording can be given to others.
 //!
 //! Words are replaced, not whole names: `/srv/acme/orders-2024.db` becomes
-//! `/srv/kqwzrtlp/nvxjhgmz-7310.db`. The shape of a name, its well-known words ([`words`]), its
+//! `/srv/kqwzrtlp/nvxjhgmz-7310.db`. The shape of a name, its well-known words (`words`), its
 //! file extension and which names are alike stay, so that patterns of paths and the rules of the
 //! diagnosis see what they saw before, and a redacted recording leads to the same findings.
 //!
 //! | where | what |
 //! |---|---|
-//! | [`words`] | the words that stay |
+//! | `words` | the words that stay |
 //! | `rows` | which columns hold names, and of what |
 //! | `environment` | the same for `recording.json` |
 //! | [`source`] | a source whose rows and environment are redacted |

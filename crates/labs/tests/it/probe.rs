@@ -6,7 +6,7 @@ use iowhy_labs::error::Context;
 use iowhy_labs::fio::prepare;
 use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{LabError, Result, command, process};
+use iowhy_labs::{Result, command, process};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 use std::fs;
