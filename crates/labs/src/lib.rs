@@ -10,11 +10,9 @@
 //! | [`machine`] | figures from `/proc` and `/sys`: diskstats, memory of a process, privileges |
 //! | [`process`] | terminates what a lab started |
 //! | [`recorded`] | the size of a recording, and rows of its tables |
-//! | [`mod@bench`] | `cargo lab bench-capture` |
+//! | [`mod@bench`] | the benchmarks: `cargo lab bench-…` |
 //! | [`cache`] | files that are downloaded once and kept outside the repository |
 //! | [`captures`] | generated blktrace captures |
-//! | [`bench_blktrace`] | `cargo lab bench-blktrace` |
-//! | [`bench_peers`] | `cargo lab bench-peers` |
 //! | [`page`] | the parts of docs/ that labs generate |
 //! | [`screens`] | `iowhy-labs screens`: docs/screens.md |
 //! | [`demo`] | `cargo lab demo` |
@@ -30,9 +28,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
-pub mod bench_blktrace;
-pub mod bench_peers;
-pub mod bench_views;
 pub mod cache;
 pub mod captures;
 pub mod classes;

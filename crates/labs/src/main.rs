@@ -9,10 +9,7 @@ use iowhy_labs::devices::{
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
-use iowhy_labs::{
-    Result, bench, bench_blktrace, bench_peers, bench_views, classes, demo, kernels, labs, screens,
-    vm,
-};
+use iowhy_labs::{Result, bench, classes, demo, kernels, labs, screens, vm};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -29,11 +26,11 @@ enum LabCommand {
     /// Runs a real workload on a loop device and shows iowhy's report on it.
     Demo(demo::DemoSettings),
     /// Measures the overhead of a watch, compared with perf and bpftrace.
-    BenchCapture(bench::CostSettings),
+    BenchCapture(bench::capture::CostSettings),
     /// Reads and analyses generated captures, compared with blkparse and btt.
-    BenchBlktrace(bench_blktrace::BlktraceSettings),
+    BenchBlktrace(bench::blktrace::BlktraceSettings),
     /// Writes a generated capture into a folder, for manual tests.
-    Capture(bench_blktrace::MadeCapture),
+    Capture(bench::blktrace::MadeCapture),
     /// Compares the speed of `iowhy locate` with debugfs.
     BenchLocate(bench::locate::LocateSettings),
     /// Measures the cost of a system call while iowhy traces it.
@@ -41,9 +38,9 @@ enum LabCommand {
     /// Measures what a watch loses while other programs want all CPUs.
     BenchBusy(bench::busy::BusySettings),
     /// Compares the views with the tools that they replace.
-    BenchViews(bench_views::ViewSettings),
+    BenchViews(bench::views::ViewSettings),
     /// Compares blktrace and libbpf-tools with iowhy, in guests with other kernels.
-    BenchPeers(bench_peers::PeerSettings),
+    BenchPeers(bench::peers::PeerSettings),
     /// The part of `bench-peers` that runs in a guest.
     #[command(hide = true)]
     PeersInside,
@@ -87,17 +84,15 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
     let done = |()| ExitCode::SUCCESS;
     match command {
         LabCommand::Demo(settings) => demo::run(settings, &mut say).map(done),
-        LabCommand::BenchCapture(settings) => {
-            bench::run(settings, &mut say).map(|part| say(&part)).map(done)
-        }
-        LabCommand::BenchBlktrace(settings) => bench_blktrace::run(settings, &mut say).map(done),
+        LabCommand::BenchCapture(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchBlktrace(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::Capture(capture) => capture.write().map(done),
-        LabCommand::BenchLocate(settings) => bench::locate::run(settings, &mut say).map(done),
-        LabCommand::BenchBusy(settings) => bench::busy::run(settings, &mut say).map(done),
-        LabCommand::BenchCalls(settings) => bench::calls::run(settings, &mut say).map(done),
-        LabCommand::BenchViews(settings) => bench_views::run(settings, &mut say).map(done),
-        LabCommand::BenchPeers(settings) => bench_peers::run(settings, &mut say).map(done),
-        LabCommand::PeersInside => bench_peers::inside(&mut say).map(done),
+        LabCommand::BenchLocate(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchBusy(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchCalls(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchViews(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchPeers(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::PeersInside => bench::peers::inside(&mut say).map(done),
         LabCommand::BenchWaits(settings) => classes::table::run(settings, &mut say).map(done),
         LabCommand::Vm(settings) => vm::command::run(settings, &mut say),
         LabCommand::KernelsPage(settings) => kernels::run(settings, &mut say).map(done),

@@ -6,15 +6,13 @@
 //!
 //! What does not belong here: what a watch costs the load (see the rest of [`super`]).
 
-use super::load::{FioLoad, ReadSpeed, cpus};
-use super::machine_lines;
-use crate::error::Context;
+use super::load::{FioLoad, ReadSpeed};
+use super::{BackgroundProcess, Benchmark, TableOutput, cpus, table_of};
 use crate::recorded::RecordedTotals;
 use crate::scratch::Scratch;
-use crate::{Result, command, iowhy, machine, page, process};
+use crate::{Result, command, iowhy, machine};
 use std::fmt::Write;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 /// How long and how often to measure.
 #[derive(Clone, Debug, clap::Args)]
@@ -25,12 +23,9 @@ pub struct BusySettings {
     /// How often each row is measured.
     #[arg(long, default_value_t = 3)]
     pub rounds: usize,
-    /// The page whose marked part is replaced by the result.
-    #[arg(long, default_value = "docs/performance.md")]
-    pub page: PathBuf,
-    /// Only print the result.
-    #[arg(long)]
-    pub dry_run: bool,
+    /// Where the table goes.
+    #[command(flatten)]
+    pub output: TableOutput,
 }
 
 /// Computing programs per CPU, concurrent with fio.
@@ -73,28 +68,33 @@ struct BusyRow {
     totals: RecordedTotals,
 }
 
-/// Measures, and writes the table into the page.
-pub fn run(settings: &BusySettings, say: &mut dyn FnMut(&str)) -> Result<()> {
-    machine::need_bpf()?;
-    let scratch = Scratch::new()?;
-    let load = FioLoad::new(&scratch)?;
-    let _fio = load.run(&scratch, ReadSpeed::Full)?;
-    let mut rows = Vec::new();
-    for per_cpu in COMPETITORS_PER_CPU {
-        let _competitors = Competitors::start(per_cpu * cpus())?;
-        for priority in ReaderPriority::BOTH {
-            let mut row =
-                BusyRow { per_cpu, priority, seconds: 0, totals: RecordedTotals::default() };
-            for _ in 0..settings.rounds.max(1) {
-                row.add(&scratch, settings.seconds)?;
-            }
-            rows.push(row);
-        }
+impl Benchmark for BusySettings {
+    const TARGET: &'static str = "bench-busy";
+    const PAGE: &'static str = "docs/performance.md";
+
+    fn output(&self) -> &TableOutput {
+        &self.output
     }
-    let mut part = String::new();
-    table(&mut part, settings, &rows).context(|| "write the table".to_owned())?;
-    say(&part);
-    if settings.dry_run { Ok(()) } else { page::replace(&settings.page, "bench-busy", &part) }
+
+    fn measure(&self, about: &str, _progress: &mut dyn FnMut(&str)) -> Result<String> {
+        machine::need_bpf()?;
+        let scratch = Scratch::new()?;
+        let load = FioLoad::new(&scratch)?;
+        let _fio = load.run(&scratch, ReadSpeed::Full)?;
+        let mut rows = Vec::new();
+        for per_cpu in COMPETITORS_PER_CPU {
+            let _competitors = competitors(per_cpu * cpus())?;
+            for priority in ReaderPriority::BOTH {
+                let mut row =
+                    BusyRow { per_cpu, priority, seconds: 0, totals: RecordedTotals::default() };
+                for _ in 0..self.rounds.max(1) {
+                    row.add(&scratch, self.seconds)?;
+                }
+                rows.push(row);
+            }
+        }
+        table_of(|part| table(part, about, self, &rows))
+    }
 }
 
 impl BusyRow {
@@ -113,30 +113,23 @@ impl BusyRow {
     }
 }
 
-/// Programs that compute without end; ended on drop.
-struct Competitors(Vec<Child>);
-
-impl Competitors {
-    fn start(count: usize) -> Result<Competitors> {
-        let mut started = Competitors(Vec::new());
-        for _ in 0..count {
-            let mut command = Command::new("sh");
-            command.args(["-c", "while :; do :; done"]);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            started.0.push(command.spawn().context(|| "start sh".to_owned())?);
-        }
-        Ok(started)
-    }
+/// Programs that compute without end.
+fn competitors(count: usize) -> Result<Vec<BackgroundProcess>> {
+    let computing = |_| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]);
+        BackgroundProcess::start(command)
+    };
+    (0..count).map(computing).collect()
 }
 
-impl Drop for Competitors {
-    fn drop(&mut self) {
-        self.0.iter_mut().for_each(process::end);
-    }
-}
-
-fn table(out: &mut String, settings: &BusySettings, rows: &[BusyRow]) -> std::fmt::Result {
-    writeln!(out, "{}.", machine_lines().join("; "))?;
+fn table(
+    out: &mut String,
+    about: &str,
+    settings: &BusySettings,
+    rows: &[BusyRow],
+) -> std::fmt::Result {
+    writeln!(out, "{about}.")?;
     writeln!(
         out,
         "{} watches of {} s for each row, concurrent with fio's random reads at full speed.\n",

@@ -1,5 +1,6 @@
 //! The load: fio, 4 KiB random reads of a loop device over memory.
 
+use super::cpus;
 use crate::devices::{Backing, BlockDevice, LoopDevice};
 use crate::error::Context;
 use crate::fio::{self, Engine, FioAccess, Job};
@@ -140,23 +141,4 @@ impl Drop for RunningFio<'_> {
     fn drop(&mut self) {
         process::end(&mut self.fio);
     }
-}
-
-/// CPUs of this machine.
-pub fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// The machine in one line each, for the page.
-pub fn machine_lines() -> Vec<String> {
-    let first = |path: &str, key: &str| machine::line_of(path, key).unwrap_or_default();
-    let memory = first("/proc/meminfo", "MemTotal");
-    let kilobytes: u64 =
-        memory.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    vec![
-        format!("Linux {}", kernel.trim()),
-        format!("{} CPUs, {}", cpus(), first("/proc/cpuinfo", "model name")),
-        format!("{} GiB of memory", kilobytes >> 20),
-    ]
 }

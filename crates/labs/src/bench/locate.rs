@@ -1,14 +1,14 @@
 //! `cargo lab bench-locate`: lookups of ten thousand blocks of an ext4 with 200,000 files by
 //! debugfs and by `iowhy locate` in one run.
 
-use super::machine_lines;
+use super::{Benchmark, TableOutput, goal_cell, table_of};
 use crate::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::{LabError, Result, located, machine, page};
+use crate::{LabError, Result, located};
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The size of the benchmark.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,12 +22,9 @@ pub struct LocateSettings {
     /// How often each is measured; the best counts.
     #[arg(long, default_value_t = 3)]
     pub rounds: usize,
-    /// The page whose marked part is replaced by the result.
-    #[arg(long, default_value = "docs/blktrace-benchmarks.md")]
-    pub page: PathBuf,
-    /// Only print the result.
-    #[arg(long)]
-    pub dry_run: bool,
+    /// Where the table goes.
+    #[command(flatten)]
+    pub output: TableOutput,
 }
 
 /// The fastest of several runs, in seconds of wall time.
@@ -41,38 +38,54 @@ struct Fastest {
     whole: f64,
 }
 
-/// Measures, prints the results, and writes them into the page.
-pub fn run(settings: &LocateSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
-    let load = machine::load_average();
-    let machine = format!("{}; load average {load} before", machine_lines().join("; "));
-    let scratch = Scratch::new()?;
-    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 4 << 30)?;
-    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
-    say(&format!("making {} files ...", settings.files));
-    make_files(disk.path(), settings.files)?;
-    disk.remount()?;
-    let blocks = located::sample(settings.blocks, (4 << 30) / 4096 * 2 / 5);
-    let none = f64::INFINITY;
-    let mut best = Fastest { icheck: none, ncheck: none, index: none, look_ups: none, whole: none };
-    for _ in 0..settings.rounds.max(1) {
-        let truth = located::debugfs(disk.device().path(), &blocks)?;
-        let ours = located::locate(disk.device().path(), disk.path(), &blocks)?;
+impl Benchmark for LocateSettings {
+    const TARGET: &'static str = "bench-locate";
+    const PAGE: &'static str = "docs/blktrace-benchmarks.md";
+
+    fn output(&self) -> &TableOutput {
+        &self.output
+    }
+
+    fn measure(&self, about: &str, progress: &mut dyn FnMut(&str)) -> Result<String> {
+        let scratch = Scratch::new()?;
+        let device = LoopDevice::new(&scratch, Backing::Tmpfs, 4 << 30)?;
+        let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
+        progress(&format!("making {} files ...", self.files));
+        make_files(disk.path(), self.files)?;
+        disk.remount()?;
+        let blocks = located::sample(self.blocks, (4 << 30) / 4096 * 2 / 5);
+        let mut best = Fastest::UNKNOWN;
+        for _ in 0..self.rounds.max(1) {
+            best.add(&disk, &blocks)?;
+        }
+        table_of(|part| table(part, self, about, best))
+    }
+}
+
+impl Fastest {
+    const UNKNOWN: Fastest = Fastest {
+        icheck: f64::INFINITY,
+        ncheck: f64::INFINITY,
+        index: f64::INFINITY,
+        look_ups: f64::INFINITY,
+        whole: f64::INFINITY,
+    };
+
+    /// Looks the blocks up once more, with both programs.
+    fn add(&mut self, disk: &LabFileSystem, blocks: &[u64]) -> Result<()> {
+        let truth = located::debugfs(disk.device().path(), blocks)?;
+        let ours = located::locate(disk.device().path(), disk.path(), blocks)?;
         if truth.owners != ours.owners {
             return Err(LabError::failed("compare the answers", "iowhy and debugfs differ"));
         }
-        best.icheck = best.icheck.min(truth.took[0].as_secs_f64());
-        best.ncheck = best.ncheck.min(truth.took[1].as_secs_f64());
-        best.index = best.index.min(ours.seconds("inode tables").unwrap_or(none));
-        best.look_ups = best.look_ups.min(ours.seconds("lookups").unwrap_or(none));
-        best.whole = best.whole.min(ours.took.as_secs_f64());
+        let least = |best: f64, step: &str| ours.seconds(step).map_or(best, |it| best.min(it));
+        self.icheck = self.icheck.min(truth.took[0].as_secs_f64());
+        self.ncheck = self.ncheck.min(truth.took[1].as_secs_f64());
+        self.index = least(self.index, "inode tables");
+        self.look_ups = least(self.look_ups, "lookups");
+        self.whole = self.whole.min(ours.took.as_secs_f64());
+        Ok(())
     }
-    let mut part = String::new();
-    table(&mut part, settings, &machine, best).context(|| "write the table".to_owned())?;
-    say(&part);
-    if !settings.dry_run {
-        page::replace(&settings.page, "bench-locate", &part)?;
-    }
-    Ok(())
 }
 
 fn table(
@@ -101,11 +114,7 @@ fn table(
         ("`iowhy locate`: the process in total", best.whole, None),
     ] {
         let times = theirs / seconds;
-        let reached = match goal {
-            Some(goal) if times >= goal => format!("{goal}: reached"),
-            Some(goal) => format!("{goal}: not reached"),
-            None => String::new(),
-        };
+        let reached = goal_cell(goal, times);
         writeln!(part, "| {step} | {seconds:.3} s | {times:.1} | {reached} |")?;
     }
     Ok(())

@@ -1,172 +1,131 @@
-//! `cargo lab bench-capture`: the cost of a watch, compared with perf and bpftrace.
+//! Benchmarks: each measures iowhy beside others in one run, and writes a table into a page of
+//! docs/.
 //!
-//! fio runs on while watchers come and go. Each watch is compared with the seconds just before and
-//! just after it, in which nothing watches: the speed of a shared machine changes within a minute
-//! by more than watching costs. Only these ratios mean anything.
+//! | where | `make` | what |
+//! |---|---|---|
+//! | here | | what they share: the page, the machine, goals |
+//! | `load` | | fio's random reads, for those that need a load |
+//! | [`capture`] | `bench-capture` | the cost of a watch, compared with perf and bpftrace |
+//! | [`busy`] | `bench-busy` | what a watch loses while other programs want all CPUs |
+//! | [`calls`] | `bench-calls` | the cost of a system call |
+//! | [`blktrace`] | `bench-blktrace` | reading captures, compared with blkparse and btt |
+//! | [`locate`] | `bench-locate` | block to file, compared with debugfs |
+//! | [`views`] | `bench-views` | the views, compared with iostat and pidstat |
+//! | [`peers`] | `bench-peers` | blktrace and libbpf-tools, in guests |
+//! | [`crate::classes::table`] | `bench-waits` | each wait class |
+//!
+//! What does not belong here: labs, whose result is right or wrong (see [`crate::labs`]).
 
-mod account;
+pub mod blktrace;
 pub mod busy;
 pub mod calls;
+pub mod capture;
 mod load;
 pub mod locate;
-mod table;
-mod watcher;
+pub mod peers;
+pub mod views;
 
-use crate::scratch::Scratch;
+use crate::error::Context;
 use crate::{Result, machine, page};
-use account::CostAccount;
-pub use load::machine_lines;
-use load::{FioLoad, LoadWindow, ReadSpeed, RunningFio};
-use std::path::PathBuf;
-use std::time::Duration;
-use watcher::{RunningVariant, Variant};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-/// How long and how often to measure.
+/// A measurement whose table is part of a page.
+pub trait Benchmark {
+    /// The `make` target, which the marks in the page name.
+    const TARGET: &'static str;
+    /// The page, below the repository's root.
+    const PAGE: &'static str;
+
+    /// Where its table goes.
+    fn output(&self) -> &TableOutput;
+
+    /// Measures, and returns the part of the page, which begins with a sentence about the machine.
+    /// `progress` takes one line at a time.
+    ///
+    /// # Errors
+    /// What it needs is missing, or a program fails.
+    fn measure(&self, machine: &str, progress: &mut dyn FnMut(&str)) -> Result<String>;
+}
+
+/// Where a table goes.
 #[derive(Clone, Debug, clap::Args)]
-pub struct CostSettings {
-    /// Seconds of each measurement, and of the unwatched ones around it.
-    #[arg(long, default_value_t = 3)]
-    pub seconds: u64,
-    /// How often each variant is measured at each speed.
-    #[arg(long, default_value_t = 7)]
-    pub rounds: usize,
-    /// Seconds of the long watch that must lose nothing.
-    #[arg(long, default_value_t = 60)]
-    pub sustain: u64,
-    /// The page whose marked part is replaced by the result.
-    #[arg(long, default_value = "docs/performance.md")]
-    pub page: PathBuf,
+pub struct TableOutput {
+    /// The page whose marked part is replaced by the result, instead of the one in docs/.
+    #[arg(long)]
+    page: Option<PathBuf>,
     /// Only print the result.
     #[arg(long)]
-    pub dry_run: bool,
+    dry_run: bool,
 }
 
-/// One measurement of one variant.
-#[derive(Clone, Copy, Debug, Default)]
-struct VariantFigures {
-    /// I/Os per second, wall time.
-    iops: f64,
-    /// The same while nothing watched, just before and just after.
-    base_iops: f64,
-    /// CPU time of the whole machine for each I/O, nanoseconds.
-    cpu_ns: f64,
-    /// The same while nothing watched.
-    base_cpu_ns: f64,
-    /// Busy CPU time of the whole machine, 0 to 1.
-    busy: f64,
-    /// CPU time of the watcher's own process, in CPUs.
-    watcher: f64,
-    /// Bytes that the watcher left on disk for each I/O.
-    bytes_per_io: f64,
-    /// Requests that the watcher reports as lost.
-    lost: u64,
-}
-
-/// All measurements of one variant at one speed.
-struct CostRow {
-    variant: Variant,
-    speed: ReadSpeed,
-    rounds: Vec<VariantFigures>,
-}
-
-/// Everything that was measured.
-struct CostMeasured {
-    rows: Vec<CostRow>,
-    /// fio's command line at each speed.
-    loads: Vec<(ReadSpeed, String)>,
-    account: CostAccount,
-}
-
-/// Measures, reports progress by `progress`, and returns the page's new part.
-pub fn run(settings: &CostSettings, progress: &mut dyn FnMut(&str)) -> Result<String> {
-    machine::need_bpf()?;
-    let scratch = Scratch::new()?;
-    let load = FioLoad::new(&scratch)?;
-    let (mut rows, mut loads) = (Vec::new(), Vec::new());
-    for speed in ReadSpeed::ALL {
-        rows.extend(at_speed(&scratch, &load, speed, settings, progress)?);
-        loads.push((speed, load.shown(speed, settings.seconds)?));
+/// Measures, prints the table, and writes it into its page.
+///
+/// # Errors
+/// As [`Benchmark::measure`]; or the page cannot be written.
+pub fn run<B: Benchmark>(benchmark: &B, progress: &mut dyn FnMut(&str)) -> Result<()> {
+    let machine = machine_sentence();
+    let part = benchmark.measure(&machine, progress)?;
+    progress(&part);
+    let output = benchmark.output();
+    if output.dry_run {
+        return Ok(());
     }
-    progress("a long watch, then one with the kernel's own figures of each BPF program");
-    let account = CostAccount::take(&scratch, &load, settings)?;
-    let part = table::render(&CostMeasured { rows, loads, account }, settings)?;
-    if !settings.dry_run {
-        page::replace(&settings.page, "bench-capture", &part)?;
+    page::replace(output.page.as_deref().unwrap_or(Path::new(B::PAGE)), B::TARGET, &part)
+}
+
+/// Kernel, CPUs, memory and load of this machine before the measurement, without a full stop.
+fn machine_sentence() -> String {
+    let first = |path: &str, key: &str| machine::line_of(path, key).unwrap_or_default();
+    let memory = first("/proc/meminfo", "MemTotal");
+    let kilobytes: u64 =
+        memory.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!(
+        "Linux {}; {} CPUs, {}; {} GiB of memory; load average {} before",
+        kernel.trim(),
+        cpus(),
+        first("/proc/cpuinfo", "model name"),
+        kilobytes >> 20,
+        machine::load_average()
+    )
+}
+
+/// CPUs of this machine.
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The text that `write` writes.
+pub(crate) fn table_of(write: impl FnOnce(&mut String) -> std::fmt::Result) -> Result<String> {
+    let mut text = String::new();
+    write(&mut text).context(|| "write the table".to_owned())?;
+    Ok(text)
+}
+
+/// A cell of a table: the goal of a ratio, and whether it was reached; empty without a goal.
+fn goal_cell(goal: Option<f64>, reached: f64) -> String {
+    match goal {
+        Some(goal) if reached >= goal => format!("{goal}: reached"),
+        Some(goal) => format!("{goal}: not reached"),
+        None => String::new(),
     }
-    Ok(part)
 }
 
-fn at_speed(
-    scratch: &Scratch,
-    load: &FioLoad,
-    speed: ReadSpeed,
-    settings: &CostSettings,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Vec<CostRow>> {
-    let variants = if speed == ReadSpeed::Full { Variant::ALL } else { Variant::WHOLE };
-    let row = |variant: &Variant| CostRow { variant: *variant, speed, rounds: Vec::new() };
-    let mut rows: Vec<CostRow> = variants.iter().map(row).collect();
-    let mut running = load.run(scratch, speed)?;
-    let mut before = running.window(settings.seconds)?;
-    for round in 0..settings.rounds {
-        for index in 0..rows.len() {
-            // Another variant is first in every round.
-            let index = (index + round) % rows.len();
-            let row = &mut rows[index];
-            let (mut figures, watched) = watch(scratch, &mut running, row.variant, settings)?;
-            // The watcher's files have been deleted; their data may still be written.
-            std::thread::sleep(Duration::from_millis(500));
-            let after = running.window(settings.seconds)?;
-            compare(&mut figures, watched, [before, after]);
-            before = after;
-            progress(&format!(
-                "{:25} round {} of {}: {:22} {:8.0} IOPS, {:5.1} % of untraced",
-                speed.name(),
-                round + 1,
-                settings.rounds,
-                row.variant.name(),
-                figures.iops,
-                100.0 * figures.iops / figures.base_iops
-            ));
-            row.rounds.push(figures);
-        }
+/// A silent process that runs until it is dropped.
+struct BackgroundProcess(Child);
+
+impl BackgroundProcess {
+    fn start(mut command: Command) -> Result<BackgroundProcess> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let shown = crate::command::shown(&command);
+        let child = command.spawn().context(|| format!("start {shown}"))?;
+        Ok(BackgroundProcess(child))
     }
-    Ok(rows)
 }
 
-/// One watch: its own cost figures, and the device's counters meanwhile.
-fn watch(
-    scratch: &Scratch,
-    running: &mut RunningFio<'_>,
-    variant: Variant,
-    settings: &CostSettings,
-) -> Result<(VariantFigures, LoadWindow)> {
-    let watcher = RunningVariant::start(scratch, variant)?;
-    let before = (watcher.cpu_seconds(), watcher.written());
-    let window = running.window(settings.seconds)?;
-    let after = (watcher.cpu_seconds(), watcher.written());
-    let left = watcher.stop()?;
-    let (bytes, ios) = if variant.is_iowhy() {
-        (left.bytes, left.requests)
-    } else {
-        (after.1.saturating_sub(before.1), window.ios)
-    };
-    let figures = VariantFigures {
-        watcher: (after.0 - before.0) / settings.seconds.max(1) as f64,
-        bytes_per_io: bytes as f64 / ios.max(1) as f64,
-        lost: left.lost,
-        ..VariantFigures::default()
-    };
-    Ok((figures, window))
-}
-
-fn compare(figures: &mut VariantFigures, watched: LoadWindow, around: [LoadWindow; 2]) {
-    let cpu_ns =
-        |window: LoadWindow| window.busy * load::cpus() as f64 * 1e9 / window.iops.max(1.0);
-    let mean = |of: &dyn Fn(LoadWindow) -> f64| around.map(of).iter().sum::<f64>() / 2.0;
-    figures.iops = watched.iops;
-    figures.busy = watched.busy;
-    figures.cpu_ns = cpu_ns(watched);
-    figures.base_iops = mean(&|window| window.iops).max(1.0);
-    figures.base_cpu_ns = mean(&cpu_ns);
+impl Drop for BackgroundProcess {
+    fn drop(&mut self) {
+        crate::process::end(&mut self.0);
+    }
 }

@@ -1,10 +1,10 @@
 //! `make bench-waits`: every load, here and in a guest, and the table of docs/waits.md.
 
 use super::{ClassLoad, ClassMeasured, ClockAgreement, RunsOn, all, guest_loads, measure};
-use crate::bench::machine_lines;
+use crate::bench::{self, Benchmark, TableOutput, table_of};
 use crate::error::Context;
 use crate::vm::{Guest, Kernel};
-use crate::{LabError, Result, machine, page};
+use crate::{LabError, Result};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,35 +32,44 @@ pub struct ClassSettings {
     /// Adds what an earlier run saved
     #[arg(long, value_name = "FILE")]
     pub also: Option<PathBuf>,
-    /// The page whose marked part is replaced by the result.
-    #[arg(long, default_value = "docs/waits.md")]
-    pub page: PathBuf,
-    /// Only print the result.
-    #[arg(long)]
-    pub dry_run: bool,
+    /// Where the table goes.
+    #[command(flatten)]
+    pub output: TableOutput,
 }
 
-/// Runs the loads, prints the results, and writes them into the page.
-pub fn run(settings: &ClassSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
-    if let Some(path) = &settings.inside {
-        return save(path, &here(settings, RunsOn::Guest, say)?);
+impl Benchmark for ClassSettings {
+    const TARGET: &'static str = "bench-waits";
+    const PAGE: &'static str = "docs/waits.md";
+
+    fn output(&self) -> &TableOutput {
+        &self.output
     }
-    let load = machine::load_average();
-    let mut measured = here(settings, RunsOn::Host, say)?;
-    let for_guest = chosen(settings, RunsOn::Guest).next().is_some();
-    if settings.guest != "none" && for_guest {
-        measured.extend(in_guest(settings, say)?);
+
+    fn measure(&self, about: &str, progress: &mut dyn FnMut(&str)) -> Result<String> {
+        let mut measured = here(self, RunsOn::Host, progress)?;
+        let for_guest = chosen(self, RunsOn::Guest).next().is_some();
+        if self.guest != "none" && for_guest {
+            measured.extend(in_guest(self, progress)?);
+        }
+        if let Some(path) = &self.save {
+            save(path, &measured)?;
+        }
+        if let Some(path) = &self.also {
+            measured.extend(read(path)?);
+        }
+        table_of(|part| write(part, about, &measured))
     }
-    if let Some(path) = &settings.save {
-        save(path, &measured)?;
+}
+
+/// Runs the loads, prints the results, and writes them into the page; in a guest into a file.
+///
+/// # Errors
+/// A load or a guest that fails.
+pub fn run(settings: &ClassSettings, progress: &mut dyn FnMut(&str)) -> Result<()> {
+    match &settings.inside {
+        Some(path) => save(path, &here(settings, RunsOn::Guest, progress)?),
+        None => bench::run(settings, progress),
     }
-    if let Some(path) = &settings.also {
-        measured.extend(read(path)?);
-    }
-    let mut part = String::new();
-    write(&mut part, &load, &measured).context(|| "write the table".to_owned())?;
-    say(&part);
-    if settings.dry_run { Ok(()) } else { page::replace(&settings.page, "bench-waits", &part) }
 }
 
 fn chosen(settings: &ClassSettings, place: RunsOn) -> impl Iterator<Item = &'static ClassLoad> {
@@ -119,11 +128,10 @@ pub fn read(path: &Path) -> Result<Vec<ClassMeasured>> {
     serde_json::from_str(&text).context(|| format!("read {}", path.display()))
 }
 
-fn write(part: &mut String, busy: &str, measured: &[ClassMeasured]) -> std::fmt::Result {
-    let machine = machine_lines().join("; ");
+fn write(part: &mut String, about: &str, measured: &[ClassMeasured]) -> std::fmt::Result {
     writeln!(
         part,
-        "{machine}; load average {busy} before. Devices are slow loop devices or a guest's disk, \
+        "{about}. Devices are slow loop devices or a guest's disk, \
          so that waits are long compared with the CPU time of a call. `in it` is the share of \
          sleep in that class, including the stages of its requests; `clock` is what the program \
          itself measured around its calls (fio's total completion latency).\n"

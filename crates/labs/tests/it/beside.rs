@@ -3,7 +3,7 @@
 
 use crate::support::trial;
 use iowhy_labs::Result;
-use iowhy_labs::bench_peers::beside::{ComparedStage, measure};
+use iowhy_labs::bench::peers::beside::{ComparedStage, measure};
 use iowhy_labs::devices::GivenDevice;
 use iowhy_labs::scratch::Scratch;
 use libtest_mimic::Trial;

@@ -2,8 +2,8 @@
 //! every run.
 
 use crate::support::{labs_program, trial};
-use iowhy_labs::bench_views::compare::{ComparedFigures, compare};
-use iowhy_labs::bench_views::scene;
+use iowhy_labs::bench::views::compare::{ComparedFigures, compare};
+use iowhy_labs::bench::views::scene;
 use iowhy_labs::workload::steps::StepTotals;
 use iowhy_labs::{LabError, Result, machine};
 use libtest_mimic::Trial;

@@ -21,7 +21,7 @@ pub const PAGES: u64 = 1024;
 pub const NAME: &str = "known-";
 
 /// Each file: made and written, opened and read, asked about, removed; nothing else is done to it.
-const SCRIPT: &str = include_str!("../../programs/known_requests.pl");
+const SCRIPT: &str = include_str!("../../../programs/known_requests.pl");
 
 /// Where the I/O is done.
 #[derive(Debug)]

@@ -13,10 +13,11 @@ mod beside;
 mod cost;
 mod speed;
 
+use super::{Benchmark, TableOutput};
 use crate::captures::{self, Mix};
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::{Result, bench, command, machine, page};
+use crate::{Result, command};
 use std::fs;
 use std::path::PathBuf;
 
@@ -32,12 +33,9 @@ pub struct BlktraceSettings {
     /// Directory of real captures; skipped if it does not exist.
     #[arg(long, default_value = "../shared/traces")]
     pub traces: PathBuf,
-    /// The page whose marked part is replaced by the result.
-    #[arg(long, default_value = "docs/blktrace-benchmarks.md")]
-    pub page: PathBuf,
-    /// Only print the result.
-    #[arg(long)]
-    pub dry_run: bool,
+    /// Where the table goes.
+    #[command(flatten)]
+    pub output: TableOutput,
 }
 
 /// One capture, by hand.
@@ -83,48 +81,52 @@ impl MadeCapture {
 
 /// Measures both kinds of capture, compares the outputs on many, and prints the results.
 ///
-/// # Errors
-/// A program that is missing or fails.
-pub fn run(settings: &BlktraceSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
-    let scratch = Scratch::new()?;
-    let memory = scratch.memory()?;
-    let mut part = String::new();
-    let mut add = |text: &str| {
-        say(text);
-        part.push_str(text);
-        part.push('\n');
-    };
-    add(&about(settings)?);
-    let plain = captures::GeneratorSettings {
-        events: settings.thousands * 1000,
-        devices: 1,
-        cpus: 4,
-        mix: Mix::Plain,
-        ..captures::GeneratorSettings::default()
-    };
-    // Without splits: btt 1.2.0 pairs them wrongly, and its figures could not be compared.
-    let rich = captures::GeneratorSettings { devices: 40, mix: Mix::Unsplit, ..plain };
-    let split = captures::GeneratorSettings { mix: Mix::Rich, ..rich };
-    let kinds = [
-        ("Merges, requeues, flushes, remaps, plugs, messages; 40 devices, 4 CPUs", rich, 40.0),
-        ("The same with splits", split, 40.0),
-        ("Q G I D C; 1 device, 4 CPUs", plain, 25.0),
-    ];
-    for (title, capture, goal) in kinds {
-        let folder = memory.join("capture");
-        fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
-        let table = speed::measure(&folder, capture, settings.rounds, goal)?;
-        add(&format!("\n### {title}\n\n{table}"));
-        fs::remove_dir_all(&folder).context(|| format!("remove {}", folder.display()))?;
+impl Benchmark for BlktraceSettings {
+    const TARGET: &'static str = "bench-blktrace";
+    const PAGE: &'static str = "docs/blktrace-benchmarks.md";
+
+    fn output(&self) -> &TableOutput {
+        &self.output
     }
-    add(&format!("\n### The same answers\n\n{}", beside::table(&memory, &settings.traces)?));
-    if !settings.dry_run {
-        page::replace(&settings.page, "bench-blktrace", &part)?;
+
+    fn measure(&self, machine: &str, progress: &mut dyn FnMut(&str)) -> Result<String> {
+        let scratch = Scratch::new()?;
+        let memory = scratch.memory()?;
+        let mut part = String::new();
+        let mut add = |text: &str| {
+            progress(text);
+            part.push_str(text);
+            part.push('\n');
+        };
+        add(&about(machine, self)?);
+        let plain = captures::GeneratorSettings {
+            events: self.thousands * 1000,
+            devices: 1,
+            cpus: 4,
+            mix: Mix::Plain,
+            ..captures::GeneratorSettings::default()
+        };
+        // Without splits: btt 1.2.0 pairs them wrongly, and its figures could not be compared.
+        let rich = captures::GeneratorSettings { devices: 40, mix: Mix::Unsplit, ..plain };
+        let split = captures::GeneratorSettings { mix: Mix::Rich, ..rich };
+        let kinds = [
+            ("Merges, requeues, flushes, remaps, plugs, messages; 40 devices, 4 CPUs", rich, 40.0),
+            ("The same with splits", split, 40.0),
+            ("Q G I D C; 1 device, 4 CPUs", plain, 25.0),
+        ];
+        for (title, capture, goal) in kinds {
+            let folder = memory.join("capture");
+            fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
+            let table = speed::measure(&folder, capture, self.rounds, goal)?;
+            add(&format!("\n### {title}\n\n{table}"));
+            fs::remove_dir_all(&folder).context(|| format!("remove {}", folder.display()))?;
+        }
+        add(&format!("\n### The same answers\n\n{}", beside::table(&memory, &self.traces)?));
+        Ok(part)
     }
-    Ok(())
 }
 
-fn about(settings: &BlktraceSettings) -> Result<String> {
+fn about(machine: &str, settings: &BlktraceSettings) -> Result<String> {
     let version = |program: &str, flag: &str| -> Result<String> {
         // "/usr/bin/btt version 2.09"
         let said = command::run(program, [flag])?;
@@ -132,11 +134,9 @@ fn about(settings: &BlktraceSettings) -> Result<String> {
         Ok(format!("{program} {version}"))
     };
     Ok(format!(
-        "{}; load average {} before; {} and {} (both of Debian's blktrace package). Best of {} \
+        "{machine}; {} and {} (both of Debian's blktrace package). Best of {} \
          interleaved rounds; captures and outputs lie in memory (tmpfs). Command: `make \
          bench-blktrace`.",
-        bench::machine_lines().join("; "),
-        machine::load_average(),
         version("blkparse", "-V")?,
         version("btt", "-V")?,
         settings.rounds

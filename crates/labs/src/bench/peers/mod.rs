@@ -17,11 +17,12 @@ pub mod known;
 mod table;
 pub mod tools;
 
+use super::{Benchmark, TableOutput};
 use crate::devices::{DebugFs, GivenDevice};
 use crate::error::Context;
 use crate::scratch::Scratch;
 use crate::vm::{Guest, GuestDisk, Kernel, kernel};
-use crate::{LabError, Result, command, page};
+use crate::{LabError, Result, command};
 use beside::ComparedRequests;
 use known::KnownIoDisk;
 use serde::{Deserialize, Serialize};
@@ -36,16 +37,13 @@ pub struct PeerSettings {
     /// A kernel: 5.10, 6.1, 6.12 or sid (may be repeated) [default: all of them].
     #[arg(long, short)]
     pub kernel: Vec<String>,
-    /// The page whose marked part is replaced by the result.
-    #[arg(long, default_value = "docs/peers.md")]
-    pub page: PathBuf,
     /// A folder in which each kernel's figures are kept; those that lie there are not measured
     /// again.
     #[arg(long)]
     pub keep: Option<PathBuf>,
-    /// Only print the result.
-    #[arg(long)]
-    pub dry_run: bool,
+    /// Where the table goes.
+    #[command(flatten)]
+    pub output: TableOutput,
 }
 
 /// What came out on one kernel.
@@ -65,18 +63,21 @@ const DISK_BYTES: u64 = 128 << 20;
 /// The file for the results of the part that runs in a guest.
 const OUT: &str = "/out/peers.json";
 
-/// Runs everything on each kernel, and writes the tables into the page.
-///
-/// # Errors
-/// A kernel that cannot be fetched, a guest that fails.
-pub fn run(settings: &PeerSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
-    let all = kernel::LINES.iter().map(|line| line.name.to_owned()).collect();
-    let names = if settings.kernel.is_empty() { all } else { settings.kernel.clone() };
-    let found: Vec<KernelResult> =
-        names.iter().map(|name| kept(settings, name, say)).collect::<Result<Vec<_>>>()?;
-    let part = table::of(&found, &version("libbpf-tools"), &version("blktrace"));
-    say(&part);
-    if settings.dry_run { Ok(()) } else { page::replace(&settings.page, "bench-peers", &part) }
+impl Benchmark for PeerSettings {
+    const TARGET: &'static str = "bench-peers";
+    const PAGE: &'static str = "docs/peers.md";
+
+    fn output(&self) -> &TableOutput {
+        &self.output
+    }
+
+    fn measure(&self, _about: &str, progress: &mut dyn FnMut(&str)) -> Result<String> {
+        let all = kernel::LINES.iter().map(|line| line.name.to_owned()).collect();
+        let names = if self.kernel.is_empty() { all } else { self.kernel.clone() };
+        let found: Vec<KernelResult> =
+            names.iter().map(|name| kept(self, name, progress)).collect::<Result<Vec<_>>>()?;
+        Ok(table::of(&found, &version("libbpf-tools"), &version("blktrace")))
+    }
 }
 
 /// A Debian package's version.

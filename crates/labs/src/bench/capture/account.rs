@@ -1,8 +1,8 @@
 //! The breakdown of the cost: a long watch, and the kernel's own figures of each BPF program.
 
 use super::CostSettings;
-use super::load::FioLoad;
 use super::watcher::{RunningVariant, Variant};
+use crate::bench::load::FioLoad;
 use crate::error::Context;
 use crate::fio::FioReport;
 use crate::recorded::RecordedTotals;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The kernel counts runs and time of BPF programs while the descriptor of BPF_ENABLE_STATS is
 /// open. Perl is part of every Debian and can call bpf(2); this script ends with its input.
-const HOLD_STATS: &str = include_str!("../../programs/hold_stats.pl");
+const HOLD_STATS: &str = include_str!("../../../programs/hold_stats.pl");
 
 /// One BPF program's figures.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A one-line biosnoop: one line per request, as people type it.
-const SNOOP: &str = include_str!("../../programs/snoop.bt");
+const SNOOP: &str = include_str!("../../../programs/snoop.bt");
 
 /// What watches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,12 +11,11 @@
 pub mod compare;
 pub mod scene;
 
-use crate::bench::machine_lines;
+use super::{Benchmark, TableOutput, table_of};
+use crate::Result;
 use crate::error::Context;
-use crate::{Result, machine, page};
 use compare::{ComparedFigures, ComparedLine};
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 /// Duration of the tools.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,26 +27,25 @@ pub struct ViewSettings {
     /// Steps of the load: a direct read and a direct write each.
     #[arg(long, default_value_t = 4000)]
     pub steps: u64,
-    /// The page whose marked part is replaced by the result.
-    #[arg(long, default_value = "docs/views.md")]
-    pub page: PathBuf,
-    /// Only print the result.
-    #[arg(long)]
-    pub dry_run: bool,
+    /// Where the table goes.
+    #[command(flatten)]
+    pub output: TableOutput,
 }
 
-/// Runs the load and every tool, prints the results, and writes them into the page.
-pub fn run(settings: &ViewSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
-    let load = machine::load_average();
-    let lines = machine_lines().join("; ");
-    let own = std::env::current_exe().context(|| "find this program".to_owned())?;
-    let answers = scene::play(&own, settings.seconds, settings.steps)?;
-    let compared = compare::compare(&answers)?;
-    let mut part = String::new();
-    write(&mut part, settings, &format!("{lines}; load average {load} before"), &compared)
-        .context(|| "write the table".to_owned())?;
-    say(&part);
-    if settings.dry_run { Ok(()) } else { page::replace(&settings.page, "bench-views", &part) }
+impl Benchmark for ViewSettings {
+    const TARGET: &'static str = "bench-views";
+    const PAGE: &'static str = "docs/views.md";
+
+    fn output(&self) -> &TableOutput {
+        &self.output
+    }
+
+    fn measure(&self, about: &str, _progress: &mut dyn FnMut(&str)) -> Result<String> {
+        let own = std::env::current_exe().context(|| "find this program".to_owned())?;
+        let answers = scene::play(&own, self.seconds, self.steps)?;
+        let compared = compare::compare(&answers)?;
+        table_of(|part| write(part, self, about, &compared))
+    }
 }
 
 fn write(

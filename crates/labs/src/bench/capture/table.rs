@@ -1,37 +1,30 @@
 //! The part of docs/performance.md that the benchmark writes.
 
 use super::account::CostAccount;
-use super::load::{self, ReadSpeed};
 use super::watcher::Variant;
 use super::{CostMeasured, CostRow, CostSettings, VariantFigures};
-use crate::error::Context;
+use crate::bench::load::ReadSpeed;
+use crate::bench::table_of;
 use crate::{Result, command};
 use std::fmt::Write;
 
 /// The part as Markdown.
-pub fn render(measured: &CostMeasured, settings: &CostSettings) -> Result<String> {
-    let mut page = String::new();
-    machine(&mut page, settings)?;
-    for (speed, load) in &measured.loads {
-        speeds(&mut page, &measured.rows, *speed, load).context(|| "write the table".to_owned())?;
-    }
-    account(&mut page, measured).context(|| "write the table".to_owned())?;
-    Ok(page)
-}
-
-fn machine(page: &mut String, settings: &CostSettings) -> Result<()> {
+pub fn render(measured: &CostMeasured, about: &str, settings: &CostSettings) -> Result<String> {
     let fio = command::run("fio", ["--version"])?;
-    let lines = load::machine_lines();
-    let text = format!(
-        "{}; {}. fio runs on; each watch of {} s is compared with the unwatched seconds just \
-         before and after it; {} rounds, interleaved.\n",
-        lines.join("; "),
-        fio.trim(),
-        settings.seconds,
-        settings.rounds
-    );
-    page.push_str(&text);
-    Ok(())
+    table_of(|page| {
+        writeln!(
+            page,
+            "{about}; {}. fio runs on; each watch of {} s is compared with the unwatched seconds \
+             just before and after it; {} rounds, interleaved.",
+            fio.trim(),
+            settings.seconds,
+            settings.rounds
+        )?;
+        for (speed, load) in &measured.loads {
+            speeds(page, &measured.rows, *speed, load)?;
+        }
+        account(page, measured)
+    })
 }
 
 /// The values in order.

@@ -1,6 +1,7 @@
 //! Time and memory on one large capture.
 
 use super::cost::{CommandCost, TimedCommand};
+use crate::bench::{goal_cell, table_of};
 use crate::captures;
 use crate::error::Context;
 use crate::{Result, command, iowhy};
@@ -30,9 +31,8 @@ pub fn measure(
         }
     }
     let size = bytes as f64 / 1e6;
-    let mut page = format!("{records} records, {size:.0} MB.\n\n");
-    table(&mut page, &programs, goal).context(|| "write the table".to_owned())?;
-    Ok(page)
+    let table = table_of(|page| table(page, &programs, goal))?;
+    Ok(format!("{records} records, {size:.0} MB.\n\n{table}"))
 }
 
 fn size(folder: &Path) -> Result<u64> {
@@ -137,11 +137,7 @@ fn row(
         return writeln!(page, "| | | | {memory:.1} MiB |");
     };
     let times = other.wall / cost.wall;
-    let reached = match goal {
-        Some(goal) if times >= goal => format!("{goal}: reached"),
-        Some(goal) => format!("{goal}: not reached"),
-        None => String::new(),
-    };
+    let reached = goal_cell(goal, times);
     let note = if cost.memory > MEMORY_GOAL { ", more than 64 MiB" } else { "" };
     writeln!(
         page,

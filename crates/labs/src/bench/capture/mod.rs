@@ -1,0 +1,167 @@
+//! `cargo lab bench-capture`: the cost of a watch, compared with perf and bpftrace.
+//!
+//! fio runs on while watchers come and go. Each watch is compared with the seconds just before and
+//! just after it, in which nothing watches: the speed of a shared machine changes within a minute
+//! by more than watching costs. Only these ratios mean anything.
+
+mod account;
+mod table;
+mod watcher;
+
+use super::load::{FioLoad, LoadWindow, ReadSpeed, RunningFio};
+use super::{Benchmark, TableOutput, cpus};
+use crate::scratch::Scratch;
+use crate::{Result, machine};
+use account::CostAccount;
+use std::time::Duration;
+use watcher::{RunningVariant, Variant};
+
+/// How long and how often to measure.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CostSettings {
+    /// Seconds of each measurement, and of the unwatched ones around it.
+    #[arg(long, default_value_t = 3)]
+    pub seconds: u64,
+    /// How often each variant is measured at each speed.
+    #[arg(long, default_value_t = 7)]
+    pub rounds: usize,
+    /// Seconds of the long watch that must lose nothing.
+    #[arg(long, default_value_t = 60)]
+    pub sustain: u64,
+    /// Where the table goes.
+    #[command(flatten)]
+    pub output: TableOutput,
+}
+
+/// One measurement of one variant.
+#[derive(Clone, Copy, Debug, Default)]
+struct VariantFigures {
+    /// I/Os per second, wall time.
+    iops: f64,
+    /// The same while nothing watched, just before and just after.
+    base_iops: f64,
+    /// CPU time of the whole machine for each I/O, nanoseconds.
+    cpu_ns: f64,
+    /// The same while nothing watched.
+    base_cpu_ns: f64,
+    /// Busy CPU time of the whole machine, 0 to 1.
+    busy: f64,
+    /// CPU time of the watcher's own process, in CPUs.
+    watcher: f64,
+    /// Bytes that the watcher left on disk for each I/O.
+    bytes_per_io: f64,
+    /// Requests that the watcher reports as lost.
+    lost: u64,
+}
+
+/// All measurements of one variant at one speed.
+struct CostRow {
+    variant: Variant,
+    speed: ReadSpeed,
+    rounds: Vec<VariantFigures>,
+}
+
+/// Everything that was measured.
+struct CostMeasured {
+    rows: Vec<CostRow>,
+    /// fio's command line at each speed.
+    loads: Vec<(ReadSpeed, String)>,
+    account: CostAccount,
+}
+
+impl Benchmark for CostSettings {
+    const TARGET: &'static str = "bench-capture";
+    const PAGE: &'static str = "docs/performance.md";
+
+    fn output(&self) -> &TableOutput {
+        &self.output
+    }
+
+    fn measure(&self, about: &str, progress: &mut dyn FnMut(&str)) -> Result<String> {
+        machine::need_bpf()?;
+        let scratch = Scratch::new()?;
+        let load = FioLoad::new(&scratch)?;
+        let (mut rows, mut loads) = (Vec::new(), Vec::new());
+        for speed in ReadSpeed::ALL {
+            rows.extend(at_speed(&scratch, &load, speed, self, progress)?);
+            loads.push((speed, load.shown(speed, self.seconds)?));
+        }
+        progress("a long watch, then one with the kernel's own figures of each BPF program");
+        let account = CostAccount::take(&scratch, &load, self)?;
+        table::render(&CostMeasured { rows, loads, account }, about, self)
+    }
+}
+
+fn at_speed(
+    scratch: &Scratch,
+    load: &FioLoad,
+    speed: ReadSpeed,
+    settings: &CostSettings,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Vec<CostRow>> {
+    let variants = if speed == ReadSpeed::Full { Variant::ALL } else { Variant::WHOLE };
+    let row = |variant: &Variant| CostRow { variant: *variant, speed, rounds: Vec::new() };
+    let mut rows: Vec<CostRow> = variants.iter().map(row).collect();
+    let mut running = load.run(scratch, speed)?;
+    let mut before = running.window(settings.seconds)?;
+    for round in 0..settings.rounds {
+        for index in 0..rows.len() {
+            // Another variant is first in every round.
+            let index = (index + round) % rows.len();
+            let row = &mut rows[index];
+            let (mut figures, watched) = watch(scratch, &mut running, row.variant, settings)?;
+            // The watcher's files have been deleted; their data may still be written.
+            std::thread::sleep(Duration::from_millis(500));
+            let after = running.window(settings.seconds)?;
+            compare(&mut figures, watched, [before, after]);
+            before = after;
+            progress(&format!(
+                "{:25} round {} of {}: {:22} {:8.0} IOPS, {:5.1} % of untraced",
+                speed.name(),
+                round + 1,
+                settings.rounds,
+                row.variant.name(),
+                figures.iops,
+                100.0 * figures.iops / figures.base_iops
+            ));
+            row.rounds.push(figures);
+        }
+    }
+    Ok(rows)
+}
+
+/// One watch: its own cost figures, and the device's counters meanwhile.
+fn watch(
+    scratch: &Scratch,
+    running: &mut RunningFio<'_>,
+    variant: Variant,
+    settings: &CostSettings,
+) -> Result<(VariantFigures, LoadWindow)> {
+    let watcher = RunningVariant::start(scratch, variant)?;
+    let before = (watcher.cpu_seconds(), watcher.written());
+    let window = running.window(settings.seconds)?;
+    let after = (watcher.cpu_seconds(), watcher.written());
+    let left = watcher.stop()?;
+    let (bytes, ios) = if variant.is_iowhy() {
+        (left.bytes, left.requests)
+    } else {
+        (after.1.saturating_sub(before.1), window.ios)
+    };
+    let figures = VariantFigures {
+        watcher: (after.0 - before.0) / settings.seconds.max(1) as f64,
+        bytes_per_io: bytes as f64 / ios.max(1) as f64,
+        lost: left.lost,
+        ..VariantFigures::default()
+    };
+    Ok((figures, window))
+}
+
+fn compare(figures: &mut VariantFigures, watched: LoadWindow, around: [LoadWindow; 2]) {
+    let cpu_ns = |window: LoadWindow| window.busy * cpus() as f64 * 1e9 / window.iops.max(1.0);
+    let mean = |of: &dyn Fn(LoadWindow) -> f64| around.map(of).iter().sum::<f64>() / 2.0;
+    figures.iops = watched.iops;
+    figures.busy = watched.busy;
+    figures.cpu_ns = cpu_ns(watched);
+    figures.base_iops = mean(&|window| window.iops).max(1.0);
+    figures.base_cpu_ns = mean(&cpu_ns);
+}
