@@ -4,6 +4,7 @@
 //! What does not belong here: the cost for a load (see the rest of [`super`]).
 
 use super::{BackgroundProcess, Benchmark, TableOutput, table_of};
+use crate::devices::DebugFs;
 use crate::error::Context;
 use crate::scratch::Scratch;
 use crate::{LabError, Result, command, iowhy, machine};
@@ -70,6 +71,8 @@ impl Benchmark for CallSettings {
 
     fn measure(&self, about: &str, _progress: &mut dyn FnMut(&str)) -> Result<String> {
         machine::need_bpf()?;
+        // With it comes tracefs, which bpftrace and perf need; iowhy does not.
+        let _debugfs = DebugFs::new()?;
         let scratch = Scratch::new()?;
         let path = scratch.fresh("cached");
         fs::write(&path, [0; 4096]).context(|| format!("write {}", path.display()))?;

@@ -10,6 +10,7 @@ mod watcher;
 
 use super::load::{FioLoad, LoadWindow, ReadSpeed, RunningFio};
 use super::{Benchmark, TableOutput, cpus};
+use crate::devices::DebugFs;
 use crate::scratch::Scratch;
 use crate::{Result, machine};
 use account::CostAccount;
@@ -79,6 +80,8 @@ impl Benchmark for CostSettings {
 
     fn measure(&self, about: &str, progress: &mut dyn FnMut(&str)) -> Result<String> {
         machine::need_bpf()?;
+        // With it comes tracefs, which bpftrace and perf need; iowhy does not.
+        let _debugfs = DebugFs::new()?;
         let scratch = Scratch::new()?;
         let load = FioLoad::new(&scratch)?;
         let (mut rows, mut loads) = (Vec::new(), Vec::new());
