@@ -154,8 +154,8 @@ fn best_of(mut call: impl FnMut()) -> f64 {
 fn table(part: &mut String, about: &str, settings: &CallSettings, best: &Best) -> std::fmt::Result {
     writeln!(
         part,
-        "{about}. One thread calls without a pause; the best of {TIMES} times {CALLS} calls, {} times \
-         for each row. Command: `make bench-calls`.\n",
+        "{about}. One thread calls without a pause; the best of {TIMES} times {CALLS} calls, {} \
+         times for each row. Command: `make bench-calls`.\n",
         settings.rounds
     )?;
     writeln!(part, "| a call takes, ns | `getppid` | cached 1-byte `pread` | `stat` |")?;
