@@ -64,7 +64,7 @@ static __always_inline u64 key_of(struct request *rq)
 	return bio ? number_of(bio) : number_of(rq);
 }
 
-static __always_inline struct wire_request *request_under_way(struct request *rq)
+static __always_inline struct wire_request *pending_request(struct request *rq)
 {
 	return find_request(key_of(rq));
 }

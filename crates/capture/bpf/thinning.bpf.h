@@ -113,14 +113,13 @@ static __always_inline bool issue_skipped(u64 bio, u64 time)
 }
 
 /*
- * One in how many requests is recorded: at least what user space set, and fewer while the ring
- * buffer fills up, because its reader is waiting for a CPU. Powers of two, so that what is recorded
- * at a lower rate is part of what is recorded at a higher one.
+ * One in `one_in`, and fewer while the ring buffer fills up, because its reader is waiting for a
+ * CPU. Powers of two, so that what is recorded at a lower rate is part of what is recorded at a
+ * higher one.
  */
-static __always_inline u32 one_in_now(struct wire_thinning *now)
+static __always_inline u32 rarer(u32 one_in)
 {
 	u64 waiting = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
-	u32 one_in = now->one_in;
 
 	if (waiting > RING_BYTES / 8 * 7)
 		return one_in << 8;
@@ -131,6 +130,12 @@ static __always_inline u32 one_in_now(struct wire_thinning *now)
 	return one_in;
 }
 
+/* One in how many requests is recorded. */
+static __always_inline u32 one_in_now(struct wire_thinning *now)
+{
+	return rarer(now->one_in);
+}
+
 static __always_inline bool is_recorded_window(u32 one_in, u32 cpu)
 {
 	u64 hash = (bpf_jiffies64() * 4096 + cpu) * 0x9e3779b97f4a7c15ULL;
@@ -138,12 +143,12 @@ static __always_inline bool is_recorded_window(u32 one_in, u32 cpu)
 	return !((hash >> 40) & (one_in - 1));
 }
 
-/* One in how many waits is recorded; they are chosen in the same windows. */
+/* One in how many waits is recorded; they are chosen in the same windows, and as the ring fills. */
 static __always_inline u32 waits_one_in(void)
 {
 	struct wire_thinning *now = thinning_now();
 
-	return now ? now->waits_one_in : 0;
+	return now ? rarer(now->waits_one_in) : 0;
 }
 
 /* Keeps the few words of a bio that is not recorded, which is about to be queued. */

@@ -15,14 +15,14 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WIRE_PLACES);
+	__uint(max_entries, WIRE_THREADS);
 	__type(key, u32);
-	__type(value, struct wire_place);
+	__type(value, struct wire_thread);
 } places SEC(".maps");
 
-static __always_inline struct wire_place *place_of(u32 tid)
+static __always_inline struct wire_thread *thread_of(u32 tid)
 {
-	u32 key = tid & (WIRE_PLACES - 1);
+	u32 key = tid & (WIRE_THREADS - 1);
 
 	return bpf_map_lookup_elem(&places, &key);
 }
@@ -60,72 +60,72 @@ static __always_inline bool is_in_interrupt(void *ctx, struct task_struct *task)
  * Assigns the slot to a thread; the number of storage sleepers is shared by all threads of the
  * slot.
  */
-static __always_inline void take_place(struct wire_place *place, u32 tid)
+static __always_inline void take_thread(struct wire_thread *thread, u32 tid)
 {
-	place->tid = tid;
-	place->asleep = 0;
-	place->since_ns = 0;
-	place->storage_wait_ns = 0;
-	place->is_chained = 0;
+	thread->tid = tid;
+	thread->asleep = SLEEP_NONE;
+	thread->since_ns = 0;
+	thread->storage_wait_ns = 0;
+	thread->is_chained = 0;
 }
 
 /* Marks the thread as a storage waiter: it ended a wait for storage, or for such a thread. */
-static __always_inline void mark_storage_wait(struct wire_place *place, u32 tid, u64 now)
+static __always_inline void mark_storage_wait(struct wire_thread *thread, u32 tid, u64 now)
 {
-	if (place->tid != tid)
-		take_place(place, tid);
-	place->storage_wait_ns = now;
+	if (thread->tid != tid)
+		take_thread(thread, tid);
+	thread->storage_wait_ns = now;
 }
 
 static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_call,
 					       struct pt_regs *regs)
 {
-	struct wire_place *place = place_of(tid);
+	struct wire_thread *thread = thread_of(tid);
 	u64 now = bpf_ktime_get_ns(), address = first_argument_of(regs);
 
-	if (!place)
+	if (!thread)
 		return;
-	if (place->tid != tid)
-		take_place(place, tid);
-	if (!place->since_ns || now - place->woken_ns > SAME_SLEEP_NS ||
-	    place->system_call != system_call || place->address != address) {
-		place->since_ns = now;
-		place->system_call = system_call;
-		place->address = address;
-		place->flags = 0;
+	if (thread->tid != tid)
+		take_thread(thread, tid);
+	if (!thread->since_ns || now - thread->woken_ns > SAME_SLEEP_NS ||
+	    thread->system_call != system_call || thread->address != address) {
+		thread->since_ns = now;
+		thread->system_call = system_call;
+		thread->address = address;
+		thread->flags = 0;
 		/* FUTEX_WAIT and similar commands have the timeout as their fourth argument. */
-		place->is_timed = system_call == settings.futex_call && fourth_argument_of(regs);
+		thread->is_timed = system_call == settings.futex_call && fourth_argument_of(regs);
 		/*
 		 * A thread that was in a wait chain once is likely to be in one again, and worth a
 		 * stack.
 		 */
-		place->user_stack = place->is_chained ? take_user_stack(ctx, now) : -1;
+		thread->user_stack = thread->is_chained ? take_user_stack(ctx, now) : -1;
 	}
-	place->asleep = 1;
+	thread->asleep = SLEEP_FOR_THREAD;
 }
 
 /* Adds a sleep that began before the watch. */
-static __always_inline void add_earlier_thread_sleep(struct wire_place *place, u32 tid,
+static __always_inline void add_earlier_thread_sleep(struct wire_thread *thread, u32 tid,
 						     int system_call, struct pt_regs *regs)
 {
-	if (place->tid == tid && place->asleep)
+	if (thread->tid == tid && thread->asleep)
 		return;
-	take_place(place, tid);
-	place->since_ns = bpf_ktime_get_ns();
-	place->system_call = system_call;
-	place->address = first_argument_of(regs);
-	place->flags = WAIT_BEGUN_BEFORE;
-	place->is_timed = system_call == settings.futex_call && fourth_argument_of(regs);
-	place->user_stack = -1;
-	place->asleep = 1;
+	take_thread(thread, tid);
+	thread->since_ns = bpf_ktime_get_ns();
+	thread->system_call = system_call;
+	thread->address = first_argument_of(regs);
+	thread->flags = WAIT_BEGUN_BEFORE;
+	thread->is_timed = system_call == settings.futex_call && fourth_argument_of(regs);
+	thread->user_stack = -1;
+	thread->asleep = SLEEP_FOR_THREAD;
 }
 
 /* Sends the sleep of `task`, ended by `waker`, which waited for storage meanwhile. */
-static __always_inline void send_thread_sleep(struct wire_place *place, struct task_struct *task,
+static __always_inline void send_thread_sleep(struct wire_thread *thread, struct task_struct *task,
 					      struct task_struct *waker, u64 since, u64 now)
 {
 	struct wire_wait wait = { .kind = WIRE_WAIT,
-				  .flags = place->flags | WAIT_FOR_THREAD,
+				  .flags = thread->flags | WAIT_FOR_THREAD,
 				  .stack = -1 };
 
 	if (!is_allowed(FOR_CHAINS, settings.chains_per_second, now)) {
@@ -137,43 +137,43 @@ static __always_inline void send_thread_sleep(struct wire_place *place, struct t
 	wait.start_ns = since;
 	wait.wake_ns = now;
 	wait.end_ns = now;
-	wait.system_call = place->system_call;
-	if (place->system_call == settings.futex_call)
-		wait.address = place->address;
-	wait.user_stack = place->user_stack;
+	wait.system_call = thread->system_call;
+	if (thread->system_call == settings.futex_call)
+		wait.address = thread->address;
+	wait.user_stack = thread->user_stack;
 	wait.waker = READ(waker, pid);
 	see_task(number_of(task), ROOM_SUBMIT);
 	see_task(number_of(waker), ROOM_SUBMIT);
 	emit(&wait, sizeof(wait), COUNT_RING_FULL_WAIT);
-	place->is_chained = 1;
+	thread->is_chained = 1;
 }
 
-static __always_inline void end_thread_sleep(void *ctx, struct wire_place *place,
+static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thread,
 					     struct task_struct *task)
 {
-	u64 now = bpf_ktime_get_ns(), since = place->since_ns;
+	u64 now = bpf_ktime_get_ns(), since = thread->since_ns;
 	struct task_struct *waker;
-	struct wire_place *of_waker;
+	struct wire_thread *of_waker;
 
-	place->asleep = 0;
-	place->since_ns = 0;
-	if (now - since < settings.thread_sleep_ns && !place->is_timed)
+	thread->asleep = SLEEP_NONE;
+	thread->since_ns = 0;
+	if (now - since < settings.thread_sleep_ns && !thread->is_timed)
 		return;
 	waker = current_task();
 	if (is_in_interrupt(ctx, waker)) {
 		/* A timeout interrupted it; other interrupts are events from elsewhere. */
-		place->woken_ns = now;
-		if (place->is_timed)
-			place->since_ns = since;
+		thread->woken_ns = now;
+		if (thread->is_timed)
+			thread->since_ns = since;
 		return;
 	}
 	if (now - since < settings.thread_sleep_ns)
 		return;
-	of_waker = place_of(READ(waker, pid));
+	of_waker = thread_of(READ(waker, pid));
 	if (!of_waker || of_waker->tid != READ(waker, pid) || of_waker->storage_wait_ns <= since)
 		return;
-	send_thread_sleep(place, task, waker, since, now);
-	place->storage_wait_ns = now;
+	send_thread_sleep(thread, task, waker, since, now);
+	thread->storage_wait_ns = now;
 }
 
 #endif

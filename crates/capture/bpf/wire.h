@@ -22,7 +22,7 @@
 #define WIRE_WAIT_FRAMES   32	 /* frames of a waiting thread's kernel stack */
 #define WIRE_WAIT_STACKS   8192	 /* entries of each of the two stack maps */
 #define WIRE_USER_STACKS   8192	 /* entries of the map of waiting threads' user stacks */
-#define WIRE_PLACES	   65536 /* threads distinguished by the low bits of their tid */
+#define WIRE_THREADS	   65536 /* threads distinguished by the low bits of their tid */
 #define WIRE_CALLS	   512	 /* system call numbers */
 #define WIRE_MAX_DEVICES   16	 /* devices that a watch can be limited to */
 #define WIRE_PATH_LEN	   4096	 /* bytes of a path as passed by a program */
@@ -44,6 +44,7 @@ enum wire_kind {
 	WIRE_WAIT,
 	WIRE_DIRECTORY,
 	WIRE_CALL,
+	WIRE_LATE_WAIT, /* a wire_sleeper: a long wait that was not chosen to be recorded */
 };
 
 /* Counters of the BPF programs; user space reads the sums at the end. */
@@ -309,13 +310,19 @@ struct wire_request {
 	struct wire_part part;
 };
 
+enum wire_scan_mode {
+	SCAN_ADD,      /* add unknown requests */
+	SCAN_ADD_SLOW, /* add those that were skipped, if they have been in flight for long */
+	SCAN_MARK,     /* mark known ones */
+};
+
 /* Arguments of the program that checks requests in flight. */
 struct wire_scan {
 	unsigned long long anchor; /* a file descriptor on any block device */
 	unsigned long long device; /* of the requests */
 	unsigned long long queue;  /* which of its hardware queues */
 	unsigned long long first;  /* first tag; WIRE_TAGS_AT_ONCE are checked */
-	unsigned long long at_end; /* 0: add unknown requests; 1: mark known ones */
+	unsigned long long mode;   /* enum wire_scan_mode */
 };
 
 /* A request in flight. */
@@ -342,6 +349,7 @@ enum wire_wait_flag {
 	WAIT_BEGUN_BEFORE = 8, /* it was already asleep when the watch began */
 	WAIT_FOR_THREAD = 32,  /* woken by a thread that waited for storage meanwhile */
 	WAIT_FOR_SERVER = 64,  /* interruptible, perhaps for the server of a FUSE file system */
+	WAIT_LISTED = 128,     /* not chosen to be recorded, and listed because it lasted */
 };
 
 /*
@@ -369,16 +377,23 @@ struct wire_wait {
 	unsigned int last_padding;
 };
 
+/* What a thread sleeps in, of which only a few words are kept. */
+enum wire_sleep {
+	SLEEP_NONE,
+	SLEEP_FOR_THREAD, /* a call that ends when another thread does something */
+	SLEEP_SKIPPED,	  /* a wait for storage that was not chosen to be recorded */
+};
+
 /*
  * State of a thread, in a slot selected by the low bits of its tid: on a collision the later thread
  * replaces the state of the other. Times as above.
  */
-struct wire_place {
+struct wire_thread {
 	unsigned int sleepers; /* threads of this slot that sleep for storage */
 	unsigned int tid;      /* the thread that the state is of */
-	/* Its last sleep in a call that sleeps until another thread does something. */
-	unsigned int asleep;
-	unsigned int flags; /* WAIT_BEGUN_BEFORE */
+	/* Its last sleep of those that are not in the map of sleepers. */
+	unsigned int asleep; /* enum wire_sleep */
+	unsigned int flags;  /* enum wire_wait_flag */
 	int system_call;
 	int user_stack;
 	unsigned long long address; /* the call's first argument: the futex, the descriptor */
@@ -388,6 +403,11 @@ struct wire_place {
 	unsigned long long storage_wait_ns;
 	unsigned int is_chained; /* it has waited for such a thread before */
 	unsigned int is_timed;	 /* a futex with a timeout */
+	/* Of a skipped wait: the jiffy in which it began, and what note_waker() finds. */
+	unsigned long long since_jiffies;
+	unsigned long long request;
+	unsigned int waker;
+	unsigned int last_padding;
 };
 
 /* A thread that sleeps in such a call when the watch ends. */

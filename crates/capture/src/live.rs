@@ -14,7 +14,7 @@ use crate::plan::{PROBES, Plan, ProbeGroup, Wishes};
 use crate::privilege;
 use crate::probes::Decoders;
 use crate::probes::file::tables::Tables;
-use crate::probes::snapshot::{self, InFlight, LookedAt, PendingRequest};
+use crate::probes::snapshot::{self, InFlight, ScannedDisks, PendingRequest};
 use crate::probes::wait::standing::{self, Standing};
 use crate::reader::FileAsker;
 use crate::sampler::{Sampler, Sampling};
@@ -91,7 +91,7 @@ pub struct LiveWatch {
     limited: bool,
     held_back: HeldBack,
     in_flight: InFlight,
-    at_end: LookedAt,
+    at_end: ScannedDisks,
     /// Threads that were asleep when the watch began, until they are handed over.
     asleep: Vec<Vec<u8>>,
     /// Threads that waited for other threads when it ended.
@@ -164,7 +164,7 @@ impl LiveWatch {
             limited,
             held_back: HeldBack::default(),
             in_flight,
-            at_end: LookedAt::default(),
+            at_end: ScannedDisks::default(),
             standing: Vec::new(),
             tables,
             thinner,
@@ -179,6 +179,7 @@ impl LiveWatch {
             return;
         }
         self.stopped = true;
+        self.add_left_out();
         self.at_end = self.in_flight.mark(&self.session);
         self.environment.cost.map_bytes = self.session.map_bytes();
         self.environment.cost.bpf_ns = Some(Thinner::programs_ns(&self.session));
@@ -241,12 +242,28 @@ impl LiveWatch {
         own::cpu_ns().saturating_sub(self.cpu_before_ns) + self.reader.cpu_ns()
     }
 
+    /// Adds requests and waits that the budget left out and that have lasted for long: what hangs
+    /// is listed, whatever is sampled.
+    fn add_left_out(&mut self) {
+        if self.thinner.as_ref().is_none_or(|thinner| thinner.history.is_empty()) {
+            return;
+        }
+        self.in_flight.add_slow(&self.session);
+        snapshot::sleepers(&self.session, |record| self.asleep.push(record.to_vec()));
+    }
+
     fn drain(&mut self, batch: &mut Batch, names: &mut Names) -> usize {
+        self.add_sleepers(batch, names);
+        let mut cx = DecodeContext::new(&mut self.known, batch, names);
+        self.session.read(RECORDS_AT_ONCE, |record| self.decoders.record(record, &mut cx))
+    }
+
+    /// Keeps the stacks of threads that were listed while they slept.
+    fn add_sleepers(&mut self, batch: &mut Batch, names: &mut Names) {
         let mut cx = DecodeContext::new(&mut self.known, batch, names);
         for record in self.asleep.drain(..) {
             self.decoders.waits.sleeper(&record, &mut cx);
         }
-        self.session.read(RECORDS_AT_ONCE, |record| self.decoders.record(record, &mut cx))
     }
 
     /// Hands over the use of files when it is due; the names that it refers to were read before.

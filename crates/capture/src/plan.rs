@@ -248,7 +248,7 @@ pub const PROBES: &[Probe] = &[
         false,
     ),
     look("look_in_flight", "requests that began before the watch and outlast it"),
-    look("list_under_way", "the age of requests in flight during the watch"),
+    look("list_pending", "the age of requests in flight during the watch"),
     look("list_writers", "who has files open for writing, for pages dirtied before the watch"),
 ];
 

@@ -19,7 +19,9 @@ impl LiveWatch {
     /// Returns the time that they speak of, CLOCK_MONOTONIC nanoseconds.
     pub fn open_rows(&mut self, batch: &mut Batch, names: &mut Names) -> u64 {
         let now_ns = system::now_ns();
+        self.add_left_out();
         let ended = self.in_flight.mark(&self.session);
+        self.add_sleepers(batch, names);
         let (session, decoders) = (&self.session, &mut self.decoders);
         let mut cx = DecodeContext::new(&mut self.known, batch, names);
         let before = decoders.waits.begin_open_rows(now_ns);

@@ -2,13 +2,17 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial_alone};
-use iowhy_core::model::Operation;
-use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
+use iowhy_core::model::{Operation, Status, Wait};
+use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice, ServedDevice};
+use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::machine::DiskStats;
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Result, command, machine};
+use iowhy_labs::{Result, command, machine, process};
 use libtest_mimic::Trial;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 /// So little that requests are thinned at the rate of a loop device over memory.
@@ -18,7 +22,16 @@ pub fn tests() -> Vec<Trial> {
     vec![
         trial_alone("thinning::weighted_sums_are_the_kernel_s", weighted),
         trial_alone("thinning::every_leaves_nothing_out", every),
+        trial_alone("thinning::what_lasts_is_recorded", lasting),
     ]
+}
+
+/// As many reads as the CPUs allow.
+fn fast_reads(device: &Path) -> Job {
+    Job::new(device, Engine::Libaio, FioAccess::RandomRead, 4096)
+        .direct()
+        .with("iodepth", "8")
+        .with("size", (64 * MIB).to_string())
 }
 
 /// Reads for four seconds as fast as possible. Returns the recording, what the kernel counted, and
@@ -27,12 +40,7 @@ fn recorded(options: &[&str]) -> Result<(Recording, DiskStats, String)> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let fio = Job::new(device.path(), Engine::Libaio, FioAccess::RandomRead, 4096)
-        .direct()
-        .with("iodepth", "8")
-        .with("size", (64 * MIB).to_string())
-        .timed(4)
-        .command(&scratch.fresh("fio.json"))?;
+    let fio = fast_reads(device.path()).timed(4).command(&scratch.fresh("fio.json"))?;
     let output = scratch.fresh("recording");
     let before = DiskStats::of(device.name())?;
     let mut record = iowhy(["record"].iter().chain(options))?;
@@ -91,5 +99,68 @@ fn every() -> Result<()> {
     let seen = recording.requests.len() as u64 + recording.lost();
     assert!(seen >= counted.reads, "{seen} of {}", counted.reads);
     assert!(!screen.contains("counts exact"), "{screen}");
+    Ok(())
+}
+
+/// A load in the background, ended on drop.
+struct Background(Child);
+
+impl Background {
+    fn start(job: &Job, report: &Path) -> Result<Background> {
+        let mut fio = job.command(report)?;
+        fio.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        fio.spawn().map(Background).context(|| "start fio".to_owned())
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        process::end(&mut self.0);
+    }
+}
+
+/// Beside a load that is sampled, a thread reads from a slow disk, which stalls in the end: each of
+/// its waits and requests is recorded, and so is what still lasts.
+fn lasting() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let fast = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let slow = ServedDevice::new(&scratch, 16 * MIB)?;
+    slow.hand().latency(Duration::from_millis(30));
+    let reads = fast_reads(fast.path()).timed(60);
+    let _fast = Background::start(&reads, &scratch.fresh("fio.json"))?;
+    let reads = Job::new(slow.path(), Engine::Psync, FioAccess::RandomRead, 4096)
+        .direct()
+        .with("size", (16 * MIB).to_string())
+        .timed(60);
+    let _slow = Background::start(&reads, &scratch.fresh("fio.json"))?;
+    let output = scratch.fresh("recording");
+    let mut record = iowhy(["record", "--budget", BUDGET, "-t", "8", "-o"])?;
+    record.arg(&output).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut record = record.spawn().context(|| "start iowhy".to_owned())?;
+    std::thread::sleep(Duration::from_secs(6));
+    slow.hand().stall(Duration::from_secs(30));
+    let _status = record.wait();
+    slow.hand().open();
+    let recording = Recording::open(&output)?;
+    let environment = &recording.environment;
+    assert!(environment.requests_one_in() > Some(1), "{:?}", environment.thinning);
+    assert!(environment.waits_one_in() > Some(1), "{:?}", environment.thinning);
+    // The disk is slow, the loop device over it and iowhy's own scratch file are not the load.
+    let name = slow.name().to_owned();
+    let requests = recording.requests.iter().filter(|row| recording.text(row.device) == name);
+    let (open, ended): (Vec<_>, Vec<_>) = requests.partition(|row| row.status == Status::InFlight);
+    let ended = ended.iter().filter(|row| row.q2c_ns >= Some(25_000_000));
+    assert!(ended.clone().all(|row| row.stands_for() == 1), "{:?}", environment.thinning);
+    let reader = open.first().and_then(|row| row.pid);
+    let of_reader = |row: &&Wait| recording.text(row.device) == name && Some(row.pid) == reader;
+    let waits: Vec<&Wait> = recording.waits.iter().filter(of_reader).collect();
+    let (lasting, over): (Vec<&Wait>, Vec<&Wait>) =
+        waits.iter().partition(|row| row.censored && row.duration_ns > 500_000_000);
+    assert_eq!((open.len(), lasting.len()), (1, 1), "{open:?} {lasting:?}");
+    let over = over.iter().filter(|row| row.duration_ns >= 25_000_000);
+    assert!(over.clone().all(|row| row.stands_for() == 1));
+    let (over, ended) = (over.count(), ended.count());
+    assert!(ended > 20 && over.abs_diff(ended) <= 2, "{over} waits for {ended} requests");
     Ok(())
 }

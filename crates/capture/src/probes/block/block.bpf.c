@@ -181,7 +181,7 @@ TWICE("block_rq_issue", on_issue)
 		r = NULL;
 	} else if (r && is_handed_on(r, disk, device)) {
 		hand_on(key_of(rq), device, next_id(bpf_get_smp_processor_id()));
-		r = request_under_way(rq);
+		r = pending_request(rq);
 	}
 	if (!r) {
 		if (!is_watched(device))
@@ -201,7 +201,7 @@ TWICE("block_rq_issue", on_issue)
 SEC("tp_btf/block_rq_requeue")
 UNDISTURBED(on_requeue)
 {
-	struct wire_request *r = request_under_way(request_argument(ctx));
+	struct wire_request *r = pending_request(request_argument(ctx));
 
 	if (r)
 		r->requeues += 1;

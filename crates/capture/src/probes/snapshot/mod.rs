@@ -36,7 +36,7 @@ type Anchor = OnceCell<Option<OwnedFd>>;
 /// issued to them earlier and is not marked has completed, whether that was seen or not. Without
 /// this, a missed completion would look like a hung disk.
 #[derive(Default)]
-pub struct LookedAt {
+pub struct ScannedDisks {
     at_ns: u64,
     disks: Vec<u32>,
     /// Requests in flight on disks that could not be checked.
@@ -50,49 +50,55 @@ impl InFlight {
     }
 
     /// Adds the requests in flight whose beginning was not seen.
-    pub fn add(&self, session: &Session) -> LookedAt {
-        self.look(session, false)
+    pub fn add(&self, session: &Session) -> ScannedDisks {
+        self.scan(session, wire::SCAN_ADD)
+    }
+
+    /// Adds requests that the budget left out, if they have been in flight for long: what hangs
+    /// must not depend on chance.
+    pub fn add_slow(&self, session: &Session) {
+        self.scan(session, wire::SCAN_ADD_SLOW);
     }
 
     /// Marks the requests that the kernel considers to be in flight.
-    pub fn mark(&self, session: &Session) -> LookedAt {
-        self.look(session, true)
+    pub fn mark(&self, session: &Session) -> ScannedDisks {
+        self.scan(session, wire::SCAN_MARK)
     }
 
-    fn look(&self, session: &Session, at_end: bool) -> LookedAt {
-        let mut looked = LookedAt { at_ns: system::now_ns(), ..LookedAt::default() };
+    fn scan(&self, session: &Session, mode: u32) -> ScannedDisks {
+        let mut scanned = ScannedDisks { at_ns: system::now_ns(), ..ScannedDisks::default() };
         let anchor = Anchor::new();
         for disk in devices::in_flight_now() {
             if !self.watched.is_empty() && !self.watched.contains(&disk.number) {
                 continue;
             }
-            if disk.in_flight == 0 || look_at(&disk, session, &anchor, at_end).is_some() {
-                looked.disks.push(disk.number);
+            if disk.in_flight == 0 || scan_disk(&disk, session, &anchor, mode).is_some() {
+                scanned.disks.push(disk.number);
             } else {
-                looked.unlisted += disk.in_flight;
+                scanned.unlisted += disk.in_flight;
             }
         }
-        looked
+        scanned
     }
 }
 
 /// Checks every tag of the disk; `None` where that is not possible.
-fn look_at(disk: &CountedDisk, session: &Session, anchor: &Anchor, at_end: bool) -> Option<()> {
+fn scan_disk(disk: &CountedDisk, session: &Session, anchor: &Anchor, mode: u32) -> Option<()> {
     let program = session.program("look_in_flight")?;
     let anchor = anchor.get_or_init(open_anchor).as_ref()?;
     let anchor = u64::try_from(anchor.as_raw_fd()).ok()?;
     for queue in 0..disk.queues as u64 {
         let mut first = 0;
         loop {
-            let mut look = wire::wire_scan {
+            let mut scan = wire::wire_scan {
                 anchor,
                 device: u64::from(disk.number),
                 queue,
                 first,
-                at_end: u64::from(at_end),
+                mode: u64::from(mode),
             };
             let input =
-                ProgramInput { context_in: Some(look.as_mut_bytes()), ..Default::default() };
+                ProgramInput { context_in: Some(scan.as_mut_bytes()), ..Default::default() };
             let tags = u64::from(program.test_run(input).ok()?.return_value);
             if tags == 0 {
                 return None;
@@ -115,7 +121,7 @@ fn open_anchor() -> Option<OwnedFd> {
     mounts.iter().filter(|mount| mount.major != 0).find_map(open)
 }
 
-impl LookedAt {
+impl ScannedDisks {
     /// Whether the request, a record of the table at the end, completed without being seen.
     pub fn has_ended(&self, record: &[u8]) -> bool {
         let Ok((request, _)) = wire::wire_request::read_from_prefix(record) else { return false };
@@ -202,7 +208,7 @@ impl PendingRequest {
 /// The requests in flight now; empty where the kernel cannot list them.
 pub fn pending(session: &Session) -> Vec<PendingRequest> {
     let mut found = Vec::new();
-    let Some(program) = session.program("list_under_way") else { return found };
+    let Some(program) = session.program("list_pending") else { return found };
     if let Some(map) = session.handle("pending")
         && let Ok(link) = program.attach_iter(map.as_fd())
     {

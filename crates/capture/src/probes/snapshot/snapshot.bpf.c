@@ -32,16 +32,51 @@ static __always_inline void add_earlier(struct request *rq, u32 device)
 		remove_request(key);
 }
 
+/* Adds a request that was not chosen to be recorded, and has been in flight for long. */
+static __always_inline void add_slow(struct request *rq, u32 device)
+{
+	u64 now = bpf_ktime_get_ns(), key = key_of(rq), began = READ(rq, start_time_ns);
+	struct wire_thinning *thin = thinning_now();
+	struct skipped_span *span = span_of_skipped();
+	struct wire_skipped *slot = find_skipped(key);
+	struct wire_request *r;
+
+	if (slot)
+		began = slot->queue_ns;
+	if (!thin || !span || !span->first_ns || began < span->first_ns ||
+	    now - began < thin->slow_ns || find_request(key))
+		return;
+	r = begin_late(rq, device, now);
+	if (!r)
+		return;
+	r->flags = REQUEST_SLOW;
+	r->one_in = 1;
+	r->queue_ns = began;
+	r->issue_ns = READ(rq, io_start_time_ns);
+	if (slot) {
+		r->tgid = slot->pid_tgid >> 32;
+		r->tid = slot->pid_tgid;
+		r->cpu = slot->cpu;
+		if (slot->issue_ns)
+			r->issue_ns = slot->issue_ns;
+		slot->bio = 0;
+	}
+	if (!is_in_flight(rq) || key_of(rq) != key)
+		remove_request(key);
+}
+
 static __always_inline void mark_known(struct request *rq)
 {
-	struct wire_request *r = request_under_way(rq);
+	struct wire_request *r = pending_request(rq);
 
-	if (r)
-		r->flags |= REQUEST_AT_DEVICE;
+	if (!r)
+		return;
+	r->flags |= REQUEST_AT_DEVICE;
+	keep_slow_weight(r, bpf_ktime_get_ns());
 }
 
 /* Checks one tag of the queue at `queue`. */
-__noinline int look_at_tag(u64 place, u64 queue, u32 device, u32 at_end)
+__noinline int look_at_tag(u64 place, u64 queue, u32 device, u32 mode)
 {
 	struct request *rq = NULL;
 
@@ -50,8 +85,10 @@ __noinline int look_at_tag(u64 place, u64 queue, u32 device, u32 at_end)
 	/* A free tag still points to the last request that used it. */
 	if (number_of(READ(rq, q)) != queue || !is_in_flight(rq))
 		return 0;
-	if (at_end)
+	if (mode == SCAN_MARK)
 		mark_known(rq);
+	else if (mode == SCAN_ADD_SLOW)
+		add_slow(rq, device);
 	else
 		add_earlier(rq, device);
 	return 0;
@@ -109,7 +146,7 @@ SEC("raw_tp")
 int look_in_flight(u64 *ctx)
 {
 	struct block_device *anchor = device_under(ctx[0]);
-	u64 device = ctx[1], queue_number = ctx[2], first = ctx[3], at_end = ctx[4];
+	u64 device = ctx[1], queue_number = ctx[2], first = ctx[3], mode = ctx[4];
 	struct blk_mq_tags *tags = NULL;
 	struct blk_mq_tag_set *set;
 	u64 queue, requests;
@@ -127,7 +164,7 @@ int look_in_flight(u64 *ctx)
 	count = READ(tags, nr_tags);
 	requests = number_of(READ(tags, rqs));
 	for (i = 0; i < WIRE_TAGS_AT_ONCE && first + i < count; i++)
-		look_at_tag(requests + (first + i) * sizeof(void *), queue, device, at_end);
+		look_at_tag(requests + (first + i) * sizeof(void *), queue, device, mode);
 	return count;
 }
 
@@ -145,7 +182,7 @@ static __always_inline void list_one(struct seq_file *seq, u64 key, struct wire_
 
 /* Lists the in-flight table. */
 SEC("iter/bpf_map_elem")
-int list_under_way(struct bpf_iter__bpf_map_elem *ctx)
+int list_pending(struct bpf_iter__bpf_map_elem *ctx)
 {
 	struct seq_file *seq = ctx->meta->seq;
 	struct wire_pair *pair = ctx->value;

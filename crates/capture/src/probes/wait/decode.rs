@@ -117,6 +117,12 @@ impl WaitDecoder {
         Some(())
     }
 
+    /// Adds a `wire_sleeper` whose wait has ended.
+    pub fn late_wait(&mut self, bytes: &[u8], cx: &mut DecodeContext<'_>) -> Option<()> {
+        self.sleeper(bytes, cx)?;
+        self.wait(bytes, cx)
+    }
+
     /// Adds a `wire_wait`, unless it has nothing to do with storage.
     pub fn wait(&mut self, bytes: &[u8], cx: &mut DecodeContext<'_>) -> Option<()> {
         let (mut wait, _) = wire_wait::read_from_prefix(bytes).ok()?;

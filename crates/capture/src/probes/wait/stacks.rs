@@ -32,7 +32,7 @@ pub struct WaitStacks {
     user_map: Option<MapHandle>,
     /// The numbers of its stacks, by process and slot.
     known_users: RestartingMap<(u32, i32), Option<u64>, MOST_USER_STACKS>,
-    /// Threads that were already asleep when the watch began.
+    /// Threads that were listed while they slept.
     sleeping: FxHashMap<u32, KnownStack>,
 }
 
@@ -52,12 +52,12 @@ impl WaitStacks {
         !self.maps.is_empty()
     }
 
-    /// Keeps the stack of a thread that was already asleep when the watch began.
+    /// Keeps the stack of a thread that was listed while it slept, until its wait arrives.
     pub fn add_sleeper(&mut self, tid: u32, frames: &[u64], cx: &mut DecodeContext<'_>) {
         self.sleeping.insert(tid, judge(frames, cx));
     }
 
-    /// The stacks of threads that were already asleep when the watch began, by thread.
+    /// The stacks of threads that were listed while they slept, by thread.
     pub fn sleeping(&self) -> &FxHashMap<u32, KnownStack> {
         &self.sleeping
     }
@@ -69,7 +69,7 @@ impl WaitStacks {
 
     /// What the stack of a wait shows; `None` if none was taken.
     pub fn kernel(&mut self, wait: &wire_wait, cx: &mut DecodeContext<'_>) -> Option<KnownStack> {
-        if wait.flags & wire::WAIT_BEGUN_BEFORE != 0 {
+        if wait.flags & (wire::WAIT_BEGUN_BEFORE | wire::WAIT_LISTED) != 0 {
             return self.sleeping.remove(&wait.tid);
         }
         if let Some(known) = self.known.get(&wait.stack) {

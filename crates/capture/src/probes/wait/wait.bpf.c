@@ -19,9 +19,9 @@ struct {
 	__type(value, struct wire_wait);
 } sleepers SEC(".maps");
 
-static __always_inline struct wire_wait *find_sleeper(struct wire_place *place, u32 tid)
+static __always_inline struct wire_wait *find_sleeper(struct wire_thread *thread, u32 tid)
 {
-	return place && place->sleepers ? bpf_map_lookup_elem(&sleepers, &tid) : NULL;
+	return thread && thread->sleepers ? bpf_map_lookup_elem(&sleepers, &tid) : NULL;
 }
 
 /* The wait's flags; 0 if it is not recorded. */
@@ -41,9 +41,9 @@ static __always_inline u32 kind_of_sleep(struct task_struct *task, u32 state, in
 }
 
 /* The end of its last sleep was not seen; it slept at least until it was woken. */
-static __noinline void end_unseen(struct wire_place *place, u32 tid)
+static __noinline void end_unseen(struct wire_thread *thread, u32 tid)
 {
-	struct wire_wait *wait = find_sleeper(place, tid);
+	struct wire_wait *wait = find_sleeper(thread, tid);
 
 	if (!wait)
 		return;
@@ -53,7 +53,83 @@ static __noinline void end_unseen(struct wire_place *place, u32 tid)
 		emit(wait, sizeof(*wait), COUNT_RING_FULL_WAIT);
 	}
 	bpf_map_delete_elem(&sleepers, &tid);
-	__sync_fetch_and_add(&place->sleepers, -1);
+	__sync_fetch_and_add(&thread->sleepers, -1);
+}
+
+/* Keeps the few words of a wait that is not recorded, unless it turns out to be long. */
+static __always_inline void skip_sleep(struct wire_thread *thread, u32 tid, u32 flags,
+				       int system_call)
+{
+	if (thread->tid != tid)
+		take_thread(thread, tid);
+	thread->asleep = SLEEP_SKIPPED;
+	thread->flags = flags;
+	thread->system_call = system_call;
+	thread->since_jiffies = bpf_jiffies64();
+	thread->since_ns = bpf_ktime_get_ns();
+	thread->woken_ns = 0;
+	thread->request = 0;
+	thread->waker = 0;
+}
+
+static __always_inline bool is_skipped_sleep(struct wire_thread *thread, u32 tid)
+{
+	return thread && thread->asleep == SLEEP_SKIPPED && thread->tid == tid;
+}
+
+/* Whether it may be long: to read the clock costs more than all else here. */
+static __always_inline bool has_ticked(struct wire_thread *thread)
+{
+	return bpf_jiffies64() != thread->since_jiffies;
+}
+
+static __always_inline void fill_skipped(struct wire_wait *wait, struct wire_thread *thread,
+					 struct task_struct *task)
+{
+	wait->flags = thread->flags | WAIT_LISTED;
+	wait->tgid = READ(task, tgid);
+	wait->tid = READ(task, pid);
+	wait->start_ns = thread->since_ns;
+	wait->wake_ns = thread->woken_ns;
+	wait->request = thread->request;
+	wait->waker = thread->waker;
+	wait->system_call = thread->system_call;
+	wait->stack = wait->user_stack = -1;
+}
+
+/* A long wait that was skipped: its stack is still that of the sleep. */
+static __noinline void send_late(struct wire_thread *thread, struct task_struct *task, u64 now)
+{
+	union room *room = room_of(ROOM_SUBMIT);
+	struct wire_sleeper *late;
+
+	if (!room)
+		return;
+	/* First, because see_task() uses the same scratch buffer. */
+	see_task(number_of(task), ROOM_SUBMIT);
+	late = &room->sleeper;
+	__builtin_memset(late, 0, sizeof(*late));
+	late->wait.kind = WIRE_LATE_WAIT;
+	fill_skipped(&late->wait, thread, task);
+	late->wait.end_ns = now;
+	if (is_allowed(FOR_STACKS, settings.wait_stacks_per_second, now) &&
+	    bpf_get_task_stack(task, late->frames, sizeof(late->frames), 0) < 0)
+		count(COUNT_WAIT_STACKS);
+	emit(late, sizeof(*late), COUNT_RING_FULL_WAIT);
+}
+
+static __always_inline void end_skipped_sleep(struct wire_thread *thread, struct task_struct *task)
+{
+	u64 now;
+
+	if (has_ticked(thread)) {
+		now = bpf_ktime_get_ns();
+		mark_storage_wait(thread, thread->tid, now);
+		if (now - thread->since_ns >= WIRE_LONG_WAIT_NS)
+			send_late(thread, task, now);
+	}
+	thread->asleep = SLEEP_NONE;
+	thread->since_ns = 0;
 }
 
 static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
@@ -63,7 +139,7 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 		.kind = WIRE_WAIT, .stack = -1, .user_stack = -1, .system_call = -1
 	};
 	struct pt_regs *regs = NULL;
-	struct wire_place *place;
+	struct wire_thread *thread;
 
 	if (!state || !tid)
 		return;
@@ -82,9 +158,15 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 			begin_thread_sleep(ctx, tid, wait.system_call, regs);
 		return;
 	}
+	thread = thread_of(tid);
+	if (thread && thread->sleepers)
+		end_unseen(thread, tid);
 	wait.one_in = waits_one_in();
-	if (wait.one_in > 1 && !is_recorded_window(wait.one_in, bpf_get_smp_processor_id()))
+	if (wait.one_in > 1 && !is_recorded_window(wait.one_in, bpf_get_smp_processor_id())) {
+		if (thread)
+			skip_sleep(thread, tid, wait.flags, wait.system_call);
 		return;
+	}
 	wait.tgid = task->tgid;
 	wait.tid = tid;
 	wait.start_ns = bpf_ktime_get_ns();
@@ -97,29 +179,32 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 	if (regs)
 		wait.user_stack = take_user_stack(ctx, wait.start_ns);
 	see_task(number_of(task), ROOM_SUBMIT);
-	place = place_of(tid);
-	if (place && place->sleepers)
-		end_unseen(place, tid);
-	if (!place || bpf_map_update_elem(&sleepers, &tid, &wait, BPF_ANY)) {
+	if (!thread || bpf_map_update_elem(&sleepers, &tid, &wait, BPF_ANY)) {
 		count(COUNT_SLEEPERS_FULL);
 		return;
 	}
-	__sync_fetch_and_add(&place->sleepers, 1);
+	__sync_fetch_and_add(&thread->sleepers, 1);
 }
 
 static __always_inline void end_sleep(struct task_struct *task)
 {
 	u32 tid = task->pid;
-	struct wire_place *place = place_of(tid);
-	struct wire_wait *wait = find_sleeper(place, tid);
+	struct wire_thread *thread = thread_of(tid);
+	struct wire_wait *wait;
 
+	if (is_skipped_sleep(thread, tid))
+		end_skipped_sleep(thread, task);
+	wait = find_sleeper(thread, tid);
 	if (!wait)
 		return;
 	wait->end_ns = bpf_ktime_get_ns();
-	mark_storage_wait(place, tid, wait->end_ns);
+	/* All long ones are recorded, so that it stands for no other. */
+	if (wait->one_in > 1 && wait->end_ns - wait->start_ns >= WIRE_LONG_WAIT_NS)
+		wait->one_in = 1;
+	mark_storage_wait(thread, tid, wait->end_ns);
 	emit(wait, sizeof(*wait), COUNT_RING_FULL_WAIT);
 	bpf_map_delete_elem(&sleepers, &tid);
-	__sync_fetch_and_add(&place->sleepers, -1);
+	__sync_fetch_and_add(&thread->sleepers, -1);
 }
 
 SEC("tp_btf/sched_switch")
@@ -134,24 +219,35 @@ UNDISTURBED(on_switch)
 	return 0;
 }
 
-static __always_inline void note_waker(void *ctx, struct wire_wait *wait)
+/* What ended a sleep that began at `start`: the request that completed last, or the thread. */
+static __always_inline void note_waker(void *ctx, u64 start, u64 now, unsigned long long *request,
+				       unsigned int *thread)
 {
 	struct task_struct *waker = current_task();
 	struct wire_ended *ended;
-	u64 now = bpf_ktime_get_ns();
 	u32 zero = 0;
 
-	wait->wake_ns = now;
 	ended = bpf_map_lookup_elem(&last_ended, &zero);
 	/* User space decides whether it waited for that request, from the data of both. */
-	wait->request = 0;
-	if (ended && ended->time_ns >= wait->start_ns) {
-		wait->request = ended->request;
+	*request = 0;
+	if (ended && ended->time_ns >= start) {
+		*request = ended->request;
 		if (now - ended->time_ns < WIRE_ENDED_JUST_NOW_NS)
 			return;
 	}
 	if (!is_in_interrupt(ctx, waker))
-		wait->waker = READ(waker, pid);
+		*thread = READ(waker, pid);
+}
+
+static __always_inline void wake_skipped(void *ctx, struct wire_thread *thread)
+{
+	u64 now;
+
+	if (!has_ticked(thread))
+		return;
+	now = bpf_ktime_get_ns();
+	thread->woken_ns = now;
+	note_waker(ctx, thread->since_ns, now, &thread->request, &thread->waker);
 }
 
 SEC("tp_btf/sched_waking")
@@ -159,16 +255,20 @@ UNDISTURBED(on_waking)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 	u32 tid = task->pid;
-	struct wire_place *place = place_of(tid);
+	struct wire_thread *thread = thread_of(tid);
 	struct wire_wait *wait;
 
-	if (!place)
+	if (!thread)
 		return 0;
-	if (place->asleep && place->tid == tid)
-		end_thread_sleep(ctx, place, task);
-	wait = find_sleeper(place, tid);
-	if (wait)
-		note_waker(ctx, wait);
+	if (thread->tid == tid && thread->asleep == SLEEP_FOR_THREAD)
+		end_thread_sleep(ctx, thread, task);
+	else if (is_skipped_sleep(thread, tid))
+		wake_skipped(ctx, thread);
+	wait = find_sleeper(thread, tid);
+	if (wait) {
+		wait->wake_ns = bpf_ktime_get_ns();
+		note_waker(ctx, wait->start_ns, wait->wake_ns, &wait->request, &wait->waker);
+	}
 	return 0;
 }
 
@@ -189,7 +289,17 @@ static __always_inline void fill_earlier(struct wire_wait *wait, struct task_str
 	wait->stack = wait->user_stack = -1;
 }
 
-/* Lists threads that are already asleep; they are tracked from here on. */
+/* Whether the thread's wait was skipped, and has lasted for long. */
+static __always_inline bool is_long_skipped(struct wire_thread *thread, u32 tid)
+{
+	return is_skipped_sleep(thread, tid) &&
+	       bpf_ktime_get_ns() - thread->since_ns >= WIRE_LONG_WAIT_NS;
+}
+
+/*
+ * Lists threads that are already asleep; they are tracked from here on. Once waits may be skipped,
+ * these are the ones whose wait was skipped and lasts.
+ */
 SEC("iter/task")
 int list_sleepers(struct bpf_iter__task *ctx)
 {
@@ -197,26 +307,28 @@ int list_sleepers(struct bpf_iter__task *ctx)
 	struct wire_sleeper *sleeper;
 	union room *room = room_of(ROOM_LIST);
 	struct pt_regs *regs = NULL;
-	struct wire_place *place;
+	struct wire_thread *thread;
 	int system_call = -1;
 	u32 tid, flags;
 
 	if (!task || !room || !is_asleep(task))
 		return 0;
 	tid = READ(task, pid);
+	thread = thread_of(tid);
+	if (thinning_now() && !is_long_skipped(thread, tid))
+		return 0;
 	if (!(READ(task, flags) & (PF_KTHREAD | PF_WORKERS))) {
 		regs = user_registers(task);
 		system_call = system_call_of(regs);
 	}
 	flags = kind_of_sleep(task, task_state(task), system_call);
-	place = place_of(tid);
-	if (!place)
+	if (!thread)
 		return 0;
 	if (!flags && may_wait_for_server(task, regs, system_call))
 		flags = WAIT_FOR_SERVER;
 	if (!flags && regs && is_among(settings.thread_calls, system_call) &&
 	    !is_idle_server(task, regs))
-		add_earlier_thread_sleep(place, tid, system_call, regs);
+		add_earlier_thread_sleep(thread, tid, system_call, regs);
 	if (!flags)
 		return 0;
 	/* First, because see_task() uses the same scratch buffer. */
@@ -225,17 +337,25 @@ int list_sleepers(struct bpf_iter__task *ctx)
 	__builtin_memset(sleeper, 0, sizeof(*sleeper));
 	sleeper->wait.flags = flags;
 	sleeper->wait.system_call = system_call;
-	fill_earlier(&sleeper->wait, task);
+	if (thread->asleep == SLEEP_SKIPPED && thread->tid == tid) {
+		sleeper->wait.kind = WIRE_WAIT;
+		fill_skipped(&sleeper->wait, thread, task);
+		sleeper->wait.one_in = 1;
+		thread->asleep = SLEEP_NONE;
+		thread->since_ns = 0;
+	} else {
+		fill_earlier(&sleeper->wait, task);
+	}
 	/* First the slot's counter: it is checked before the entry is looked up. */
-	__sync_fetch_and_add(&place->sleepers, 1);
+	__sync_fetch_and_add(&thread->sleepers, 1);
 	if (bpf_map_update_elem(&sleepers, &tid, &sleeper->wait, BPF_NOEXIST)) {
-		__sync_fetch_and_add(&place->sleepers, -1);
+		__sync_fetch_and_add(&thread->sleepers, -1);
 		return 0;
 	}
 	/* It may have run between the check and this point. */
 	if (!is_asleep(task)) {
 		if (bpf_map_delete_elem(&sleepers, &tid) == 0)
-			__sync_fetch_and_add(&place->sleepers, -1);
+			__sync_fetch_and_add(&thread->sleepers, -1);
 		return 0;
 	}
 	if (bpf_get_task_stack(task, sleeper->frames, sizeof(sleeper->frames), 0) < 0)
@@ -250,28 +370,28 @@ int list_thread_sleepers(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct wire_thread_sleeper thread_sleeper = {};
-	struct wire_place *place;
+	struct wire_thread *thread;
 	struct pt_regs *regs;
 	u32 tid;
 
 	if (!task || !is_asleep(task) || (READ(task, flags) & (PF_KTHREAD | PF_WORKERS)))
 		return 0;
 	tid = READ(task, pid);
-	place = place_of(tid);
-	if (!place || !place->asleep || place->tid != tid)
+	thread = thread_of(tid);
+	if (!thread || thread->asleep != SLEEP_FOR_THREAD || thread->tid != tid)
 		return 0;
 	regs = user_registers(task);
 	/* It may have been woken since, and sleep for something else now. */
-	if (system_call_of(regs) != place->system_call || first_argument_of(regs) != place->address)
+	if (system_call_of(regs) != thread->system_call || first_argument_of(regs) != thread->address)
 		return 0;
 	fill_earlier(&thread_sleeper.wait, task);
-	thread_sleeper.wait.flags = place->flags | WAIT_FOR_THREAD;
-	thread_sleeper.wait.start_ns = place->since_ns;
-	thread_sleeper.wait.system_call = place->system_call;
-	thread_sleeper.wait.user_stack = place->user_stack;
+	thread_sleeper.wait.flags = thread->flags | WAIT_FOR_THREAD;
+	thread_sleeper.wait.start_ns = thread->since_ns;
+	thread_sleeper.wait.system_call = thread->system_call;
+	thread_sleeper.wait.user_stack = thread->user_stack;
 	arguments_of(regs, thread_sleeper.arguments);
-	if (place->system_call == settings.futex_call)
-		thread_sleeper.wait.address = place->address;
+	if (thread->system_call == settings.futex_call)
+		thread_sleeper.wait.address = thread->address;
 	thread_sleeper.instruction = instruction_of(regs);
 	thread_sleeper.stack_pointer = READ(regs, sp);
 	thread_sleeper.frame_pointer = frame_pointer_of(regs);
