@@ -14,7 +14,7 @@ use crate::plan::{PROBES, Plan, ProbeGroup, Wishes};
 use crate::privilege;
 use crate::probes::Decoders;
 use crate::probes::file::tables::Tables;
-use crate::probes::snapshot::{self, InFlight, ScannedDisks, PendingRequest};
+use crate::probes::snapshot::{self, InFlight, PendingRequest, ScannedDisks};
 use crate::probes::wait::standing::{self, Standing};
 use crate::reader::FileAsker;
 use crate::sampler::{Sampler, Sampling};

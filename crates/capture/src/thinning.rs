@@ -209,7 +209,7 @@ impl Thinner {
                     operation: operation.word().to_owned(),
                     requests: total.requests,
                     bytes: total.bytes,
-                    errors: total.errors,
+                    errors: Some(total.errors),
                     timed: total.latency.count,
                     latency_ns: total.latency.sum_ns,
                 })

@@ -1,9 +1,10 @@
 //! The kernel's own counters of a device, from /proc/diskstats and /sys/block/NAME/stat.
 
-use super::axes::ByDirection;
+use super::axes::{ByDirection, Direction};
 use super::device::{WatchWindow, merged_share};
 use super::summary::{DirectionSummary, KernelCounters, KernelDirection};
-use crate::model::environment::Device;
+use crate::model::Operation;
+use crate::model::environment::{Device, Environment, ExactCount};
 
 /// The kernel's counts during the watch; `None` if the counters were not read.
 pub(super) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCounters> {
@@ -28,6 +29,30 @@ pub(super) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
         util_share: milliseconds(9).and_then(|busy| window.share(busy)),
         aqu_sz: milliseconds(10).and_then(|waited| window.share(waited)),
     })
+}
+
+/// The kernel's counts during the watch in the form of those of iowhy's own programs, which count
+/// only whole watches.
+pub(super) fn exact_counts(environment: &Environment) -> Vec<ExactCount> {
+    let window = WatchWindow { start_ns: environment.start_ns, end_ns: environment.end_ns };
+    let counted = environment.devices.iter().filter_map(|device| {
+        let counters = counters(device, window)?;
+        let operations = [Operation::Read, Operation::Write, Operation::Discard];
+        Some(operations.into_iter().filter_map(move |operation| {
+            let counted = counters.directions[Direction::from(operation)]?;
+            Some(ExactCount {
+                major: device.major,
+                minor: device.minor,
+                operation: operation.word().to_owned(),
+                requests: counted.requests,
+                bytes: counted.bytes,
+                errors: None,
+                timed: counted.requests,
+                latency_ns: counted.wait_ns,
+            })
+        }))
+    });
+    counted.flatten().collect()
 }
 
 /// Number of requests that completed, as counted by the kernel.
@@ -71,7 +96,6 @@ pub(super) fn is_hung(device: &Device, window: WatchWindow) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::axes::Direction;
     use super::*;
 
     #[test]

@@ -118,7 +118,10 @@ impl DirectionTally {
     fn correct(&mut self, exact: &ExactCount) {
         self.requests = exact.requests;
         self.bytes = exact.bytes;
-        self.errors = exact.errors;
+        self.errors = exact.errors.unwrap_or(self.errors);
+        if exact.timed > 0 {
+            self.waits = (exact.timed, exact.latency_ns);
+        }
     }
 
     fn summary(&self, window: WatchWindow) -> DirectionSummary {

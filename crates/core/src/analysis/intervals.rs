@@ -8,6 +8,7 @@
 //!
 //! What does not belong here: which figures (see [`Pass`]), and wall-clock timing.
 
+use super::counters::exact_counts;
 use super::life::Life;
 use super::readings::Readings;
 use super::summarizer::Summarizer;
@@ -301,6 +302,7 @@ impl<P: Pass> Cutter<P> {
         let mut readings = std::mem::take(&mut self.readings);
         let samples = self.samples(&mut readings, &mut window, names);
         self.readings = readings;
+        self.count_exactly(&mut window);
         self.pass(number, environment, names).add(&samples, names);
         let pass = self.open.remove(&number).unwrap_or_else(|| self.like.begin(&window));
         self.next += 1;
@@ -322,6 +324,7 @@ impl<P: Pass> Cutter<P> {
         let mut window = self.window(self.next, environment);
         window.end_ns = until_ns.clamp(window.start_ns, window.end_ns);
         let samples = self.samples(&mut self.readings.clone(), &mut window, names);
+        self.count_exactly(&mut window);
         pass.add(&samples, names);
         let figures = pass.finish(&window, names);
         Some(EndedInterval { number: self.next, figures, environment: window })
@@ -356,6 +359,15 @@ impl<P: Pass> Cutter<P> {
             }
         }
         samples
+    }
+
+    /// Where requests were sampled, an interval has the kernel's counters of its own time: those of
+    /// iowhy's programs are of the whole watch.
+    fn count_exactly(&self, window: &mut Environment) {
+        if self.wanted.every_ns.is_some() {
+            window.exact_counts =
+                if window.is_sampled() { exact_counts(window) } else { Vec::new() };
+        }
     }
 
     /// Passes on the rest: the source has no more rows.
@@ -446,6 +458,44 @@ mod tests {
             let live = counts(S, size, None, false);
             assert_eq!(live.iter().map(|it| it.0).sum::<u64>(), 41);
         }
+    }
+
+    #[test]
+    fn an_interval_of_a_sampled_watch_has_its_own_exact_counts() {
+        use crate::model::Metric;
+        use crate::model::environment::{ExactCount, Thinning};
+        let mut script = script();
+        let number = {
+            let device = script.device("sda", &[]);
+            device.stat_start = vec![0; 17];
+            (device.major, device.minor)
+        };
+        for (second, reads) in [0.0, 100.0, 250.0, 300.0, 400.0].into_iter().enumerate() {
+            script.sample(second as u64 * S, Metric::Reads, "sda", reads);
+            script.sample(second as u64 * S, Metric::QueueTime, "sda", 0.0);
+        }
+        for request in &mut script.batch.requests {
+            (request.major, request.minor, request.weight) = (number.0, number.1, Some(8));
+        }
+        let level = Thinning { requests_one_in: 8, ..Thinning::default() };
+        script.environment.thinning = vec![level];
+        let (major, minor) = number;
+        let operation = "read".to_owned();
+        let whole = ExactCount { major, minor, operation, requests: 400, ..ExactCount::default() };
+        script.environment.exact_counts = vec![whole];
+        // One is in flight, and stands for eight.
+        assert_eq!(script.summary().watch.requests, 408);
+        let wanted = WantedIntervals { every_ns: Some(S), count: None };
+        let environment = &script.environment;
+        let mut cutter = Cutter::new(Summarizer::new(environment), wanted, environment);
+        cutter.add(&script.batch, environment, &script.names);
+        let mut counts = Vec::new();
+        let mut each = |interval: EndedInterval<Summary>| {
+            counts.push(interval.figures.watch.requests);
+            Ok::<(), Infallible>(())
+        };
+        cutter.close_until(START_NS + 3 * S, environment, &script.names, &mut each).unwrap();
+        assert_eq!(counts, [100, 150, 50]);
     }
 
     #[test]

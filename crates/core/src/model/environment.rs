@@ -155,6 +155,11 @@ impl Environment {
         }
     }
 
+    /// Whether requests were sampled at any time.
+    pub fn is_sampled(&self) -> bool {
+        self.requests_one_in().is_some()
+    }
+
     /// The fewest requests that were recorded at any time, as one in so many; `None` where all
     /// were.
     pub fn requests_one_in(&self) -> Option<u32> {
@@ -233,8 +238,8 @@ object! {
         pub requests: u64,
         /// Their bytes.
         pub bytes: u64,
-        /// Those that ended with an error.
-        pub errors: u64,
+        /// Those that ended with an error; null where they were not counted.
+        pub errors: Option<u64>,
         /// Those of which the kernel kept the start.
         pub timed: u64,
         /// Their time from the kernel's start of them (G) to completion, nanoseconds.
@@ -247,7 +252,7 @@ impl ExactCount {
     pub fn add(&mut self, other: &ExactCount) {
         self.requests = self.requests.saturating_add(other.requests);
         self.bytes = self.bytes.saturating_add(other.bytes);
-        self.errors = self.errors.saturating_add(other.errors);
+        self.errors = self.errors.zip(other.errors).map(|(own, other)| own.saturating_add(other));
         self.timed = self.timed.saturating_add(other.timed);
         self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
     }
