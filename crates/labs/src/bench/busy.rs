@@ -2,12 +2,14 @@
 //!
 //! fio reads as fast as it can, while programs of normal priority compute without end. Each number
 //! of them is measured twice: with iowhy's reader at its raised priority, and with iowhy started
-//! without CAP_SYS_NICE, so that its reader stays at normal priority.
+//! without CAP_SYS_NICE, so that its reader stays at normal priority. The last row is one long
+//! watch while a compiler runs on every CPU.
 //!
 //! What does not belong here: what a watch costs the load (see the rest of [`super`]).
 
 use super::load::{FioLoad, ReadSpeed};
 use super::{BackgroundProcess, Benchmark, TableOutput, cpus, table_of};
+use crate::error::Context;
 use crate::recorded::RecordedTotals;
 use crate::scratch::Scratch;
 use crate::{Result, command, iowhy, machine};
@@ -23,10 +25,16 @@ pub struct BusySettings {
     /// How often each row is measured.
     #[arg(long, default_value_t = 3)]
     pub rounds: usize,
+    /// Seconds of the long watch beside compilers, which must lose nothing.
+    #[arg(long, default_value_t = 600)]
+    pub long: u64,
     /// Where the table goes.
     #[command(flatten)]
     pub output: TableOutput,
 }
+
+/// Functions of the file that is compiled again and again: some seconds of work.
+const FUNCTIONS: usize = 2000;
 
 /// Computing programs per CPU, concurrent with fio.
 const COMPETITORS_PER_CPU: [usize; 3] = [0, 1, 4];
@@ -62,7 +70,7 @@ impl ReaderPriority {
 
 /// One row of the table: the sums of all rounds.
 struct BusyRow {
-    per_cpu: usize,
+    others: String,
     priority: ReaderPriority,
     seconds: u64,
     totals: RecordedTotals,
@@ -85,19 +93,26 @@ impl Benchmark for BusySettings {
         for per_cpu in COMPETITORS_PER_CPU {
             let _competitors = competitors(per_cpu * cpus())?;
             for priority in ReaderPriority::BOTH {
-                let mut row =
-                    BusyRow { per_cpu, priority, seconds: 0, totals: RecordedTotals::default() };
+                let mut row = BusyRow::new(format!("{per_cpu} computing"), priority);
                 for _ in 0..self.rounds.max(1) {
                     row.add(&scratch, self.seconds)?;
                 }
                 rows.push(row);
             }
         }
+        let _compilers = compilers(&scratch)?;
+        let mut row = BusyRow::new("a compiler".to_owned(), ReaderPriority::Raised);
+        row.add(&scratch, self.long)?;
+        rows.push(row);
         table_of(|part| table(part, about, self, &rows))
     }
 }
 
 impl BusyRow {
+    fn new(others: String, priority: ReaderPriority) -> BusyRow {
+        BusyRow { others, priority, seconds: 0, totals: RecordedTotals::default() }
+    }
+
     /// Watches once more.
     fn add(&mut self, scratch: &Scratch, seconds: u64) -> Result<()> {
         let output = scratch.fresh("recording");
@@ -123,6 +138,26 @@ fn competitors(count: usize) -> Result<Vec<BackgroundProcess>> {
     (0..count).map(computing).collect()
 }
 
+/// A compiler for each CPU that compiles the same file again and again.
+fn compilers(scratch: &Scratch) -> Result<Vec<BackgroundProcess>> {
+    let source = scratch.fresh("compiled.c");
+    let function = |index| {
+        format!(
+            "int f{index}(int *a, int n) {{ int s = {index}; for (int i = 0; i < n; i++) \
+             s += a[i] * (a[(i + {index}) % n] ^ i); return s; }}\n"
+        )
+    };
+    let text: String = (0..FUNCTIONS).map(function).collect();
+    std::fs::write(&source, text).context(|| format!("write {}", source.display()))?;
+    let compiling = |_| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do cc -O2 -S -o /dev/null \"$0\"; done"]).arg(&source);
+        BackgroundProcess::start(command)
+    };
+    command::find("cc")?;
+    (0..cpus()).map(compiling).collect()
+}
+
 fn table(
     out: &mut String,
     about: &str,
@@ -132,18 +167,20 @@ fn table(
     writeln!(out, "{about}.")?;
     writeln!(
         out,
-        "{} watches of {} s for each row, concurrent with fio's random reads at full speed.\n",
+        "{} watches of {} s for each row, concurrent with fio's random reads at full speed; the \
+         last row is one watch of {} s. Goal of that row: nothing dropped.\n",
         settings.rounds.max(1),
-        settings.seconds
+        settings.seconds,
+        settings.long
     )?;
-    out.push_str("| computing programs per CPU | reader's priority | requests/s | dropped |\n");
-    out.push_str("|---|---|---|---|\n");
+    out.push_str("| other programs per CPU | reader's priority | records/s | dropped |\n");
+    out.push_str("|---|---|--:|--:|\n");
     for row in rows {
         let seen = row.totals.requests + row.totals.lost;
         writeln!(
             out,
             "| {} | {} | {} | {} ({:.2} %) |",
-            row.per_cpu,
+            row.others,
             row.priority.name(),
             seen / row.seconds.max(1),
             row.totals.lost,

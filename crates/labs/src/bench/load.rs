@@ -108,7 +108,7 @@ pub struct RunningFio<'load> {
 /// The kernel's counters of the device and the CPUs over some seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadWindow {
-    /// I/Os that ended.
+    /// I/Os that ended, or calls.
     pub ios: u64,
     /// The same per second of wall time.
     pub iops: f64,
@@ -116,24 +116,47 @@ pub struct LoadWindow {
     pub busy: f64,
 }
 
-impl RunningFio<'_> {
+/// A load whose speed can be measured while it runs.
+pub trait MeasuredLoad {
     /// Measures for a number of seconds.
-    pub fn window(&mut self, seconds: u64) -> Result<LoadWindow> {
-        let look = || -> Result<_> {
-            Ok((DiskStats::of(self.load.device.name())?, CpuTicks::now(), machine::monotonic_ns()))
-        };
-        let before = look()?;
+    ///
+    /// # Errors
+    /// The load has ended.
+    fn window(&mut self, seconds: u64) -> Result<LoadWindow>;
+}
+
+/// The clock and the CPUs' counters when a measurement begins.
+pub struct WindowBegin {
+    ticks: CpuTicks,
+    at_ns: u64,
+}
+
+impl WindowBegin {
+    pub fn now() -> WindowBegin {
+        WindowBegin { ticks: CpuTicks::now(), at_ns: machine::monotonic_ns() }
+    }
+
+    /// What was measured, now that so many I/Os have been done since.
+    pub fn end(&self, ios: u64) -> LoadWindow {
+        let length_ns = machine::monotonic_ns().saturating_sub(self.at_ns).max(1);
+        LoadWindow {
+            ios,
+            iops: ios as f64 * 1e9 / length_ns as f64,
+            busy: CpuTicks::now().busy_since(self.ticks),
+        }
+    }
+}
+
+impl MeasuredLoad for RunningFio<'_> {
+    fn window(&mut self, seconds: u64) -> Result<LoadWindow> {
+        let begin = WindowBegin::now();
+        let before = DiskStats::of(self.load.device.name())?;
         std::thread::sleep(Duration::from_secs(seconds));
-        let after = look()?;
+        let ios = DiskStats::of(self.load.device.name())?.since(before).reads;
         if self.fio.try_wait().is_ok_and(|status| status.is_some()) {
             return Err(LabError::failed("keep the device busy", "fio ended"));
         }
-        let ios = after.0.since(before.0).reads;
-        Ok(LoadWindow {
-            ios,
-            iops: ios as f64 * 1e9 / (after.2 - before.2).max(1) as f64,
-            busy: after.1.busy_since(before.1),
-        })
+        Ok(begin.end(ios))
     }
 }
 

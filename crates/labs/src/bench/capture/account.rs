@@ -17,6 +17,11 @@ use std::time::Duration;
 /// open. Perl is part of every Debian and can call bpf(2); this script ends with its input.
 const HOLD_STATS: &str = include_str!("../../../programs/hold_stats.pl");
 
+/// How often the time to the first record is measured.
+const FIRST_RECORDS: usize = 5;
+/// Seconds of the load in which a watch finds what it can afford.
+const SETTLES: u64 = 3;
+
 /// One BPF program's figures.
 #[derive(Clone, Debug)]
 pub struct ProgramCost {
@@ -34,28 +39,52 @@ pub struct CostAccount {
     pub sustained_iops: f64,
     /// I/Os that fio did during it.
     pub sustained_ios: u64,
-    /// Milliseconds from starting iowhy under load to the first request that it recorded.
-    pub first_record_ms: Option<f64>,
+    /// Milliseconds from starting iowhy under load to the first request that it recorded, in
+    /// order.
+    pub first_record_ms: Vec<f64>,
+    /// Size of the binary that was measured, bytes.
+    pub binary: u64,
     /// The largest resident memory of iowhy, bytes.
     pub resident: u64,
     /// The largest anonymous part of it, bytes.
     pub anonymous: u64,
     /// Memory of the BPF maps, bytes.
     pub maps: u64,
-    /// The BPF programs while the kernel counted them.
+    /// Without a budget, and within it.
+    pub every: CountedPrograms,
+    pub within: CountedPrograms,
+}
+
+/// What a watch cost while the kernel counted its programs.
+#[derive(Clone, Debug, Default)]
+pub struct CountedPrograms {
     pub programs: Vec<ProgramCost>,
     /// I/Os meanwhile.
-    pub counted_ios: u64,
+    pub ios: u64,
     /// CPU time of iowhy's own process meanwhile, nanoseconds.
     pub own_ns: f64,
+}
+
+impl CountedPrograms {
+    /// What all programs took for each I/O, nanoseconds.
+    pub fn ns_per_io(&self) -> f64 {
+        let all: u64 = self.programs.iter().map(|program| program.nanoseconds).sum();
+        all as f64 / self.ios.max(1) as f64
+    }
 }
 
 impl CostAccount {
     pub fn take(scratch: &Scratch, load: &FioLoad, settings: &CostSettings) -> Result<CostAccount> {
         let mut account = CostAccount::default();
-        account.first_record(scratch, load)?;
+        let binary = iowhy::binary()?;
+        account.binary = std::fs::metadata(binary).map_or(0, |about| about.len());
+        for _ in 0..FIRST_RECORDS {
+            account.first_record(scratch, load)?;
+        }
+        account.first_record_ms.sort_by(f64::total_cmp);
         account.long_watch(scratch, load, settings.sustain)?;
-        account.count_programs(scratch, load, settings.seconds)?;
+        account.every = counted(Variant::Every, scratch, load, settings.seconds)?;
+        account.within = counted(Variant::Iowhy, scratch, load, settings.seconds)?;
         Ok(account)
     }
 
@@ -72,7 +101,7 @@ impl CostAccount {
         recorded?;
         // A request's start can lie before the watch; what began after it is what counts.
         let first = RecordedTotals::of(&output)?.first_ns;
-        self.first_record_ms = first.map(|first| first.saturating_sub(started) as f64 / 1e6);
+        self.first_record_ms.extend(first.map(|first| first.saturating_sub(started) as f64 / 1e6));
         Ok(())
     }
 
@@ -106,29 +135,39 @@ impl CostAccount {
             std::thread::sleep(Duration::from_millis(100));
         }
     }
+}
 
-    fn count_programs(&mut self, scratch: &Scratch, load: &FioLoad, seconds: u64) -> Result<()> {
-        let programs = bpf_objects("prog")?;
-        let watcher = RunningVariant::start(scratch, Variant::Every)?;
-        let _stats = Stats::hold()?;
-        let report = scratch.fresh("fio.json");
-        let before = watcher.cpu_seconds();
-        let mut fio = load.start(&report, seconds)?;
-        let _ended = fio.wait();
-        self.own_ns = (watcher.cpu_seconds() - before) * 1e9;
-        self.programs = new_since(&programs, bpf_objects("prog")?)
-            .filter_map(|program| {
-                Some(ProgramCost {
-                    name: program["name"].as_str()?.to_owned(),
-                    runs: program["run_cnt"].as_u64()?,
-                    nanoseconds: program["run_time_ns"].as_u64()?,
-                })
+/// Has the kernel count the programs of a watch, from when it has found its level.
+fn counted(
+    variant: Variant,
+    scratch: &Scratch,
+    load: &FioLoad,
+    seconds: u64,
+) -> Result<CountedPrograms> {
+    let programs = bpf_objects("prog")?;
+    let watcher = RunningVariant::start(scratch, variant)?;
+    let mut settles = load.start(&scratch.fresh("fio.json"), SETTLES)?;
+    let _ended = settles.wait();
+    let stats = Stats::hold()?;
+    let report = scratch.fresh("fio.json");
+    let before = watcher.cpu_seconds();
+    let mut fio = load.start(&report, seconds)?;
+    let _ended = fio.wait();
+    let own_ns = (watcher.cpu_seconds() - before) * 1e9;
+    let mut programs: Vec<ProgramCost> = new_since(&programs, bpf_objects("prog")?)
+        .filter_map(|program| {
+            Some(ProgramCost {
+                name: program["name"].as_str()?.to_owned(),
+                runs: program["run_cnt"].as_u64()?,
+                nanoseconds: program["run_time_ns"].as_u64()?,
             })
-            .collect();
-        self.programs.sort_by_key(|program| std::cmp::Reverse(program.nanoseconds));
-        self.counted_ios = FioReport::read(&report)?.read.total_ios;
-        watcher.stop().map(drop)
-    }
+        })
+        .collect();
+    drop(stats);
+    programs.sort_by_key(|program| std::cmp::Reverse(program.nanoseconds));
+    let ios = FioReport::read(&report)?.read.total_ios;
+    watcher.stop()?;
+    Ok(CountedPrograms { programs, ios, own_ns })
 }
 
 /// The kernel's counting of BPF programs, as long as this lives.

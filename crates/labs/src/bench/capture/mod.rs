@@ -5,15 +5,17 @@
 //! by more than watching costs. Only these ratios mean anything.
 
 mod account;
+mod cpu_load;
 mod table;
 mod watcher;
 
-use super::load::{FioLoad, LoadWindow, ReadSpeed, RunningFio};
+use super::load::{FioLoad, LoadWindow, MeasuredLoad, ReadSpeed};
 use super::{Benchmark, TableOutput, cpus};
 use crate::devices::DebugFs;
 use crate::scratch::Scratch;
 use crate::{Result, machine};
 use account::CostAccount;
+use cpu_load::CpuLoad;
 use std::time::Duration;
 use watcher::{RunningVariant, Variant};
 
@@ -55,18 +57,53 @@ struct VariantFigures {
     lost: u64,
 }
 
-/// All measurements of one variant at one speed.
+/// What is watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum WatchedLoad {
+    Reads(ReadSpeed),
+    Cpu(CpuLoad),
+}
+
+impl WatchedLoad {
+    fn name(self) -> &'static str {
+        match self {
+            WatchedLoad::Reads(speed) => speed.name(),
+            WatchedLoad::Cpu(load) => load.name(),
+        }
+    }
+
+    /// What is compared while this load runs.
+    fn variants(self) -> &'static [Variant] {
+        match self {
+            WatchedLoad::Reads(ReadSpeed::Full) => Variant::ALL,
+            WatchedLoad::Reads(_) => Variant::WHOLE,
+            WatchedLoad::Cpu(_) => Variant::WITHIN_AND_EVERY,
+        }
+    }
+
+    /// The goal of a variant: the share of its speed that the load keeps, percent.
+    fn goal(self, variant: Variant) -> Option<f64> {
+        match (self, variant) {
+            (WatchedLoad::Reads(ReadSpeed::Limited), _) => None,
+            (_, Variant::Iowhy) => Some(95.0),
+            (WatchedLoad::Reads(_), Variant::Requests) => Some(90.0),
+            _ => None,
+        }
+    }
+}
+
+/// All measurements of one variant with one load.
 struct CostRow {
     variant: Variant,
-    speed: ReadSpeed,
+    load: WatchedLoad,
     rounds: Vec<VariantFigures>,
 }
 
 /// Everything that was measured.
 struct CostMeasured {
     rows: Vec<CostRow>,
-    /// fio's command line at each speed.
-    loads: Vec<(ReadSpeed, String)>,
+    /// Each load, with fio's command line if it has one.
+    loads: Vec<(WatchedLoad, Option<String>)>,
     account: CostAccount,
 }
 
@@ -86,8 +123,16 @@ impl Benchmark for CostSettings {
         let load = FioLoad::new(&scratch)?;
         let (mut rows, mut loads) = (Vec::new(), Vec::new());
         for speed in ReadSpeed::ALL {
-            rows.extend(at_speed(&scratch, &load, speed, self, progress)?);
-            loads.push((speed, load.shown(speed, self.seconds)?));
+            let mut running = load.run(&scratch, speed)?;
+            let watched = WatchedLoad::Reads(speed);
+            rows.extend(with_load(&scratch, &mut running, watched, self, progress)?);
+            loads.push((watched, Some(load.shown(speed, self.seconds)?)));
+        }
+        for cpu in CpuLoad::ALL {
+            let mut running = cpu.run(&scratch)?;
+            let watched = WatchedLoad::Cpu(cpu);
+            rows.extend(with_load(&scratch, &mut running, watched, self, progress)?);
+            loads.push((watched, None));
         }
         progress("a long watch, then one with the kernel's own figures of each BPF program");
         let account = CostAccount::take(&scratch, &load, self)?;
@@ -95,32 +140,30 @@ impl Benchmark for CostSettings {
     }
 }
 
-fn at_speed(
+fn with_load(
     scratch: &Scratch,
-    load: &FioLoad,
-    speed: ReadSpeed,
+    running: &mut dyn MeasuredLoad,
+    load: WatchedLoad,
     settings: &CostSettings,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<CostRow>> {
-    let variants = if speed == ReadSpeed::Full { Variant::ALL } else { Variant::WHOLE };
-    let row = |variant: &Variant| CostRow { variant: *variant, speed, rounds: Vec::new() };
-    let mut rows: Vec<CostRow> = variants.iter().map(row).collect();
-    let mut running = load.run(scratch, speed)?;
+    let row = |variant: &Variant| CostRow { variant: *variant, load, rounds: Vec::new() };
+    let mut rows: Vec<CostRow> = load.variants().iter().map(row).collect();
     let mut before = running.window(settings.seconds)?;
     for round in 0..settings.rounds {
         for index in 0..rows.len() {
             // Another variant is first in every round.
             let index = (index + round) % rows.len();
             let row = &mut rows[index];
-            let (mut figures, watched) = watch(scratch, &mut running, row.variant, settings)?;
+            let (mut figures, watched) = watch(scratch, running, row.variant, settings)?;
             // The watcher's files have been deleted; their data may still be written.
             std::thread::sleep(Duration::from_millis(500));
             let after = running.window(settings.seconds)?;
             compare(&mut figures, watched, [before, after]);
             before = after;
             progress(&format!(
-                "{:25} round {} of {}: {:22} {:8.0} IOPS, {:5.1} % of untraced",
-                speed.name(),
+                "{:25} round {} of {}: {:22} {:8.0} per second, {:5.1} % of untraced",
+                load.name(),
                 round + 1,
                 settings.rounds,
                 row.variant.name(),
@@ -136,7 +179,7 @@ fn at_speed(
 /// One watch: its own cost figures, and the device's counters meanwhile.
 fn watch(
     scratch: &Scratch,
-    running: &mut RunningFio<'_>,
+    running: &mut dyn MeasuredLoad,
     variant: Variant,
     settings: &CostSettings,
 ) -> Result<(VariantFigures, LoadWindow)> {

@@ -1,10 +1,10 @@
 //! The part of docs/performance.md that the benchmark writes.
 
-use super::account::CostAccount;
+use super::account::{CostAccount, CountedPrograms, ProgramCost};
 use super::watcher::Variant;
-use super::{CostMeasured, CostRow, CostSettings, VariantFigures};
+use super::{CostMeasured, CostRow, CostSettings, VariantFigures, WatchedLoad};
 use crate::bench::load::ReadSpeed;
-use crate::bench::table_of;
+use crate::bench::{cpus, goal_cell, table_of};
 use crate::{Result, command};
 use std::fmt::Write;
 
@@ -20,8 +20,8 @@ pub fn render(measured: &CostMeasured, about: &str, settings: &CostSettings) -> 
             settings.seconds,
             settings.rounds
         )?;
-        for (speed, load) in &measured.loads {
-            speeds(page, &measured.rows, *speed, load)?;
+        for (load, command) in &measured.loads {
+            with_load(page, &measured.rows, *load, command.as_deref())?;
         }
         account(page, measured)
     })
@@ -39,97 +39,144 @@ fn median(rounds: &[VariantFigures], of: impl Fn(&VariantFigures) -> f64) -> f64
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-fn speeds(page: &mut String, rows: &[CostRow], speed: ReadSpeed, load: &str) -> std::fmt::Result {
-    let rows: Vec<&CostRow> = rows.iter().filter(|row| row.speed == speed).collect();
-    writeln!(page, "\n### 4 KiB random reads of a loop device over tmpfs, {}\n", speed.name())?;
-    writeln!(page, "```\n{load}\n```\n")?;
+fn with_load(
+    page: &mut String,
+    rows: &[CostRow],
+    load: WatchedLoad,
+    command: Option<&str>,
+) -> std::fmt::Result {
+    let rows: Vec<&CostRow> = rows.iter().filter(|row| row.load == load).collect();
     let base: Vec<VariantFigures> =
         rows.iter().flat_map(|row| row.rounds.iter().copied()).collect();
+    match command {
+        Some(command) => writeln!(
+            page,
+            "\n### 4 KiB random reads of a loop device over tmpfs, {}\n\n```\n{command}\n```\n",
+            load.name()
+        )?,
+        None => writeln!(page, "\n### {}\n", load.name())?,
+    }
     writeln!(
         page,
-        "Untraced: {:.0} IOPS, {:.0} ns of CPU time for each (medians of {} measurements).\n",
+        "Untraced: {:.0} per second, {:.0} ns of CPU time for each (medians of {} measurements).\n",
         median(&base, |figures| figures.base_iops),
         median(&base, |figures| figures.base_cpu_ns),
         base.len()
     )?;
     writeln!(
         page,
-        "| watched by | IOPS of untraced, median | lowest | highest | CPU time more for each I/O | \
-         all CPUs busy | watcher's CPU time | bytes per I/O on disk | lost |"
+        "| watched by | speed of untraced, median | lowest | highest | goal | CPU time more for each | \
+         the same, of all CPUs | all CPUs busy | watcher's CPU time | bytes per I/O on disk | lost |"
     )?;
-    writeln!(page, "|---|--:|--:|--:|--:|--:|--:|--:|--:|")?;
-    for row in rows {
-        let ratios = sorted(&row.rounds, |figures| 100.0 * figures.iops / figures.base_iops);
-        let at = |index: usize| ratios.get(index).copied().unwrap_or(0.0);
-        let lost: u64 = row.rounds.iter().map(|figures| figures.lost).sum();
-        writeln!(
-            page,
-            "| {} | {:.1} % | {:.1} % | {:.1} % | {:.0} ns | {:.0} % | {:.2} CPU | {:.1} | {} |",
-            row.variant.meaning(),
-            at(ratios.len() / 2),
-            at(0),
-            at(ratios.len().saturating_sub(1)),
-            median(&row.rounds, |figures| figures.cpu_ns - figures.base_cpu_ns),
-            100.0 * median(&row.rounds, |figures| figures.busy),
-            median(&row.rounds, |figures| figures.watcher),
-            median(&row.rounds, |figures| figures.bytes_per_io),
-            if row.variant.is_iowhy() { lost.to_string() } else { "–".to_owned() }
-        )?;
-    }
-    Ok(())
+    writeln!(page, "|---|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|")?;
+    rows.into_iter().try_for_each(|row| row_of(page, row))
+}
+
+fn row_of(page: &mut String, row: &CostRow) -> std::fmt::Result {
+    let ratios = sorted(&row.rounds, |figures| 100.0 * figures.iops / figures.base_iops);
+    let at = |index: usize| ratios.get(index).copied().unwrap_or(0.0);
+    let lost: u64 = row.rounds.iter().map(|figures| figures.lost).sum();
+    let more_ns = |figures: &VariantFigures| figures.cpu_ns - figures.base_cpu_ns;
+    let more_share =
+        |figures: &VariantFigures| 100.0 * more_ns(figures) * figures.iops / 1e9 / cpus() as f64;
+    let middle = at(ratios.len() / 2);
+    writeln!(
+        page,
+        "| {} | {middle:.1} % | {:.1} % | {:.1} % | {} | {:.0} ns | {:.1} % | {:.0} % | {:.2} CPU | \
+         {:.1} | {} |",
+        row.variant.meaning(),
+        at(0),
+        at(ratios.len().saturating_sub(1)),
+        goal_cell(row.load.goal(row.variant), middle),
+        median(&row.rounds, more_ns),
+        median(&row.rounds, more_share),
+        100.0 * median(&row.rounds, |figures| figures.busy),
+        median(&row.rounds, |figures| figures.watcher),
+        median(&row.rounds, |figures| figures.bytes_per_io),
+        if row.variant.is_iowhy() { lost.to_string() } else { "–".to_owned() }
+    )
 }
 
 fn account(page: &mut String, measured: &CostMeasured) -> std::fmt::Result {
     let account = &measured.account;
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    writeln!(page, "\n### One long watch at full speed\n")?;
-    writeln!(page, "| figure | value |\n|---|--:|")?;
-    let weight = account.sustained;
-    writeln!(page, "| I/Os per second (wall) | {:.0} |", account.sustained_iops)?;
-    writeln!(page, "| I/Os that fio did | {} |", account.sustained_ios)?;
-    writeln!(page, "| requests recorded | {} |", weight.requests)?;
-    writeln!(page, "| requests lost, as the recording says | {} |", weight.lost)?;
-    let per_request = weight.bytes as f64 / weight.requests.max(1) as f64;
-    writeln!(page, "| bytes on disk per request | {per_request:.1} |")?;
-    writeln!(page, "| anonymous memory, peak | {:.1} MiB |", mebibytes(account.anonymous))?;
-    writeln!(page, "| resident memory, peak | {:.1} MiB |", mebibytes(account.resident))?;
-    writeln!(page, "| memory of the BPF maps | {:.1} MiB |", mebibytes(account.maps))?;
-    if let Some(first) = account.first_record_ms {
-        writeln!(page, "| from starting iowhy to its first request (wall) | {first:.0} ms |")?;
+    let at_most = |value: f64, goal: f64| match value <= goal {
+        true => "reached",
+        false => "not reached",
+    };
+    writeln!(page, "\n### One long watch at full speed, with `--every`\n")?;
+    writeln!(page, "| figure | value | goal |\n|---|--:|---|")?;
+    let totals = account.sustained;
+    writeln!(page, "| I/Os per second (wall) | {:.0} | |", account.sustained_iops)?;
+    writeln!(page, "| I/Os that fio did | {} | |", account.sustained_ios)?;
+    writeln!(page, "| requests recorded | {} | |", totals.requests)?;
+    writeln!(page, "| requests lost, as the recording says | {} | |", totals.lost)?;
+    let per_request = totals.bytes as f64 / totals.requests.max(1) as f64;
+    writeln!(page, "| bytes on disk per request | {per_request:.1} | |")?;
+    writeln!(page, "| anonymous memory, peak | {:.1} MiB | |", mebibytes(account.anonymous))?;
+    writeln!(page, "| resident memory, peak | {:.1} MiB | |", mebibytes(account.resident))?;
+    writeln!(page, "| memory of the BPF maps | {:.1} MiB | |", mebibytes(account.maps))?;
+    let memory = mebibytes(account.anonymous + account.maps);
+    writeln!(
+        page,
+        "| anonymous memory and BPF maps together | {memory:.1} MiB | at most 96 MiB: {} |",
+        at_most(memory, 96.0)
+    )?;
+    let size = account.binary as f64 / 1e6;
+    writeln!(
+        page,
+        "| size of the binary | {size:.1} MB | at most 15 MB: {} |",
+        at_most(size, 15.0)
+    )?;
+    if let Some(first) = account.first_record_ms.get(account.first_record_ms.len() / 2) {
+        writeln!(
+            page,
+            "| from starting iowhy under load to its first request (wall), median of {} | \
+             {first:.0} ms | at most 300 ms: {} |",
+            account.first_record_ms.len(),
+            at_most(*first, 300.0)
+        )?;
     }
     programs(page, account)?;
     where_it_goes(page, measured)
 }
 
+/// The programs of a watch without a budget, and beside it what is left of them within it.
 fn programs(page: &mut String, account: &CostAccount) -> std::fmt::Result {
     writeln!(page, "\n### BPF programs, as the kernel counts them (CPU time)\n")?;
-    writeln!(page, "| program | runs | ns per run | ns per I/O |\n|---|--:|--:|--:|")?;
-    let ios = account.counted_ios.max(1) as f64;
-    for program in account.programs.iter().filter(|program| program.runs > 0) {
-        writeln!(
-            page,
-            "| `{}` | {} | {:.0} | {:.0} |",
-            program.name,
-            program.runs,
-            program.nanoseconds as f64 / program.runs as f64,
-            program.nanoseconds as f64 / ios
-        )?;
+    writeln!(
+        page,
+        "| program | `--every`: ns per run | ns per I/O | within the budget: ns per run | \
+         ns per I/O |\n|---|--:|--:|--:|--:|"
+    )?;
+    let cells = |counted: &CountedPrograms, name: &str| {
+        let ran = |program: &&ProgramCost| program.name == name && program.runs > 0;
+        counted.programs.iter().find(ran).map_or("– | –".to_owned(), |program| {
+            let ns = program.nanoseconds as f64;
+            format!("{:.0} | {:.0}", ns / program.runs as f64, ns / counted.ios.max(1) as f64)
+        })
+    };
+    for program in account.every.programs.iter().filter(|program| program.runs > 0) {
+        let name = &program.name;
+        let (every, within) = (cells(&account.every, name), cells(&account.within, name));
+        writeln!(page, "| `{name}` | {every} | {within} |")?;
     }
-    let all: u64 = account.programs.iter().map(|program| program.nanoseconds).sum();
-    writeln!(page, "| all | | | {:.0} |", all as f64 / ios)
+    let (every, within) = (account.every.ns_per_io(), account.within.ns_per_io());
+    writeln!(page, "| all | | {every:.0} | | {within:.0} |")
 }
 
 /// The additional CPU time of one I/O, and its parts.
 fn where_it_goes(page: &mut String, measured: &CostMeasured) -> std::fmt::Result {
-    let full = |row: &&CostRow| row.variant == Variant::Every && row.speed == ReadSpeed::Full;
+    let full = |row: &&CostRow| {
+        row.variant == Variant::Every && row.load == WatchedLoad::Reads(ReadSpeed::Full)
+    };
     let rounds = measured.rows.iter().find(full).map_or(&[][..], |row| &row.rounds);
     let base = median(rounds, |figures| figures.base_cpu_ns);
     let more = median(rounds, |figures| figures.cpu_ns - figures.base_cpu_ns);
     let account = &measured.account;
-    let ios = account.counted_ios.max(1) as f64;
-    let bpf = account.programs.iter().map(|program| program.nanoseconds).sum::<u64>() as f64 / ios;
-    let own = account.own_ns / ios;
-    writeln!(page, "\n### Where the cost goes (CPU time per I/O at full speed)\n")?;
+    let bpf = account.every.ns_per_io();
+    let own = account.every.own_ns / account.every.ios.max(1) as f64;
+    writeln!(page, "\n### Where the cost of `--every` goes (CPU time per I/O at full speed)\n")?;
     writeln!(page, "| part | ns |\n|---|--:|")?;
     writeln!(page, "| one I/O, untraced | {base:.0} |")?;
     writeln!(page, "| one I/O, watched: additional | {more:.0} |")?;

@@ -56,6 +56,9 @@ impl Variant {
     pub const WHOLE: &[Variant] =
         &[Variant::Iowhy, Variant::Every, Variant::Requests, Variant::Perf, Variant::Bpftrace];
 
+    /// Those that are measured with loads that do no I/O.
+    pub const WITHIN_AND_EVERY: &[Variant] = &[Variant::Iowhy, Variant::Every];
+
     pub fn name(self) -> &'static str {
         match self {
             Variant::Iowhy => "iowhy",
