@@ -23,6 +23,9 @@ const GROUPS: &[&str] = &[
 const PLAIN: &[&str] = &["block", "writeback", "events", "snapshot"];
 const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
 
+/// The strongest level: it is done once, and decompression takes no longer.
+const COMPRESSION: i32 = 19;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     for header in fs::read_dir("bpf")? {
@@ -52,6 +55,8 @@ fn compile(source: &str, more: &[&str], object: &Path) -> Result<(), Box<dyn Err
         .clang_args(ARGUMENTS.iter().chain(more))
         .obj(object)
         .build()?;
+    let compressed = zstd::stream::encode_all(fs::File::open(object)?, COMPRESSION)?;
+    fs::write(object.with_extension("o.zst"), compressed)?;
     Ok(())
 }
 

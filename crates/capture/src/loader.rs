@@ -9,24 +9,35 @@ use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 
-/// An object file, aligned as an ELF reader expects it.
-#[repr(align(8))]
-pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
+/// An object file as `build.rs` compresses it: most of it describes instructions to the verifier,
+/// and compresses to a sixth.
+#[derive(Clone, Copy)]
+pub(crate) struct CompressedObject(pub(crate) &'static [u8]);
 
 macro_rules! object {
-    ($name:literal) => {{
-        static OBJECT: &$crate::loader::Aligned<[u8]> = &$crate::loader::Aligned(*include_bytes!(
-            concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")
-        ));
-        &OBJECT.0
-    }};
+    ($name:literal) => {
+        $crate::loader::CompressedObject(include_bytes!(concat!(
+            env!("OUT_DIR"),
+            "/",
+            $name,
+            ".bpf.o.zst"
+        )))
+    };
 }
 pub(crate) use object;
+
+impl CompressedObject {
+    /// The object file. The allocator aligns it as an ELF reader expects it.
+    fn open(self) -> libbpf_rs::Result<OpenObject> {
+        let bytes = zstd::stream::decode_all(self.0)?;
+        ObjectBuilder::default().open_memory(&bytes)
+    }
+}
 
 /// The program that looks up symbols: it is run before others are loaded, with what it finds.
 pub(crate) fn load_symbols() -> libbpf_rs::Result<Object> {
     keep_warnings();
-    ObjectBuilder::default().open_memory(object!("symbols"))?.load()
+    object!("symbols").open()?.load()
 }
 
 /// From now on what libbpf says is kept for error messages, and not printed.
@@ -54,14 +65,13 @@ fn take_warnings() -> String {
 /// Loads the programs of an object that `is_wanted`, with their settings. Maps that an earlier
 /// object has too are shared with it. An error holds libbpf's and the verifier's words.
 pub(crate) fn load(
-    object: &[u8],
+    object: CompressedObject,
     is_wanted: impl Fn(&OsStr) -> bool,
     settings: &[u8],
     earlier: &[Object],
 ) -> Result<Object, String> {
     take_warnings();
-    let mut open =
-        ObjectBuilder::default().open_memory(object).map_err(|cause| cause.to_string())?;
+    let mut open = object.open().map_err(|cause| cause.to_string())?;
     prepare(&mut open, is_wanted, settings, earlier).map_err(|cause| cause.to_string())?;
     open.load().map_err(|cause| format!("{cause}\n{}", take_warnings()))
 }

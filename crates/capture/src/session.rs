@@ -6,7 +6,7 @@
 use crate::counters::{COUNTERS, SKIPPED, batch_of, counter, untold};
 use crate::error::WatchError;
 use crate::kernel::KernelFeatures;
-use crate::loader::{self, object};
+use crate::loader::{self, CompressedObject, object};
 use crate::plan::{Plan, Probe, ProbeGroup, Wishes};
 use crate::settings;
 use crate::wire;
@@ -23,7 +23,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// The compiled programs of a group; the first object that the kernel accepts is used. The plain
 /// ones do without atomic instructions, which Linux 5.12 added.
-fn objects_of(group: ProbeGroup) -> Vec<&'static [u8]> {
+fn objects_of(group: ProbeGroup) -> Vec<CompressedObject> {
     match group {
         ProbeGroup::Aggregate => vec![object!("aggregate")],
         ProbeGroup::Block => vec![object!("block"), object!("block-plain")],
