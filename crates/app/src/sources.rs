@@ -19,6 +19,7 @@ use iowhy_core::model::{Environment, Filter, Name, Names};
 use iowhy_core::recording::RecordingReader;
 use iowhy_core::redact::RedactedSource;
 use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_recorder::incidents::store::{RECORD, RECORDING};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -30,9 +31,12 @@ pub enum FoundSource {
     Capture(Inputs),
 }
 
-const WHAT_IS_READ: &str = "a source is a recording's directory, blktrace's files (sda.blktrace.*, \
+const WHAT_IS_READ: &str = "a source is a recording's directory, an incident's directory, blktrace's files (sda.blktrace.*, \
     or just sda), a dump of `blkparse -d`, the text of blkparse, ftrace or perf script, or - for \
     standard input";
+
+/// The file that every recording has.
+const RECORDED: &str = "recording.json";
 
 /// Maximum number of devices in a hint.
 const MOST_LISTED: usize = 8;
@@ -42,10 +46,10 @@ const STDIN_NAME: &str = "standard input";
 
 /// Detects the type of the paths `given`.
 pub fn find(given: &[PathBuf]) -> Result<FoundSource, Failure> {
-    let recording = given.iter().find(|path| path.join("recording.json").exists());
+    let recording = given.iter().find_map(|path| Some((path, recording_in(path)?)));
     match (recording, given) {
-        (Some(path), [_]) => Ok(FoundSource::Recording(path.clone())),
-        (Some(path), _) => {
+        (Some((_, recording)), [_]) => Ok(FoundSource::Recording(recording)),
+        (Some((path, _)), _) => {
             let message = format!("failed to read {}: a recording is read alone", path.display());
             Err(Failure::new(message, Some("name one recording, or one capture".to_owned())))
         }
@@ -53,6 +57,16 @@ pub fn find(given: &[PathBuf]) -> Result<FoundSource, Failure> {
             Ok(inputs) => Ok(FoundSource::Capture(inputs)),
             Err((path, cause)) => Err(nothing_there(&path, &cause)),
         },
+    }
+}
+
+/// The recording that `path` is, or that the incident in `path` has.
+fn recording_in(path: &Path) -> Option<PathBuf> {
+    let is_recording = |path: &Path| path.join(RECORDED).exists();
+    let inner = path.join(RECORDING);
+    match is_recording(path) {
+        true => Some(path.to_owned()),
+        false => (path.join(RECORD).exists() && is_recording(&inner)).then_some(inner),
     }
 }
 
@@ -77,6 +91,12 @@ fn nothing_there(path: &Path, cause: &std::io::Error) -> Failure {
         let hint = "a recording is readable only by its owner: `sudo iowhy report ...`";
         return Failure::new(message, Some(hint.to_owned()));
     }
+    if path.join(RECORD).exists() {
+        let message = format!("failed to read {shown}: it is an incident without a recording");
+        let hint =
+            format!("`iowhy incidents show {}` shows what is known of it", words(&[path.into()]));
+        return Failure::new(message, Some(hint));
+    }
     if path.join("requests").is_dir() {
         let message = format!("failed to read {shown}: it is a recording without recording.json");
         let hint = "copy a recording with all of its files; DuckDB and others read what is there: \
@@ -99,7 +119,7 @@ fn nothing_there(path: &Path, cause: &std::io::Error) -> Failure {
 
 /// Whether this user may not list `path`.
 fn is_denied(path: &Path) -> bool {
-    let seen = std::fs::metadata(path.join("recording.json"));
+    let seen = std::fs::metadata(path.join(RECORDED));
     seen.is_err_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied)
 }
 

@@ -6,14 +6,13 @@
 
 use crate::disk;
 use crate::history::HistoryFiles;
+use crate::incidents::page::diagnose_window;
 use crate::incidents::record::IncidentRecord;
 use crate::incidents::retention::to_remove;
 use crate::incidents::store::{
-    EARLIER, FINDINGS, IncidentStore, RECORDING, read_record, write_record,
+    EARLIER, FINDINGS, IncidentStore, PAGE, RECORDING, read_record, write_record,
 };
-use iowhy_core::analysis::summarize;
-use iowhy_core::diagnosis::diagnose;
-use iowhy_core::recording::{OPEN_ROUND, RecordingReader};
+use iowhy_core::recording::OPEN_ROUND;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
@@ -184,7 +183,9 @@ fn save(
     is_last: bool,
 ) -> io::Result<IncidentRecord> {
     if let Some(window) = window.filter(|window| window.exists()) {
-        find_causes(pending, window)?;
+        let mut record = read_record(pending)?;
+        diagnose_window(window, pending, &store.path(number), &mut record)?;
+        write_record(pending, &record)?;
         disk::remove(window);
     }
     let needed = disk::bytes_below(pending);
@@ -201,8 +202,10 @@ fn save(
         }
     }
     // Last: an incident is one once it says what it is.
-    if pending.join(FINDINGS).exists() {
-        disk::replace(&path.join(FINDINGS), &std::fs::read(pending.join(FINDINGS))?)?;
+    for file in [PAGE, FINDINGS] {
+        if pending.join(file).exists() {
+            disk::replace(&path.join(file), &std::fs::read(pending.join(file))?)?;
+        }
     }
     let record = read_record(pending)?;
     write_record(&path, &record)?;
@@ -212,22 +215,11 @@ fn save(
     Ok(record)
 }
 
-/// Diagnoses the recording `window`, and notes the result in the incident in `pending`.
-fn find_causes(pending: &Path, window: &Path) -> io::Result<()> {
-    let mut reader = RecordingReader::open(window).map_err(io::Error::other)?;
-    let summary = summarize(&mut reader).map_err(io::Error::other)?;
-    let diagnosis = diagnose(&summary);
-    let mut record = read_record(pending)?;
-    record.join_findings(&diagnosis);
-    let brief = iowhy_views::brief::render(&summary, &diagnosis);
-    disk::replace(&pending.join(FINDINGS), brief.as_bytes())?;
-    write_record(pending, &record)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::recording::RecordingWriter;
+    use iowhy_core::analysis::summarize;
+    use iowhy_core::recording::{RecordingReader, RecordingWriter};
     use iowhy_core::script::Script;
     use std::time::Duration;
 
@@ -263,6 +255,7 @@ mod tests {
         let store = IncidentStore::below(&folder.path().join("state"));
         let stored = store.get(1).unwrap();
         assert!(stored.path.join(FINDINGS).exists() && stored.bytes > 0);
+        assert_eq!(stored.path.join(PAGE).exists(), iowhy_views::html::is_embedded());
         let reader = RecordingReader::open(&stored.path.join(RECORDING)).unwrap();
         assert_eq!(summarize(&mut { reader }).unwrap().watch.requests, 1);
         assert!(!folder.path().join("run/1").exists());

@@ -3,7 +3,7 @@
 //! What does not belong here: figures.
 
 use crate::incidents::record::{IncidentFinding, IncidentRecord};
-use crate::incidents::store::{EARLIER, RECORDING, StoredIncident};
+use crate::incidents::store::{EARLIER, PAGE, RECORDING, StoredIncident};
 use iowhy_core::command::shell_word;
 use iowhy_views::escape::{cut, escape};
 use iowhy_views::fold;
@@ -118,6 +118,10 @@ impl Page<'_> {
     }
 
     fn more(&mut self, incident: &StoredIncident) {
+        let page = incident.path.join(PAGE);
+        if page.exists() {
+            self.line(0, &format!("as a page with charts: {}", page.display()));
+        }
         for (part, what) in [(RECORDING, ""), (EARLIER, ", before the watch began anew")] {
             let path = incident.path.join(part);
             if path.exists() {

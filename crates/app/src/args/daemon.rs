@@ -76,9 +76,9 @@ pub enum IncidentAction {
     },
     /// Show why an incident was kept and what was found
     Show {
-        /// The incident's number
-        #[arg(value_name = "N")]
-        number: u32,
+        /// The incident's number, or its directory, which may be a copy from another host
+        #[arg(value_name = "N|DIR")]
+        incident: PathBuf,
         /// Print JSON
         #[arg(long)]
         json: bool,

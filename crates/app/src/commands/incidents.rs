@@ -6,20 +6,17 @@ use crate::output;
 use iowhy_recorder::incidents::store::{IncidentStore, StoredIncident};
 use iowhy_recorder::screen;
 use std::io::{self, ErrorKind};
+use std::path::Path;
 
 /// Lists incidents, shows, pins or removes one.
 pub fn run(args: &IncidentsArgs) -> Result<(), Failure> {
+    if let Some(IncidentAction::Show { incident, json }) = &args.action {
+        return show(args, incident, *json || args.json);
+    }
     let store = store(&args.places)?;
     match args.action {
-        None => list(&store, args.json),
+        None | Some(IncidentAction::Show { .. }) => list(&store, args.json),
         Some(IncidentAction::List { json }) => list(&store, json || args.json),
-        Some(IncidentAction::Show { number, json }) => {
-            let incident = get(&store, number)?;
-            match json || args.json {
-                true => output::print(&screen::json(&incident.record)),
-                false => output::print(&screen::incident(&incident, &output::style())),
-            }
-        }
         Some(IncidentAction::Pin { number, undo }) => {
             let pinned = store.pin(number, !undo);
             pinned.map_err(|error| failed("pin", &store, number, &error))?;
@@ -31,6 +28,28 @@ pub fn run(args: &IncidentsArgs) -> Result<(), Failure> {
             output::print(&format!("incident {number} is removed\n"))
         }
     }
+}
+
+/// Shows an incident, by its number or its directory.
+fn show(args: &IncidentsArgs, named: &Path, json: bool) -> Result<(), Failure> {
+    let number = named.to_str().and_then(|text| text.parse().ok());
+    let incident = match number {
+        Some(number) => get(&store(&args.places)?, number)?,
+        None => StoredIncident::read(named).map_err(|error| unreadable(named, &error))?,
+    };
+    match json {
+        true => output::print(&screen::json(&incident.record)),
+        false => output::print(&screen::incident(&incident, &output::style())),
+    }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let message = match error.kind() {
+        ErrorKind::NotFound => format!("failed to read {}: it is no incident", path.display()),
+        _ => format!("failed to read {}: {error}", path.display()),
+    };
+    let numbers = || "`iowhy incidents` lists numbers and their incidents".to_owned();
+    Failure::new(message, hint(error).or_else(|| Some(numbers())))
 }
 
 /// The incidents of the configured or named state directory.
@@ -48,6 +67,10 @@ pub fn all(store: &IncidentStore) -> Result<Vec<StoredIncident>, Failure> {
 
 fn list(store: &IncidentStore, json: bool) -> Result<(), Failure> {
     let incidents = all(store)?;
+    let unread = store.numbers().map_or(0, |it| it.len().saturating_sub(incidents.len()));
+    if unread > 0 {
+        output::note(&format!("{unread} more cannot be read: `iowhy incidents show N` says why"));
+    }
     match json {
         true => {
             let records: Vec<_> = incidents.iter().map(|incident| &incident.record).collect();

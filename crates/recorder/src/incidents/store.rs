@@ -3,6 +3,7 @@
 //! ```text
 //! incidents/000007/incident.json   what is known of it (see super::record)
 //!                  findings.json   the diagnosis around the trigger, as --json=brief prints it
+//!                  report.html     the same with tables and charts, as report --html writes it
 //!                  recording/      the minutes before and after
 //!                  earlier/        minutes before that, where recording began anew in between
 //!                  pinned          only of those that are never removed to make room
@@ -10,7 +11,7 @@
 //!
 //! What does not belong here: how incidents get there (see [`crate::saver`]).
 
-use super::record::IncidentRecord;
+use super::record::{INCIDENT_FORMAT, IncidentRecord};
 use super::retention::StoredSize;
 use crate::disk;
 use std::fs::{self, File, OpenOptions};
@@ -18,9 +19,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-const RECORD: &str = "incident.json";
+/// What is known of an incident.
+pub const RECORD: &str = "incident.json";
 /// The diagnosis of an incident.
 pub const FINDINGS: &str = "findings.json";
+/// The page of an incident.
+pub const PAGE: &str = "report.html";
 /// The recording in an incident.
 pub const RECORDING: &str = "recording";
 /// The recording of the time before it, where there is one.
@@ -47,6 +51,18 @@ pub struct StoredIncident {
     pub pinned: bool,
     /// Its bytes on disk.
     pub bytes: u64,
+}
+
+impl StoredIncident {
+    /// The incident in the directory `path`, wherever it stands.
+    ///
+    /// # Errors
+    /// When its `incident.json` cannot be read, or is of a newer iowhy.
+    pub fn read(path: &Path) -> io::Result<StoredIncident> {
+        let record = read_record(path)?;
+        let (pinned, bytes) = (path.join(PINNED).exists(), disk::bytes_below(path));
+        Ok(StoredIncident { record, path: path.to_owned(), pinned, bytes })
+    }
 }
 
 impl IncidentStore {
@@ -98,10 +114,9 @@ impl IncidentStore {
     /// # Errors
     /// When there is none, or its `incident.json` cannot be read.
     pub fn get(&self, number: u32) -> io::Result<StoredIncident> {
-        let path = self.path(number);
-        let record = IncidentRecord { number, ..read_record(&path)? };
-        let (pinned, bytes) = (path.join(PINNED).exists(), disk::bytes_below(&path));
-        Ok(StoredIncident { record, path, pinned, bytes })
+        let mut incident = StoredIncident::read(&self.path(number))?;
+        incident.record.number = number;
+        Ok(incident)
     }
 
     /// The sizes of all incidents.
@@ -149,11 +164,17 @@ impl IncidentStore {
 /// What `directory`, an incident, says of itself.
 ///
 /// # Errors
-/// When its `incident.json` cannot be read or understood.
+/// When its `incident.json` cannot be read or understood, or its layout is of a newer iowhy.
 pub fn read_record(directory: &Path) -> io::Result<IncidentRecord> {
     let mut text = Vec::new();
     File::open(directory.join(RECORD))?.take(MOST_BYTES).read_to_end(&mut text)?;
-    Ok(serde_json::from_slice(&text)?)
+    let record: IncidentRecord = serde_json::from_slice(&text)?;
+    match record.format {
+        newer if newer > INCIDENT_FORMAT => Err(io::Error::other(format!(
+            "its format is {newer}, and this iowhy reads up to {INCIDENT_FORMAT}: use a newer iowhy"
+        ))),
+        _ => Ok(record),
+    }
 }
 
 /// Writes what is known of the incident in `directory`, whole or not at all.
@@ -207,5 +228,17 @@ mod tests {
         let all = store.all().unwrap();
         assert_eq!(all.iter().map(|it| it.record.number).collect::<Vec<_>>(), [2]);
         assert!(store.get(1).is_err());
+    }
+
+    #[test]
+    fn an_incident_of_a_newer_iowhy_is_refused_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_with(&[1], folder.path());
+        let newer = format!("{{\"format\": {}, \"number\": 1}}", INCIDENT_FORMAT + 1);
+        fs::write(store.path(1).join(RECORD), newer).unwrap();
+        let error = store.get(1).unwrap_err().to_string();
+        assert!(error.contains("its format is 2") && error.contains("a newer iowhy"), "{error}");
+        // Its number is taken, and it still makes room for others.
+        assert_eq!((store.numbers().unwrap(), store.sizes().unwrap().len()), (vec![1], 1));
     }
 }
