@@ -1,9 +1,20 @@
 //! The daemon's configuration: `/etc/iowhy/iowhy.toml` and its defaults.
 //!
+//! | where | what |
+//! |---|---|
+//! | here | the settings, and which of them do not fit together |
+//! | [`condition`] | `[[trigger.when]]` |
+//! | [`lines`] | the line of a setting |
+//!
 //! What does not belong here: what the settings cause.
 
+pub mod condition;
+pub mod lines;
+
 use crate::units::{OptionalLimit, Size, TimeSpan};
+use condition::{ConditionConfig, MOST_CONDITIONS};
 use iowhy_capture::budget::{ALWAYS_PERCENT, PERCENT_RANGE};
+use lines::{Contradiction, line_at};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -33,6 +44,8 @@ pub struct RecorderConfig {
     pub incidents_mb: Size,
     /// How many days of history are kept.
     pub history_days: u32,
+    /// How large the history may become; the oldest days go first.
+    pub history_mb: Size,
     /// What is watched.
     pub watch: WatchConfig,
     /// What begins an incident.
@@ -54,6 +67,7 @@ impl Default for RecorderConfig {
             after: TimeSpan::minutes(1),
             incidents_mb: Size::mb(2_000),
             history_days: 31,
+            history_mb: Size::mb(200),
             watch: WatchConfig::default(),
             trigger: TriggerConfig::default(),
             metrics: MetricsConfig::default(),
@@ -108,8 +122,10 @@ pub enum FindingLimit {
 pub struct TriggerConfig {
     /// Findings of the diagnosis of the last ten seconds.
     pub finding: FindingLimit,
-    /// The age of the oldest request at a device.
+    /// The age of the oldest request of a device, queued or issued.
     pub in_flight: OptionalLimit<TimeSpan>,
+    /// How long a thread of a program has waited for storage.
+    pub hung_task: OptionalLimit<TimeSpan>,
     /// The time that a request took from queueing to completion.
     pub latency: OptionalLimit<TimeSpan>,
     /// The share of ten seconds in which every task with work to do waited for I/O, percent.
@@ -118,6 +134,8 @@ pub struct TriggerConfig {
     pub most_per_hour: u32,
     /// How long a condition must be absent before it begins another incident.
     pub quiet: TimeSpan,
+    /// Conditions on figures.
+    pub when: Vec<ConditionConfig>,
 }
 
 impl Default for TriggerConfig {
@@ -125,10 +143,12 @@ impl Default for TriggerConfig {
         TriggerConfig {
             finding: FindingLimit::Warning,
             in_flight: OptionalLimit::Of(TimeSpan::seconds(2)),
+            hung_task: OptionalLimit::Of(TimeSpan::seconds(10)),
             latency: OptionalLimit::Off,
             pressure_io: OptionalLimit::Of(60),
             most_per_hour: 6,
             quiet: TimeSpan::minutes(30),
+            when: Vec::new(),
         }
     }
 }
@@ -213,42 +233,75 @@ impl RecorderConfig {
     /// When a line of it makes no sense.
     pub fn parse(path: &Path, text: &str) -> Result<RecorderConfig, ConfigError> {
         let config: RecorderConfig = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = before.matches('\n').count() + 1;
+            let line = line_at(text, error.span().map_or(0, |span| span.start));
             ConfigError::Line { path: path.to_owned(), line, reason: error.message().to_owned() }
         })?;
-        match config.contradiction() {
-            None => Ok(config),
-            Some(reason) => Err(ConfigError::Value { path: path.to_owned(), reason }),
-        }
+        let Some(contradiction) = config.contradiction() else { return Ok(config) };
+        let path = path.to_owned();
+        Err(match (contradiction.line(text), contradiction.reason) {
+            (Some(line), reason) => ConfigError::Line { path, line, reason },
+            (None, reason) => ConfigError::Value { path, reason },
+        })
     }
 
     /// What does not fit together; `None` if everything does.
-    pub fn contradiction(&self) -> Option<String> {
+    pub fn contradiction(&self) -> Option<Contradiction> {
+        self.of_ring().or_else(|| self.of_outputs()).or_else(|| self.of_conditions())
+    }
+
+    fn of_ring(&self) -> Option<Contradiction> {
         let (keep, before) = (self.keep.0, self.before.0);
-        let least = Duration::from_secs(30);
-        let listen = self.metrics.listen.filter(|address| !address.ip().is_loopback());
-        let hook = self.hook.as_ref();
-        if keep < least {
-            Some(format!("keep is {}, and at least 30s is needed", self.keep))
+        let wrong = |key, reason: String| Some(Contradiction::of(key, reason));
+        if keep < Duration::from_secs(30) {
+            wrong("keep", format!("keep is {}, and at least 30s is needed", self.keep))
         } else if before > keep {
-            Some(format!("before is {}, more than the ring keeps ({})", self.before, self.keep))
+            let reason =
+                format!("before is {}, more than the ring keeps ({})", self.before, self.keep);
+            // Either may be the one that was set.
+            let key =
+                if self.before == RecorderConfig::default().before { "keep" } else { "before" };
+            wrong(key, reason)
         } else if self.keep_mb < Size::mb(16) {
-            Some("keep-mb is less than 16".to_owned())
+            wrong("keep-mb", "keep-mb is less than 16".to_owned())
+        } else if self.history_mb < Size::mb(16) {
+            wrong("history-mb", "history-mb is less than 16".to_owned())
         } else if !PERCENT_RANGE.contains(&self.watch.budget) {
             let (least, most) = (PERCENT_RANGE.start(), PERCENT_RANGE.end());
-            Some(format!("watch.budget is {}, not from {least} to {most}", self.watch.budget))
-        } else if let Some(address) = listen {
-            Some(format!("metrics.listen is {address}, which is not a loopback address"))
-        } else if let Some(hook) = hook.filter(|hook| !hook.program.is_absolute()) {
-            Some(format!("hook.program is {}, not an absolute path", hook.program.display()))
-        } else if hook.is_some_and(|hook| hook.user == "root") {
-            Some("hook.user is root: name another user".to_owned())
-        } else if self.textfile_is_misnamed() {
-            Some("metrics.textfile does not end in .prom".to_owned())
+            let reason =
+                format!("watch.budget is {}, not from {least} to {most}", self.watch.budget);
+            wrong("watch.budget", reason)
         } else {
             None
         }
+    }
+
+    fn of_outputs(&self) -> Option<Contradiction> {
+        let wrong = |key, reason: String| Some(Contradiction::of(key, reason));
+        let listen = self.metrics.listen.filter(|address| !address.ip().is_loopback());
+        let hook = self.hook.as_ref();
+        if let Some(address) = listen {
+            let reason = format!("metrics.listen is {address}, which is not a loopback address");
+            wrong("metrics.listen", reason)
+        } else if let Some(hook) = hook.filter(|hook| !hook.program.is_absolute()) {
+            let reason =
+                format!("hook.program is {}, not an absolute path", hook.program.display());
+            wrong("hook.program", reason)
+        } else if hook.is_some_and(|hook| hook.user == "root") {
+            wrong("hook.user", "hook.user is root: name another user".to_owned())
+        } else if self.textfile_is_misnamed() {
+            wrong("metrics.textfile", "metrics.textfile does not end in .prom".to_owned())
+        } else {
+            None
+        }
+    }
+
+    fn of_conditions(&self) -> Option<Contradiction> {
+        let when = &self.trigger.when;
+        if when.len() > MOST_CONDITIONS {
+            let reason = format!("trigger.when: more than {MOST_CONDITIONS} conditions");
+            return Some(Contradiction::of("trigger.when", reason));
+        }
+        when.iter().enumerate().find_map(|(index, condition)| condition.contradiction(index))
     }
 
     fn textfile_is_misnamed(&self) -> bool {
@@ -293,12 +346,21 @@ mod tests {
             ("keep = \"10m\"\nkep-mb = 2\n", "line 2: unknown field `kep-mb`"),
             ("\n\nkeep = \"10 apples\"", "line 3: \"10 apples\" is not a time"),
             ("[trigger]\nin-flight = \"soon\"", "line 2: \"soon\" is not a time"),
-            ("keep = \"5s\"", "at least 30s is needed"),
-            ("before = \"1h\"", "more than the ring keeps"),
-            ("[metrics]\nlisten = \"0.0.0.0:9\"", "not a loopback address"),
-            ("[hook]\nprogram = \"/bin/true\"\nuser = \"root\"", "hook.user is root"),
-            ("[hook]\nprogram = \"true\"", "not an absolute path"),
-            ("[metrics]\ntextfile = \"/tmp/x.txt\"", ".prom"),
+            ("# x\nkeep = \"5s\"", "line 2: keep is 5s, and at least 30s is needed"),
+            ("before = \"1h\"", "line 1: before is 1h, more than the ring keeps"),
+            ("\nkeep = \"1m\"", "line 2: before is 5m, more than the ring keeps"),
+            ("[watch]\nbudget = 101", "line 2: watch.budget is 101"),
+            ("history-mb = 1", "line 1: history-mb is less than 16"),
+            (
+                "[metrics]\nlisten = \"0.0.0.0:9\"",
+                "line 2: metrics.listen is 0.0.0.0:9, which is not a loopback",
+            ),
+            ("[hook]\nprogram = \"/bin/true\"\nuser = \"root\"", "line 3: hook.user is root"),
+            ("[hook]\nprogram = \"true\"", "line 2: hook.program is true, not an absolute path"),
+            (
+                "[metrics]\ntextfile = \"/tmp/x.txt\"",
+                "line 2: metrics.textfile does not end in .prom",
+            ),
             ("keep = ", "line 1:"),
         ] {
             let error = parse(text).unwrap_err();

@@ -2,7 +2,7 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | `in_flight` | whether a request that seems to hang does |
+//! | `in_flight` | whether a request that seems to hang does, and which threads wait |
 //! | `open_incident` | an incident from its trigger until it is complete |
 //! | `start` | locks, directories, signals, what an earlier run left |
 //!
@@ -24,8 +24,8 @@ use crate::metrics::MetricsHub;
 use crate::ring::Ring;
 use crate::rolling::{EndedWindow, RollingDiagnosis};
 use crate::saver::{Saver, SaverReport, SaverTask};
-use crate::trigger::{Trigger, TriggerKind, TriggerWatch};
-use in_flight::InFlightCheck;
+use crate::trigger::{PressureTotals, Trigger, TriggerKind, TriggerWatch};
+use in_flight::{HungTaskCheck, InFlightCheck};
 use iowhy_capture::host::system;
 use iowhy_capture::live::{LiveWatch, WatchOptions};
 use iowhy_capture::priority::RaisedPriority;
@@ -61,6 +61,9 @@ const MOST_MET: usize = 100_000;
 const MINUTE_NS: u64 = 60 * SECOND_NS;
 /// How long the saver may take at the end.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long hooks may take at the end.
+const LAST_HOOK: Duration = Duration::from_secs(5);
 
 /// Why a watch ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,6 +114,7 @@ pub struct Daemon<'a> {
     policy: IncidentPolicy,
     triggers: TriggerWatch,
     in_flight: InFlightCheck,
+    hung_tasks: HungTaskCheck,
     saver: Saver,
     /// Tasks that the saver could not take, or that failed.
     waiting: VecDeque<SaverTask>,
@@ -119,10 +123,11 @@ pub struct Daemon<'a> {
     next_number: u32,
     control: Receiver<CaptureRequest>,
     signals: SignalFlags,
-    hook: HookRunner,
+    hook: Option<HookRunner>,
     metrics: MetricsHub,
     minute: HistoryMinute,
     minute_cost_ns: u64,
+    minute_pressure: PressureTotals,
     lost_before: u64,
     /// Held as long as the daemon runs.
     _lock: std::fs::File,
@@ -253,6 +258,10 @@ impl Daemon<'_> {
             watch.live.refresh(&watch.names);
             self.ring.rotate(now_ns, watch.live.environment(), &watch.names)?;
         }
+        let (live, met) = (&mut watch.live, &mut watch.met);
+        for trigger in self.hung_tasks.ask(live, &mut watch.names, met) {
+            self.follow(watch, trigger)?;
+        }
         self.asked(watch)?;
         if self.open.is_some() && self.policy.completes(now_ns) {
             self.complete(watch, true)?;
@@ -288,6 +297,9 @@ impl Daemon<'_> {
         self.publish();
         if self.minute.watched_ns >= MINUTE_NS {
             self.write_minute();
+        }
+        for trigger in self.triggers.figures(summary) {
+            self.follow(watch, trigger)?;
         }
         for (trigger, finding) in self.triggers.findings(diagnosis) {
             if trigger.key.cause == HUNG && !self.is_in_flight(watch, &trigger.key.device, finding)
@@ -325,6 +337,8 @@ impl Daemon<'_> {
             HistoryMinute { time_s: start::realtime_ns() / 1_000_000_000, ..Default::default() };
         let mut minute = std::mem::replace(&mut self.minute, next);
         minute.cost_ns = cost_ns.saturating_sub(earlier_ns);
+        let pressure = self.triggers.pressure_totals();
+        minute.set_pressure(std::mem::replace(&mut self.minute_pressure, pressure), pressure);
         if let Ok(line) = serde_json::to_string(&minute) {
             self.offer(SaverTask::History { time_s: minute.time_s, line });
         }
@@ -403,6 +417,7 @@ impl Daemon<'_> {
                 }
             }
         }
+        self.tell_hook_failures();
         self.metrics.set_unsaved(self.waiting.len() as u64);
         if now_ns >= self.retry_ns
             && let Some(task) = self.waiting.pop_front()
@@ -429,12 +444,15 @@ impl Daemon<'_> {
             .with("IOWHY_DEVICE", of(first.and_then(|it| it.device.as_ref())))
             .with("IOWHY_DIRECTORY", path.display().to_string());
         self.say(&line);
-        if let Some(hook) = &self.config.hook {
-            let told = self.hook.start(hook, HookEvent { directory: path, number, event });
-            if let Err(error) = told {
-                let said = format!("failed to run {}: {error}", hook.program.display());
-                self.say(&JournalLine::new(Priority::Warning, said));
-            }
+        if let Some(hook) = &self.hook {
+            hook.offer(HookEvent { directory: path.to_owned(), number, event });
+            self.tell_hook_failures();
+        }
+    }
+
+    fn tell_hook_failures(&self) {
+        for said in self.hook.iter().flat_map(|hook| hook.failures.try_iter()) {
+            self.say(&JournalLine::new(Priority::Warning, said));
         }
     }
 
@@ -481,6 +499,10 @@ impl Daemon<'_> {
                 self.tell_saved(&record, &path, is_last);
             }
         }
+        if let Some(hook) = &mut self.hook {
+            hook.finish(LAST_HOOK);
+        }
+        self.tell_hook_failures();
         if !is_done {
             let said =
                 "what could not be saved stays in the runtime directory until the next start";

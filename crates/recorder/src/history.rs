@@ -8,6 +8,7 @@
 pub mod table;
 
 use crate::disk;
+use crate::trigger::PressureTotals;
 use iowhy_core::analysis::bins::bins;
 use iowhy_core::analysis::summary::{Bucket, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
@@ -48,6 +49,13 @@ pub struct HistoryMinute {
     pub findings: Vec<HistoryFinding>,
     /// The age of the oldest request in flight at the end of any ten seconds.
     pub oldest_ns: u64,
+    /// Time in which at least one task waited for I/O (PSI io some); `None` where the kernel does
+    /// not count it, and for the first minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pressure_io_some_ns: Option<u64>,
+    /// Time in which every task with work to do waited for I/O (PSI io full).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pressure_io_full_ns: Option<u64>,
     /// Requests that have no record.
     pub lost_requests: u64,
     /// CPU time that recording cost.
@@ -169,6 +177,13 @@ impl HistoryMinute {
         self.add_findings(diagnosis);
     }
 
+    /// Notes the time under I/O pressure between two readings of the kernel's counters.
+    pub fn set_pressure(&mut self, before: PressureTotals, after: PressureTotals) {
+        let grown = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
+        self.pressure_io_some_ns = grown(before.some_ns, after.some_ns);
+        self.pressure_io_full_ns = grown(before.full_ns, after.full_ns);
+    }
+
     fn add_findings(&mut self, diagnosis: &Diagnosis) {
         use iowhy_core::diagnosis::Severity;
         let worth = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info);
@@ -184,6 +199,15 @@ impl HistoryMinute {
             }
         }
     }
+}
+
+/// How much history is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct HistoryLimits {
+    /// Days.
+    pub days: u32,
+    /// Bytes of all days together.
+    pub bytes: u64,
 }
 
 /// The files of the history.
@@ -202,24 +226,42 @@ impl HistoryFiles {
         self.directory.join(format!("{day}.jsonl"))
     }
 
-    /// Appends a line to the day of `time_s`, seconds since 1970; days before the last `days` are
-    /// removed.
+    /// Appends a line to the day of `time_s`, seconds since 1970. The oldest days go where there
+    /// are more than the limits allow.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn append(&self, time_s: i64, line: &str, days: u32) -> io::Result<()> {
+    /// When it cannot be written, or that day alone is as large as the history may become.
+    pub fn append(&self, time_s: i64, line: &str, limits: HistoryLimits) -> io::Result<()> {
         disk::make(&self.directory)?;
-        let path = self.path(&day_of(time_s));
-        let is_new = !path.exists();
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o640).open(&path)?;
+        let today = day_of(time_s);
+        self.make_room(&today, line.len() as u64 + 1, limits)?;
+        let mut options = OpenOptions::new();
+        let mut file = options.append(true).create(true).mode(0o640).open(self.path(&today))?;
         // One call: a line is there or it is not, unless the disk is full.
-        file.write_all(format!("{line}\n").as_bytes())?;
-        if is_new {
-            let all = self.days()?;
-            let gone = all.len().saturating_sub(days.max(1) as usize);
-            all.iter().take(gone).for_each(|day| disk::remove(&self.path(day)));
+        file.write_all(format!("{line}\n").as_bytes())
+    }
+
+    fn make_room(&self, today: &str, needed: u64, limits: HistoryLimits) -> io::Result<()> {
+        let size = |day: &String| fs::metadata(self.path(day)).map_or(0, |it| it.len());
+        let days = self.days()?;
+        let is_new = !days.iter().any(|day| day == today);
+        let mut count = days.len() + usize::from(is_new);
+        let mut bytes = needed + days.iter().map(size).sum::<u64>();
+        for day in days.iter().filter(|day| *day != today) {
+            if count <= limits.days.max(1) as usize && bytes <= limits.bytes {
+                return Ok(());
+            }
+            count -= 1;
+            bytes -= size(day);
+            disk::remove(&self.path(day));
         }
-        Ok(())
+        match bytes <= limits.bytes {
+            true => Ok(()),
+            false => Err(io::Error::other(format!(
+                "{today} alone takes the {} MB of history-mb",
+                limits.bytes / 1_000_000
+            ))),
+        }
     }
 
     /// The days that there are, in order.
@@ -276,6 +318,7 @@ mod tests {
     use iowhy_core::script::Script;
 
     const DAY_S: i64 = 86_400;
+    const LIMITS: HistoryLimits = HistoryLimits { days: 31, bytes: 200_000_000 };
 
     /// A minute of a host with four devices.
     fn minute(time_s: i64) -> HistoryMinute {
@@ -298,7 +341,7 @@ mod tests {
         let files = HistoryFiles::below(folder.path());
         let written = minute(1_000_000_000);
         let line = serde_json::to_string(&written).unwrap();
-        files.append(written.time_s, &line, 31).unwrap();
+        files.append(written.time_s, &line, LIMITS).unwrap();
         let path = files.path(&day_of(written.time_s));
         fs::write(&path, format!("{line}\n{{\"time_s\": 1000\n{line}\n")).unwrap();
         let read = files.minutes(written.time_s, written.time_s + 1).unwrap();
@@ -328,9 +371,65 @@ mod tests {
         let month = line.len() as u64 * 60 * 24 * 31;
         assert!(month < 200_000_000, "{month} bytes: {line}");
         for day in 0..60 {
-            files.append(day * DAY_S, &line, 31).unwrap();
+            files.append(day * DAY_S, &line, LIMITS).unwrap();
         }
         let days = files.days().unwrap();
         assert_eq!((days.len(), days[0].as_str()), (31, "1970-01-30"));
+    }
+
+    /// A minute of a host with as many busy devices, containers and findings as one may hold.
+    fn largest_minute() -> HistoryMinute {
+        let small = minute(0);
+        let flow = &small.devices["sda"]["read"];
+        let mut large = HistoryMinute { waits: small.waits.clone(), ..HistoryMinute::default() };
+        for device in 0..MOST_DEVICES {
+            for direction in ["read", "write", "flush", "discard"] {
+                let own = large.devices.entry(format!("nvme{device}n1")).or_default();
+                own.insert(direction.to_owned(), flow.clone());
+            }
+        }
+        for group in 0..2 * MOST_GROUPS {
+            let used = HistoryUse { requests: 123_456, bytes: 1 << 33, time_ns: 60_000_000_000 };
+            large.groups.insert(format!("pod:payments/api-{group}/server"), used);
+        }
+        large
+    }
+
+    #[test]
+    fn the_history_of_the_largest_host_is_bounded_and_its_newest_days_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = HistoryFiles::below(folder.path());
+        let day = (serde_json::to_string(&largest_minute()).unwrap() + "\n").repeat(1440);
+        let line = day.lines().next().unwrap();
+        assert!(day.len() * 31 > 200_000_000, "this host needs the limit: {} bytes", day.len());
+        for number in 0..40 {
+            files.append(number * DAY_S, line, LIMITS).unwrap();
+            // The rest of that day at once.
+            fs::write(files.path(&day_of(number * DAY_S)), &day).unwrap();
+            let days = files.days().unwrap();
+            assert_eq!(days.last().unwrap(), &day_of(number * DAY_S));
+        }
+        files.append(40 * DAY_S, line, LIMITS).unwrap();
+        let bytes = disk::bytes_below(folder.path());
+        assert!((150_000_000..201_000_000).contains(&bytes), "{bytes}");
+        // A day that takes all of it ends with an error, not without end.
+        let small = HistoryLimits { bytes: day.len() as u64, ..LIMITS };
+        files.append(39 * DAY_S, line, small).unwrap_err();
+        assert_eq!(files.days().unwrap(), [day_of(39 * DAY_S)]);
+    }
+
+    #[test]
+    fn pressure_is_what_the_counters_grew_by() {
+        let read = |some_ns, full_ns| PressureTotals { some_ns, full_ns };
+        let mut minute = HistoryMinute::default();
+        minute.set_pressure(read(None, None), read(Some(5), Some(3)));
+        assert_eq!(minute.pressure_io_some_ns, None);
+        minute.set_pressure(read(Some(5), Some(3)), read(Some(9), Some(3)));
+        assert_eq!((minute.pressure_io_some_ns, minute.pressure_io_full_ns), (Some(4), Some(0)));
+        let text = serde_json::to_string(&minute).unwrap();
+        assert!(text.contains("\"pressure_io_some_ns\":4"), "{text}");
+        // A line of an older iowhy has none.
+        let older: HistoryMinute = serde_json::from_str("{\"time_s\": 60}").unwrap();
+        assert_eq!((older.time_s, older.pressure_io_full_ns), (60, None));
     }
 }

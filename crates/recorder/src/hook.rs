@@ -6,26 +6,34 @@
 use crate::config::HookConfig;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long it may run.
 const MOST_TIME: Duration = Duration::from_secs(60);
 
-/// Runs the hook, one at a time.
-#[derive(Clone, Debug, Default)]
+/// Incidents that may wait for the hook.
+const MOST_WAITING: usize = 16;
+
+/// Runs the hook, one at a time, in a thread of its own: neither the user's entry in /etc/passwd
+/// nor the program may be on a disk that hangs while the kernel is to be read.
+#[derive(Debug)]
 pub struct HookRunner {
-    is_running: Arc<AtomicBool>,
+    events: Option<SyncSender<HookEvent>>,
+    failed: Sender<String>,
+    /// Why it could not be run, as lines for the journal.
+    pub failures: Receiver<String>,
+    thread: JoinHandle<()>,
 }
 
 /// What the hook is told.
-#[derive(Clone, Copy, Debug)]
-pub struct HookEvent<'a> {
+#[derive(Clone, Debug)]
+pub struct HookEvent {
     /// The incident's directory: its only argument.
-    pub directory: &'a Path,
+    pub directory: PathBuf,
     /// The incident's number: `IOWHY_INCIDENT` in its environment.
     pub number: u32,
     /// `begin` or `end`: `IOWHY_EVENT`.
@@ -33,54 +41,82 @@ pub struct HookEvent<'a> {
 }
 
 impl HookRunner {
-    /// Starts it; it ends by itself or is killed after a minute.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// When the user does not exist, the program cannot be started, or the one before still runs.
-    pub fn start(&self, hook: &HookConfig, event: HookEvent<'_>) -> io::Result<()> {
-        let passwd = std::fs::read_to_string("/etc/passwd")?;
-        let (user, own_group) = find_user(&passwd, &hook.user)
-            .ok_or_else(|| io::Error::other(format!("there is no user {}", hook.user)))?;
-        if user == 0 {
-            return Err(io::Error::other(format!("user {} is root", hook.user)));
+    /// When the system has no thread for it.
+    pub fn start(hook: &HookConfig) -> io::Result<HookRunner> {
+        let (events, received) = sync_channel::<HookEvent>(MOST_WAITING);
+        let (failed, failures) = channel();
+        let (hook, reported) = (hook.clone(), failed.clone());
+        let thread = std::thread::Builder::new().name("hook".to_owned()).spawn(move || {
+            for event in received {
+                if let Err(error) = run(&hook, &event) {
+                    let said = format!("failed to run {}: {error}", hook.program.display());
+                    // At the end nobody listens any more.
+                    let _ = reported.send(said);
+                }
+            }
+        })?;
+        Ok(HookRunner { events: Some(events), failed, failures, thread })
+    }
+
+    /// Has it run for an event, after those before it. It ends by itself or is killed after a
+    /// minute.
+    pub fn offer(&self, event: HookEvent) {
+        let number = event.number;
+        let sent = self.events.as_ref().map(|events| events.try_send(event));
+        if !matches!(sent, Some(Ok(()))) {
+            let said = format!("the hook is not run for incident {number}: it is still running");
+            let _ = self.failed.send(said);
         }
-        if self.is_running.swap(true, Ordering::AcqRel) {
-            return Err(io::Error::other("the one before still runs"));
+    }
+
+    /// Waits for those that were offered, but not longer than `patience`.
+    pub fn finish(&mut self, patience: Duration) {
+        self.events = None;
+        let begun = Instant::now();
+        while !self.thread.is_finished() && begun.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(20));
         }
-        let group = match rustix::process::getegid().as_raw() {
-            0 => own_group,
-            group => group,
-        };
-        let mut command = Command::new(&hook.program);
-        command.arg(event.directory).env_clear();
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        command.env("IOWHY_INCIDENT", event.number.to_string()).env("IOWHY_EVENT", event.event);
-        command.stdin(Stdio::null());
-        command.stdout(Stdio::null());
-        command.stderr(Stdio::null());
-        command.current_dir("/").uid(user).gid(group).process_group(0);
-        let is_running = Arc::clone(&self.is_running);
-        let started = std::thread::Builder::new()
-            .name("hook".to_owned())
-            .spawn(move || run(command, &is_running));
-        started.map(|_| ()).inspect_err(|_| self.is_running.store(false, Ordering::Release))
     }
 }
 
-fn run(mut command: Command, is_running: &AtomicBool) {
-    if let Ok(mut child) = command.spawn() {
-        let begun = Instant::now();
-        while matches!(child.try_wait(), Ok(None)) {
-            if begun.elapsed() > MOST_TIME {
+/// Runs the hook for an event, and waits for it.
+fn run(hook: &HookConfig, event: &HookEvent) -> io::Result<()> {
+    let passwd = std::fs::read_to_string("/etc/passwd")?;
+    let (user, own_group) = find_user(&passwd, &hook.user)
+        .ok_or_else(|| io::Error::other(format!("there is no user {}", hook.user)))?;
+    if user == 0 {
+        return Err(io::Error::other(format!("user {} is root", hook.user)));
+    }
+    let group = match rustix::process::getegid().as_raw() {
+        0 => own_group,
+        group => group,
+    };
+    let mut command = Command::new(&hook.program);
+    command.arg(&event.directory).env_clear();
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    command.env("IOWHY_INCIDENT", event.number.to_string()).env("IOWHY_EVENT", event.event);
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::null());
+    command.stderr(Stdio::null());
+    command.current_dir("/").uid(user).gid(group).process_group(0);
+    let mut child = command.spawn()?;
+    let begun = Instant::now();
+    loop {
+        match child.try_wait()? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(io::Error::other(format!("it ended with {status}"))),
+            None if begun.elapsed() > MOST_TIME => {
                 // It ended between both calls, or it is gone now.
                 let _ = child.kill();
-                let _ = child.wait();
-                break;
+                child.wait()?;
+                return Err(io::Error::other("it took more than a minute and was killed"));
             }
-            std::thread::sleep(Duration::from_millis(100));
+            None => std::thread::sleep(Duration::from_millis(100)),
         }
     }
-    is_running.store(false, Ordering::Release);
 }
 
 /// The number and group of a user in `passwd`.
@@ -97,6 +133,22 @@ fn find_user(passwd: &str, name: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hook_that_cannot_run_says_why() {
+        for (program, user, said) in [
+            ("/bin/true", "no-such-user", "there is no user no-such-user"),
+            ("/nonexistent/hook", "nobody", "failed to run /nonexistent/hook"),
+        ] {
+            let hook = HookConfig { program: program.into(), user: user.to_owned() };
+            let mut runner = HookRunner::start(&hook).unwrap();
+            runner.offer(HookEvent { directory: "/".into(), number: 1, event: "begin" });
+            let failure = runner.failures.recv_timeout(Duration::from_secs(20)).unwrap();
+            assert!(failure.contains(said), "{failure}");
+            runner.finish(Duration::from_secs(20));
+            assert!(runner.thread.is_finished());
+        }
+    }
 
     #[test]
     fn users_are_found_by_name() {

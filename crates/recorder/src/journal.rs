@@ -3,6 +3,8 @@
 //!
 //! What does not belong here: when a line is due.
 
+use iowhy_views::escape::escape;
+use iowhy_views::style::Style;
 use std::os::unix::net::UnixDatagram;
 
 /// Where journald listens.
@@ -72,8 +74,10 @@ impl JournalLine {
     }
 }
 
+/// A value as one line without anything that could deceive a reader: journalctl prints it.
 fn one_line(value: &str) -> String {
     let mut line: String = value.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    line = escape(&line, &Style::plain(MOST_BYTES)).into_owned();
     let mut end = MOST_BYTES.min(line.len());
     while !line.is_char_boundary(end) {
         end -= 1;

@@ -5,7 +5,7 @@
 //! What does not belong here: deciding what is kept.
 
 use crate::disk;
-use crate::history::HistoryFiles;
+use crate::history::{HistoryFiles, HistoryLimits};
 use crate::incidents::page::diagnose_window;
 use crate::incidents::record::IncidentRecord;
 use crate::incidents::retention::to_remove;
@@ -90,8 +90,8 @@ pub struct SaverLimits {
     pub state: PathBuf,
     /// Bytes of all incidents.
     pub incident_bytes: u64,
-    /// Days of history.
-    pub history_days: u32,
+    /// Days and bytes of history.
+    pub history: HistoryLimits,
 }
 
 impl Saver {
@@ -156,7 +156,7 @@ fn serve(limits: &SaverLimits, tasks: &Receiver<SaverTask>, reported: &Sender<Sa
                 })
             }
             SaverTask::History { time_s, line } => {
-                failed("append to the history", history.append(*time_s, line, limits.history_days))
+                failed("append to the history", history.append(*time_s, line, limits.history))
             }
             SaverTask::File { path, text } => {
                 let what = format!("write {}", path.display());
@@ -241,7 +241,8 @@ mod tests {
 
     fn saver(folder: &Path, incident_bytes: u64) -> Saver {
         let state = folder.join("state");
-        Saver::start(SaverLimits { state, incident_bytes, history_days: 31 }).unwrap()
+        let history = HistoryLimits { days: 31, bytes: 200_000_000 };
+        Saver::start(SaverLimits { state, incident_bytes, history }).unwrap()
     }
 
     #[test]

@@ -1,8 +1,20 @@
-//! What begins an incident: conditions on findings, requests in flight, latencies and pressure.
+//! What begins an incident: conditions on findings, requests in flight, threads that wait,
+//! latencies, pressure and figures.
+//!
+//! | where | what |
+//! |---|---|
+//! | here | conditions on rows and findings |
+//! | `condition` | those of the configuration, on figures |
+//! | [`hung_task`] | threads that have waited for storage for long |
 //!
 //! What does not belong here: whether a trigger is kept (see [`crate::incidents::policy`]).
 
+mod condition;
+pub mod hung_task;
+
 use crate::config::{FindingLimit, TriggerConfig};
+use condition::ConditionWatch;
+use iowhy_core::analysis::Summary;
 use iowhy_core::diagnosis::{Confidence, Diagnosis, Finding, FindingLayer, Severity};
 use iowhy_core::model::{Metric, Names, Sample};
 use iowhy_core::source::Batch;
@@ -15,12 +27,16 @@ use std::collections::{BTreeMap, VecDeque};
 pub enum TriggerKind {
     /// A finding of the rolling diagnosis.
     Finding,
-    /// The age of the oldest request at a device.
+    /// The age of the oldest request of a device.
     InFlight,
+    /// A thread that has waited for storage for long.
+    HungTask,
     /// The latency of a request that completed.
     Latency,
     /// I/O pressure.
     PressureIo,
+    /// A condition on a figure.
+    Condition,
     /// SIGUSR1.
     Signal,
     /// `iowhy capture`.
@@ -33,8 +49,10 @@ impl TriggerKind {
         match self {
             TriggerKind::Finding => "finding",
             TriggerKind::InFlight => "in-flight",
+            TriggerKind::HungTask => "hung-task",
             TriggerKind::Latency => "latency",
             TriggerKind::PressureIo => "pressure-io",
+            TriggerKind::Condition => "condition",
             TriggerKind::Signal => "signal",
             TriggerKind::Command => "command",
         }
@@ -46,7 +64,7 @@ impl TriggerKind {
 pub struct TriggerKey {
     /// The kind.
     pub kind: TriggerKind,
-    /// The cause of a finding; empty for other kinds.
+    /// The cause of a finding, or a condition on a figure; empty for other kinds.
     pub cause: String,
     /// The device; empty where it is not one device.
     pub device: String,
@@ -113,6 +131,18 @@ pub struct TriggerWatch {
     metrics: BTreeMap<usize, Option<Metric>>,
     /// The latest readings of time under full I/O pressure: when, and the counter.
     pressure: VecDeque<(u64, f64)>,
+    /// The latest reading of both counters of I/O pressure, where the kernel has them.
+    totals: PressureTotals,
+    conditions: ConditionWatch,
+}
+
+/// Time under I/O pressure since the machine started, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PressureTotals {
+    /// In which at least one task waited for I/O; `None` where it was not read.
+    pub some_ns: Option<u64>,
+    /// In which every task with work to do waited for I/O.
+    pub full_ns: Option<u64>,
 }
 
 /// Time over which pressure is judged, nanoseconds.
@@ -121,7 +151,13 @@ const PRESSURE_NS: u64 = 10_000_000_000;
 impl TriggerWatch {
     /// Watches for what `config` names.
     pub fn new(config: &TriggerConfig) -> TriggerWatch {
-        TriggerWatch { config: config.clone(), metrics: BTreeMap::new(), pressure: VecDeque::new() }
+        TriggerWatch {
+            config: config.clone(),
+            metrics: BTreeMap::new(),
+            pressure: VecDeque::new(),
+            totals: PressureTotals::default(),
+            conditions: ConditionWatch::new(&config.when),
+        }
     }
 
     /// Forgets what it knows of names: those of another watch come next.
@@ -154,12 +190,19 @@ impl TriggerWatch {
 
     fn sample(&mut self, sample: &Sample, names: &Names) -> Option<Trigger> {
         match self.metrics.get(&sample.metric.index())?.as_ref()? {
-            Metric::OldestIssued => {
+            Metric::OldestAge => {
                 let limit = self.config.in_flight.value()?;
                 let is_old = sample.value >= limit.ns() as f64;
                 is_old.then(|| in_flight(names.get(sample.subject), sample.value))
             }
-            Metric::PressureIoFull => self.pressure_io(sample.time_ns, sample.value),
+            Metric::PressureIoSome => {
+                self.totals.some_ns = Some(sample.value as u64);
+                None
+            }
+            Metric::PressureIoFull => {
+                self.totals.full_ns = Some(sample.value as u64);
+                self.pressure_io(sample.time_ns, sample.value)
+            }
             _ => None,
         }
     }
@@ -188,7 +231,22 @@ impl TriggerWatch {
         diagnosis.findings.iter().filter_map(of).collect()
     }
 
-    /// How old a request at a device must be to be a condition, nanoseconds.
+    /// The conditions on figures that are met after another window.
+    pub fn figures(&mut self, summary: &Summary) -> Vec<Trigger> {
+        self.conditions.window(summary)
+    }
+
+    /// Time under I/O pressure, as it was read last.
+    pub fn pressure_totals(&self) -> PressureTotals {
+        self.totals
+    }
+
+    /// How long a thread must have waited for storage to be a condition, nanoseconds.
+    pub fn hung_task_ns(&self) -> Option<u64> {
+        self.config.hung_task.value().map(|limit| limit.ns())
+    }
+
+    /// How old a request of a device must be to be a condition, nanoseconds.
     pub fn in_flight_ns(&self) -> u64 {
         self.config.in_flight.value().map_or(u64::MAX, |limit| limit.ns())
     }
@@ -197,7 +255,7 @@ impl TriggerWatch {
 fn in_flight(device: &str, age_ns: f64) -> Trigger {
     Trigger {
         key: TriggerKey::new(TriggerKind::InFlight, device),
-        sentence: format!("a request has been at {device} for {:.1} s", age_ns / 1e9),
+        sentence: format!("a request has been in flight on {device} for {:.1} s", age_ns / 1e9),
     }
 }
 
@@ -228,10 +286,10 @@ mod tests {
     }
 
     #[test]
-    fn an_old_request_at_a_device_is_one() {
+    fn an_old_request_queued_or_issued_is_one() {
         let (mut names, mut watch) = (Names::new(), TriggerWatch::new(&TriggerConfig::default()));
         let mut at = |age: f64| {
-            let word = "under_way.oldest_issued_ns";
+            let word = "under_way.oldest_ns";
             let samples = vec![sample(&mut names, Scope::Device, word, S, age)];
             watch.rows(&Batch { samples, ..Batch::default() }, &names)
         };
@@ -254,6 +312,10 @@ mod tests {
         }
         assert_eq!(fired.first(), Some(&11), "{fired:?}");
         assert_eq!(fired.last(), Some(&24), "{fired:?}");
+        assert_eq!(
+            watch.pressure_totals(),
+            PressureTotals { some_ns: None, full_ns: Some(15 * S) }
+        );
     }
 
     #[test]

@@ -20,7 +20,9 @@ pub fn run(args: &DaemonArgs) -> Result<(), Failure> {
     config.keep_mb = args.keep_mb.map_or(config.keep_mb, Size::mb);
     config.incidents_mb = args.incidents_mb.map_or(config.incidents_mb, Size::mb);
     let file = args.places.config.as_deref().unwrap_or(Path::new(DEFAULT_PATH));
-    if let Some(reason) = config.contradiction() {
+    if let Some(contradiction) = config.contradiction() {
+        // The file alone has none: an argument does.
+        let reason = contradiction.reason;
         return Err(ConfigError::Value { path: file.to_owned(), reason }.into());
     }
     if args.check_config {

@@ -1,9 +1,13 @@
-//! Whether a request that seems to have been at a device for long is: one whose completion was not
-//! seen looks the same until the kernel is asked.
+//! What is open now: whether a request that seems to be in flight for long is, since one whose
+//! completion was not seen looks the same until the kernel is asked; and which threads wait.
 //!
-//! What does not belong here: what a request in flight causes (see [`crate::trigger`]).
+//! Both come from tables in the kernel's memory, so asking waits for no disk.
+//!
+//! What does not belong here: what they cause (see [`crate::trigger`]).
 
 use super::SECOND_NS;
+use crate::trigger::Trigger;
+use crate::trigger::hung_task::hung_tasks;
 use iowhy_capture::live::LiveWatch;
 use iowhy_core::model::{Names, Status};
 use iowhy_core::source::Batch;
@@ -57,5 +61,39 @@ impl InFlightCheck {
         met.processes.append(&mut batch.processes);
         self.known.insert(device.to_owned(), (now_ns, is_there));
         is_there
+    }
+}
+
+/// Asks once in a while which threads wait.
+#[derive(Debug)]
+pub(super) struct HungTaskCheck {
+    limit_ns: Option<u64>,
+    due_ns: u64,
+}
+
+impl HungTaskCheck {
+    /// For threads that have waited for at least so long; `None` for never.
+    pub(super) fn new(limit_ns: Option<u64>) -> HungTaskCheck {
+        HungTaskCheck { limit_ns, due_ns: 0 }
+    }
+
+    /// The conditions that threads meet which wait now, if it is time to ask. Processes and stacks
+    /// that were met for the first time go to `met`.
+    pub(super) fn ask(
+        &mut self,
+        live: &mut LiveWatch,
+        names: &mut Names,
+        met: &mut Batch,
+    ) -> Vec<Trigger> {
+        let now_ns = iowhy_capture::host::system::now_ns();
+        let Some(limit_ns) = self.limit_ns.filter(|_| now_ns >= self.due_ns) else {
+            return Vec::new();
+        };
+        self.due_ns = now_ns + COUNTS_NS;
+        let mut batch = Batch::default();
+        live.open_rows(&mut batch, names);
+        met.stacks.append(&mut batch.stacks);
+        met.processes.append(&mut batch.processes);
+        hung_tasks(&batch.waits, names, limit_ns)
     }
 }

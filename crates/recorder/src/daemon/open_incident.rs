@@ -86,9 +86,10 @@ impl Daemon<'_> {
         };
         record.add_trigger(&trigger);
         let sign_ns = match trigger.key.kind {
-            TriggerKind::Finding | TriggerKind::PressureIo => {
-                now_ns.saturating_sub(crate::rolling::WINDOW_NS)
-            }
+            TriggerKind::Finding
+            | TriggerKind::PressureIo
+            | TriggerKind::Condition
+            | TriggerKind::HungTask => now_ns.saturating_sub(crate::rolling::WINDOW_NS),
             _ => now_ns,
         };
         let open = OpenIncident {

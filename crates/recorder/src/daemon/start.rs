@@ -2,20 +2,20 @@
 //!
 //! What does not belong here: the loop.
 
-use super::in_flight::InFlightCheck;
+use super::in_flight::{HungTaskCheck, InFlightCheck};
 use super::{Daemon, SignalFlags};
 use crate::config::RecorderConfig;
 use crate::control;
 use crate::disk;
 use crate::error::RecorderError;
-use crate::history::HistoryMinute;
+use crate::history::{HistoryLimits, HistoryMinute};
 use crate::hook::HookRunner;
 use crate::incidents::policy::{IncidentPolicy, PolicyLimits};
 use crate::incidents::store::IncidentStore;
 use crate::metrics::MetricsHub;
 use crate::ring::{Ring, RingLimits};
 use crate::saver::{Saver, SaverLimits, SaverTask};
-use crate::trigger::TriggerWatch;
+use crate::trigger::{PressureTotals, TriggerWatch};
 use iowhy_capture::host::{own, system};
 use rustix::fs::FlockOperation;
 use rustix::time::{ClockId, clock_gettime};
@@ -58,9 +58,10 @@ pub(super) fn daemon<'a>(
     let saver = Saver::start(SaverLimits {
         state: config.state.clone(),
         incident_bytes: config.incidents_mb.bytes(),
-        history_days: config.history_days,
+        history: HistoryLimits { days: config.history_days, bytes: config.history_mb.bytes() },
     })
-    .map_err(|source| RecorderError::System { what: "start a thread", source })?;
+    .map_err(no_thread)?;
+    let hook = config.hook.as_ref().map(HookRunner::start).transpose().map_err(no_thread)?;
     let (policy, newest) = policy(config);
     let (waiting, newest_unsaved) = left_over(config);
     let control = control::serve(&config.runtime).map_err(|error| {
@@ -74,6 +75,7 @@ pub(super) fn daemon<'a>(
         ring_bytes,
         policy,
         in_flight: InFlightCheck::new(triggers.in_flight_ns()),
+        hung_tasks: HungTaskCheck::new(triggers.hung_task_ns()),
         triggers,
         saver,
         waiting,
@@ -82,14 +84,19 @@ pub(super) fn daemon<'a>(
         next_number: newest.max(newest_unsaved) + 1,
         control,
         signals: signals()?,
-        hook: HookRunner::default(),
+        hook,
         metrics: MetricsHub::serve(&config.metrics)?,
         minute: HistoryMinute { time_s: realtime_ns() / 1_000_000_000, ..Default::default() },
         minute_cost_ns: own::cpu_ns(),
+        minute_pressure: PressureTotals::default(),
         lost_before: 0,
         _lock: lock,
         ping_ns: 0,
     })
+}
+
+fn no_thread(source: std::io::Error) -> RecorderError {
+    RecorderError::System { what: "start a thread", source }
 }
 
 /// Takes the lock that only one daemon holds; the kernel releases it however the daemon ends.

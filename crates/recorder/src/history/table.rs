@@ -2,9 +2,9 @@
 //!
 //! What does not belong here: what a minute holds.
 
-use super::{HistoryFlow, HistoryMinute};
+use super::{HistoryFlow, HistoryMinute, HistoryUse};
 use crate::clock::LocalTime;
-use iowhy_views::escape::escape;
+use iowhy_views::escape::{cut, escape};
 use iowhy_views::human;
 use iowhy_views::style::Style;
 use std::collections::BTreeMap;
@@ -12,6 +12,10 @@ use std::fmt::Write;
 
 /// Findings that are listed.
 const MOST_FINDINGS: usize = 12;
+/// Containers that are listed.
+const MOST_CONTAINERS: usize = 8;
+/// Where their names begin.
+const NAME_COLUMN: usize = 30;
 /// Devices that are listed for a row.
 const MOST_DEVICES: usize = 4;
 
@@ -44,6 +48,12 @@ pub fn table(minutes: &[HistoryMinute], row_s: i64, device: Option<&str>, style:
     for (from_s, minutes) in &rows {
         waits(*from_s, minutes, style, &mut text);
     }
+    text.push_str("\nI/O PRESSURE (share of the time) AND OLDEST REQUEST IN FLIGHT\n");
+    text.push_str("  FROM                   SOME    FULL  OLDEST\n");
+    for (from_s, minutes) in &rows {
+        pressure(*from_s, minutes, style, &mut text);
+    }
+    containers(minutes, style, &mut text);
     findings(minutes, device, style, &mut text);
     let lost: u64 = minutes.iter().map(|minute| minute.lost_requests).sum();
     if lost > 0 {
@@ -114,6 +124,59 @@ fn waits(from_s: i64, minutes: &[&HistoryMinute], style: &Style, text: &mut Stri
     let _ = writeln!(text, "{line}");
 }
 
+fn pressure(from_s: i64, minutes: &[&HistoryMinute], style: &Style, text: &mut String) {
+    let share = |of: &dyn Fn(&HistoryMinute) -> Option<u64>| {
+        let read = minutes.iter().filter_map(|minute| Some((of(minute)?, minute.watched_ns)));
+        let (ns, watched_ns) = read.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        match watched_ns {
+            0 => "-".to_owned(),
+            _ => format!("{:.1} %", (100.0 * ns as f64 / watched_ns as f64).min(100.0)),
+        }
+    };
+    let some = share(&|minute| minute.pressure_io_some_ns);
+    let full = share(&|minute| minute.pressure_io_full_ns);
+    let oldest_ns = minutes.iter().map(|minute| minute.oldest_ns).max().unwrap_or(0);
+    let oldest = match oldest_ns {
+        0 => "-".to_owned(),
+        ns => human::time(ns as f64, style),
+    };
+    let from = LocalTime::of_seconds(from_s);
+    let _ = writeln!(text, "  {from}  {some:>7} {full:>7}  {oldest:>6}");
+}
+
+/// The containers with the most time of requests, over all minutes.
+fn containers(minutes: &[HistoryMinute], style: &Style, text: &mut String) {
+    let mut used: BTreeMap<&str, HistoryUse> = BTreeMap::new();
+    for (name, own) in minutes.iter().flat_map(|minute| &minute.groups) {
+        let sum = used.entry(name.as_str()).or_default();
+        sum.requests += own.requests;
+        sum.bytes += own.bytes;
+        sum.time_ns += own.time_ns;
+    }
+    if used.is_empty() {
+        return;
+    }
+    let seconds = watched_s(&minutes.iter().collect::<Vec<_>>());
+    let mut used: Vec<_> = used.into_iter().collect();
+    used.sort_by_key(|(_, own)| std::cmp::Reverse(own.time_ns));
+    let more = used.len().saturating_sub(MOST_CONTAINERS);
+    text.push_str("\nCONTAINERS\n     IO/S    MB/S  IN FLIGHT  CONTAINER, UNIT OR CGROUP\n");
+    for (name, own) in used.into_iter().take(MOST_CONTAINERS) {
+        let room = style.columns().saturating_sub(NAME_COLUMN).max(20);
+        let _ = writeln!(
+            text,
+            "  {:>7.1} {:>7.2}    {:>7.2}  {}",
+            own.requests as f64 / seconds,
+            own.bytes as f64 / 1e6 / seconds,
+            own.time_ns as f64 / 1e9 / seconds,
+            cut(&escape(name, style), room, style)
+        );
+    }
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more");
+    }
+}
+
 /// When each cause was found first and last, the one that was found longest first.
 fn findings(minutes: &[HistoryMinute], only: Option<&str>, style: &Style, text: &mut String) {
     let mut found: BTreeMap<(&str, &str), (i64, i64, usize)> = BTreeMap::new();
@@ -161,6 +224,7 @@ mod tests {
             latency: vec![(65_536, reads)],
         };
         let read = BTreeMap::from([("read".to_owned(), flow)]);
+        let used = HistoryUse { requests: 600, bytes: 60_000_000, time_ns: 30_000_000_000 };
         let finding = HistoryFinding {
             cause: "hung-io".to_owned(),
             device: Some("sda".to_owned()),
@@ -173,6 +237,9 @@ mod tests {
             devices: BTreeMap::from([("sda\u{1b}".to_owned(), read)]),
             waits: BTreeMap::from([("device".to_owned(), 30_000_000_000)]),
             findings: vec![finding],
+            groups: BTreeMap::from([(format!("pod:\u{1b}[2J\u{202e}{}", "x".repeat(200)), used)]),
+            oldest_ns: 2_500_000_000,
+            pressure_io_some_ns: Some(15_000_000_000),
             ..Default::default()
         }
     }
@@ -185,7 +252,9 @@ mod tests {
         assert!(text.contains("    1.4") && text.contains("    2.4"), "{text}");
         assert!(text.contains("device 0.50"), "{text}");
         assert!(text.contains("     10  sda           hung-io"), "{text}");
-        assert!(!text.contains('\u{1b}'), "{text}");
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
+        assert!(text.contains("   25.0 %       -  2.50 s"), "{text}");
+        assert!(text.contains("     10.0    1.00       0.50  pod:"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(table(&minutes, 300, Some("sdb"), &Style::plain(80)).contains("none at warning"));
         assert_eq!(table(&[], 300, None, &Style::plain(80)), "no history of that time\n");

@@ -1,0 +1,7 @@
+//! The recorder over days of scripted time.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic, in its helpers too")]
+
+mod causes;
+mod day;
+mod host;
+mod month;
