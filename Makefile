@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-calls bench-views bench-peers bench-waits lab-matrix deps
+.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -95,6 +95,11 @@ bench-busy: ## Measure what a watch loses while other programs want all CPUs; wr
 	@scripts/install-deps build bench
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-busy
+
+bench-recorder: ## Measure what the flight recorder costs and how soon an incident is on disk; writes docs/recorder.md
+	@scripts/install-deps build bench
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-recorder
 
 bench-calls: ## Measure what a system call costs while iowhy looks at it; writes docs/files.md
 	@scripts/install-deps build bench

@@ -37,6 +37,8 @@ enum LabCommand {
     BenchCalls(bench::calls::CallSettings),
     /// Measures what a watch loses while other programs want all CPUs.
     BenchBusy(bench::busy::BusySettings),
+    /// Measures what the flight recorder costs, and how soon an incident is on disk.
+    BenchRecorder(bench::recorder::RecorderSettings),
     /// Compares the views with the tools that they replace.
     BenchViews(bench::views::ViewSettings),
     /// Compares blktrace and libbpf-tools with iowhy, in guests with other kernels.
@@ -89,6 +91,7 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::Capture(capture) => capture.write().map(done),
         LabCommand::BenchLocate(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchBusy(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchRecorder(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchCalls(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchViews(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchPeers(settings) => bench::run(settings, &mut say).map(done),

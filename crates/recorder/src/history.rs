@@ -432,4 +432,21 @@ mod tests {
         let older: HistoryMinute = serde_json::from_str("{\"time_s\": 60}").unwrap();
         assert_eq!((older.time_s, older.pressure_io_full_ns), (60, None));
     }
+
+    #[test]
+    fn a_clock_that_is_set_back_goes_on_in_the_earlier_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = HistoryFiles::below(folder.path());
+        let few = HistoryLimits { days: 2, ..LIMITS };
+        let write = |time_s: i64| {
+            let minute = HistoryMinute { time_s, ..HistoryMinute::default() };
+            files.append(time_s, &serde_json::to_string(&minute).unwrap(), few).unwrap();
+        };
+        for time_s in [10 * DAY_S, 11 * DAY_S, 3 * DAY_S, 3 * DAY_S + 60] {
+            write(time_s);
+        }
+        // The day that is written now stays, however old it seems.
+        assert_eq!(files.days().unwrap(), [day_of(3 * DAY_S), day_of(11 * DAY_S)]);
+        assert_eq!(files.minutes(0, 20 * DAY_S).unwrap().len(), 3);
+    }
 }

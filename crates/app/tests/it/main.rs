@@ -11,6 +11,7 @@ mod evidence;
 mod explain;
 mod export;
 mod filters;
+mod incidents;
 mod interrupted;
 mod manual;
 mod redact;

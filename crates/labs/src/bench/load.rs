@@ -27,6 +27,8 @@ pub enum ReadSpeed {
     FullLibaio,
     /// 10,000 reads a second.
     Limited,
+    /// Twice as many.
+    Doubled,
 }
 
 impl ReadSpeed {
@@ -37,6 +39,7 @@ impl ReadSpeed {
             ReadSpeed::Full => "full speed",
             ReadSpeed::FullLibaio => "full speed through libaio",
             ReadSpeed::Limited => "10k IOPS",
+            ReadSpeed::Doubled => "20k IOPS",
         }
     }
 }
@@ -57,7 +60,7 @@ impl FioLoad {
     /// fio's command line for so many seconds.
     fn job(&self, speed: ReadSpeed, seconds: u64) -> Job {
         let engine = match speed {
-            ReadSpeed::Full | ReadSpeed::Limited => Engine::IoUring,
+            ReadSpeed::Full | ReadSpeed::Limited | ReadSpeed::Doubled => Engine::IoUring,
             ReadSpeed::FullLibaio => Engine::Libaio,
         };
         let job = Job::new(self.device.path(), engine, FioAccess::RandomRead, 4096)
@@ -68,6 +71,7 @@ impl FioLoad {
         match speed {
             ReadSpeed::Full | ReadSpeed::FullLibaio => job.with("numjobs", cpus().to_string()),
             ReadSpeed::Limited => job.with("rate_iops", LIMIT.to_string()),
+            ReadSpeed::Doubled => job.with("rate_iops", (2 * LIMIT).to_string()),
         }
     }
 

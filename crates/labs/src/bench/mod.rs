@@ -10,6 +10,7 @@
 //! | [`calls`] | `bench-calls` | the cost of a system call |
 //! | [`blktrace`] | `bench-blktrace` | reading captures, compared with blkparse and btt |
 //! | [`locate`] | `bench-locate` | block to file, compared with debugfs |
+//! | [`recorder`] | `bench-recorder` | the cost of the flight recorder, and its incidents |
 //! | [`views`] | `bench-views` | the views, compared with iostat and pidstat |
 //! | [`peers`] | `bench-peers` | blktrace and libbpf-tools, in guests |
 //! | [`crate::classes::table`] | `bench-waits` | each wait class |
@@ -23,6 +24,7 @@ pub mod capture;
 mod load;
 pub mod locate;
 pub mod peers;
+pub mod recorder;
 pub mod views;
 
 use crate::error::Context;

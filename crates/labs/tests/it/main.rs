@@ -38,6 +38,8 @@ mod pods;
 mod privilege;
 mod probe;
 mod recorder;
+mod recorder_host;
+mod recorder_trouble;
 mod recording;
 mod records;
 mod side_by_side;
@@ -93,6 +95,7 @@ fn main() {
         tables::tests(),
         thinning::tests(),
         recorder::tests(),
+        recorder_trouble::tests(),
         joined::tests(),
     ];
     libtest_mimic::run(&arguments, tests.into_iter().flatten().collect()).exit();

@@ -186,3 +186,38 @@ fn signals() -> Result<SignalFlags, RecorderError> {
     }
     Ok(flags)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::incidents::policy::Decision;
+    use crate::incidents::record::IncidentRecord;
+    use crate::incidents::store::write_record;
+    use crate::trigger::{Trigger, TriggerKind};
+
+    /// What becomes of a condition that an incident was kept for, so many seconds before now by
+    /// the clock on the wall.
+    fn decision_after(seconds: i64) -> Decision {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().to_owned();
+        let config = RecorderConfig { state, ..RecorderConfig::default() };
+        let mut trigger = Trigger::manual(TriggerKind::InFlight, String::new());
+        trigger.key.device = "sda".to_owned();
+        let recorded_until_ns = realtime_ns() - seconds * 1_000_000_000;
+        let mut record = IncidentRecord { recorded_until_ns, ..IncidentRecord::default() };
+        record.add_trigger(&trigger);
+        let path = IncidentStore::below(&config.state).path(7);
+        disk::make(&path).unwrap();
+        write_record(&path, &record).unwrap();
+        let (mut policy, newest) = policy(&config);
+        assert_eq!(newest, 7);
+        policy.decide(&trigger, system::now_ns())
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_hides_no_incident() {
+        assert_eq!(decision_after(5), Decision::Duplicate);
+        // It was kept in what is now the future.
+        assert_eq!(decision_after(-86_400), Decision::Begin);
+    }
+}

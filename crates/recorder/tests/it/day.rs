@@ -5,9 +5,10 @@
 //! writes it.
 
 use crate::causes::CAUSES;
-use crate::host::{HOUR_S, KeptIncident, ScriptedHost, healthy};
+use crate::host::{ALONE, HOUR_S, KeptIncident, ScriptedHost, healthy};
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::PoisonError;
 
 /// When a cause is planted, and until when, seconds into its hour.
 const PLANTED_S: std::ops::Range<u64> = 1_200..1_230;
@@ -69,6 +70,7 @@ fn check_page(table: &str) {
 
 #[test]
 fn twenty_incidents_of_a_day_are_kept_with_their_causes() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let mut host = ScriptedHost::new(folder.path());
     for hour in 0..24_u64 {

@@ -14,6 +14,10 @@ use iowhy_recorder::ring::{CutSpan, Ring, RingLimits};
 use iowhy_recorder::rolling::{RollingDiagnosis, WINDOW_NS};
 use iowhy_recorder::trigger::{Trigger, TriggerWatch};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Held by each test: one of them measures the memory of this process.
+pub static ALONE: Mutex<()> = Mutex::new(());
 
 pub const S: u64 = 1_000_000_000;
 pub const HOUR_S: u64 = 3_600;

@@ -1,0 +1,283 @@
+//! `cargo lab bench-recorder`: what the flight recorder costs, and how soon and how much of an
+//! incident is on disk.
+//!
+//! The daemon runs as a package starts it, with its default budget and ring, while fio reads. Its
+//! cost to the load is compared with the seconds just before and after it, in which nothing
+//! watches. Only what people ask for begins an incident.
+//!
+//! What does not belong here: the cost of a watch by part (see [`super::capture`]).
+
+use super::load::{FioLoad, LoadWindow, ReadSpeed};
+use super::{Benchmark, TableOutput, cpus, table_of};
+use crate::error::Context;
+use crate::recorded::RecordedTotals;
+use crate::scratch::Scratch;
+use crate::{LabError, Result, command, iowhy, machine, process};
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long and how often to measure.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RecorderSettings {
+    /// Seconds of each measurement, and of the unwatched ones around it.
+    #[arg(long, default_value_t = 10)]
+    pub seconds: u64,
+    /// How often each speed is measured.
+    #[arg(long, default_value_t = 5)]
+    pub rounds: usize,
+    /// Seconds at 20k IOPS before an incident is asked for; a line of the history needs 70.
+    #[arg(long, default_value_t = 150)]
+    pub hold: u64,
+    /// Where the table goes.
+    #[command(flatten)]
+    pub output: TableOutput,
+}
+
+/// Time for the daemon to attach, and to find what it may spend.
+const SETTLES: Duration = Duration::from_secs(8);
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Minutes of a month of 31 days.
+const MONTH: u64 = 31 * 24 * 60;
+/// What begins no incident; the time after one is short, since the benchmark waits for it.
+const QUIET: &str = "after = \"10s\"\n[trigger]\nfinding = \"off\"\npressure-io = \"off\"\n\
+                     in-flight = \"off\"\nhung-task = \"off\"\n";
+
+/// The figures.
+#[derive(Clone, Debug, Default)]
+struct RecorderFigures {
+    /// CPU time of the daemon at 10k IOPS, in CPUs.
+    process: Vec<f64>,
+    /// The same of the whole machine beyond what it takes unwatched, with BPF programs.
+    whole: Vec<f64>,
+    /// IOPS at full speed as a share of what they are unwatched.
+    kept: Vec<f64>,
+    /// The largest resident memory of any run, bytes.
+    memory: u64,
+    /// From asking for an incident until it is on disk, seconds.
+    on_disk: f64,
+    /// What it holds from before, seconds.
+    before: f64,
+    /// A line of the history, bytes.
+    line: Option<u64>,
+}
+
+impl Benchmark for RecorderSettings {
+    const TARGET: &'static str = "bench-recorder";
+    const PAGE: &'static str = "docs/recorder.md";
+
+    fn output(&self) -> &TableOutput {
+        &self.output
+    }
+
+    fn measure(&self, about: &str, progress: &mut dyn FnMut(&str)) -> Result<String> {
+        machine::need_bpf()?;
+        let scratch = Scratch::new()?;
+        let load = FioLoad::new(&scratch)?;
+        let mut figures = RecorderFigures::default();
+        for speed in [ReadSpeed::Limited, ReadSpeed::Full] {
+            for round in 1..=self.rounds.max(1) {
+                figures.add(&scratch, &load, speed, self.seconds)?;
+                progress(&format!("{}: round {round} of {}", speed.name(), self.rounds.max(1)));
+            }
+        }
+        progress(&format!("an incident after {} s at 20k IOPS", self.hold));
+        figures.incident(&scratch, &load, self.hold)?;
+        table_of(|part| figures.table(part, about, self))
+    }
+}
+
+impl RecorderFigures {
+    /// Measures once more at `speed`.
+    fn add(
+        &mut self,
+        scratch: &Scratch,
+        load: &FioLoad,
+        speed: ReadSpeed,
+        seconds: u64,
+    ) -> Result<()> {
+        let mut running = load.run(scratch, speed)?;
+        let before = running.window(seconds)?;
+        let daemon = RunningDaemon::start(scratch)?;
+        std::thread::sleep(SETTLES);
+        let cpu_before = daemon.cpu_seconds()?;
+        let watched = running.window(seconds)?;
+        let own = (daemon.cpu_seconds()? - cpu_before) / seconds.max(1) as f64;
+        self.memory = self.memory.max(daemon.memory()?);
+        daemon.stop()?;
+        let after = running.window(seconds)?;
+        let mean = |of: fn(&LoadWindow) -> f64| (of(&before) + of(&after)) / 2.0;
+        if speed == ReadSpeed::Full {
+            self.kept.push(watched.iops / mean(|it| it.iops).max(1.0));
+        } else {
+            self.process.push(own);
+            self.whole.push((watched.busy - mean(|it| it.busy)) * cpus() as f64);
+        }
+        Ok(())
+    }
+
+    /// Asks for an incident after `hold` seconds at 20k IOPS.
+    fn incident(&mut self, scratch: &Scratch, load: &FioLoad, hold: u64) -> Result<()> {
+        let _running = load.run(scratch, ReadSpeed::Doubled)?;
+        let daemon = RunningDaemon::start(scratch)?;
+        std::thread::sleep(Duration::from_secs(hold));
+        let (asked, asked_ns) = (Instant::now(), machine::monotonic_ns());
+        command::output_of(daemon.command(&["capture", "a benchmark"])?)?;
+        let incident = daemon.state.join("incidents/000001");
+        let record = incident.join("incident.json");
+        wait_for("an incident on disk", || record.exists())?;
+        self.on_disk = asked.elapsed().as_secs_f64();
+        let is_complete = || {
+            let text = fs::read_to_string(&record).unwrap_or_default();
+            text.contains("\"complete\": true")
+        };
+        wait_for("a complete incident", is_complete)?;
+        let mut first_ns = None;
+        for part in ["recording", "earlier"].map(|part| incident.join(part)) {
+            if part.exists() {
+                let totals = RecordedTotals::of(&part)?;
+                first_ns = first_ns.into_iter().chain(totals.first_ns).min();
+            }
+        }
+        let first_ns = first_ns.unwrap_or(asked_ns);
+        self.before = asked_ns.saturating_sub(first_ns) as f64 / 1e9;
+        self.memory = self.memory.max(daemon.memory()?);
+        self.line = daemon.history_line();
+        daemon.stop()
+    }
+
+    fn table(
+        &self,
+        out: &mut String,
+        about: &str,
+        settings: &RecorderSettings,
+    ) -> std::fmt::Result {
+        writeln!(out, "{about}.")?;
+        writeln!(
+            out,
+            "Medians of {} rounds of {} s; fio reads 4 KiB at random from a loop device over \
+             memory.\n",
+            settings.rounds.max(1),
+            settings.seconds
+        )?;
+        out.push_str("| what | measured | goal |\n|---|---|---|\n");
+        let percent = |values: &[f64]| 100.0 * median(values);
+        let (process, whole) = (percent(&self.process), percent(&self.whole));
+        let lost = 100.0 - percent(&self.kept);
+        let mib = self.memory as f64 / f64::from(1 << 20);
+        let mut row = |what: &str, value: String, goal: &str, reached: bool| {
+            let verdict = if reached { "reached" } else { "not reached" };
+            writeln!(out, "| {what} | {value} | {goal}: {verdict} |")
+        };
+        let cpu = "at most 0.3 %";
+        row("CPU of the daemon at 10k IOPS", format!("{process:.2} %"), cpu, process <= 0.3)?;
+        let what = "the same with its BPF programs (the machine's CPU time beyond the unwatched)";
+        row(what, format!("{whole:.2} %"), cpu, whole <= 0.3)?;
+        row("IOPS lost at full speed", format!("{lost:.1} %"), "at most 1 %", lost <= 1.0)?;
+        row("resident memory", format!("{mib:.0} MiB"), "at most 48 MiB", mib <= 48.0)?;
+        let (soon, held) = (self.on_disk <= 5.0, self.before >= 60.0);
+        row("incident on disk", format!("after {:.1} s", self.on_disk), "within 5 s", soon)?;
+        let what = "what it holds from before, at 20k IOPS";
+        row(what, format!("{:.0} s of {}", self.before, settings.hold), "at least 60 s", held)?;
+        match self.line {
+            None => out.push_str("| a month of history | no minute was over | at most 200 MB |\n"),
+            Some(line) => {
+                let mb = (line * MONTH) as f64 / 1e6;
+                let value = format!("{mb:.0} MB ({line} bytes a minute)");
+                row("a month of history", value, "at most 200 MB", mb <= 200.0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) -> Result<()> {
+    let begun = Instant::now();
+    while !is_there() {
+        if begun.elapsed() > PATIENCE {
+            return Err(LabError::failed(format!("see {what}"), format!("waited {PATIENCE:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// A daemon with directories of its own, ended on drop.
+struct RunningDaemon {
+    child: Child,
+    config: PathBuf,
+    state: PathBuf,
+    runtime: PathBuf,
+}
+
+impl RunningDaemon {
+    /// Starts one; it watches when this returns.
+    fn start(scratch: &Scratch) -> Result<RunningDaemon> {
+        let (config, state) = (scratch.fresh("iowhy.toml"), scratch.fresh("state"));
+        // In memory, as /run is.
+        let name = format!("iowhy-bench-{}", std::process::id());
+        let runtime = PathBuf::from("/dev/shm").join(name);
+        fs::write(&config, QUIET).context(|| format!("write {}", config.display()))?;
+        let mut command = Command::new(iowhy::binary()?);
+        command.arg("daemon").arg("--config").arg(&config).arg("--state").arg(&state);
+        command.arg("--runtime").arg(&runtime);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().context(|| "start the daemon".to_owned())?;
+        let daemon = RunningDaemon { child, config, state, runtime };
+        let ring = daemon.runtime.join("ring");
+        let has_begun = || fs::read_dir(&ring).is_ok_and(|mut it| it.next().is_some());
+        wait_for("a ring", has_begun)?;
+        Ok(daemon)
+    }
+
+    fn command(&self, words: &[&str]) -> Result<Command> {
+        let mut command = Command::new(iowhy::binary()?);
+        command.args(words).arg("--config").arg(&self.config).arg("--state").arg(&self.state);
+        command.arg("--runtime").arg(&self.runtime);
+        Ok(command)
+    }
+
+    fn gone() -> LabError {
+        LabError::failed("measure the daemon", "it has ended")
+    }
+
+    fn cpu_seconds(&self) -> Result<f64> {
+        machine::cpu_seconds_of(self.child.id()).ok_or_else(RunningDaemon::gone)
+    }
+
+    /// Its largest resident memory so far.
+    fn memory(&self) -> Result<u64> {
+        machine::memory_of(self.child.id(), "VmHWM").ok_or_else(RunningDaemon::gone)
+    }
+
+    /// Bytes of the longest line of its history.
+    fn history_line(&self) -> Option<u64> {
+        let days = fs::read_dir(self.state.join("history")).ok()?.flatten();
+        let texts = days.filter_map(|day| fs::read_to_string(day.path()).ok());
+        texts.flat_map(|text| text.lines().map(|it| it.len() as u64 + 1).max()).max()
+    }
+
+    fn stop(self) -> Result<()> {
+        let state = self.state.clone();
+        drop(self);
+        fs::remove_dir_all(&state).context(|| format!("remove {}", state.display()))
+    }
+}
+
+impl Drop for RunningDaemon {
+    fn drop(&mut self) {
+        process::signal(&self.child, rustix::process::Signal::TERM);
+        process::wait_or_kill(&mut self.child, Duration::from_secs(30));
+        // Nobody else removes it.
+        let _ = fs::remove_dir_all(&self.runtime);
+    }
+}
