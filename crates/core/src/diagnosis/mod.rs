@@ -188,9 +188,9 @@ fn unseen(summary: &Summary) -> Option<String> {
 fn of_a_part(filter: String) -> Diagnosis {
     Diagnosis {
         unjudged: Some(format!(
-            "The data holds only what {filter} keeps: without the rest no cause can be judged."
+            "The data was filtered by {filter}: no cause can be judged without the rest."
         )),
-        ..of_nobody(format!("only what {filter} keeps is in the data"), filter)
+        ..of_nobody(format!("the data was filtered by {filter}"), filter)
     }
 }
 

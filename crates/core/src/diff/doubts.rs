@@ -32,7 +32,7 @@ fn of_side(summary: &Summary) -> Vec<String> {
     }
     if summary.environment.hides_others() {
         let filter = &summary.environment.filter;
-        doubts.push(format!("no diagnosis: the recording has only what {filter} keeps"));
+        doubts.push(format!("no diagnosis: the recording was filtered by {filter}"));
     }
     if !summary.watch.finished {
         doubts.push("the watch was cut off".to_owned());

@@ -32,8 +32,8 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("loop/dio", &["g2d", "d2c"]),
     ("model", &["d2c"]),
     ("transport", &["d2c"]),
-    ("stands on", &["d2c"]),
-    ("file behind it", &["d2c"]),
+    ("lower devices", &["d2c"]),
+    ("backing file", &["d2c"]),
     ("file system", &["journal_commit", "journal_space", "fsync", "fs_lock", "page_lock", "d2c"]),
     ("mount options", &["journal_commit", "journal_space", "fsync", "fs_lock", "d2c"]),
     ("vm/dirty_*", &["dirty_throttle", "fsync", "journal_commit", "page_lock", "reclaim"]),
@@ -231,10 +231,10 @@ fn device(pair: &DevicePair<'_>, found: &mut Differences) {
         found.note_known(Some(pair), "transport", devices.map(transport));
         let size = |it: &DeviceSummary| it.size_bytes.map(|size| words::bytes(size as f64));
         found.note(Some(pair), "size", devices.map(size));
-        found.note(Some(pair), "stands on", devices.map(|it| Some(it.below.join(" "))));
+        found.note(Some(pair), "lower devices", devices.map(|it| Some(it.below.join(" "))));
         let is_loop = devices.iter().all(|it| it.backing_file.is_some());
         if !is_loop {
-            found.note(Some(pair), "file behind it", devices.map(|it| it.backing_file.clone()));
+            found.note(Some(pair), "backing file", devices.map(|it| it.backing_file.clone()));
         }
     }
 }

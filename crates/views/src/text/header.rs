@@ -188,7 +188,7 @@ pub(super) fn paragraphs(text: &str) -> Vec<Note> {
 pub(super) fn kept(summary: &Summary, screen: &mut Screen) {
     let filter = escape(&summary.environment.filter, screen.style).into_owned();
     if !filter.is_empty() {
-        screen.prose(&format!("- only what {filter} keeps"), 0, Paint::Faint);
+        screen.prose(&format!("- filter: {filter}"), 0, Paint::Faint);
     }
 }
 

@@ -216,12 +216,13 @@ pub(crate) fn none(diagnosis: &Diagnosis) -> String {
 /// The data that the diagnosis used, if it is more than what is shown.
 pub(crate) fn judged(diagnosis: &Diagnosis, summary: &Summary) -> Option<String> {
     let (judged, shown) = (&diagnosis.judged_filter, &summary.environment.filter);
-    let whole = match judged.as_str() {
-        _ if judged == shown => return None,
-        "" => "the whole watch".to_owned(),
-        filter => format!("all that {filter} keeps"),
-    };
-    Some(format!("judged by {whole}, not only by what is shown below"))
+    match judged.as_str() {
+        _ if judged == shown => None,
+        "" => Some("the diagnosis ignores the filter of the rows below".to_owned()),
+        filter => {
+            Some(format!("the diagnosis is filtered by {filter} only, the rows below by more"))
+        }
+    }
 }
 
 fn one(number: usize, finding: &Finding, screen: &mut Screen) {

@@ -74,7 +74,7 @@ fn causes_of_a_filtered_watch_are_those_of_all_of_it() {
     for said in [
         "0 requests · 30 lost in the whole watch",
         "the filter leaves out all of 21,030 requests",
-        "judged by the whole watch, not only by what is shown below",
+        "the diagnosis ignores the filter of the rows below",
         "java (30603, jenkins.service) scans names and inodes on xvdj",
     ] {
         assert!(screen.contains(said), "{said}: {screen}");
@@ -82,7 +82,7 @@ fn causes_of_a_filtered_watch_are_those_of_all_of_it() {
     assert!(!screen.contains("have no record, so"), "{screen}");
     script.environment.filter = "--process 7".to_owned();
     let screen = first_screen(&script, &style);
-    assert!(screen.contains("The data holds only what --process 7 keeps"), "{screen}");
+    assert!(screen.contains("The data was filtered by --process 7"), "{screen}");
     assert!(!screen.contains("makes anything wait"), "{screen}");
 }
 
