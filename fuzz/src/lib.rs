@@ -7,7 +7,7 @@ use iowhy_blktrace::btt::{Btt, report};
 use iowhy_blktrace::events::{self, EventText, ProcessNames, format::EventFormat};
 use iowhy_blktrace::import::{self, CaptureImport};
 use iowhy_blktrace::stages::StageAnalysis;
-use iowhy_blktrace::text_events::TextReader;
+use iowhy_blktrace::trace::text_events::TextReader;
 use iowhy_blktrace::trace::{CaptureOptions, Order, RecordBatch, TraceCapture, TraceRecord};
 use iowhy_core::analysis::stages::summary;
 use iowhy_core::model::Names;

@@ -3,10 +3,10 @@
 //! What does not belong here: what the screens show (see [`iowhy_views::interval`]).
 
 use crate::args::interval::{GivenWords, Intervals};
-use crate::commands::unprivileged;
 use crate::failure::{Failure, USAGE};
 use crate::output::{self, PipedOutput};
 use crate::sources;
+use crate::unprivileged;
 use crate::watching::{Until, WatchSink, watch};
 use iowhy_capture::live::WatchOptions;
 use iowhy_core::analysis::intervals::{Cutter, EndedInterval, Pass};

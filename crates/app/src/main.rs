@@ -12,6 +12,7 @@
 //! | [`interruption`] | Ctrl-C while something is written |
 //! | [`partial`] | outputs that get their name when they are whole |
 //! | [`redaction`] | `--redact` |
+//! | [`unprivileged`] | the kernel's own counters, where a watch is not possible |
 //! | [`failure`] | messages, hints and exit codes |
 //!
 //! What does not belong here: anything about block I/O.
@@ -27,6 +28,7 @@ mod partial;
 mod progress;
 mod redaction;
 mod sources;
+mod unprivileged;
 mod watching;
 
 use clap::Parser;

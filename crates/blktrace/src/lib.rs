@@ -3,9 +3,8 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | [`trace`] | blktrace's binary records, in and out |
+//! | [`trace`] | blktrace's binary records, in and out; blkparse's, ftrace's and perf's text, in |
 //! | [`events`] | events as blkparse prints them |
-//! | [`text_events`] | blkparse's, ftrace's and perf's text, read back |
 //! | [`stages`] | events joined to requests, and the stages of these |
 //! | [`btt`] | btt 1.3.0's figures, its quirks included |
 //! | [`import`] | a capture as a [`iowhy_core::source::Source`] |
@@ -22,5 +21,4 @@ pub mod import;
 pub mod iolog;
 pub mod replay;
 pub mod stages;
-pub mod text_events;
 pub mod trace;

@@ -23,6 +23,5 @@ pub mod schema;
 pub mod snoop;
 pub mod stages;
 pub mod top;
-pub mod unprivileged;
 pub mod views;
 pub mod watch;

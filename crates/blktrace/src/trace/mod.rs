@@ -1,4 +1,5 @@
-//! blktrace's binary records, protocols 7 and 8, in both byte orders, damaged or not.
+//! blktrace's binary records, protocols 7 and 8, in both byte orders, damaged or not, and text
+//! that becomes such records.
 //!
 //! | where | what |
 //! |---|---|
@@ -11,10 +12,11 @@
 //! | [`writer`] | captures out of rows of the `events` table |
 //! | [`stream`] | one stream, read ahead, checked and put in order |
 //! | `tournament` | which stream is next |
+//! | [`text_events`] | blkparse's, ftrace's and perf's text, read as such records |
 //! | [`warning`] | what was lost, where, how often |
 //!
 //! What does not belong here: pairing events into requests (see [`crate::stages`]) and
-//! the text of events (see [`crate::events`]).
+//! writing the text of events (see [`crate::events`]).
 
 pub mod action;
 pub mod capture;
@@ -23,6 +25,7 @@ pub mod input;
 pub mod reader;
 pub mod record;
 pub mod stream;
+pub mod text_events;
 mod tournament;
 pub mod warning;
 pub mod writer;

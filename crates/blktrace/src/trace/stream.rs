@@ -4,9 +4,9 @@
 
 use super::reader::RecordReader;
 use super::record::{MAGIC, RecordBatch, TraceRecord};
+use super::text_events::TextReader;
 use super::warning::{WarningKind, Warnings};
-use crate::text_events::TextReader;
-use rustc_hash::FxHashMap;
+use iowhy_core::bounded_map::CappedMap;
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::Arc;
 
@@ -14,6 +14,9 @@ use std::sync::Arc;
 pub const AHEAD: usize = 512;
 /// Events of a merged stream that are held back to put them in order.
 const WINDOW: usize = 64 << 10;
+
+/// Maximum number of pairs of a device and a CPU whose sequence numbers are checked.
+const MOST_SEQUENCES: usize = 16 << 10;
 
 /// A stream's bytes.
 pub type Bytes = Box<dyn Read + Send>;
@@ -100,7 +103,7 @@ struct Checks {
     /// The device and CPU of the last record, and its sequence number.
     current: Option<((u32, u32), u32)>,
     /// The last sequence number of the others.
-    sequences: FxHashMap<(u32, u32), u32>,
+    sequences: CappedMap<(u32, u32), u32, MOST_SEQUENCES>,
 }
 
 impl Stream {
@@ -284,11 +287,8 @@ impl Checks {
 
     /// Another device or CPU than the last record's.
     fn other(&mut self, record: &TraceRecord) {
-        const KEPT: usize = 16 << 10;
         let key = (record.device, record.cpu);
-        if let Some((old, last)) = self.current.replace((key, record.sequence))
-            && (self.sequences.len() < KEPT || self.sequences.contains_key(&old))
-        {
+        if let Some((old, last)) = self.current.replace((key, record.sequence)) {
             self.sequences.insert(old, last);
         }
         if let Some(last) = self.sequences.get(&key) {

@@ -1,8 +1,9 @@
 //! The kernel's own counters of a device, from /proc/diskstats and /sys/block/NAME/stat.
 
 use super::axes::{ByDirection, Direction};
-use super::device::{WatchWindow, merged_share};
+use super::device::merged_share;
 use super::summary::{DirectionSummary, KernelCounters, KernelDirection};
+use super::watch_window::WatchWindow;
 use crate::model::Operation;
 use crate::model::environment::{Device, Environment, ExactCount};
 

@@ -7,6 +7,7 @@ use super::latency::Latencies;
 use super::life::{Life, Stand};
 use super::streams::Sequential;
 use super::summary::{DirectionSummary, ErrorCount, InScheduler, ReasonCount, STALLED_NS};
+use super::watch_window::WatchWindow;
 use crate::model::environment::ExactCount;
 use crate::model::{Name, Names, Operation, Request};
 use rustc_hash::FxHashMap;
@@ -25,38 +26,6 @@ pub enum LostEnds {
 
 /// Maximum number of distinct errors and reasons of one device; about 30 exist.
 const KINDS: usize = 64;
-
-/// Beginning and end of the watch, CLOCK_MONOTONIC nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct WatchWindow {
-    pub start_ns: u64,
-    pub end_ns: u64,
-}
-
-impl WatchWindow {
-    pub fn duration_ns(self) -> u64 {
-        self.end_ns.saturating_sub(self.start_ns)
-    }
-
-    pub fn seconds(self) -> f64 {
-        self.duration_ns() as f64 / 1e9
-    }
-
-    /// `amount` per second of the watch; 0 if the watch has no length.
-    pub fn per_s(self, amount: u64) -> f64 {
-        if self.duration_ns() == 0 { 0.0 } else { amount as f64 / self.seconds() }
-    }
-
-    /// `time_ns` as a share of the watch; `None` if the watch has no length.
-    pub fn share(self, time_ns: u64) -> Option<f64> {
-        (self.duration_ns() > 0).then(|| time_ns as f64 / self.duration_ns() as f64)
-    }
-
-    /// The part of the time since `since_ns` that is in the watch.
-    pub fn since(self, since_ns: u64) -> u64 {
-        self.end_ns.saturating_sub(since_ns.max(self.start_ns))
-    }
-}
 
 /// One direction of one device, so far.
 #[derive(Clone, Debug, Default)]
@@ -339,7 +308,7 @@ impl DeviceTotals {
 
     /// Records the oldest request that is in flight without a row, and of the one that was issued
     /// first: when it was queued, and issued, and when that was known.
-    pub fn note_under_way(&mut self, queued_ns: u64, issued_ns: Option<u64>, now_ns: u64) {
+    pub fn note_in_flight(&mut self, queued_ns: u64, issued_ns: Option<u64>, now_ns: u64) {
         self.oldest_open_ns = Some(self.oldest_open_ns.unwrap_or(u64::MAX).min(queued_ns));
         if let Some(issued_ns) = issued_ns.filter(|issued| *issued < now_ns) {
             self.busy.add(issued_ns, now_ns);

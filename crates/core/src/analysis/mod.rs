@@ -15,8 +15,8 @@
 //! | [`plots`] | data of plots: by latency, by time, by offset on the device |
 //! | [`patterns`] | patterns of a load, for the diagnosis |
 //! | `life` | the times of one request |
+//! | `watch_window` | the interval that a watch covers |
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
-//! | [`breakdown`], [`moments`] | what is behind a line; a watch second by second |
 //! | [`breakdown`], [`moments`] | what is behind a line; a watch second by second |
 //! | [`activity`], [`cache`] | I/O by process; the page cache |
 //! | [`stages`] | where the time between Q and C went, as btt divides it |
@@ -67,6 +67,7 @@ mod tables;
 mod tests;
 mod usage;
 pub mod waits;
+mod watch_window;
 
 pub use axes::{ByDirection, ByInterval, Direction, Interval};
 pub use filtered::{Filtered, Summaries};

@@ -3,7 +3,7 @@
 use super::axes::ByDirection;
 use super::bounded::{DeviceLayer, Flow, RequestLayer, Used};
 use super::counters;
-use super::device::{DeviceTotals, WatchWindow};
+use super::device::DeviceTotals;
 use super::own::is_own_name;
 use super::patterns::Patterns;
 use super::rows::RowMaker;
@@ -14,6 +14,7 @@ use super::summary::{
     Usage, UsedRow, WatchSummary,
 };
 use super::tables::{ShareTotals, fold, sum};
+use super::watch_window::WatchWindow;
 use crate::model::environment::Device;
 use crate::model::{Environment, Metric, Names};
 

@@ -5,7 +5,7 @@
 //!
 //! What does not belong here: which metrics there are (see [`crate::model::metric`]).
 
-use super::device::WatchWindow;
+use super::watch_window::WatchWindow;
 use crate::bounded_map::CappedMap;
 use crate::model::metric::Shape;
 use crate::model::{Metric, Name, Names, Sample, Scope};

@@ -6,7 +6,7 @@ use super::below::{self, LowerRequests};
 use super::blame::BlameTally;
 use super::bounded::{Charge, DeviceLayer, RequestLayer};
 use super::breakdown::{BreakdownTally, of_wait};
-use super::device::{DeviceTotals, LostEnds, WatchWindow};
+use super::device::{DeviceTotals, LostEnds};
 use super::files;
 use super::life::{Life, Stand};
 use super::own::is_own_name;
@@ -17,6 +17,7 @@ use super::streams::{GroupKey, StreamOwner, Streams};
 use super::summary::Summary;
 use super::waits::chains;
 use super::waits::ledger::LedgerTally;
+use super::watch_window::WatchWindow;
 use crate::model::{
     Environment, Metric, Name, Names, Operation, Origin, Request, RequestPart, WaitClass,
 };
@@ -313,7 +314,7 @@ impl Summarizer {
         for held in self.below.take_all() {
             self.charged.charge(&held.request, &held.parts, &held.whole, names);
         }
-        self.note_under_way(window, environment, names);
+        self.note_in_flight(window, environment, names);
         self.charged.settle();
         let blame = std::mem::take(&mut self.blame).finish(environment, window, names);
         self.correct(environment);
@@ -335,7 +336,7 @@ impl Summarizer {
 
     /// Requests in flight at the last sample, which may have no row yet: a device that hangs has
     /// nothing else.
-    fn note_under_way(&mut self, window: WatchWindow, environment: &Environment, names: &Names) {
+    fn note_in_flight(&mut self, window: WatchWindow, environment: &Environment, names: &Names) {
         let mut subjects: Vec<Name> = self.samples.subjects(Metric::OldestAge).collect();
         subjects.sort_by_key(|subject| names.get(*subject));
         for subject in subjects {
@@ -352,7 +353,7 @@ impl Summarizer {
             let number = known.map_or((0, 0), |device| (device.major, device.minor));
             let slot = self.find_device(subject, number);
             if let Some(device) = self.devices.get_mut(usize::from(slot)) {
-                device.note_under_way(begun(oldest), issued, oldest.0);
+                device.note_in_flight(begun(oldest), issued, oldest.0);
             }
         }
     }

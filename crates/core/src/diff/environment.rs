@@ -1,6 +1,5 @@
 //! Differences of the environment, and the stages or wait classes that each can explain.
 
-use super::times::{self, TimeGroup};
 use super::{ComparedTimes, DevicePair};
 use crate::analysis::Summary;
 use crate::analysis::summary::DeviceSummary;
@@ -259,19 +258,4 @@ fn mounts(pair: &DevicePair<'_>, sides: [&Summary; 2], found: &mut Differences) 
     let only =
         |at: usize| -> Vec<&str> { options[at].difference(&options[1 - at]).copied().collect() };
     found.note(Some(pair), "mount options", [0, 1].map(|at| Some(only(at).join(","))));
-}
-
-/// Marks differences that can explain a part that differs, and moves them to the front.
-pub(super) fn set_beside(differences: &mut [Difference], groups: &mut [TimeGroup]) {
-    let moved = |what: &[&'static str]| {
-        let parts = groups.iter().filter(|group| group.moved).flat_map(|group| &group.parts);
-        parts.filter(|part| part.moved).any(|part| what.contains(&part.what))
-    };
-    let any = groups.iter().any(|group| group.moved);
-    for difference in differences.iter_mut() {
-        difference.explains = moved(&difference.can_explain) || (difference.explains_all && any);
-    }
-    // A difference that explains one stage comes before one that may explain any.
-    differences.sort_by_key(|it| (!it.explains, it.explains_all));
-    times::set_beside(groups, differences);
 }

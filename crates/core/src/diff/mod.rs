@@ -8,6 +8,7 @@
 //! | [`load`] | the loads, and whether they are similar enough to compare times |
 //! | [`times`] | time for each request, by stage and by wait class, ranked |
 //! | [`environment`] | kernel, settings, mounts, devices, and the stages that each can explain |
+//! | `explanations` | which difference can explain which time |
 //! | `doubts` | losses, and data that one of them lacks |
 //! | `sentence` | the first sentence |
 //!
@@ -19,6 +20,7 @@
 
 mod doubts;
 pub mod environment;
+mod explanations;
 pub mod load;
 mod pairs;
 mod sentence;
@@ -223,7 +225,7 @@ pub fn compare(
         compared.pairs.iter().map(|pair| load::of(pair, held_back)).collect();
     let mut times = times::groups(&compared, &loads);
     let mut environment = environment::differences(&compared);
-    environment::set_beside(&mut environment, &mut times);
+    explanations::link(&mut environment, &mut times);
     let doubts = doubts::doubts(&compared);
     let verdict = verdict(&compared, &loads, &times);
     let parts = sentence::SentenceParts { compared: &compared, loads: &loads, times: &times };

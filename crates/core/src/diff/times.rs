@@ -1,6 +1,5 @@
 //! Time per request, by stage and by class of waits before the requests were queued.
 
-use super::environment::Difference;
 use super::load::{LoadSimilarity, PairLoad, is_enough};
 use super::{ComparedTimes, DevicePair, LEAST_REQUESTS, SideName};
 use crate::analysis::patterns::WaitGroup;
@@ -345,13 +344,4 @@ fn group(
     }
     parts.sort_by(|a, b| b.difference_ns.abs().total_cmp(&a.difference_ns.abs()));
     TimeGroup { devices, direction, requests, whole, parts, moved: false, incomparable }
-}
-
-/// Assigns to each part that differs the differences of the environment that can explain it.
-pub(super) fn set_beside(groups: &mut [TimeGroup], differences: &[Difference]) {
-    for part in groups.iter_mut().flat_map(|group| &mut group.parts).filter(|part| part.moved) {
-        let explains = |it: &Difference| it.can_explain.contains(&part.what) || it.explains_all;
-        let places = differences.iter().enumerate().filter(|(_, it)| explains(it));
-        part.beside = places.map(|(place, _)| place).collect();
-    }
 }

@@ -2,8 +2,8 @@
 
 use super::generate::Mix;
 use super::*;
-use iowhy_blktrace::text_events::parse;
 use iowhy_blktrace::trace::Action;
+use iowhy_blktrace::trace::text_events::parse;
 
 #[test]
 fn blkparses_text_reads_back() {

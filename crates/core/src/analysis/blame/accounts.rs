@@ -2,7 +2,6 @@
 //! their file, then their owner.
 
 use super::culprit::Culprit;
-use super::sweep::WaitedFor;
 use crate::analysis::attribution::ProcessKey;
 use rustc_hash::FxHashMap;
 
@@ -10,6 +9,15 @@ use rustc_hash::FxHashMap;
 const PAIRS: usize = 1 << 14;
 /// Maximum number of waiters; further ones share the last entry.
 const WAITERS: usize = 1 << 12;
+
+/// The stage of a waiter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum WaitedFor {
+    /// Its requests are queued, none of them is at the device.
+    Queue,
+    /// At least one of its requests is at the device.
+    Device,
+}
 
 /// Time by stage, nanoseconds.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

@@ -22,16 +22,16 @@ mod window;
 
 use super::attribution::ProcessKey;
 use super::bounded::RequestLayer;
-use super::device::WatchWindow as Watch;
 use super::life::{Life, Stand};
 use super::own::is_own_name;
 use super::waits::split::{self, Doing, Span};
+use super::watch_window::WatchWindow as Watch;
 use crate::model::{Environment, Name, Names, Request, RequestPart, Wait, WaitClass, WaitRequest};
 use crate::source::Batch;
-use accounts::{Accounts, Times};
+use accounts::{Accounts, Times, WaitedFor};
 use report::BlameSummary;
 use std::collections::VecDeque;
-use sweep::{WaitInterval, WaitedFor};
+use sweep::WaitInterval;
 use window::ServiceWindow;
 
 /// Number of recent requests that are kept for waits; indexed by the low bits of their id, so that

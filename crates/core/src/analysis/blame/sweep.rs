@@ -6,7 +6,7 @@
 //! difference of `C` between the end and the beginning of its interval, summed over its intervals.
 //! Each edge costs a sort and a step, and each edge of an interval a pass over the culprits.
 
-use super::accounts::Accounts;
+use super::accounts::{Accounts, WaitedFor};
 use super::culprit::{Culprit, CulpritSums, Culprits, UNITS};
 use rustc_hash::FxHashMap;
 
@@ -17,15 +17,6 @@ const WITHOUT_FILES: usize = 15;
 const SLOTS: usize = WITH_FILES + WITHOUT_FILES + 1;
 /// Number of waiters that are charged in one pass.
 const WAITERS: usize = 1 << 10;
-
-/// The stage of a waiter.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum WaitedFor {
-    /// Its requests are queued, none of them is at the device.
-    Queue,
-    /// At least one of its requests is at the device.
-    Device,
-}
 
 /// A request, or a part of one, at the device.
 #[derive(Clone, Copy, Debug)]

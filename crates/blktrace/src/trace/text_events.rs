@@ -6,14 +6,18 @@
 mod blkparse;
 mod ftrace;
 
-use crate::trace::action::{category, notify};
-use crate::trace::{RecordBatch, TraceRecord, WarningKind, Warnings};
-use rustc_hash::FxHashMap;
+use super::action::{category, notify};
+use super::{RecordBatch, TraceRecord, WarningKind, Warnings};
+use iowhy_core::bounded_map::CappedMap;
 use std::io::{self, BufRead};
 use std::sync::Arc;
 
 /// The longest line that is looked at; the rest of a longer one is skipped.
 const MAX_LINE: usize = 4096;
+/// Maximum number of threads whose names are kept.
+const MOST_NAMES: usize = 64 << 10;
+/// Maximum number of CPUs; more than the kernel supports.
+const MOST_CPUS: usize = 64 << 10;
 
 /// One event out of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,15 +41,15 @@ pub struct TextReader<R> {
     file: Arc<str>,
     line: Vec<u8>,
     offset: u64,
-    names: FxHashMap<u32, Box<str>>,
-    sequences: FxHashMap<u32, u32>,
+    /// Threads whose names were added as records.
+    named: CappedMap<u32, (), MOST_NAMES>,
+    /// The last sequence number by CPU. Records of a CPU without one get none.
+    sequences: CappedMap<u32, u32, MOST_CPUS>,
     /// What was no event.
     pub warnings: Warnings,
 }
 
 impl<R: BufRead> TextReader<R> {
-    const MAX_NAMES: usize = 64 << 10;
-
     /// Reads from `input`, called `file` in warnings.
     pub fn new(input: R, file: Arc<str>) -> TextReader<R> {
         TextReader {
@@ -53,8 +57,8 @@ impl<R: BufRead> TextReader<R> {
             file,
             line: Vec::new(),
             offset: 0,
-            names: FxHashMap::default(),
-            sequences: FxHashMap::default(),
+            named: CappedMap::default(),
+            sequences: CappedMap::default(),
             warnings: Warnings::default(),
         }
     }
@@ -106,8 +110,8 @@ impl<R: BufRead> TextReader<R> {
     fn push(&mut self, event: TextEvent, batch: &mut RecordBatch) {
         let mut record = event.record;
         if let Some(name) = event.process
-            && self.names.len() < Self::MAX_NAMES
-            && !self.names.contains_key(&record.pid)
+            && self.named.get(&record.pid).is_none()
+            && self.named.admits(&record.pid)
         {
             let note = TraceRecord {
                 categories: category::NOTIFY,
@@ -117,10 +121,12 @@ impl<R: BufRead> TextReader<R> {
                 ..record
             };
             batch.push(note, name.as_bytes());
-            self.names.insert(record.pid, name.into());
+            self.named.insert(record.pid, ());
         }
-        if record.sequence == 0 && !record.is_notify() {
-            let next = self.sequences.entry(record.cpu).or_insert(0);
+        if record.sequence == 0
+            && !record.is_notify()
+            && let Some(next) = self.sequences.or_default(record.cpu)
+        {
             *next = next.wrapping_add(1);
             record.sequence = *next;
         }

@@ -1,0 +1,31 @@
+//! Which differences of the environment can explain which times that differ.
+//!
+//! What does not belong here: finding either (see [`super::environment`], [`super::times`]).
+
+use super::environment::Difference;
+use super::times::TimeGroup;
+
+/// Marks differences that can explain a part that differs, moves them to the front, and gives each
+/// such part its differences.
+pub(super) fn link(differences: &mut [Difference], groups: &mut [TimeGroup]) {
+    let moved = |what: &[&'static str]| {
+        let parts = groups.iter().filter(|group| group.moved).flat_map(|group| &group.parts);
+        parts.filter(|part| part.moved).any(|part| what.contains(&part.what))
+    };
+    let any = groups.iter().any(|group| group.moved);
+    for difference in differences.iter_mut() {
+        difference.explains = moved(&difference.can_explain) || (difference.explains_all && any);
+    }
+    // A difference that explains one stage comes before one that may explain any.
+    differences.sort_by_key(|it| (!it.explains, it.explains_all));
+    link_parts(groups, differences);
+}
+
+/// Assigns to each part that differs the differences of the environment that can explain it.
+fn link_parts(groups: &mut [TimeGroup], differences: &[Difference]) {
+    for part in groups.iter_mut().flat_map(|group| &mut group.parts).filter(|part| part.moved) {
+        let explains = |it: &Difference| it.can_explain.contains(&part.what) || it.explains_all;
+        let indices = differences.iter().enumerate().filter(|(_, it)| explains(it));
+        part.beside = indices.map(|(index, _)| index).collect();
+    }
+}
