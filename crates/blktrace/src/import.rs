@@ -38,7 +38,7 @@ pub struct CaptureImport {
     done: bool,
 }
 
-/// What the capture's records told so far.
+/// What the capture's records say so far.
 #[derive(Debug, Default)]
 struct CaptureFacts {
     /// The first and the last event, ns.

@@ -7,10 +7,13 @@
 
 use super::trace::action::{category, notify};
 use super::trace::{RecordBatch, TraceRecord, writer};
+use iowhy_core::bounded_map::CappedMap;
 use iowhy_core::model::{Event, Name, Names};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
+/// Maximum number of threads whose names are kept.
+const MOST_NAMES: usize = 128 << 10;
 /// How much later than its place an event may come, ns: CPUs hand over what they saw one after the
 /// other, every few milliseconds.
 const HORIZON: u64 = 1_000_000_000;
@@ -95,8 +98,8 @@ pub struct Replayed<'a> {
 #[derive(Debug, Default)]
 struct Records {
     genesis: Option<u64>,
-    /// The name that a thread's number was last told to have.
-    named: FxHashMap<u32, Name>,
+    /// The name of each thread's number in its last notify record.
+    named: CappedMap<u32, Name, MOST_NAMES>,
     /// Devices in the order of their first events, with their place.
     groups: FxHashMap<u32, u16>,
     devices: Vec<String>,
@@ -136,9 +139,6 @@ impl Replay {
 }
 
 impl Records {
-    /// Threads whose names are distinguished.
-    const MAX_NAMES: usize = 128 << 10;
-
     fn add(&mut self, event: &Event, names: &Names, out: &mut RecordBatch) {
         self.genesis.get_or_insert(event.time_ns);
         let device = (event.major << 20) | (event.minor & 0xf_ffff);
@@ -152,9 +152,10 @@ impl Records {
             ..writer::record(event, device, names.get(event.rwbs))
         };
         if let Some(process) = event.process
-            && (self.named.len() < Self::MAX_NAMES || self.named.contains_key(&event.pid))
-            && self.named.insert(event.pid, process) != Some(process)
+            && self.named.get(&event.pid) != Some(&process)
+            && self.named.admits(&event.pid)
         {
+            self.named.insert(event.pid, process);
             let note =
                 TraceRecord { categories: category::NOTIFY, action: notify::PROCESS, ..record };
             out.push(note, names.get(process).as_bytes());

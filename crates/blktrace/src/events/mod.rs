@@ -24,7 +24,7 @@ pub mod summary;
 
 use crate::trace::{RecordBatch, TraceCapture, TraceRecord, action::notify};
 use format::EventFormat;
-use rustc_hash::FxHashMap;
+use iowhy_core::bounded_map::CappedMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use steps::{CaptureClock, Steps};
@@ -51,10 +51,13 @@ pub struct EventOptions {
     pub until: Option<u64>,
 }
 
+/// Maximum number of process names.
+const MOST_NAMES: usize = 128 << 10;
+
 /// Process names by pid, bounded in number.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessNames {
-    names: FxHashMap<u32, ShortName>,
+    names: CappedMap<u32, ShortName, MOST_NAMES>,
 }
 
 /// A name of at most sixteen bytes, which is what the kernel keeps.
@@ -77,49 +80,40 @@ impl ShortName {
     }
 }
 
-/// Names with the time at which they were told.
-type Told = FxHashMap<u32, (u64, ShortName)>;
+/// Names with the time of the record that has them.
+type TimedNames = CappedMap<u32, (u64, ShortName), MOST_NAMES>;
 
-/// Keeps the names that the records of `batch` tell.
-fn tell(told: &mut Told, batch: &RecordBatch) {
+/// Keeps the names in the records of `batch`.
+fn keep_names(names: &mut TimedNames, batch: &RecordBatch) {
     for record in batch.records.iter().filter(|record| record.is_notify()) {
         if record.action == notify::PROCESS {
             let name = ShortName::new(batch.process_name(record));
-            keep_earliest(told, record.pid, (record.time, name));
+            keep_earliest(names, record.pid, (record.time, name));
         }
     }
 }
 
-fn keep_earliest(told: &mut Told, pid: u32, new: (u64, ShortName)) {
-    let full = told.len() >= ProcessNames::MAX;
-    match told.get_mut(&pid) {
-        Some(old) if new.0 < old.0 => *old = new,
-        Some(_) => {}
-        None if full => {}
-        None => {
-            told.insert(pid, new);
-        }
+fn keep_earliest(names: &mut TimedNames, pid: u32, new: (u64, ShortName)) {
+    if let Some(old) = names.or_insert_with(pid, || new)
+        && new.0 < old.0
+    {
+        *old = new;
     }
 }
 
 impl ProcessNames {
-    const MAX: usize = 128 << 10;
-
-    /// Keeps the name that a record tells; the first one of a pid stands, as in blkparse.
+    /// Keeps the name in a record; the first one of a pid stands, as in blkparse.
     pub fn see(&mut self, batch: &RecordBatch, record: &TraceRecord) {
-        if record.is_notify() && record.action == notify::PROCESS && self.names.len() < Self::MAX {
+        if record.is_notify() && record.action == notify::PROCESS {
             let name = || ShortName::new(batch.process_name(record));
-            self.names.entry(record.pid).or_insert_with(name);
+            self.names.or_insert_with(record.pid, name);
         }
     }
 
-    /// Keeps the name that a record tells in place of one told before: a number may be used again,
-    /// and a program may start another.
+    /// Keeps the name in a record instead of an earlier one: a number may be used again, and a
+    /// program may start another.
     pub fn learn(&mut self, batch: &RecordBatch, record: &TraceRecord) {
-        if record.is_notify()
-            && record.action == notify::PROCESS
-            && (self.names.len() < Self::MAX || self.names.contains_key(&record.pid))
-        {
+        if record.is_notify() && record.action == notify::PROCESS {
             self.names.insert(record.pid, ShortName::new(batch.process_name(record)));
         }
     }
@@ -139,31 +133,33 @@ impl ProcessNames {
         }
     }
 
-    /// Reads all of `capture` for the names that it tells: names come later in time than their
-    /// process's first event on another CPU. Of several names of a number the earliest stands.
+    /// Reads all of `capture` for its names: a name may come later than its process's first event
+    /// on another CPU. Of several names of a number the earliest stands.
     pub fn of(capture: TraceCapture) -> ProcessNames {
         let streams = Mutex::new(capture.into_streams());
         let next = || streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let work = || {
-            let mut told = Told::default();
+            let mut names = TimedNames::default();
             while let Some(mut stream) = next() {
-                stream.each_batch(|batch| tell(&mut told, batch));
+                stream.each_batch(|batch| keep_names(&mut names, batch));
             }
-            told
+            names
         };
         let workers = thread::available_parallelism().map_or(1, usize::from);
-        let parts: Vec<Told> = thread::scope(|scope| {
+        let parts: Vec<TimedNames> = thread::scope(|scope| {
             let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-            let join = |worker: thread::ScopedJoinHandle<'_, Told>| {
+            let join = |worker: thread::ScopedJoinHandle<'_, TimedNames>| {
                 worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
             workers.into_iter().map(join).collect()
         });
-        let mut all = Told::default();
-        for (pid, told) in parts.into_iter().flatten() {
-            keep_earliest(&mut all, pid, told);
+        let mut all = TimedNames::default();
+        for (pid, new) in parts.iter().flat_map(|names| names.iter()) {
+            keep_earliest(&mut all, *pid, *new);
         }
-        ProcessNames { names: all.into_iter().map(|(pid, (_, name))| (pid, name)).collect() }
+        let mut names = CappedMap::default();
+        all.iter().for_each(|(pid, (_, name))| names.insert(*pid, *name));
+        ProcessNames { names }
     }
 
     /// The name of `pid`, where one is known.

@@ -47,7 +47,7 @@ impl Steps {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CaptureClock {
     /// A record's own time and the wall clock at that moment, ns.
-    told: Option<(u64, u64)>,
+    clock: Option<(u64, u64)>,
 }
 
 impl CaptureClock {
@@ -57,15 +57,15 @@ impl CaptureClock {
 
     /// Keeps the first clock that a record tells.
     pub fn see(&mut self, batch: &RecordBatch, record: &TraceRecord) {
-        if record.action == notify::TIMESTAMP && self.told.is_none() {
-            self.told = batch.wall_clock(record).map(|wall| (record.time, wall));
+        if record.action == notify::TIMESTAMP && self.clock.is_none() {
+            self.clock = batch.wall_clock(record).map(|wall| (record.time, wall));
         }
     }
 
     /// The wall clock, ns since 1970, at `time` after the first event, which was at `genesis`.
     pub fn at(self, genesis: u64, time: u64) -> Option<u64> {
-        let (told, wall) =
-            self.told.filter(|(told, _)| told.abs_diff(genesis) < CaptureClock::NEAR)?;
-        wall.wrapping_add(genesis).wrapping_sub(told).checked_add(time)
+        let (clock, wall) =
+            self.clock.filter(|(clock, _)| clock.abs_diff(genesis) < CaptureClock::NEAR)?;
+        wall.wrapping_add(genesis).wrapping_sub(clock).checked_add(time)
     }
 }

@@ -7,8 +7,9 @@
 use super::action::{Action, categories_of, category, notify};
 use super::encode::encode;
 use super::record::TraceRecord;
+use iowhy_core::bounded_map::CappedMap;
 use iowhy_core::model::{Event, Names};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -50,6 +51,9 @@ struct Output {
     sequence: u32,
 }
 
+/// Maximum number of names of a capture.
+const MOST_NAMES: usize = 1 << 20;
+
 /// Writes a capture into a folder.
 pub struct CaptureWriter {
     folder: PathBuf,
@@ -57,7 +61,8 @@ pub struct CaptureWriter {
     outputs: BTreeMap<(u32, u32), Output>,
     /// Names of devices, as their files are called.
     devices: FxHashMap<u32, String>,
-    named: FxHashSet<(u32, u32)>,
+    /// Devices and threads whose names were written.
+    named: CappedMap<(u32, u32), (), MOST_NAMES>,
     bytes: Vec<u8>,
     written: WrittenCapture,
 }
@@ -65,7 +70,6 @@ pub struct CaptureWriter {
 impl CaptureWriter {
     /// Files that are open at once.
     const MAX_FILES: usize = 900;
-    const MAX_NAMES: usize = 1 << 20;
 
     /// A writer of files in `folder`, which must exist.
     pub fn new(folder: &Path, settings: CaptureSettings) -> CaptureWriter {
@@ -74,7 +78,7 @@ impl CaptureWriter {
             settings,
             outputs: BTreeMap::new(),
             devices: FxHashMap::default(),
-            named: FxHashSet::default(),
+            named: CappedMap::default(),
             bytes: Vec::new(),
             written: WrittenCapture::default(),
         }
@@ -92,9 +96,10 @@ impl CaptureWriter {
             return Ok(());
         }
         if let Some(process) = event.process
-            && self.named.len() < Self::MAX_NAMES
-            && self.named.insert((device, event.pid))
+            && self.named.get(&(device, event.pid)).is_none()
+            && self.named.admits(&(device, event.pid))
         {
+            self.named.insert((device, event.pid), ());
             let mut name = names.get(process).as_bytes().to_vec();
             name.resize(16, 0);
             if let Some(last) = name.last_mut() {
