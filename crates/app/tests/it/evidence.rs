@@ -65,7 +65,7 @@ fn is_there(figure: f64, unit: &str, answer: &str) -> bool {
     figures(answer).into_iter().any(|found| wanted.iter().any(|wanted| near(found, *wanted)))
 }
 
-/// Figures that no view has, by how they begin: sums over what the rule alone looks at, the whole
+/// Figures that no view has, by how they begin: sums over what the rule alone reads, the total
 /// of a wait where WAITS has its parts, and delays that only the rule tells from shorter ones.
 const DERIVED: &[(&str, &str)] = &[
     ("cpu-starvation", "run queue delays of 3 ms"),

@@ -300,8 +300,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether the device is a local drive of a physical machine, or stands on such drives only: as
-    /// far as known, it is neither shared nor sold with a limit. `false` if unknown.
+    /// Whether the device is a local drive of a physical machine, or uses such drives only. As far
+    /// as known, it is then neither shared nor limited by a provider. `false` if unknown.
     pub fn is_own_drive(&self, device: &DeviceSummary) -> bool {
         let is_physical = self.summary.environment.is_virtual == Some(false);
         is_physical && self.is_built_in(&device.device, LAYERS)
@@ -334,8 +334,8 @@ impl<'a> Facts<'a> {
         disk.transport.as_deref().is_some_and(|it| ATTACHED.contains(&it)) && !is_sold
     }
 
-    /// Whether a device, such as an array or a volume, stands on a disk, directly or through other
-    /// devices.
+    /// Whether a device, such as an array or a volume, is above a disk, directly or with other
+    /// devices in between.
     pub fn stands_on(&self, upper: &str, disk: &str) -> bool {
         let devices = &self.summary.environment.devices;
         let mut reached = vec![upper];

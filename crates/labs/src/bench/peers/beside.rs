@@ -134,7 +134,7 @@ pub fn measure(
 
 /// Runs `load` under all three.
 fn watched(scratch: &Scratch, disk: &dyn BlockDevice, load: &str) -> Result<ThreeWatchers> {
-    let folder = scratch.fresh("beside");
+    let folder = scratch.fresh("together");
     fs::create_dir_all(folder.join("blktrace")).context(|| "make a folder".to_owned())?;
     let own = iowhy::binary()?;
     let record = |name: &str| {
