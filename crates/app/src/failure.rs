@@ -1,6 +1,6 @@
 //! How a command fails: a message, a hint, an exit code. The only place that knows exit codes.
 
-use iowhy_core::place;
+use iowhy_core::output_path;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
@@ -36,7 +36,7 @@ impl Failure {
 
     /// The failure to create or write `path`.
     pub fn not_written(path: &Path, cause: &io::Error) -> Failure {
-        let hint = place::hint(path, cause).map(str::to_owned);
+        let hint = output_path::hint(path, cause).map(str::to_owned);
         Failure::new(format!("failed to write {}: {cause}", path.display()), hint)
     }
 }

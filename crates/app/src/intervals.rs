@@ -147,7 +147,7 @@ fn live<P: Pass>(
         let _ = cutter.finish(&watched.environment, &watched.names, &mut print);
     }
     printer.answer.finish()?;
-    tell_late(late);
+    report_late(late);
     output::losses(&watched.environment.losses);
     Ok(())
 }
@@ -177,14 +177,14 @@ fn recorded<P: Pass>(
         let _ = cutter.finish(source.environment(), &names, &mut print);
     }
     printer.answer.finish()?;
-    tell_late(late);
+    report_late(late);
     output::losses(&source.environment().losses);
     silent.sentences().for_each(|said| output::note(&said));
     Ok(())
 }
 
 /// Reports rows that are not in their own interval.
-fn tell_late(late: u64) {
+fn report_late(late: u64) {
     if late > 0 {
         let what = "rows arrived after their interval was shown, and count in the next one";
         output::note(&counted(late, what));

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Interval at which the ring is read: long enough to be cheap, short enough for a fast disk.
 const PAUSE: Duration = Duration::from_millis(40);
 /// Interval of progress messages.
-const TELL: Duration = Duration::from_millis(200);
+const UPDATE: Duration = Duration::from_millis(200);
 /// Interval at which losses are saved, in case the watch is killed.
 const NOTE: Duration = Duration::from_secs(1);
 
@@ -94,7 +94,7 @@ pub fn watch<S: WatchSink>(
     let mut batch = Batch::default();
     // After the command has been started, since it must not inherit the priority.
     let mut priority = RaisedPriority::of_this_thread();
-    let mut told = WatchProgress::new(until.time, S::PRINTS);
+    let mut shown = WatchProgress::new(until.time, S::PRINTS);
     let mut failed = None;
     let mut noted = Instant::now();
     let mut silent = SilentWaits::default();
@@ -102,7 +102,7 @@ pub fn watch<S: WatchSink>(
         batch.clear();
         priority.keep_bounded();
         let progress = view.fill(&mut live, &mut batch, &mut names)?;
-        told.requests += batch.requests.len() as u64;
+        shown.requests += batch.requests.len() as u64;
         if progress == Progress::Done {
             sink.ended(live.environment().end_ns);
         }
@@ -123,16 +123,16 @@ pub fn watch<S: WatchSink>(
             live.refresh(view.names(&names));
             sink.note(&view.environment(&live));
         }
-        if let Some(why) = ended(&stop, until.time, &mut child, told.begun) {
+        if let Some(why) = ended(&stop, until.time, &mut child, shown.begun) {
             live.stop(why);
         } else if sink.is_content() {
             live.stop("time");
         } else if live.is_empty() {
-            told.tell(&live);
+            shown.update(&live);
             std::thread::sleep(PAUSE.min(live.idle_for()));
         }
     }
-    told.bar.finish_and_clear();
+    shown.bar.finish_and_clear();
     let mut environment = view.environment(&live).into_owned();
     environment.limits.extend(silent.sentences());
     Ok(EndedWatch { environment, names, sink, failed, child })
@@ -266,9 +266,9 @@ impl WatchProgress {
         WatchProgress { bar, begun: now, last: now, requests: 0, requests_then: 0, time }
     }
 
-    fn tell(&mut self, live: &LiveWatch) {
+    fn update(&mut self, live: &LiveWatch) {
         let since = self.last.elapsed();
-        if since < TELL || self.bar.is_hidden() {
+        if since < UPDATE || self.bar.is_hidden() {
             return;
         }
         let elapsed = self.begun.elapsed();

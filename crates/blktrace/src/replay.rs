@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 /// Maximum number of threads whose names are kept.
 const MOST_NAMES: usize = 128 << 10;
-/// How much later than its place an event may come, ns: CPUs hand over what they saw one after the
+/// How much later than its position an event may come, ns: CPUs hand over what they saw one after the
 /// other, every few milliseconds.
 const HORIZON: u64 = 1_000_000_000;
 
@@ -32,7 +32,7 @@ impl InOrder {
     /// Rows kept back.
     const MAX: usize = 1 << 18;
 
-    /// Takes `events` and hands out those whose place is settled.
+    /// Takes `events` and hands out those whose position is settled.
     pub fn push(&mut self, events: &[Event], mut each: impl FnMut(&Event)) {
         for event in events {
             self.unsorted |= self.held.back().is_some_and(|last| last.time_ns > event.time_ns);
@@ -55,7 +55,7 @@ impl InOrder {
         }
     }
 
-    /// Events that came too late for their place.
+    /// Events that came too late for their position.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -84,12 +84,12 @@ pub struct Replay {
     batch: RecordBatch,
 }
 
-/// Records whose place is settled.
+/// Records whose position is settled.
 #[derive(Clone, Copy, Debug)]
 pub struct Replayed<'a> {
     /// The time of the first event of all.
     pub genesis: u64,
-    /// The names of the devices so far; a record's group is its device's place among them.
+    /// The names of the devices so far; a record's group is its device's index among them.
     pub devices: &'a [String],
     /// The records.
     pub batch: &'a RecordBatch,
@@ -100,13 +100,13 @@ struct Records {
     genesis: Option<u64>,
     /// The name of each thread's number in its last notify record.
     named: CappedMap<u32, Name, MOST_NAMES>,
-    /// Devices in the order of their first events, with their place.
+    /// Devices in the order of their first events, with their index.
     groups: FxHashMap<u32, u16>,
     devices: Vec<String>,
 }
 
 impl Replay {
-    /// Takes `events`, whose texts are in `names`, and gives the records whose place is settled.
+    /// Takes `events`, whose texts are in `names`, and gives the records whose position is settled.
     pub fn take(&mut self, events: &[Event], names: &Names) -> Replayed<'_> {
         let Replay { order, records, batch } = self;
         batch.clear();
@@ -132,7 +132,7 @@ impl Replay {
         self.order.latest == 0
     }
 
-    /// Events that came too late for their place.
+    /// Events that came too late for their position.
     pub fn late(&self) -> u64 {
         self.order.late()
     }

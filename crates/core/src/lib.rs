@@ -14,7 +14,7 @@
 //! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
 //! | [`diagnosis`] | rules: from a summary to named causes |
 //! | [`diff`] | two summaries compared: environment, load, stages |
-//! | [`place`] | hints for outputs that cannot be created |
+//! | [`output_path`] | hints for outputs that cannot be created |
 //! | [`redact`] | names replaced by placeholders, so that a recording can be given to others |
 //! | [`script`] | scripted requests for tests and scenarios |
 //!
@@ -60,7 +60,7 @@ pub mod figures;
 pub mod formats;
 pub mod held_back;
 pub mod model;
-pub mod place;
+pub mod output_path;
 pub mod recording;
 pub mod redact;
 pub mod script;

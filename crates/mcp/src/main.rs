@@ -57,7 +57,7 @@ async fn main() -> ExitCode {
     match serve(McpCli::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(cause) => {
-            // Nobody is left to be told when standard error is closed.
+            // If standard error is closed, there is nowhere to report this.
             let _ = writeln!(std::io::stderr(), "iowhy-mcp: {cause}");
             ExitCode::FAILURE
         }

@@ -152,7 +152,7 @@ struct DaemonWatch {
 pub fn run(config: &RecorderConfig, log: &dyn Fn(&str)) -> Result<(), RecorderError> {
     let mut daemon = start::daemon(config, log)?;
     let result = daemon.watch_all();
-    // Nobody is told where there is no systemd.
+    // Without systemd this has no effect.
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
     daemon.finish();
     result

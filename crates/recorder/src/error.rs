@@ -2,7 +2,7 @@
 
 use crate::config::ConfigError;
 use iowhy_capture::WatchError;
-use iowhy_core::place;
+use iowhy_core::output_path;
 use iowhy_core::recording::RecordingError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ impl RecorderError {
             RecorderError::Recording(error) => error.hint().map(str::to_owned),
             RecorderError::Locked { .. } => Some(SECOND_DAEMON.to_owned()),
             RecorderError::File { path, source, .. } => {
-                place::hint(path, source).map(str::to_owned)
+                output_path::hint(path, source).map(str::to_owned)
             }
             RecorderError::System { .. } => None,
         }

@@ -288,8 +288,8 @@ fn loads(comparison: &Comparison, screen: &mut Screen) {
         comparison.loads.iter().flat_map(|load| load_rows(load, all, &style)).collect();
     screen.table(&LOADS, &rows);
     // The sentence already names them.
-    let told = comparison.verdict == DiffVerdict::LoadDiffers && all;
-    for load in comparison.loads.iter().filter(|it| !it.reasons.is_empty() && !told) {
+    let is_stated = comparison.verdict == DiffVerdict::LoadDiffers && all;
+    for load in comparison.loads.iter().filter(|it| !it.reasons.is_empty() && !is_stated) {
         let reasons = readable(&load.reasons.join("; "), &style);
         screen.prose(&format!("{}: {reasons}", devices(&load.devices, &style)), 2, Paint::Faint);
     }

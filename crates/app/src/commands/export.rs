@@ -39,7 +39,7 @@ pub fn run(args: &Export) -> Result<(), Failure> {
         Ok(exported) => {
             drop(out);
             partial.map_or(Ok(()), PartialOutput::finish)?;
-            tell(&exported, args);
+            report(&exported, args);
         }
         Err(ExportError::Source(error)) => return Err(error),
         // A reader that closes the pipe early is not an error.
@@ -83,7 +83,7 @@ fn format(args: &Export) -> Option<Box<dyn export::Exporter>> {
     Some(format)
 }
 
-fn tell(exported: &Exported, args: &Export) {
+fn report(exported: &Exported, args: &Export) {
     if exported.rows == 0 {
         let why = why_nothing(exported, args).map_or_else(String::new, |why| format!(": {why}"));
         output::note(&format!("nothing was exported{why}"));

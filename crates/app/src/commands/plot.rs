@@ -37,7 +37,7 @@ pub fn run(args: &Plot) -> Result<(), Failure> {
     std::fs::write(partial.path(), picture)
         .map_err(|cause| Failure::not_written(&args.output, &cause))?;
     partial.finish()?;
-    tell(&plots, args);
+    report(&plots, args);
     Ok(())
 }
 
@@ -68,7 +68,7 @@ fn title(environment: &Environment) -> String {
     facts.join(", ")
 }
 
-fn tell(plots: &Plots, args: &Plot) {
+fn report(plots: &Plots, args: &Plot) {
     output::note(&format!("drew {}", args.output.display()));
     let rest: Vec<&str> =
         plots.devices.iter().skip(plot::MOST_DEVICES).map(|one| one.device.as_str()).collect();

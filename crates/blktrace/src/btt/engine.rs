@@ -203,7 +203,7 @@ impl Btt {
         self.devices.get_mut(index as usize)
     }
 
-    /// The device's place, made on its first event; nothing for what comes before its first Q or A.
+    /// The device's index, made on its first event; nothing for what comes before its first Q or A.
     #[inline]
     fn set_up(&mut self, record: &TraceRecord, opens: bool) -> Option<usize> {
         let index = match self.last_device {

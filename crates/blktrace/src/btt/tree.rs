@@ -4,7 +4,7 @@
 //! the tree's shape wherever queued ranges overlap; a balanced tree with the same rules (Cormen et
 //! al., the successor takes the place of a removed node) has the same shape.
 
-/// A node's place in the arena; [`NIL`] is no node.
+/// A node's index in the arena; [`NIL`] is no node.
 pub type Link = u32;
 /// No node, and the black sentinel below every leaf.
 pub const NIL: Link = 0;
@@ -144,7 +144,7 @@ impl<T: TreeStart> Trees<T> {
             };
         }
         let below_left = parent != NIL && item.start() < self.node(parent).item.start();
-        let link = self.place(TreeNode { item, left: NIL, right: NIL, parent, red: true });
+        let link = self.store(TreeNode { item, left: NIL, right: NIL, parent, red: true });
         match parent {
             NIL => *root = link,
             _ if below_left => self.node_mut(parent).left = link,
@@ -153,7 +153,7 @@ impl<T: TreeStart> Trees<T> {
         self.balance_insertion(root, link);
     }
 
-    fn place(&mut self, node: TreeNode<T>) -> Link {
+    fn store(&mut self, node: TreeNode<T>) -> Link {
         match self.free.pop() {
             Some(link) => {
                 *self.node_mut(link) = node;

@@ -109,13 +109,13 @@ impl EventLine<'_> {
         let time = self.record.time;
         let minor = u64::from(device & 0xf_ffff);
         let mut small = [b' '; 3];
-        let fits = put::place(columns::<3>(&mut header, 0)?, u64::from(device >> 20))
-            && put::place(&mut small, minor)
-            && put::place(columns::<2>(&mut header, 8)?, self.record.cpu.into())
-            && put::place(columns::<8>(&mut header, 11)?, u64::try_from(sequence).ok()?)
-            && put::place(columns::<5>(&mut header, 20)?, time / 1_000_000_000)
-            && put::place(columns::<9>(&mut header, 26)?, time % 1_000_000_000)
-            && put::place(columns::<5>(&mut header, 36)?, pid.into());
+        let fits = put::right_aligned(columns::<3>(&mut header, 0)?, u64::from(device >> 20))
+            && put::right_aligned(&mut small, minor)
+            && put::right_aligned(columns::<2>(&mut header, 8)?, self.record.cpu.into())
+            && put::right_aligned(columns::<8>(&mut header, 11)?, u64::try_from(sequence).ok()?)
+            && put::right_aligned(columns::<5>(&mut header, 20)?, time / 1_000_000_000)
+            && put::right_aligned(columns::<9>(&mut header, 26)?, time % 1_000_000_000)
+            && put::right_aligned(columns::<5>(&mut header, 36)?, pid.into());
         // The minor number is aligned to the left.
         let blanks = usize::from(minor < 10) + usize::from(minor < 100);
         small.rotate_left(blanks);

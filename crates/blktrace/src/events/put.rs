@@ -68,7 +68,7 @@ pub fn short<const N: usize>(out: &mut Vec<u8>, piece: &[u8; N], len: usize) {
 
 /// Writes `value` right-aligned over blanks or zeroes; false where it does not fit.
 #[inline]
-pub fn place<const N: usize>(columns: &mut [u8; N], mut value: u64) -> bool {
+pub fn right_aligned<const N: usize>(columns: &mut [u8; N], mut value: u64) -> bool {
     let mut at = N;
     while value >= 10 {
         if at < 2 {

@@ -69,10 +69,10 @@ pub(super) fn latest_first(batch: &mut Batch, before: [usize; 2]) {
     let [requests, parts] = before;
     if let Some(requests) = batch.requests.get_mut(requests..) {
         requests.sort_by_key(|request| std::cmp::Reverse((request.start_ns, request.request_id)));
-        let place: FxHashMap<u64, usize> =
-            requests.iter().enumerate().map(|(place, row)| (row.request_id, place)).collect();
+        let index: FxHashMap<u64, usize> =
+            requests.iter().enumerate().map(|(index, row)| (row.request_id, index)).collect();
         if let Some(parts) = batch.parts.get_mut(parts..) {
-            parts.sort_by_key(|part| place.get(&part.request_id).copied());
+            parts.sort_by_key(|part| index.get(&part.request_id).copied());
         }
     }
 }

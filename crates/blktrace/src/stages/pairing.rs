@@ -8,7 +8,7 @@
 //!
 //! What does not belong here: statistics over what was joined.
 
-use super::slots::{Link, NEVER, NONE, Slot, SlotState, Slots};
+use super::slots::{Link, NEVER, NONE, RequestSlots, Slot, SlotState};
 use crate::trace::action::{Action, category};
 use crate::trace::{RecordBatch, TraceRecord};
 use iowhy_core::analysis::stages::Unmatched;
@@ -53,7 +53,7 @@ pub trait PairSink {
 /// What is open.
 #[derive(Debug, Default)]
 pub struct Pairer {
-    slots: Slots,
+    slots: RequestSlots,
     devices: DeviceNumbers,
     flushes: Vec<VecDeque<Link>>,
     remaps: FxHashMap<(u32, u64), u64>,

@@ -3,7 +3,7 @@
 use super::table::{HashSlots, hash};
 use crate::trace::TraceRecord;
 
-/// A slot's place.
+/// A slot's index.
 pub type Link = u32;
 /// No slot.
 pub const NONE: Link = u32::MAX;
@@ -55,7 +55,7 @@ pub struct Slot {
     pub pid: u32,
     /// The CPU of its first event.
     pub cpu: u32,
-    /// The place of its device.
+    /// The index of its device.
     pub device: u32,
     /// Its device, `major << 20 | minor`.
     pub number: u32,
@@ -119,14 +119,14 @@ impl Slot {
 
 /// The arena.
 #[derive(Debug, Default)]
-pub struct Slots {
+pub struct RequestSlots {
     list: Vec<Slot>,
     free: Vec<Link>,
     table: HashSlots,
 }
 
-impl Slots {
-    /// Slots that are kept: 128 bytes each.
+impl RequestSlots {
+    /// RequestSlots that are kept: 128 bytes each.
     const MAX: usize = 128 << 10;
     /// SCSI and NVMe give up a command after 30 s.
     const LOST: u64 = 30_000_000_000;
@@ -177,8 +177,8 @@ impl Slots {
     pub fn keep(&mut self, slot: Slot) -> Link {
         match self.free.pop() {
             Some(link) => {
-                if let Some(place) = self.list.get_mut(link as usize) {
-                    *place = slot;
+                if let Some(entry) = self.list.get_mut(link as usize) {
+                    *entry = slot;
                 }
                 link
             }

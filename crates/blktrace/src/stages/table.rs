@@ -34,12 +34,12 @@ impl HashSlots {
     }
 
     #[inline]
-    fn at(&self, place: usize) -> u64 {
-        self.entries.get(place).copied().unwrap_or(0)
+    fn at(&self, index: usize) -> u64 {
+        self.entries.get(index).copied().unwrap_or(0)
     }
 
-    fn put(&mut self, place: usize, entry: u64) {
-        if let Some(slot) = self.entries.get_mut(place) {
+    fn put(&mut self, index: usize, entry: u64) {
+        if let Some(slot) = self.entries.get_mut(index) {
             *slot = entry;
         }
     }
@@ -48,9 +48,9 @@ impl HashSlots {
     #[inline]
     pub fn find(&self, hash: u32, same: impl Fn(u32) -> bool) -> Option<u32> {
         let mask = self.mask();
-        let mut place = hash as usize & mask;
+        let mut index = hash as usize & mask;
         loop {
-            let found = self.at(place);
+            let found = self.at(index);
             if found == 0 {
                 return None;
             }
@@ -58,7 +58,7 @@ impl HashSlots {
             if (found >> 32) as u32 == hash && same(slot) {
                 return Some(slot);
             }
-            place = (place + 1) & mask;
+            index = (index + 1) & mask;
         }
     }
 
@@ -69,59 +69,59 @@ impl HashSlots {
             self.grow();
         }
         self.len += 1;
-        self.place(entry(hash, slot));
+        self.add(entry(hash, slot));
     }
 
-    fn place(&mut self, entry: u64) {
+    fn add(&mut self, entry: u64) {
         let mask = self.mask();
-        let mut place = (entry >> 32) as usize & mask;
-        while self.at(place) != 0 {
-            place = (place + 1) & mask;
+        let mut index = (entry >> 32) as usize & mask;
+        while self.at(index) != 0 {
+            index = (index + 1) & mask;
         }
-        self.put(place, entry);
+        self.put(index, entry);
     }
 
     fn grow(&mut self) {
         let larger = vec![0; self.entries.len() * 2];
         let old = std::mem::replace(&mut self.entries, larger);
-        old.into_iter().filter(|entry| *entry != 0).for_each(|entry| self.place(entry));
+        old.into_iter().filter(|entry| *entry != 0).for_each(|entry| self.add(entry));
     }
 
-    fn place_of(&self, hash: u32, slot: u32) -> Option<usize> {
+    fn index_of(&self, hash: u32, slot: u32) -> Option<usize> {
         let (mask, wanted) = (self.mask(), entry(hash, slot));
-        let mut place = hash as usize & mask;
+        let mut index = hash as usize & mask;
         loop {
-            match self.at(place) {
+            match self.at(index) {
                 0 => return None,
-                found if found == wanted => return Some(place),
-                _ => place = (place + 1) & mask,
+                found if found == wanted => return Some(index),
+                _ => index = (index + 1) & mask,
             }
         }
     }
 
-    /// Puts `new` in the place of `old`, which has the same key.
+    /// Puts `new` instead of `old`, which has the same key.
     pub fn replace(&mut self, hash: u32, old: u32, new: u32) {
-        if let Some(place) = self.place_of(hash, old) {
-            self.put(place, entry(hash, new));
+        if let Some(index) = self.index_of(hash, old) {
+            self.put(index, entry(hash, new));
         }
     }
 
     /// Removes a slot. What was pushed aside by it moves back, so no marks are left.
     pub fn remove(&mut self, hash: u32, slot: u32) {
-        let Some(mut hole) = self.place_of(hash, slot) else { return };
+        let Some(mut hole) = self.index_of(hash, slot) else { return };
         self.len -= 1;
         let mask = self.mask();
-        let mut place = hole;
+        let mut index = hole;
         loop {
-            place = (place + 1) & mask;
-            let found = self.at(place);
+            index = (index + 1) & mask;
+            let found = self.at(index);
             if found == 0 {
                 break;
             }
             let home = (found >> 32) as usize & mask;
-            if (place.wrapping_sub(home) & mask) >= (place.wrapping_sub(hole) & mask) {
+            if (index.wrapping_sub(home) & mask) >= (index.wrapping_sub(hole) & mask) {
                 self.put(hole, found);
-                hole = place;
+                hole = index;
             }
         }
         self.put(hole, 0);

@@ -13,7 +13,7 @@ pub const MIN_BUFFER: usize = 16 << 10;
 /// The largest record: a protocol 8 header and the longest payload.
 const MAX_RECORD: usize = V8_LEN + u16::MAX as usize;
 
-/// How the bytes at one place begin.
+/// How the bytes at one position begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Head {
     V7,
@@ -22,7 +22,7 @@ enum Head {
     Bad,
 }
 
-/// What stands at the reader's place.
+/// What is at the reader's position.
 enum ReadStep {
     /// A record with a header of this length; the payload has the second length.
     Record { header: usize, payload: usize },
@@ -125,7 +125,7 @@ impl<R: Read> RecordReader<R> {
         Ok(())
     }
 
-    /// Moves the record at the reader's place into `batch`; says whether it is an early note.
+    /// Moves the record at the reader's position into `batch`; says whether it is an early note.
     #[inline]
     fn take<const BIG: bool>(
         &mut self,
@@ -145,7 +145,7 @@ impl<R: Read> RecordReader<R> {
         record.is_notify() && !record.is_message()
     }
 
-    /// Looks at the reader's place. The common case is decided by two words: this record's magic
+    /// Looks at the reader's position. The common case is decided by two words: this record's magic
     /// and the next one's.
     #[inline]
     fn step<const BIG: bool>(&self) -> ReadStep {
@@ -181,7 +181,7 @@ impl<R: Read> RecordReader<R> {
         }
     }
 
-    /// Handles what is no record at the reader's place.
+    /// Handles what is no record at the reader's position.
     fn resynchronise<const BIG: bool>(&mut self, skip: usize) -> io::Result<()> {
         let bytes = self.buffer.get(self.start..self.end).unwrap_or(&[]);
         let here = head::<BIG>(bytes);
@@ -270,9 +270,9 @@ impl<R: Read> RecordReader<R> {
             }
             return Ok(false);
         }
-        let place = |at: Option<usize>| at.unwrap_or(usize::MAX);
-        let little = place(find::<false>(bytes, usize::MAX, self.ended));
-        let big = place(find::<true>(bytes, little, self.ended));
+        let position = |at: Option<usize>| at.unwrap_or(usize::MAX);
+        let little = position(find::<false>(bytes, usize::MAX, self.ended));
+        let big = position(find::<true>(bytes, little, self.ended));
         if little == usize::MAX && big == usize::MAX {
             if is_head::<false>(bytes) || is_head::<true>(bytes) {
                 self.leave_tail();
@@ -324,7 +324,7 @@ fn follows<const BIG: bool>(bytes: &[u8], header: usize) -> bool {
     })
 }
 
-/// The place of the first plausible record that begins `before` a place: a magic number of a known
+/// The position of the first plausible record that begins `before` a position: a magic number of a known
 /// protocol, followed by another record or the end. The last one in a piece of a stream may be
 /// followed by bytes that are not read yet.
 fn find<const BIG: bool>(bytes: &[u8], before: usize, ended: bool) -> Option<usize> {

@@ -15,7 +15,7 @@ struct Player {
 /// on, which is blkparse's order.
 #[derive(Debug, Default)]
 pub(super) struct Tournament {
-    /// The losers of all matches; place 0 holds the winner of all.
+    /// The losers of all matches; node 0 holds the winner of all.
     tree: Vec<Player>,
     /// When each stream was read last, counted.
     stamps: Vec<u64>,
@@ -60,10 +60,10 @@ impl Tournament {
         self.tree = vec![Player { time: ENDED, stream: 0 }; count.max(1)];
         let mut winners = vec![Player::default(); count];
         winners.extend_from_slice(players);
-        for place in (1..count).rev() {
-            let (left, right) = (winners[2 * place], winners[2 * place + 1]);
+        for node in (1..count).rev() {
+            let (left, right) = (winners[2 * node], winners[2 * node + 1]);
             let right_wins = self.beats(right, left);
-            (winners[place], self.tree[place]) =
+            (winners[node], self.tree[node]) =
                 if right_wins { (right, left) } else { (left, right) };
         }
         if let Some(winner) = winners.get(1).or(winners.first()) {
@@ -100,18 +100,18 @@ impl Tournament {
         self.read(winner.stream);
         let time = time.map_or(ENDED, |time| time.min(ENDED - 1));
         let mut best = Player { time, stream: winner.stream };
-        let mut place = self.leaf(best) / 2;
-        while place > 0 {
-            let Some(rival) = self.tree.get(place).copied() else { break };
-            // All bits set where the rival wins: the two change places without a branch.
+        let mut node = self.leaf(best) / 2;
+        while node > 0 {
+            let Some(rival) = self.tree.get(node).copied() else { break };
+            // All bits set where the rival wins: the two are swapped without a branch.
             let swap = u64::from(self.beats(rival, best)).wrapping_neg();
             let time = (rival.time ^ best.time) & swap;
             let stream = (rival.stream ^ best.stream) & swap;
             best = Player { time: best.time ^ time, stream: best.stream ^ stream };
-            if let Some(loser) = self.tree.get_mut(place) {
+            if let Some(loser) = self.tree.get_mut(node) {
                 *loser = Player { time: rival.time ^ time, stream: rival.stream ^ stream };
             }
-            place /= 2;
+            node /= 2;
         }
         if let Some(first) = self.tree.first_mut() {
             *first = best;
@@ -127,10 +127,10 @@ impl Tournament {
     #[inline]
     fn second(&self) -> u64 {
         let mut best = ENDED;
-        let mut place = self.tree.first().map_or(0, |winner| self.leaf(*winner)) / 2;
-        while let Some(player) = self.tree.get(place).filter(|_| place > 0) {
+        let mut node = self.tree.first().map_or(0, |winner| self.leaf(*winner)) / 2;
+        while let Some(player) = self.tree.get(node).filter(|_| node > 0) {
             best = best.min(player.time);
-            place /= 2;
+            node /= 2;
         }
         best
     }
@@ -185,17 +185,18 @@ mod tests {
                     times
                 })
                 .collect();
-            let mut places = vec![0; count];
+            let mut positions = vec![0; count];
             let next = |index: usize, at: usize| streams[index].get(at).copied();
             let mut matches = Tournament::new((0..count).map(|index| next(index, 0)));
             let mut given = Vec::new();
             while let Some(index) = matches.first() {
-                while let Some(time) = next(index, places[index]).filter(|t| *t <= matches.limit())
+                while let Some(time) =
+                    next(index, positions[index]).filter(|t| *t <= matches.limit())
                 {
                     given.push((index, time));
-                    places[index] += 1;
+                    positions[index] += 1;
                 }
-                matches.advance(next(index, places[index]));
+                matches.advance(next(index, positions[index]));
             }
             assert_eq!(given, plain_merge(streams.clone()), "{count} streams");
         }

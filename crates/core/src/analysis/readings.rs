@@ -73,14 +73,14 @@ impl Readings {
     /// The latest values before the interval's `own` samples; without those that it reads itself if
     /// its first poll is its beginning.
     fn beginnings(&self, own: &[Sample], is_fresh: bool) -> Vec<Sample> {
-        let told: FxHashSet<(Scope, Name)> =
+        let continued: FxHashSet<(Scope, Name)> =
             own.iter().map(|sample| (sample.scope, sample.subject)).collect();
         let read: FxHashSet<Key> =
             if is_fresh { FxHashSet::default() } else { own.iter().map(key).collect() };
         let begins = |sample: &&Sample| {
-            let is_told = matches!(sample.scope, Scope::System | Scope::Device)
-                || told.contains(&(sample.scope, sample.subject));
-            is_told && !read.contains(&key(sample))
+            let is_continued = matches!(sample.scope, Scope::System | Scope::Device)
+                || continued.contains(&(sample.scope, sample.subject));
+            is_continued && !read.contains(&key(sample))
         };
         let mut samples: Vec<Sample> = self.latest.values().filter(begins).cloned().collect();
         samples.sort_by_key(|sample| (sample.scope, sample.subject, sample.metric));

@@ -516,7 +516,7 @@ fn errors_requeues_and_unknown_parents_are_counted() {
 }
 
 #[test]
-fn settings_that_changed_are_told() {
+fn settings_that_changed_are_reported() {
     let mut script = Script::new(10);
     let settings = |value: &str| [("scheduler".to_owned(), value.to_owned())].into();
     script.environment.devices = vec![Device {

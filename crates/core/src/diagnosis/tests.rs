@@ -19,7 +19,7 @@ fn nothing_is_found_in_nothing() {
 }
 
 #[test]
-fn causes_are_told_apart() {
+fn causes_are_distinguished() {
     let names: BTreeSet<&str> = rules::ALL.iter().map(|rule| rule.cause).collect();
     assert_eq!(names.len(), rules::ALL.len());
     for rule in rules::ALL {

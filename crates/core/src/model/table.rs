@@ -81,7 +81,7 @@ pub struct ColumnInfo {
 
 /// The values of a column.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Cells<'a> {
+pub enum ColumnCells<'a> {
     /// Every row has this value; `None` is null.
     Same(Option<i64>),
     /// One value for each row. `valid` marks the rows that are not null, and is empty if all are
@@ -183,13 +183,13 @@ impl ColumnValues {
     }
 
     /// The values of all rows.
-    pub fn cells(&self) -> Cells<'_> {
+    pub fn cells(&self) -> ColumnCells<'_> {
         if !self.spelled {
-            Cells::Same(self.same)
+            ColumnCells::Same(self.same)
         } else if !self.ends.is_empty() {
-            Cells::Lists { values: &self.values, ends: &self.ends }
+            ColumnCells::Lists { values: &self.values, ends: &self.ends }
         } else {
-            Cells::Each { values: &self.values, valid: &self.valid }
+            ColumnCells::Each { values: &self.values, valid: &self.valid }
         }
     }
 

@@ -15,7 +15,7 @@
 
 use super::encode::{bits, delta, hybrid, run};
 use super::statistics;
-use crate::model::table::{Cells, ColumnKind, ColumnValues};
+use crate::model::table::{ColumnCells, ColumnKind, ColumnValues};
 use crate::model::{Name, Names};
 use bytes::Bytes;
 use parquet::basic::{CompressionCodec, Encoding, EncodingMask};
@@ -86,9 +86,9 @@ impl Encoder {
     ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
         let nullable = description.max_def_level() > 0;
         let pages = match column.cells() {
-            Cells::Same(value) => same(value, column.len(), kind, nullable, names),
-            Cells::Each { values, valid } => self.each(values, valid, kind, nullable, names),
-            Cells::Lists { values, ends } => self.lists(values, ends, names),
+            ColumnCells::Same(value) => same(value, column.len(), kind, nullable, names),
+            ColumnCells::Each { values, valid } => self.each(values, valid, kind, nullable, names),
+            ColumnCells::Lists { values, ends } => self.lists(values, ends, names),
         };
         self.write(pages, column.len(), description)
     }

@@ -1,7 +1,7 @@
 //! Errors of recordings, with the file and a hint.
 
 use crate::model::environment::FORMAT;
-use crate::place;
+use crate::output_path;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -98,9 +98,9 @@ impl RecordingError {
         match self {
             RecordingError::NotEmpty { path } => {
                 let empty = Some("name a directory that does not exist yet, or empty it");
-                place::of_kernel(path).or(empty)
+                output_path::of_kernel(path).or(empty)
             }
-            RecordingError::Create { path, source } => place::hint(path, source),
+            RecordingError::Create { path, source } => output_path::hint(path, source),
             RecordingError::Write { cause, .. } if cause.is_full() => Some(
                 "free some space, or record to another disk; everything written before is \
                     intact",

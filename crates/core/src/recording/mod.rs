@@ -46,7 +46,7 @@ pub use budget::Budget;
 pub use error::{ErrorCause, RecordingError};
 pub use reader::RecordingReader;
 pub use reference::reference;
-pub use ring::{RecordingRing, RingLimits, RingSnapshot, SavedSpan};
+pub use ring::{RecordingRing, RecordingRingLimits, RingSnapshot, SavedSpan};
 pub use rounds::{OPEN_ROUND, RoundBytes, add_open_round, cut, remove_round, round_bytes};
 pub use tables::{TABLES, TableInfo};
 pub use writer::{RecordingWriter, SegmentLimits};

@@ -41,8 +41,8 @@ impl RecordingReader {
         for table in TABLES {
             let folder = directory.join(table.name);
             let mut segments = numbers(&folder)?;
-            // One that does not note what it fills has filled what there is of it; a folder that is
-            // not there any more tells nothing, whatever was to be in it.
+            // A recording that does not list its tables has those whose folders contain segments. A
+            // listed table without a folder was removed since.
             if is_noted && !folder.is_dir() {
                 environment.tables.retain(|filled| filled != table.name);
             } else if !is_noted && !segments.is_empty() {

@@ -29,7 +29,7 @@ type SampleKey = (Scope, Name, Name);
 
 /// What a ring may hold.
 #[derive(Clone, Copy, Debug)]
-pub struct RingLimits {
+pub struct RecordingRingLimits {
     /// Bytes of all that has ended.
     pub bytes: usize,
     /// How far back it goes, nanoseconds.
@@ -38,9 +38,9 @@ pub struct RingLimits {
     pub round_ns: u64,
 }
 
-impl Default for RingLimits {
-    fn default() -> RingLimits {
-        RingLimits { bytes: 64 << 20, span_ns: 600_000_000_000, round_ns: 5_000_000_000 }
+impl Default for RecordingRingLimits {
+    fn default() -> RecordingRingLimits {
+        RecordingRingLimits { bytes: 64 << 20, span_ns: 600_000_000_000, round_ns: 5_000_000_000 }
     }
 }
 
@@ -48,7 +48,7 @@ impl Default for RingLimits {
 type Segments = Vec<(&'static TableInfo, Vec<u8>)>;
 
 /// The rows of a few seconds.
-struct RingRound {
+struct MemoryRound {
     from_ns: u64,
     until_ns: u64,
     segments: Arc<Segments>,
@@ -59,7 +59,7 @@ struct RingRound {
     cpu_ns: u64,
 }
 
-impl RingRound {
+impl MemoryRound {
     fn bytes(&self) -> usize {
         let segments: usize = self.segments.iter().map(|(_, bytes)| bytes.len()).sum();
         segments + self.latest.len() * size_of::<(SampleKey, Sample)>()
@@ -100,10 +100,10 @@ pub struct SavedSpan {
 
 /// Keeps the last minutes.
 pub struct RecordingRing {
-    limits: RingLimits,
+    limits: RecordingRingLimits,
     tables: Vec<RingTable>,
     encoder: Encoder,
-    rounds: VecDeque<RingRound>,
+    rounds: VecDeque<MemoryRound>,
     bytes: usize,
     from_ns: u64,
     losses: Losses,
@@ -121,7 +121,10 @@ impl RecordingRing {
     ///
     /// # Errors
     /// When its encoder cannot be made.
-    pub fn new(limits: RingLimits, start_ns: u64) -> Result<RecordingRing, RecordingError> {
+    pub fn new(
+        limits: RecordingRingLimits,
+        start_ns: u64,
+    ) -> Result<RecordingRing, RecordingError> {
         let encoder =
             Encoder::new().map_err(|cause| RecordingError::create(Path::new("memory"), cause))?;
         let table = |(table, columns)| RingTable {
@@ -212,7 +215,7 @@ impl RecordingRing {
                 segments.push((table.table, bytes));
             }
         }
-        let round = RingRound {
+        let round = MemoryRound {
             from_ns: std::mem::replace(&mut self.from_ns, until_ns),
             until_ns,
             segments: Arc::new(segments),
@@ -223,7 +226,7 @@ impl RecordingRing {
         self.bytes += round.bytes();
         self.rounds.push_back(round);
         let is_old =
-            |round: &RingRound| until_ns.saturating_sub(round.until_ns) > self.limits.span_ns;
+            |round: &MemoryRound| until_ns.saturating_sub(round.until_ns) > self.limits.span_ns;
         while self.rounds.len() > 1
             && (self.bytes > self.limits.bytes || self.rounds.front().is_some_and(is_old))
         {
@@ -362,7 +365,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     /// A request every 100 ms, and the ring told so every second.
-    fn kept(seconds: u64, limits: RingLimits) -> (Script, RecordingRing) {
+    fn kept(seconds: u64, limits: RecordingRingLimits) -> (Script, RecordingRing) {
         let mut script = Script::new(seconds);
         let mut ring = RecordingRing::new(limits, START_NS).unwrap();
         script.process(7, "cat", "/jobs", "jobs.service");
@@ -396,7 +399,7 @@ mod tests {
 
     #[test]
     fn what_is_saved_is_what_was_watched() {
-        let (script, mut ring) = kept(12, RingLimits::default());
+        let (script, mut ring) = kept(12, RecordingRingLimits::default());
         let (span, requests, start_ns) = saved(&script, &mut ring, START_NS + 12 * S);
         assert_eq!((requests, start_ns), (120, START_NS));
         assert_eq!(span, SavedSpan { duration_ns: 12 * S, is_cut: false });
@@ -406,12 +409,12 @@ mod tests {
 
     #[test]
     fn the_oldest_rounds_go() {
-        let by_time = RingLimits { span_ns: 10 * S, ..RingLimits::default() };
+        let by_time = RecordingRingLimits { span_ns: 10 * S, ..RecordingRingLimits::default() };
         let (script, mut ring) = kept(60, by_time);
         let (span, requests, start_ns) = saved(&script, &mut ring, START_NS + 60 * S);
         assert_eq!((start_ns, span.is_cut), (START_NS + 45 * S, false));
         assert_eq!((requests, span.duration_ns), (150, 15 * S));
-        let by_bytes = RingLimits { bytes: 64 << 10, ..RingLimits::default() };
+        let by_bytes = RecordingRingLimits { bytes: 64 << 10, ..RecordingRingLimits::default() };
         let (script, mut ring) = kept(60, by_bytes);
         assert!(ring.bytes <= 64 << 10, "{} bytes", ring.bytes);
         let (span, requests, _) = saved(&script, &mut ring, START_NS + 60 * S);

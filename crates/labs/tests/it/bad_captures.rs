@@ -17,7 +17,7 @@ pub fn tests() -> Vec<Trial> {
         trial("bad_captures::losses_are_said_with_file_and_offset", losses_are_said),
         trial("bad_captures::protocols_and_byte_orders_are_alike", protocols_are_alike),
         trial("bad_captures::what_is_no_capture_is_refused", what_is_no_capture_is_refused),
-        trial("bad_captures::many_devices_are_lumped", many_devices_are_lumped),
+        trial("bad_captures::many_devices_are_aggregated", many_devices_are_aggregated),
         trial("bad_captures::odd_payloads_and_times_are_read", odd_payloads_and_times_are_read),
         trial("bad_captures::a_second_end_is_no_flush", a_second_end_is_no_flush),
         trial("bad_captures::where_many_ends_are_lost_nothing_stalls", many_ends_are_lost),
@@ -186,7 +186,7 @@ fn what_is_no_capture_is_refused() -> Result<()> {
 }
 
 /// More devices than are distinguished: the rest is one, and counted.
-fn many_devices_are_lumped() -> Result<()> {
+fn many_devices_are_aggregated() -> Result<()> {
     let folder = folder()?;
     let file = folder.path().join("sda.blktrace.0");
     let mut records = Vec::new();

@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 pub fn tests() -> Vec<Trial> {
     vec![
         trial("totals::mixed_load_equals_diskstats", mixed_load),
-        trial("totals::two_devices_are_kept_apart", two_devices),
+        trial("totals::two_devices_are_distinguished", two_devices),
         trial("totals::throttled_in_a_cgroup", throttled),
         trial("totals::report_is_the_same_twice", same_report),
         trial("totals::live_watch_counts_the_same", live_watch),
@@ -124,8 +124,8 @@ fn of_a_size() -> Result<()> {
     assert!(found > 0 && found < READS && found + lost >= READS, "{found} and {lost} lost");
     let weight = RecordedTotals::of(&output)?;
     assert!(weight.bytes <= MOST * MIB, "{} B on disk", weight.bytes);
-    let told = said(&result).contains("--most-mb");
-    assert!(told, "nobody is told: {}", said(&result));
+    let is_named = said(&result).contains("--most-mb");
+    assert!(is_named, "no message: {}", said(&result));
     Ok(())
 }
 

@@ -67,11 +67,11 @@ fn expect_explained(recording: &Recording, waits: &[&Wait], sums: &BTreeMap<&'st
     let all: u64 = sums.values().sum();
     assert!(all > 0, "no thread waited\n{}", recording.overview());
     let unknown = time_in(sums, WaitClass::Unknown);
-    assert!(unknown * 20 <= all, "{sums:?}\n{}", told(recording, waits));
+    assert!(unknown * 20 <= all, "{sums:?}\n{}", described(recording, waits));
 }
 
 /// Time by class and the functions in which threads slept, for messages.
-fn told(recording: &Recording, waits: &[&Wait]) -> String {
+fn described(recording: &Recording, waits: &[&Wait]) -> String {
     let mut rows: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for wait in waits {
         let frames = recording.frames(wait.stack_id).join(" < ");
@@ -100,14 +100,14 @@ fn throttled() -> Result<()> {
     expect_explained(&recording, &waits, &sums);
     let blocked: u64 = sums.values().sum();
     let throttled = time_in(&sums, WaitClass::CgroupThrottle);
-    assert!(throttled * 10 >= blocked * 9, "{sums:?}\n{}", told(&recording, &waits));
+    assert!(throttled * 10 >= blocked * 9, "{sums:?}\n{}", described(&recording, &waits));
     let latency = FioReport::read(&report)?.read.lat_ns;
     let measured = latency.mean * latency.count as f64;
     let off = (blocked as f64 - measured).abs() / measured;
     assert!(
         off < 0.02,
         "{blocked} ns blocked, fio measured {measured} ns: {sums:?}\n{}",
-        told(&recording, &waits)
+        described(&recording, &waits)
     );
     Ok(())
 }
@@ -126,14 +126,14 @@ fn fsync(kind: FileSystemKind) -> Result<()> {
     let sums = by_class(&waits);
     expect_explained(&recording, &waits, &sums);
     let committing = time_in(&sums, WaitClass::JournalCommit);
-    assert!(committing > 0, "{sums:?}\n{}", told(&recording, &waits));
+    assert!(committing > 0, "{sums:?}\n{}", described(&recording, &waits));
     let wanted = file.to_str().expect("tests name their files in UTF-8");
     let named = waits.iter().filter(|wait| recording.text(wait.file) == wanted).count();
     assert!(
         named * 10 >= waits.len() * 9,
         "{named} of {} know their file\n{}",
         waits.len(),
-        told(&recording, &waits)
+        described(&recording, &waits)
     );
     Ok(())
 }
@@ -154,7 +154,7 @@ fn buffered() -> Result<()> {
     expect_explained(&recording, &waits, &sums);
     let read = waits.iter().any(|wait| wait.class == WaitClass::PageRead);
     let at_device = time_in(&sums, WaitClass::Device) > 0;
-    assert!(read && at_device, "{sums:?}\n{}", told(&recording, &waits));
+    assert!(read && at_device, "{sums:?}\n{}", described(&recording, &waits));
     Ok(())
 }
 
@@ -171,7 +171,7 @@ fn deep(engine: Engine) -> Result<()> {
     let sums = by_class(&waits);
     expect_explained(&recording, &waits, &sums);
     let blocked: u64 = sums.values().sum();
-    assert!(blocked > 500_000_000, "{sums:?}\n{}", told(&recording, &waits));
+    assert!(blocked > 500_000_000, "{sums:?}\n{}", described(&recording, &waits));
     Ok(())
 }
 
@@ -225,14 +225,18 @@ fn asynchronous(limit_ms: &'static str) -> Result<()> {
     // Waits are watched a little later than requests, as the programs are attached.
     let watched = until_ns - first.start_ns;
     let after = recording.environment.end_ns - until_ns;
-    let told = || format!("{sums:?}\n{}", told(&recording, &waits));
-    assert!(watched + after > 1_500_000_000, "{watched}, {after} ns: {}", told());
-    assert!(watched > 1_000_000_000 && after < HELD_BACK_NS, "{watched}, {after} ns: {}", told());
+    let described = || format!("{sums:?}\n{}", described(&recording, &waits));
+    assert!(watched + after > 1_500_000_000, "{watched}, {after} ns: {}", described());
+    assert!(
+        watched > 1_000_000_000 && after < HELD_BACK_NS,
+        "{watched}, {after} ns: {}",
+        described()
+    );
     let blocked: u64 = sums.values().sum();
-    assert!(blocked * 10 > watched * 9, "{blocked} of {watched} ns: {}", told());
+    assert!(blocked * 10 > watched * 9, "{blocked} of {watched} ns: {}", described());
     let asleep = blocked - time_in(&sums, WaitClass::RunQueue);
     let throttled = time_in(&sums, WaitClass::CgroupThrottle);
-    assert!(throttled * 10 > asleep * 8, "{throttled} of {asleep} ns: {}", told());
+    assert!(throttled * 10 > asleep * 8, "{throttled} of {asleep} ns: {}", described());
     // Without a time limit it sleeps most of the time, so also then.
     assert!(limit_ms != "0" || first.censored, "{first:?}");
     Ok(())

@@ -3,7 +3,7 @@
 //! What does not belong here: counting.
 
 use super::axes::{self, Axis};
-use super::look::{self, COLOURS, NAMES};
+use super::style::{self, COLOURS, NAMES};
 use super::{Area, Drawn};
 use crate::human;
 use iowhy_core::analysis::plots::{DevicePlots, Plots};
@@ -30,16 +30,16 @@ pub(super) fn offsets<DB: DrawingBackend>(
     (first, last): (f64, f64),
 ) -> Drawn<DB::ErrorType> {
     let title = ["Where reads lie on the device", "Where writes lie on the device"];
-    look::title(area, title[direction])?;
+    style::title(area, title[direction])?;
     let (points, colour) = (&device.offsets[direction], COLOURS[direction]);
     if points.points.is_empty() {
         return super::latency::nothing(area);
     }
-    let (factor, unit) = look::unit(last);
+    let (factor, unit) = style::unit(last);
     let offset = Axis {
         range: first / factor..last / factor,
         names: 6,
-        look: &|offset| look::number(*offset),
+        label: &|offset| style::number(*offset),
         meaning: &format!("offset, {unit}"),
     };
     let mut chart = axes::chart(area, axes::seconds(plots.length_ns), offset)?;
@@ -49,13 +49,13 @@ pub(super) fn offsets<DB: DrawingBackend>(
     }))?;
     let drawn = points.points.len() as u64;
     let text = match drawn == points.all {
-        true => look::counted(drawn, NAMES[direction]),
+        true => style::counted(drawn, NAMES[direction]),
         false => {
             let (drawn, all) = (human::count(drawn), human::count(points.all));
             format!("{drawn} of {all} {}, chosen by chance", NAMES[direction])
         }
     };
-    look::legend(area, &[(colour, text)])
+    style::legend(area, &[(colour, text)])
 }
 
 /// Which rate is drawn.
@@ -73,7 +73,7 @@ pub(super) fn rates<DB: DrawingBackend>(
     rate: Rate,
 ) -> Drawn<DB::ErrorType> {
     let title = if rate == Rate::Requests { "Requests per second" } else { "Throughput" };
-    look::title(area, title)?;
+    style::title(area, title)?;
     let (columns, width) = device.in_columns(plots.column_ns, plots.length_ns, COLUMNS);
     let end = plots.length_ns.max(1) as f64 / 1e9;
     let edge = |index: usize| (index as f64 * width as f64 / 1e9).min(end);
@@ -88,14 +88,14 @@ pub(super) fn rates<DB: DrawingBackend>(
     let (factor, unit) = match rate {
         Rate::Requests => (1.0, "requests/s".to_owned()),
         Rate::Bytes => {
-            let (factor, unit) = look::unit(most);
+            let (factor, unit) = style::unit(most);
             (factor, format!("{unit}/s"))
         }
     };
     let height = Axis {
         range: 0.0..most / factor * 1.08,
         names: 5,
-        look: &|value| look::number(*value),
+        label: &|value| style::number(*value),
         meaning: &unit,
     };
     let mut chart = axes::chart(area, axes::seconds(plots.length_ns), height)?;
@@ -112,5 +112,5 @@ pub(super) fn rates<DB: DrawingBackend>(
         chart.draw_series(LineSeries::new(steps, colour.stroke_width(2)))?;
         legend.push((colour, NAMES[direction].to_owned()));
     }
-    look::legend(area, &legend)
+    style::legend(area, &legend)
 }

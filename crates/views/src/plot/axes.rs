@@ -3,7 +3,7 @@
 //! What does not belong here: what is drawn inside.
 
 use super::Area;
-use super::look::{self, BELOW, EDGE, GRID, INK, LEFT, PALE_INK};
+use super::style::{self, BELOW, EDGE, GRID, INK, LEFT, PALE_INK};
 use plotters::coord::cartesian::Cartesian2d;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
@@ -15,7 +15,7 @@ pub(super) struct Axis<'a, R> {
     /// Approximate number of labels.
     pub(super) names: usize,
     /// Formats a value.
-    pub(super) look: &'a dyn Fn(&f64) -> String,
+    pub(super) label: &'a dyn Fn(&f64) -> String,
     /// Its label.
     pub(super) meaning: &'a str,
 }
@@ -25,7 +25,7 @@ pub(super) fn seconds(length_ns: u64) -> Axis<'static, std::ops::Range<f64>> {
     Axis {
         range: 0.0..length_ns.max(1) as f64 / 1e9,
         names: 10,
-        look: &|at| look::number(*at),
+        label: &|at| style::number(*at),
         meaning: "seconds since the beginning",
     }
 }
@@ -61,14 +61,14 @@ where
         .axis_style(INK)
         .bold_line_style(GRID)
         .light_line_style(TRANSPARENT)
-        .label_style(look::font(13).color(&INK))
+        .label_style(style::font(13).color(&INK))
         .x_labels(x.names)
         .y_labels(y.names)
-        .x_label_formatter(&x.look)
-        .y_label_formatter(&y.look)
+        .x_label_formatter(&x.label)
+        .y_label_formatter(&y.label)
         .x_desc(x.meaning)
         .y_desc(y.meaning)
-        .axis_desc_style(look::font(13).color(&PALE_INK))
+        .axis_desc_style(style::font(13).color(&PALE_INK))
         .draw()?;
     Ok(chart)
 }

@@ -3,7 +3,7 @@
 //! What does not belong here: counting.
 
 use super::axes::{self, Axis};
-use super::look::{self, COLOURS, EDGE, INK, LEFT, NAMES, PALE_INK};
+use super::style::{self, COLOURS, EDGE, INK, LEFT, NAMES, PALE_INK};
 use super::{Area, Drawn};
 use crate::human;
 use iowhy_core::analysis::Latencies;
@@ -42,7 +42,7 @@ fn latency(
     Axis {
         range: (bin_from_ns(first)..bin_from_ns(last)).log_scale(),
         names,
-        look: &|ns| look::short_time(*ns),
+        label: &|ns| style::short_time(*ns),
         meaning,
     }
 }
@@ -52,13 +52,13 @@ pub(super) fn histogram<DB: DrawingBackend>(
     area: &Area<DB>,
     device: &DevicePlots,
 ) -> Drawn<DB::ErrorType> {
-    look::title(area, "Latency")?;
+    style::title(area, "Latency")?;
     let Some((first, last)) = range(device) else { return nothing(area) };
     let most = device.histogram.iter().flatten().max().copied().unwrap_or(1).max(1);
     let count = Axis {
         range: 0.0..most.max(5) as f64 * 1.06,
         names: 5,
-        look: &|count| human::count(*count as u64),
+        label: &|count| human::count(*count as u64),
         meaning: "requests",
     };
     let mut chart = axes::chart(area, latency(first, last, 8, FROM_Q_TO_C), count)?;
@@ -69,12 +69,12 @@ pub(super) fn histogram<DB: DrawingBackend>(
             Rectangle::new([(from, 0.0), (to, counts[bin] as f64)], colour.mix(0.55).filled())
         }))?;
     }
-    look::legend(area, &percentiles(device))
+    style::legend(area, &percentiles(device))
 }
 
 fn percentiles(device: &DevicePlots) -> Vec<(RGBColor, String)> {
     let entry = |((latencies, colour), name): ((&Latencies, RGBColor), &str)| {
-        let time = |share| latencies.quantile_ns(share).map(|ns| look::short_time(ns as f64));
+        let time = |share| latencies.quantile_ns(share).map(|ns| style::short_time(ns as f64));
         let (p50, p99) = (time(0.5)?, time(0.99)?);
         Some((colour, format!("{name}: p50 {p50}, p99 {p99}")))
     };
@@ -87,7 +87,7 @@ pub(super) fn heat<DB: DrawingBackend>(
     plots: &Plots,
     device: &DevicePlots,
 ) -> Drawn<DB::ErrorType> {
-    look::title(area, "Latency over time")?;
+    style::title(area, "Latency over time")?;
     let Some((first, last)) = range(device) else { return nothing(area) };
     let (columns, width) = device.in_columns(plots.column_ns, plots.length_ns, COLUMNS);
     let second = |index: usize| index as f64 * width as f64 / 1e9;
@@ -139,10 +139,10 @@ fn shade(count: u64, most: u64) -> RGBColor {
 
 /// The legend of colours.
 fn scale<DB: DrawingBackend>(area: &Area<DB>, most: u64) -> Drawn<DB::ErrorType> {
-    let style = look::font(13).color(&INK);
-    let last = look::counted(most, "requests");
+    let style = style::font(13).color(&INK);
+    let last = style::counted(most, "requests");
     let (width, _) = area.estimate_text_size(&last, &style)?;
-    let end = look::WIDTH as i32 - 18 - width as i32 - 6;
+    let end = style::WIDTH as i32 - 18 - width as i32 - 6;
     let steps = if most > 1 { 60 } else { 12 };
     for step in 0..steps {
         let count = (most as f64).powf(f64::from(step) / f64::from(steps - 1)) as u64;
@@ -159,6 +159,6 @@ fn scale<DB: DrawingBackend>(area: &Area<DB>, most: u64) -> Drawn<DB::ErrorType>
 
 /// A text instead of a chart.
 pub(super) fn nothing<DB: DrawingBackend>(area: &Area<DB>) -> Drawn<DB::ErrorType> {
-    let style = look::font(13).color(&PALE_INK);
+    let style = style::font(13).color(&PALE_INK);
     area.draw(&Text::new("none", ((EDGE + LEFT) as i32, 40), style))
 }

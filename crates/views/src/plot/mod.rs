@@ -4,7 +4,7 @@
 //! | where | what |
 //! |---|---|
 //! | `axes` | the frame of every chart |
-//! | `look` | sizes, colours, the font |
+//! | `style` | sizes, colours, the font |
 //! | `latency` | the histogram and the heat map |
 //! | `activity` | offsets, requests and bytes over time |
 //!
@@ -16,13 +16,13 @@
 mod activity;
 mod axes;
 mod latency;
-mod look;
+mod style;
 
 use iowhy_core::analysis::plots::{DevicePlots, Plots};
-use look::{HEADER, INK, PANEL, WIDTH};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::error::Error as Cause;
+use style::{HEADER, INK, PANEL, WIDTH};
 
 /// Maximum number of devices, one below the other; more do not fit on a page.
 pub const MOST_DEVICES: usize = 4;
@@ -92,7 +92,7 @@ fn size(plots: &Plots) -> Result<(u32, u32), PlotError> {
 }
 
 fn page<DB: DrawingBackend>(area: &Area<DB>, plots: &Plots, title: &str) -> Drawn<DB::ErrorType> {
-    look::register_font();
+    style::register_font();
     area.fill(&WHITE)?;
     let mut rest = area.clone();
     for device in plots.devices.iter().take(MOST_DEVICES) {
@@ -110,11 +110,11 @@ fn draw_device<DB: DrawingBackend>(
     title: &str,
 ) -> Drawn<DB::ErrorType> {
     let (head, panels) = area.split_vertically(HEADER);
-    let name: String = device.device.chars().map(look::drawable).collect();
-    let title: String = title.chars().map(look::drawable).collect();
-    head.draw(&Text::new(name, (14, 12), look::font(24).color(&INK)))?;
+    let name: String = device.device.chars().map(style::drawable).collect();
+    let title: String = title.chars().map(style::drawable).collect();
+    head.draw(&Text::new(name, (14, 12), style::font(24).color(&INK)))?;
     let about = format!("{title}    {}", counts(device));
-    head.draw(&Text::new(about, (14, 42), look::font(14).color(&look::PALE_INK)))?;
+    head.draw(&Text::new(about, (14, 42), style::font(14).color(&style::PALE_INK)))?;
     let panels = panels.split_evenly((PANELS as usize, 1));
     let [histogram, heat, reads, writes, requests, bytes] = panels.as_slice() else {
         return Ok(());
@@ -129,7 +129,7 @@ fn draw_device<DB: DrawingBackend>(
 }
 
 fn counts(device: &DevicePlots) -> String {
-    let all = device.offsets.iter().zip(look::NAMES);
-    let counts: Vec<String> = all.map(|(points, name)| look::counted(points.all, name)).collect();
+    let all = device.offsets.iter().zip(style::NAMES);
+    let counts: Vec<String> = all.map(|(points, name)| style::counted(points.all, name)).collect();
     counts.join(", ")
 }

@@ -124,11 +124,11 @@ fn length(time_ns: Option<u64>, style: &Style) -> TableCell {
 pub(super) fn lines(summary: &Summary, screen: &mut Screen) {
     let (Some(blame), Some(ledger)) = (&summary.blame, &summary.ledger) else { return };
     let least = ledger.blocked_ns as f64 * LEAST_SHARE;
-    let told = blame.waiters.iter().filter_map(|waiter| {
+    let blamed = blame.waiters.iter().filter_map(|waiter| {
         let foremost = waiter.foremost.as_ref()?;
         (foremost.time_ns as f64 > least).then_some((waiter, foremost))
     });
-    for (waiter, foremost) in told.take(MOST_LINES) {
+    for (waiter, foremost) in blamed.take(MOST_LINES) {
         let style = screen.style;
         let time = |time_ns: u64| human::time(time_ns as f64, style);
         let text = format!(

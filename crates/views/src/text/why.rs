@@ -156,9 +156,9 @@ pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Scr
     if let Some(judged) = judged(diagnosis, summary) {
         screen.prose(&readable(&judged, screen.style), 2, Paint::Faint);
     }
-    let told = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info).count();
-    let shown = if told == 0 { 1 } else { told.min(SHOWN) };
-    if told == 0 {
+    let warned = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info).count();
+    let shown = if warned == 0 { 1 } else { warned.min(SHOWN) };
+    if warned == 0 {
         screen.prose(&readable(&none(diagnosis), screen.style), 2, Paint::Plain);
     }
     for (index, finding) in diagnosis.findings.iter().take(shown).enumerate() {

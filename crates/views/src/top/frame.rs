@@ -22,7 +22,7 @@ use iowhy_core::analysis::breakdown::BreakdownSubject;
 use iowhy_core::analysis::moments::{JudgedWindow, Moment};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style as Look};
+use ratatui::style::{Color, Modifier, Style as TerminalStyle};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
@@ -68,8 +68,8 @@ pub fn draw(model: &TopModel, state: &TopState, frame: &mut Frame) {
     frame.render_widget(Paragraph::new(footer(model, state, &orders, &style)), foot);
 }
 
-fn look(paint: Paint, style: &Style) -> Look {
-    let plain = Look::new();
+fn terminal_style(paint: Paint, style: &Style) -> TerminalStyle {
+    let plain = TerminalStyle::new();
     match paint {
         Paint::Plain => plain,
         Paint::Heading => plain.add_modifier(Modifier::BOLD),
@@ -80,7 +80,7 @@ fn look(paint: Paint, style: &Style) -> Look {
 }
 
 fn line(text: impl Into<String>, paint: Paint, style: &Style) -> Line<'static> {
-    Line::styled(text.into(), look(paint, style))
+    Line::styled(text.into(), terminal_style(paint, style))
 }
 
 /// The watch and the time that is shown; what does not fit is left out, the last first.
@@ -121,7 +121,7 @@ fn header(
             spans.push(Span::raw(separator));
         }
         used += needed;
-        spans.push(Span::styled(text, look(paint, style)));
+        spans.push(Span::styled(text, terminal_style(paint, style)));
     }
     Line::from(spans)
 }
@@ -184,8 +184,8 @@ fn why(moment: Option<&Moment>, area: Rect, style: &Style) -> Vec<Line<'static>>
         for (row, text) in folded.into_iter().enumerate() {
             let label = if row == 0 { label } else { "" };
             lines.push(Line::from(vec![
-                Span::styled(format!("{label:LEAD$}"), look(Paint::Heading, style)),
-                Span::styled(cut(&text, columns, style), look(*paint, style)),
+                Span::styled(format!("{label:LEAD$}"), terminal_style(Paint::Heading, style)),
+                Span::styled(cut(&text, columns, style), terminal_style(*paint, style)),
             ]));
         }
     }
@@ -197,9 +197,10 @@ fn why(moment: Option<&Moment>, area: Rect, style: &Style) -> Vec<Line<'static>>
         let more = format!(" (0: {} more)", hidden);
         let text: String = last.spans.iter().skip(1).map(|it| it.content.as_ref()).collect();
         let room = columns.saturating_sub(width(&more));
-        let look = last.spans.last().map(|it| it.style).unwrap_or_default();
+        let terminal_style = last.spans.last().map(|it| it.style).unwrap_or_default();
         let lead = last.spans.first().cloned().unwrap_or_default();
-        *last = Line::from(vec![lead, Span::styled(cut(&text, room, style) + &more, look)]);
+        *last =
+            Line::from(vec![lead, Span::styled(cut(&text, room, style) + &more, terminal_style)]);
     }
     lines
 }
@@ -267,11 +268,11 @@ fn table_in(
         let is_selected = index == at - first + 1;
         let mark = if is_selected { "> " } else { "  " };
         let paint = if index == 0 { Paint::Heading } else { Paint::Plain };
-        let mut look = look(paint, style);
+        let mut terminal_style = terminal_style(paint, style);
         if is_selected {
-            look = look.add_modifier(Modifier::REVERSED);
+            terminal_style = terminal_style.add_modifier(Modifier::REVERSED);
         }
-        lines.push(Line::styled(format!("{mark}{text}"), look));
+        lines.push(Line::styled(format!("{mark}{text}"), terminal_style));
     }
     frame.render_widget(Paragraph::new(lines), area);
 }
@@ -323,7 +324,7 @@ fn keys(style: &Style) -> Vec<Line<'static>> {
         for (row, text) in does.into_iter().enumerate() {
             let keys = if row == 0 { key.keys } else { "" };
             lines.push(Line::from(vec![
-                Span::styled(format!("{keys:KEYS_WIDTH$}"), look(Paint::Heading, style)),
+                Span::styled(format!("{keys:KEYS_WIDTH$}"), terminal_style(Paint::Heading, style)),
                 Span::raw(text),
             ]));
         }

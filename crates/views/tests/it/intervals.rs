@@ -274,7 +274,7 @@ fn snoop_shows_the_time_of_day() {
 }
 
 #[test]
-fn snoop_says_what_it_has_no_room_for() {
+fn snoop_says_what_does_not_fit() {
     let said =
         |width| Lines::new(Style::plain(width), false, true, &Environment::default()).left_out();
     assert!(said(80).is_some_and(|said| said.contains("SECTOR") && said.contains("--wide")));

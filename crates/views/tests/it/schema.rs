@@ -100,8 +100,8 @@ fn schemas_have_a_version_and_sentences() {
         assert_eq!(value["$schema"], "https://json-schema.org/draft/2020-12/schema");
         assert_eq!(value["$id"], format!("urn:iowhy:{name}:{}", json::SCHEMA_VERSION));
         for (property, about) in value["properties"].as_object().unwrap() {
-            let is_told = about["description"].is_string() || about["$ref"].is_string();
-            assert!(is_told, "{name}: {property}: {about}");
+            let is_described = about["description"].is_string() || about["$ref"].is_string();
+            assert!(is_described, "{name}: {property}: {about}");
         }
         assert!(schema::render(&schema).ends_with("}\n"));
     }

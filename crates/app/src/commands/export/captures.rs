@@ -41,7 +41,7 @@ pub fn write(args: &Export) -> Result<(), Failure> {
     let written = writer.finish()?;
     partial.finish()?;
     output::losses(&environment.losses);
-    tell(&written, order.late(), args.output.as_deref().unwrap_or(&files.folder));
+    report(&written, order.late(), args.output.as_deref().unwrap_or(&files.folder));
     Ok(())
 }
 
@@ -107,7 +107,7 @@ impl From<WriteError> for Failure {
     }
 }
 
-fn tell(written: &WrittenCapture, late: u64, folder: &Path) {
+fn report(written: &WrittenCapture, late: u64, folder: &Path) {
     let WrittenCapture { events, files, left_out } = *written;
     for (count, meaning) in [
         (left_out, "events are of more devices or CPUs than files can be open"),

@@ -8,7 +8,7 @@ use crate::watching::{EndedWatch, Until, WatchSink, watch};
 use crate::{output, sources};
 use iowhy_core::analysis::moments::{Moment, MomentCutter};
 use iowhy_core::model::{Environment, Filter, Names};
-use iowhy_core::recording::{RecordingRing, RingLimits, SavedSpan};
+use iowhy_core::recording::{RecordingRing, RecordingRingLimits, SavedSpan};
 use iowhy_core::source::Batch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 /// A moment, nanoseconds.
 const EVERY_NS: u64 = 1_000_000_000;
 
-/// What the watch tells the screen.
+/// What the watch sends to the screen.
 pub enum FromWatch {
     /// A second is over.
     Moment(Box<Moment>),
@@ -39,8 +39,8 @@ impl LiveTop {
     /// Begins a watch; what is true of it comes with it.
     pub fn begin(only: &Only) -> Result<(LiveTop, Environment), Failure> {
         let quit = Arc::new(AtomicBool::new(false));
-        let (tell, news) = channel();
-        let (tell_begun, begun) = channel();
+        let (sender, news) = channel();
+        let (begun_sender, begun) = channel();
         let (save, to_save) = channel();
         let options = CollectArgs::default().options(only);
         let (kept, filter) = (only.filter(), only.filter());
@@ -50,14 +50,14 @@ impl LiveTop {
             watch(&options, &kept, until, move |now| {
                 let mut about = now.clone();
                 about.keep(&filter);
-                // Where nobody waits for it any more the watch ends at once.
-                let _ = tell_begun.send(about.clone());
+                // If the receiver is gone, the screen has ended, and so does the watch.
+                let _ = begun_sender.send(about.clone());
                 Ok(TopSink {
                     cutter: MomentCutter::new(EVERY_NS, now),
-                    ring: RecordingRing::new(RingLimits::default(), now.start_ns)?,
+                    ring: RecordingRing::new(RecordingRingLimits::default(), now.start_ns)?,
                     environment: now.clone(),
                     filter,
-                    tell,
+                    sender,
                     to_save,
                     saving: Vec::new(),
                     quit: asked,
@@ -80,7 +80,7 @@ impl LiveTop {
         self.news.try_iter()
     }
 
-    /// Saves the last minutes as the recording `directory`; [`FromWatch::Saved`] tells when that is
+    /// Saves the last minutes as the recording `directory`; [`FromWatch::Saved`] says when that is
     /// done.
     pub fn save(&self, directory: PathBuf) {
         // A watch that has ended has said so.
@@ -96,12 +96,12 @@ impl LiveTop {
     pub fn end(self) -> Result<(), Failure> {
         self.quit.store(true, Ordering::Relaxed);
         let watched = self.thread.join().unwrap_or_else(|_| Err(panicked()))?;
-        let TopSink { saving, tell, .. } = watched.sink;
+        let TopSink { saving, sender, .. } = watched.sink;
         for thread in saving {
             // What it has to say has been said.
             let _ = thread.join();
         }
-        drop(tell);
+        drop(sender);
         let said = self.news.iter().filter_map(|news| match news {
             FromWatch::Saved(said) => Some(said),
             FromWatch::Moment(_) => None,
@@ -125,7 +125,7 @@ struct TopSink {
     ring: RecordingRing,
     environment: Environment,
     filter: Filter,
-    tell: Sender<FromWatch>,
+    sender: Sender<FromWatch>,
     to_save: Receiver<PathBuf>,
     saving: Vec<JoinHandle<()>>,
     quit: Arc<AtomicBool>,
@@ -143,7 +143,7 @@ impl WatchSink for TopSink {
     fn seen(&mut self, until_ns: u64, names: &Names) -> Result<(), Failure> {
         for moment in self.cutter.close_until(until_ns, &self.environment, names) {
             // Where the screen is gone, `quit` says so as well.
-            let _ = self.tell.send(FromWatch::Moment(Box::new(moment)));
+            let _ = self.sender.send(FromWatch::Moment(Box::new(moment)));
         }
         self.ring.seen(until_ns, &self.environment, names)?;
         while let Ok(directory) = self.to_save.try_recv() {
@@ -167,20 +167,20 @@ impl TopSink {
         let mut now = self.environment.clone();
         now.keep(&self.filter);
         let snapshot = self.ring.snapshot(until_ns, &now, names)?;
-        let (tell, directory) = (self.tell.clone(), directory.to_owned());
+        let (sender, directory) = (self.sender.clone(), directory.to_owned());
         let write = move || {
             let said = match snapshot.write(&directory) {
                 Ok(span) => saved(span, &directory),
                 Err(cause) => cause.to_string(),
             };
-            let _ = tell.send(FromWatch::Saved(said));
+            let _ = sender.send(FromWatch::Saved(said));
         };
         self.saving.retain(|thread| !thread.is_finished());
         match std::thread::Builder::new().name("save".to_owned()).spawn(write) {
             Ok(thread) => self.saving.push(thread),
             Err(cause) => {
                 let said = format!("failed to start a thread: {cause}");
-                let _ = self.tell.send(FromWatch::Saved(said));
+                let _ = self.sender.send(FromWatch::Saved(said));
             }
         }
         Ok(())

@@ -143,7 +143,7 @@ fn is_gone(time: Duration) -> Result<bool, Failure> {
     Ok(polled.iter().any(|it| it.revents().intersects(bad)))
 }
 
-/// Gives the terminal back. Where it is gone nobody misses it.
+/// Restores the terminal. Errors are ignored: the terminal may be gone.
 fn give_back() {
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();

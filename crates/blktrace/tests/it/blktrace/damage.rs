@@ -149,7 +149,7 @@ fn missing_and_empty_files_are_said() {
 }
 
 #[test]
-fn lost_numbers_and_stale_notes_are_told_apart() {
+fn lost_numbers_and_stale_notes_are_distinguished() {
     let note = TraceRecord { categories: c::NOTIFY, action: notify::PROCESS, ..event(5, 0xdead) };
     let name = b"java\0d\0ersLaunc\0";
     let pieces = [plain(1), bytes(&note, name, 7), plain(2), plain(5)];
@@ -208,7 +208,7 @@ fn a_pipe_of_interleaved_cpus_comes_in_order() {
 
 /// What is aggregated is still paired by its own device.
 #[test]
-fn devices_that_are_lumped_are_not_mixed_up() {
+fn aggregated_devices_are_not_mixed_up() {
     let mut batch = RecordBatch::default();
     let all = MAX_DEVICES as u32 + 3;
     for action in [Action::Queue, Action::Issue, Action::Complete] {

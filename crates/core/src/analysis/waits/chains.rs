@@ -117,14 +117,14 @@ impl ChainTally {
             return;
         }
         let mut hops: Vec<HopKey> = Vec::with_capacity(path.len());
-        let mut told: Vec<&WaitChain> = Vec::with_capacity(path.len());
+        let mut rows: Vec<&WaitChain> = Vec::with_capacity(path.len());
         for row in path {
             let hop = kind(row, names);
             // Members of a pool that queue one behind the other are one.
             let queued = hops.last().is_some_and(|before| before.is_beside(&hop));
             if !queued || row.class.is_some() {
                 hops.push(hop);
-                told.push(row);
+                rows.push(row);
             }
         }
         let key = ChainKey {
@@ -134,7 +134,7 @@ impl ChainTally {
             counted: first.wait_id.is_some(),
         };
         let account = self.chains.or_default(key).unwrap_or(&mut self.further);
-        account.add(&told, first, last);
+        account.add(&rows, first, last);
     }
 
     /// The chains; `None` if there were none. A process that waits for its child is not a victim: a
@@ -399,12 +399,12 @@ mod tests {
 
     #[test]
     fn a_shell_is_no_victim_of_its_command() {
-        for (call, is_told) in [(61, false), (247, false), (202, true)] {
+        for (call, is_reported) in [(61, false), (247, false), (202, true)] {
             let mut script = Script::new(10);
             script.chain(&[(5, "sh"), (7, "cat")], 2_000, 3_000);
             let rows = &mut script.batch.wait_chains;
             (rows[0].pid, rows[0].syscall) = (5, Some(call));
-            assert_eq!(script.summary().chains.is_some(), is_told, "{call}");
+            assert_eq!(script.summary().chains.is_some(), is_reported, "{call}");
         }
     }
 

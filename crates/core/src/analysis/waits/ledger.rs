@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_the_kernel_are_kept_apart() {
+    fn threads_of_the_kernel_are_distinguished() {
         let mut script = Script::new(10);
         script.wait((9, "kworker/0:1"), WaitClass::Tag, 100, 0, 0);
         script.batch.waits[0].kernel_thread = true;

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_slow_before_or_became_so_later_is_told() {
+    fn what_was_slow_before_or_became_so_later_is_named() {
         for between_s in [(2, 3), (7, 8)] {
             let found = finding_for(10, scheduler(between_s), slower).unwrap();
             assert_eq!(found.severity, Severity::Info, "{found:#?}");

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn inodes_and_groups_are_told_apart() {
+    fn inodes_and_groups_are_distinguished() {
         let stack = [
             "xfs_iunpin_wait",
             "xfs_reclaim_inode",
