@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
     let mut best = [f64::MAX; 3];
-    let mut said = String::new();
+    let mut message = String::new();
     for _ in 0..ROUNDS {
         let begun = cpu_ms();
         let (summarizer, source, names) = read(path)?;
@@ -49,12 +49,12 @@ fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
             *best = best.min(spent);
         }
         let findings: Vec<&str> = diagnosis.findings.iter().map(|it| it.cause).collect();
-        said = format!("{} requests: {findings:?}", summary.watch.requests);
+        message = format!("{} requests: {findings:?}", summary.watch.requests);
     }
     let [read, finished, diagnosed] = best;
     println!(
         "{}: read and added up {read:.0} ms; summary {finished:.1} ms, diagnosis {diagnosed:.2} \
-         ms; {said}",
+         ms; {message}",
         path.display(),
     );
     Ok(())

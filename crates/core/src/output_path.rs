@@ -42,8 +42,8 @@ mod tests {
     #[test]
     fn nothing_can_stand_in_proc_and_sys() {
         for path in ["/proc/x", "/proc/self/../x/y", "/sys/x"] {
-            let said = hint(Path::new(path), &ErrorKind::NotFound.into());
-            assert!(said.unwrap().starts_with("/proc and /sys"), "{path}");
+            let message = hint(Path::new(path), &ErrorKind::NotFound.into());
+            assert!(message.unwrap().starts_with("/proc and /sys"), "{path}");
         }
     }
 
@@ -51,9 +51,9 @@ mod tests {
     fn the_cause_decides_elsewhere() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("process/x");
-        let said = |kind: ErrorKind| hint(&path, &kind.into());
-        assert!(said(ErrorKind::NotFound).unwrap().starts_with("create its parent directory"));
-        assert!(said(ErrorKind::PermissionDenied).unwrap().contains("may write to"));
-        assert_eq!(said(ErrorKind::Interrupted), None);
+        let message = |kind: ErrorKind| hint(&path, &kind.into());
+        assert!(message(ErrorKind::NotFound).unwrap().starts_with("create its parent directory"));
+        assert!(message(ErrorKind::PermissionDenied).unwrap().contains("may write to"));
+        assert_eq!(message(ErrorKind::Interrupted), None);
     }
 }

@@ -59,10 +59,10 @@ pub async fn run(
         }
         let status = child.wait().await;
         // What a process that it left behind may still say is not waited for.
-        let said = tokio::time::timeout(LAST_WORDS, saying).await;
-        (text, cut, said.ok().and_then(Result::ok).unwrap_or_default(), status)
+        let message = tokio::time::timeout(LAST_WORDS, saying).await;
+        (text, cut, message.ok().and_then(Result::ok).unwrap_or_default(), status)
     });
-    let Ok((text, cut, said, status)) = timed.await else {
+    let Ok((text, cut, message, status)) = timed.await else {
         let seconds = most.as_secs();
         return Err(format!(
             "failed to get an answer within {seconds} s\n\
@@ -74,9 +74,9 @@ pub async fn run(
         return Ok(ProgramOutput { text: String::from_utf8_lossy(&text).into_owned(), cut });
     }
     let status = status.map_or_else(|cause| cause.to_string(), |status| status.to_string());
-    let said = String::from_utf8_lossy(&said);
-    let said: String = said.chars().take(MOST_MESSAGE).collect();
-    Err(format!("{}\n({status})", said.trim_end()))
+    let message = String::from_utf8_lossy(&message);
+    let message: String = message.chars().take(MOST_MESSAGE).collect();
+    Err(format!("{}\n({status})", message.trim_end()))
 }
 
 /// Reads at most `most` bytes, and whether there was more; `to_end` reads and drops the rest.

@@ -29,11 +29,11 @@ fn what_makes_no_sense_is_refused() {
     let one = iowhy([OsStr::new("diff"), lab.as_ref()]);
     assert_eq!(one.status.code(), Some(2));
     let unknown = iowhy([OsStr::new("diff"), lab.as_ref(), OsStr::new("--device=a=b")]);
-    let said = String::from_utf8_lossy(&unknown.stderr);
-    assert_eq!(unknown.status.code(), Some(2), "{said}");
+    let message = String::from_utf8_lossy(&unknown.stderr);
+    assert_eq!(unknown.status.code(), Some(2), "{message}");
     assert!(
-        said.contains("failed to compare a") && said.contains("hint: A has requests of"),
-        "{said}"
+        message.contains("failed to compare a") && message.contains("hint: A has requests of"),
+        "{message}"
     );
     let nothing = iowhy([OsStr::new("diff"), lab.as_ref(), OsStr::new("/nonexistent")]);
     assert_eq!(nothing.status.code(), Some(1));

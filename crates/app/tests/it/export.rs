@@ -19,7 +19,7 @@ fn an_empty_export_says_why() {
         let mut arguments = vec!["export", lab.to_str().unwrap(), "--format", format];
         arguments.extend(more);
         let output = iowhy(arguments);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success() && said.contains(why), "{format}: {said}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && message.contains(why), "{format}: {message}");
     }
 }

@@ -9,7 +9,7 @@ fn lab(name: &str) -> PathBuf {
 }
 
 /// Standard error, and the exit code.
-fn said(words: &[&str], lab: &Path) -> (String, Option<i32>) {
+fn message(words: &[&str], lab: &Path) -> (String, Option<i32>) {
     let output = iowhy(words.iter().copied().chain([lab.to_str().unwrap()]));
     (String::from_utf8(output.stderr).unwrap(), output.status.code())
 }
@@ -35,16 +35,16 @@ fn a_device_that_a_recording_does_not_have_is_refused() {
     let lab = lab("device-slow-tail");
     for view in ["stat", "latency", "proc", "cache", "waits", "stacks", "snoop", "blame", "report"]
     {
-        let (said, code) = said(&[view, "-d", "nosuch"], &lab);
-        assert_eq!(code, Some(1), "{view}: {said}");
+        let (message, code) = message(&[view, "-d", "nosuch"], &lab);
+        assert_eq!(code, Some(1), "{view}: {message}");
         assert!(
-            said.contains(
+            message.contains(
                 "failed to find device nosuch: the source does not have \
             it"
             ),
-            "{said}"
+            "{message}"
         );
-        assert!(said.contains("hint: it has requests of loop"), "{view}: {said}");
+        assert!(message.contains("hint: it has requests of loop"), "{view}: {message}");
     }
 }
 

@@ -80,12 +80,12 @@ fn interrupt(arguments: &[&str], folder: &Path) {
     }
     let pid = Pid::from_raw(child.id() as i32).unwrap();
     kill_process(pid, Signal::INT).unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut message = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
     let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(130), "{arguments:?}: {said}");
-    assert!(said.contains("interrupted"), "{arguments:?}: {said}");
-    assert!(!said.contains(['\r', '\u{1b}']), "no progress bar in a pipe: {said:?}");
+    assert_eq!(status.code(), Some(130), "{arguments:?}: {message}");
+    assert!(message.contains("interrupted"), "{arguments:?}: {message}");
+    assert!(!message.contains(['\r', '\u{1b}']), "no progress bar in a pipe: {message:?}");
     assert_eq!(names(folder), before, "{arguments:?}");
 }
 
@@ -144,10 +144,10 @@ fn a_closed_pipe_ends_quietly() {
         let mut line = String::new();
         // Dropped with the pipe once a line was read.
         BufReader::with_capacity(64, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let mut message = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
         let status = child.wait().unwrap();
-        assert!(status.success() && !line.is_empty(), "{arguments:?}: {status}: {said}");
-        assert!(!said.contains("failed"), "{arguments:?}: {said}");
+        assert!(status.success() && !line.is_empty(), "{arguments:?}: {status}: {message}");
+        assert!(!message.contains("failed"), "{arguments:?}: {message}");
     }
 }

@@ -40,8 +40,8 @@ fn iowhy<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Output {
 /// What a command that must not fail printed.
 fn answer<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> String {
     let output = iowhy(arguments);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {said}", output.status);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {message}", output.status);
     String::from_utf8(output.stdout).unwrap()
 }
 

@@ -51,8 +51,8 @@ fn no_command_shows_a_name() {
         &["export", "--format", "iolog"],
     ] {
         let output = iowhy(arguments.iter().copied().chain([lab.as_str(), "--redact"]));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {message}");
         let shown = String::from_utf8_lossy(&output.stdout);
         assert!(!shown.is_empty(), "{arguments:?}");
         let line = shown.lines().find(|line| line.contains(SECRET));
@@ -103,8 +103,8 @@ fn answers_that_are_names_refuse() {
         &["stages", &lab, "--btt-compat"],
     ] {
         let output = iowhy(arguments.iter().copied().chain(["--redact"]));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains("failed to redact") && said.contains("hint:"), "{said}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains("failed to redact") && message.contains("hint:"), "{message}");
     }
 }

@@ -214,9 +214,12 @@ fn sizes_may_change_as_often_as_they_like() {
 #[test]
 fn without_a_terminal_it_says_what_to_use_instead() {
     let output = iowhy(["top", "nowhere"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("not both a terminal") && said.contains("`iowhy stat 1`"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(
+        message.contains("not both a terminal") && message.contains("`iowhy stat 1`"),
+        "{message}"
+    );
     let terminal = TmuxTerminal::with(&["TERM=dumb"]);
     let screen = terminal.wait_for("ended with 1");
     assert!(screen.contains("TERM is dumb") && screen.contains("iowhy stat 1"), "{screen}");

@@ -128,9 +128,9 @@ pub fn analyse(inputs: &Inputs) -> Result<(StageAnalysis, Warnings), CaptureErro
     }
     done.sort_by_key(|(index, _, _)| *index);
     let (mut stages, mut warnings) = (StageAnalysis::default(), Warnings::default());
-    for (_, part, mut said) in done {
+    for (_, part, mut message) in done {
         stages.merge(part);
-        warnings.append(&mut said);
+        warnings.append(&mut message);
     }
     Ok((stages, warnings))
 }

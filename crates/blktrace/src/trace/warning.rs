@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn counts_read_well() {
-        let said = |count| WarningKind::SequenceGap.sentence(count);
-        assert_eq!(said(1), "1 sequence number is missing: events were lost");
-        assert_eq!(said(94_880), "94,880 sequence numbers are missing: events were lost");
+        let message = |count| WarningKind::SequenceGap.sentence(count);
+        assert_eq!(message(1), "1 sequence number is missing: events were lost");
+        assert_eq!(message(94_880), "94,880 sequence numbers are missing: events were lost");
     }
 }

@@ -49,19 +49,19 @@ pub(super) fn missing(needs: &[Need], facts: &Facts<'_>) -> Option<String> {
 }
 
 fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
-    let said = |missing: Result<(), Missing>| missing.err().map(|it| it.0);
+    let message = |missing: Result<(), Missing>| missing.err().map(|it| it.0);
     let unless = |there: bool, what: &str| (!there).then(|| format!("{what} are not in the data"));
     let summary = facts.summary();
     match need {
-        Need::Waits => said(facts.need_waits()),
+        Need::Waits => message(facts.need_waits()),
         Need::Chains if summary.environment.waits_one_in().is_some() => Some(sampled("waits")),
         Need::Chains => unless(
             summary.environment.fills("wait_chains"),
             "threads that waited for a waiting thread",
         ),
-        Need::Processes => said(facts.need_processes()),
-        Need::Stacks => said(facts.need_stacks()),
-        Need::Queueing => said(facts.need_queueing()),
+        Need::Processes => message(facts.need_processes()),
+        Need::Stacks => message(facts.need_stacks()),
+        Need::Queueing => message(facts.need_queueing()),
         Need::Files => unless(!summary.files.is_absent(), "files"),
         Need::Calls if summary.environment.lacks_calls() => Some(sampled("calls on files")),
         Need::Calls => unless(summary.activity.is_some(), "calls on files"),

@@ -300,15 +300,15 @@ mod tests {
         }
         script.wait((8, "dd"), super::super::WaitClass::PageRead, 100, 60, 0);
         script.batch.waits[1].device = Some(script.names.intern("sda"));
-        let said = |filter: Filter| -> Vec<String> {
+        let message = |filter: Filter| -> Vec<String> {
             script.batch.clone().retain(&filter, &script.names, 0).sentences().collect()
         };
         let (devices, files) = (vec!["sda".to_owned()], vec!["/srv".to_owned()]);
         let processes = vec!["cat".to_owned()];
-        let found = said(Filter { devices, files, processes, ..Filter::default() });
+        let found = message(Filter { devices, files, processes, ..Filter::default() });
         let device = "1 wait left out: device not known, as for devices that are not watched";
         assert_eq!(found, [device, "1 wait left out: file not known"]);
-        let found = said(Filter { flags: "M".to_owned(), ..Filter::default() });
+        let found = message(Filter { flags: "M".to_owned(), ..Filter::default() });
         let kind = "3 waits left out: they have no kind of request, which --operation and --flags \
             select";
         assert_eq!(found, [kind]);

@@ -5,7 +5,7 @@
 //! (blktrace/tests/it/blktrace/damage.rs).
 
 use crate::records::RecordBytes;
-use crate::support::{finish, iowhy, refused, said, trial};
+use crate::support::{finish, iowhy, printed, refused, trial};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
 use libtest_mimic::Trial;
@@ -52,7 +52,7 @@ fn ask(arguments: &[&str], source: &Path) -> Result<(String, String)> {
     let mut command = iowhy(arguments)?;
     command.arg(source).env("COLUMNS", "400");
     let output = finish(command)?;
-    assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+    assert!(output.status.success(), "{arguments:?}: {}", printed(&output));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok((text(&output.stdout), text(&output.stderr)))
 }

@@ -2,7 +2,7 @@
 //! nothing lost that was written.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, labs_program, refused, said, trial, watch};
+use crate::support::{finish, iowhy, labs_program, printed, refused, trial, watch};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
@@ -59,7 +59,7 @@ fn unknown_option() -> Result<()> {
         [&["--nonsense"][..], &["record", "-t", "-1"], &["record", "-t", "nan"], &["report"]]
     {
         let output = finish(iowhy(arguments)?)?;
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", printed(&output));
     }
     Ok(())
 }
@@ -181,7 +181,7 @@ fn damaged_recording() -> Result<()> {
         for damaged in [&whole[..whole.len() / 2], &whole[..whole.len() - 1], &[], &scribbled] {
             fs::write(&segment, damaged).context(|| "damage a segment".to_owned())?;
             let output = finish(report(&recording)?)?;
-            let text = said(&output);
+            let text = printed(&output);
             assert!(!text.contains("panicked"), "{}: {text}", segment.display());
             let name = segment.file_name().unwrap_or_default().to_string_lossy();
             assert!(
@@ -210,13 +210,13 @@ fn disk_full() -> Result<()> {
     let mut record = iowhy(["record", "-d", device.name(), "-o"])?;
     record.arg(&output).arg("--").arg(fio.get_program()).args(fio.get_args());
     let result = finish(record)?;
-    let text = said(&result);
+    let text = printed(&result);
     assert!(!text.contains("panicked"), "{text}");
     assert!(text.contains("No space left") || text.contains("full"), "{text}");
     let kept = Recording::open(&output)?;
     assert!(!kept.requests.is_empty(), "everything written before is intact");
     let shown = finish(report(&output)?)?;
-    assert!(shown.status.success(), "{}", said(&shown));
+    assert!(shown.status.success(), "{}", printed(&shown));
     command::run("umount", [&small]).map(drop)
 }
 
@@ -233,7 +233,7 @@ fn device_vanishes() -> Result<()> {
     let mut record = iowhy(["record", "-d", device.name(), "-o"])?;
     record.arg(&output).args(["--", "/bin/sh", "-c", &script]);
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     recording.expect_count("reads before it vanished", recording.requests.len(), 64);
     Ok(())
@@ -276,7 +276,7 @@ fn hostile_names() -> Result<()> {
             command.arg(&output);
             command
         })?;
-        assert!(shown.status.success(), "{}", said(&shown));
+        assert!(shown.status.success(), "{}", printed(&shown));
         let text = String::from_utf8(shown.stdout).expect("what iowhy prints is UTF-8");
         let raw = text.chars().find(|c| c.is_control() && *c != '\n');
         assert_eq!(raw, None, "{arguments:?} prints a control character:\n{text:?}");

@@ -3,7 +3,7 @@
 //! Files are hidden in a mount namespace of the test.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial};
+use crate::support::{finish, iowhy, printed, trial};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
@@ -44,7 +44,7 @@ fn refused(hide: &str, missing: &str, works: &str) -> Result<()> {
     for arguments in [&record[..], &["-t", "1"], &["snoop", "-t", "1"], &["stat", "1", "1"]] {
         let result = hidden(hide, arguments)?;
         let text = String::from_utf8_lossy(&result.stderr);
-        assert_eq!(result.status.code(), Some(NO_KERNEL), "{arguments:?}: {}", said(&result));
+        assert_eq!(result.status.code(), Some(NO_KERNEL), "{arguments:?}: {}", printed(&result));
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("iowhy: ")).collect();
         assert!(
             matches!(lines[..], [line] if line.contains(missing) && line.contains(works)),
@@ -54,7 +54,7 @@ fn refused(hide: &str, missing: &str, works: &str) -> Result<()> {
     }
     assert!(!output.exists(), "a recording of nothing");
     let check = hidden(hide, &["check"])?;
-    assert!(check.status.success() && !said(&check).contains("panicked"), "{}", said(&check));
+    assert!(check.status.success() && !printed(&check).contains("panicked"), "{}", printed(&check));
     Ok(())
 }
 
@@ -64,8 +64,8 @@ fn no_btf() -> Result<()> {
     // The counters that still work are shown.
     let screen = hidden(hide, &["-t", "1"])?;
     let shown = String::from_utf8_lossy(&screen.stdout);
-    assert!(shown.contains("DEVICES"), "{}", said(&screen));
-    let check = said(&hidden(hide, &["check"])?);
+    assert!(shown.contains("DEVICES"), "{}", printed(&screen));
+    let check = printed(&hidden(hide, &["check"])?);
     assert!(check.contains("no /sys/kernel/btf/vmlinux"), "{check}");
     Ok(())
 }
@@ -89,7 +89,7 @@ fn no_tracefs() -> Result<()> {
         [ ! -e $point ] || mount -t tmpfs iowhy-labs $point; done";
     let record = ["record", "-d", device.name(), "-o", &output, "--", "/bin/sh", "-c", &fio];
     let result = hidden(hide, &record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(Path::new(&output))?;
     recording.expect_count("reads", recording.requests.len(), READS);
     let limits = recording.environment.limits.join("; ");

@@ -1,6 +1,6 @@
 //! Who made whom wait, on a device that is slower than two programs want it to be.
 
-use crate::support::{finish, iowhy, said, trial, watch};
+use crate::support::{finish, iowhy, printed, trial, watch};
 use iowhy_core::model::WaitClass;
 use iowhy_labs::Result;
 use iowhy_labs::devices::{
@@ -76,7 +76,7 @@ fn json(arguments: &[&str], recording: &std::path::Path) -> Result<Value> {
     let mut command = iowhy(arguments)?;
     command.arg(recording);
     let result = finish(command)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     Ok(serde_json::from_slice(&result.stdout).expect("a report is JSON"))
 }
 

@@ -4,7 +4,7 @@
 //! What does not belong here: damaged captures (see `bad_captures`), and what the library's own
 //! tests hold for every mix of events (blktrace/tests/it/blktrace).
 
-use crate::support::{finish, iowhy, said, trial, words};
+use crate::support::{finish, iowhy, printed, trial, words};
 use iowhy_labs::captures::{self, GeneratorSettings, Mix};
 use iowhy_labs::error::Context;
 use iowhy_labs::{LabError, Result, command};
@@ -60,7 +60,7 @@ pub fn answer<A: AsRef<OsStr>>(arguments: &[A], sources: &[PathBuf]) -> Result<S
     command.args(sources);
     let shown = command::shown(&command);
     let output = finish(command)?;
-    assert!(output.status.success(), "{shown}: {}", said(&output));
+    assert!(output.status.success(), "{shown}: {}", printed(&output));
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -171,8 +171,8 @@ fn any_shape_of_a_capture_is_read() -> Result<()> {
     let merged = generated.path().join("merged");
     dump(generated.path(), &generated.names, &merged)?;
     let text = generated.path().join("text");
-    let printed = blkparse(generated.path(), &generated.names, &["-q"])?;
-    fs::write(&text, printed).context(|| "write text".to_owned())?;
+    let lines = blkparse(generated.path(), &generated.names, &["-q"])?;
+    fs::write(&text, lines).context(|| "write text".to_owned())?;
     let mut files: Vec<PathBuf> = Vec::new();
     for prefix in generated.prefixes() {
         files.extend(
@@ -202,7 +202,12 @@ fn any_shape_of_a_capture_is_read() -> Result<()> {
     let stream = fs::File::open(&merged).context(|| "open the dump".to_owned())?;
     piped.stdin(Stdio::from(stream));
     let output = finish(piped)?;
-    assert_eq!(requests(&String::from_utf8_lossy(&output.stdout))?, expected, "{}", said(&output));
+    assert_eq!(
+        requests(&String::from_utf8_lossy(&output.stdout))?,
+        expected,
+        "{}",
+        printed(&output)
+    );
     Ok(())
 }
 
@@ -398,7 +403,7 @@ fn real_captures_are_reported() -> Result<()> {
         report.arg(&capture.source).env("COLUMNS", "80").env("LC_ALL", "C.UTF-8");
         let output = finish(report)?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", printed(&output));
         let head = text.split("DEVICES").next().unwrap_or_default();
         let head = words(head);
         let requests = format!(" {} requests ", capture.requests);

@@ -2,7 +2,7 @@
 //! stages, and as files for the old tools.
 
 use crate::blktrace::{answer, blkparse, btt, dump, replay};
-use crate::support::{NO_PERMISSION, finish, iowhy, said, trial};
+use crate::support::{NO_PERMISSION, finish, iowhy, printed, trial};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
@@ -62,9 +62,9 @@ fn record(device: &LoopDevice, output: &Path, scratch: &Scratch) -> Result<()> {
     record.arg(output).arg("--").arg(fio.get_program()).args(fio.get_args());
     let result = finish(record)?;
     if result.status.code() == Some(NO_PERMISSION) {
-        return Err(LabError::missing("BPF", said(&result)));
+        return Err(LabError::missing("BPF", printed(&result)));
     }
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! programs of several languages.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, is_guest, labs_program, said, trial};
+use crate::support::{finish, iowhy, is_guest, labs_program, printed, trial};
 use iowhy_core::model::{KnownBy, WaitChain, WaitClass};
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
@@ -141,7 +141,7 @@ fn record(scratch: &Scratch, pid: u32, options: &[&str]) -> Result<Recording> {
     let mut record = iowhy(["record", "-t", "2", "-o"])?;
     record.arg(&output).args(options);
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let mut recording = Recording::open(&output)?;
     check(&recording);
     let same = |a: &WaitChain, b: &WaitChain| (a.chain_id, a.path) == (b.chain_id, b.path);

@@ -2,7 +2,7 @@
 //! and under another scheduler.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial, watch};
+use crate::support::{finish, iowhy, printed, trial, watch};
 use iowhy_labs::Result;
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
@@ -34,7 +34,7 @@ fn compared(a: &Path, b: &Path) -> Result<Value> {
     let mut diff = iowhy(["diff", "--json"])?;
     diff.args([a, b]);
     let result = finish(diff)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     Ok(serde_json::from_slice(&result.stdout).expect("a comparison is JSON"))
 }
 

@@ -3,7 +3,7 @@
 
 use crate::chains::compiled;
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, is_guest, labs_program, said, trial, trial_alone, watch};
+use crate::support::{finish, iowhy, is_guest, labs_program, printed, trial, trial_alone, watch};
 use iowhy_core::analysis::files::pattern::without_numbers;
 use iowhy_core::model::file::Counts;
 use iowhy_core::model::{FileActivity, FileKind};
@@ -324,7 +324,7 @@ fn too_many() -> Result<()> {
     let mut record = iowhy(["record", "--budget", "0.1", "-o"])?;
     record.arg(&output).args(["--", "timeout", "4", "dd", "if=/dev/zero", "of=/dev/null", "bs=1"]);
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let environment = Recording::open(&output)?.environment;
     let limits = &environment.limits;
     assert!(limits.iter().any(|limit| limit.contains("were not counted")), "{limits:?}");
@@ -339,7 +339,7 @@ fn left_out() -> Result<()> {
     let mut record = iowhy(["record", "--no-files", "-t", "1", "-o"])?;
     record.arg(&output);
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     assert!(Recording::open(&output)?.files.is_empty());
     Ok(())
 }
@@ -357,7 +357,7 @@ fn held() -> Result<()> {
         let mut command = iowhy(["opens", "--held", "-f"])?;
         command.arg(disk.path()).args(["-p", &std::process::id().to_string()]).args(more);
         let result = finish(command)?;
-        assert!(result.status.success(), "{}", said(&result));
+        assert!(result.status.success(), "{}", printed(&result));
         Ok(String::from_utf8_lossy(&result.stdout).into_owned())
     };
     let answer: serde_json::Value = serde_json::from_str(&look(&["--json"])?).expect("JSON");
@@ -395,7 +395,7 @@ fn uring_opens() -> Result<()> {
         return Err(LabError::unsupported("io_uring", "sysctl kernel.io_uring_disabled=0"));
     }
     let result = result?;
-    assert!(ended.success() && result.status.success(), "{ended}: {}", said(&result));
+    assert!(ended.success() && result.status.success(), "{ended}: {}", printed(&result));
     let text = String::from_utf8_lossy(&result.stdout).into_owned();
     let lines: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -404,9 +404,9 @@ fn uring_opens() -> Result<()> {
         file && line["process"] == "uring-open" && line["error"].is_null() && line["fd"].is_u64()
     };
     // Where the kernel does not tell, that is said instead.
-    let untold = said(&result).contains(NO_URING);
+    let untold = printed(&result).contains(NO_URING);
     let right = lines.iter().all(is_right) && lines.is_empty() == untold;
-    assert!(right, "{}", said(&result));
+    assert!(right, "{}", printed(&result));
     Ok(())
 }
 
@@ -426,7 +426,7 @@ fn opens() -> Result<()> {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let result = watch.join().expect("it does not panic")?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let text = String::from_utf8_lossy(&result.stdout).into_owned();
     let lines: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -434,7 +434,7 @@ fn opens() -> Result<()> {
         lines.iter().filter(|line| line["file"] == path.to_str().expect("UTF-8")).collect()
     };
     let (worked, failed) = (of(&there), of(&missing));
-    assert!(!worked.is_empty() && !failed.is_empty(), "{}", said(&result));
+    assert!(!worked.is_empty() && !failed.is_empty(), "{}", printed(&result));
     let is_own = |line: &&serde_json::Value| {
         descriptors.iter().any(|fd| line["fd"] == *fd) && line["error"].is_null()
     };

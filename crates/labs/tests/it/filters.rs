@@ -3,7 +3,7 @@
 
 use crate::recording::Recording;
 use crate::records::RecordBytes;
-use crate::support::{finish, iowhy, refused, said, trial};
+use crate::support::{finish, iowhy, printed, refused, trial};
 use iowhy_core::model::{Operation, Request, RequestPart, Status};
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, LoopDevice,
@@ -77,7 +77,7 @@ impl FilteredLoads {
         record.args(arguments).arg("-o").arg(&output);
         record.args(["--", "/bin/sh", "-c", &self.load()]);
         let result = finish(record)?;
-        assert!(result.status.success(), "{}", said(&result));
+        assert!(result.status.success(), "{}", printed(&result));
         let recording = Recording::open(&output)?;
         Ok((output, recording))
     }

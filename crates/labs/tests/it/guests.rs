@@ -2,7 +2,7 @@
 //! there (`make test-kernels`) and nowhere else.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, is_guest, said, trial, trial_alone, watch};
+use crate::support::{finish, iowhy, is_guest, printed, trial, trial_alone, watch};
 use iowhy_core::model::{Origin, Request, WaitClass};
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, GivenDevice, LabCgroup, LabFileSystem, LoopDevice,
@@ -69,7 +69,7 @@ fn mapped() -> Result<()> {
     let mut record = iowhy(["record", "-d", mapped.name(), "-d", mapped.below().name(), "-o"])?;
     record.arg(&output).arg("--").arg(fio.get_program()).args(fio.get_args());
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     let on = |name: &str| -> BTreeMap<u64, &Request> {
         let own = recording.requests.iter().filter(|one| recording.text(one.device) == name);
@@ -173,9 +173,9 @@ fn blktrace_beside() -> Result<()> {
     let mut record = iowhy(["record", "--events", "-d", disk.name(), "-o"])?;
     record.arg(&recording).args(["--", "/bin/sh", "-c", &script]);
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let (ours, theirs) = (events(&[&recording])?, events(&[&folder.join("trace")])?);
-    assert_eq!(theirs.len() as u64, READS, "{}", said(&result));
+    assert_eq!(theirs.len() as u64, READS, "{}", printed(&result));
     // What a kernel kept from iowhy's programs is counted.
     let kept = Recording::open(&recording)?.lost_at("programs_events");
     let missing = |(sector, theirs): (&u64, &Vec<String>)| {

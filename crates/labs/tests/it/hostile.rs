@@ -4,7 +4,7 @@
 
 use crate::chains::compiled;
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, labs_program, said, trial, watch};
+use crate::support::{finish, iowhy, labs_program, printed, trial, watch};
 use iowhy_core::model::{Request, WaitClass};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
@@ -237,7 +237,7 @@ fn deep() -> Result<()> {
         let mut show = iowhy([view])?;
         show.arg(&output);
         let result = finish(show)?;
-        assert!(result.status.success(), "{}", said(&result));
+        assert!(result.status.success(), "{}", printed(&result));
     }
     Ok(())
 }
@@ -263,7 +263,7 @@ fn very_many_stacks() -> Result<()> {
     let mut record = iowhy(["record", "--stacks", "1000000", "-d", disk.device().name(), "-o"])?;
     record.arg(&output).args(["--", "/bin/sh", "-c", &script]);
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     let lost = &recording.environment.losses.items;
     assert!(lost.iter().any(|loss| loss.place == "stacks" && loss.count > 0), "{lost:?}");

@@ -1,7 +1,7 @@
 //! A disk that hangs: requests in flight before the watch are found.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial};
+use crate::support::{finish, iowhy, printed, trial};
 use iowhy_core::model::{Operation, Request, Status};
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice, SilentServer,
@@ -73,7 +73,7 @@ impl FrozenLoop {
 
     fn recording(&self, watch: Child) -> Result<Recording> {
         let result = watch.wait_with_output().context(|| "wait for iowhy".to_owned())?;
-        assert!(result.status.success(), "{}", said(&result));
+        assert!(result.status.success(), "{}", printed(&result));
         Recording::open(&self.scratch.path().join("watched"))
     }
 
@@ -87,7 +87,7 @@ impl FrozenLoop {
     fn report(&self) -> Result<String> {
         let mut report = iowhy(["report"])?;
         report.arg(self.scratch.path().join("watched"));
-        Ok(said(&finish(report)?))
+        Ok(printed(&finish(report)?))
     }
 }
 
@@ -109,15 +109,15 @@ fn never_ends() -> Result<()> {
     let mut dd = stage.write()?;
     std::thread::sleep(Duration::from_secs(1));
     let recording = stage.recording(stage.watch("2")?)?;
-    let said = stage.report()?;
+    let printed = stage.report()?;
     drop(frozen);
     process::wait_or_kill(&mut dd, Duration::from_secs(10));
     let write = the_write(&recording);
     assert_eq!(write.status, Status::InFlight, "{write:?}");
     assert_eq!(write.q2c_ns, None, "{write:?}");
     let waited = recording.environment.end_ns - write.start_ns;
-    assert!(waited > 2_900_000_000, "begun {waited} ns before the end, {said}");
-    assert!(said.contains(&format!("{} stalls", stage.upper.name())), "{said}");
+    assert!(waited > 2_900_000_000, "begun {waited} ns before the end, {printed}");
+    assert!(printed.contains(&format!("{} stalls", stage.upper.name())), "{printed}");
     Ok(())
 }
 
@@ -173,14 +173,14 @@ fn polling() -> Result<()> {
     let frozen = stage.lower.freeze()?;
     let watch = stage.watch(AT_MOST_WATCHED)?;
     let mut perl = perl.spawn().context(|| "start perl".to_owned())?;
-    let mut said = String::new();
+    let mut printed = String::new();
     let output = perl.stdout.take().expect("its output is piped");
-    let read = BufReader::new(output).read_line(&mut said);
+    let read = BufReader::new(output).read_line(&mut printed);
     std::thread::sleep(Duration::from_secs(1));
     drop(frozen);
     process::wait_or_kill(&mut perl, Duration::from_secs(10));
     let recording = stage.interrupted(watch)?;
-    assert!(read.is_ok() && said == "submitted\n", "perl said {said:?}");
+    assert!(read.is_ok() && printed == "submitted\n", "perl said {printed:?}");
     let own = recording.waits.iter().filter(|wait| recording.text(wait.process) == "perl");
     let own: Vec<_> = own.collect();
     let at_device: u64 = own.iter().map(|wait| wait.device_ns).sum();

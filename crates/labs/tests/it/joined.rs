@@ -4,7 +4,7 @@
 
 use crate::chains::compiled;
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, is_module_without_types, said, trial, watch};
+use crate::support::{finish, iowhy, is_module_without_types, printed, trial, watch};
 use iowhy_core::model::{Operation, Origin, Request};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
@@ -91,9 +91,9 @@ fn own_code_path() -> Result<()> {
     let place = |frames: &[&str], part: &str| frames.iter().position(|it| it.contains(part));
     let whole = stacks.iter().find(|(_, user)| place(user, "reads_for_the_lab").is_some());
     let Some((kernel, user)) = whole else {
-        let said = recording.stacks.iter().filter(|stack| stack.user);
-        let said: Vec<&str> = said.map(|stack| recording.text(stack.reason)).collect();
-        panic!("no function of the program: {stacks:#?}, {said:?}, {}", recording.overview());
+        let printed = recording.stacks.iter().filter(|stack| stack.user);
+        let printed: Vec<&str> = printed.map(|stack| recording.text(stack.reason)).collect();
+        panic!("no function of the program: {stacks:#?}, {printed:?}, {}", recording.overview());
     };
     assert!(place(user, "reads_for_the_lab") < place(user, "main"), "{user:?}");
     assert!(place(user, "main").is_some(), "{user:?}");
@@ -145,7 +145,7 @@ fn loop_over_a_file() -> Result<()> {
     let mut record = iowhy(["record", "-d", upper.name(), "-d", &lower, "-o"])?;
     record.arg(&output).arg("--").arg(fio.get_program()).args(fio.get_args());
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     recording.check_each();
     let reads = |device: &str| -> Vec<&Request> {
@@ -161,10 +161,10 @@ fn loop_over_a_file() -> Result<()> {
     recording.expect_count("reads above", above.len(), READS);
     recording.expect_count("reads below", below.len(), READS);
     if is_module_without_types("loop") {
-        let said = |it: &&Request| {
+        let printed = |it: &&Request| {
             it.parent_id.is_none() && recording.text(it.parent_reason).contains(upper.name())
         };
-        assert!(below.iter().all(said), "{}", recording.overview());
+        assert!(below.iter().all(printed), "{}", recording.overview());
         return Ok(());
     }
     let mut tied = BTreeSet::new();
@@ -253,11 +253,11 @@ fn setting_changes() -> Result<()> {
     assert!(first.since_ns < second.since_ns && first.by_ns < second.by_ns, "{about:?}");
     let mut report = iowhy(["report"])?;
     report.arg(&output).env("COLUMNS", "200");
-    let text = said(&finish(report)?);
-    let said = text.lines().find(|line| line.contains("read_ahead_kb changed about"));
-    let said = said.unwrap_or_default();
+    let text = printed(&finish(report)?);
+    let printed = text.lines().find(|line| line.contains("read_ahead_kb changed about"));
+    let printed = printed.unwrap_or_default();
     assert!(
-        ["128", "32", "into the watch", device.name()].iter().all(|word| said.contains(word)),
+        ["128", "32", "into the watch", device.name()].iter().all(|word| printed.contains(word)),
         "{text}"
     );
     scratch.restore();

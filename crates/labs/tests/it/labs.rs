@@ -56,13 +56,15 @@ fn killed_lab() -> Result<()> {
         .stdout(Stdio::piped())
         .spawn()
         .context(|| "start a lab".to_owned())?;
-    let mut said = String::new();
+    let mut printed = String::new();
     let output = lab.stdout.take().expect("its output is piped");
-    BufReader::new(output).read_line(&mut said).context(|| "read what the lab says".to_owned())?;
+    BufReader::new(output)
+        .read_line(&mut printed)
+        .context(|| "read what the lab says".to_owned())?;
     lab.kill().context(|| "kill the lab".to_owned())?;
     lab.wait().context(|| "wait for the lab".to_owned())?;
-    let path = Path::new(said.trim());
-    assert!(path.join("lock").exists(), "the lab did not say where it is: {said}");
+    let path = Path::new(printed.trim());
+    assert!(path.join("lock").exists(), "the lab did not say where it is: {printed}");
     let devices = machine::loops_below(path);
     assert_eq!(devices.len(), 2, "a device in memory and one that the lab served");
     let settings = std::fs::read_to_string(path.join("settings"));

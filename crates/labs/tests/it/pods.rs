@@ -2,7 +2,7 @@
 //! pod. The files stand in a mount namespace of the test's own.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial};
+use crate::support::{finish, iowhy, printed, trial};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, machine};
@@ -69,7 +69,7 @@ fn rows_filters_and_page() -> Result<()> {
         data.display()
     );
     let result = recorded(&pod, &output, &load)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     let text = |name| recording.text(name).to_owned();
     let own: Vec<_> = recording.requests.iter().filter(|it| text(it.process) == "dd").collect();
@@ -80,7 +80,7 @@ fn rows_filters_and_page() -> Result<()> {
     }
     let path = output.to_string_lossy();
     // What other tests do at the same time may be worth more of the page than this pod.
-    let page = said(&finish(iowhy(["report", "--pod=db-0", &path])?)?);
+    let page = printed(&finish(iowhy(["report", "--pod=db-0", &path])?)?);
     assert!(page.contains("pod:shop/db-0/postgres"), "{page}");
     for (filter, is_kept) in [
         ("--pod=db-0", true),

@@ -2,7 +2,7 @@
 //! unprivileged figures, and works with no more than the capabilities that it names.
 
 use crate::recording::Recording;
-use crate::support::{NO_PERMISSION, finish, iowhy, said, trial, wait_until};
+use crate::support::{NO_PERMISSION, finish, iowhy, printed, trial, wait_until};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
@@ -90,7 +90,7 @@ impl Drop for Busy {
 
 /// Says which capabilities are missing and the command that grants them.
 fn expect_refusal(arguments: &[&str], output: &Output) -> String {
-    let text = said(output);
+    let text = printed(output);
     assert_eq!(output.status.code(), Some(NO_PERMISSION), "{arguments:?}:\n{text}");
     assert!(text.contains("CAP_BPF") && text.contains("CAP_PERFMON"), "which: {text}");
     assert!(text.contains("sudo setcap cap_bpf,cap_perfmon,"), "how to grant it: {text}");
@@ -151,7 +151,7 @@ fn lines_say_what_is_missing() -> Result<()> {
 
 /// The capabilities that the hint of a refused watch grants.
 fn granted(folder: &Path) -> Result<Vec<String>> {
-    let text = said(&finish(as_nobody(folder, &["-t", "0.1", "--json"])?)?);
+    let text = printed(&finish(as_nobody(folder, &["-t", "0.1", "--json"])?)?);
     let list = text.split_once("setcap ").and_then(|(_, rest)| rest.split_once("+ep"));
     let (list, _) = list.unwrap_or_else(|| panic!("no command in: {text}"));
     Ok(list.split(',').map(|name| name.trim_start_matches("cap_").to_owned()).collect())
@@ -161,7 +161,7 @@ fn granted(folder: &Path) -> Result<Vec<String>> {
 /// them.
 fn missing(command: Command) -> Result<Vec<(String, String)>> {
     let output = finish(command)?;
-    assert!(output.status.success(), "it is no failure: {}", said(&output));
+    assert!(output.status.success(), "it is no failure: {}", printed(&output));
     let json: serde_json::Value =
         serde_json::from_slice(&output.stdout).context(|| "read its JSON".to_owned())?;
     let rows = json["rows"].as_array().cloned().unwrap_or_default();
@@ -195,7 +195,7 @@ fn record_with(folder: &Path, names: &[&str]) -> Result<Recording> {
     let path = output.to_string_lossy().into_owned();
     let record = as_nobody_with(folder, names, &["record", "-t", "1", "-o", &path])?;
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     Recording::open(&output)
 }
 

@@ -1,6 +1,6 @@
 //! `iowhy probe` reads; it writes only into a file of its own, which is gone however it ends.
 
-use crate::support::{finish, iowhy, refused, said, trial, wait_until};
+use crate::support::{finish, iowhy, printed, refused, trial, wait_until};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::prepare;
@@ -33,7 +33,7 @@ fn probe(target: &Path, arguments: &[&str]) -> Result<Vec<serde_json::Value>> {
     let mut probe = iowhy(["probe", "--json", "-t", "0.3"])?;
     probe.arg(target).args(arguments);
     let output = finish(probe)?;
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     let json: serde_json::Value =
         serde_json::from_slice(&output.stdout).context(|| "read its JSON".to_owned())?;
     let tests = json["tests"].as_array().cloned().unwrap_or_default();
@@ -94,7 +94,7 @@ fn ended_by(signal: Signal) -> Result<()> {
     }
     let output = child.wait_with_output().context(|| "wait for iowhy".to_owned())?;
     filling.and(ended)?;
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("interrupted") && !text.contains("panicked"), "{text}");
     assert_eq!(entries(folder.path()), Vec::<PathBuf>::new(), "{text}");

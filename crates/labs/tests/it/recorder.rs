@@ -1,7 +1,7 @@
 //! The flight recorder on a disk that hangs: the incident is on disk seconds later, and names the
 //! process and the file, also if the daemon is killed meanwhile.
 
-use crate::support::{finish, iowhy, said, trial};
+use crate::support::{finish, iowhy, printed, trial};
 use iowhy_labs::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
@@ -113,7 +113,7 @@ impl RecordedDisk {
         assert!(file.ends_with("orders.journal"), "{hung:#}");
         let mut show = iowhy(["incidents", "--state"])?;
         show.arg(&self.state).args(["show", "1"]);
-        let shown = said(&finish(show)?);
+        let shown = printed(&finish(show)?);
         assert!(shown.contains("perl") && shown.contains("orders.journal"), "{shown}");
         Ok(())
     }
@@ -166,10 +166,10 @@ fn two() -> Result<()> {
     let mut disk = RecordedDisk::new()?;
     disk.start()?;
     let second = finish(disk.command(&["daemon"])?)?;
-    assert_eq!(second.status.code(), Some(1), "{}", said(&second));
-    assert!(said(&second).contains("another `iowhy daemon` is running"), "{}", said(&second));
+    assert_eq!(second.status.code(), Some(1), "{}", printed(&second));
+    assert!(printed(&second).contains("another `iowhy daemon` is running"), "{}", printed(&second));
     let captured = finish(disk.command(&["capture", "a test"])?)?;
-    assert!(said(&captured).contains("incident 1"), "{}", said(&captured));
+    assert!(printed(&captured).contains("incident 1"), "{}", printed(&captured));
     wait_for("an incident", || disk.incident().is_some());
     let incident = disk.incident().unwrap_or_default();
     assert_eq!(incident["triggers"][0]["sentence"], "a test", "{incident:#}");
@@ -184,7 +184,7 @@ fn wrong() -> Result<()> {
     let mut check = iowhy(["daemon", "--check-config", "--config"])?;
     check.arg(&config);
     let checked = finish(check)?;
-    assert_eq!(checked.status.code(), Some(2), "{}", said(&checked));
-    assert!(said(&checked).contains("line 3: \"soon\" is not a time"), "{}", said(&checked));
+    assert_eq!(checked.status.code(), Some(2), "{}", printed(&checked));
+    assert!(printed(&checked).contains("line 3: \"soon\" is not a time"), "{}", printed(&checked));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! An interrupted watch keeps its data.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial, wait_until};
+use crate::support::{finish, iowhy, printed, trial, wait_until};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
@@ -91,7 +91,7 @@ fn expect_readable(output: &Path) -> Result<Recording> {
     let recording = Recording::open(output)?;
     assert!(!recording.requests.is_empty(), "closed segments are readable");
     let shown = report(output)?;
-    assert!(shown.status.success(), "{}", said(&shown));
+    assert!(shown.status.success(), "{}", printed(&shown));
     Ok(recording)
 }
 
@@ -102,7 +102,7 @@ fn ends_cleanly(signals: &[Signal]) -> Result<()> {
         process::signal(&child, *signal);
     }
     let ended = ending(child)?;
-    let text = said(&ended);
+    let text = printed(&ended);
     assert!(!text.contains("panicked"), "{text}");
     let recording = expect_readable(&output)?;
     if signals.len() == 1 {
@@ -130,7 +130,7 @@ fn command_fails() -> Result<()> {
     let output = scratch.fresh("recording");
     let mut record = iowhy(["record", "-o"])?;
     record.arg(&output).args(["--", "/bin/sh", "-c", "exit 3"]);
-    let text = said(&finish(record)?);
+    let text = printed(&finish(record)?);
     assert!(text.contains("exit status: 3"), "{text}");
     assert!(Recording::open(&output)?.environment.finished);
     Ok(())

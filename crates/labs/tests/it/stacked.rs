@@ -3,7 +3,7 @@
 //! says so, errors and requeues with their status.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial};
+use crate::support::{finish, iowhy, printed, trial};
 use iowhy_core::model::{Operation, Request, Status};
 use iowhy_labs::devices::{
     BlockDevice, GivenDevice, MappedDevice, NullBlk, Raid, ScsiDebug, Trouble,
@@ -82,7 +82,7 @@ fn watch(scratch: &Scratch, devices: &[&dyn BlockDevice], workload: &Command) ->
     record.arg(workload.get_program()).args(workload.get_args());
     let result = finish(record)?;
     let after = counted()?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     recording.check_each();
     // Losses are not accepted here: each count below is exact.
@@ -315,7 +315,7 @@ fn crypt_in_pieces() -> Result<()> {
     let mut record = iowhy(["record", "-d", mapped.name(), "-o"])?;
     record.arg(&output).arg("--").arg(fio.get_program()).args(fio.get_args());
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     recording.check_each();
     let (count, bytes) = amount(&on(&recording, &mapped), Operation::Read);

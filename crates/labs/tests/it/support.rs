@@ -163,7 +163,7 @@ pub fn finish(mut command: Command) -> Result<Output> {
 }
 
 /// Its standard output and error.
-pub fn said(output: &Output) -> String {
+pub fn printed(output: &Output) -> String {
     format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
@@ -180,7 +180,7 @@ pub fn words(text: &str) -> String {
 pub fn refused(command: Command) -> Result<(i32, String)> {
     let shown = command::shown(&command);
     let output = finish(command)?;
-    let text = said(&output);
+    let text = printed(&output);
     assert!(!text.contains("panicked"), "{shown} panicked:\n{text}");
     assert!(text.contains("failed to "), "{shown} does not say what failed:\n{text}");
     let code = output.status.code();
@@ -205,9 +205,9 @@ pub fn watch(device: &dyn BlockDevice, output: &Path, workload: &Command) -> Res
     let result = finish(record)?;
     let after = DiskStats::of(device.name())?;
     if result.status.code() == Some(NO_PERMISSION) {
-        return Err(LabError::missing("BPF", said(&result)));
+        return Err(LabError::missing("BPF", printed(&result)));
     }
-    assert!(result.status.success(), "{shown} ended with {}:\n{}", result.status, said(&result));
+    assert!(result.status.success(), "{shown} ended with {}:\n{}", result.status, printed(&result));
     let noted = |name: &str| DiskStats::read(&output.with_extension(format!("stat.{name}")));
     let recording = Recording::open(output)?;
     // A sync of the whole machine may come just before or after the watch: what was recorded lies

@@ -2,7 +2,7 @@
 //! known load changes by a known amount.
 
 use crate::recording::Recording;
-use crate::support::{COUNTED, finish, iowhy, is_guest, said, trial, trial_alone};
+use crate::support::{COUNTED, finish, iowhy, is_guest, printed, trial, trial_alone};
 use iowhy_core::model::Process;
 use iowhy_core::model::metric::process_subject;
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
@@ -64,8 +64,8 @@ impl ReadDevice {
         let fio = self.fio()?;
         record.arg(fio.get_program()).args(fio.get_args());
         let result = finish(record)?;
-        assert!(result.status.success(), "{}", said(&result));
-        assert!(!said(&result).contains(SECRET), "{}", said(&result));
+        assert!(result.status.success(), "{}", printed(&result));
+        assert!(!printed(&result).contains(SECRET), "{}", printed(&result));
         let recording = Recording::open(&output)?;
         Ok((output, recording))
     }
@@ -145,7 +145,7 @@ fn who_only_counts() -> Result<()> {
         seconds / 2,
     ));
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     let is_copier = |row: &&Process| {
         recording.text(row.process) == "dd" && recording.text(row.user) == "nobody"
@@ -239,7 +239,7 @@ fn page_cache() -> Result<()> {
         let mut record = iowhy(["record", "-d", disk.device().name(), "-o"])?;
         record.arg(&output).args(options).args(["--", "/bin/sh", "-c", script]);
         let result = finish(record)?;
-        assert!(result.status.success(), "{}", said(&result));
+        assert!(result.status.success(), "{}", printed(&result));
         Recording::open(&output)
     };
     let recording = record(&["--page-cache"], &script)?;

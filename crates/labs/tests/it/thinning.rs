@@ -1,7 +1,7 @@
 //! A watch that keeps to a budget: what it leaves out is known, and its sums are still right.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial_alone};
+use crate::support::{finish, iowhy, printed, trial_alone};
 use iowhy_core::model::{Operation, Status, Wait};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice, ServedDevice};
 use iowhy_labs::error::Context;
@@ -48,11 +48,11 @@ fn recorded(options: &[&str]) -> Result<(Recording, DiskStats, String)> {
     record.arg(fio.get_program()).args(fio.get_args());
     let shown = command::shown(&record);
     let result = finish(record)?;
-    assert!(result.status.success(), "{shown}: {}", said(&result));
+    assert!(result.status.success(), "{shown}: {}", printed(&result));
     let counted = DiskStats::of(device.name())?.since(before);
     let mut report = iowhy(["report"])?;
     report.arg(&output);
-    let screen = said(&finish(report)?);
+    let screen = printed(&finish(report)?);
     Ok((Recording::open(&output)?, counted, screen))
 }
 

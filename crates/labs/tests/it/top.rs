@@ -2,7 +2,7 @@
 //! saves.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial};
+use crate::support::{finish, iowhy, printed, trial};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
@@ -123,7 +123,7 @@ fn shows_and_saves_a_load() -> Result<()> {
     let mut report = iowhy(["report"])?;
     report.arg(&saved);
     let shown = finish(report)?;
-    assert!(shown.status.success(), "{}", said(&shown));
+    assert!(shown.status.success(), "{}", printed(&shown));
     let page = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(page.contains(name) && page.contains("fio"), "{page}");
     Ok(())

@@ -1,7 +1,7 @@
 //! The same watch seen in several ways gives the same figures.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial, watch};
+use crate::support::{finish, iowhy, printed, trial, watch};
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
 };
@@ -75,7 +75,7 @@ fn two_devices() -> Result<()> {
     let mut record = iowhy(["record", "-d", one.name(), "-d", two.name(), "-o"])?;
     record.arg(&output).args(["--", "/bin/sh", "-c", &format!("{first} & {second}; wait")]);
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     for device in [&one, &two] {
         let found = recording
@@ -118,14 +118,14 @@ fn of_a_size() -> Result<()> {
     let mut record = iowhy(["record", "--most-mb", &MOST.to_string(), "-d", device.name(), "-o"])?;
     record.arg(&output).arg("--").arg(fio.get_program()).args(fio.get_args());
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     let (found, lost) = (recording.requests.len() as u64, recording.lost());
     assert!(found > 0 && found < READS && found + lost >= READS, "{found} and {lost} lost");
     let weight = RecordedTotals::of(&output)?;
     assert!(weight.bytes <= MOST * MIB, "{} B on disk", weight.bytes);
-    let is_named = said(&result).contains("--most-mb");
-    assert!(is_named, "no message: {}", said(&result));
+    let is_named = printed(&result).contains("--most-mb");
+    assert!(is_named, "no message: {}", printed(&result));
     Ok(())
 }
 
@@ -137,7 +137,7 @@ fn simple_recording(scratch: &std::sync::Arc<Scratch>, output: &Path) -> Result<
 
 fn json(command: Command) -> Result<serde_json::Value> {
     let result = finish(command)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     serde_json::from_slice(&result.stdout).context(|| "read iowhy's JSON".to_owned())
 }
 
@@ -192,7 +192,7 @@ fn watching(mut watch: Command) -> Result<Child> {
 fn interrupted(child: Child) -> Result<Output> {
     process::signal(&child, Signal::INT);
     let result = child.wait_with_output().context(|| "wait for iowhy".to_owned())?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     Ok(result)
 }
 
@@ -333,7 +333,7 @@ fn report_of(recording: &Path) -> Result<serde_json::Value> {
     let mut report = iowhy(["report", "--json"])?;
     report.arg(recording);
     let output = finish(report)?;
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     serde_json::from_slice(&output.stdout).context(|| "read the report".to_owned())
 }
 
@@ -405,7 +405,7 @@ fn passed_on() -> Result<()> {
     let mut record = iowhy(["record", "-o"])?;
     record.arg(&output).args(["--", "/bin/sh", "-c", &script]);
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let report = report_of(&output)?;
     let devices = report["devices"].as_array().expect("a report has devices");
     let below = devices.iter().filter(|it| it["device"] != disk.device().name());

@@ -2,7 +2,7 @@
 
 use crate::chains::{Program, SECONDS, compiled, throttled as watch_throttled};
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial, trial_alone, watch};
+use crate::support::{finish, iowhy, printed, trial, trial_alone, watch};
 use iowhy_core::model::{Wait, WaitClass};
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
@@ -193,7 +193,7 @@ fn standing() -> Result<()> {
     drop(frozen);
     process::wait_or_kill(&mut touch, Duration::from_secs(10));
     let result = result?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     let waits = waits_of(&recording, "touch");
     assert_eq!(waits.len(), 1, "{waits:?}\n{}", recording.shortcomings());
@@ -249,7 +249,7 @@ fn left_out() -> Result<()> {
     let mut record = iowhy(["record", "--no-waits", "-t", "1", "-o"])?;
     record.arg(&output);
     let result = finish(record)?;
-    assert!(result.status.success(), "{}", said(&result));
+    assert!(result.status.success(), "{}", printed(&result));
     assert!(Recording::open(&output)?.waits.is_empty());
     Ok(())
 }
@@ -269,7 +269,7 @@ fn stacks_of_running() -> Result<()> {
     let own: BTreeSet<u64> = own.collect();
     assert!(!own.is_empty(), "no wait of fio has a stack");
     let stacks = recording.stacks.iter().filter(|stack| own.contains(&stack.stack_id));
-    let said: BTreeSet<&str> = stacks.map(|stack| recording.text(stack.reason)).collect();
-    assert!(!said.iter().any(|reason| reason.contains("ended")), "{said:?}");
+    let printed: BTreeSet<&str> = stacks.map(|stack| recording.text(stack.reason)).collect();
+    assert!(!printed.iter().any(|reason| reason.contains("ended")), "{printed:?}");
     Ok(())
 }

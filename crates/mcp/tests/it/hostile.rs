@@ -23,8 +23,8 @@ async fn arguments_are_no_options_and_no_commands() {
         McpClient::of(ServedProgram::Script(r#"for word in "$@"; do echo "[$word]"; done"#), &[])
             .await;
     for source in ["-", "--redact", "rec", "../rec", "watch-1", "watch-", ""] {
-        let said = client.failure("findings", json!({ "source": source })).await;
-        assert!(said.starts_with("failed to find"), "{source}: {said}");
+        let message = client.failure("findings", json!({ "source": source })).await;
+        assert!(message.starts_with("failed to find"), "{source}: {message}");
     }
     let query =
         json!({ "source": "/a b", "view": "stat", "process": "--json; touch /x", "interval_s": 1 });
@@ -34,8 +34,8 @@ async fn arguments_are_no_options_and_no_commands() {
         assert!(client.failure("query", wrong).await.starts_with("failed to"));
     }
     for seconds in [0, 61, 4_000_000_000_u32] {
-        let said = client.failure("watch", json!({ "seconds": seconds })).await;
-        assert!(said.contains("1 to 60"), "{said}");
+        let message = client.failure("watch", json!({ "seconds": seconds })).await;
+        assert!(message.contains("1 to 60"), "{message}");
     }
     let unknown = client.service().call_tool(request("watch", json!({ "write": true }))).await;
     assert!(unknown.is_err() || unknown.unwrap().is_error == Some(true));
@@ -46,8 +46,8 @@ async fn arguments_are_no_options_and_no_commands() {
 async fn a_missing_program_is_named() {
     let client = McpClient::of(ServedProgram::At(Path::new("/nonexistent/iowhy")), &[]).await;
     for (tool, arguments) in [("check", json!({})), ("watch", json!({ "seconds": 1 }))] {
-        let said = client.failure(tool, arguments).await;
-        assert!(said.contains("/nonexistent/iowhy") && said.contains("hint:"), "{said}");
+        let message = client.failure(tool, arguments).await;
+        assert!(message.contains("/nonexistent/iowhy") && message.contains("hint:"), "{message}");
     }
     client.end().await;
 }
@@ -57,10 +57,10 @@ async fn what_the_program_says_is_passed_on() {
     let script =
         "echo 'iowhy: failed to watch: CAP_BPF is missing' >&2; echo 'hint: sudo' >&2; exit 77";
     let client = McpClient::of(ServedProgram::Script(script), &[]).await;
-    let said = client.failure("watch", json!({ "seconds": 1 })).await;
+    let message = client.failure("watch", json!({ "seconds": 1 })).await;
     assert!(
-        said.contains("CAP_BPF") && said.contains("hint: sudo") && said.contains("77"),
-        "{said}"
+        message.contains("CAP_BPF") && message.contains("hint: sudo") && message.contains("77"),
+        "{message}"
     );
     client.end().await;
 }
@@ -91,8 +91,8 @@ async fn a_program_that_hangs_is_ended() {
     let notes = tempfile::tempdir().unwrap();
     let client =
         McpClient::of(ServedProgram::Script(&sleeper(notes.path())), &["--timeout", "1"]).await;
-    let said = client.failure("findings", json!({ "source": "/srv/rec" })).await;
-    assert!(said.contains("within 1 s"), "{said}");
+    let message = client.failure("findings", json!({ "source": "/srv/rec" })).await;
+    assert!(message.contains("within 1 s"), "{message}");
     expect_process(notes.path(), false).await;
     client.end().await;
 }

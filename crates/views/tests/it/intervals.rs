@@ -266,7 +266,7 @@ fn snoop_shows_the_time_of_day() {
     };
     let (text, times) = drawn(140, false);
     assert!(text.starts_with("TIME  ") && text.contains("\n13:02:05.25000"), "{text}");
-    assert!(times.is_some_and(|said| said.ends_with("2026-11-20 13:02:05 -03:30")));
+    assert!(times.is_some_and(|message| message.ends_with("2026-11-20 13:02:05 -03:30")));
     let (text, _) = drawn(80, false);
     assert!(text.contains("\n13:02:05.250 "), "{text}");
     let (text, times) = drawn(80, true);
@@ -275,10 +275,12 @@ fn snoop_shows_the_time_of_day() {
 
 #[test]
 fn snoop_says_what_does_not_fit() {
-    let said =
+    let message =
         |width| Lines::new(Style::plain(width), false, true, &Environment::default()).left_out();
-    assert!(said(80).is_some_and(|said| said.contains("SECTOR") && said.contains("--wide")));
-    assert_eq!(said(120), None);
+    assert!(
+        message(80).is_some_and(|message| message.contains("SECTOR") && message.contains("--wide"))
+    );
+    assert_eq!(message(120), None);
 }
 
 #[test]

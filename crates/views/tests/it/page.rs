@@ -107,8 +107,8 @@ fn what_was_lost_and_the_first_finding_are_always_there() {
     let diagnosis = diagnose(&summary);
     let found = page(&summary, &diagnosis, None, &Style::plain(80));
     assert!(found.contains("30 lost"), "{found}");
-    for said in ["fix    ", "check  ", "DEVICES", "nvme"] {
-        assert!(found.contains(said), "{said}: {found}");
+    for message in ["fix    ", "check  ", "DEVICES", "nvme"] {
+        assert!(found.contains(message), "{message}: {found}");
     }
     let first = &diagnosis.findings[0];
     assert!(found.contains(first.cause), "{}: {found}", first.cause);

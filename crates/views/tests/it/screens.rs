@@ -71,13 +71,13 @@ fn causes_of_a_filtered_watch_are_those_of_all_of_it() {
     let found = filtered.finish(&script.environment, &script.names);
     let style = Style::plain(200);
     let screen = text::render(&found.shown, &diagnose(found.judged()), None, &style);
-    for said in [
+    for message in [
         "0 requests · 30 lost in the whole watch",
         "the filter leaves out all of 21,030 requests",
         "the diagnosis ignores the filter of the rows below",
         "java (30603, jenkins.service) scans names and inodes on xvdj",
     ] {
-        assert!(screen.contains(said), "{said}: {screen}");
+        assert!(screen.contains(message), "{message}: {screen}");
     }
     assert!(!screen.contains("have no record, so"), "{screen}");
     script.environment.filter = "--process 7".to_owned();

@@ -177,8 +177,8 @@ mod tests {
         ];
         let found = found(WaitClass::FsLock, &stack, IO_SUBMIT).unwrap();
         assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
-        for said in ["scylla (7)", "io_submit", "block allocation"] {
-            assert!(found.sentence.contains(said), "{}", found.sentence);
+        for message in ["scylla (7)", "io_submit", "block allocation"] {
+            assert!(found.sentence.contains(message), "{}", found.sentence);
         }
         assert_eq!(found.subject.file.as_deref(), Some("/data/commitlog"));
     }

@@ -114,8 +114,8 @@ mod tests {
     fn mount_and_server_are_named() {
         let found = found(100, 95 * MS, "fuse.s3fs").unwrap();
         assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
-        for said in ["cat (7)", "s3fs (812)", "/mnt/bucket"] {
-            assert!(found.sentence.contains(said), "{}", found.sentence);
+        for message in ["cat (7)", "s3fs (812)", "/mnt/bucket"] {
+            assert!(found.sentence.contains(message), "{}", found.sentence);
         }
         assert!(found.evidence.iter().any(|it| it.what.starts_with("the server's own")));
     }

@@ -136,9 +136,9 @@ mod tests {
 
     #[test]
     fn the_vm_thread_in_a_write_stops_all() {
-        let said = found("VM Thread", Some(WRITE), "/app/gc.log", "gc-log-stall").unwrap();
-        assert!(said.confidence == Confidence::Certain && said.severity == Severity::Warning);
-        assert!(said.fix.contains("-Xlog:async"), "{said:?}");
+        let message = found("VM Thread", Some(WRITE), "/app/gc.log", "gc-log-stall").unwrap();
+        assert!(message.confidence == Confidence::Certain && message.severity == Severity::Warning);
+        assert!(message.fix.contains("-Xlog:async"), "{message:?}");
         assert_eq!(found("VM Thread", Some(WRITE), "/app/gc.log", "lock-behind-io"), None);
         let mapped = found("VM Thread", None, "/tmp/hsperfdata_app/1", "gc-log-stall").unwrap();
         assert!(mapped.fix.contains("PerfDisableSharedMem"), "{mapped:?}");
@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn threads_without_names_are_known_by_the_log() {
-        let said = found("java", Some(WRITE), "/app/logs/gc.log", "gc-log-stall").unwrap();
-        assert_eq!(said.confidence, Confidence::Likely);
+        let message = found("java", Some(WRITE), "/app/logs/gc.log", "gc-log-stall").unwrap();
+        assert_eq!(message.confidence, Confidence::Likely);
         assert_eq!(found("java", Some(WRITE), "/app/logs/access.log", "gc-log-stall"), None);
     }
 

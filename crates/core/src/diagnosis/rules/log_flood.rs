@@ -226,8 +226,8 @@ mod tests {
             assert_eq!(found.confidence, Confidence::Certain, "{found:?}");
             assert_eq!(found.severity, Severity::Critical);
         }
-        let said = found("rsyslogd", "/mnt/disk/messages").unwrap();
-        assert!(said.fix.contains("sync=\"off\""), "{said:?}");
+        let message = found("rsyslogd", "/mnt/disk/messages").unwrap();
+        assert!(message.fix.contains("sync=\"off\""), "{message:?}");
     }
 
     #[test]

@@ -147,8 +147,8 @@ mod tests {
     fn the_mount_and_its_server_are_named() {
         let found = found(200, 45 * MS).unwrap();
         assert_eq!(found.severity, Severity::Critical);
-        for said in ["/srv/data", "nfs4", "10.0.0.7:/export", "cadvisor"] {
-            assert!(found.sentence.contains(said), "{}", found.sentence);
+        for message in ["/srv/data", "nfs4", "10.0.0.7:/export", "cadvisor"] {
+            assert!(found.sentence.contains(message), "{}", found.sentence);
         }
         assert!(found.subject.device.is_none());
     }

@@ -130,8 +130,8 @@ mod tests {
             let findings = diagnose(&script.summary()).findings;
             let found = findings.into_iter().find(|it| it.cause == "sync-storm").unwrap();
             assert_eq!(found.severity, severity, "{calls}: {found:?}");
-            let said = if calls == 1 { "once".to_owned() } else { format!("{calls} times") };
-            assert!(found.sentence.contains(&said), "{}", found.sentence);
+            let message = if calls == 1 { "once".to_owned() } else { format!("{calls} times") };
+            assert!(found.sentence.contains(&message), "{}", found.sentence);
         }
     }
 

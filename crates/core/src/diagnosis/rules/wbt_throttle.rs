@@ -104,13 +104,13 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
     let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref());
     let number = device.and_then(|it| facts.number(it, "queue/wbt_lat_usec"));
     let target = number.filter(|it| *it > 0.0);
-    let said = target.map_or_else(String::new, |target| {
+    let message = target.map_or_else(String::new, |target| {
         format!(": its target for reads is {}", words::time(target * 1e3))
     });
     let name = subject.device.clone().unwrap_or_else(|| "DEVICE".to_owned());
     let flash = device.and_then(|it| facts.setting(it, "queue/rotational")) == Some("0");
     let default = if flash { OF_FLASH_US } else { OF_DISKS_US };
-    let sentence = format!("writeback throttling on {name} admits few writes{said}");
+    let sentence = format!("writeback throttling on {name} admits few writes{message}");
     let finding = finding
         .saying(sentence)
         .about(subject)

@@ -20,6 +20,6 @@ fn perfettos_own_definitions_read_it() {
     std::fs::write(&trace, bytes).unwrap();
     let check = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/formats/read_perfetto.py");
     let output = Command::new(python).arg(check).arg(trace).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}{said}", String::from_utf8_lossy(&output.stdout));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}{message}", String::from_utf8_lossy(&output.stdout));
 }
