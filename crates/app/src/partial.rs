@@ -1,4 +1,4 @@
-//! Outputs that get their name when they are whole: what is written until then stands beside it
+//! Outputs that get their name when they are complete: until then they are written beside it
 //! under a temporary name, and is removed if the command fails or is interrupted.
 //!
 //! What does not belong here: what is written.

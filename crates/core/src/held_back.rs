@@ -1,5 +1,5 @@
-//! Processes and stacks in a watch of some devices. They may be seen because of another device, so
-//! a row is kept back until another row refers to it, for ever if none does.
+//! Processes and stacks in a watch of some devices. They may belong to the I/O of another device,
+//! so a row is held until another row refers to it. Rows without a reference are never given out.
 //!
 //! What does not belong here: the content of processes and stacks.
 
@@ -7,8 +7,8 @@ use crate::model::{Process, Stack};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
 
-/// Maximum number of rows of a kind that are kept back; further rows pass, whether they are
-/// referred to or not.
+/// Maximum number of rows of a kind that are held; further rows pass, whether they are referred to
+/// or not.
 const MOST: usize = 1 << 16;
 
 /// Processes and stacks without a reference so far.

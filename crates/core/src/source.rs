@@ -1,5 +1,5 @@
 //! The common interface of live, recorded, imported and scripted data: a [`Source`] fills
-//! [`Batch`]es, and everything behind it is independent of their origin.
+//! [`Batch`]es, and the analysis does not depend on their origin.
 
 use crate::model::filter::SilentWaits;
 use crate::model::{

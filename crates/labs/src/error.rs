@@ -1,4 +1,4 @@
-//! What can go wrong in a lab.
+//! Errors of labs.
 
 /// A lab's error. [`LabError::Missing`] and [`LabError::Unsupported`] mean that the lab cannot run
 /// here at all, which a test reports as a skip; everything else is a failure.

@@ -214,7 +214,7 @@ impl FioReport {
             jobs: Vec<FioReport>,
         }
         let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
-        // Warnings stand before the JSON.
+        // Warnings come before the JSON.
         let start = text.find('{').unwrap_or(0);
         let file: FioFile = serde_json::from_str(text.get(start..).unwrap_or_default())
             .context(|| format!("read fio's figures in {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! `iowhy locate` beside debugfs: the same blocks asked of both, and what each answered and took.
+//! `iowhy locate` compared with debugfs: answers and times for the same blocks.
 //!
 //! What does not belong here: file systems other than ext4, which debugfs does not read.
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Whose a block is: inode, and every name of it. Absent where nobody's.
+/// The owner of a block: its inode, and every name of it. Absent if it has none.
 pub type Owners = BTreeMap<u64, (u64, BTreeSet<String>)>;
 
 /// What debugfs said.
@@ -123,7 +123,7 @@ impl Located {
         Ok(())
     }
 
-    /// The seconds that stand before ` s` in the note that holds `words`.
+    /// The seconds that come before ` s` in the note that holds `words`.
     pub fn seconds(&self, words: &str) -> Option<f64> {
         let note = self.notes.lines().find(|line| line.contains(words))?;
         note.strip_suffix(" s")?.rsplit(' ').next()?.parse().ok()

@@ -1,5 +1,5 @@
-//! A private directory for one lab, removed with all that hangs on it: mounts, loop devices, zram
-//! devices, cgroups. What a killed earlier lab left behind is removed too.
+//! A private directory for one lab. It is removed together with its mounts, loop devices, zram
+//! devices and cgroups, and so is what an earlier lab left when it was killed.
 //!
 //! What does not belong here: making devices ([`crate::devices`]).
 
@@ -85,7 +85,7 @@ impl Scratch {
         let before = fs::read_to_string(path).context(|| format!("read {shown}"))?;
         let notes = self.path.join(SETTINGS);
         let file = OpenOptions::new().create(true).append(true).open(&notes);
-        // The chosen one of several stands in brackets.
+        // Brackets mark the current choice.
         let chosen = before.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         let before = chosen.map_or(before.trim(), |(value, _)| value);
         let noted = file.and_then(|mut file| writeln!(file, "{shown}\t{before}"));
@@ -270,7 +270,7 @@ fn remove_zram(path: &Path) -> u64 {
         };
         let size = fs::read_to_string(format!("/sys/block/zram{number}/disksize"));
         let noted = fs::read_to_string(entry.path());
-        // The number may have been given to somebody else meanwhile: the odd size is ours.
+        // The number may have been reused meanwhile; the odd size identifies our device.
         if size.is_ok_and(|size| noted.is_ok_and(|noted| noted.trim() == size.trim())) {
             // It may be busy.
             let is_gone = fs::write("/sys/class/zram-control/hot_remove", number).is_ok();

@@ -88,7 +88,7 @@ pub enum Workload {
         /// For so long.
         seconds: u64,
     },
-    /// Reads, writes, syncs and opens in equal steps, once it is told in how many milliseconds;
+    /// Reads, writes, syncs and opens in equal steps, once it reads in how many milliseconds;
     /// lives until its standard input ends.
     Steps {
         /// The folder, which must be empty.
@@ -245,7 +245,7 @@ fn short_lived(folder: &Path, files: u64) -> Result<()> {
         let other = path.with_extension("new");
         let lived = File::create(&path).and_then(|_| fs::rename(&path, &other));
         lived.and_then(|()| fs::remove_file(&other)).context(|| format!("use file {index}"))?;
-        // Few enough that each can be told, and over several looks at what was done.
+        // Few enough to be reported one by one, and long enough for several polls.
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! What a tool is given, and the command line that it becomes. Values stand behind `=` and sources
-//! behind `--`, so that none can be taken for an option.
+//! The arguments of a tool, and the command line that they become. Values follow `=` and sources
+//! follow `--`, so that none can be taken for an option.
 //!
 //! What does not belong here: running it ([`crate::program`]).
 

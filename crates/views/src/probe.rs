@@ -1,5 +1,6 @@
-//! `iowhy probe`: the results of a short benchmark of a device or file.  What does not belong here:
-//! running the benchmark (the binary).
+//! `iowhy probe`: the results of a short benchmark of a device or file.
+//!
+//! What does not belong here: running the benchmark (the binary).
 
 use crate::human;
 use crate::style::Style;

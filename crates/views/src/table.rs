@@ -1,6 +1,8 @@
 //! Tables on a screen. A column is defined once: its heading, its unit, the sentence that explains
 //! it and how its value is read from a row. The screen, its legend and `docs/screen.md` follow from
-//! that definition.  What does not belong here: the columns themselves (see [`crate::text`]).
+//! that definition.
+//!
+//! What does not belong here: the columns themselves (see [`crate::text`]).
 
 use crate::escape::{cut, fit, width};
 use crate::fold::wrap;

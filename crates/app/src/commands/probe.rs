@@ -249,7 +249,7 @@ fn fio(part: &ProbePart, target: &Target, args: &ProbeArgs) -> Command {
 
 /// The figures of the part in fio's JSON.
 fn figures(part: &ProbePart, answer: &str) -> Option<ProbeRow> {
-    // A note may stand before the JSON.
+    // A note may come before the JSON.
     let json: Value = serde_json::from_str(answer.get(answer.find('{')?..)?).ok()?;
     let side = if part.pattern.contains("write") { "write" } else { "read" };
     let job = json.get("jobs")?.get(0)?.get(side)?;

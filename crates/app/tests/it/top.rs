@@ -1,4 +1,4 @@
-//! `iowhy top` in a real terminal (tmux). The screens stand in `docs/top.md`: after a change that
+//! `iowhy top` in a real terminal (tmux). The screens are in `docs/top.md`: after a change that
 //! is meant, run this with `IOWHY_BLESS=1`, look at each as the person at 3 a.m., and commit them.
 
 use super::iowhy;

@@ -5,7 +5,7 @@
 //! Known differences, each with its reason:
 //! - The order of equally frequent seek distances follows the shape of btt's tree; here they are
 //!   sorted. The same holds for the median where two distances each make half of all seeks.
-//! - Queued bios that never complete stay in btt's memory for ever; here the oldest are dropped
+//! - Queued bios that never complete stay in btt's memory forever; here the oldest are dropped
 //!   beyond [`MAX_OPEN`] and counted.
 //!
 //! | where | what |

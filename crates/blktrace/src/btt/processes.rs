@@ -1,5 +1,5 @@
 //! btt's processes: one per name. A pid without a name when it is first seen is called by its
-//! number for ever, and a name ends at its first `/`, so that all kworkers are one.
+//! number forever, and a name ends at its first `/`, so that all kworkers are one.
 
 use super::figures::{Averages, BttActivity};
 use rustc_hash::FxHashMap;

@@ -29,7 +29,7 @@ pub fn write(event: &EventLine<'_>, letters: &str, out: &mut Vec<u8>) {
         "error": record.error,
         "message": message,
     });
-    // Characters that could break a terminal never stand in the line themselves.
+    // Characters that could break a terminal are never in the line themselves.
     for character in line.to_string().chars() {
         match character {
             ' '..='~' => out.push(character as u8),

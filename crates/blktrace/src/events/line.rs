@@ -208,7 +208,7 @@ impl EventLine<'_> {
         out.push(b']');
     }
 
-    /// Completions and requeues: the error stands in the bracket.
+    /// Completions and requeues: the error is in the bracket.
     fn end(&self, out: &mut Vec<u8>) {
         if self.is_command() {
             self.parenthesis(out);
@@ -224,7 +224,7 @@ impl EventLine<'_> {
         out.push(b']');
     }
 
-    /// Everything on the way to the device: the process stands in the bracket.
+    /// Everything on the way to the device: the process is in the bracket.
     fn middle(&self, out: &mut Vec<u8>) {
         let with_bytes = matches!(
             self.record.kind(),

@@ -11,7 +11,7 @@
 //! | [`put`] | numbers and padding without the formatting machinery |
 //!
 //! Where [`EventOptions::compatible`] is set, blkparse's quirks are repeated: names that are not
-//! known yet when a line is printed, the first name of a number for ever, split sectors cut to 32
+//! known yet when a line is printed, the first name of a number forever, split sectors cut to 32
 //! bits, no lines for unknown actions.
 
 pub mod format;

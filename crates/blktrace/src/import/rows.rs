@@ -133,7 +133,7 @@ impl RowSink<'_> {
                 time_ns: record.time,
                 sequence: record.sequence.into(),
                 cpu: record.cpu,
-                // The categories of zones do not fit; their letters stand in rwbs.
+                // The categories of zones do not fit; their letters are in rwbs.
                 action: (record.categories << 16) | u32::from(record.action),
                 major: record.major(),
                 minor: record.minor(),

@@ -196,7 +196,7 @@ impl RequestSlots {
         (link, self.enter(link))
     }
 
-    /// Puts `link` into the table before all that stand at the same sector.
+    /// Puts `link` into the table before all that are at the same sector.
     #[inline]
     fn enter(&mut self, link: Link) -> bool {
         let Some(slot) = self.get(link) else { return false };
@@ -226,7 +226,7 @@ impl RequestSlots {
         count > Self::MAX_SAME
     }
 
-    /// Takes `link` out of the table; what stands at the same sector stays.
+    /// Takes `link` out of the table; what is at the same sector stays.
     fn unlink(&mut self, link: Link) {
         let Some(slot) = self.get(link) else { return };
         let (hash, same) = (hash(slot.number, slot.key), slot.same);

@@ -26,7 +26,7 @@ pub enum Order {
     #[default]
     Time,
     /// What blkparse gives: no record of another CPU than its file's, nothing behind the first CPU
-    /// number that is missing, dumps as they stand.
+    /// number that is missing, dumps as they are.
     Blkparse,
 }
 

@@ -218,7 +218,7 @@ impl RecordBatch {
         self.payload.len()
     }
 
-    /// The payload as it stands in the file, of a record of this batch.
+    /// The payload as it is in the file, of a record of this batch.
     #[inline]
     pub fn raw_payload(&self, record: &TraceRecord) -> &[u8] {
         let at = record.payload_at as usize;

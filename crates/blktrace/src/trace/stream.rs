@@ -157,7 +157,7 @@ impl Stream {
         }
     }
 
-    /// Hands out everything as it stands in the stream, unchecked.
+    /// Hands out everything as it is in the stream, unchecked.
     pub(crate) fn each_batch(&mut self, mut each: impl FnMut(&RecordBatch)) {
         let mut batch = RecordBatch::default();
         while self.reader.read(&mut batch, AHEAD).unwrap_or(false) {

@@ -172,7 +172,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// `major,minor`, whatever brackets stand around it.
+/// `major,minor`, whatever brackets are around it.
 fn device(text: &str) -> Option<u32> {
     let text = text.trim_matches(|c| matches!(c, '(' | ')'));
     let (major, minor) = text.split_once(',')?;
@@ -191,7 +191,7 @@ fn seconds(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(rest)
 }
 
-/// What stands in the brackets at the end of a line: a process, or an error of a completion.
+/// What is in the brackets at the end of a line: a process, or an error of a completion.
 fn bracket(text: &str) -> Option<&str> {
     text.trim_end().strip_suffix(']')?.rsplit_once('[').map(|(_, inner)| inner)
 }

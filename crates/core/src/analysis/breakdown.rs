@@ -1,5 +1,5 @@
 //! Who used which device for which file by which code path, in one table: what is behind a line of
-//! any other table. Only where it was asked for ([`super::Summarizer::with_breakdown`]).
+//! any other table. Only on request ([`super::Summarizer::with_breakdown`]).
 //!
 //! What does not belong here: whom a request is charged to (see `attribution`), and how long rows
 //! are kept.

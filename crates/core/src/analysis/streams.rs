@@ -1,13 +1,13 @@
 //! The sequential share of reads and writes, by stream.
 //!
-//! **Definition.** A request is *sequential* if it begins at the very sector where an earlier
+//! **Definition.** A request is *sequential* if it begins at the sector where an earlier
 //! request of its stream group ended. The group is (device, direction, subject); the subject is the
 //! file if the request belongs to exactly one, else the submitting process. "Earlier" is earlier
 //! queued: requests are seen when they complete, and a queue deeper than one completes out of
 //! order, so a request whose predecessor is seen after it is counted when that one arrives. Each
-//! group keeps the [`EXTENTS`] ranges of sectors that were accessed last. So that many sequential
+//! group keeps the [`EXTENTS`] ranges of sectors that were accessed last. So many sequential
 //! streams can be interleaved in one file, and any number in different files, and all count as
-//! sequential; a descending scan, repeated reads of one sector and random access do not. The first
+//! sequential. A descending scan, repeated reads of one sector and random access do not. The first
 //! request of a stream has no predecessor and is never sequential.
 //!
 //! Requests without sectors to compare (flushes, discards, zero bytes) are left out.

@@ -1,4 +1,4 @@
-//! Red herrings: processes with much I/O that no thread waits for.
+//! Processes with much I/O that no thread waits for: suspects that are not the cause.
 
 use super::facts::Facts;
 use super::finding::Finding;

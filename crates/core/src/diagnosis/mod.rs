@@ -5,11 +5,11 @@
 //! | [`facts`] | what rules query of a summary: computed once, pure |
 //! | [`rule`] | what a rule is and what it returns |
 //! | [`rules`] | one file for each cause, and the list of them |
-//! | [`bottleneck`] | the layer below: who waits in which call, for what, from the ledger alone |
+//! | [`bottleneck`] | without a known cause: who waits in which call, for what, from the ledger |
 //! | [`finding`] | a named cause with severity, confidence, evidence, fix and check |
 //! | `needs` | what may be missing in the data, so that a cause cannot be ruled out |
 //! | `rank` | which finding comes first, and which is another's symptom |
-//! | `herrings` | what looks guilty and is not |
+//! | `herrings` | processes with much I/O that are not the cause |
 //! | [`programs`] | programs that store data: their processes, files and own settings |
 //! | `words` | figures within sentences |
 //!

@@ -132,7 +132,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the beginning of a process name that makes it one of a known program: all of it, or what
-/// stands before the `*`.
+/// comes before the `*`.
 pub(crate) fn known_beginning(process: &str) -> Option<&str> {
     let names = all().flat_map(|it| it.processes);
     let begins = |name: &&'static str| match name.strip_suffix('*') {

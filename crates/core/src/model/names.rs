@@ -1,5 +1,5 @@
-//! Interned text. A busy disk names the same file and process hundreds of thousands of times a
-//! second; a [`Name`] makes each of these four bytes.
+//! Interned text. Rows of a busy disk have the same file and process hundreds of thousands of times
+//! a second; a [`Name`] takes four bytes for each.
 
 use rustc_hash::FxHashMap;
 

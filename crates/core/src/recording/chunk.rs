@@ -332,7 +332,7 @@ fn same(
     pages
 }
 
-/// Writes what `write` writes behind its length, as levels (and runs of flags) stand in a page.
+/// Writes what `write` writes behind its length, as levels (and runs of flags) are in a page.
 fn levels(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0; 4]);

@@ -61,7 +61,7 @@ pub(super) struct Cursor {
 /// How one column is read.
 struct ColumnReading {
     info: &'static ColumnInfo,
-    /// Where in the file's schema it stands; `None` where the file does not have it.
+    /// Its index in the file's schema; `None` if the file does not have it.
     root: Option<usize>,
     /// What every row of this group holds, where that is known without reading them.
     same: Option<Option<i64>>,
@@ -152,7 +152,7 @@ impl Cursor {
     }
 }
 
-/// The crate that reads Parquet is not proof against every file that somebody may construct: a
+/// The crate that reads Parquet can panic on files that are made for that: a
 /// panic in it is a damaged segment, not the end of the report.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {

@@ -1,5 +1,5 @@
-//! A recording as a [`Source`]: round by round, a few thousand rows at a time, so that memory does
-//! not grow with the recording.
+//! A recording as a [`Source`]. It is read by rounds, a few thousand rows at a time, so that memory
+//! does not grow with the recording.
 //!
 //! What does not belong here: files of one round (see [`super::round`]), Parquet.
 
@@ -58,7 +58,7 @@ impl RecordingReader {
 }
 
 impl RecordingReader {
-    /// Where the recording stands.
+    /// The directory of the recording.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

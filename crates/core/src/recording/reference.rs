@@ -97,7 +97,7 @@ fn joined(comment: &str) -> String {
     words.replace("[`", "`").replace("`]", "`")
 }
 
-/// A text as it may stand in a cell of a Markdown table.
+/// A text as it may be in a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

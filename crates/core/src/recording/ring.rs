@@ -1,8 +1,8 @@
-//! The last minutes of a watch in memory, as bytes of the segments that a recording of them would
-//! have; saved when somebody asks.
+//! The last minutes of a watch, kept in memory as encoded segments of a recording, and saved on
+//! request.
 //!
-//! A request takes 20 to 30 bytes here and some hundred as a row. Nothing touches a disk before it
-//! is saved, and a process that is killed leaves nothing behind.
+//! A request takes 20 to 30 bytes here, and some hundred as a row. Nothing is written to a disk
+//! before it is saved, and a killed process leaves no files.
 //!
 //! What does not belong here: which minutes are worth keeping.
 

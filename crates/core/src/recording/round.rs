@@ -1,7 +1,7 @@
-//! A round: segment N of every table, which the writer ended together. Part rows stand in the order
-//! of their requests, so the two files are read side by side and joined as they come.
+//! A round: segment N of every table. The writer closes them together. Part rows are in the order
+//! of their requests, so both files are read in parallel and joined.
 //!
-//! A damaged file costs its own rows and no more; what that is stands in the losses.
+//! If a file is damaged, only its own rows are lost; the losses name it.
 //!
 //! What does not belong here: the order of rounds (see [`super::reader`]).
 

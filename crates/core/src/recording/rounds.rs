@@ -1,6 +1,6 @@
-//! Rounds of a recording: the segments of one number, which hold the same few seconds of every
-//! table. A flight recorder removes the oldest rounds of a recording that is being written, and
-//! cuts recordings of a few minutes out of it.
+//! Rounds of a recording: the segments with the same number, which hold the same few seconds of
+//! every table. The flight recorder removes the oldest rounds of a recording that is being written,
+//! and copies a few minutes of it to recordings of their own.
 //!
 //! What does not belong here: which rounds are removed, and when a cut is made.
 

@@ -52,7 +52,7 @@ fn list(name: &str) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(list.build()?))
 }
 
-/// What stands in each segment so that it explains itself: the table's sentence by the table's
+/// The descriptions stored in each segment: the table's sentence by the table's
 /// name, and each column's unit and sentence by the column's name.
 pub(super) fn sentences(table: &TableInfo) -> Vec<KeyValue> {
     let entry = |key: &str, value: String| KeyValue::new(key.to_owned(), value);

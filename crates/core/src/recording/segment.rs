@@ -1,10 +1,10 @@
-//! One file of one table: written under a name that readers pass over, then renamed into place.
+//! One file of one table: written under a name that readers ignore, then renamed.
 //!
-//! Behind Parquet's four magic bytes stand eight of ours, `iowhy1\0\0`, and the XXH64 of the whole
-//! rest of the file. Parquet finds everything from the file's end, so other readers never see
-//! them. They are what makes a damaged segment a plain error here: Parquet's own checksums leave
-//! out the footer and every page's header, and a library that meets a wild length there may ask
-//! for any amount of memory before it notices.
+//! Parquet's four magic bytes are followed by eight of ours, `iowhy1\0\0`, and the XXH64 of the
+//! rest of the file. Parquet finds everything from the end of the file, so other readers never see
+//! them. With this checksum a damaged segment is an ordinary error: Parquet's own checksums do not
+//! cover the footer and the page headers, and a library that reads a wrong length there may
+//! allocate any amount of memory before it fails.
 //!
 //! What does not belong here: when a segment ends (see [`super::writer`]), and rows.
 
@@ -26,7 +26,7 @@ use twox_hash::XxHash64;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 const TAG: &[u8; 8] = b"iowhy1\0\0";
-/// Where the checksum stands, and where what it covers begins.
+/// Offsets of the checksum and of the bytes that it covers.
 const CHECKSUM: usize = MAGIC.len() + TAG.len();
 const COVERED: usize = CHECKSUM + size_of::<u64>();
 
@@ -138,7 +138,7 @@ impl<W: Write + Seek + Send> Default for SegmentBody<W> {
 }
 
 impl<W: Write + Seek + Send> SegmentBody<W> {
-    /// Writes what stands before the rows.
+    /// Writes what comes before the rows.
     pub(super) fn begin(&mut self, sink: W, table: &TableInfo) -> Result<(), ErrorCause> {
         let properties = WriterProperties::builder()
             .set_created_by(concat!("iowhy ", env!("CARGO_PKG_VERSION")).to_owned())

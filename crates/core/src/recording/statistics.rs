@@ -1,5 +1,5 @@
-//! The statistics of a chunk. Queries skip chunks by them, and a column whose rows are all equal is
-//! read from them alone, as most columns of a busy disk.
+//! The statistics of a chunk. Queries use them to skip chunks. A column whose rows are all equal,
+//! as most columns of a busy disk are, is read from its statistics alone.
 //!
 //! What does not belong here: the rows themselves (see [`super::chunk`] and [`super::cursor`]).
 
@@ -9,7 +9,7 @@ use parquet::data_type::ByteArray;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 
-/// Texts longer than this stand in no statistics: they would be there three times.
+/// Longer texts are left out of the statistics: they would be stored three times.
 const LONGEST_TEXT: usize = 256;
 
 /// The statistics of `rows` rows that hold `values`, or null.

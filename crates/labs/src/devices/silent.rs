@@ -1,6 +1,5 @@
-//! A file system in user space that falls silent: it serves one file, and from some time on answers
-//! neither who opens it nor who reads it, nor who looks up certain names, as one behind a dead
-//! network or a hostile one does.
+//! A FUSE file system that stops answering: it serves one file, and after some time it answers no
+//! open, read or lookup of certain names, like a file system on a dead network or a hostile one.
 //!
 //! What does not belong here: slow disks ([`super::ServedDevice`]).
 

@@ -424,7 +424,7 @@ impl Drop for LabStage {
             ended.store(true, Ordering::Relaxed);
             let _panicked = thread.join();
         }
-        // A limited device would let nobody end.
+        // With the limit, the processes would take too long to end.
         self.hands.iter().for_each(Hand::open);
         self.end_load();
         self.scratch.restore();

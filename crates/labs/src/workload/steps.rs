@@ -1,5 +1,5 @@
 //! A load that does the same in every step and says when it is ready and done, so that several
-//! tools can look at all of it, and of nothing else.
+//! tools can observe all of it, and nothing else.
 //!
 //! It prints `ready`, waits for a line that says in how many milliseconds, does its steps, prints
 //! `done` and lives until its standard input ends: tools that read /proc when their interval is

@@ -50,7 +50,7 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
         &["iowhy-blktrace", "iowhy-core", "iowhy-capture", "iowhy-recorder", "iowhy-views"],
         &["libbpf-rs", "libbpf-sys", "parquet", "arrow-array", "datafusion"],
     ),
-    // Planned: the wall stands before the crate does.
+    // Planned: there is no such crate yet.
     ("iowhy-fleet", &["iowhy-core"], &["libbpf-rs", "libbpf-sys", "blazesym"]),
     // It drives the binary, too, and links nothing of it.
     (

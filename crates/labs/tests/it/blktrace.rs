@@ -388,14 +388,14 @@ fn same_but_for_time(what: &str, ours: &str, theirs: &str) {
     assert!(theirs.matches(" 0.000000000 ").count() > 1, "{what}: blkparse was mended");
 }
 
-/// The widest line. A command stands alone in a line, indented, and is never folded, however long
+/// The widest line. A command is alone in a line, indented, and is never folded, however long
 /// the path in it.
 fn widest(text: &str) -> usize {
     let folded = text.lines().filter(|line| !line.starts_with("    iowhy "));
     folded.map(|line| line.chars().count()).max().unwrap_or_default()
 }
 
-/// What is missing stands before the first figure, and no line is wider than asked.
+/// What is missing comes before the first figure, and no line is wider than asked.
 fn real_captures_are_reported() -> Result<()> {
     let folder = tempfile::tempdir().context(|| "make a folder".to_owned())?;
     for capture in real(&traces()?, folder.path())? {

@@ -158,7 +158,7 @@ fn paths<'a>(recording: &'a Recording, threads: &[&str]) -> Vec<&'a [WaitChain]>
         let name = |row: &WaitChain| recording.text(row.thread).trim_end_matches(digit);
         let mut names: Vec<&str> = path.iter().map(name).collect();
         let all = names == threads;
-        // Members of a pool may stand in between.
+        // Members of a pool may be in between.
         names.dedup();
         all || names == threads
     };

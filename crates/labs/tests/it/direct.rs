@@ -113,7 +113,7 @@ fn is_untold(kind: FileSystemKind) -> bool {
     kind == FileSystemKind::Btrfs && is_module_without_types("btrfs")
 }
 
-/// Direct I/O of so many bytes has no file, and the reason stands there.
+/// Direct I/O of so many bytes has no file, and the reason is there.
 fn expect_untold(recording: &Recording, access: FioAccess, bytes: u64) {
     let (operation, _) = origin_of(access);
     let unnamed = recording.pairs().filter(|(request, part)| {

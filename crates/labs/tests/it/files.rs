@@ -376,7 +376,7 @@ fn held() -> Result<()> {
     Ok(())
 }
 
-/// What a program opens while it is watched stands there with its descriptor, or with its error.
+/// What a program opens while it is watched is there with its descriptor, or with its error.
 fn uring_opens() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;

@@ -59,7 +59,7 @@ fn every_read(device: &GivenDevice, transport: Option<&str>) -> Result<()> {
 }
 
 /// What the device mapper sends down serves what it was sent, or the reason why that is not known
-/// stands there.
+/// is there.
 fn mapped() -> Result<()> {
     let scratch = Scratch::new()?;
     let mapped = MappedDevice::linear(GivenDevice::named("below")?)?;

@@ -1,5 +1,5 @@
 //! A pod's cgroup and the files that a kubelet makes for it: rows, filters and the page name the
-//! pod. The files stand in a mount namespace of the test's own.
+//! pod. The files are in a mount namespace of the test's own.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, printed, trial};

@@ -56,7 +56,7 @@ pub fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Runs "$@" between two reads of the counters of the devices whose names stand in $1.
+/// Runs "$@" between two reads of the counters of the devices whose names are in $1.
 const COUNTED: &str = r#"names=$1 notes=$2; shift 2
 note() { for name in $names; do cat "/sys/block/$name/stat" >"$notes.$name.$1"; done; }
 note before; "$@"; status=$?; note after; exit $status"#;
@@ -369,7 +369,7 @@ fn raid1() -> Result<()> {
     let mut reads = 0;
     for (index, leg) in legs.iter().enumerate() {
         let begin = array.data_offset(index)?;
-        // The array's own notes stand before the data.
+        // The array's own notes come before the data.
         let below: Vec<&Request> =
             on(&recording, leg).into_iter().filter(|one| one.sector >= begin).collect();
         assert_eq!(amount(&below, Operation::Write), (WRITES, WRITES * BLOCK));

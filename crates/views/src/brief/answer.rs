@@ -207,6 +207,6 @@ pub(crate) struct BriefRest {
     pub processes: u64,
     /// Files.
     pub files: u64,
-    /// Causes that could not be judged; all of them stand in `--json`.
+    /// Causes that could not be judged; all of them are in `--json`.
     pub causes_not_judged: usize,
 }

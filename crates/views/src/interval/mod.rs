@@ -1,7 +1,8 @@
 //! Views that behave like the tools that they replace: a screen for each interval of a watch or of
-//! a recording. An [`IntervalView`] defines what a view shows, and from which figures.  What does
-//! not belong here: when a screen is due, printing it (the binary), and the diagnosis (crate
-//! `iowhy-core`).
+//! a recording. An [`IntervalView`] defines what a view shows, and from which figures.
+//!
+//! What does not belong here: when a screen is due, printing it (the binary), and the diagnosis
+//! (crate `iowhy-core`).
 
 pub mod cache;
 pub mod files;

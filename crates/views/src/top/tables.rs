@@ -160,7 +160,7 @@ fn classes(moment: &Moment) -> Rows<ClassRow> {
 }
 
 fn stages(moment: &Moment, style: &Style) -> Rows<StageRow> {
-    // A device's stages stand together.
+    // All stages of a device are adjacent.
     const ORDERS: &[Order<StageRow>] = &[];
     let of_device = |device: &DeviceSummary| {
         let mut group = String::new();

@@ -212,7 +212,7 @@ fn each_view_at_both_widths() {
     }
 }
 
-/// Whether `columns` stand in one line of `text` in this order, others between them or not.
+/// Whether `columns` are in one line of `text` in this order, others between them or not.
 fn has_heading(text: &str, columns: &str) -> bool {
     text.lines().any(|line| {
         let mut words = line.split_whitespace();

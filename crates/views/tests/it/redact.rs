@@ -181,7 +181,7 @@ fn has(text: &str, name: &str) -> bool {
     })
 }
 
-/// No original name that was replaced stands in any answer, or in the copy.
+/// No original name that was replaced is in any answer, or in the copy.
 #[test]
 fn names_that_were_replaced_are_nowhere() {
     let mut replaced = 0;

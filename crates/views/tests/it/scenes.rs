@@ -1,4 +1,4 @@
-//! Watches written by hand, as somebody on call meets them.
+//! Watches written by hand: typical cases of an engineer on call.
 
 use iowhy_core::model::environment::{Cost, Device};
 use iowhy_core::model::{KnownBy, Operation, Origin, Status, WaitClass};
@@ -217,7 +217,7 @@ pub fn imported() -> Script {
     script
 }
 
-/// What somebody without privilege sees: the kernel's counters.
+/// The screen without privilege: the kernel's counters.
 pub fn unprivileged() -> Script {
     let mut script = Script::new(2);
     script.environment.limits =

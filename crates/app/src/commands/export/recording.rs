@@ -1,5 +1,5 @@
-//! `iowhy export --format recording`: what the filter keeps of a source, as a recording of its own;
-//! with `--redact` one without names.
+//! `iowhy export --format recording`: a source, filtered, as a new recording, without
+//! names if `--redact` is given.
 
 use crate::args::export::Export;
 use crate::failure::{Failure, USAGE};

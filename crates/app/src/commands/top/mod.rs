@@ -26,7 +26,7 @@ use terminal::{TakenTerminal, TerminalEvent};
 
 /// How long to wait for a key before the watch is asked for news.
 const TICK: Duration = Duration::from_millis(100);
-/// How long to show the kernel's counters where nobody may watch.
+/// How long the kernel's counters are shown if the privilege for a watch is missing.
 const COUNTERS: Duration = Duration::from_secs(2);
 
 /// Shows the screen until the user ends it.
@@ -91,7 +91,7 @@ fn recorded(args: &TopArgs) -> Result<(), Failure> {
 }
 
 /// Draws and reads keys until the user ends it, the terminal goes, or `news` says that it is over.
-/// `news` adds what is new, and is told when the user wants the last minutes saved.
+/// `news` adds what is new, and gets a request when the user wants the last minutes saved.
 fn show(
     mut terminal: TakenTerminal,
     model: &mut TopModel,

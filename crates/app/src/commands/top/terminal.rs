@@ -1,5 +1,5 @@
-//! The terminal: taken for a screen, read for keys, and given back as it was whichever way iowhy
-//! ends, but for SIGKILL (then `reset` does).
+//! The terminal: switched to the screen of `iowhy top`, read for keys, and restored when iowhy
+//! ends, except after SIGKILL (then `reset` restores it).
 //!
 //! What does not belong here: what is drawn, and what keys do.
 

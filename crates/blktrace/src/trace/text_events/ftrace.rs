@@ -1,5 +1,5 @@
 //! Lines of the kernel's block tracepoints, as ftrace, perf script and a dumped trace buffer print
-//! them. What stands before the event's name differs: `comm-pid [cpu] flags time:`, with `(tgid)`;
+//! them. What comes before the event's name differs: `comm-pid [cpu] flags time:`, with `(tgid)`;
 //! perf's `comm pid [cpu] time: block:`; a dump's `<0>[..] comm-pid 7..... microseconds:`.
 
 use super::blkparse::phase;

@@ -2,7 +2,7 @@
 //! merges, plugs, seeks and active periods. Single events and requests that were joined already
 //! are counted by the same code.
 //!
-//! A request's stages add up to its Q2C. Figures of bios stand beside those of requests, because
+//! A request's stages add up to its Q2C. Figures of bios are beside those of requests, because
 //! btt counts bios: a request of 32 bios gives it 32 equal samples.
 //!
 //! What does not belong here: joining events to requests (crate `iowhy-blktrace`).

@@ -233,7 +233,7 @@ fn wbt() -> Script {
 
 /// `--direct=1 --rw=randrw --bs=4k --ioengine=libaio --iodepth=256 --numjobs=4`: 222 reads and as
 /// many writes a
-/// second, 2.26 s each, 92 us to submit. The card takes one at a time: the rest stand in the
+/// second, 2.26 s each, 92 us to submit. The card takes one at a time: the rest are in the
 /// scheduler.
 fn bfq() -> Script {
     let mut script = Script::new(10);

@@ -14,7 +14,7 @@ use iowhy_core::script::Script;
 pub struct DocumentWatch {
     pub name: &'static str,
     pub script: fn() -> Script,
-    /// What may stand first.
+    /// What may come first.
     pub expected: &'static [&'static str],
     pub must_not: &'static [&'static str],
     /// What must be named, in findings or in what could not be judged.

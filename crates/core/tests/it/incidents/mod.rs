@@ -32,7 +32,7 @@ pub struct Incident {
     pub root_cause: &'static str,
     /// The watch.
     pub script: fn() -> Script,
-    /// What may stand first.
+    /// What may come first.
     pub expected: &'static [&'static str],
     /// Whether the data of the incident holds no more than the bottleneck, so that `expected` is
     /// one and the root cause is beyond it.
@@ -108,7 +108,7 @@ pub enum IncidentOutcome {
     Missed,
 }
 
-/// The finding that stands first, of those that are worth a warning.
+/// The finding that comes first, of those that are worth a warning.
 fn first(diagnosis: &Diagnosis) -> Option<&Finding> {
     diagnosis.findings.iter().find(|it| it.severity > Severity::Info)
 }
