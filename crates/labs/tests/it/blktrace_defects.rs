@@ -129,7 +129,7 @@ fn split_sectors_are_cut() -> Result<()> {
     Ok(())
 }
 
-/// A name that is told behind 600 events, and another one for the same number later.
+/// A name whose record comes after 600 events, and another one for the same number later.
 fn names_come_late_and_stay() -> Result<()> {
     let note = |time, name: &'static [u8]| RecordBytes {
         action: 0x400_0000,

@@ -200,8 +200,8 @@ fn later_writeback(kind: FileSystemKind) -> Result<()> {
         assert_eq!(part.owner_pid, None, "{}", recording.overview());
         let reason = recording.text(part.owner_reason);
         let hint = format!("({})", std::process::id());
-        let told = reason.starts_with("dirtied before the watch; open for writing by ");
-        assert!(told && reason.ends_with(&hint), "{reason}\n{}", recording.overview());
+        let names_writer = reason.starts_with("dirtied before the watch; open for writing by ");
+        assert!(names_writer && reason.ends_with(&hint), "{reason}\n{}", recording.overview());
     }
     drop(held);
     Ok(())

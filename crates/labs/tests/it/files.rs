@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-/// Files of which every removal can be told one by one.
-const MOST_TOLD: u64 = 1000;
+/// Files of which every removal can be listed one by one.
+const MOST_LISTED: u64 = 1000;
 /// Files that live for a moment, as many as take some seconds.
 const SHORT_LIVED: u64 = 600;
 /// Rows of files in a watch, and in each second of one in a guest, which takes longer.
@@ -71,7 +71,7 @@ fn rows_of<'a>(recording: &'a Recording, program: &str, folder: &Path) -> Vec<&'
 }
 
 /// A machine that is too busy loses names, and says so: then nothing can be counted by file. Single
-/// removals and renames that are not told do not matter here: the directory's row counts them.
+/// removals and renames that are not listed do not matter here: the directory's row counts them.
 fn expect_names(recording: &Recording) -> Result<()> {
     match lost(recording, &["ring_details", "uses"]) {
         None => Ok(()),
@@ -97,12 +97,12 @@ fn sum_of(rows: &[&FileActivity]) -> Counts {
 
 fn touched(kind: FileSystemKind, files: u64) -> Result<()> {
     let workload = |folder| Workload::Touch { folder, files };
-    until_told(kind, workload, |recording, rows, each_told| {
+    until_listed(kind, workload, |recording, rows, each_listed| {
         expect_sums(recording, rows, files);
-        if each_told && files <= MOST_TOLD {
+        if each_listed && files <= MOST_LISTED {
             expect_lives(recording, rows, files);
         }
-        each_told || files > MOST_TOLD
+        each_listed || files > MOST_LISTED
     })
 }
 
@@ -110,17 +110,17 @@ fn touched(kind: FileSystemKind, files: u64) -> Result<()> {
 /// many calls that those on files are no longer looked at.
 fn short_lives() -> Result<()> {
     let workload = |folder| Workload::ShortLived { folder, files: SHORT_LIVED };
-    until_told(FileSystemKind::Ext4, workload, |recording, rows, each_told| {
-        if each_told {
+    until_listed(FileSystemKind::Ext4, workload, |recording, rows, each_listed| {
+        if each_listed {
             let known = rows.iter().filter(|row| row.lifetime_ns.is_some());
             expect_calls(recording, "lives", known.map(|row| row.unlinks).sum(), SHORT_LIVED);
         }
-        each_told
+        each_listed
     })
 }
 
-/// Watches the workload until `judge` has seen what it needs, given whether each removal was told.
-fn until_told(
+/// Watches the workload until `judge` is content; it is given whether each removal was listed.
+fn until_listed(
     kind: FileSystemKind,
     workload: impl Fn(PathBuf) -> Workload,
     judge: impl Fn(&Recording, &[&FileActivity], bool) -> bool,
@@ -134,9 +134,9 @@ fn until_told(
         let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
         expect_names(&recording)?;
         let rows = rows_of(&recording, "iowhy-labs", &folder);
-        // Others' removals share what is told one by one in a second: then once more.
-        let each_told = lost(&recording, &["ring_calls", "calls"]).is_none();
-        if judge(&recording, &rows, each_told) {
+        // Others' removals share what is listed one by one in a second: then once more.
+        let each_listed = lost(&recording, &["ring_calls", "calls"]).is_none();
+        if judge(&recording, &rows, each_listed) {
             return Ok(());
         }
     }
@@ -146,15 +146,14 @@ fn until_told(
     ))
 }
 
-/// `found` is what it must be but for calls that are counted as lost, which are fewer than those
-/// told. From 7.x on a task can lose its CPU in a program, and what others call there meanwhile is
-/// only counted, of whatever kind it is: iowhy's own calls, which nobody would tell, are among
-/// them.
+/// `found` is `expected` without the calls that are counted as lost, which are fewer than those
+/// listed. From 7.x on a task can be preempted in a program, and calls of other tasks on that CPU
+/// are only counted until it runs again. They include iowhy's own calls, which are never listed.
 fn expect_calls(recording: &Recording, what: &str, found: u64, expected: u64) {
     let lost = recording.lost_at("programs_calls");
     let all = recording.shortcomings();
-    let told: u64 = recording.files.iter().map(|row| calls(&row.counts())).sum();
-    assert!(lost <= told.max(100), "{lost} calls skipped beside {told}, {what}\n{all}");
+    let listed: u64 = recording.files.iter().map(|row| calls(&row.counts())).sum();
+    assert!(lost <= listed.max(100), "{lost} calls skipped, {listed} listed, {what}\n{all}");
     let most = found * 2 >= expected;
     assert!(
         most && found <= expected && found + lost >= expected,
@@ -166,7 +165,7 @@ fn calls(counts: &Counts) -> u64 {
     counts.opens + counts.reads + counts.writes + counts.stats + counts.fsyncs + counts.unlinks
 }
 
-/// Every call is counted, told one by one or not.
+/// Every call is counted, listed one by one or not.
 fn expect_sums(recording: &Recording, rows: &[&FileActivity], files: u64) {
     let sum = sum_of(rows);
     let expect = |what: &str, found: u64, expected: u64| {
@@ -403,9 +402,9 @@ fn uring_opens() -> Result<()> {
         let file = line["file"] == path.to_str().expect("UTF-8");
         file && line["process"] == "uring-open" && line["error"].is_null() && line["fd"].is_u64()
     };
-    // Where the kernel does not tell, that is said instead.
-    let untold = printed(&result).contains(NO_URING);
-    let right = lines.iter().all(is_right) && lines.is_empty() == untold;
+    // If the kernel does not provide them, the output says so instead.
+    let unlisted = printed(&result).contains(NO_URING);
+    let right = lines.iter().all(is_right) && lines.is_empty() == unlisted;
     assert!(right, "{}", printed(&result));
     Ok(())
 }

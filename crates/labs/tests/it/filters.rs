@@ -218,8 +218,8 @@ fn of_a_watch() -> Result<()> {
         for request in &recording.requests {
             assert!(keeps(request, recording.text(request.cgroup)), "{arguments:?}: {request:?}");
         }
-        let told = &recording.environment.filter;
-        assert!(told.ends_with(&arguments.join(" ")), "{told}");
+        let kept = &recording.environment.filter;
+        assert!(kept.ends_with(&arguments.join(" ")), "{kept}");
         std::fs::remove_dir(stage.disk.path().join("sub")).context(|| "remove it".to_owned())?;
     }
     Ok(())

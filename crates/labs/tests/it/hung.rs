@@ -213,7 +213,7 @@ fn reads(scratch: &Scratch) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A watch while `program` reads a device and `silent` answers nobody: it ends in time and says
+/// A watch while `program` reads a device and `silent` stops answering: it ends in time and says
 /// what is missing.
 fn expect_end(mut program: Command, silent: &SilentServer, scratch: &Scratch) -> Result<()> {
     let mut program = Killed(program.spawn().context(|| "start the program".to_owned())?);
@@ -272,7 +272,7 @@ fn silent_map() -> Result<()> {
 }
 
 /// Whether a file is deleted that is called as if it were only its file system knows, and that says
-/// nothing: what others hold is told all the same.
+/// nothing; files that others hold are still reported.
 fn silent_held() -> Result<()> {
     let scratch = Scratch::new()?;
     let silent = SilentServer::new(&scratch, vec![0; 4096])?;

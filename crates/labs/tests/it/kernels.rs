@@ -263,10 +263,10 @@ fn locked(kernel: Kernel) -> Result<()> {
     let guest = Guest::new(kernel).disk(disk).argument("lockdown=confidentiality");
     let outcome = guest.run(&script)?;
     let lines = |text: &str| outcome.said.lines().filter(|line| line.contains(text)).count();
-    let told = "iowhy: failed to load BPF programs: lockdown is \"confidentiality\"; the kernel's \
+    let cause = "iowhy: failed to load BPF programs: lockdown is \"confidentiality\"; the kernel's \
         counters, recordings and captures can still be read";
     let words = words(&outcome.said);
-    assert_eq!((words.matches(told).count(), lines("iowhy: ")), (4, 4), "{}", outcome.said);
+    assert_eq!((words.matches(cause).count(), lines("iowhy: ")), (4, 4), "{}", outcome.said);
     assert_eq!(lines(&format!("status {NO_KERNEL}")), 4, "{}", outcome.said);
     // The kernel's counters are shown.
     assert_eq!(lines("DEVICES"), 2, "{}", outcome.said);

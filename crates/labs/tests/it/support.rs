@@ -152,7 +152,7 @@ pub fn iowhy<A: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = A>) 
         command.arg("--every");
     }
     command.args(rest).stdin(Stdio::null()).env_remove("NO_COLOR");
-    // What it writes without being told where never lands in the repository.
+    // Files that it writes by default are not written into the repository.
     command.current_dir(env!("CARGO_TARGET_TMPDIR"));
     Ok(command)
 }

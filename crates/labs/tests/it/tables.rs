@@ -154,7 +154,7 @@ fn who_only_counts() -> Result<()> {
     let [row] = rows.as_slice() else { panic!("one row: {rows:?}") };
     assert!(recording.text(row.executable).ends_with("/dd"), "{row:?}");
     // The kernel adds what it had done to its parent's numbers, which waits for its end: there only
-    // what it did after the last look is left, and all is told once.
+    // what it did after the last poll remains, and everything is reported once.
     let read = |pid: u32, name: &str| {
         recording.growth("io.rchar", |subject| subject == process_subject(pid, name)).unwrap_or(0.0)
     };
