@@ -7,7 +7,7 @@
 //!
 //! What does not belong here: the cost of a watch by part (see [`super::capture`]).
 
-use super::load::{FioLoad, LoadWindow, ReadSpeed};
+use super::load::{FioLoad, LoadWindow, MeasuredLoad, ReadSpeed};
 use super::{Benchmark, TableOutput, cpus, table_of};
 use crate::error::Context;
 use crate::recorded::RecordedTotals;

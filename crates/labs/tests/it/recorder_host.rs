@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: what a test makes happen.
 
-use crate::support::{finish, iowhy, said};
+use crate::support::{finish, iowhy, printed};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
@@ -91,8 +91,8 @@ impl TestDaemon {
     }
 
     /// What `iowhy WORDS` prints, with its directories.
-    pub fn said(&self, words: &[&str]) -> Result<String> {
-        Ok(said(&finish(self.command(words)?)?))
+    pub fn printed(&self, words: &[&str]) -> Result<String> {
+        Ok(printed(&finish(self.command(words)?)?))
     }
 
     /// Reads its disk directly, so that there is something to record.
@@ -143,7 +143,7 @@ pub fn read(device: &Path) -> Result<()> {
     dd.arg(format!("if={}", device.display()));
     dd.args(["of=/dev/null", "bs=64k", "count=100", "iflag=direct", "status=none"]);
     let read = finish(dd)?;
-    assert!(read.status.success(), "{}", said(&read));
+    assert!(read.status.success(), "{}", printed(&read));
     Ok(())
 }
 

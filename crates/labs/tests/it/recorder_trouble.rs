@@ -2,7 +2,7 @@
 //! hangs, devices that come and go, hostile names, what an older run left; and who is told.
 
 use crate::recorder_host::{TestDaemon, read};
-use crate::support::{finish, said, trial};
+use crate::support::{finish, printed, trial};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
@@ -40,7 +40,7 @@ fn signal() -> Result<()> {
     let mut show = crate::support::iowhy(["report", "--json"])?;
     show.arg(&report);
     let shown = finish(show)?;
-    assert!(shown.status.success(), "{}", said(&shown));
+    assert!(shown.status.success(), "{}", printed(&shown));
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
     assert!(shown["watch"]["requests"].as_u64() >= Some(100), "{}", shown["watch"]);
     Ok(())
@@ -62,7 +62,7 @@ fn hook() -> Result<()> {
         .and_then(|()| std::fs::set_permissions(folder.path(), everybody(0o777)));
     written.context(|| "write the hook".to_owned())?;
     daemon.start(&[&disk], &format!("[hook]\nprogram = {program:?}\nuser = \"nobody\"\n"))?;
-    daemon.said(&["capture", "a test"])?;
+    daemon.printed(&["capture", "a test"])?;
     let lines = || std::fs::read_to_string(&told).unwrap_or_default();
     daemon.wait_for("two runs of the hook", || lines().lines().count() == 2);
     let directory = daemon.directory(1);
@@ -89,9 +89,9 @@ fn full() -> Result<()> {
     let filler = small.path().join("filler");
     let mut dd = Command::new("dd");
     dd.args(["if=/dev/zero", "bs=4k", "status=none"]).arg(format!("of={}", filler.display()));
-    assert!(said(&finish(dd)?).contains("No space left"), "the disk is not full");
+    assert!(printed(&finish(dd)?).contains("No space left"), "the disk is not full");
     daemon.read_disk()?;
-    assert!(daemon.said(&["capture", "full"])?.contains("incident 1"));
+    assert!(daemon.printed(&["capture", "full"])?.contains("incident 1"));
     daemon.wait_for("a message", || daemon.log().contains("No space left on device"));
     assert!(daemon.incident(1).is_none() && daemon.is_running());
     std::fs::remove_file(&filler).context(|| "make space".to_owned())?;
@@ -116,7 +116,7 @@ fn sick() -> Result<()> {
     for number in [1, 2] {
         daemon.read_disk()?;
         let asked = Instant::now();
-        let answer = daemon.said(&["capture", "its own disk hangs"])?;
+        let answer = daemon.printed(&["capture", "its own disk hangs"])?;
         assert!(answer.contains(&format!("incident {number}")), "{answer}");
         assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
         let pending = daemon.runtime.join(format!("incidents/{number:06}/incident.json"));
@@ -184,7 +184,7 @@ fn devices() -> Result<()> {
         names.push(disk.name().to_owned());
     }
     assert!(daemon.is_running(), "{}", daemon.log());
-    daemon.said(&["capture", "devices"])?;
+    daemon.printed(&["capture", "devices"])?;
     daemon.wait_for_incident(1);
     let mut show = crate::support::iowhy(["report", "--json"])?;
     show.arg(daemon.directory(1));
@@ -214,14 +214,14 @@ fn older() -> Result<()> {
         .and_then(|()| std::fs::write(history.join("2020-01-01.jsonl"), "{\"time_s\": 5}\n"));
     written.context(|| "write what an older one left".to_owned())?;
     daemon.start(&[&disk], "")?;
-    let answer = daemon.said(&["capture", "after an upgrade"])?;
+    let answer = daemon.printed(&["capture", "after an upgrade"])?;
     assert!(answer.contains("incident 43"), "{answer}");
     daemon.wait_for_incident(43);
-    let list = daemon.said(&["incidents"])?;
+    let list = daemon.printed(&["incidents"])?;
     assert!(list.contains(" 41 ") && list.contains(" 43 "), "{list}");
     assert!(list.contains("1 more cannot be read"), "{list}");
-    let said = daemon.said(&["incidents", "show", "42"])?;
-    assert!(said.contains("its format is 99"), "{said}");
+    let printed = daemon.printed(&["incidents", "show", "42"])?;
+    assert!(printed.contains("its format is 99"), "{printed}");
     assert!(history.join("2020-01-01.jsonl").exists());
     Ok(())
 }
@@ -243,7 +243,7 @@ fn hostile() -> Result<()> {
     perl.args(["-MIO::Handle", "-e", script]).arg(&file).arg(NAME).stdin(Stdio::null());
     let mut writer = perl.spawn().context(|| "start perl".to_owned())?;
     daemon.wait_for("figures", || textfile.exists());
-    daemon.said(&["capture", NAME])?;
+    daemon.printed(&["capture", NAME])?;
     let incident = daemon.wait_for_incident(1);
     process::end(&mut writer);
     process::wait_or_kill(&mut writer, Duration::from_secs(20));
@@ -253,11 +253,11 @@ fn hostile() -> Result<()> {
     };
     harmless("the log", &daemon.log());
     harmless("metrics", &std::fs::read_to_string(&textfile).unwrap_or_default());
-    harmless("the list", &daemon.said(&["incidents"])?);
-    harmless("an incident", &daemon.said(&["incidents", "show", "1"])?);
+    harmless("the list", &daemon.printed(&["incidents"])?);
+    harmless("an incident", &daemon.printed(&["incidents", "show", "1"])?);
     let mut report = crate::support::iowhy(["report", "--full"])?;
     report.arg(daemon.directory(1));
-    let report = said(&finish(report)?);
+    let report = printed(&finish(report)?);
     harmless("a report", &report);
     assert!(report.contains("img src=x"), "the file is not there: {report}");
     let page = daemon.directory(1).join("report.html");
