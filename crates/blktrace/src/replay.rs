@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 /// Maximum number of threads whose names are kept.
 const MOST_NAMES: usize = 128 << 10;
-/// How much later than its position an event may come, ns: CPUs hand over what they saw one after the
+/// How much later an event may come than its turn, ns: CPUs hand over what they saw one after the
 /// other, every few milliseconds.
 const HORIZON: u64 = 1_000_000_000;
 

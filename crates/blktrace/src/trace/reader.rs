@@ -324,7 +324,7 @@ fn follows<const BIG: bool>(bytes: &[u8], header: usize) -> bool {
     })
 }
 
-/// The position of the first plausible record that begins `before` a position: a magic number of a known
+/// The first plausible record that begins `before` a position: a magic number of a known
 /// protocol, followed by another record or the end. The last one in a piece of a stream may be
 /// followed by bytes that are not read yet.
 fn find<const BIG: bool>(bytes: &[u8], before: usize, ended: bool) -> Option<usize> {

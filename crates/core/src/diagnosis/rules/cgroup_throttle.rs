@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_is_owed_is_no_limit_of_io_max() {
-        let message = |function: Option<&str>| {
+        let text = |function: Option<&str>| {
             let mut script = Script::new(10);
             script.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
             if let Some(function) = function {
@@ -187,12 +187,12 @@ mod tests {
             }
             found(&script)
         };
-        assert!(message(None).fix.contains("io.max"));
-        assert!(message(Some("blk_throtl_bio")).sentence.starts_with("the I/O limit of its cgroup"));
-        let debt = message(Some("__blkcg_maybe_throttle_blkg"));
+        assert!(text(None).fix.contains("io.max"));
+        assert!(text(Some("blk_throtl_bio")).sentence.starts_with("the I/O limit of its cgroup"));
+        let debt = text(Some("__blkcg_maybe_throttle_blkg"));
         assert!(debt.sentence.contains("io.latency of a neighbour, or io.cost"), "{debt:?}");
         assert!(!debt.fix.contains("io.max") && debt.fix.contains("io.cost.qos"));
-        let latency = message(Some("blkcg_iolatency_throttle"));
+        let latency = text(Some("blkcg_iolatency_throttle"));
         assert!(latency.sentence.starts_with("io.latency throttles cat (7)"), "{latency:?}");
     }
 }

@@ -87,15 +87,15 @@ fn finding(paths: &Paths<'_>) -> Finding {
     let whole = facts::stage_sum(device, Interval::Q2c);
     let held = whole.saturating_sub(facts::stage_sum(device, Interval::D2c));
     let held = held as f64 / whole.max(1) as f64;
-    let (message, passed) = (words::percent(*share), words::percent(held));
+    let (part, passed) = (words::percent(*share), words::percent(held));
     let sentence = if has_failed {
         format!(
-            "a path of {name} fails over: {message} of its requests were resent, and {passed} of the \
+            "a path of {name} fails over: {part} of its requests were resent, and {passed} of the \
              request time passed before their last issue"
         )
     } else {
         format!(
-            "the driver requeued {message} of {name}'s requests: its paths are full, or one fails; \
+            "the driver requeued {part} of {name}'s requests: its paths are full, or one fails; \
              {passed} of the request time passed before their last issue"
         )
     };

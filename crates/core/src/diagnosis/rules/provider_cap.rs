@@ -408,8 +408,8 @@ mod tests {
         // Every second bin has 4.5 % more, every other one as much less.
         let ebs = found(more, on(cloud, "pcie", Some(true))).unwrap();
         assert_eq!((ebs.confidence, ebs.severity), (Confidence::Possible, Severity::Warning));
-        let message = "sda stays at 3,99";
-        assert!(ebs.sentence.starts_with(message) && ebs.fix.starts_with("find out first"), "{ebs:?}");
+        let text = "sda stays at 3,99";
+        assert!(ebs.sentence.starts_with(text) && ebs.fix.starts_with("find out first"), "{ebs:?}");
         assert_eq!(found(0.12, on(cloud, "pcie", Some(true))), None);
         // A hypervisor's disk may be at its own maximum; others are not reported.
         let guest = found(more, on("", "virtio", Some(true))).unwrap();
