@@ -19,6 +19,7 @@ pub fn tests() -> Vec<Trial> {
         trial("vocabulary::pages", pages_use_the_glossary),
         trial("vocabulary::other_files", other_files_use_the_glossary),
         trial("vocabulary::strings_and_comments", strings_and_comments_use_the_glossary),
+        trial("vocabulary::identifiers", identifiers_use_the_glossary),
         trial("vocabulary::a_banned_word_is_found", a_banned_word_is_found),
     ]
 }
@@ -173,10 +174,30 @@ fn strings_and_comments_use_the_glossary() -> Result<()> {
     refused(&code()?)
 }
 
+/// The words of names in `text`. Metrics `under_way.*` are part of the recording's interface.
+fn words_of_names(text: &str) -> String {
+    text.replace("under_way.", "").replace('_', " ")
+}
+
+/// Names of functions, variables, programs and tests. Only rows without a remark: a name has no
+/// sentence around it.
+fn identifiers_use_the_glossary() -> Result<()> {
+    let mut phrases = banned()?;
+    phrases.retain(|phrase| phrase.near.is_empty());
+    let files = code()?.into_iter().chain(other_files()?);
+    let found = files
+        .flat_map(|(name, text)| violations(&name, &words_of_names(&text), &phrases))
+        .collect::<Vec<_>>();
+    expect_none("names with words that docs/glossary.md replaces", &found);
+    Ok(())
+}
+
 fn a_banned_word_is_found() -> Result<()> {
     let plain = ["under way", "nap"].map(|phrase| BannedPhrase::new(phrase, ""));
     let text = "/// What is under\n/// way.\nlet snapshot = begin_nap();\n// A nap.\n";
     assert_eq!(violations("f", text, &plain), ["f:1: under way", "f:4: nap"]);
+    let names = words_of_names("list_under_way(\"under_way.requests\")\n");
+    assert_eq!(violations("f", &names, &plain), ["f:1: under way"]);
     let of_a_load = [BannedPhrase::new("beside", "of a load")];
     let text = "// Two loads run\n// beside\n// it.\n//\n// It stands beside the door.\n";
     assert_eq!(violations("f", text, &of_a_load), ["f:2: beside"]);
