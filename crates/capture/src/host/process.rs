@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_hold_anything() {
+    fn a_name_can_contain_any_character() {
         let stat = ProcStat::parse("7 (a) b (c)) S 4 7 7 0 -1 0 0 0 9").unwrap();
         assert_eq!(
             (stat.name.as_str(), stat.field(4), stat.field(8)),

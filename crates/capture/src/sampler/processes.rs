@@ -463,7 +463,7 @@ mod tests {
 
     /// They inherit its counters, and must be known by then.
     #[test]
-    fn whoever_is_read_is_read_with_its_parents() {
+    fn a_process_is_read_with_its_parents() {
         let (mut written, mut batch, mut names) = Default::default();
         let mut out =
             Out { now_ns: 5, written: &mut written, batch: &mut batch, names: &mut names };
