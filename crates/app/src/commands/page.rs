@@ -62,7 +62,8 @@ impl<'a> NewPage<'a> {
     ) -> Result<(), Failure> {
         let side = |at: usize| {
             let ReadSource { summaries, names } = read[at];
-            let page = input(summaries, sides[at].diagnosis, names, None)?;
+            let source = Some(sides[at].name);
+            let page = input(summaries, sides[at].diagnosis, names, source)?;
             Some(PageSide { name: sides[at].name, page })
         };
         let (Some(a), Some(b)) = (side(0), side(1)) else { return Ok(()) };

@@ -51,55 +51,85 @@ pub(super) fn notes(summary: &Summary, source: Option<&str>, style: &Style) -> M
 
 /// The findings, the one to act on first comes first.
 pub(super) fn findings(page: &PageInput<'_>, style: &Style) -> Markup {
-    let diagnosis = page.diagnosis;
-    let over_time = parts(page.source, style, |screen| over_time::section(diagnosis, screen));
     html! {
-        section #findings aria-labelledby="why" {
+        section #findings aria-labelledby="why" data-side="0" {
             h2 #why { "Why" }
-            @if let Some(judged) = judged(diagnosis, page.summary) {
-                p.faint { (prose(&readable(&judged, style))) }
-            }
-            @if let Some(doubt) = &diagnosis.doubt { p.alert { (prose(&readable(doubt, style))) } }
-            @let is_judged = diagnosis.clear > 0 || diagnosis.unjudged.is_some();
-            @if diagnosis.findings.is_empty() && is_judged {
-                p { (prose(&readable(&none(diagnosis), style))) }
-            }
-            @for (index, finding) in diagnosis.findings.iter().enumerate() {
-                (one(index + 1, finding, page, style))
-            }
-            @for sentence in &diagnosis.red_herrings {
-                p.herring { b { "Not the cause: " } (prose(&readable(sentence, style))) }
-            }
-            @if over_time.len() > 1 {
-                h3 { "Changes and bursts" }
-                ul { @for part in over_time.iter().skip(1) {
-                    @if let ScreenPart::Text(text, _) = part { li { (prose(text)) } }
-                } }
-            }
-            (not_judged(diagnosis, style))
+            (reasons(page, style, true))
         }
     }
 }
 
-fn one(number: usize, finding: &Finding, page: &PageInput<'_>, style: &Style) -> Markup {
+/// The findings of one of two watches, below its name.
+pub(super) fn findings_of(side: usize, name: &str, page: &PageInput<'_>, style: &Style) -> Markup {
+    let (id, letter) = (format!("why-{side}"), if side == 0 { "A" } else { "B" });
+    html! {
+        section aria-labelledby=(id) data-side=(side) {
+            h2 id=(id) { "Why: " (letter) ", " (escape(name, style)) }
+            (reasons(page, style, false))
+        }
+    }
+}
+
+/// `is_heading`: the first finding's sentence is the page's heading.
+fn reasons(page: &PageInput<'_>, style: &Style, is_heading: bool) -> Markup {
+    let diagnosis = page.diagnosis;
+    let is_judged = diagnosis.clear > 0 || diagnosis.unjudged.is_some();
+    html! {
+        @if let Some(judged) = judged(diagnosis, page.summary) {
+            p.faint { (prose(&readable(&judged, style))) }
+        }
+        @if let Some(doubt) = &diagnosis.doubt { p.alert { (prose(&readable(doubt, style))) } }
+        @if diagnosis.findings.is_empty() && is_judged {
+            p { (prose(&readable(&none(diagnosis), style))) }
+        }
+        @for (index, finding) in diagnosis.findings.iter().enumerate() {
+            (one(index + 1, finding, page, style, is_heading))
+        }
+        @for sentence in &diagnosis.red_herrings {
+            p.herring { b { "Not the cause: " } (prose(&readable(sentence, style))) }
+        }
+        (changes(page, style))
+        (not_judged(diagnosis, style))
+    }
+}
+
+fn changes(page: &PageInput<'_>, style: &Style) -> Markup {
+    let over_time = parts(page.source, style, |screen| over_time::section(page.diagnosis, screen));
+    html! {
+        @if over_time.len() > 1 {
+            h3 { "Changes and bursts" }
+            ul { @for part in over_time.iter().skip(1) {
+                @if let ScreenPart::Text(text, _) = part { li { (prose(text)) } }
+            } }
+        }
+    }
+}
+
+fn one(
+    number: usize,
+    finding: &Finding,
+    page: &PageInput<'_>,
+    style: &Style,
+    is_heading: bool,
+) -> Markup {
     let text = capitalised(&readable(&finding.sentence, style));
     let subject = &finding.subject;
     let shown = |text: &Option<String>| text.as_deref().map(|it| escape(it, style).into_owned());
     let (device, process) = (shown(&subject.device), shown(&subject.process));
     let file = shown(&subject.file);
     let is_small = finding.severity == Severity::Info;
+    // The page's heading is the first finding's sentence.
+    let is_above = is_heading && number == 1 && !is_small;
     html! {
         article.finding .{(finding.severity.word())} data-cause=(finding.cause)
             data-device=[device] data-process=[process] data-file=[file] {
             details open[!is_small] {
                 summary {
                     span.badge { (finding.severity.word()) }
-                    // The page's heading is the first finding's sentence.
                     h3 { span.number { (number) ". " }
-                        @if number == 1 && !is_small { (weight_alone(finding)) }
-                        @else { (prose(&text)) } }
+                        @if is_above { (weight_alone(finding)) } @else { (prose(&text)) } }
                 }
-                @if number > 1 || is_small { p.faint { (weight_alone(finding)) } }
+                @if !is_above { p.faint { (weight_alone(finding)) } }
                 @if let Some(waits) = &finding.waits {
                     p { (prose(&capitalised(&readable(waits, style)))) }
                 }

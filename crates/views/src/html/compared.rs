@@ -1,8 +1,10 @@
 //! Two watches compared on one page.
 
 use super::sections::drawn;
-use super::{PageError, PageInput, charts, data, document, is_embedded, licences, prose, style};
+use super::{PageError, PageInput, answer, charts, data, document, is_embedded, licences, prose};
+use super::{reduction, style};
 use crate::diff;
+use crate::escape::escape;
 use crate::text::{parts, readable};
 use iowhy_core::diff::{Comparison, DiffVerdict};
 use maud::html;
@@ -41,13 +43,22 @@ pub fn compare(comparison: &Comparison, sides: &[PageSide<'_>; 2]) -> Result<Str
             (drawn(&watched))
         }
         main {
+            @for (index, side) in sides.iter().enumerate() {
+                (answer::findings_of(index, side.name, &side.page, &style))
+            }
             (charts())
             section #tables aria-labelledby="figures" {
                 h2 #figures { "What differs" }
                 (drawn(&differences))
             }
         }
-        footer { (licences()) }
+        footer {
+            @for side in sides {
+                h3 { (escape(side.name, &style)) }
+                (reduction(&side.page, &style))
+            }
+            (licences())
+        }
     };
     Ok(document("iowhy diff", &body, &data))
 }

@@ -2,9 +2,9 @@
 //! all of it compressed, as base64. `web/src/data.ts` reads it, and a test of each side holds the
 //! schema.
 
-use super::PageInput;
 use super::columns::Encoding::{Delta, Plain};
 use super::columns::{ColumnWriter, Definition, WrittenTable};
+use super::{PageInput, marks};
 use crate::escape::{escape, fit};
 use crate::style::Style;
 use base64::Engine;
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// The version of the data's layout; a reader refuses others.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Characters of a name, at most: of a longer one the middle is left out.
 const MOST_TEXT: usize = 240;
@@ -86,12 +86,16 @@ const POINTS: &[Definition<ChosenRequest>] = &[
     ("pid", Delta, |it| it.pid.into()),
     ("cpu", Plain, |it| it.cpu.into()),
     ("d2c_us", Plain, |it| it.stages[4] / 1_000),
+    ("stands_for_100ths", Plain, |it| (it.stands_for * 100.0).round() as u64),
 ];
 
 const LEAVES: &[Definition<FlameLeaf>] = &[
     ("node", Delta, |it| it.node.into()),
     ("device", Plain, |it| it.device.into()),
     ("owner", Plain, |it| it.owner.into()),
+    ("file", Plain, |it| it.file.into()),
+    ("kind", Plain, |it| it.kind.into()),
+    ("column", Delta, |it| it.column.into()),
     ("time_ns", Plain, |it| it.time_ns),
 ];
 
@@ -118,13 +122,14 @@ pub(super) fn encode(pages: &[(Option<&str>, &PageInput<'_>)]) -> io::Result<Str
 }
 
 /// Texts as a page can bear them.
-struct PageTexts<'a> {
-    page: &'a PageInput<'a>,
-    style: Style,
+pub(super) struct PageTexts<'a> {
+    pub page: &'a PageInput<'a>,
+    pub style: Style,
 }
 
 impl PageTexts<'_> {
-    fn of(&self, text: &str) -> String {
+    /// A text that says what it is, without what could deceive a reader, and not too long.
+    pub fn of(&self, text: &str) -> String {
         fit(&escape(text, &self.style), MOST_TEXT, &self.style)
     }
 
@@ -170,13 +175,16 @@ fn side(name: Option<&str>, page: &PageInput<'_>, writer: &mut ColumnWriter) -> 
         "kinds": kinds.collect::<Vec<_>>(),
         "classes": classes,
         "chosen_of": charts.chosen.of,
+        "estimated": charts.is_estimated,
         "open_requests": charts.open_requests,
         "order": order,
         "tables": tables,
         "blocked": flames(&charts.blocked_flames, &texts),
         "code": flames(&charts.request_flames, &texts),
         "series": series(&texts),
-        "marks": marks(&texts),
+        "marks": marks::moments(&texts),
+        "limits": marks::limits(&texts),
+        "modes": marks::modes(&texts),
         "chains": chains(&texts),
         "blame": page.summary.blame.as_ref().map(|blame| matrix(blame, &texts)),
     })
@@ -186,6 +194,8 @@ fn flames(tree: &FlameTree, texts: &PageTexts<'_>) -> Value {
     let text = |it: &_| texts.of(it);
     json!({
         "time_ns": tree.time_ns,
+        "every": tree.every,
+        "by_file": tree.by_file,
         "parents": tree.nodes.iter().map(|it| it.parent.map_or(0, |at| at + 1)).collect::<Vec<_>>(),
         "kernel": tree.nodes.iter().map(|it| u8::from(it.kernel)).collect::<Vec<_>>(),
         "texts": tree.nodes.iter().map(|it| text(&it.text)).collect::<Vec<_>>(),
@@ -219,18 +229,6 @@ fn series(texts: &PageTexts<'_>) -> Vec<Value> {
     };
     let is_shown = |row: &&Series| row.metric.info().scope == Scope::System && row.points.len() > 1;
     rows.iter().filter(is_shown).map(one).collect()
-}
-
-/// What happened at a time that is known: changed settings.
-fn marks(texts: &PageTexts<'_>) -> Vec<Value> {
-    let changes = texts.page.summary.changed_settings.iter();
-    let mark = |it: &iowhy_core::analysis::summary::ChangedSetting| {
-        let (_, by_ns) = it.between_ns?;
-        let of = it.device.as_deref().map_or(String::new(), |device| format!("{device}: "));
-        let text = format!("{of}{} {} → {}", it.setting, it.before, it.after);
-        Some(json!({ "at_s": by_ns as f64 / 1e9, "text": texts.of(&text) }))
-    };
-    changes.filter_map(mark).collect()
 }
 
 /// Who waited for whom, as a graph has it.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | here | the document: its head, its parts, its foot |
 //! | `data` | the charts' data: compact columns, compressed |
+//! | `marks` | moments, limits and modes that charts mark |
 //! | `columns` | how a column of numbers becomes bytes |
 //! | `answer` | the findings |
 //! | `sections` | tables, environment, losses, commands |
@@ -21,6 +22,7 @@ mod answer;
 mod columns;
 mod compared;
 mod data;
+mod marks;
 mod sections;
 #[cfg(test)]
 mod tests;
@@ -158,34 +160,69 @@ fn licences() -> Markup {
 /// What the charts hold of the watch.
 fn reduction(page: &PageInput<'_>, style: &Style) -> Markup {
     let charts = page.charts;
-    let chosen = charts.chosen.by_chance.len() as u64;
-    let points = match chosen == charts.chosen.of {
-        true => format!("all {} requests", human::count(chosen)),
-        false => format!(
-            "{} of {} requests, chosen by chance, and the {} slowest",
-            human::count(chosen),
-            human::count(charts.chosen.of),
-            human::count(charts.chosen.slowest.len() as u64)
-        ),
-    };
     let others = if charts.left_out > 0 {
         format!(" {} requests are in no chart over time: they differ too much.", charts.left_out)
     } else {
         String::new()
     };
     let column = human::time(charts.column_ns as f64, style);
+    let sums = if charts.is_estimated { "estimated" } else { "exact" };
     html! {
-        p #reduction {
-            "What the charts hold: exact sums in columns of " (column)
+        p.reduction {
+            "What the charts hold: " (sums) " sums in columns of " (column)
             " and in latency bins that are at most an eighth wide, so percentiles are up to 13 % \
              too high; the " (charts.owners.len().saturating_sub(1)) " processes and "
             (charts.files.len().saturating_sub(1))
             " files with the most time, all others together; single requests as points: "
-            (points) "."
+            (points(page)) "."
             (others) " A request counts for the process and file that most of its bytes belong to. \
             The rest is in the recording."
         }
+        @if charts.is_estimated { p.estimated.alert { (estimate(page)) } }
     }
+}
+
+fn points(page: &PageInput<'_>) -> String {
+    let (chosen, of) = (&page.charts.chosen, page.charts.chosen.of);
+    let shown = chosen.by_chance.len() as u64;
+    let recorded = if page.charts.is_estimated { "recorded requests" } else { "requests" };
+    if shown == of {
+        return format!("all {} {recorded}", human::count(shown));
+    }
+    format!(
+        "{} of {} {recorded}, chosen by chance, and the {} slowest",
+        human::count(shown),
+        human::count(of),
+        human::count(chosen.slowest.len() as u64)
+    )
+}
+
+/// Why sums are not exact, and which figures are.
+fn estimate(page: &PageInput<'_>) -> String {
+    let environment = &page.summary.environment;
+    let share = |one_in: Option<u32>, what: &str| {
+        let one_in = human::count(one_in?.into());
+        Some(format!("1 of {one_in} {what}"))
+    };
+    let shares: Vec<String> = [
+        share(environment.requests_one_in(), "requests"),
+        share(environment.waits_one_in(), "waits"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let recorded = match shares.is_empty() {
+        true => "not all requests and waits were recorded".to_owned(),
+        false => format!("at times only {} recorded", shares.join(" and ")),
+    };
+    let exact = match environment.exact_counts.is_empty() {
+        true => "",
+        false => " Requests and bytes of devices in the tables are the kernel's exact counts.",
+    };
+    format!(
+        "The charts are estimated: to stay within its budget (--budget), {recorded}. Each row \
+         counts as often as it stands for; slow requests were all recorded.{exact}"
+    )
 }
 
 /// A text with commands between backticks.

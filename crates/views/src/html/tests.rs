@@ -7,7 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::read::ZlibDecoder;
 use iowhy_core::analysis::Filtered;
 use iowhy_core::diagnosis::diagnose;
-use iowhy_core::model::{Filter, Status, WaitClass};
+use iowhy_core::model::environment::Thinning;
+use iowhy_core::model::{Filter, Operation, Status, WaitClass};
+use iowhy_core::redact::{KEY_BYTES, RedactedRows, Redactor};
 use iowhy_core::script::Script;
 use std::io::Read;
 use std::path::Path;
@@ -20,6 +22,33 @@ fn sample() -> Script {
     script.write("sdb", 8192).by(2, "dd").at(2_000_000_000).direct(0, 0, 300_000_000).add();
     script.read("sdb", 512).by(2, "dd").at(4_000_000_000).status(Status::InFlight).add();
     script.wait((2, "dd"), WaitClass::DirtyThrottle, 3_000_000, 2_000_000, 0);
+    script
+}
+
+/// A watch of which one request in 8 and one wait in 4 was recorded, and slow requests all; with
+/// stacks.
+fn thinned() -> Script {
+    let mut script = Script::new(10);
+    for second in 0..4_i64 {
+        let read = script.read("sda", 4096).by(1, "cat").at(second * 2_000_000_000);
+        let file = if second < 2 { "/srv/a" } else { "/srv/b" };
+        read.direct(0, 0, 1_000_000).file(file).stacks(&["submit_bio"], &["main"], 1).add();
+        script.batch.requests.last_mut().unwrap().weight = Some(8);
+    }
+    let write = script.write("sda", 8192).by(2, "dd").at(1_000_000_000);
+    write.direct(0, 0, 300_000_000).stacks(&["submit_bio"], &["copy"], 1).add();
+    script.wait((2, "dd"), WaitClass::DirtyThrottle, 3_000_000, 2_000_000, 0);
+    script.batch.waits[0].weight = Some(4);
+    let level = |from_ns, requests_one_in, waits_one_in| Thinning {
+        from_ns,
+        requests_one_in,
+        waits_one_in,
+        calls: true,
+        call_times: true,
+    };
+    let start_ns = script.environment.start_ns;
+    script.environment.thinning =
+        vec![level(start_ns, 1, 1), level(start_ns + 5_000_000_000, 8, 4)];
     script
 }
 
@@ -43,16 +72,65 @@ fn unpacked(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_sample_of_the_scripts_tests_is_what_is_written() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/test/sample.txt");
-    let written = with_page(&sample(), |page| data::encode(&[(None, page)]).unwrap());
-    if std::env::var_os("WRITE_SAMPLE").is_some() {
-        std::fs::write(&path, format!("{written}\n")).unwrap();
+fn the_samples_of_the_scripts_tests_are_what_is_written() {
+    for (name, script) in [("sample.txt", sample()), ("thinned.txt", thinned())] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/test").join(name);
+        let written = with_page(&script, |page| data::encode(&[(None, page)]).unwrap());
+        if std::env::var_os("WRITE_SAMPLE").is_some() {
+            std::fs::write(&path, format!("{written}\n")).unwrap();
+        }
+        let kept = std::fs::read_to_string(&path).unwrap();
+        let hint = "the layout changed: raise SCHEMA on both sides where readers must know, then \
+                    run this test with WRITE_SAMPLE=1";
+        assert!(unpacked(&kept) == unpacked(&written), "{name}: {hint}");
     }
-    let kept = std::fs::read_to_string(&path).unwrap();
-    let hint = "the layout changed: raise SCHEMA on both sides where readers must know, then run \
-                this test with WRITE_SAMPLE=1";
-    assert!(unpacked(&kept) == unpacked(&written), "{hint}");
+}
+
+#[test]
+fn a_thinned_watch_says_that_its_charts_are_estimated() {
+    let text = with_page(&thinned(), |input| page(input).unwrap());
+    assert!(text.contains("estimated sums in columns of"), "{text}");
+    assert!(text.contains("at times only 1 of 8 requests and 1 of 4 waits recorded"));
+    assert!(text.contains("all 5 recorded requests"));
+    let all = with_page(&sample(), |input| page(input).unwrap());
+    assert!(all.contains("exact sums in columns of") && !all.contains("estimated sums"));
+}
+
+#[test]
+fn moments_say_what_changed() {
+    let written = with_page(&thinned(), |page| data::encode(&[(None, page)]).unwrap());
+    let bytes = unpacked(&written);
+    let length = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
+    let head: serde_json::Value = serde_json::from_slice(&bytes[4..4 + length]).unwrap();
+    let marks = head["sides"][0]["marks"].as_array().unwrap();
+    let text = "recorded from here on: 1 of 8 requests, 1 of 4 waits";
+    let [mark] = marks.as_slice() else { panic!("{marks:?}") };
+    assert_eq!((mark["at_s"].as_f64(), mark["text"].as_str()), (Some(5.0), Some(text)));
+}
+
+#[test]
+fn redacted_pages_have_no_name_of_the_source() {
+    let mut script = Script::new(10);
+    for number in 0..40_i64 {
+        let read = script.read("sda", 4096).by(7, "secretproc").at(number * 200_000_000);
+        let read = read.direct(0, 0, 90_000_000).file("/secret/file");
+        let read = read.cgroup("/secret-unit.service", "secret-unit.service");
+        read.stacks(&["submit_bio"], &["main"], 1).add();
+    }
+    script.wait((7, "secretproc"), WaitClass::FsLock, 5_000_000_000, 2_000_000_000, 0);
+    script.environment.host = "secrethost".to_owned();
+    let mut rows = RedactedRows::new(Redactor::new([7; KEY_BYTES]));
+    let names = std::mem::take(&mut script.names);
+    rows.batch(&mut script.batch, &names, &mut script.names);
+    script.environment = rows.environment(&script.environment);
+    let text = with_page(&script, |input| page(input).unwrap());
+    let (_, data) = text.split_once("id=\"iowhy-data\">").unwrap();
+    let data = unpacked(data.split_once("</script>").unwrap().0);
+    let data = String::from_utf8_lossy(&data);
+    for secret in ["secretproc", "/secret", "secret-unit", "secrethost"] {
+        assert!(!text.contains(secret) && !data.contains(secret), "{secret}");
+    }
+    assert!(data.contains("submit_bio"), "functions are no names");
 }
 
 #[test]
@@ -101,4 +179,38 @@ fn the_policy_allows_the_pages_own_script_alone() {
         assert!(sources.all(own), "{directive}");
     }
     assert!(!text.contains(" style=\"") && !text.contains(" onclick"));
+}
+
+/// A random number of each row, the same in every run.
+fn scattered(row: u64, of: u64) -> u64 {
+    let mixed = (row.wrapping_add(of)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33
+}
+
+#[test]
+fn no_watch_makes_a_page_of_more_than_five_megabytes() {
+    let mut script = Script::new(36_000);
+    for row in 0..60_000_u64 {
+        let number = |of: u64, most: u64| scattered(row, of * 7_919) % most;
+        let device = format!("device-{}", number(1, 40));
+        let process = format!("program-{}", number(2, 900));
+        let operation = [Operation::Read, Operation::Write][number(3, 2) as usize];
+        let file = format!("/srv/{}/{}", number(4, 5_000), "a long name ".repeat(18));
+        let frame = format!("{}{}", "function<of, many, types>::".repeat(4), number(5, 4_000));
+        let (at, took) = (number(6, 35_000) as i64, 1_000 << number(7, 20));
+        let request = script.request(&device, operation).bytes(512 << number(8, 12));
+        let request = request.by(number(2, 900) as u32 + 1, &process);
+        let request = request.at(at * 1_000_000_000).sector(number(9, 1 << 31));
+        let request = request.direct(took / 7, took / 3, took + number(10, 1_000)).file(&file);
+        request.stacks(&["submit_bio", &frame], &["main", &frame], 1).add();
+        if row % 3 == 0 {
+            let who = (number(2, 900) as u32 + 1, process.as_str());
+            script.wait(who, WaitClass::ALL[number(11, 20) as usize], took, took / 2, took / 9);
+            let wait = script.batch.waits.last_mut().unwrap();
+            wait.start_ns += at as u64 * 1_000_000_000;
+        }
+    }
+    let text = with_page(&script, |input| page(input).unwrap());
+    let megabytes = text.len() as f64 / 1e6;
+    assert!((1.0..5.0).contains(&megabytes), "{megabytes}");
 }

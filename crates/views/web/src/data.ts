@@ -3,7 +3,7 @@
  * other side is `html/data.rs`; a test of each holds the schema.
  */
 
-export const SCHEMA = 1;
+export const SCHEMA = 2;
 
 /** Columns by name; every one has `rows` numbers. */
 export interface Table {
@@ -18,6 +18,10 @@ export interface Owner {
 
 export interface Flames {
   time_ns: number;
+  /** So many columns of the charts are one of its own. */
+  every: number;
+  /** Whether files are distinguished. */
+  by_file: boolean;
   /** The position of the caller and 1; 0 for a process. */
   parents: number[];
   kernel: number[];
@@ -34,8 +38,26 @@ export interface Series {
 }
 
 export interface Mark {
+  kind: "setting" | "change" | "thinning";
   at_s: number;
   text: string;
+}
+
+/** A round number of requests per second that a device stayed at. */
+export interface Limit {
+  device: string;
+  from_s: number;
+  to_s: number;
+  requests_per_s: number;
+}
+
+/** Requests of a device that are either fast or many times slower. */
+export interface Modes {
+  device: string;
+  operation: string;
+  fast_ns: number;
+  slow_ns: number;
+  slow_share: number;
 }
 
 export interface ChainStep {
@@ -76,12 +98,16 @@ export interface Side {
   /** The word and the phrase. */
   classes: [string, string][];
   chosen_of: number;
+  /** Whether rows stand for others that were not recorded. */
+  estimated: boolean;
   open_requests: number;
   tables: Record<string, Table>;
   blocked: Flames;
   code: Flames;
   series: Series[];
   marks: Mark[];
+  limits: Limit[];
+  modes: Modes[];
   chains: Chain[];
   blame: Blame | null;
 }

@@ -92,13 +92,14 @@ export class Distributions {
 
   #cpu(chart: BarChart | undefined, side: Side, filter: Filter): void {
     const [cpus, kinds] = [column(side, "points", "cpu"), column(side, "points", "kind")];
+    const weights = column(side, "points", "stands_for_100ths");
     const found = pointsOf(side, "points", filter);
     const last = Math.min(MOST_CPUS, found.reduce((most, at) => Math.max(most, cpus[at] as number), -1) + 1);
     const values = OPERATIONS.map(() => new Float64Array(Math.max(0, last)));
     for (const at of found) {
       const into = values[operationOf(side.kinds[kinds[at] as number]?.[0] ?? "")];
       const cpu = cpus[at] as number;
-      if (into && cpu < last) into[cpu] = (into[cpu] as number) + 1;
+      if (into && cpu < last) into[cpu] = (into[cpu] as number) + (weights[at] as number) / 100;
     }
     chart?.show({
       labels: Array.from({ length: Math.max(0, last) }, (_, cpu) => `CPU ${cpu}`),
@@ -106,6 +107,6 @@ export class Distributions {
         name, colour: colour(OPERATION_COLOURS[at] ?? "grey"), values: values[at] ?? [],
       })),
       words: (cpu) => `CPU ${cpu}: ${count(values.reduce((sum, it) => sum + (it[cpu] ?? 0), 0))} requests`,
-    }, side.tables["points"]?.rows === side.chosen_of ? "" : "of requests chosen by chance");
+    }, side.tables["points"]?.rows === side.chosen_of && !side.estimated ? "" : "estimated from requests chosen by chance");
   }
 }

@@ -4,8 +4,8 @@ import { announce, h } from "./dom";
 import { colour, isDark } from "./colours";
 import { column, type Flames, type Side } from "./data";
 import { percent, time } from "./format";
-import { namesOf } from "./sums";
-import type { Filter } from "./filter";
+import { columnsOf, keptNames } from "./sums";
+import type { Dimension, Filter } from "./filter";
 
 /** A function within its callers, with the time of it and all that it called. */
 export interface FlameFrame {
@@ -27,12 +27,13 @@ export function grow(
 ): void {
   const flames: Flames = side[table];
   const of = (name: string) => column(side, table, name);
-  const [nodes, devices, owners, times] = [of("node"), of("device"), of("owner"), of("time_ns")] as const;
-  const keeps = (dimension: "device" | "process" | "container") => {
-    const wanted = filter.names[dimension];
-    return namesOf(side, dimension).map((name) => wanted === undefined || name === wanted);
-  };
-  const [device, process, container] = [keeps("device"), keeps("process"), keeps("container")];
+  const [nodes, devices, owners, files] = [of("node"), of("device"), of("owner"), of("file")] as const;
+  const [kinds, columns, times] = [of("kind"), of("column"), of("time_ns")] as const;
+  const keeps = (dimension: Dimension) => keptNames(side, filter, dimension);
+  const [device, process, container, file] = [keeps("device"), keeps("process"), keeps("container"), keeps("file")];
+  // Waits have no operation.
+  const kind = table === "code" ? keeps("operation") : null;
+  const [from, to] = columnsOf(side, filter.time).map((at) => at / flames.every) as [number, number];
   const known = new Map<number, FlameFrame>();
   const find = (node: number): FlameFrame => {
     const found = known.get(node);
@@ -50,11 +51,25 @@ export function grow(
   };
   for (let at = 0; at < times.length; at++) {
     const owner = owners[at] as number;
-    if (!device[devices[at] as number] || !process[owner] || !container[owner]) continue;
+    if (!device[devices[at] as number] || !process[owner] || !container[owner] || !file[files[at] as number]) continue;
+    if (kind && !kind[kinds[at] as number]) continue;
+    const place = columns[at] as number;
+    if (place + 1 <= from || place >= to) continue;
     for (let own: FlameFrame | null = find(nodes[at] as number); own; own = own.parent) {
       own[into] += times[at] as number;
     }
   }
+}
+
+/** Where a flame graph shows more or less than the selection. */
+function follows(side: Side, table: "blocked" | "code", filter: Filter, isEmpty: boolean): string {
+  const { every, by_file } = side[table];
+  const parts = isEmpty ? ["nothing in the selection has a stack"] : [];
+  if (filter.time) parts.push(`time in steps of ${time(every * side.column_ns)}`);
+  if (filter.latency) parts.push(table === "code" ? "all latencies" : "waits of all requests, whatever these took");
+  if (table === "blocked" && filter.names.operation !== undefined) parts.push("waits for all operations");
+  if (filter.names.file !== undefined && !by_file) parts.push("files are not distinguished: too many");
+  return parts.join("; ");
 }
 
 const ROW = 19;
@@ -66,6 +81,7 @@ export class FlameGraph {
   readonly root: HTMLElement;
   readonly #canvas: HTMLCanvasElement;
   readonly #readout = h("output", { class: "readout" });
+  readonly #note = h("span", { class: "faint" });
   readonly #search: HTMLInputElement;
   #all: FlameFrame = frame("all", false, null);
   #zoomed: FlameFrame = this.#all;
@@ -86,7 +102,7 @@ export class FlameGraph {
     this.#search = h("input", { type: "search", placeholder: "Search functions", "aria-label": `Search in ${title}`,
       oninput: () => this.draw() });
     this.root = h("figure", { class: "panel flame", id },
-      h("figcaption", {}, h("h3", {}, title), this.#search,
+      h("figcaption", {}, h("h3", {}, title), this.#note, this.#search,
         h("button", { type: "button", onclick: () => this.#zoom(this.#all) }, "Show all"), this.#readout),
       this.#canvas);
     new ResizeObserver(() => this.draw()).observe(this.root);
@@ -103,7 +119,9 @@ export class FlameGraph {
     if (this.#compares && sides[0]) grow(this.#all, sides[0], table, filter, "other");
     this.#zoomed = path.reduce<FlameFrame>((at, text) => at.children.get(text) ?? at, this.#all);
     this.#focused = null;
-    this.root.hidden = this.#all.time + this.#all.other === 0;
+    const isEmpty = this.#all.time + this.#all.other === 0;
+    this.root.hidden = sides.every((side) => side[table].time_ns === 0);
+    this.#note.textContent = last ? follows(last, table, filter, isEmpty) : "";
     this.draw();
   }
 

@@ -67,7 +67,7 @@ export function chainSection(chains: Chain[]): HTMLElement | null {
     h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Wait chain" }, chainDiagram(chain) as unknown as Node)));
   return h("figure", { class: "panel", id: "chains" },
     h("figcaption", {}, h("h3", {}, "Wait chains"),
-      h("span", { class: "faint" }, "threads that waited for threads that waited for storage")),
+      h("span", { class: "faint" }, "threads that waited for threads that waited for storage; of the whole watch")),
     h("ol", { class: "chains" }, ...rows));
 }
 
@@ -88,7 +88,7 @@ export function blameSection(blame: Blame | null, choose: (process: string) => v
     onclick: () => choose(text.replace(/ \(\d+\)$/, "")) }, text);
   return h("figure", { class: "panel", id: "blame" },
     h("figcaption", {}, h("h3", {}, "Who made whom wait"),
-      h("span", { class: "faint" }, "rows waited; columns had requests in service or ahead meanwhile")),
+      h("span", { class: "faint" }, "rows waited; columns had requests in service or ahead meanwhile; of the whole watch")),
     h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Matrix of blame" },
       h("table", { class: "matrix" },
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "waited \\ for"),

@@ -73,7 +73,7 @@ class Page {
         h("div", { class: "chip-row" }, this.#chips, share)),
       h("h2", {}, "Over time"),
       h("p", { class: "faint" }, "Drag in a chart to select a time, in the heat map also latencies; ",
-        "select rows below. Everything follows. Double click or Escape shows all."),
+        "select rows below. All charts and tables down to the flame graphs follow. Double click or Escape shows all."),
       this.#timeline.root,
       h("h2", { id: "selection" }, "Selection"),
       ...this.sides.flatMap((_, at) => [
@@ -143,6 +143,13 @@ class Page {
     for (const [flame, table] of this.#flames) flame.show(this.sides, table, filter);
     this.#showChips();
     document.body.dataset["ready"] = String(performance.now());
+    if (document.body.dataset["drawn"] === undefined) {
+      // What was drawn is on the screen one frame later.
+      document.body.dataset["drawn"] = "";
+      requestAnimationFrame(() => requestAnimationFrame(() => {
+        document.body.dataset["drawn"] = String(performance.now());
+      }));
+    }
   }
 
   /** The selection in one sentence, with exact figures for programs. */
@@ -198,8 +205,7 @@ class Page {
     forget();
     this.#timeline.redraw();
     this.#show();
-    const [first] = this.sides;
-    if (first && this.sides.length === 1) illustrate(first);
+    this.sides.forEach(illustrate);
   }
 }
 
@@ -220,8 +226,7 @@ async function start(): Promise<void> {
       return;
     }
     state.remove();
-    const [first] = sides;
-    if (first && sides.length === 1) illustrate(first);
+    sides.forEach(illustrate);
     new Page(sides, root);
   } catch (error) {
     state.textContent = error instanceof Error ? error.message : String(error);

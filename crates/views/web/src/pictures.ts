@@ -1,15 +1,15 @@
 /** A small picture for each finding, of what its sentence says. */
 
 import { OPERATION_COLOURS, colour, heat, isDark, nth } from "./colours";
-import type { Side } from "./data";
+import type { Chain, Limit, Modes, Side } from "./data";
 import { h } from "./dom";
 import { EMPTY, type Filter } from "./filter";
-import { bytes, time } from "./format";
+import { bytes, rate, time } from "./format";
 import { chainDiagram } from "./graphs";
-import { LATENCY_BINS, OPERATIONS, binFrom, namesOf, sumsOf, type Sums } from "./sums";
+import { LATENCY_BINS, OPERATIONS, binFrom, binOf, namesOf, sumsOf, type Sums } from "./sums";
 import { usedBins } from "./contents";
 
-type Kind = "bytes" | "heat" | "waits" | "chain";
+type Kind = "bytes" | "heat" | "waits" | "chain" | "rate";
 
 /** What shows a cause best; all others show where threads waited. */
 const KINDS: Record<string, Kind> = {
@@ -20,14 +20,18 @@ const KINDS: Record<string, Kind> = {
   "device-slow-tail": "heat", "metadata-scan": "heat", "hung-io": "heat", "multipath-failover": "heat",
   "serial-reads": "heat", "first-touch": "heat", "tag-starvation": "heat", "small-writes": "heat",
   "scheduler-overhead": "heat", "flush-cost": "heat", "fsync-heavy": "heat", "misaligned-rmw": "heat",
-  "lock-behind-io": "chain",
+  "lock-behind-io": "chain", "gc-log-stall": "chain",
 };
+
+/** Causes that are limits: where requests per second stayed flat at a round number, that is shown. */
+const LIMITS = new Set(["cgroup-throttle", "provider-cap", "burst-credits"]);
 
 const [WIDTH, HEIGHT] = [340, 120];
 
-/** Puts pictures next to the findings of a page. */
-export function illustrate(side: Side): void {
-  for (const finding of document.querySelectorAll<HTMLElement>("article.finding")) {
+/** Puts pictures next to the findings of a watch; of two that are compared, `index` is the number. */
+export function illustrate(side: Side, index: number): void {
+  const findings = document.querySelectorAll<HTMLElement>(`[data-side="${index}"] article.finding`);
+  for (const finding of findings) {
     const place = finding.querySelector<HTMLElement>(".picture");
     const picture = place ? pictureOf(side, finding.dataset) : null;
     if (!place || !picture) continue;
@@ -37,10 +41,11 @@ export function illustrate(side: Side): void {
 }
 
 function pictureOf(side: Side, data: DOMStringMap): HTMLElement | null {
-  const kind = KINDS[data["cause"] ?? ""] ?? "waits";
-  const chain = side.chains[0];
+  const cause = data["cause"] ?? "";
+  const kind = KINDS[cause] ?? "waits";
+  const [chain, isOwn] = chainOf(side.chains, data);
   if (kind === "chain" && chain) {
-    const words = `${time(chain.time_ns)} in the longest wait chain`;
+    const words = isOwn ? `${time(chain.time_ns)} in this wait chain` : `${time(chain.time_ns)} in the longest wait chain`;
     return h("figure", {}, h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": words },
       chainDiagram(chain) as unknown as Node), h("figcaption", {}, words));
   }
@@ -50,10 +55,31 @@ function pictureOf(side: Side, data: DOMStringMap): HTMLElement | null {
   const sums = sumsOf(side, filter);
   const of = device === undefined ? "all devices" : device;
   const any = sums.total.count > 0;
+  const limits = side.limits.filter((it) => it.device === device);
+  if (LIMITS.has(cause) && limits.length > 0 && any) {
+    return drawn(`requests per second of ${of} over time,`, (to) => rateOf(to, sums, limits));
+  }
+  const modes = side.modes.find((it) => it.device === device);
+  if (kind === "heat" && modes && any) {
+    filter.names.operation = modes.operation;
+    return drawn(`latency of ${modes.operation}s of ${of}: how many took how long,`, (to) => modesOf(to, sumsOf(side, filter), modes));
+  }
   if (kind === "bytes" && any) return drawn(`bytes per second of ${of} over time, up to`, (to) => bytesOf(to, sums));
   if (kind === "heat" && any) return drawn(`latency of requests of ${of} over time,`, (to) => heatOf(to, sums));
   if (sums.waits.length === 0) return any ? drawn(`latency of requests of ${of} over time,`, (to) => heatOf(to, sums)) : null;
   return drawn(`threads blocked over time on ${of}:`, (to) => waitsOf(to, sums));
+}
+
+/** The chain of a finding: the one whose threads, file and device are those that it names. */
+export function chainOf(chains: Chain[], data: DOMStringMap): [Chain | undefined, boolean] {
+  const { file, process, device } = data as Record<string, string | undefined>;
+  const named = (chain: Chain) => chain.steps.some((step) => step.process.replace(/ \(\d+\)$/, "") === process);
+  const fits = (chain: Chain) =>
+    (file !== undefined && chain.file === file ? 4 : 0) + (process !== undefined && named(chain) ? 2 : 0) +
+    (device !== undefined && chain.device === device ? 1 : 0);
+  // The longest comes first: it stays where several fit as well.
+  const best = chains.reduce<Chain | undefined>((at, it) => (at && fits(at) >= fits(it) ? at : it), undefined);
+  return [best, best !== undefined && fits(best) >= 2];
 }
 
 /** A canvas and its caption; `draw` says how the caption ends. */
@@ -113,6 +139,51 @@ function bytesOf(to: CanvasRenderingContext2D, sums: Sums): string {
   const read = (sums.bytes[0] ?? []).some((it) => it > 0) ? "reads blue" : "";
   const written = (sums.bytes[1] ?? []).some((it) => it > 0) ? "writes orange" : "";
   return `${bytes(most / seconds)}/s (${[read, written].filter(Boolean).join(", ")})`;
+}
+
+/** Requests per second, and the round number that they stayed at as a dashed line. */
+function rateOf(to: CanvasRenderingContext2D, sums: Sums, limits: Limit[]): string {
+  const layers = OPERATIONS.map((_, at) => ({
+    values: grouped(sums.counts[at] as Float64Array, sums.columns), colour: colour(OPERATION_COLOURS[at] ?? "grey"),
+  }));
+  const length = sums.side.length_ns / 1e9;
+  const perGroup = length / (layers[0]?.values.length ?? 1);
+  const most = stacked(to, layers) / perGroup;
+  to.strokeStyle = colour("alert");
+  to.lineWidth = 1.5;
+  to.setLineDash([5, 3]);
+  for (const { from_s, to_s, requests_per_s } of limits) {
+    const y = HEIGHT - 1 - (requests_per_s / most) * (HEIGHT - 6);
+    to.beginPath();
+    to.moveTo((from_s / length) * WIDTH, y);
+    to.lineTo((Math.min(to_s, length) / length) * WIDTH, y);
+    to.stroke();
+  }
+  to.setLineDash([]);
+  const at = [...new Set(limits.map((it) => `${rate(it.requests_per_s)}/s`))];
+  return `up to ${rate(most)}/s; dashed: flat at ${at.join(", ")}`;
+}
+
+/** How many requests took how long, with the medians of the two modes marked. */
+function modesOf(to: CanvasRenderingContext2D, sums: Sums, modes: Modes): string {
+  const [least, most] = usedBins(sums.latencies);
+  const values = sums.latencies.slice(least, most + 1);
+  // Square roots: the slow mode has few requests.
+  const roots = values.map((value) => Math.sqrt(value));
+  stacked(to, [{ values: roots, colour: colour("blue") }]);
+  const step = WIDTH / values.length;
+  to.strokeStyle = colour("alert");
+  to.setLineDash([3, 3]);
+  for (const ns of [modes.fast_ns, modes.slow_ns]) {
+    const x = (binOf(sums.side, ns) - least + 0.5) * step;
+    to.beginPath();
+    to.moveTo(x, 2);
+    to.lineTo(x, HEIGHT - 1);
+    to.stroke();
+  }
+  to.setLineDash([]);
+  const slow = Math.max(1, Math.round(modes.slow_share * 100));
+  return `two modes, of ${time(modes.fast_ns)} and ${time(modes.slow_ns)} (${slow} %); heights are square roots`;
 }
 
 function waitsOf(to: CanvasRenderingContext2D, sums: Sums): string {

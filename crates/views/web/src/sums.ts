@@ -48,6 +48,15 @@ export function namesOf(side: Side, dimension: Dimension): string[] {
   }
 }
 
+/** For each number of a dimension, whether a filter keeps it. */
+export function keptNames(side: Side, filter: Filter, dimension: Dimension): Uint8Array {
+  const wanted = filter.names[dimension];
+  const keeps = (name: string) =>
+    wanted === undefined || name === wanted ||
+    (dimension === "operation" && name.startsWith(`${wanted}: `));
+  return Uint8Array.from(namesOf(side, dimension), (name) => Number(keeps(name)));
+}
+
 /** Which numbers a filter keeps, by dimension; and which of a device's layers count. */
 class Kept {
   readonly by: Record<Dimension, Uint8Array>;
@@ -55,13 +64,7 @@ class Kept {
 
   constructor(readonly side: Side, readonly filter: Filter) {
     const by = {} as Record<Dimension, Uint8Array>;
-    for (const dimension of DIMENSIONS) {
-      const wanted = filter.names[dimension];
-      const keeps = (name: string) =>
-        wanted === undefined || name === wanted ||
-        (dimension === "operation" && name.startsWith(`${wanted}: `));
-      by[dimension] = Uint8Array.from(namesOf(side, dimension), (name) => Number(keeps(name)));
-    }
+    for (const dimension of DIMENSIONS) by[dimension] = keptNames(side, filter, dimension);
     this.by = by;
     // What serves a device above is counted there, unless one device is looked at by itself.
     const all = filter.names.device !== undefined;

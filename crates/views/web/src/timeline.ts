@@ -5,7 +5,7 @@ import { colour } from "./colours";
 import type { Side } from "./data";
 import { h } from "./dom";
 import type { Filter } from "./filter";
-import { bytes, count, percent, rate, time } from "./format";
+import { bytes, percent, rate, seconds, time } from "./format";
 import { Panel, type Content, type Hooks, type Line, type Moment, type PanelOptions } from "./panels";
 import { pointsOf, type Sums } from "./sums";
 
@@ -95,7 +95,7 @@ export class Timeline {
       make(sums, filter, window).forEach((content, at) => {
         const panel = panels[at];
         panel?.show(content, window);
-        if (panel) fill(panel, content);
+        if (panel) fill(panel, content, this.sides);
       });
     }
   }
@@ -143,11 +143,14 @@ function legendOf(panel: Panel): HTMLElement {
   return h("p", { class: "legend", id: `${panel.options.id}-legend` });
 }
 
-function fill(panel: Panel, content: Content): void {
+function fill(panel: Panel, content: Content, sides: Side[]): void {
   const legend = panel.root.nextElementSibling as HTMLElement;
   legend.hidden = panel.root.hidden;
   const lines = content.lines.filter((line) => line.label !== "");
-  const marks = panel.moments.map(({ at, text }) => h("span", {}, h("i", { class: "moment" }), `${text} at ${count(at)} s`));
+  const marks = sides.flatMap((side, index) => moments(side).map(({ at, text }) => {
+    const when = `${sides.length > 1 ? `${"AB"[index]}, ` : ""}${seconds(at, 0.01)}`;
+    return h("span", {}, h("i", { class: "moment" }), `${when}: ${text}`);
+  }));
   legend.replaceChildren(...lines.map((line) => {
     const mark = h("i", {});
     mark.style.background = line.colour;

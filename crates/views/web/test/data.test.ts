@@ -3,12 +3,14 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { DataError, column, parse, read } from "../src/data";
+import { DataError, column, parse, read, type Chain, type Side } from "../src/data";
 import { EMPTY, fromFragment, toFragment, toggled, type Filter } from "../src/filter";
+import { grow } from "../src/flame";
+import { chainOf } from "../src/pictures";
 import { binFrom, binOf, namesOf, percentile, pointsOf, sumsOf } from "../src/sums";
 
-const sample = async () => {
-  const [side] = await read(readFileSync("test/sample.txt", "utf8"));
+const sample = async (name = "sample") => {
+  const [side] = await read(readFileSync(`test/${name}.txt`, "utf8"));
   assert.ok(side);
   return side;
 };
@@ -61,6 +63,51 @@ test("requests in flight add up to their time", async () => {
   assert.ok(Math.abs(ns - (303_000_000 + 6_000_000_000)) < 10, String(ns));
 });
 
+test("rows of a thinned watch count as often as they stand for", async () => {
+  const side = await sample("thinned");
+  assert.ok(side.estimated);
+  const all = sumsOf(side, EMPTY);
+  assert.deepEqual([all.total.count, all.total.bytes], [4 * 8 + 1, 4 * 8 * 4096 + 8192]);
+  assert.deepEqual([all.total.time, all.total.blocked], [32_000_000 + 300_000_000, 12_000_000]);
+  const weights = column(side, "points", "stands_for_100ths");
+  assert.equal(weights.reduce((sum, value) => sum + value, 0), 3300);
+  assert.deepEqual(side.marks.map((it) => [it.kind, it.at_s]), [["thinning", 5]]);
+  assert.ok(!(await sample()).estimated);
+});
+
+/** The time of all branches of a flame graph that a filter keeps. */
+function flameTime(side: Side, filter: Filter): number {
+  const root = { text: "all", kernel: false, time: 0, other: 0, children: new Map(), parent: null };
+  grow(root, side, "code", filter, "time");
+  return root.time;
+}
+
+test("a flame graph follows time, file and operation", async () => {
+  const side = await sample("thinned");
+  assert.equal(flameTime(side, EMPTY), side.code.time_ns);
+  assert.equal(side.code.time_ns, 32_000_000 + 300_000_000);
+  assert.equal(flameTime(side, { ...EMPTY, names: { file: "/srv/b" } }), 16_000_000);
+  assert.equal(flameTime(side, { ...EMPTY, names: { operation: "write" } }), 300_000_000);
+  // Reads completed at 0, 2, 4 and 6 s, the write at 1.3 s; steps are a seventy-fifth of the watch at most.
+  assert.ok(side.code.every * side.column_ns < 10e9 / 30);
+  assert.equal(flameTime(side, { ...EMPTY, time: [3.5e9, 10e9] }), 16_000_000);
+  assert.equal(flameTime(side, { ...EMPTY, time: [1.2e9, 1.4e9] }), 300_000_000);
+});
+
+test("the picture of a finding is of its own chain", () => {
+  const chain = (process: string, file: string | null): Chain => ({
+    time_ns: 1, class: "journal", device: "sda", file,
+    steps: [{ process: `${process} (7)`, thread: process, threads: 1, known_by: null }],
+  });
+  const chains = [chain("db", "/a"), chain("web", "/b")];
+  const found = (data: Record<string, string>) => chainOf(chains, data);
+  assert.deepEqual(found({ process: "web" }), [chains[1], true]);
+  assert.deepEqual(found({ file: "/b", device: "sda" }), [chains[1], true]);
+  assert.deepEqual(found({ device: "sda" }), [chains[0], false]);
+  assert.deepEqual(found({}), [chains[0], false]);
+  assert.deepEqual(chainOf([], {}), [undefined, false]);
+});
+
 test("a percentile is at most an eighth too high", async () => {
   const side = await sample();
   for (const ns of [1_500, 100_000, 2_000_000, 7e9]) {
@@ -94,7 +141,7 @@ test("data of another layout, or cut off, is refused in words", () => {
   bytes.set(head, 4);
   assert.throws(() => parse(bytes), /layout 99/);
   const side = { order: ["t"], tables: { t: { rows: 3, columns: [["x", "plain"]] } } };
-  const cut = new TextEncoder().encode(JSON.stringify({ schema: 1, sides: [side] }));
+  const cut = new TextEncoder().encode(JSON.stringify({ schema: 2, sides: [side] }));
   const short = new Uint8Array(4 + cut.length + 1);
   new DataView(short.buffer).setUint32(0, cut.length, true);
   short.set(cut, 4);

@@ -65,9 +65,23 @@ pub struct CellSums {
 }
 
 impl CellSums {
+    /// The same for `times` requests or waits like this one.
+    #[inline]
+    pub(super) fn times(&self, times: u64) -> CellSums {
+        if times == 1 {
+            return *self;
+        }
+        CellSums {
+            count: self.count.saturating_mul(times),
+            bytes: self.bytes.saturating_mul(times),
+            time_ns: self.time_ns.saturating_mul(times),
+            stages: self.stages.map(|time_ns| time_ns.saturating_mul(times)),
+        }
+    }
+
     #[inline]
     fn add(&mut self, other: &CellSums) {
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.time_ns = self.time_ns.saturating_add(other.time_ns);
         for (own, theirs) in self.stages.iter_mut().zip(other.stages) {
@@ -106,7 +120,7 @@ impl Cells {
     fn store(&mut self, key: CellKey, sums: &CellSums) {
         // Twice the limit at which columns become wider: nothing helps any more.
         if self.cells.len() >= 2 * MOST_CELLS && !self.cells.contains_key(&key) {
-            self.left_out += sums.count;
+            self.left_out = self.left_out.saturating_add(sums.count);
             return;
         }
         self.cells.entry(key).or_default().add(sums);

@@ -1,16 +1,26 @@
 //! Time by code path, as a tree: the process, the program's functions from the outermost, then the
-//! kernel's. What each branch is of a device and an owner is kept, so that a reader can filter.
+//! kernel's. What each branch is of a device, an owner, a file, a kind of requests and a time is
+//! kept, so that a reader can filter.
 //!
 //! What does not belong here: what flame graphs look like.
 
+use super::slots::renumbered;
 use crate::analysis::stacks::{cycle, telling};
 use crate::model::{Name, Names, Stack};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Different stacks of which the frames are kept, and different weights.
+/// Different stacks of which the frames are kept, and different keys before some become one.
 const MOST: usize = 1 << 16;
 /// Branches of a tree, at most: those with the most time.
-const MOST_LEAVES: usize = 1_500;
+const MOST_BRANCHES: usize = 1_500;
+/// Rows of a tree, at most.
+const MOST_LEAVES: usize = 16_000;
+/// The columns of charts that are one here at first: a watch has up to 75 of those.
+const FIRST_EVERY: u16 = 16;
+/// So many columns are a whole watch.
+const WHOLE: u16 = 1 << 11;
+/// Bytes of the names of functions in a tree, about, at most.
+const MOST_TEXT: usize = 400 << 10;
 /// Frames of a branch, at most.
 const DEPTH: usize = 96;
 
@@ -25,8 +35,9 @@ pub struct FlameNode {
     pub kernel: bool,
 }
 
-/// What one owner spent at one device in one function, without what that function called.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What one owner spent at one device and in one file, in one function without what that function
+/// called, in one column of time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct FlameLeaf {
     /// The function's position.
     pub node: u32,
@@ -34,6 +45,12 @@ pub struct FlameLeaf {
     pub device: u16,
     /// The owner's number.
     pub owner: u16,
+    /// The file's number.
+    pub file: u16,
+    /// The kind of the request; 0 for waits.
+    pub kind: u8,
+    /// The column of time, [`FlameTree::every`] columns of the charts wide.
+    pub column: u16,
     /// Its time, nanoseconds.
     pub time_ns: u64,
 }
@@ -47,6 +64,10 @@ pub struct FlameTree {
     pub leaves: Vec<FlameLeaf>,
     /// All time, with that of branches that are left out, nanoseconds.
     pub time_ns: u64,
+    /// How many columns of the charts one of its columns is.
+    pub every: u16,
+    /// Whether files are distinguished: if not, all are the last one.
+    pub by_file: bool,
 }
 
 /// What a branch is of.
@@ -55,9 +76,24 @@ pub(super) struct FlameKey {
     pub process: Option<Name>,
     pub device: u16,
     pub owner: u16,
+    pub file: u16,
+    pub kind: u8,
+    pub column: u16,
     pub kernel: Option<u64>,
     pub user: Option<u64>,
 }
+
+impl FlameKey {
+    fn branch(&self) -> Branch {
+        (self.process, self.kernel, self.user)
+    }
+}
+
+/// A code path: the process, its stack in the kernel, its stack in the program.
+type Branch = (Option<Name>, Option<u64>, Option<u64>);
+
+/// Stands for all files.
+const ANY_FILE: u16 = u16::MAX;
 
 /// The frames of stacks by id.
 #[derive(Clone, Debug, Default)]
@@ -78,49 +114,128 @@ impl FlameStacks {
 }
 
 /// Adds up times by code path.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct FlameTally {
     sums: FxHashMap<FlameKey, u64>,
     all_ns: u64,
+    every: u16,
+    by_file: bool,
+}
+
+impl Default for FlameTally {
+    fn default() -> FlameTally {
+        FlameTally { sums: FxHashMap::default(), all_ns: 0, every: FIRST_EVERY, by_file: true }
+    }
 }
 
 impl FlameTally {
-    pub fn add(&mut self, key: FlameKey, time_ns: u64) {
+    /// How many columns of the charts one of its columns is.
+    pub fn every(&self) -> u16 {
+        self.every
+    }
+
+    pub fn add(&mut self, mut key: FlameKey, time_ns: u64) {
         if key.kernel.is_none() && key.user.is_none() {
             return;
         }
+        if !self.by_file {
+            key.file = ANY_FILE;
+        }
         self.all_ns = self.all_ns.saturating_add(time_ns);
-        if self.sums.len() < MOST || self.sums.contains_key(&key) {
+        if self.sums.len() < 2 * MOST || self.sums.contains_key(&key) {
             let sum = self.sums.entry(key).or_default();
             *sum = sum.saturating_add(time_ns);
         }
     }
 
-    /// The tree of the branches with the most time; `owners` and `devices` are new numbers for old
+    /// The charts' columns became twice as wide.
+    pub fn halve(&mut self) {
+        self.rekey(|key| FlameKey { column: key.column / 2, ..key });
+    }
+
+    /// Distinguishes less until there are few enough keys: times first, then files.
+    pub fn make_room(&mut self) {
+        self.fit(MOST);
+    }
+
+    fn fit(&mut self, most: usize) {
+        while self.sums.len() > most && self.every < WHOLE {
+            self.every *= 2;
+            self.halve();
+        }
+        if self.sums.len() > most && self.by_file {
+            self.by_file = false;
+            self.rekey(|key| FlameKey { file: ANY_FILE, ..key });
+        }
+    }
+
+    fn rekey(&mut self, key: impl Fn(FlameKey) -> FlameKey) {
+        for (old, time_ns) in std::mem::take(&mut self.sums) {
+            let sum = self.sums.entry(key(old)).or_default();
+            *sum = sum.saturating_add(time_ns);
+        }
+    }
+
+    /// Leaves the branches with the most time.
+    fn keep_largest(&mut self) {
+        let mut branches: FxHashMap<Branch, u64> = FxHashMap::default();
+        for (key, time_ns) in &self.sums {
+            let sum = branches.entry(key.branch()).or_default();
+            *sum = sum.saturating_add(*time_ns);
+        }
+        if branches.len() <= MOST_BRANCHES {
+            return;
+        }
+        let mut order: Vec<(Branch, u64)> = branches.into_iter().collect();
+        order.sort_unstable_by_key(|(branch, time)| (std::cmp::Reverse(*time), *branch));
+        order.truncate(MOST_BRANCHES);
+        let kept: FxHashSet<Branch> = order.into_iter().map(|(branch, _)| branch).collect();
+        self.sums.retain(|key, _| kept.contains(&key.branch()));
+    }
+
+    /// The tree of the branches with the most time; `owners` and `files` are new numbers for old
     /// ones.
     pub fn finish(
-        self,
+        mut self,
         stacks: &FlameStacks,
         names: &Names,
-        devices: &[u16],
         owners: &[u16],
+        files: &[u16],
     ) -> FlameTree {
+        self.keep_largest();
+        self.rekey(|key| FlameKey {
+            owner: renumbered(owners, key.owner),
+            file: renumbered(files, key.file),
+            ..key
+        });
+        self.fit(MOST_LEAVES);
         let mut sums: Vec<(FlameKey, u64)> = self.sums.into_iter().collect();
         sums.sort_unstable_by_key(|(key, time)| (std::cmp::Reverse(*time), *key));
         sums.truncate(MOST_LEAVES);
-        let mut tree = FlameTree { time_ns: self.all_ns, ..FlameTree::default() };
+        let last = files.iter().copied().max().unwrap_or(0);
+        let (time_ns, every, by_file) = (self.all_ns, self.every, self.by_file);
+        let mut tree = FlameTree { time_ns, every, by_file, ..FlameTree::default() };
         let mut known = FxHashMap::default();
-        let mut leaves: FxHashMap<(u32, u16, u16), u64> = FxHashMap::default();
+        let mut nodes = FxHashMap::default();
+        let mut leaves: FxHashMap<FlameLeaf, u64> = FxHashMap::default();
+        let (mut bytes, mut counted) = (0, 0);
         for (key, time_ns) in sums {
-            let node = branch(&key, stacks, names, &mut tree.nodes, &mut known);
-            let number =
-                |numbers: &[u16], old: u16| numbers.get(usize::from(old)).copied().unwrap_or(old);
-            let place = (node, number(devices, key.device), number(owners, key.owner));
-            *leaves.entry(place).or_default() += time_ns;
+            bytes += tree.nodes[counted..].iter().map(|it| it.text.len() + 8).sum::<usize>();
+            counted = tree.nodes.len();
+            if bytes > MOST_TEXT && !nodes.contains_key(&key.branch()) {
+                continue;
+            }
+            let node = *nodes
+                .entry(key.branch())
+                .or_insert_with(|| branch(&key, stacks, names, &mut tree.nodes, &mut known));
+            let FlameKey { device, owner, kind, column, .. } = key;
+            let file = key.file.min(last);
+            let leaf = FlameLeaf { node, device, owner, file, kind, column, time_ns: 0 };
+            *leaves.entry(leaf).or_default() += time_ns;
         }
-        let leaf = |((node, device, owner), time_ns)| FlameLeaf { node, device, owner, time_ns };
-        tree.leaves = leaves.into_iter().map(leaf).collect();
-        tree.leaves.sort_unstable_by_key(|it| (it.node, it.device, it.owner));
+        tree.leaves =
+            leaves.into_iter().map(|(leaf, time_ns)| FlameLeaf { time_ns, ..leaf }).collect();
+        tree.leaves.sort_unstable();
         tree
     }
 }

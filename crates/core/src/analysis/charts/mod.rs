@@ -11,7 +11,8 @@
 //! | `tally` | the pass over a source |
 //!
 //! A request counts for the process and the file that most of its bytes belong to. A cell of
-//! requests stands where they completed.
+//! requests stands where they completed. Where a budget left rows out, a row counts as often as it
+//! stands for: sums are estimates then.
 //!
 //! What does not belong here: drawing, and how the result is stored.
 
@@ -102,6 +103,9 @@ pub struct Charts {
     pub all_requests: u64,
     /// Requests that had not ended.
     pub open_requests: u64,
+    /// Whether rows stand for others that were not recorded: sums are estimates then, except for
+    /// [`Charts::all_requests`].
+    pub is_estimated: bool,
     /// Requests that are in no cell, since there were too many different ones.
     pub left_out: u64,
     /// Blocked time by code path, nanoseconds.

@@ -1,4 +1,10 @@
-//! Single requests: so many chosen by chance, each with the same chance, and the slowest.
+//! Single requests: so many chosen by chance, and the slowest. One that stands for more than itself
+//! has as much more of a chance, so that points lie as densely as the requests of the watch did.
+//!
+//! Priority sampling (Duffield, Lund, Thorup 2007): each gets the priority of what it stands for,
+//! divided by a random number of (0, 1]; those with the highest are kept. Each then stands for the
+//! highest priority that was not kept, or for more where it did so already: sums over any choice of
+//! points are estimates without bias, and exact where all requests were kept.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +15,7 @@ pub const CHOSEN: usize = 24_000;
 pub const SLOWEST: usize = 400;
 
 /// One request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ChosenRequest {
     /// Its position among all requests of the source.
     pub sequence: u64,
@@ -37,6 +43,9 @@ pub struct ChosenRequest {
     pub pid: u32,
     /// The CPU on which it was queued.
     pub cpu: u32,
+    /// How many requests it stands for: of those that were chosen by chance, on average also for
+    /// those that were not chosen.
+    pub stands_for: f64,
 }
 
 /// The requests that were chosen, in the order of the source.
@@ -46,37 +55,77 @@ pub struct ChosenRequests {
     pub by_chance: Vec<ChosenRequest>,
     /// Those of them all that took longest and ended, longest first.
     pub slowest: Vec<ChosenRequest>,
-    /// How many there were to choose from.
+    /// How many recorded requests there were to choose from.
     pub of: u64,
 }
 
-/// Ordered by how long it took.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct ByTime(ChosenRequest);
+/// Ordered by a rank, then by age: the earliest is the largest.
+#[derive(Clone, Copy, Debug)]
+struct Ranked {
+    rank: u64,
+    request: ChosenRequest,
+}
 
-impl ByTime {
-    fn key(&self) -> (Option<u64>, Reverse<u64>) {
-        (self.0.time_ns, Reverse(self.0.sequence))
+impl Ranked {
+    fn key(&self) -> (u64, Reverse<u64>) {
+        (self.rank, Reverse(self.request.sequence))
     }
 }
 
-impl Ord for ByTime {
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Ranked {}
+
+impl Ord for Ranked {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
     }
 }
 
-impl PartialOrd for ByTime {
+impl PartialOrd for Ranked {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+/// The requests with the highest ranks.
+#[derive(Clone, Debug, Default)]
+struct Highest {
+    heap: BinaryHeap<Reverse<Ranked>>,
+    /// The highest rank that was not kept.
+    passed: u64,
+}
+
+impl Highest {
+    #[inline]
+    fn add(&mut self, rank: u64, request: &ChosenRequest, most: usize) {
+        if self.heap.len() < most {
+            self.heap.push(Reverse(Ranked { rank, request: *request }));
+            return;
+        }
+        let Some(mut least) = self.heap.peek_mut() else { return };
+        if rank > least.0.rank {
+            self.passed = self.passed.max(least.0.rank);
+            *least = Reverse(Ranked { rank, request: *request });
+        } else {
+            self.passed = self.passed.max(rank);
+        }
+    }
+
+    fn requests(self) -> Vec<ChosenRequest> {
+        self.heap.into_sorted_vec().into_iter().map(|it| it.0.request).collect()
     }
 }
 
 /// Chooses as they come.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
-    by_chance: Vec<ChosenRequest>,
-    slowest: BinaryHeap<Reverse<ByTime>>,
+    by_chance: Highest,
+    slowest: Highest,
     of: u64,
     random: u64,
 }
@@ -84,47 +133,34 @@ pub(super) struct Choice {
 impl Choice {
     pub fn new() -> Choice {
         Choice {
-            by_chance: Vec::new(),
-            slowest: BinaryHeap::new(),
+            by_chance: Highest::default(),
+            slowest: Highest::default(),
             of: 0,
             random: 0x9e37_79b9_7f4a_7c15,
         }
     }
 
-    /// Every request has the same chance to be kept (Vitter's algorithm R).
     #[inline]
     pub fn add(&mut self, request: &ChosenRequest, ended: bool) {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         self.of += 1;
-        if self.by_chance.len() < CHOSEN {
-            self.by_chance.push(*request);
-        } else if let Some(slot) = self.by_chance.get_mut((self.random % self.of) as usize) {
-            *slot = *request;
-        }
-        if ended && request.time_ns.is_some() {
-            self.note_slow(request);
-        }
-    }
-
-    #[inline]
-    fn note_slow(&mut self, request: &ChosenRequest) {
-        let new = ByTime(*request);
-        if self.slowest.len() < SLOWEST {
-            self.slowest.push(Reverse(new));
-        } else if self.slowest.peek().is_some_and(|least| new > least.0) {
-            self.slowest.pop();
-            self.slowest.push(Reverse(new));
+        // Floating-point numbers that are not negative are ordered as their bits are.
+        let part = ((self.random >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        self.by_chance.add((request.stands_for / part).to_bits(), request, CHOSEN);
+        if let Some(time_ns) = request.time_ns.filter(|_| ended) {
+            self.slowest.add(time_ns, request, SLOWEST);
         }
     }
 
     pub fn finish(self) -> ChosenRequests {
-        let mut by_chance = self.by_chance;
+        let passed = f64::from_bits(self.by_chance.passed);
+        let mut by_chance = self.by_chance.requests();
+        for request in &mut by_chance {
+            request.stands_for = request.stands_for.max(passed);
+        }
         by_chance.sort_unstable_by_key(|it| (it.start_ns, it.sequence));
-        let mut slowest: Vec<ByTime> = self.slowest.into_iter().map(|it| it.0).collect();
-        slowest.sort_unstable_by(|a, b| b.cmp(a));
-        let slowest = slowest.into_iter().map(|it| it.0).collect();
-        ChosenRequests { by_chance, slowest, of: self.of }
+        ChosenRequests { by_chance, slowest: self.slowest.requests(), of: self.of }
     }
 }

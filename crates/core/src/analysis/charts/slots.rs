@@ -66,3 +66,8 @@ pub(super) fn largest(weights: &[u64], most: usize) -> Vec<u16> {
     }
     numbers
 }
+
+/// The new number of an old one; one that has none stays.
+pub(super) fn renumbered(numbers: &[u16], old: u16) -> u16 {
+    numbers.get(usize::from(old)).copied().unwrap_or(old)
+}

@@ -3,7 +3,7 @@
 use super::cells::{self, CellKey, CellSums, Cells, NO_LATENCY};
 use super::flames::{FlameKey, FlameStacks, FlameTally};
 use super::points::{Choice, ChosenRequest, ChosenRequests};
-use super::slots::{Slots, largest};
+use super::slots::{Slots, largest, renumbered};
 use super::{ChartKind, ChartLayer, ChartOwner, Charts};
 use crate::analysis::bounded::RequestLayer;
 use crate::analysis::life::{Life, Stand};
@@ -22,9 +22,11 @@ const FIRST_WIDTH: u64 = 1 << 18;
 const SLOTS: (usize, usize, usize, usize) = (63, 1_000, 8_000, 200);
 /// Owners and files that a result distinguishes.
 const LISTED: (usize, usize) = (60, 100);
-/// Cells of each sort that a result has at most, unless [`LEAST_COLUMNS`] need more.
-const MOST_CELLS: usize = 60_000;
-/// Columns that a result has at least.
+/// Owners and files that it distinguishes where there would be too many cells.
+const LEAST_LISTED: u16 = 8;
+/// Cells of each sort that a result has at most.
+const MOST_CELLS: usize = 50_000;
+/// Columns that a result has at least, unless the fewest owners and files still need too many cells.
 const LEAST_COLUMNS: u64 = 150;
 /// Processes whose container is kept.
 const MOST_PROCESSES: usize = 1 << 16;
@@ -45,9 +47,11 @@ pub struct ChartTally {
     waits: Cells,
     choice: Choice,
     all_requests: u64,
-    /// Requests without an end: how long they were in flight is known once the watch has ended.
-    open: Vec<(u64, CellKey)>,
+    /// Requests without an end, when they began and how many each stands for: how long they were
+    /// in flight is known once the watch has ended.
+    open: Vec<(u64, u64, CellKey)>,
     open_requests: u64,
+    is_estimated: bool,
     stacks: FlameStacks,
     blocked_flames: FlameTally,
     request_flames: FlameTally,
@@ -78,6 +82,7 @@ impl ChartTally {
             all_requests: 0,
             open: Vec::new(),
             open_requests: 0,
+            is_estimated: false,
             stacks: FlameStacks::default(),
             blocked_flames: FlameTally::default(),
             request_flames: FlameTally::default(),
@@ -109,11 +114,15 @@ impl ChartTally {
         while self.requests.is_full() || self.in_flight.is_full() || self.waits.is_full() {
             self.coarsen();
         }
+        for flames in [&mut self.blocked_flames, &mut self.request_flames] {
+            flames.make_room();
+        }
     }
 
     fn request(&mut self, request: &Request, parts: &[RequestPart], names: &Names) {
         self.all_requests += 1;
-        let life = Life::of(request);
+        let (life, times) = (Life::of(request), request.stands_for());
+        self.is_estimated |= times > 1;
         let main = parts.iter().rev().max_by_key(|part| part.bytes);
         let kind = ChartKind {
             operation: request.operation,
@@ -137,24 +146,25 @@ impl ChartTally {
         let stages = request.stages_ns();
         let start_ns = life.queued_ns.saturating_sub(self.start_ns);
         self.choose(request, main, &key, &life, start_ns);
-        if kind.layer == ChartLayer::Top {
-            self.flame(request, &key, time_ns);
-        }
         if life.stand == Stand::Open {
-            self.open_requests += 1;
+            self.open_requests += times;
             if self.open.len() < MOST_OPEN {
-                self.open.push((start_ns, key));
+                self.open.push((start_ns, times, key));
             }
             return;
         }
         let end_ns = life.ended_ns().saturating_sub(self.start_ns);
-        self.spread(start_ns, end_ns, key);
+        self.spread(start_ns, end_ns, times, key);
         key.column = self.column(end_ns);
+        if kind.layer == ChartLayer::Top {
+            self.flame(request, &key, time_ns);
+        }
         key.size = if request.bytes == 0 { 0 } else { request.bytes.ilog2() as u8 };
         if life.stand == Stand::Whole && life.whole_ns.is_some() {
             key.latency = cells::bin_of(time_ns);
         }
-        self.requests.add(key, &CellSums { count: 1, bytes: request.bytes, time_ns, stages });
+        let sums = CellSums { count: 1, bytes: request.bytes, time_ns, stages };
+        self.requests.add(key, &sums.times(times));
     }
 
     fn owner(&mut self, request: &Request, main: Option<&RequestPart>) -> u16 {
@@ -190,6 +200,7 @@ impl ChartTally {
             file_offset: main.and_then(|part| part.file_offset),
             pid: request.pid.unwrap_or(0),
             cpu: request.cpu,
+            stands_for: request.stands_for() as f64,
         };
         self.choice.add(&chosen, life.stand == Stand::Whole);
     }
@@ -202,10 +213,14 @@ impl ChartTally {
             process: request.process,
             device: key.device,
             owner: key.owner,
+            file: key.file,
+            kind: key.kind,
+            column: key.column / self.request_flames.every(),
             kernel: request.stack_id,
             user: request.user_stack_id,
         };
-        let weight = u64::from(request.stack_weight);
+        // A stack stands for recorded requests, each of which stands for all that it does.
+        let weight = u64::from(request.stack_weight).saturating_mul(request.stands_for());
         self.request_flames.add(flame, time_ns.saturating_mul(weight));
     }
 
@@ -219,14 +234,9 @@ impl ChartTally {
             latency: NO_LATENCY,
             size: 0,
         };
-        let flame = FlameKey {
-            process: wait.process,
-            device: key.device,
-            owner: key.owner,
-            kernel: wait.stack_id,
-            user: wait.user_stack_id,
-        };
-        self.blocked_flames.add(flame, wait.duration_ns);
+        let times = wait.stands_for();
+        self.is_estimated |= times > 1;
+        self.blocked_flame(wait, &key, times);
         // In which order the parts of a wait came is not in the data: the class first, since a
         // thread waits for its requests behind whatever kept it from submitting them.
         let mut begin = wait.start_ns.saturating_sub(self.start_ns);
@@ -234,9 +244,29 @@ impl ChartTally {
         parts.rotate_right(1);
         for (class, time_ns) in parts {
             let end = begin.saturating_add(time_ns);
-            self.spread_waits(begin, end, CellKey { kind: class as u8, ..key });
+            self.spread_waits(begin, end, times, CellKey { kind: class as u8, ..key });
             begin = end;
         }
+    }
+
+    fn blocked_flame(&mut self, wait: &Wait, key: &CellKey, times: u64) {
+        let flame = FlameKey {
+            process: wait.process,
+            device: key.device,
+            owner: key.owner,
+            file: key.file,
+            kind: 0,
+            column: 0,
+            kernel: wait.stack_id,
+            user: wait.user_stack_id,
+        };
+        let begin = wait.start_ns.saturating_sub(self.start_ns);
+        let end = begin.saturating_add(wait.duration_ns);
+        let (last, every) = (self.column(end), self.blocked_flames.every());
+        let width_ns = self.column_ns.saturating_mul(every.into());
+        each_column(begin, end, last / every, width_ns, |column, time_ns| {
+            self.blocked_flames.add(FlameKey { column, ..flame }, time_ns.saturating_mul(times));
+        });
     }
 
     /// The column of a time; all columns are made wider until there is one.
@@ -254,22 +284,26 @@ impl ChartTally {
         for cells in [&mut self.requests, &mut self.in_flight, &mut self.waits] {
             cells.rekey(|key| CellKey { column: key.column / 2, ..key });
         }
+        self.blocked_flames.halve();
+        self.request_flames.halve();
     }
 
     /// Adds the time in flight to each column that it lies in.
     #[inline]
-    fn spread(&mut self, begin_ns: u64, end_ns: u64, key: CellKey) {
+    fn spread(&mut self, begin_ns: u64, end_ns: u64, times: u64, key: CellKey) {
         let last = self.column(end_ns);
         each_column(begin_ns, end_ns, last, self.column_ns, |column, time_ns| {
+            let time_ns = time_ns.saturating_mul(times);
             self.in_flight
                 .add(CellKey { column, ..key }, &CellSums { time_ns, ..CellSums::default() });
         });
     }
 
-    fn spread_waits(&mut self, begin_ns: u64, end_ns: u64, key: CellKey) {
+    fn spread_waits(&mut self, begin_ns: u64, end_ns: u64, times: u64, key: CellKey) {
         let last = self.column(end_ns);
-        let mut count = 1;
+        let mut count = times;
         each_column(begin_ns, end_ns, last, self.column_ns, |column, time_ns| {
+            let time_ns = time_ns.saturating_mul(times);
             let sums = CellSums { count, time_ns, ..CellSums::default() };
             self.waits.add(CellKey { column, ..key }, &sums);
             count = 0;
@@ -279,18 +313,19 @@ impl ChartTally {
     /// The charts of all that was added.
     pub fn finish(mut self, environment: &Environment, names: &Names) -> Charts {
         let end_ns = environment.end_ns.saturating_sub(self.start_ns).max(self.latest_ns);
-        for (begin_ns, key) in std::mem::take(&mut self.open) {
-            self.spread(begin_ns, end_ns.max(begin_ns), key);
+        for (begin_ns, times, key) in std::mem::take(&mut self.open) {
+            self.spread(begin_ns, end_ns.max(begin_ns), times, key);
         }
         for cells in [&mut self.requests, &mut self.in_flight, &mut self.waits] {
             cells.settle();
         }
         // Devices stay in the order of first sight.
         let devices: Vec<u16> = (0..self.devices.numbers() as u16).collect();
-        let owners = largest(&self.weights(|key| key.owner, self.owners.numbers()), LISTED.0);
-        let files = largest(&self.weights(|key| key.file, self.files.numbers()), LISTED.1);
+        let mut owners = largest(&self.weights(|key| key.owner, self.owners.numbers()), LISTED.0);
+        let mut files = largest(&self.weights(|key| key.file, self.files.numbers()), LISTED.1);
         self.rename(&owners, &files);
         self.fit();
+        self.narrow(&mut owners, &mut files);
         let chosen = renamed(self.choice.finish(), &owners, &files);
         let listed = |numbers: &[u16]| numbers.iter().copied().max().unwrap_or(0);
         let mut owner_list = vec![None; usize::from(listed(&owners)) + 1];
@@ -324,9 +359,10 @@ impl ChartTally {
             chosen,
             all_requests: self.all_requests,
             open_requests: self.open_requests,
+            is_estimated: self.is_estimated,
             left_out,
-            blocked_flames: self.blocked_flames.finish(&self.stacks, names, &devices, &owners),
-            request_flames: self.request_flames.finish(&self.stacks, names, &devices, &owners),
+            blocked_flames: self.blocked_flames.finish(&self.stacks, names, &owners, &files),
+            request_flames: self.request_flames.finish(&self.stacks, names, &owners, &files),
         }
     }
 
@@ -345,32 +381,61 @@ impl ChartTally {
     fn rename(&mut self, owners: &[u16], files: &[u16]) {
         for cells in [&mut self.requests, &mut self.in_flight, &mut self.waits] {
             cells.rekey(|key| CellKey {
-                owner: number(owners, key.owner),
-                file: number(files, key.file),
+                owner: renumbered(owners, key.owner),
+                file: renumbered(files, key.file),
                 ..key
             });
         }
     }
 
+    /// The cells of the sort that has the most.
+    fn cells(&self) -> usize {
+        self.requests.len().max(self.in_flight.len()).max(self.waits.len())
+    }
+
     /// Makes columns wider until there are few enough cells.
     fn fit(&mut self) {
-        let most = |tally: &ChartTally| {
-            tally.requests.len().max(tally.in_flight.len()).max(tally.waits.len())
-        };
-        while most(self) > MOST_CELLS && self.latest_ns / self.column_ns > 2 * LEAST_COLUMNS {
+        while self.cells() > MOST_CELLS && self.latest_ns / self.column_ns > 2 * LEAST_COLUMNS {
             self.coarsen();
+        }
+    }
+
+    /// Lists fewer files and owners where columns are as wide as they should be at most, and there
+    /// are still too many cells; then makes columns wider. Numbers are by rank, so that the last
+    /// half of a list becomes one with the last.
+    fn narrow(&mut self, owners: &mut [u16], files: &mut [u16]) {
+        let last = |numbers: &[u16]| numbers.iter().copied().max().unwrap_or(0);
+        while self.cells() > MOST_CELLS {
+            let (most_owners, most_files) = (last(owners) / 2, last(files) / 2);
+            let shorten = |numbers: &mut [u16], most: u16| {
+                numbers.iter_mut().for_each(|number| *number = (*number).min(most));
+            };
+            if most_files >= LEAST_LISTED {
+                shorten(files, most_files);
+            } else if most_owners >= LEAST_LISTED {
+                shorten(owners, most_owners);
+            } else if self.latest_ns / self.column_ns > 1 {
+                self.coarsen();
+                continue;
+            } else {
+                return;
+            }
+            let (owner, file) = (last(owners), last(files));
+            for cells in [&mut self.requests, &mut self.in_flight, &mut self.waits] {
+                cells.rekey(|key| CellKey {
+                    owner: key.owner.min(owner),
+                    file: key.file.min(file),
+                    ..key
+                });
+            }
         }
     }
 }
 
-fn number(numbers: &[u16], old: u16) -> u16 {
-    numbers.get(usize::from(old)).copied().unwrap_or(old)
-}
-
 fn renamed(chosen: ChosenRequests, owners: &[u16], files: &[u16]) -> ChosenRequests {
     let one = |it: ChosenRequest| ChosenRequest {
-        owner: number(owners, it.owner),
-        file: number(files, it.file),
+        owner: renumbered(owners, it.owner),
+        file: renumbered(files, it.file),
         ..it
     };
     ChosenRequests {

@@ -1,9 +1,10 @@
 //! Tests that charts lose nothing: cells add up to the rows, whatever they are reduced to.
 
-use super::cells::{NO_LATENCY, bin_of};
+use super::cells::{CellSums, NO_LATENCY, bin_of};
+use super::flames::{FlameLeaf, FlameTree};
 use super::points::{CHOSEN, SLOWEST};
 use super::{ChartLayer, ChartTally, Charts, class_of};
-use crate::model::{Operation, WaitClass};
+use crate::model::{Operation, Status, WaitClass};
 use crate::script::Script;
 
 fn charts(script: &Script) -> Charts {
@@ -68,4 +69,89 @@ fn waits_add_up_to_their_time() {
     assert_eq!(charts.waits.iter().map(|(_, sums)| sums.time_ns).sum::<u64>(), whole);
     let classes: Vec<_> = charts.waits.iter().filter_map(|(key, _)| class_of(key.kind)).collect();
     assert!(classes.contains(&WaitClass::DirtyThrottle) && classes.contains(&WaitClass::Device));
+}
+
+/// A watch of which one request in 8 and one wait in 4 was recorded, and slow ones all.
+fn thinned() -> Script {
+    let mut script = Script::new(10);
+    for number in 0..4_i64 {
+        let read = script.read("sda", 4096).by(1, "cat").at(number * 1_000_000_000);
+        read.bio(1_000_000).file("/srv/a").stacks(&["submit_bio"], &["main"], 2).add();
+    }
+    script.batch.requests.iter_mut().for_each(|it| it.weight = Some(8));
+    script.write("sda", 8192).by(2, "dd").at(5_000_000_000).bio(400_000_000).add();
+    script.read("sda", 4096).by(1, "cat").at(6_000_000_000).status(Status::InFlight).add();
+    script.batch.requests.last_mut().unwrap().weight = Some(8);
+    script.wait((7, "dd"), WaitClass::DirtyThrottle, 3_000_000, 1_000_000, 0);
+    script.batch.waits[0].weight = Some(4);
+    script
+}
+
+#[test]
+fn a_row_counts_as_often_as_it_stands_for() {
+    let script = thinned();
+    let charts = charts(&script);
+    let sum =
+        |each: fn(&CellSums) -> u64| charts.requests.iter().map(|it| each(&it.1)).sum::<u64>();
+    assert!(charts.is_estimated);
+    assert_eq!((charts.all_requests, charts.open_requests), (6, 8));
+    assert_eq!(sum(|it| it.count), 33);
+    assert_eq!(sum(|it| it.bytes), 32 * 4096 + 8192);
+    assert_eq!(sum(|it| it.time_ns), 32_000_000 + 400_000_000);
+    let in_flight: u64 = charts.in_flight.iter().map(|(_, sums)| sums.time_ns).sum();
+    assert_eq!(in_flight, 432_000_000 + 8 * 4_000_000_000);
+    let waits = charts.waits.iter().map(|(_, sums)| (sums.count, sums.time_ns));
+    assert_eq!(waits.fold((0, 0), |all, it| (all.0 + it.0, all.1 + it.1)), (8, 12_000_000));
+    // The same figures as those of the report.
+    let summary = script.summary();
+    let paths: u64 = summary.code_paths.table.rows.iter().map(|row| row.usage.time_ns).sum();
+    assert_eq!(charts.request_flames.time_ns, 4 * 8 * 2 * 1_000_000);
+    assert_eq!(charts.request_flames.time_ns, paths);
+    assert_eq!(summary.watch.requests, sum(|it| it.count) + charts.open_requests);
+}
+
+#[test]
+fn points_of_a_thinned_watch_stand_for_all_of_it() {
+    let mut script = Script::new(3600);
+    let rows = 2 * CHOSEN as u64;
+    for number in 0..rows {
+        let at = number as i64 * 70_000_000;
+        script.read("sda", 4096).by(1, "cat").at(at).bio(1_000_000).add();
+        // A tenth of the rows stand for nine tenths of the requests.
+        script.batch.requests.last_mut().unwrap().weight = (number % 10 == 0).then_some(81);
+    }
+    let chosen = charts(&script).chosen;
+    let heavy = chosen.by_chance.iter().filter(|it| it.sequence % 10 == 1).count();
+    assert_eq!((chosen.by_chance.len(), heavy), (CHOSEN, rows as usize / 10));
+    let stands_for: f64 = chosen.by_chance.iter().map(|it| it.stands_for).sum();
+    let all = (rows / 10 * 81 + rows * 9 / 10) as f64;
+    assert!((stands_for / all - 1.0).abs() < 0.02, "{stands_for} of {all}");
+    assert!(chosen.slowest.iter().all(|it| it.stands_for == 1.0 || it.stands_for == 81.0));
+}
+
+#[test]
+fn flames_follow_time_file_and_operation() {
+    let mut script = Script::new(10);
+    for second in 0..10_i64 {
+        let file = if second < 5 { "/srv/a" } else { "/srv/b" };
+        let at = second * 1_000_000_000;
+        let read = script.read("sda", 4096).by(1, "cat").at(at).bio(1_000_000);
+        read.file(file).stacks(&["submit_bio"], &["main"], 1).add();
+    }
+    script.write("sda", 4096).by(1, "cat").bio(7).stacks(&["submit_bio"], &["main"], 1).add();
+    let charts = charts(&script);
+    let FlameTree { leaves, every, by_file, time_ns, .. } = &charts.request_flames;
+    let sum = |keeps: &dyn Fn(&FlameLeaf) -> bool| -> u64 {
+        leaves.iter().filter(|leaf| keeps(leaf)).map(|leaf| leaf.time_ns).sum()
+    };
+    assert!(*by_file);
+    assert_eq!((*time_ns, sum(&|_| true)), (10_000_007, 10_000_007));
+    let path = |leaf: &FlameLeaf| charts.files[usize::from(leaf.file)];
+    let file = script.names.intern("/srv/b");
+    assert_eq!(sum(&|leaf| path(leaf) == Some(file)), 5_000_000);
+    let operation = |leaf: &FlameLeaf| charts.kinds[usize::from(leaf.kind)].operation;
+    assert_eq!(sum(&|leaf| operation(leaf) == Operation::Write), 7);
+    let width = charts.column_ns * u64::from(*every);
+    let late = |leaf: &FlameLeaf| u64::from(leaf.column + 1) * width > 5_000_000_000;
+    assert_eq!(sum(&late), 5_000_000);
 }

@@ -1,0 +1,110 @@
+//! What charts mark: moments, limits that a rate stays at, the two modes of a latency.
+//!
+//! What does not belong here: how these are found (`iowhy_core::diagnosis::facts`).
+
+use super::data::PageTexts;
+use crate::human;
+use crate::text::why::readable;
+use iowhy_core::analysis::Direction;
+use iowhy_core::analysis::summary::ChangedSetting;
+use iowhy_core::diagnosis::facts::over_time::Level;
+use iowhy_core::diagnosis::facts::shape::two_modes;
+use iowhy_core::model::environment::Thinning;
+use serde_json::{Value, json};
+
+/// Changes of a device's rate that are marked, at most.
+const MOST_CHANGES: usize = 12;
+/// Changes of thinning that are marked, at most.
+const MOST_THINNED: usize = 12;
+
+/// What happened at a time that is known: changed settings, changes of a device's rate, and from
+/// when on how much was recorded.
+pub(super) fn moments(texts: &PageTexts<'_>) -> Vec<Value> {
+    let page = texts.page;
+    let setting = |it: &ChangedSetting| {
+        let (_, by_ns) = it.between_ns?;
+        let of = it.device.as_deref().map_or(String::new(), |device| format!("{device}: "));
+        let text = format!("{of}{} {} → {}", it.setting, it.before, it.after);
+        Some(mark("setting", by_ns as f64 / 1e9, &texts.of(&text)))
+    };
+    let changes = page.diagnosis.over_time.changes.iter().take(MOST_CHANGES).map(|it| {
+        let text = readable(&it.sentence, &texts.style).replace('`', "");
+        mark("change", it.at_ns as f64 / 1e9, &texts.of(&text))
+    });
+    let start_ns = page.charts.start_ns;
+    let thinned = levels(&page.summary.environment.thinning).take(MOST_THINNED).map(|it| {
+        let at = it.from_ns.saturating_sub(start_ns) as f64 / 1e9;
+        mark("thinning", at, &recorded(it))
+    });
+    let settings = page.summary.changed_settings.iter().filter_map(setting);
+    settings.chain(changes).chain(thinned).collect()
+}
+
+fn mark(kind: &str, at_s: f64, text: &str) -> Value {
+    json!({ "kind": kind, "at_s": at_s.max(0.0), "text": text })
+}
+
+/// The levels of thinning that differ from what was recorded before.
+fn levels(thinning: &[Thinning]) -> impl Iterator<Item = &Thinning> {
+    let mut before = (1, 1, true);
+    thinning.iter().filter(move |it| {
+        let now = (it.requests_one_in, it.waits_one_in, it.calls);
+        std::mem::replace(&mut before, now) != now
+    })
+}
+
+fn recorded(level: &Thinning) -> String {
+    let share = |one_in: u32, what: &str| match one_in {
+        0 | 1 => format!("all {what}"),
+        _ => format!("1 of {} {what}", human::count(one_in.into())),
+    };
+    let (requests, waits) =
+        (share(level.requests_one_in, "requests"), share(level.waits_one_in, "waits"));
+    let calls = if level.calls { "" } else { ", no calls on files" };
+    format!("recorded from here on: {requests}, {waits}{calls}")
+}
+
+/// Round numbers of requests per second that a device stayed at.
+pub(super) fn limits(texts: &PageTexts<'_>) -> Vec<Value> {
+    let changes = &texts.page.diagnosis.over_time.changes;
+    let mut found: Vec<(&str, &Level)> = Vec::new();
+    for change in changes.iter().take(MOST_CHANGES) {
+        for level in [&change.before, &change.after] {
+            let is_new = !found.iter().any(|(device, it)| {
+                *device == change.device && (it.from_ns, it.to_ns) == (level.from_ns, level.to_ns)
+            });
+            if level.flat_at.is_some() && is_new {
+                found.push((&change.device, level));
+            }
+        }
+    }
+    let one = |(device, level): &(&str, &Level)| {
+        json!({
+            "device": texts.of(device),
+            "from_s": level.from_ns as f64 / 1e9,
+            "to_s": level.to_ns as f64 / 1e9,
+            "requests_per_s": level.flat_at,
+        })
+    };
+    found.iter().map(one).collect()
+}
+
+/// Devices whose requests of one direction are either fast or many times slower.
+pub(super) fn modes(texts: &PageTexts<'_>) -> Vec<Value> {
+    let mut found = Vec::new();
+    for device in &texts.page.summary.devices {
+        for direction in [Direction::Read, Direction::Write] {
+            let Some(modes) = two_modes(&device.directions[direction].q2c_histogram) else {
+                continue;
+            };
+            found.push(json!({
+                "device": texts.of(&device.device),
+                "operation": direction.word(),
+                "fast_ns": modes.fast_ns,
+                "slow_ns": modes.slow_ns,
+                "slow_share": modes.slow_share,
+            }));
+        }
+    }
+    found
+}
