@@ -43,6 +43,8 @@ enum LabCommand {
     BenchViews(bench::views::ViewSettings),
     /// Compares blktrace and libbpf-tools with iowhy, in guests with other kernels.
     BenchPeers(bench::peers::PeerSettings),
+    /// Measures the HTML report: writing it, drawing it in a browser.
+    BenchHtml(bench::html::PageSettings),
     /// The part of `bench-peers` that runs in a guest.
     #[command(hide = true)]
     PeersInside,
@@ -94,6 +96,7 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::BenchRecorder(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchCalls(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchViews(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchHtml(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchPeers(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::PeersInside => bench::peers::inside(&mut say).map(done),
         LabCommand::BenchWaits(settings) => classes::table::run(settings, &mut say).map(done),

@@ -12,7 +12,7 @@ const files = (folder) =>
 
 if (process.argv.includes("--tests")) {
   await build({
-    entryPoints: [...files("test"), ...files("browser"), "browser/screenshots.ts"],
+    entryPoints: [...files("test"), ...files("browser"), "browser/measure.ts", "browser/screenshots.ts"],
     outdir: "dist-tests",
     outbase: ".",
     outExtension: { ".js": ".mjs" },

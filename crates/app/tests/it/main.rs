@@ -12,6 +12,7 @@ mod explain;
 mod export;
 mod filters;
 mod incidents;
+mod html;
 mod interrupted;
 mod manual;
 mod redact;

@@ -12,6 +12,7 @@
 //! | [`locate`] | `bench-locate` | block to file, compared with debugfs |
 //! | [`recorder`] | `bench-recorder` | the cost of the flight recorder, and its incidents |
 //! | [`views`] | `bench-views` | the views, compared with iostat and pidstat |
+//! | [`html`] | `bench-html` | the HTML report, written and drawn |
 //! | [`peers`] | `bench-peers` | blktrace and libbpf-tools, in guests |
 //! | [`crate::classes::table`] | `bench-waits` | each wait class |
 //!
@@ -21,6 +22,7 @@ pub mod blktrace;
 pub mod busy;
 pub mod calls;
 pub mod capture;
+pub mod html;
 mod load;
 pub mod locate;
 pub mod peers;

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import { launch, open, ready } from "./harness";
@@ -123,7 +123,7 @@ test("a brush gives the figures of its time, and a rectangle those of its latenc
   const edge = (bin: number) => (2 ** (10 + Math.floor(bin / 8)) * (8 + (bin % 8))) / 8;
   const figures = await totals(page);
   // Columns are whole: the edges of the selected time are those of columns.
-  const column = Number(/columns of ([\d.]+) ms/.exec(await page.locator("#reduction").innerText())?.[1]);
+  const column = Number(/columns of ([\d.]+) ms/.exec(await page.locator(".reduction").innerText())?.[1]);
   assert.ok(column > 0);
   const [from, to] = (fragment.get("t") ?? "").split("-").map((it) => Number(it) * 1e3) as [number, number];
   const width = 2 ** Math.round(Math.log2(column * 1e6));
@@ -266,6 +266,95 @@ test("two recordings are compared", async () => {
   await ready(page);
   assert.equal(await page.locator(".totals").count(), 2);
   assert.ok(await page.locator("#heat-1 canvas").count() > 0);
+  assert.deepEqual(complaints, []);
+});
+
+test("hostile names make no element, no script and no complaint", async (t) => {
+  // A test of the program makes this page: cargo test -p iowhy --test it html.
+  const path = join(dirname(IOWHY), "../tmp/hostile.html");
+  if (!existsSync(path)) return t.skip(`${path} is missing: cargo test -p iowhy --test it html`);
+  const { page, complaints } = await open(browser, path);
+  await ready(page);
+  const title = await page.title();
+  // Everything that a person can open: each finding, each row that selects, each flame graph.
+  await page.locator("details").evaluateAll((all) => all.forEach((it) => it.setAttribute("open", "")));
+  for (const dimension of ["process", "container", "file"]) {
+    const rows = await page.locator(`[data-dimension=${dimension}] button.link`).count();
+    for (let at = 0; at < Math.min(rows, 8); at++) {
+      await page.locator(`[data-dimension=${dimension}] button.link`).nth(at).click();
+      await ready(page);
+      await page.keyboard.press("Escape");
+    }
+    await page.evaluate(() => { location.hash = ""; });
+  }
+  await page.locator("#flame-blocked canvas").hover();
+  await page.locator("#flame-code canvas").hover();
+  await ready(page);
+  const found = await page.evaluate(() => ({
+    title: document.title,
+    scripts: document.querySelectorAll("script").length,
+    strangers: document.querySelectorAll("img, iframe, object, embed, link, base, form, b > b, [onerror], [onmouseover]").length,
+    addresses: document.querySelectorAll("[href]:not([href^='#']), [src]").length,
+    wide: document.documentElement.scrollWidth,
+    text: document.body.textContent ?? "",
+  }));
+  assert.deepEqual([found.title, found.scripts, found.strangers, found.addresses], [title, 2, 0, 0]);
+  assert.ok(found.wide <= 1280, `${found.wide}`);
+  assert.ok(found.text.includes("</script><script>") && found.text.includes("__proto__"));
+  // eslint-disable-next-line no-control-regex
+  assert.ok(!/[\u0000-\u0008\u001b\u202a-\u202e\u2066-\u2069]/.test(found.text));
+  assert.deepEqual(complaints, []);
+});
+
+test("a bad recording has a page without complaints", async () => {
+  const capture = join(folder, "one.txt");
+  const line = (at: number, action: string) => `  8,0    0 ${at}     0.00000000${at}     0  ${action}   R 8 + 8 [0]\n`;
+  writeFileSync(capture, line(1, "Q") + line(2, "D") + line(3, "C"));
+  const { page, complaints } = await open(browser, pageOf(capture));
+  await ready(page);
+  const { count, bytes } = await totals(page);
+  assert.deepEqual([count, bytes], [1, 4096]);
+  assert.deepEqual(complaints, []);
+});
+
+test("tables and percentiles of a selection are those of SQL", async (t) => {
+  const device = (it: string) => `SELECT count(*), sum(bytes) FROM REQUESTS WHERE ${it}`;
+  if (!sql(DEMO, device(ENDED))) return t.skip("DuckDB is not there");
+  const { page, complaints } = await open(browser, pageOf(DEMO));
+  await ready(page);
+  const choose = async (dimension: string): Promise<string> => {
+    await page.evaluate(() => { location.hash = ""; });
+    await page.waitForFunction(() => document.querySelectorAll(".chip").length === 0);
+    const row = page.locator(`[data-dimension=${dimension}] button.link`).first();
+    const name = (await row.getAttribute("title")) ?? "";
+    await row.click();
+    await page.waitForFunction((it) => location.hash.includes(`${it}=`), dimension);
+    await ready(page);
+    return name;
+  };
+  const disk = await choose("device");
+  const ofDisk = await totals(page);
+  assert.deepEqual([ofDisk.count, ofDisk.bytes], sql(DEMO, device(`status <> 'in_flight' AND device = '${disk}'`)));
+  assert.equal(ofDisk.blocked, sql(DEMO, `SELECT coalesce(sum(duration_ns), 0) FROM WAITS WHERE NOT kernel_thread AND process <> 'iowhy' AND device = '${disk}'`)?.[0]);
+
+  const process = await choose("process");
+  const owner = `SELECT request_id, arg_max(struct_pack(o := coalesce(owner, ''), p := coalesce(owner_pid, 0)), bytes) AS main FROM PARTS GROUP BY request_id`;
+  const expected = sql(DEMO, `SELECT count(*), sum(bytes) FROM (SELECT * FROM REQUESTS WHERE ${ENDED}) LEFT JOIN (${owner}) USING (request_id) WHERE coalesce(nullif(main.o, ''), process) = '${process}'`);
+  const found = await totals(page);
+  assert.deepEqual([found.count, found.bytes], expected);
+  assert.equal(found.blocked, sql(DEMO, `SELECT coalesce(sum(duration_ns), 0) FROM WAITS WHERE NOT kernel_thread AND process = '${process}'`)?.[0]);
+
+  await page.evaluate(() => { location.hash = ""; });
+  await page.waitForFunction(() => document.querySelectorAll(".chip").length === 0);
+  const text = await page.locator(".totals").first().innerText();
+  const exact = sql(DEMO, `SELECT quantile_disc(q2c_ns, 0.5), quantile_disc(q2c_ns, 0.99) FROM REQUESTS WHERE ${ENDED} AND status <> 'begun_before'`) ?? [];
+  const units: Record<string, number> = { ns: 1, µs: 1e3, ms: 1e6, s: 1e9 };
+  ["p50", "p99"].forEach((name, at) => {
+    const [, value, unit] = new RegExp(`${name} ([\\d.]+) (\\S+?),`).exec(text) ?? [];
+    const shown = Number(value) * (units[unit ?? ""] ?? NaN);
+    // At most an eighth too high, and never too low; figures have three digits.
+    assert.ok(shown >= (exact[at] ?? 0) * 0.995 && shown <= (exact[at] ?? 0) * 1.13, `${name}: ${text}, ${exact[at]}`);
+  });
   assert.deepEqual(complaints, []);
 });
 
