@@ -70,7 +70,7 @@ fn a_capture_without_processes() {
     fs::write(&path, capture).unwrap();
     let Some(text) = page(folder.path(), &["report", path.to_str().unwrap()]) else { return };
     holds(&text, "50");
-    assert!(text.contains("8,0"), "the device by its number");
+    assert!(text.contains("8:0"), "the device by its number");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn redacted_pages_name_nobody() {
     let path = path.to_str().unwrap();
     let Some(plain) = page(folder.path(), &["report", path]) else { return };
     assert!(plain.contains("secretproc") && plain.contains("secretfile"));
-    let text = page(folder.path(), &["--redact", "report", path]).unwrap();
+    let text = page(folder.path(), &["report", path, "--redact"]).unwrap();
     assert!(!text.contains("secret"), "in the text; the data: html::tests of iowhy-views");
     holds(&text, "20");
 }

@@ -34,6 +34,7 @@ mod labs;
 mod live_labs;
 mod locate;
 mod metadata;
+mod pages;
 mod pods;
 mod privilege;
 mod probe;
@@ -89,6 +90,7 @@ fn main() {
         side_by_side::tests(),
         signals::tests(),
         probe::tests(),
+        pages::tests(),
         pods::tests(),
         privilege::tests(),
         filters::tests(),

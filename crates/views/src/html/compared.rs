@@ -53,8 +53,8 @@ pub fn compare(comparison: &Comparison, sides: &[PageSide<'_>; 2]) -> Result<Str
             }
         }
         footer {
-            @for side in sides {
-                h3 { (escape(side.name, &style)) }
+            @for (letter, side) in ["A", "B"].into_iter().zip(sides) {
+                h3 { (letter) ": " (escape(side.name, &style)) }
                 (reduction(&side.page, &style))
             }
             (licences())

@@ -49,14 +49,23 @@ fn cells(table: &CellTable) -> Markup {
         Align::Right => Some("figure"),
         Align::Left => None,
     };
+    // The first heading repeats the table's title in capitals, where there is no title above.
+    let heading = |text: &str| match text.chars().any(char::is_lowercase) {
+        true => text.to_owned(),
+        false if text.chars().count() > 3 => text.to_lowercase(),
+        false => text.to_owned(),
+    };
+    // Pages of the documentation are not beside this one.
+    let sentence = table.sentence.split_once(" See [").map_or(table.sentence, |(own, _)| own);
     html! {
         h3.sheet-title { (title(table.title)) }
-        p.faint { (table.sentence) }
-        figure.sheet tabindex="0" role="group" aria-label=(table.sentence) {
+        p.faint { (sentence) }
+        figure.sheet tabindex="0" role="group" aria-label=(sentence) {
             table.sortable {
                 @let columns = table.columns.iter().enumerate();
-                thead { tr { @for (index, (heading, sentence, _)) in columns {
-                    th scope="col" class=[side(index)] title=(sentence) { (heading) }
+                thead { tr { @for (index, (text, sentence, _)) in columns {
+                    @let text = if index == 0 { heading(text) } else { (*text).to_owned() };
+                    th scope="col" class=[side(index)] title=(sentence) { (text) }
                 } } }
                 tbody { @for row in &table.rows {
                     tr { @for (index, cell) in row.iter().enumerate() {

@@ -95,16 +95,22 @@ export class BarChart {
     const labels = this.#bars?.labels ?? [];
     context.fillStyle = colour("ink-soft");
     context.font = "12px system-ui, sans-serif";
-    let free = -1;
-    labels.forEach((label, at) => {
-      if (label === "") return;
+    const places = labels.flatMap((label, at) => {
+      if (label === "") return [];
       const wide = context.measureText(label).width;
-      const x = Math.min(Math.max(0, at * step + step / 2 - wide / 2), width - wide);
-      if (x < free) return;
+      return [{ label, at, wide, x: Math.min(Math.max(0, at * step + step / 2 - wide / 2), width - wide) }];
+    });
+    // Every label, or every second, third ...: the first step at which none touches the next.
+    let every = 1;
+    const touches = () => places.some((place, index) => {
+      const next = places[index + every];
+      return index % every === 0 && next !== undefined && place.x + place.wide + 10 > next.x;
+    });
+    while (every < places.length && touches()) every++;
+    for (const { label, at, x } of places.filter((_, index) => index % every === 0)) {
       context.fillRect(at * step + step / 2, HEIGHT - BASE, 1, 4);
       context.fillText(label, x, HEIGHT - BASE + 18);
-      free = x + wide + 10;
-    });
+    }
   }
 
   #bar(event: PointerEvent): number {

@@ -25,7 +25,7 @@ export function nth(at: number): string {
 /** A colour of the heat map for a share of the most, as RGB. */
 export function heat(share: number, dark: boolean): [number, number, number] {
   const stops = dark
-    ? [[22, 40, 74], [20, 92, 140], [22, 150, 150], [160, 200, 90], [255, 238, 130]]
+    ? [[44, 92, 146], [20, 122, 172], [22, 150, 150], [160, 200, 90], [255, 238, 130]]
     : [[205, 228, 244], [120, 178, 222], [46, 118, 186], [22, 66, 132], [10, 20, 66]];
   const at = Math.min(0.9999, Math.max(0, share)) * (stops.length - 1);
   const [low, part] = [Math.floor(at), at % 1];

@@ -72,8 +72,10 @@ export class Distributions {
   #size(chart: BarChart | undefined, sums: Sums): void {
     const any = (size: number) => sums.sizes.some((it) => (it[size] ?? 0) > 0);
     const used = Array.from({ length: 64 }, (_, size) => size).filter(any);
-    const [least, most] = [used[0] ?? 0, used[used.length - 1] ?? -1];
+    // No bytes (flushes) and the smallest size are next to each other: between them there is nothing.
+    const [least, most] = [used.find((size) => size > 0) ?? 0, used[used.length - 1] ?? -1];
     const sizes = Array.from({ length: most - least + 1 }, (_, at) => least + at);
+    if (used[0] === 0 && least > 0) sizes.unshift(0);
     const label = (size: number) => (size === 0 ? "0 B" : bytes(2 ** size).replace(".00", "").replace(/\.0 /, " "));
     chart?.show({
       labels: sizes.map(label),

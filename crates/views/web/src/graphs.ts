@@ -7,8 +7,8 @@ import type { Blame, Chain } from "./data";
 
 const BOX = { width: 210, height: 54, gap: 64 };
 
-/** One chain: the threads that waited on the left, what they waited for at the right end. */
-export function chainDiagram(chain: Chain): SVGElement {
+/** One chain: the threads that waited first, what they waited for at the end; from left to right, or downwards. */
+export function chainDiagram(chain: Chain, isUpright = false): SVGElement {
   const end = { title: chain.class, under: chain.file ?? "", third: chain.device ?? "" };
   const boxes = chain.steps.map((step) => ({
     title: step.threads > 1 ? `${step.threads} threads` : step.thread,
@@ -16,32 +16,42 @@ export function chainDiagram(chain: Chain): SVGElement {
     third: "",
   }));
   boxes.push(end);
-  const width = boxes.length * BOX.width + (boxes.length - 1) * BOX.gap + 4;
-  const root = svg("svg", {
-    viewBox: `0 0 ${width} ${BOX.height + 6}`, width, height: BOX.height + 6, role: "img", class: "chain",
-  });
+  const wide = isUpright ? 320 : BOX.width;
+  const gap = isUpright ? 30 : BOX.gap;
+  const along = (isUpright ? BOX.height : wide) * boxes.length + gap * (boxes.length - 1) + 4;
+  const [width, height] = isUpright ? [wide + 4, along + 2] : [along, BOX.height + 6];
+  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", class: "chain" });
   const words = boxes.map((box) => `${box.title} ${box.under}`).join(", waited for ");
   root.append(svg("title", {}, `${words}: ${time(chain.time_ns)}`));
+  const fits = (letters: number) => Math.floor((letters * wide) / BOX.width);
   boxes.forEach((box, at) => {
-    const x = 2 + at * (BOX.width + BOX.gap);
+    const [x, y] = isUpright ? [2, 2 + at * (BOX.height + gap)] : [2 + at * (wide + gap), 2];
     const isEnd = at === boxes.length - 1;
-    root.append(svg("rect", {
-      x, y: 2, width: BOX.width, height: BOX.height, rx: 6, class: isEnd ? "box end" : "box",
-    }));
-    root.append(svg("text", { x: x + 10, y: 23, class: "strong" }, short(box.title, 28)));
-    const under = box.third ? `${short(box.under, 22)} ${box.third}` : short(box.under, 32);
-    root.append(svg("text", { x: x + 10, y: 43 }, under));
-    if (isEnd) return;
-    const from = x + BOX.width;
-    const y = 2 + BOX.height / 2;
-    root.append(svg("path", { d: `M${from + 4} ${y} H${from + BOX.gap - 10}`, class: "arrow" }));
-    root.append(svg("path", {
-      d: `M${from + BOX.gap - 12} ${y - 5} L${from + BOX.gap - 3} ${y} L${from + BOX.gap - 12} ${y + 5} Z`,
-      class: "head",
-    }));
-    root.append(svg("text", { x: from + 6, y: y - 6, class: "small" }, "waited"));
+    root.append(svg("rect", { x, y, width: wide, height: BOX.height, rx: 6, class: isEnd ? "box end" : "box" }));
+    root.append(svg("text", { x: x + 10, y: y + 21, class: "strong" }, short(box.title, fits(28))));
+    const under = box.third ? `${short(box.under, fits(22))} ${box.third}` : short(box.under, fits(32));
+    root.append(svg("text", { x: x + 10, y: y + 41 }, under));
+    if (!isEnd) root.append(...arrow(x, y, wide, gap, isUpright));
   });
   return root;
+}
+
+/** From the box at a place to the next one. */
+function arrow(x: number, y: number, wide: number, gap: number, isUpright: boolean): SVGElement[] {
+  if (isUpright) {
+    const [middle, from] = [x + 30, y + BOX.height];
+    return [
+      svg("path", { d: `M${middle} ${from + 3} V${from + gap - 10}`, class: "arrow" }),
+      svg("path", { d: `M${middle - 5} ${from + gap - 12} L${middle} ${from + gap - 3} L${middle + 5} ${from + gap - 12} Z`, class: "head" }),
+      svg("text", { x: middle + 12, y: from + 19, class: "small" }, "waited for"),
+    ];
+  }
+  const [from, middle] = [x + wide, y + BOX.height / 2];
+  return [
+    svg("path", { d: `M${from + 4} ${middle} H${from + gap - 10}`, class: "arrow" }),
+    svg("path", { d: `M${from + gap - 12} ${middle - 5} L${from + gap - 3} ${middle} L${from + gap - 12} ${middle + 5} Z`, class: "head" }),
+    svg("text", { x: from + 6, y: middle - 6, class: "small" }, "waited"),
+  ];
 }
 
 /** Whether black has more contrast to a colour than white has (WCAG's relative luminance). */

@@ -47,7 +47,7 @@ function pictureOf(side: Side, data: DOMStringMap): HTMLElement | null {
   if (kind === "chain" && chain) {
     const words = isOwn ? `${time(chain.time_ns)} in this wait chain` : `${time(chain.time_ns)} in the longest wait chain`;
     return h("figure", {}, h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": words },
-      chainDiagram(chain) as unknown as Node), h("figcaption", {}, words));
+      chainDiagram(chain, true) as unknown as Node), h("figcaption", {}, words));
   }
   const filter: Filter = { ...EMPTY, names: {} };
   const device = data["device"];
@@ -173,6 +173,7 @@ function modesOf(to: CanvasRenderingContext2D, sums: Sums, modes: Modes): string
   stacked(to, [{ values: roots, colour: colour("blue") }]);
   const step = WIDTH / values.length;
   to.strokeStyle = colour("alert");
+  to.lineWidth = 2;
   to.setLineDash([3, 3]);
   for (const ns of [modes.fast_ns, modes.slow_ns]) {
     const x = (binOf(sums.side, ns) - least + 0.5) * step;
@@ -183,7 +184,7 @@ function modesOf(to: CanvasRenderingContext2D, sums: Sums, modes: Modes): string
   }
   to.setLineDash([]);
   const slow = Math.max(1, Math.round(modes.slow_share * 100));
-  return `two modes, of ${time(modes.fast_ns)} and ${time(modes.slow_ns)} (${slow} %); heights are square roots`;
+  return `two modes, of ${time(modes.fast_ns)} and ${time(modes.slow_ns)} (${slow} % of them); heights are square roots`;
 }
 
 function waitsOf(to: CanvasRenderingContext2D, sums: Sums): string {
