@@ -1,6 +1,6 @@
 /** Distributions as stacked bars on a canvas: latencies with their stages, sizes, CPUs. */
 
-import { announce, h } from "./dom";
+import { WhenSeen, announce, h } from "./dom";
 import { colour } from "./colours";
 
 export interface Bars {
@@ -25,6 +25,7 @@ export class BarChart {
   readonly #readout = h("output", { class: "readout" });
   readonly #legend = h("p", { class: "legend" });
   readonly #note = h("span", { class: "faint" });
+  readonly #drawn: WhenSeen;
   #bars: Bars | null = null;
   #at = -1;
   #from = -1;
@@ -41,6 +42,7 @@ export class BarChart {
     this.root = h("figure", { class: "panel bars", id },
       h("figcaption", {}, h("h3", {}, title), this.#note, this.#readout), this.#canvas, this.#legend);
     new ResizeObserver(() => this.draw()).observe(this.root);
+    this.#drawn = new WhenSeen(this.root, () => this.draw());
   }
 
   show(bars: Bars, note = ""): void {
@@ -54,7 +56,7 @@ export class BarChart {
       return h("span", {}, mark, part.name);
     }));
     this.#at = -1;
-    this.draw();
+    this.#drawn.ask();
   }
 
   draw(): void {

@@ -1,16 +1,21 @@
 /** Colours, from the page's style: the same in light, dark and print. */
 
-let style: CSSStyleDeclaration | null = null;
+/** What was read of the style: reading it is slow, and charts ask for each rectangle. */
+const known = new Map<string, string>();
 
 /** The value of a custom property, `--ink` for one. */
 export function colour(name: string): string {
-  style ??= getComputedStyle(document.documentElement);
-  return style.getPropertyValue(`--${name}`).trim() || "#888";
+  let value = known.get(name);
+  if (value === undefined) {
+    value = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
+    known.set(name, value);
+  }
+  return value;
 }
 
 /** Forgets what was read: the page changed between light and dark. */
 export function forget(): void {
-  style = null;
+  known.clear();
 }
 
 export const OPERATION_COLOURS = ["blue", "orange", "green", "pink", "grey"];

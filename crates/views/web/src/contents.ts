@@ -219,9 +219,9 @@ export function offsets(side: Side, points: number[], ofFile: boolean): Content 
     ctx.clip();
     const size = (shown.length > 4000 ? 1.6 : 2.6) * devicePixelRatio;
     ctx.globalAlpha = shown.length > 4000 ? 0.6 : 0.85;
+    const tints = names.map((name) => nth(order.indexOf(name)));
     for (const at of shown) {
-      const name = names[owners[at] as number] ?? OTHERS;
-      ctx.fillStyle = nth(order.indexOf(name));
+      ctx.fillStyle = tints[owners[at] as number] ?? nth(7);
       const x = plot.valToPos((start[at] as number) / 1e6, "x", true);
       const y = plot.valToPos(value(at), "y", true);
       ctx.fillRect(x - size / 2, y - size / 2, size, size);

@@ -51,6 +51,36 @@ export function perFrame(run: () => void): () => void {
   };
 }
 
+/** How long charts that nobody sees wait for the selection to rest, milliseconds. */
+const REST = 150;
+
+/** Draws a chart at once where it is seen; where it is not, once the selection rests or it comes into view. */
+export class WhenSeen {
+  static readonly #waiting = new Set<WhenSeen>();
+  static #timer: ReturnType<typeof setTimeout> | undefined;
+  // The first picture is of everything.
+  #isSeen = true;
+
+  constructor(element: Element, readonly draw: () => void) {
+    const seen = (entries: IntersectionObserverEntry[]) => {
+      this.#isSeen = entries.some((entry) => entry.isIntersecting);
+      if (this.#isSeen && WhenSeen.#waiting.delete(this)) this.draw();
+    };
+    new IntersectionObserver(seen, { rootMargin: "100px" }).observe(element);
+  }
+
+  ask(): void {
+    if (this.#isSeen) return this.draw();
+    WhenSeen.#waiting.add(this);
+    clearTimeout(WhenSeen.#timer);
+    WhenSeen.#timer = setTimeout(() => {
+      const all = [...WhenSeen.#waiting];
+      WhenSeen.#waiting.clear();
+      all.forEach((it) => it.draw());
+    }, REST);
+  }
+}
+
 /** Copies a text, also from a file that was opened from disk. */
 export async function copy(text: string): Promise<boolean> {
   try {

@@ -1,6 +1,6 @@
 /** A flame graph, and the difference of two. Its own width shows the time; callers stand above. */
 
-import { announce, h } from "./dom";
+import { WhenSeen, announce, h } from "./dom";
 import { colour, isDark } from "./colours";
 import { column, type Flames, type Side } from "./data";
 import { percent, time } from "./format";
@@ -83,6 +83,7 @@ export class FlameGraph {
   readonly #readout = h("output", { class: "readout" });
   readonly #note = h("span", { class: "faint" });
   readonly #search: HTMLInputElement;
+  readonly #drawn: WhenSeen;
   #all: FlameFrame = frame("all", false, null);
   #zoomed: FlameFrame = this.#all;
   #focused: FlameFrame | null = null;
@@ -106,6 +107,7 @@ export class FlameGraph {
         h("button", { type: "button", onclick: () => this.#zoom(this.#all) }, "Show all"), this.#readout),
       this.#canvas);
     new ResizeObserver(() => this.draw()).observe(this.root);
+    this.#drawn = new WhenSeen(this.root, () => this.draw());
   }
 
   /** Shows one watch, or the second of two as differences to the first. */
@@ -122,7 +124,7 @@ export class FlameGraph {
     const isEmpty = this.#all.time + this.#all.other === 0;
     this.root.hidden = sides.every((side) => side[table].time_ns === 0);
     this.#note.textContent = last ? follows(last, table, filter, isEmpty) : "";
-    this.draw();
+    this.#drawn.ask();
   }
 
   draw(): void {

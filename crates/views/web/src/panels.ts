@@ -1,7 +1,7 @@
 /** Charts over time. All have the same axis, cursor and brush; uPlot draws them. */
 
 import uPlot from "uplot";
-import { announce, h } from "./dom";
+import { WhenSeen, announce, h } from "./dom";
 import { colour } from "./colours";
 import { clock, seconds } from "./format";
 import type { Side } from "./data";
@@ -66,6 +66,7 @@ export class Panel {
   readonly #body: HTMLElement;
   readonly #readout: HTMLElement;
   readonly #note: HTMLElement;
+  readonly #drawn: WhenSeen;
 
   constructor(
     readonly options: PanelOptions, readonly side: Side, readonly hooks: Hooks,
@@ -82,6 +83,7 @@ export class Panel {
     this.root = h("figure", { class: "panel", id: options.id },
       h("figcaption", {}, h("h3", {}, options.title), this.#note, this.#readout), this.#body);
     new ResizeObserver(() => this.#resize()).observe(this.#body);
+    this.#drawn = new WhenSeen(this.root, () => this.#draw());
   }
 
   /** Shows other figures, of another time. */
@@ -90,6 +92,11 @@ export class Panel {
     this.#content = content;
     this.#window = window;
     this.#note.textContent = content.note ?? "";
+    this.#drawn.ask();
+  }
+
+  #draw(): void {
+    const [content, window] = [this.#content as Content, this.#window];
     const shape = content.lines.map((line) => `${line.label}${line.colour}`).join("|");
     if (this.#plot && shape === this.#shape) {
       this.#plot.setData(this.#data(), false);
