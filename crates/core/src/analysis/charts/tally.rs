@@ -24,10 +24,12 @@ const SLOTS: (usize, usize, usize, usize) = (63, 1_000, 8_000, 200);
 const LISTED: (usize, usize) = (60, 100);
 /// Owners and files that it distinguishes where there would be too many cells.
 const LEAST_LISTED: u16 = 8;
-/// Cells of each sort that a result has at most.
+/// Cells of each sort that a result should have at most.
 const MOST_CELLS: usize = 50_000;
 /// Columns that a result has at least, unless the fewest owners and files still need too many cells.
 const LEAST_COLUMNS: u64 = 150;
+/// Columns that a result then has at least, unless it has more than twice [`MOST_CELLS`].
+const FEWEST_COLUMNS: u64 = 40;
 /// Processes whose container is kept.
 const MOST_PROCESSES: usize = 1 << 16;
 
@@ -400,6 +402,11 @@ impl ChartTally {
         }
     }
 
+    /// The fewest columns: with twice as many cells as there should be, time is what goes.
+    fn fewest_columns(&self) -> u64 {
+        if self.cells() > 2 * MOST_CELLS { 1 } else { FEWEST_COLUMNS }
+    }
+
     /// Lists fewer files and owners where columns are as wide as they should be at most, and there
     /// are still too many cells; then makes columns wider. Numbers are by rank, so that the last
     /// half of a list becomes one with the last.
@@ -414,7 +421,7 @@ impl ChartTally {
                 shorten(files, most_files);
             } else if most_owners >= LEAST_LISTED {
                 shorten(owners, most_owners);
-            } else if self.latest_ns / self.column_ns > 1 {
+            } else if self.latest_ns / self.column_ns > self.fewest_columns() {
                 self.coarsen();
                 continue;
             } else {
