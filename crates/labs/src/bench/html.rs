@@ -128,8 +128,8 @@ impl PageSettings {
     }
 }
 
-/// A recording of a generated capture: requests of six programs of each CPU on one device, with
-/// all stages.
+/// A recording of a generated capture: requests of six processes of each of four CPUs on one
+/// device, with all stages.
 fn recording(scratch: &Scratch, requests: u64) -> Result<PathBuf> {
     let (folder, recording) = (scratch.fresh("capture"), scratch.fresh("recording"));
     fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
@@ -178,7 +178,7 @@ fn table(
 ) -> std::fmt::Result {
     writeln!(
         part,
-        "{machine}. Recordings of generated captures: requests of 24 programs on one device, with \
+        "{machine}. Recordings of generated captures: requests of 24 processes on one device, with \
          all stages; files and waits are not in them. Writing is the whole process, reading \
          included. Headless Chromium without a graphics card, best of {} rounds; command: `make \
          bench-html`.\n",

@@ -44,17 +44,17 @@ async function filter(page: Page): Promise<number> {
   }, FRAMES);
 }
 
-/** Memory of the processes that draw pages, in MB; what processes share counts in parts. */
+/** Memory of the page's process, in MB: of those that draw, the largest. What processes share counts in parts. */
 async function memory(browser: Browser): Promise<number> {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send("SystemInfo.getProcessInfo");
-  let kilobytes = 0;
+  let most = 0;
   for (const { type, id } of processInfo) {
     if (type !== "renderer") continue;
     const text = readFileSync(`/proc/${id}/smaps_rollup`, "utf8");
-    kilobytes += Number(/^Pss:\s+(\d+) kB/m.exec(text)?.[1] ?? 0);
+    most = Math.max(most, Number(/^Pss:\s+(\d+) kB/m.exec(text)?.[1] ?? 0));
   }
-  return kilobytes / 1000;
+  return most / 1000;
 }
 
 const [path] = process.argv.slice(2);

@@ -26,7 +26,8 @@ const LISTED: (usize, usize) = (60, 100);
 const LEAST_LISTED: u16 = 8;
 /// Cells of each sort that a result should have at most.
 const MOST_CELLS: usize = 50_000;
-/// Columns that a result has at least, unless the fewest owners and files still need too many cells.
+/// Columns that a result has at least, unless the fewest owners and files still need too many
+/// cells.
 const LEAST_COLUMNS: u64 = 150;
 /// Columns that a result then has at least, unless it has more than twice [`MOST_CELLS`].
 const FEWEST_COLUMNS: u64 = 40;
