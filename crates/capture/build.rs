@@ -1,10 +1,14 @@
 //! Compiles the BPF programs, and generates the Rust side of `bpf/wire.h`.
+//!
+//! The published crate has the results in `generated/`, for those who build without clang; nothing
+//! of them is in the repository. `scripts/publish-files` makes them with `IOWHY_GENERATE=1`.
 
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 use libbpf_cargo::SkeletonBuilder;
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::process::{Command, Stdio};
+use std::{env, fs, io};
 
 /// The probe groups: `src/probes/NAME/NAME.bpf.c` becomes `NAME.bpf.o`.
 const GROUPS: &[&str] = &[
@@ -25,27 +29,117 @@ const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function"
 
 /// The strongest level: it is done once, and decompression takes no longer.
 const COMPRESSION: i32 = 19;
+/// Below this, by architecture: what this script makes of the sources, and their checksum.
+const GENERATED: &str = "generated";
+const CHECKSUM: &str = "sources";
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let out = PathBuf::from(env::var("OUT_DIR")?);
-    for header in fs::read_dir("bpf")? {
-        println!("cargo::rerun-if-changed={}", header?.path().display());
+fn main() {
+    if let Err(error) = make() {
+        // Cargo shows these as they are, and fails.
+        for line in error.to_string().lines() {
+            println!("cargo::error={line}");
+        }
     }
-    // It contains the list of groups.
-    println!("cargo::rerun-if-changed=build.rs");
-    for name in ["CLANG", "PATH"] {
+}
+
+fn make() -> Result<(), Box<dyn Error>> {
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let sources = sources()?;
+    for source in &sources {
+        println!("cargo::rerun-if-changed={}", source.display());
+    }
+    for name in ["CLANG", "PATH", "IOWHY_GENERATE"] {
         println!("cargo::rerun-if-env-changed={name}");
     }
+    let generated = Path::new(GENERATED).join(env::var("CARGO_CFG_TARGET_ARCH")?);
+    let checksum = checksum(&sources)?;
+    if let Err(error) = can_run(&clang()) {
+        return take(&generated, &checksum, &out).map_err(|cause| without_clang(&error, &*cause));
+    }
     for group in GROUPS {
-        let source = format!("src/probes/{group}/{group}.bpf.c");
-        println!("cargo::rerun-if-changed={source}");
+        let source = group_source(group);
         compile(&source, &[], &out.join(format!("{group}.bpf.o")))?;
         if PLAIN.contains(group) {
             compile(&source, &["-DIOWHY_NO_ATOMICS"], &out.join(format!("{group}-plain.bpf.o")))?;
         }
     }
     generate_wire(&out)?;
-    generate_symbols(&out)
+    generate_symbols(&out)?;
+    if env::var_os("IOWHY_GENERATE").is_some() {
+        keep(&out, &checksum, &generated)?;
+    }
+    Ok(())
+}
+
+fn group_source(group: &str) -> String {
+    format!("src/probes/{group}/{group}.bpf.c")
+}
+
+/// All that the results depend on; this script contains the list of groups.
+fn sources() -> io::Result<Vec<PathBuf>> {
+    let mut files = fs::read_dir("bpf")?
+        .map(|header| Ok(header?.path()))
+        .collect::<io::Result<Vec<PathBuf>>>()?;
+    files.extend(GROUPS.iter().map(|group| PathBuf::from(group_source(group))));
+    files.push(PathBuf::from("build.rs"));
+    files.sort();
+    Ok(files)
+}
+
+/// Of names and contents: FNV-1a, which needs no library. It detects changes by mistake only.
+fn checksum(files: &[PathBuf]) -> io::Result<String> {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for file in files {
+        for byte in file.as_os_str().as_encoded_bytes().iter().chain(&fs::read(file)?) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+    Ok(format!("{hash:016x}"))
+}
+
+fn can_run(program: &Path) -> io::Result<()> {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().map(drop)
+}
+
+/// Takes what was generated from these sources elsewhere.
+fn take(generated: &Path, checksum: &str, out: &Path) -> Result<(), Box<dyn Error>> {
+    let shown = generated.display();
+    println!("cargo::rerun-if-changed={shown}");
+    let of = fs::read_to_string(generated.join(CHECKSUM))
+        .map_err(|_absent| format!("this source has no {shown}, as a published crate has"))?;
+    if of != checksum {
+        return Err(format!("{shown} was made of other sources").into());
+    }
+    for entry in fs::read_dir(generated)? {
+        let from = entry?.path();
+        fs::copy(&from, out.join(from.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
+fn without_clang(error: &io::Error, cause: &dyn std::fmt::Display) -> Box<dyn Error> {
+    format!(
+        "failed to compile the BPF programs: {} cannot be run ({error}), and {cause}\n\
+         hint: install clang 16 or newer and libclang (Debian: apt install clang-16 libclang1-16), \
+         or name another in CLANG",
+        clang().display()
+    )
+    .into()
+}
+
+/// Keeps all of it for the published crate.
+fn keep(out: &Path, checksum: &str, generated: &Path) -> io::Result<()> {
+    if generated.exists() {
+        fs::remove_dir_all(generated)?;
+    }
+    fs::create_dir_all(generated)?;
+    for entry in fs::read_dir(out)? {
+        let from = entry?.path();
+        fs::copy(&from, generated.join(from.file_name().unwrap_or_default()))?;
+    }
+    fs::write(generated.join(CHECKSUM), checksum)
 }
 
 fn compile(source: &str, more: &[&str], object: &Path) -> Result<(), Box<dyn Error>> {
@@ -57,6 +151,7 @@ fn compile(source: &str, more: &[&str], object: &Path) -> Result<(), Box<dyn Err
         .build()?;
     let compressed = zstd::stream::encode_all(fs::File::open(object)?, COMPRESSION)?;
     fs::write(object.with_extension("o.zst"), compressed)?;
+    fs::remove_file(object)?;
     Ok(())
 }
 

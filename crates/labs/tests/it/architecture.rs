@@ -96,7 +96,10 @@ pub fn sources(suffix: &str) -> Result<Vec<(String, String)>> {
             let path = entry.path();
             let name = path.strip_prefix(&base).unwrap_or(&path).to_string_lossy().into_owned();
             if path.is_dir() {
-                folders.push(path);
+                // Made for publishing, and not in the repository.
+                if name != "capture/generated" {
+                    folders.push(path);
+                }
             } else if name.ends_with(suffix) {
                 let text =
                     fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
