@@ -51,6 +51,7 @@ mod tables;
 mod thinning;
 mod top;
 mod totals;
+mod unit;
 mod vocabulary;
 mod waits;
 
@@ -98,6 +99,7 @@ fn main() {
         thinning::tests(),
         recorder::tests(),
         recorder_trouble::tests(),
+        unit::tests(),
         joined::tests(),
     ];
     libtest_mimic::run(&arguments, tests.into_iter().flatten().collect()).exit();
