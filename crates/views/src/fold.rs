@@ -17,7 +17,7 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
 pub fn prose(text: &str, columns: usize) -> Vec<String> {
     let pieces = pieces(text, &[]);
     let pieces = pieces.into_iter().map(|piece| (piece, piece.contains('`')));
-    lines(pieces, columns).into_iter().map(bare).collect()
+    lines(pieces, columns).into_iter().map(|line| bare(line, columns)).collect()
 }
 
 /// Wraps a message for a terminal of `columns`; continuation lines are indented. Words are not
@@ -26,7 +26,8 @@ pub fn message(text: &str, columns: usize, whole: &[String]) -> Vec<String> {
     let pieces = pieces(text, whole).into_iter().map(|piece| (piece, true));
     let mut lines = lines(pieces, columns.saturating_sub(INDENT));
     for line in lines.iter_mut().skip(1) {
-        *line = format!("{:INDENT$}{}", "", bare(std::mem::take(line)));
+        *line =
+            format!("{:INDENT$}{}", "", bare(std::mem::take(line), columns.saturating_sub(INDENT)));
     }
     lines
 }
@@ -96,8 +97,13 @@ fn break_at(word: &str, columns: usize) -> usize {
     fitting.or(ends.clone().next()).unwrap_or(word.len())
 }
 
-/// A line that consists of a command only, without the punctuation around it.
-fn bare(line: String) -> String {
+/// A line that consists of a command only, without the punctuation around it. A parenthesis that
+/// an earlier line opened, or a later one closes, belongs to the sentence: it stays where it fits.
+fn bare(line: String, columns: usize) -> String {
+    let count = |mark: char| line.matches(mark).count();
+    if count('(') != count(')') && width(&line) <= columns {
+        return line;
+    }
     let inner = line.trim_start_matches('(').trim_end_matches([')', '.', ',', ';', ':']);
     let command = inner.strip_prefix('`').and_then(|inner| inner.strip_suffix('`'));
     match command {
@@ -125,6 +131,12 @@ mod tests {
         assert_eq!(prose(text, 20), ["stop it", "(`kill -STOP 7`) for", "a while"]);
         assert_eq!(prose(text, 14), ["stop it", "kill -STOP 7", "for a while"]);
         assert_eq!(prose("more: `iowhy explain rec`.", 12), ["more:", "iowhy explain rec"]);
+        // The other parenthesis stands on another line.
+        assert_eq!(
+            prose("a map (Java: use `jcmd PID x`)", 14),
+            ["a map (Java:", "use", "`jcmd PID x`)"]
+        );
+        assert_eq!(prose("slow (`kill 7` stops it)", 11), ["slow", "(`kill 7`", "stops it)"]);
         assert_eq!(prose("a ` that ends nowhere", 10), ["a ` that", "ends", "nowhere"]);
         // A table's cell never exceeds its width.
         assert_eq!(wrap("`ab cd` e", 4), ["`ab", "cd`", "e"]);

@@ -45,6 +45,7 @@ pub fn json_line(open: &Open, names: &Names) -> String {
         "fd": open.fd,
         "error": open.error,
         "duration_ns": open.duration_ns,
+        "device": open.device.map(|name| names.get(name)),
         "file": names.get(open.file),
     });
     json::escaped(format!("{line}\n"))

@@ -13,7 +13,7 @@ pub struct Events {
     pub source: SourceOrWatch,
     /// The format of a line, as in blkparse: %a action, %c CPU, %C process, %d rwbs, %D device, %e
     /// error, %n sectors, %N bytes, %p PID, %s sequence, %S sector, %T.%t time, %u time since the
-    /// request was queued in µs, %U requests, %z time of day in UTC; widths as in %12S or %-8a
+    /// request was queued in µs, %U requests, %z time of day; widths as in %12S or %-8a
     #[arg(short, long, value_name = "FORMAT", value_parser = EventFormat::parse)]
     pub format: Option<EventFormat>,
     /// The format for one action (repeat for more): D,%S\n
@@ -42,6 +42,9 @@ pub struct Events {
     /// Print each event as one line of JSON, without statistics at the end
     #[arg(long, conflicts_with_all = ["format", "formats", "no_text", "blkparse_compat"])]
     pub json: bool,
+    /// Show seconds since the first event (CLOCK_MONOTONIC) instead of the time of day
+    #[arg(long, conflicts_with = "json")]
+    pub monotonic: bool,
     /// Print exactly what blkparse prints, including its dropped records and truncated sectors
     #[arg(long)]
     pub blkparse_compat: bool,

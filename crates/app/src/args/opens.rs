@@ -23,6 +23,10 @@ pub struct Opens {
     /// List files open now, and the space taken by deleted ones (replaces lsof)
     #[arg(long, conflicts_with_all = ["paths", "time"])]
     pub held: bool,
+    /// Only files on this device (repeat for more): sda, /dev/nvme0n1p2; a partition counts as its
+    /// disk
+    #[arg(short, long = "device", value_name = "DEV")]
+    pub devices: Vec<String>,
     /// Only this process, by PID or name (repeat for more)
     #[arg(short, long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,

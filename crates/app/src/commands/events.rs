@@ -7,6 +7,7 @@ use crate::output::{self, PipedOutput};
 use crate::redaction;
 use crate::sources::{self, FoundSource, Opened};
 use crate::watching::{Until, WatchSink, watch};
+use iowhy_blktrace::events::steps::{CaptureClock, HostTime};
 use iowhy_blktrace::events::{EventOptions, EventText};
 use iowhy_blktrace::replay::{Replay, Replayed};
 use iowhy_blktrace::stages::pipeline::{self, CaptureStart};
@@ -41,7 +42,10 @@ struct EventPrinter {
 }
 
 impl EventPrinter {
-    fn new(args: &Events, devices: Vec<u32>) -> EventPrinter {
+    /// `environment` is that of a recording or a watch; a capture has its own clock.
+    fn new(args: &Events, devices: Vec<u32>, environment: Option<&Environment>) -> EventPrinter {
+        let utc_offset_s = environment.and_then(|it| it.utc_offset_s);
+        let is_local = !args.monotonic && !args.blkparse_compat;
         let options = EventOptions {
             compatible: args.blkparse_compat,
             json: args.json,
@@ -51,13 +55,13 @@ impl EventPrinter {
             devices,
             from: args.window.map_or(0, |window| window.0),
             until: args.window.map(|window| window.1),
+            local: is_local.then(|| HostTime::at(utc_offset_s)),
         };
-        EventPrinter {
-            text: EventText::new(options),
-            answer: PipedOutput::begin(),
-            lines: Vec::new(),
-            shown: !args.no_text,
+        let mut text = EventText::new(options);
+        if let Some(clock) = environment.and_then(clock) {
+            text.set_clock(clock);
         }
+        EventPrinter { text, answer: PipedOutput::begin(), lines: Vec::new(), shown: !args.no_text }
     }
 
     /// Prints the lines of `batch`; false if no more are needed.
@@ -86,9 +90,16 @@ impl EventPrinter {
     }
 }
 
+/// The wall clock of a watch, where it is known.
+fn clock(environment: &Environment) -> Option<CaptureClock> {
+    let (start_ns, offset_ns) = (environment.start_ns, environment.realtime_offset_ns);
+    let wall = start_ns.checked_add_signed(offset_ns).filter(|_| offset_ns != 0)?;
+    Some(CaptureClock::of(start_ns, wall))
+}
+
 fn capture(args: &Events, mut inputs: Inputs) -> Result<(), Failure> {
     let chosen = choose(&args.devices, &mut inputs)?;
-    let mut printer = EventPrinter::new(args, chosen);
+    let mut printer = EventPrinter::new(args, chosen, None);
     let order = if args.blkparse_compat { Order::Blkparse } else { Order::Time };
     if !args.blkparse_compat {
         printer.text.names = sources::names(&inputs)?;
@@ -116,7 +127,8 @@ fn capture(args: &Events, mut inputs: Inputs) -> Result<(), Failure> {
 /// Events of a source that gives rows.
 fn rows(args: &Events, mut reader: Opened, path: &Path) -> Result<(), Failure> {
     reader = reader.quietly();
-    let mut printer = EventPrinter::new(args, numbers(&args.devices, reader.environment())?);
+    let chosen = numbers(&args.devices, reader.environment())?;
+    let mut printer = EventPrinter::new(args, chosen, Some(reader.environment()));
     let (mut names, mut batch) = (Names::new(), source::Batch::default());
     let mut replay = Replay::default();
     let mut wanted = true;
@@ -178,8 +190,9 @@ fn live(args: &Events) -> Result<(), Failure> {
         ..live::WatchOptions::default()
     };
     let until = Until { time: Some(args.source.time), command: None };
-    let begin = |_: &Environment| {
-        Ok(Following { printer: EventPrinter::new(args, Vec::new()), replay: Replay::default() })
+    let begin = |environment: &Environment| {
+        let printer = EventPrinter::new(args, Vec::new(), Some(environment));
+        Ok(Following { printer, replay: Replay::default() })
     };
     let watched = watch(&options, &Filter::default(), until, begin)?;
     let Following { mut printer, mut replay } = watched.sink;

@@ -9,6 +9,7 @@ use crate::sources;
 use crate::watching::{Until, WatchSink, watch};
 use iowhy_capture::budget::DEFAULT_PERCENT;
 use iowhy_capture::held_files;
+use iowhy_capture::host::devices::{self, DeviceNames};
 use iowhy_capture::host::held::{AccessMode, HeldFile, HeldKind, Hold};
 use iowhy_capture::live::WatchOptions;
 use iowhy_capture::reader::FileAsker;
@@ -36,7 +37,13 @@ fn style(args: &Opens) -> Style {
 
 fn filter(args: &Opens) -> Filter {
     let (processes, files) = (args.processes.clone(), args.files.clone());
-    redaction::filter(Filter { processes, files, ..Filter::default() })
+    redaction::filter(Filter { devices: wanted(args), processes, files, ..Filter::default() })
+}
+
+/// The kernel's names of the devices.
+fn wanted(args: &Opens) -> Vec<String> {
+    let name = |device: &String| device.strip_prefix("/dev/").unwrap_or(device).to_owned();
+    args.devices.iter().map(name).collect()
 }
 
 /// Writes lines to standard output.
@@ -64,7 +71,9 @@ impl WatchSink for OpenPrinter {
 
 fn live(args: &Opens) -> Result<(), Failure> {
     let budget = Some(DEFAULT_PERCENT);
-    let options = WatchOptions { files: true, opens: true, budget, ..WatchOptions::default() };
+    let devices = wanted(args);
+    let options =
+        WatchOptions { devices, files: true, opens: true, budget, ..WatchOptions::default() };
     let until = Until { time: args.time, command: None };
     let watched = watch(&options, &filter(args), until, |_| {
         let mut printer =
@@ -125,6 +134,7 @@ fn held(args: &Opens) -> Result<(), Failure> {
         args.processes.is_empty() || args.processes.iter().any(is)
     };
     let mut found = held_files::read(&FileAsker::default(), is_wanted, &args.files);
+    on_devices(&wanted(args), &mut found.held)?;
     found.held.sort_by_key(|held| {
         let (deleted, size) = (held.deleted, held.taken.filter(|_| held.deleted));
         (deleted, deleted && !held.in_memory, size, held.pid, held.hold)
@@ -143,6 +153,26 @@ fn held(args: &Opens) -> Result<(), Failure> {
         return output::print(&json(&holding));
     }
     output::print(&render(&holding, &style(args)))
+}
+
+/// Keeps the files that are on one of these devices; all if none is given.
+fn on_devices(wanted: &[String], held: &mut Vec<HeldFile>) -> Result<(), Failure> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let known = devices::list();
+    if let Some(missing) = wanted.iter().find(|name| known.iter().all(|it| it.name != **name)) {
+        let names: Vec<&str> = known.iter().map(|it| it.name.as_str()).collect();
+        let hint = format!("this machine has {}", names.join(", "));
+        return Err(Failure::new(format!("failed to find device {missing}"), Some(hint)));
+    }
+    let filter = Filter { devices: wanted.to_vec(), ..Filter::default() }.on_disks(&known);
+    let names = DeviceNames::of(&known);
+    held.retain(|it| {
+        let disk = names.disk(devices::number(it.device.0, it.device.1));
+        disk.is_some_and(|disk| filter.devices.iter().any(|wanted| wanted == disk))
+    });
+    Ok(())
 }
 
 fn row(held: HeldFile) -> HeldRow {

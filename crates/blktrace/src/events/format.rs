@@ -2,6 +2,7 @@
 
 use super::line::{EventLine, hexadecimal};
 use super::put;
+use super::steps::HostTime;
 
 /// Why a format string is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -147,23 +148,15 @@ fn write_field(
             None => out.push(b'-'),
         },
         b'U' => put::number(out, event.number()),
-        b'z' => wall_clock(event.wall, out),
+        b'z' => wall_clock(event, out),
         other => out.push(other),
     }
 }
 
-/// The time of day to the microsecond. UTC: blkparse's is this where `TZ=UTC`.
-fn wall_clock(wall: Option<u64>, out: &mut Vec<u8>) {
-    let Some(wall) = wall else { return out.push(b'-') };
-    let microseconds = wall / 1000;
-    let seconds = microseconds / 1_000_000;
-    for (value, width, behind) in [
-        (seconds / 3600 % 24, 2, Some(b':')),
-        (seconds / 60 % 60, 2, Some(b':')),
-        (seconds % 60, 2, Some(b'.')),
-        (microseconds % 1_000_000, 6, None),
-    ] {
-        put::zeroed(out, value, width);
-        out.extend(behind);
-    }
+/// The time of day to the microsecond; in UTC where blkparse's quirks are repeated: its own is this
+/// where `TZ=UTC`.
+fn wall_clock(event: &EventLine<'_>, out: &mut Vec<u8>) {
+    let Some(wall) = event.wall else { return out.push(b'-') };
+    let zone = event.local.unwrap_or(HostTime::at(None));
+    put::time_of_day(out, zone.of_day(wall), 6);
 }

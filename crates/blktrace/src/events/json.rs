@@ -4,19 +4,21 @@
 //! What does not belong here: a capture's names and messages (see [`super::ProcessNames`]).
 
 use super::line::EventLine;
-use jiff::Timestamp;
+use super::steps::HostTime;
 use serde_json::json;
 
 /// Appends `event`, which blkparse shows as `letters`, and a newline. `since_first_ns` counts from
-/// the capture's first event; `time` is RFC 3339 in UTC, null where the capture has no wall clock.
+/// the capture's first event; `time` is RFC 3339 with the host's offset from UTC, null where the
+/// capture has no wall clock.
 pub fn write(event: &EventLine<'_>, letters: &str, out: &mut Vec<u8>) {
     let record = event.record;
-    let time = event.wall.and_then(|wall| Timestamp::from_nanosecond(i128::from(wall)).ok());
+    let zone = event.local.unwrap_or(HostTime::at(None));
+    let time = event.wall.and_then(|wall| zone.rfc3339(wall));
     let process = event.names.known(record.pid).map(String::from_utf8_lossy);
     let message = record.is_message().then(|| message(event));
     let line = json!({
         "since_first_ns": record.time,
-        "time": time.map(|time| format!("{time:.9}")),
+        "time": time,
         "device": format!("{}:{}", record.device >> 20, record.device & 0xf_ffff),
         "cpu": record.cpu,
         "sequence": record.sequence,
@@ -75,6 +77,7 @@ mod tests {
             compatible: false,
             elapsed: None,
             wall: Some(1_795_192_325_019_185_231),
+            local: Some(HostTime::at(Some(3600))),
         };
         let mut out = Vec::new();
         write(&event, "Q", &mut out);
@@ -84,7 +87,7 @@ mod tests {
         );
         let line: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(line["process"], "a\u{202e}\n\"b");
-        assert_eq!(line["time"], "2026-11-20T16:32:05.019185231Z");
+        assert_eq!(line["time"], "2026-11-20T17:32:05.019185231+01:00");
         assert_eq!((&line["device"], &line["bytes"]), (&Value::from("8:1"), &Value::from(512)));
         assert_eq!((&line["action"], &line["message"]), (&Value::from("Q"), &Value::Null));
     }

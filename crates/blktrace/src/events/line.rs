@@ -1,5 +1,6 @@
 //! The default line of each action, byte for byte as blkparse prints it.
 
+use super::steps::HostTime;
 use super::{ProcessNames, put};
 use crate::trace::action::{Action, category};
 use crate::trace::{RecordBatch, TraceRecord};
@@ -19,8 +20,12 @@ pub struct EventLine<'a> {
     pub elapsed: Option<u64>,
     /// The wall clock, ns since 1970, where it is known.
     pub wall: Option<u64>,
+    /// The host's local time, where the line has the time of day.
+    pub local: Option<HostTime>,
 }
 
+/// The column in which the time begins, and its width.
+const TIME: (usize, usize) = (20, 15);
 /// Columns before the rwbs column.
 const HEADER: usize = 44;
 
@@ -90,9 +95,17 @@ impl EventLine<'_> {
     /// Everything before the rwbs column.
     #[inline]
     fn header(&self, device: u32, sequence: i32, pid: u32, letters: &str, out: &mut Vec<u8>) {
-        match self.usual_header(device, sequence, pid, letters) {
-            Some(header) => out.extend_from_slice(&header),
-            None => self.wide_header(device, sequence, pid, letters, out),
+        let local = self.local.zip(self.wall);
+        match (self.usual_header(device, sequence, pid, letters), local) {
+            (Some(header), None) => out.extend_from_slice(&header),
+            (Some(header), Some((zone, wall))) => {
+                let (before, rest) = header.split_at(TIME.0);
+                let (_, behind) = rest.split_at(TIME.1);
+                out.extend_from_slice(before);
+                zone.put(wall, out);
+                out.extend_from_slice(behind);
+            }
+            (None, _) => self.wide_header(device, sequence, pid, letters, out),
         }
     }
 
@@ -138,9 +151,14 @@ impl EventLine<'_> {
         out.push(b' ');
         put::signed(out, sequence.into(), 8);
         out.push(b' ');
-        put::padded(out, record.time / 1_000_000_000, 5);
-        out.push(b'.');
-        put::zeroed(out, record.time % 1_000_000_000, 9);
+        match self.local.zip(self.wall) {
+            Some((zone, wall)) => zone.put(wall, out),
+            None => {
+                put::padded(out, record.time / 1_000_000_000, 5);
+                out.push(b'.');
+                put::zeroed(out, record.time % 1_000_000_000, 9);
+            }
+        }
         out.push(b' ');
         put::padded(out, pid.into(), 5);
         out.push(b' ');

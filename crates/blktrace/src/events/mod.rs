@@ -27,7 +27,7 @@ use format::EventFormat;
 use iowhy_core::bounded_map::CappedMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use steps::{CaptureClock, Steps};
+use steps::{CaptureClock, HostTime, Steps};
 use summary::EventSummary;
 
 /// What is shown, and how.
@@ -49,6 +49,9 @@ pub struct EventOptions {
     pub from: u64,
     /// Only events at or before this time since the first event, ns.
     pub until: Option<u64>,
+    /// Show this host's time of day instead of the time since the first event, where the wall clock
+    /// is known.
+    pub local: Option<HostTime>,
 }
 
 /// Maximum number of process names.
@@ -196,6 +199,11 @@ impl EventText {
         EventText { options, steps, ..EventText::default() }
     }
 
+    /// The wall clock of a source that has no record of it.
+    pub fn set_clock(&mut self, clock: CaptureClock) {
+        self.clock = clock;
+    }
+
     /// Appends the lines of `batch`, whose times count from `genesis`, to `out`. Returns false once
     /// no later event can be shown.
     pub fn write(&mut self, batch: &RecordBatch, genesis: u64, out: &mut Vec<u8>) -> bool {
@@ -254,6 +262,7 @@ impl EventText {
             compatible: self.options.compatible,
             elapsed,
             wall: self.clock.at(self.genesis, record.time),
+            local: self.options.local,
         };
         if self.options.json {
             let letters = if record.is_message() { Some("m") } else { event.letters() };

@@ -112,6 +112,19 @@ pub fn text(out: &mut Vec<u8>, bytes: &[u8], width: usize, left: bool) {
     }
 }
 
+/// Appends ns since midnight as `17:32:05.019185`, with `digits` of the second, at most 9.
+pub fn time_of_day(out: &mut Vec<u8>, ns: u64, digits: u32) {
+    let seconds = ns / 1_000_000_000;
+    for (value, behind) in
+        [(seconds / 3600 % 24, b':'), (seconds / 60 % 60, b':'), (seconds % 60, b'.')]
+    {
+        zeroed(out, value, 2);
+        out.push(behind);
+    }
+    let digits = digits.min(9);
+    zeroed(out, ns % 1_000_000_000 / 10_u64.pow(9 - digits), digits as usize);
+}
+
 /// Appends `major,minor` as blkparse aligns it.
 #[inline]
 pub fn device(out: &mut Vec<u8>, device: u32) {

@@ -1,8 +1,11 @@
 //! What a line says that its event does not: how long the request's last step took, and the wall
 //! clock.
 
+use super::put;
 use crate::trace::action::{Action, notify};
 use crate::trace::{RecordBatch, TraceRecord};
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
 use rustc_hash::FxHashMap;
 
 /// The last step of each request, by device and first sector, as `blkparse -t` follows them: I
@@ -51,6 +54,11 @@ pub struct CaptureClock {
 }
 
 impl CaptureClock {
+    /// A clock that was `wall` ns since 1970 at `time`.
+    pub const fn of(time: u64, wall: u64) -> CaptureClock {
+        CaptureClock { told: Some((time, wall)) }
+    }
+
     /// blktrace writes the clock while it starts: what lies further from the first event is of a
     /// dump, whose events were rebased and whose notes were not.
     const NEAR: u64 = 86_400_000_000_000;
@@ -67,5 +75,67 @@ impl CaptureClock {
         let (clock, wall) =
             self.clock.filter(|(clock, _)| clock.abs_diff(genesis) < CaptureClock::NEAR)?;
         wall.wrapping_add(genesis).wrapping_sub(clock).checked_add(time)
+    }
+}
+
+/// The local time of a host, with a fixed offset from UTC.
+#[derive(Clone, Copy, Debug)]
+pub struct HostTime(Offset);
+
+impl HostTime {
+    /// The time at an offset from UTC, seconds; UTC where it is not known.
+    pub fn at(utc_offset_s: Option<i32>) -> HostTime {
+        HostTime(utc_offset_s.and_then(|s| Offset::from_seconds(s).ok()).unwrap_or(Offset::UTC))
+    }
+
+    /// The time of day at `wall`, ns since 1970, as ns since midnight.
+    pub fn of_day(self, wall: u64) -> u64 {
+        const DAY: i64 = 86_400;
+        let seconds = (wall / 1_000_000_000) as i64 + i64::from(self.0.seconds());
+        seconds.rem_euclid(DAY) as u64 * 1_000_000_000 + wall % 1_000_000_000
+    }
+
+    /// Appends `17:32:05.019185231+01:00`.
+    pub fn put(self, wall: u64, out: &mut Vec<u8>) {
+        put::time_of_day(out, self.of_day(wall), 9);
+        let minutes = u64::from(self.0.seconds().unsigned_abs()) / 60;
+        out.push(if self.0.is_negative() { b'-' } else { b'+' });
+        put::zeroed(out, minutes / 60, 2);
+        out.push(b':');
+        put::zeroed(out, minutes % 60, 2);
+    }
+
+    /// `2026-11-20T17:32:05.019185231+01:00`, as RFC 3339 defines it; nothing outside the calendar.
+    pub fn rfc3339(self, wall: u64) -> Option<String> {
+        let time = Timestamp::from_nanosecond(i128::from(wall)).ok()?;
+        let time = time.to_zoned(TimeZone::fixed(self.0));
+        Some(time.strftime("%Y-%m-%dT%H:%M:%S.%9f%:z").to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_local() {
+        // 2026-11-20 16:32:05.019185231 UTC.
+        const WALL: u64 = 1_795_192_325_019_185_231;
+        let text = |offset| {
+            let mut out = Vec::new();
+            HostTime::at(offset).put(WALL, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(Some(3600)), "17:32:05.019185231+01:00");
+        assert_eq!(text(Some(-12_600)), "13:02:05.019185231-03:30");
+        assert_eq!(text(Some(9 * 3600)), "01:32:05.019185231+09:00");
+        assert_eq!(text(None), "16:32:05.019185231+00:00");
+        let json = HostTime::at(Some(9 * 3600)).rfc3339(WALL).unwrap();
+        assert_eq!(json, "2026-11-21T01:32:05.019185231+09:00");
+        // Before 1970 in local time, and far beyond.
+        let mut out = Vec::new();
+        HostTime::at(Some(-3600)).put(0, &mut out);
+        HostTime::at(Some(i32::MAX)).put(u64::MAX, &mut out);
+        assert!(out.starts_with(b"23:00:00.000000000-01:00"));
     }
 }

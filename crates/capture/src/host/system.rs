@@ -51,7 +51,7 @@ pub fn environment() -> Environment {
         format: iowhy_core::model::environment::FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         source: "live".to_owned(),
-        host: text(uname.nodename()),
+        host: host_name(text(uname.nodename())),
         kernel: text(uname.release()),
         distribution: distribution(),
         architecture: text(uname.machine()),
@@ -63,6 +63,11 @@ pub fn environment() -> Environment {
         settings_start: settings(),
         ..Environment::default()
     }
+}
+
+/// The name; empty where none was given, for which the kernel says `(none)`.
+fn host_name(kernel: String) -> String {
+    if kernel == "(none)" { String::new() } else { kernel }
 }
 
 /// Offset of local time from UTC now, seconds; `None` where the system names no time zone.

@@ -95,6 +95,14 @@ impl KnownProgram {
         self.paths.iter().chain(self.own_paths).find(|it| fits(path, it.1)).map(|it| it.0)
     }
 
+    /// Returns the name of a file of that role in sentences, as the program's own manual has it.
+    pub fn phrase(&self, role: FileRole) -> &'static str {
+        match (self.name, role) {
+            ("Redis/Valkey", WriteAheadLog) => "append-only file",
+            _ => role.phrase(),
+        }
+    }
+
     /// Returns the fix for a topic by the program's own settings.
     pub fn advice(&self, topic: Topic) -> Option<&'static str> {
         self.advice.iter().find(|it| it.0 == topic).map(|it| it.1)
@@ -153,6 +161,11 @@ pub fn role_of(process: Option<&str>, path: &str) -> Option<FileRole> {
     own.or_else(|| of(None, Some(path))?.role(path))
 }
 
+/// Returns the name of a file of that role in sentences about a program.
+pub fn phrase(process: Option<&str>, file: Option<&str>, role: FileRole) -> &'static str {
+    of(process, file).map_or(role.phrase(), |program| program.phrase(role))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +197,14 @@ mod tests {
         assert_eq!(role_of(Some("rsyslogd"), "/var/log/messages"), Some(Log));
         assert_eq!(role_of(None, "/var/log/nginx/access.log"), Some(Log));
         assert_eq!(role_of(Some("perl"), "/home/app/000004.log"), None);
+    }
+
+    #[test]
+    fn a_log_has_the_name_that_its_program_gives_it() {
+        let phrase = |process| phrase(Some(process), None, WriteAheadLog);
+        assert_eq!(phrase("redis-server"), "append-only file");
+        assert_eq!(phrase("postgres"), "write-ahead log");
+        assert_eq!(phrase("cat"), "write-ahead log");
     }
 
     #[test]

@@ -232,9 +232,11 @@ impl Filter {
             })
     }
 
-    /// Whether an open is kept, by its process and its path.
+    /// Whether an open is kept, by its disk, its process and its path.
     pub fn keeps_open(&self, open: &Open, names: &Names) -> bool {
-        any_or_empty(&self.processes, |wanted| {
+        any_or_empty(&self.devices, |device| {
+            open.device.is_some_and(|name| names.get(name) == device)
+        }) && any_or_empty(&self.processes, |wanted| {
             is_named(wanted, Some(open.pid), open.process, names)
         }) && any_or_empty(&self.files, |wanted| names.get(open.file).starts_with(wanted))
     }
@@ -345,6 +347,30 @@ mod tests {
         script.batch.retain(&filter, &script.names, START_NS + 12 * MS);
         let kept: Vec<u64> = script.batch.requests.iter().map(|it| it.request_id).collect();
         assert_eq!(kept, [long, flush, waiting]);
+    }
+
+    #[test]
+    fn an_open_is_kept_for_its_disk() {
+        let mut names = Names::new();
+        let mut open = |device| Open {
+            time_ns: 1,
+            pid: 7,
+            tid: 7,
+            process: None,
+            file: names.intern("/srv/a"),
+            device,
+            fd: Some(3),
+            error: None,
+            duration_ns: None,
+        };
+        let (unknown, known) = (open(None), open(None));
+        let known = Open { device: Some(names.intern("sda")), ..known };
+        let keeps = |devices: &[&str], open| {
+            let devices = devices.iter().map(|it| (*it).to_owned()).collect();
+            Filter { devices, ..Filter::default() }.keeps_open(open, &names)
+        };
+        assert!(keeps(&["sdb", "sda"], &known) && keeps(&[], &unknown));
+        assert!(!keeps(&["sdb"], &known) && !keeps(&["sda"], &unknown));
     }
 
     #[test]

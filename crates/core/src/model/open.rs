@@ -16,6 +16,8 @@ pub struct Open {
     /// The path as seen from the root mount; as the program passed it if its beginning is not
     /// known.
     pub file: Name,
+    /// The disk that its file system is on; `None` if it is on none, on several, or not known.
+    pub device: Option<Name>,
     /// The descriptor; `None` if it failed.
     pub fd: Option<u32>,
     /// The error number; `None` if it succeeded.

@@ -226,7 +226,7 @@ fn exports_are_taken_by_the_old_tools() -> Result<()> {
         let export: Vec<&OsStr> =
             export.iter().map(OsStr::new).chain([folder.as_os_str()]).collect();
         answer(&export, &source)?;
-        let text = ["events", "-q"];
+        let text = ["events", "-q", "--monotonic"];
         let again = generated.names.iter().map(|name| folder.join(name)).collect::<Vec<_>>();
         let before = answer(&text, &generated.prefixes())?;
         same_lines("iowhy reads it back", &answer(&text, &again)?, &before);

@@ -368,6 +368,8 @@ fn held() -> Result<()> {
         (&answer["deleted_files"], &answer["deleted_bytes"]),
         (&1.into(), &(3 * MIB).into())
     );
+    let here = look(&["--json", "-d", disk.device().name()])?;
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&here).expect("JSON"), answer);
     let screen = look(&[])?;
     assert!(screen.contains("gone\\x1b (deleted)") && screen.contains("3.00 MiB."), "{screen}");
     drop(file);
@@ -438,6 +440,8 @@ fn opens() -> Result<()> {
         descriptors.iter().any(|fd| line["fd"] == *fd) && line["error"].is_null()
     };
     assert!(worked.iter().all(is_own), "{worked:?}");
+    let disk = &worked[0]["device"];
+    assert!(worked.iter().chain(&failed).all(|line| line["device"] == *disk), "{}", said(&result));
     // ENOENT
     assert!(failed.iter().all(|line| line["error"] == 2 && line["fd"].is_null()), "{failed:?}");
     Ok(())

@@ -11,7 +11,7 @@
 mod top;
 
 use super::{DEVICES, Screen, WAITS, header, latency, stages, waits, why};
-use crate::escape::escape;
+use crate::escape::{escape, width};
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
@@ -21,6 +21,10 @@ use why::LineLimits;
 
 /// Maximum number of lines of the first screen.
 pub const LINES: usize = 40;
+/// The cause that is about a few slow requests among many.
+const TAIL: &str = "device-slow-tail";
+/// Width of the labels of the last lines, columns.
+const LABEL: usize = 9;
 
 /// The limits of each section.
 #[derive(Clone)]
@@ -42,6 +46,14 @@ const MOST: Detail = Detail {
     devices: 4,
     histograms: 3,
 };
+/// Less around the first finding, which is still whole.
+const FEWER: Detail = Detail {
+    notes: 1,
+    why: LineLimits { sentence: 4, waits: 1, evidence: 2, fix: 8, check: 5, others: 1 },
+    classes: 2,
+    devices: 2,
+    histograms: 1,
+};
 const LEAST: Detail = Detail {
     notes: 1,
     why: LineLimits { sentence: 2, waits: 1, evidence: 1, fix: 3, check: 1, others: 1 },
@@ -51,30 +63,37 @@ const LEAST: Detail = Detail {
 };
 
 impl Detail {
+    /// The least that a page may show. The histogram is the point of a finding about a few slow
+    /// requests.
+    fn least(diagnosis: &Diagnosis) -> Detail {
+        let is_tail = diagnosis.findings.first().is_some_and(|it| it.cause == TAIL);
+        Detail { histograms: usize::from(is_tail), ..LEAST }
+    }
+
     /// Its limits, the least important first.
     fn numbers(&mut self) -> [&mut usize; 10] {
         let why = &mut self.why;
         [
-            &mut self.histograms,
             &mut self.devices,
-            &mut why.check,
             &mut self.classes,
-            &mut why.fix,
             &mut why.evidence,
             &mut why.others,
             &mut self.notes,
             &mut why.waits,
+            &mut self.histograms,
+            &mut why.check,
+            &mut why.fix,
             &mut why.sentence,
         ]
     }
 
-    /// Lowers the limit whose turn it is; false if none can be lower.
-    fn shrink(&mut self, turn: usize) -> bool {
-        let mut least = LEAST;
-        let mut pairs = self.numbers().into_iter().zip(least.numbers()).collect::<Vec<_>>();
+    /// Lowers the limit whose turn it is; false if none is above its floor.
+    fn shrink(&mut self, turn: usize, floor: &Detail) -> bool {
+        let mut floor = floor.clone();
+        let mut pairs = self.numbers().into_iter().zip(floor.numbers()).collect::<Vec<_>>();
         let start = turn % pairs.len();
         pairs.rotate_left(start);
-        let larger = pairs.into_iter().find(|(number, least)| number > least);
+        let larger = pairs.into_iter().find(|(number, floor)| number > floor);
         larger.map(|(number, _)| *number -= 1).is_some()
     }
 }
@@ -88,12 +107,13 @@ pub fn page(
     style: &Style,
 ) -> String {
     let mut detail = MOST;
+    let least = Detail::least(diagnosis);
     for turn in 0.. {
         let page = draw(summary, diagnosis, source, style, &detail);
         if page.lines().count() <= LINES {
             return page;
         }
-        if !detail.shrink(turn) {
+        if !detail.shrink(turn, &FEWER) && !detail.shrink(turn, &least) {
             return page.lines().take(LINES).flat_map(|line| [line, "\n"]).collect();
         }
     }
@@ -182,23 +202,48 @@ fn devices(summary: &Summary, sick: Option<&DeviceSummary>, most: usize, screen:
     }
 }
 
-/// Commands that show more.
+/// Commands that show more: on one line where they fit.
 fn more(diagnosis: &Diagnosis, source: Option<&str>, screen: &mut Screen) {
     screen.gap();
-    let lines = match source {
+    let first = diagnosis.findings.first();
+    let views = "views: iowhy --help".to_owned();
+    let commands = match source {
         Some(source) => {
             let source = escape(source, screen.style);
-            let explain = format!("explain  iowhy explain 1 {source}");
-            let full = format!("more     iowhy report --full {source}");
-            [Some(full), (!diagnosis.findings.is_empty()).then_some(explain)]
+            let explain = first.map(|_| format!("iowhy explain 1 {source}"));
+            [Some(format!("iowhy report --full {source}")), explain, Some(views)]
         }
-        None => [
-            Some("more     iowhy --full; iowhy --help".to_owned()),
-            Some("keep it  iowhy record -o DIR".to_owned()),
-        ],
+        None => {
+            let explain = first.map(|it| format!("iowhy explain {}", it.cause));
+            [Some("iowhy --full".to_owned()), explain, Some(views)]
+        }
     };
-    for line in lines.into_iter().flatten() {
-        let painted = screen.style.paint(&line, Paint::Faint);
+    let mut lines = joined(commands.into_iter().flatten(), screen.style.columns() - LABEL);
+    if source.is_none() {
+        lines.push("iowhy record -o DIR".to_owned());
+    }
+    let last = lines.len() - 1;
+    for (index, line) in lines.iter().enumerate() {
+        let label = match index {
+            0 => "more",
+            _ if index == last && source.is_none() => "keep it",
+            _ => "",
+        };
+        let painted = screen.style.paint(&format!("{label:LABEL$}{line}"), Paint::Faint);
         screen.line(&painted);
     }
+}
+
+/// Commands with semicolons between them, in lines of at most `columns`; none is broken.
+fn joined(commands: impl Iterator<Item = String>, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for command in commands {
+        match lines.last_mut() {
+            Some(line) if width(line) + 2 + width(&command) <= columns => {
+                line.push_str(&format!("; {command}"));
+            }
+            _ => lines.push(command),
+        }
+    }
+    lines
 }

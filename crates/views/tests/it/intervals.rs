@@ -63,6 +63,7 @@ fn used(script: &mut Script, pid: u32, process: &str, file: &str, calls: u64) {
         tid: pid,
         process: Some(process_name),
         file: script.names.intern(file),
+        device: Some(script.names.intern("sda")),
         fd: (calls > 1000).then_some(7),
         error: (calls <= 1000).then_some(13),
         duration_ns: Some(4_100),

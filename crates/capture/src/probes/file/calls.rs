@@ -25,6 +25,8 @@ pub struct FileCall {
     pub tid: u32,
     /// The directory that its path begins in.
     pub base: wire_inode,
+    /// The file of a successful open; address 0: none.
+    pub inode: wire_inode,
     /// Whether it is the second half of a rename: the new name.
     pub second: bool,
     /// The path as the program passed it.
@@ -48,6 +50,7 @@ impl FileCall {
             pid: call.tgid,
             tid: call.tid,
             base: call.base,
+            inode: call.inode,
             second: call.second != 0,
             text: String::from_utf8_lossy(text).into_owned(),
         })

@@ -126,12 +126,19 @@ impl UseDecoder {
     pub fn settle_opens(&mut self, cx: &mut DecodeContext<'_>) {
         for call in self.calls.opens() {
             let path = path_from(&call.base, &call.text, cx.known, cx.out.names);
+            let file = cx.name(path.as_deref().unwrap_or(&call.text));
+            let device = match (call.inode.address, &path) {
+                (0, None) => None,
+                (0, Some(_)) => disk_of(file, cx),
+                _ => cx.known.devices.disk(call.inode.device).map(|it| cx.out.names.intern(it)),
+            };
             let open = Open {
                 time_ns: call.time_ns,
                 pid: call.pid,
                 tid: call.tid,
                 process: cx.known.tasks.process(call.pid).map(|task| task.process),
-                file: cx.name(path.as_deref().unwrap_or(&call.text)),
+                file,
+                device,
                 fd: u32::try_from(call.result).ok(),
                 error: (call.result < 0).then_some(call.result.unsigned_abs()),
                 duration_ns: (call.duration_ns > 0).then_some(call.duration_ns),

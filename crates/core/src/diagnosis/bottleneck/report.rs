@@ -76,7 +76,10 @@ fn sentence(
     let call = top.call(facts);
     let how = call.map_or_else(|| format!("for {}", group.kind.doing()), |it| format!("in {it}"));
     let file = subject.file.as_ref().map(|file| match role {
-        Some(role) => format!(" for the {} {file}", role.phrase()),
+        Some(role) => {
+            let process = subject.process.as_deref();
+            format!(" for the {} {file}", programs::phrase(process, Some(file.as_str()), role))
+        }
         None => format!(" for {file}"),
     });
     let second = group

@@ -111,8 +111,11 @@ pub fn advice(subject: &Subject, general: &str) -> String {
 /// Returns the file of a subject for sentences: ` of the write-ahead log /pg_wal/1`, or nothing.
 pub fn of_file(subject: &Subject) -> String {
     let Some(file) = &subject.file else { return String::new() };
-    match programs::role_of(subject.process.as_deref(), file) {
-        Some(role) => format!(" of the {} {file}", role.phrase()),
+    let process = subject.process.as_deref();
+    match programs::role_of(process, file) {
+        Some(role) => {
+            format!(" of the {} {file}", programs::phrase(process, Some(file.as_str()), role))
+        }
         None => format!(" of {file}"),
     }
 }

@@ -21,10 +21,9 @@ pub(super) const ALL: &[KnownProgram] = &[
         advice: &[
             (
                 Topic::Sync,
-                "PostgreSQL: put pg_wal on its own low-latency device; batch commits (commit_delay \
-                 with commit_siblings, larger transactions); if a crash may lose the last \
-                 transactions, but never consistency, set synchronous_commit=off for those \
-                 sessions",
+                "PostgreSQL: put pg_wal on its own low-latency device, or batch commits \
+                 (commit_delay, larger transactions); where a crash may lose the last \
+                 transactions, set synchronous_commit=off",
             ),
             (
                 Topic::Checkpoint,
@@ -66,10 +65,10 @@ pub(super) const ALL: &[KnownProgram] = &[
         advice: &[
             (
                 Topic::Sync,
-                "MySQL/MariaDB: put the redo log and the binary log on a low-latency device; let \
-                 commits share a sync (binlog_group_commit_sync_delay, MariaDB: \
+                "MySQL/MariaDB: put the redo log and the binary log on a low-latency device, or \
+                 let commits share a sync (binlog_group_commit_sync_delay, MariaDB: \
                  binlog_commit_wait_usec); innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 \
-                 sync less, and a crash of the machine then loses up to a second of transactions",
+                 sync less: a crash of the machine then loses up to a second",
             ),
             (
                 Topic::Checkpoint,
@@ -122,9 +121,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             ),
             (
                 Topic::Snapshot,
-                "Redis: take snapshots on a replica or at quiet times (save), on a different \
-                 device from the append-only file; no-appendfsync-on-rewrite yes avoids the stall, \
-                 and a crash during a rewrite then loses up to 30 s of writes",
+                "Redis: take snapshots on a replica, at quiet times (save), or on a different \
+                 device from the append-only file. no-appendfsync-on-rewrite yes avoids the stall; \
+                 a crash during a rewrite then loses up to 30 s of writes",
             ),
         ],
     },

@@ -124,10 +124,9 @@ impl Throttle {
         match self {
             Throttle::Limit => format!(
                 "raise or remove the limit of its cgroup (`cat /proc/{pid}/cgroup`) or of one \
-                 above it: io.max (`echo \"MAJ:MIN rbps=max wbps=max riops=max wiops=max\" > \
-                 io.max` removes it), version 1: blkio.throttle.*; systemd (IOReadIOPSMax= and the \
-                 like) or the container's settings may set it again; or reduce the program's I/O; \
-                 without a limit it may starve others of the disk"
+                 above it: `echo \"MAJ:MIN rbps=max wbps=max riops=max wiops=max\" > io.max` \
+                 (version 1: blkio.throttle.*). systemd (IOReadIOPSMax= and the like) or the \
+                 container's settings may set it again"
             ),
             Throttle::Latency | Throttle::Debt => format!(
                 "raise the target in io.latency of the neighbours of its cgroup (`cat \

@@ -204,11 +204,12 @@ fn of_lasting(
     let victim = waited.subject();
     let process = victim.process.as_deref();
     let own = programs::of(process, file.as_deref()).and_then(|it| it.advice(topic(Some(role))));
+    let log = programs::phrase(process, None, FileRole::WriteAheadLog);
     let sentence = format!(
         "writes of {} to its {} take {} of the time of all file writes to {name}: a sync of its \
-         write-ahead log takes {} behind them",
+         {log} takes {} behind them",
         process.unwrap_or_default(),
-        role.phrase(),
+        programs::phrase(process, None, role),
         words::percent(share),
         words::time(waited.mean_ns()),
     );
@@ -221,8 +222,8 @@ fn of_lasting(
         .shown("requests in flight while busy", bound::depth(device), "requests", stat)
         .fix(own.unwrap_or(GENERAL))
         .check(
-            "`iowhy -t 60` after it has ended (programs log when a checkpoint or a snapshot begins \
-             and ends): if syncs are as slow then, they have another cause",
+            "`iowhy -t 60` after it has ended, as the program's log says: if syncs are as slow \
+             then, they have another cause",
         )
         .about(Subject { pid: None, file, ..victim })
 }

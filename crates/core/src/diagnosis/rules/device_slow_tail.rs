@@ -239,15 +239,13 @@ fn of_tail(
         )
         .fix(format!(
             "compare it with a sibling under the same load (`iowhy diff RECORDING -d \
-             {name}=SIBLING`); check its health log (`smartctl -a /dev/{name}`; `nvme smart-log \
-             /dev/{name}`: thermal and critical warnings), and replace it if that reports a \
-             failure; NVMe slow after idle: check power states (APST) and a degraded link \
-             (current_link_width below max_link_width in its PCI device); a virtual disk has none \
-             of these: ask the provider"
+             {name}=SIBLING`), and check its health log (`smartctl -a /dev/{name}`, `nvme \
+             smart-log /dev/{name}`): replace it if that reports a failure. A virtual disk has \
+             none: ask the provider"
         ))
         .check(
             "if a sibling shows the same outliers under the same load, the load or the driver \
-             causes them; a few events prove little: `iowhy -t 60` shows whether they recur",
+             causes them; `iowhy -t 60` shows whether they recur",
         )
 }
 

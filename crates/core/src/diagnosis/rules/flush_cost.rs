@@ -115,9 +115,9 @@ fn fix(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -> String {
         _ => String::new(),
     };
     let general = format!(
-        "use a drive with power-loss protection for synced data; sync less often{sata}. Do NOT set \
-         `write through` in sysfs (queue/write_cache is \"{cache}\") unless the cache survives \
-         power loss: it stops flushes, and a crash then loses or corrupts data"
+        "sync less often, or use a drive with power-loss protection{sata}. Do NOT set `write \
+         through` in sysfs (queue/write_cache is \"{cache}\") unless the cache survives power \
+         loss: a crash then loses or corrupts data"
     );
     advice(subject, &general)
 }

@@ -99,8 +99,8 @@ fn finding(
     );
     let fix = advice(
         &subject,
-        "commit several changes with one sync (group commit, larger transactions); put the log on \
-         its own device, one with power-loss protection",
+        "commit several changes with one sync, or put the log on its own device, one with \
+         power-loss protection",
     );
     // A database has to commit, in groups if it can: if a sync is not slow, nothing is wrong.
     let process = subject.process.as_deref();

@@ -70,9 +70,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     .shown("age of the oldest request", age as f64, "ns", format!("iowhy -d {name}"))
     .shown("requests in flight", open as f64, "requests", format!("iowhy -d {name}"))
     .fix(format!(
-        "check the path and the device: `dmesg`, `cat /sys/block/{name}/device/state` (SCSI, \
-             NVMe), `multipath -ll`, `dmsetup info` (is it suspended?), the provider's volume \
-             status; blocked processes cannot be killed until the requests complete or time out"
+        "check the path and the device: `dmesg`, `cat /sys/block/{name}/device/state`, \
+             `multipath -ll`, `dmsetup info` (is it suspended?), the provider's volume status. \
+             Blocked processes cannot be killed until the requests end"
     ))
     .check(format!(
         "`cat /sys/block/{name}/stat` twice: if the first (reads) or fifth number (writes) grows, \

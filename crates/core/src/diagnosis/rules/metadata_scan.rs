@@ -119,11 +119,14 @@ fn finding(
         true => Confidence::Likely,
     };
     let incomplete = !paths.is_empty() && user.is_none_or(|row| !row.subject.user_complete);
-    let hint = if incomplete {
-        "; its own functions are unknown: the program lacks frame pointers or a symbol map (Java: \
-         -XX:+PreserveFramePointer and `jcmd PID Compiler.perfmap`)"
-    } else {
-        ""
+    let is_java = subject.process.as_deref() == Some("java");
+    let hint = match (incomplete, is_java) {
+        (true, true) => {
+            ". For its own functions, run it with -XX:+PreserveFramePointer, and then `jcmd PID \
+             Compiler.perfmap`"
+        }
+        (true, false) => ". Its own functions are unknown: it was built without frame pointers",
+        (false, _) => "",
     };
     Finding::of_device(facts, time_ns, whole, sentence)
         .about(subject)
@@ -142,8 +145,8 @@ fn finding(
             format!("iowhy stacks{flags} --flags M"),
         )
         .fix(format!(
-            "stop the scan, or run it rarely and at night; keep inodes cached longer: `sysctl \
-             vm.vfs_cache_pressure=50`, never 0; file data gets less cache{hint}"
+            "stop the scan, or run it rarely and at night. Keep inodes cached longer, at the cost \
+             of file data: `sysctl vm.vfs_cache_pressure=50`{hint}"
         ))
         .check(format!(
             "`iowhy -d {name} --flags M` while it is stopped: the reads stop; if not, another \

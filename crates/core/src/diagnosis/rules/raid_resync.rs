@@ -18,7 +18,9 @@ rule!(
     "RAID resync, rebuild or check",
     "After a failure, a crash or once a month, md reads all of its disks and writes what differs. \
      It slows down when others use the disks, but never below sync_speed_min, and their requests \
-     queue behind its large sequential ones.",
+     queue behind its large sequential ones. A write-intent bitmap (`mdadm --grow \
+     --bitmap=internal ARRAY`), added once it is complete, keeps the next resync after a crash \
+     short.",
     "The requests come from a program on the same disks.",
     needs: [Processes],
     symptoms: ["noisy-neighbour", "bulk-scan", "device-slow-tail", "provider-cap"],
@@ -66,18 +68,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
 }
 
 fn fix(array: &str) -> String {
-    let end = "let it finish if you can (until a rebuild is complete, the next disk failure may \
-               lose data)";
+    let end = "let it finish if you can: until a rebuild is complete, the next disk failure may \
+               lose data";
     if array.starts_with("dm-") {
         return format!(
-            "{end}; otherwise slow it down: `lvchange --maxrecoveryrate 20M VG/LV` (`lvs -a -o \
+            "{end}. Otherwise slow it down: `lvchange --maxrecoveryrate 20M VG/LV` (`lvs -a -o \
              name,sync_percent,raid_sync_action` shows which)"
         );
     }
     format!(
-        "{end}; otherwise slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`; a \
-         write-intent bitmap (`mdadm --grow --bitmap=internal /dev/{array}`) keeps the next resync \
-         after a crash short, once this one is complete"
+        "{end}. Otherwise slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`"
     )
 }
 
