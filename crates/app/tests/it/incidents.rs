@@ -74,7 +74,7 @@ impl TestState {
         command.arg("--state").arg(self.folder.path()).output().unwrap()
     }
 
-    fn said<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> String {
+    fn printed<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> String {
         let output = self.iowhy(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {said}", output.status);
@@ -106,20 +106,20 @@ fn is_harmless(text: &str) -> bool {
 #[test]
 fn incidents_are_listed_shown_pinned_and_removed() {
     let state = TestState::new();
-    let list = state.said(["incidents"]);
+    let list = state.printed(["incidents"]);
     let newest = list.lines().nth(1).unwrap();
     assert!(newest.contains("  4  2026-11-24 10:35:12  command"), "{list}");
     assert!(list.contains("  3  2026-11-24 09:35:12") && list.contains("mysqld waits"), "{list}");
-    let shown = state.said(["incidents", "show", "3"]);
+    let shown = state.printed(["incidents", "show", "3"]);
     for said in ["incident 3 · db7 · 2026-11-24 09:35:12", "hung-io", "/srv/data/ibdata1"] {
         assert!(shown.contains(said), "{said}: {shown}");
     }
-    state.said(["incidents", "pin", "3"]);
-    assert!(state.said(["incidents"]).contains("  3* 2026-11-24"));
-    assert!(state.said(["incidents", "show", "3"]).contains("pinned"));
-    state.said(["incidents", "pin", "3", "--undo"]);
-    assert!(!state.said(["incidents"]).contains("pinned"));
-    state.said(["incidents", "rm", "3"]);
+    state.printed(["incidents", "pin", "3"]);
+    assert!(state.printed(["incidents"]).contains("  3* 2026-11-24"));
+    assert!(state.printed(["incidents", "show", "3"]).contains("pinned"));
+    state.printed(["incidents", "pin", "3", "--undo"]);
+    assert!(!state.printed(["incidents"]).contains("pinned"));
+    state.printed(["incidents", "rm", "3"]);
     assert!(!state.incident(3).exists() && state.incident(4).exists());
     for action in ["show", "pin", "rm"] {
         let said = state.refused(["incidents", action, "3"]);
@@ -130,21 +130,21 @@ fn incidents_are_listed_shown_pinned_and_removed() {
 #[test]
 fn hostile_names_break_neither_terminal_nor_json() {
     let state = TestState::new();
-    for text in [state.said(["incidents"]), state.said(["incidents", "show", "4"])] {
+    for text in [state.printed(["incidents"]), state.printed(["incidents", "show", "4"])] {
         assert!(is_harmless(&text), "{text:?}");
     }
     let json: serde_json::Value =
-        serde_json::from_str(&state.said(["incidents", "show", "4", "--json"])).unwrap();
+        serde_json::from_str(&state.printed(["incidents", "show", "4", "--json"])).unwrap();
     assert_eq!(json["findings"][0]["file"], HOSTILE);
     let all: serde_json::Value =
-        serde_json::from_str(&state.said(["incidents", "--json"])).unwrap();
+        serde_json::from_str(&state.printed(["incidents", "--json"])).unwrap();
     assert_eq!((all[0]["number"].as_u64(), all[1]["number"].as_u64()), (Some(3), Some(4)));
 }
 
 #[test]
 fn a_time_finds_the_incident_that_covers_it() {
     let state = TestState::new();
-    let report = state.said(["report", "--at", "2026-11-24 09:34"]);
+    let report = state.printed(["report", "--at", "2026-11-24 09:34"]);
     assert!(report.contains("WHY"), "{report}");
     let said = state.refused(["report", "--at", "2026-11-24 11:59"]);
     assert!(said.contains("failed to find an incident that covers 2026-11-24 11:59:00"), "{said}");
@@ -163,7 +163,7 @@ fn an_incident_s_directory_is_a_source() {
     let report =
         |path: &Path| super::answer(["report".as_ref(), "--json".as_ref(), path.as_os_str()]);
     assert_eq!(report(&elsewhere.join(RECORDING)), report(&elsewhere));
-    let shown = state.said(["incidents".as_ref(), "show".as_ref(), elsewhere.as_os_str()]);
+    let shown = state.printed(["incidents".as_ref(), "show".as_ref(), elsewhere.as_os_str()]);
     assert!(shown.contains("incident 3 · db7"), "{shown}");
     if iowhy_views::html::is_embedded() {
         super::answer([
@@ -227,15 +227,15 @@ fn the_history_has_devices_waits_pressure_and_containers() {
         let limits = HistoryLimits { days: 31, bytes: 200_000_000 };
         files.append(minute.time_s, &line, limits).unwrap();
     }
-    let text = state.said(["history", "--last", "1h"]);
+    let text = state.printed(["history", "--last", "1h"]);
     for said in ["DEVICES", "sda", "10.0 %", "1.0 %", "CONTAINERS", "   10.0"] {
         assert!(text.contains(said), "{said}: {text}");
     }
     assert!(is_harmless(&text), "{text:?}");
-    let lines = state.said(["history", "--last", "1h", "--json"]);
+    let lines = state.printed(["history", "--last", "1h", "--json"]);
     let minutes: Vec<serde_json::Value> =
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(minutes.len(), 10);
     assert_eq!(minutes[0]["groups"][HOSTILE]["requests"], 600);
-    assert!(state.said(["history", "--last", "1h", "-d", "sdb"]).contains("none at warning"));
+    assert!(state.printed(["history", "--last", "1h", "-d", "sdb"]).contains("none at warning"));
 }

@@ -56,7 +56,7 @@ pub struct CaptureClock {
 impl CaptureClock {
     /// A clock that was `wall` ns since 1970 at `time`.
     pub const fn of(time: u64, wall: u64) -> CaptureClock {
-        CaptureClock { told: Some((time, wall)) }
+        CaptureClock { clock: Some((time, wall)) }
     }
 
     /// blktrace writes the clock while it starts: what lies further from the first event is of a

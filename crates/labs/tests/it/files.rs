@@ -441,7 +441,11 @@ fn opens() -> Result<()> {
     };
     assert!(worked.iter().all(is_own), "{worked:?}");
     let disk = &worked[0]["device"];
-    assert!(worked.iter().chain(&failed).all(|line| line["device"] == *disk), "{}", said(&result));
+    assert!(
+        worked.iter().chain(&failed).all(|line| line["device"] == *disk),
+        "{}",
+        printed(&result)
+    );
     // ENOENT
     assert!(failed.iter().all(|line| line["error"] == 2 && line["fd"].is_null()), "{failed:?}");
     Ok(())

@@ -1,7 +1,7 @@
 //! `iowhy --html`: the page of a live watch. Pages of recordings are tested in `crates/app`, what a
 //! page draws in `crates/views/web`.
 
-use crate::support::{NO_PERMISSION, finish, iowhy, refused, said, trial};
+use crate::support::{NO_PERMISSION, finish, iowhy, printed, refused, trial};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
@@ -32,7 +32,7 @@ fn a_live_watch_has_a_page() -> Result<()> {
     let output = finish(watch);
     iowhy_labs::process::end(&mut load);
     let output = output?;
-    let text = said(&output);
+    let text = printed(&output);
     if text.contains("built without the page's script") {
         return Err(LabError::missing("the page's script", "scripts/web build"));
     }
