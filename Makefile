@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html
+.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -100,6 +100,8 @@ bench-recorder: ## Measure what the flight recorder costs and how soon an incide
 	@scripts/install-deps build bench
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-recorder
+bench-screens: ## Measure what drawing iowhy top costs, and how soon commands answer; writes docs/top.md
+	$(TARGET)/release/iowhy-labs bench-screens
 
 bench-calls: ## Measure what a system call costs while iowhy looks at it; writes docs/files.md
 	@scripts/install-deps build bench

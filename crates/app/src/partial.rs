@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::interruption;
 use iowhy_core::recording::RecordingError;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// An output under its temporary name.
@@ -49,6 +50,20 @@ impl PartialOutput {
     /// Where it is written.
     pub fn path(&self) -> &Path {
         &self.partial
+    }
+
+    /// The same for a file that must not replace another: one that was made meanwhile stays.
+    pub fn finish_new(self) -> Result<(), Failure> {
+        interruption::check()?;
+        // A link is made only where the name is free; the partial name is removed with `self`.
+        match fs::hard_link(&self.partial, &self.target) {
+            Ok(()) => Ok(()),
+            Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
+                Err(Failure::not_written(&self.target, &cause))
+            }
+            // A file system without links.
+            Err(_) => self.finish(),
+        }
     }
 
     /// Gives it its name, unless a signal came meanwhile.

@@ -2,9 +2,10 @@
 //!
 //! What does not belong here: live watches, which show their own ([`crate::watching`]).
 
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressState, ProgressStyle};
 use iowhy_core::figures::grouped;
 use iowhy_core::source::Batch;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// Work that is done sooner shows nothing.
@@ -64,15 +65,25 @@ fn bar(total: u64) -> ProgressBar {
     bar.with_finish(ProgressFinish::AndClear)
 }
 
-/// Work whose length is not known: shown until it is dropped.
+/// Work that counts from another place: shown until it is dropped.
 pub struct Waiting(ProgressBar);
 
 impl Waiting {
-    /// Begins; `what` is what is done: "reading the file system of sdb".
-    pub fn for_work(what: &str) -> Waiting {
+    /// Begins; `what` is what is done: "reading the file system of sdb"; `count` gives how much is
+    /// done and how much there is, if that is known, of `unit`: "inodes".
+    pub fn for_work(
+        what: &str,
+        unit: &'static str,
+        count: impl Fn() -> (u64, Option<u64>) + Clone + Send + Sync + 'static,
+    ) -> Waiting {
         let bar = ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear);
-        if let Ok(style) = ProgressStyle::with_template("{msg} {spinner} {elapsed}") {
-            bar.set_style(style);
+        if let Ok(style) = ProgressStyle::with_template("{msg} {spinner} {count}, {elapsed}") {
+            let count = move |state: &ProgressState, out: &mut dyn fmt::Write| {
+                let (done, total) = count();
+                // What does not fit is not shown.
+                let _ = out.write_str(&counted(done, total, unit, state.elapsed()));
+            };
+            bar.set_style(style.with_key("count", count));
         }
         bar.set_message(what.to_owned());
         // The first tick, which draws it, comes after that time.
@@ -81,8 +92,38 @@ impl Waiting {
     }
 }
 
+/// `4,000 of 12,000 inodes, 2,000/s, 4 s left`, as far as it is known.
+fn counted(done: u64, total: Option<u64>, unit: &str, elapsed: Duration) -> String {
+    let rate = done as f64 / elapsed.as_secs_f64().max(1e-3);
+    let per_s = grouped(rate as u64);
+    match total {
+        Some(total) if rate >= 1.0 => {
+            let left = ((total - done.min(total)) as f64 / rate).ceil() as u64;
+            let (done, total) = (grouped(done), grouped(total));
+            format!("{done} of {total} {unit}, {per_s}/s, {} s left", grouped(left))
+        }
+        _ => format!("{} {unit}, {per_s}/s", grouped(done)),
+    }
+}
+
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_has_a_rate_and_an_end_where_it_is_known() {
+        let second = Duration::from_secs(1);
+        let said = |done, total| counted(done, total, "inodes", 2 * second);
+        assert_eq!(said(4_000, Some(12_000)), "4,000 of 12,000 inodes, 2,000/s, 4 s left");
+        assert_eq!(said(4_000, None), "4,000 inodes, 2,000/s");
+        assert_eq!(said(0, Some(12_000)), "0 inodes, 0/s");
+        assert_eq!(said(13, Some(12)), "13 of 12 inodes, 6/s, 0 s left");
+        assert_eq!(counted(0, None, "inodes", Duration::ZERO), "0 inodes, 0/s");
     }
 }

@@ -41,6 +41,8 @@ enum LabCommand {
     BenchRecorder(bench::recorder::RecorderSettings),
     /// Compares the views with the tools that they replace.
     BenchViews(bench::views::ViewSettings),
+    /// Measures what drawing `iowhy top` costs, and how soon commands answer.
+    BenchScreens(bench::screens::DrawingSettings),
     /// Compares blktrace and libbpf-tools with iowhy, in guests with other kernels.
     BenchPeers(bench::peers::PeerSettings),
     /// Measures the HTML report: writing it, drawing it in a browser.
@@ -95,6 +97,7 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::BenchBusy(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchRecorder(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchCalls(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchScreens(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchViews(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchHtml(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchPeers(settings) => bench::run(settings, &mut say).map(done),

@@ -37,8 +37,10 @@ impl CausePage<'_> {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
-        let painted = self.style.paint(heading, Paint::Heading);
-        self.line(&painted);
+        for line in fold::wrap(heading, self.style.columns()) {
+            let painted = self.style.paint(&line, Paint::Heading);
+            self.line(&painted);
+        }
     }
 
     fn prose(&mut self, text: &str) {

@@ -110,7 +110,9 @@ impl<W: Write> Asked<'_, W> {
         // The first answer reads the file system.
         let waiting = (self.count == 0).then(|| {
             let device = output::escaped(&self.args.path.to_string_lossy());
-            Waiting::for_work(&format!("reading the file system of {device}"))
+            let read = self.locator.progress();
+            let count = move || (read.done(), read.total());
+            Waiting::for_work(&format!("reading the file system of {device}"), "inodes", count)
         });
         let answer = self.locator.locate(sector)?;
         drop(waiting);

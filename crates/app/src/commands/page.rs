@@ -5,14 +5,15 @@
 use super::report::ReadSource;
 use crate::failure::Failure;
 use crate::output;
+use crate::partial::PartialOutput;
 use iowhy_core::analysis::Summaries;
 use iowhy_core::diagnosis::{Diagnosis, diagnose};
 use iowhy_core::diff::{Comparison, DiffSide};
 use iowhy_core::model::Names;
 use iowhy_views::html::{self, PageError, PageInput, PageSide};
 use iowhy_views::human;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 /// A file that is not there yet, for a page.
@@ -73,15 +74,9 @@ impl<'a> NewPage<'a> {
 
     /// A file that somebody made meanwhile stays as it is.
     fn save(&self, page: &str) -> Result<(), Failure> {
-        let not_written = |cause: io::Error| Failure::not_written(self.path, &cause);
-        let new = OpenOptions::new().write(true).create_new(true).open(self.path);
-        let mut file = new.map_err(not_written)?;
-        if let Err(cause) = file.write_all(page.as_bytes()) {
-            let failure = not_written(cause);
-            // The failure to write is what matters.
-            let _ = fs::remove_file(self.path);
-            return Err(failure);
-        }
+        let partial = PartialOutput::of(self.path)?;
+        fs::write(partial.path(), page).map_err(|cause| Failure::not_written(self.path, &cause))?;
+        partial.finish_new()?;
         let size = human::bytes(page.len() as f64);
         output::note(&format!("wrote {} ({size})", self.path.display()));
         Ok(())

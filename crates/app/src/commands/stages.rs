@@ -3,7 +3,9 @@
 use super::events::{choose, no_events, only_devices};
 use crate::args::stages::StagesArgs as Args;
 use crate::failure::Failure;
+use crate::interruption;
 use crate::output::{self, PipedOutput};
+use crate::partial::PartialOutput;
 use crate::sources::{self, FoundSource};
 use crate::watching::{Until, WatchSink, watch};
 use iowhy_blktrace::btt::{Btt, report};
@@ -30,6 +32,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.source.paths.is_empty() {
         return live(args);
+    }
+    if args.files.wanted().is_some() || args.output.is_some() {
+        interruption::note_signals()?;
     }
     match sources::find(&args.source.paths)? {
         FoundSource::Capture(inputs) if !needs_requests(args) => capture(args, inputs),
@@ -67,6 +72,7 @@ impl Compatible {
     /// Writes data files, and btt's report if requested.
     fn finish(self, args: &Args) -> Result<(), Failure> {
         let Some(mut btt) = self.0 else { return Ok(()) };
+        interruption::check()?;
         if let Some(Err((path, cause))) = btt.files.as_mut().map(|files| files.finish()) {
             return Err(Failure::not_written(&path, &cause));
         }
@@ -95,15 +101,18 @@ fn btt_report(btt: &mut Btt, args: &Args) -> Result<(), Failure> {
         return answer.finish();
     };
     let _ = report::write_ranges(btt, &mut ranges);
+    let mut outputs = Vec::new();
     for (ending, content) in [(".avg", &figures), (".dat", &ranges), (".msg", &btt.messages)] {
         let mut path = OsString::from(prefix);
         path.push(ending);
         if !content.is_empty() {
-            let path = Path::new(&path);
-            fs::write(path, content).map_err(|cause| Failure::not_written(path, &cause))?;
+            let output = PartialOutput::of(Path::new(&path))?;
+            let failed = |cause| output.named(Failure::not_written(output.path(), &cause));
+            fs::write(output.path(), content).map_err(failed)?;
+            outputs.push(output);
         }
     }
-    Ok(())
+    outputs.into_iter().try_for_each(PartialOutput::finish)
 }
 
 /// Prints iowhy's own figures, after the notes.
@@ -138,14 +147,16 @@ fn capture(args: &Args, mut inputs: Inputs) -> Result<(), Failure> {
     let order = if args.btt_compat { Order::Blkparse } else { Order::Time };
     let mut stages = StageAnalysis::default();
     let mut any = false;
-    let capture = pipeline::run(sources::capture(&inputs, order)?, |start, batch| {
+    let capture = pipeline::run_while(sources::capture(&inputs, order)?, |start, batch| {
         any |= !batch.records.is_empty();
         let batch = of_devices(&numbers, batch);
         compatible.take(&batch, start.genesis);
         if !args.btt_compat {
             stages.take(&batch, start.genesis);
         }
+        interruption::check().is_ok()
     });
+    interruption::check()?;
     if !any {
         sources::no_capture(capture.warnings())?;
     }

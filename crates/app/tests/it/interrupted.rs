@@ -116,6 +116,52 @@ fn an_interrupted_import_leaves_nothing() {
     interrupt(&arguments, folder.path());
 }
 
+#[test]
+fn interrupted_data_files_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = big_capture(folder.path());
+    let output = folder.path().join("blocks");
+    interrupt(&["stages", source.to_str().unwrap(), "-B", output.to_str().unwrap()], folder.path());
+}
+
+/// Once without a signal: all have their names, and no other file is left.
+#[test]
+fn whole_data_files_have_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = big_capture(folder.path());
+    let [files, report] = ["a", "b"].map(|name| folder.path().join(name));
+    crate::answer(["stages", "--btt-compat", "-B"].map(Path::new).into_iter().chain([
+        files.as_path(),
+        Path::new("-o"),
+        report.as_path(),
+        source.as_path(),
+    ]));
+    let written = ["a_8,0_c.dat", "a_8,0_r.dat", "b.avg", "b.dat", "big.txt"];
+    assert_eq!(names(folder.path()), written);
+}
+
+/// A page is written at the end: Ctrl-C while its recording is read leaves none.
+#[test]
+fn an_interrupted_page_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = big_recording(folder.path());
+    let before = names(folder.path());
+    let page = folder.path().join("page.html");
+    let arguments = ["report", source.to_str().unwrap(), "--html", page.to_str().unwrap()];
+    let mut child = start(&arguments);
+    std::thread::sleep(Duration::from_millis(300));
+    if let Some(status) = child.try_wait().unwrap() {
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(said.contains("built") || said.contains("build"), "{status}: {said}");
+        eprintln!("skipped: this build has no page: {said}");
+        return;
+    }
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert_eq!(names(folder.path()), before);
+}
+
 /// What is not interrupted gets its name, and what was there before is replaced whole.
 #[test]
 fn a_whole_export_has_its_name() {

@@ -16,6 +16,7 @@ mod incidents;
 mod interrupted;
 mod manual;
 mod redact;
+mod terminal;
 mod top;
 
 use serde_json::Value;

@@ -1,11 +1,13 @@
 //! btt's data files, which plot scripts read: latencies (`-l`, `-q`), blocks (`-B`), seeks (`-s`),
-//! queue depth (`-Q`). A file exists only if it has a line.
+//! queue depth (`-Q`). A file exists only if it has a line. Until all are whole they have temporary
+//! names; those of an analysis that ends before are removed.
 
 use super::seconds;
 use crate::trace::TraceRecord;
 use crate::trace::action::category;
 use rustc_hash::FxHashMap;
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
@@ -32,7 +34,7 @@ type Key = (BttFileKind, u32, &'static str);
 #[derive(Debug, Default)]
 pub struct DataFiles {
     prefixes: FxHashMap<BttFileKind, PathBuf>,
-    open: FxHashMap<Key, BufWriter<File>>,
+    open: FxHashMap<Key, PartialFile>,
     failed: Option<(PathBuf, io::Error)>,
 }
 
@@ -88,9 +90,9 @@ impl DataFiles {
         }
         let key = (kind, device, suffix);
         let written = match self.open.get_mut(&key) {
-            Some(file) => file.write_fmt(line),
-            None => create(prefix, kind, device, suffix).and_then(|mut file| {
-                file.write_fmt(line)?;
+            Some(file) => file.writer.write_fmt(line),
+            None => PartialFile::create(path(prefix, kind, device, suffix)).and_then(|mut file| {
+                file.writer.write_fmt(line)?;
                 self.open.insert(key, file);
                 Ok(())
             }),
@@ -100,19 +102,54 @@ impl DataFiles {
         }
     }
 
-    /// Writes what is buffered.
+    /// Writes what is buffered, and gives the files their names.
     ///
     /// # Errors
-    /// The first file that could not be written, and why.
+    /// The first file that could not be written, and why; then none has its name.
     pub fn finish(&mut self) -> Result<(), (PathBuf, io::Error)> {
-        for ((kind, device, suffix), mut file) in self.open.drain() {
-            if let (Err(error), None, Some(prefix)) =
-                (file.flush(), &self.failed, self.prefixes.get(&kind))
-            {
-                self.failed = Some((path(prefix, kind, device, suffix), error));
-            }
+        let mut files: Vec<PartialFile> = self.open.drain().map(|(_, file)| file).collect();
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
         }
-        self.failed.take().map_or(Ok(()), Err)
+        for file in &mut files {
+            file.writer.flush().map_err(|error| (file.target.clone(), error))?;
+        }
+        files.into_iter().try_for_each(PartialFile::finish)
+    }
+}
+
+/// A file under a temporary name, which is removed unless it was finished.
+#[derive(Debug)]
+struct PartialFile {
+    writer: BufWriter<File>,
+    partial: PathBuf,
+    target: PathBuf,
+    is_whole: bool,
+}
+
+impl PartialFile {
+    fn create(target: PathBuf) -> io::Result<PartialFile> {
+        let mut name = OsString::from(".");
+        name.push(target.file_name().unwrap_or_default());
+        name.push(format!(".partial-{}", std::process::id()));
+        let partial = target.with_file_name(name);
+        let writer = BufWriter::new(File::create(&partial)?);
+        Ok(PartialFile { writer, partial, target, is_whole: false })
+    }
+
+    fn finish(mut self) -> Result<(), (PathBuf, io::Error)> {
+        fs::rename(&self.partial, &self.target).map_err(|error| (self.target.clone(), error))?;
+        self.is_whole = true;
+        Ok(())
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            // Nothing more can be done about what cannot be removed.
+            let _ = fs::remove_file(&self.partial);
+        }
     }
 }
 
@@ -135,11 +172,28 @@ fn path(prefix: &std::path::Path, kind: BttFileKind, device: u32, suffix: &str) 
     name.into()
 }
 
-fn create(
-    prefix: &std::path::Path,
-    kind: BttFileKind,
-    device: u32,
-    suffix: &str,
-) -> io::Result<BufWriter<File>> {
-    File::create(path(prefix, kind, device, suffix)).map(BufWriter::new)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &std::path::Path) -> Vec<OsString> {
+        fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name()).collect()
+    }
+
+    #[test]
+    fn a_file_has_its_name_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = || {
+            let mut files = DataFiles::default();
+            files.add(BttFileKind::D2c, folder.path().join("a"));
+            files.latency(BttFileKind::D2c, &TraceRecord::default(), 1_000, 500);
+            files
+        };
+        let unfinished = begin();
+        assert!(names(folder.path())[0].to_string_lossy().contains(".partial-"));
+        drop(unfinished);
+        assert!(names(folder.path()).is_empty());
+        begin().finish().unwrap();
+        assert_eq!(names(folder.path()), ["a_0,0_d2c.dat"]);
+    }
 }

@@ -8,6 +8,7 @@
 //! | `fsmap` | what XFS reports of its own blocks |
 //! | `xfs`, `btrfs` | their fixed locations, and btrfs's chunk map, from the device |
 //! | `device` | partitions |
+//! | `progress` | how far reading is |
 //! | `file` | the reverse: a file's extents on the device |
 //!
 //! A [`Locator`] lives for one run: an older index is wrong as soon as a file moves, and nothing on
@@ -23,6 +24,7 @@ mod ext4;
 mod file;
 mod fsmap;
 pub mod index;
+mod progress;
 mod walk;
 mod xfs;
 
@@ -34,6 +36,7 @@ use ext4::{Ext4, Superblock};
 pub use file::{FileExtent, FileExtents, file_extents};
 use fsmap::FsMap;
 use index::{Extent, Index, RangeRole};
+pub use progress::IndexProgress;
 use rustc_hash::FxHashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -95,6 +98,7 @@ pub struct Built {
 pub struct Locator {
     mounts: Mounts,
     parts: Vec<(DevicePart, Option<LocatedFileSystem>)>,
+    progress: IndexProgress,
 }
 
 #[derive(Debug)]
@@ -112,7 +116,12 @@ impl Locator {
     /// If it does not exist, or is something else.
     pub fn open(device: &Path) -> Result<Locator, LocateError> {
         let parts = device::parts(device)?.into_iter().map(|part| (part, None)).collect();
-        Ok(Locator { mounts: Mounts::read(), parts })
+        Ok(Locator { mounts: Mounts::read(), parts, progress: IndexProgress::default() })
+    }
+
+    /// How far the first query about a file system is, while it reads that.
+    pub fn progress(&self) -> IndexProgress {
+        self.progress.clone()
     }
 
     /// Returns what the sector (512 bytes) of the device is used for. The first query about a file
@@ -131,7 +140,7 @@ impl Locator {
         };
         let system = match slot {
             Some(system) => system,
-            None => slot.insert(LocatedFileSystem::build(part, mounts)?),
+            None => slot.insert(LocatedFileSystem::build(part, mounts, &self.progress)?),
         };
         system.answer(sector - part.start, part, mounts)
     }
@@ -145,7 +154,7 @@ impl Locator {
         let Some((part, slot)) = self.parts.last_mut() else { return Ok(None) };
         let system = match slot {
             Some(system) => system,
-            None => slot.insert(LocatedFileSystem::build(part, mounts)?),
+            None => slot.insert(LocatedFileSystem::build(part, mounts, &self.progress)?),
         };
         let bytes = match system {
             LocatedFileSystem::Ext4(ext4) => ext4.block_bytes(),
@@ -177,15 +186,19 @@ impl Locator {
 }
 
 impl LocatedFileSystem {
-    fn build(part: &DevicePart, mounts: &Mounts) -> Result<LocatedFileSystem, LocateError> {
+    fn build(
+        part: &DevicePart,
+        mounts: &Mounts,
+        progress: &IndexProgress,
+    ) -> Result<LocatedFileSystem, LocateError> {
         let device = File::open(&part.node).map_err(LocateError::read(&part.node))?;
         let failed = || LocateError::read(&part.node);
         if let Some(superblock) = Superblock::read(&device).map_err(failed())? {
-            let ext4 = Ext4::build(device, superblock).map_err(failed())?;
+            let ext4 = Ext4::build(device, superblock, progress).map_err(failed())?;
             return Ok(LocatedFileSystem::Ext4(Box::new(ext4)));
         }
         if let Some(geometry) = Geometry::read(&device).map_err(failed())? {
-            let walked = LocatedFileSystem::walk("XFS", part, mounts)?;
+            let walked = LocatedFileSystem::walk("XFS", part, mounts, progress)?;
             let map = || {
                 let number = part.number.ok_or_else(String::new)?;
                 FsMap::read(&mounts.root_of(number, &part.node).unwrap_or_default(), number)
@@ -198,7 +211,7 @@ impl LocatedFileSystem {
         let superblock = btrfs::superblock(&device).unwrap_or_default();
         if btrfs::is_btrfs(&superblock) {
             let chunks = Chunks::read(&device, &superblock).map_err(failed())?;
-            let walked = LocatedFileSystem::walk("btrfs", part, mounts)?;
+            let walked = LocatedFileSystem::walk("btrfs", part, mounts, progress)?;
             return Ok(match chunks.and_then(|chunks| Ok((chunks, walked?))) {
                 Ok((chunks, walked)) => LocatedFileSystem::Btrfs(chunks, walked),
                 Err(why) => LocatedFileSystem::Unknown(why),
@@ -214,12 +227,13 @@ impl LocatedFileSystem {
         kind: &str,
         part: &DevicePart,
         mounts: &Mounts,
+        progress: &IndexProgress,
     ) -> Result<Result<Walked, String>, LocateError> {
         let Some(root) = part.number.and_then(|number| mounts.root_of(number, &part.node)) else {
             return Ok(Err(format!("{kind} can be read only if it is mounted, and it is not")));
         };
         let inside: FxHashSet<PathBuf> = mounts.points().collect();
-        walk::walk(&root, &inside).map(Ok).map_err(LocateError::read(root))
+        walk::walk(&root, &inside, progress).map(Ok).map_err(LocateError::read(root))
     }
 
     fn built(&self, part: &DevicePart) -> Option<Built> {

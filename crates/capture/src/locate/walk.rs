@@ -4,6 +4,7 @@
 //! What does not belong here: translating btrfs's addresses to the device's (see [`super::btrfs`]).
 
 use super::index::{Builder, Extent, Index, RangeRole};
+use super::progress::IndexProgress;
 use fiemap::{Fiemap, FiemapExtent, FiemapExtentFlags};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{Mode, OFlags};
@@ -67,10 +68,18 @@ pub struct Walked {
 }
 
 /// Walks the file system mounted at `root`, without what is mounted inside it.
-pub(super) fn walk(root: &Path, mount_points: &FxHashSet<PathBuf>) -> std::io::Result<Walked> {
+pub(super) fn walk(
+    root: &Path,
+    mount_points: &FxHashSet<PathBuf>,
+    progress: &IndexProgress,
+) -> std::io::Result<Walked> {
     let about = fs::metadata(root)?;
+    // btrfs has no fixed number of inodes, and tells 0.
+    let space = rustix::fs::statvfs(root);
+    progress.begin(space.map_or(0, |space| space.f_files.saturating_sub(space.f_ffree)));
     let mut walk = Walk {
         mount_points,
+        progress,
         builder: Builder::default(),
         volumes: FxHashMap::default(),
         seen: FxHashSet::default(),
@@ -89,6 +98,7 @@ pub(super) fn walk(root: &Path, mount_points: &FxHashSet<PathBuf>) -> std::io::R
 
 struct Walk<'a> {
     mount_points: &'a FxHashSet<PathBuf>,
+    progress: &'a IndexProgress,
     builder: Builder,
     /// Device numbers of subvolumes, in the order in which they are found.
     volumes: FxHashMap<u64, u64>,
@@ -137,6 +147,7 @@ impl Walk<'_> {
         let key = self.key(about);
         let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
         self.builder.link(key, parent, name);
+        self.progress.add(1);
         let kind = about.file_type();
         if kind.is_dir() {
             self.file(path, key, RangeRole::Directory);

@@ -13,6 +13,7 @@
 //! | [`recorder`] | `bench-recorder` | the cost of the flight recorder, and its incidents |
 //! | [`views`] | `bench-views` | the views, compared with iostat and pidstat |
 //! | [`html`] | `bench-html` | the HTML report, written and drawn |
+//! | [`screens`] | `bench-screens` | drawing `iowhy top`, and how soon commands answer |
 //! | [`peers`] | `bench-peers` | blktrace and libbpf-tools, in guests |
 //! | [`crate::classes::table`] | `bench-waits` | each wait class |
 //!
@@ -27,6 +28,7 @@ mod load;
 pub mod locate;
 pub mod peers;
 pub mod recorder;
+pub mod screens;
 pub mod views;
 
 use crate::error::Context;

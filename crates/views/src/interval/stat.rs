@@ -29,13 +29,13 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             heading: "Device",
             unit: "",
             align: Align::Left,
-            room: Room::CutEnd,
+            room: Room::CutMiddle,
             sentence: "the kernel's name of the device",
             legend: "",
             value: |device, style| escape(&device.device, style).into_owned().into(),
         },
         number("r/s", "1/s", 0, "reads completed per second", |it, _| rate(it, Direction::Read)),
-        number("rkB/s", "KiB/s", 1, KB, |it, _| kilobytes(it, Direction::Read)),
+        number("rkB/s", "KiB/s", 2, KB, |it, _| kilobytes(it, Direction::Read)),
         number("rrqm/s", "1/s", 8, MERGED, |it, _| merged(it, Direction::Read)),
         number("%rrqm", "%", 9, MERGED_SHARE, |it, _| merged_share(it, Direction::Read)),
         explained(
@@ -44,7 +44,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
         ),
         number("rareq-sz", "KiB", 6, SIZE, |it, _| size(it, Direction::Read)),
         number("w/s", "1/s", 0, WRITES, |it, _| rate(it, Direction::Write)),
-        number("wkB/s", "KiB/s", 1, KB, |it, _| kilobytes(it, Direction::Write)),
+        number("wkB/s", "KiB/s", 2, KB, |it, _| kilobytes(it, Direction::Write)),
         number("wrqm/s", "1/s", 8, MERGED, |it, _| merged(it, Direction::Write)),
         number("%wrqm", "%", 9, MERGED_SHARE, |it, _| merged_share(it, Direction::Write)),
         explained(
@@ -83,7 +83,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             number(
                 "in-fl",
                 "requests",
-                0,
+                1,
                 "mean number of requests queued or in flight, hung ones included: what aqu-sz is \
                  often read as",
                 |it, _| human::rate(it.in_flight_mean).into(),

@@ -28,7 +28,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             heading: "DEVICES",
             unit: "",
             align: Align::Left,
-            room: Room::CutEnd,
+            room: Room::CutMiddle,
             sentence: "the kernel's name of the device",
             legend: "",
             value: |device, style| escape(&device.device, style).into_owned().into(),

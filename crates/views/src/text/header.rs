@@ -2,6 +2,7 @@
 
 use super::{Screen, usage};
 use crate::escape::{escape, width};
+use crate::fold::wrap;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::summary::{ChangedSetting, DeviceSummary, ErrorCount};
@@ -37,7 +38,12 @@ pub(crate) fn line_of(facts: Vec<(String, Paint)>, screen: &mut Screen) {
     let style = *screen.style;
     let separator = style.either(" · ", " | ");
     let mut line = String::new();
-    for (fact, paint) in facts {
+    // A fact that is longer than a line goes on in the next one.
+    let room = style.columns().saturating_sub(2);
+    let pieces = |(fact, paint): (String, Paint)| {
+        wrap(&fact, room).into_iter().map(move |piece| (piece, paint))
+    };
+    for (fact, paint) in facts.into_iter().flat_map(pieces) {
         let needed = width(separator) + width(&fact);
         if !line.is_empty() && visible(&line) + needed > style.columns() {
             screen.line(&line);

@@ -49,7 +49,7 @@ const MOST: Detail = Detail {
 /// Less around the first finding, which is still whole.
 const FEWER: Detail = Detail {
     notes: 1,
-    why: LineLimits { sentence: 4, waits: 1, evidence: 2, fix: 8, check: 5, others: 1 },
+    why: LineLimits { waits: 1, evidence: 2, others: 1, ..MOST.why },
     classes: 2,
     devices: 2,
     histograms: 1,
@@ -87,6 +87,13 @@ impl Detail {
         ]
     }
 
+    /// As [`LEAST`], with the first finding whole.
+    fn whole(diagnosis: &Diagnosis) -> Detail {
+        let LineLimits { sentence, fix, check, .. } = MOST.why;
+        let least = Detail::least(diagnosis);
+        Detail { why: LineLimits { sentence, fix, check, ..least.why }, ..least }
+    }
+
     /// Lowers the limit whose turn it is; false if none is above its floor.
     fn shrink(&mut self, turn: usize, floor: &Detail) -> bool {
         let mut floor = floor.clone();
@@ -107,13 +114,13 @@ pub fn page(
     style: &Style,
 ) -> String {
     let mut detail = MOST;
-    let least = Detail::least(diagnosis);
+    let floors = [FEWER, Detail::whole(diagnosis), Detail::least(diagnosis)];
     for turn in 0.. {
         let page = draw(summary, diagnosis, source, style, &detail);
         if page.lines().count() <= LINES {
             return page;
         }
-        if !detail.shrink(turn, &FEWER) && !detail.shrink(turn, &least) {
+        if !floors.iter().any(|floor| detail.shrink(turn, floor)) {
             return page.lines().take(LINES).flat_map(|line| [line, "\n"]).collect();
         }
     }

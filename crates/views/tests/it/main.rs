@@ -1,6 +1,7 @@
 //! Screens and JSON of watches whose right answers are known.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic, in its helpers too")]
 
+mod alike;
 mod diff;
 mod intervals;
 mod json;

@@ -10,6 +10,7 @@ mod superblock;
 
 use super::bytes::{le, read};
 use super::index::{Builder, Extent, Index, RangeRole};
+use super::progress::IndexProgress;
 use inode::{ExtentNode, Inode, InodeKind, Map};
 use std::fs::File;
 use std::io;
@@ -38,12 +39,17 @@ impl Ext4 {
     ///
     /// # Errors
     /// If the device cannot be read.
-    pub fn build(device: File, superblock: Superblock) -> io::Result<Ext4> {
+    pub fn build(
+        device: File,
+        superblock: Superblock,
+        progress: &IndexProgress,
+    ) -> io::Result<Ext4> {
         let groups = superblock.read_groups(&device)?;
         let mut scan = MetadataScan::new(&device, &superblock);
+        progress.begin(groups.iter().map(|group| superblock.inodes_to_read(group)).sum());
         for (number, group) in (0..).zip(&groups) {
             scan.metadata(number, group);
-            scan.inodes(number, group)?;
+            scan.inodes(number, group, progress)?;
         }
         scan.directories();
         let MetadataScan { builder, damaged, .. } = scan;
@@ -136,11 +142,16 @@ impl<'a> MetadataScan<'a> {
         self.blocks(group.inode_table, table, 0, RangeRole::InodeTable);
     }
 
-    fn inodes(&mut self, number: u64, group: &GroupDescriptor) -> io::Result<()> {
-        if group.inodes_never_used {
+    fn inodes(
+        &mut self,
+        number: u64,
+        group: &GroupDescriptor,
+        progress: &IndexProgress,
+    ) -> io::Result<()> {
+        let used = self.sb.inodes_to_read(group);
+        if used == 0 {
             return Ok(());
         }
-        let used = self.sb.inodes_per_group - group.unused_inodes;
         let size = self.sb.inode_bytes;
         let bitmap = read(
             self.device,
@@ -159,6 +170,7 @@ impl<'a> MetadataScan<'a> {
                 }
             }
             done += count;
+            progress.add(count);
         }
         Ok(())
     }

@@ -121,6 +121,14 @@ impl Superblock {
         (self.blocks - self.first_block).div_ceil(self.blocks_per_group)
     }
 
+    /// The number of inodes at the beginning of a group's table that may be in use.
+    pub fn inodes_to_read(&self, group: &GroupDescriptor) -> u64 {
+        match group.inodes_never_used {
+            true => 0,
+            false => self.inodes_per_group - group.unused_inodes,
+        }
+    }
+
     /// The first block of a group.
     pub fn first_block_of(&self, group: u64) -> u64 {
         self.first_block + group * self.blocks_per_group

@@ -115,6 +115,7 @@ mod tests {
             pid: 1,
             tid: 1,
             base: wire_inode::new_zeroed(),
+            inode: wire_inode::new_zeroed(),
             second,
             text: String::new(),
         };
