@@ -22,7 +22,7 @@
 //! | [`live`] | all of it as an [`iowhy_core::source::Source`] |
 //!
 //! What does not belong here: what the numbers mean, and how they are displayed.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod aggregates;
 pub mod budget;

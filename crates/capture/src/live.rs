@@ -8,6 +8,7 @@ use crate::changes::Changes;
 use crate::counters::END_NOT_SEEN;
 use crate::decode::{DecodeContext, KnownEntities};
 use crate::error::WatchError;
+use crate::host::health::kernel_log::KernelLog;
 use crate::host::{devices, lockdown, mounts::Mounts, own, system};
 use crate::kernel::{self, KernelFeatures};
 use crate::plan::{PROBES, Plan, ProbeGroup, Wishes};
@@ -17,6 +18,7 @@ use crate::probes::file::tables::Tables;
 use crate::probes::snapshot::{self, InFlight, PendingRequest, ScannedDisks};
 use crate::probes::wait::standing::{self, Standing};
 use crate::reader::FileAsker;
+use crate::reader::health::{HealthAsker, MOST_LATE, MOST_OF_ALL, WatchEnd};
 use crate::sampler::{Sampler, Sampling};
 use crate::session::Session;
 use crate::symbols::KernelSymbols;
@@ -103,6 +105,9 @@ pub struct LiveWatch {
     cpu_before_ns: u64,
     sampler: Option<Sampler>,
     changes: Changes,
+    health: HealthAsker,
+    /// The kernel's log since the beginning, where it can be read.
+    kernel_log: Option<KernelLog>,
 }
 
 impl LiveWatch {
@@ -129,12 +134,15 @@ impl LiveWatch {
         plan.probes.retain(|probe| probe.program != "count_submission");
         require_probes(&plan)?;
         let limited = !wishes.devices.is_empty();
+        let kernel_log = KernelLog::open();
+        let mut health = HealthAsker::default();
         let mut asleep = Vec::new();
         let session = Session::begin(&plan, &facts, &wishes, |session, group| match group {
             ProbeGroup::Block => {
                 environment.start_ns = system::now_ns();
                 environment.note_start_time();
                 devices::read_start(&mut environment.devices);
+                health.ask(&environment.devices, WatchEnd::Start);
             }
             // At once: who wakes before the sleepers are listed would be seen by nobody.
             ProbeGroup::Wait => snapshot::sleepers(session, |record| asleep.push(record.to_vec())),
@@ -148,10 +156,15 @@ impl LiveWatch {
         });
         environment.tables = tables_of(options);
         environment.limits = limits(&plan, &session, &facts, unlisted);
+        environment.limits.extend(kernel_log.as_ref().err().map(|reason| {
+            format!("not visible: resets and errors of devices in the kernel's log; {reason}")
+        }));
         let start_ns = environment.start_ns;
         Ok(LiveWatch {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
             changes: Changes::new(start_ns),
+            health,
+            kernel_log: kernel_log.ok(),
             asleep,
             session,
             known,
@@ -200,7 +213,24 @@ impl LiveWatch {
         self.environment.ended_by = why.to_owned();
         self.environment.settings_end = system::settings();
         devices::read_end(&mut self.environment.devices, self.limited);
+        self.end_health();
         self.changes.look(&mut self.environment.devices, &self.reader);
+    }
+
+    /// Asks devices for their health again, and reads what the kernel's log says of them.
+    fn end_health(&mut self) {
+        let environment = &mut self.environment;
+        self.health.finish(&mut environment.devices, MOST_LATE);
+        self.health.ask(&environment.devices, WatchEnd::End);
+        self.health.finish(&mut environment.devices, MOST_OF_ALL);
+        let left_out = self.health.left_out;
+        let meaning = "devices that were not asked for their health: too many";
+        environment.losses.add("health", left_out, meaning, false);
+        if let Some(log) = &mut self.kernel_log {
+            let lost = log.take(&mut environment.devices);
+            let meaning = "records of the kernel's log that were overwritten before they were read";
+            environment.losses.add("kernel_log", lost, meaning, false);
+        }
     }
 
     /// Updates losses and cost in the environment; after the end they are final.
@@ -239,7 +269,9 @@ impl LiveWatch {
 
     /// CPU time that the watch has cost this process so far, ns.
     pub fn cpu_ns(&self) -> u64 {
-        own::cpu_ns().saturating_sub(self.cpu_before_ns) + self.reader.cpu_ns()
+        own::cpu_ns().saturating_sub(self.cpu_before_ns)
+            + self.reader.cpu_ns()
+            + self.health.cpu_ns()
     }
 
     /// Adds requests and waits that the budget left out and that have lasted for long: what hangs
@@ -362,6 +394,7 @@ impl Source for LiveWatch {
             self.keep_to_budget();
             self.drain_uses(batch, names);
             self.changes.look_if_due(&mut self.environment.devices, &self.reader);
+            self.health.collect(&mut self.environment.devices);
         }
         if self.empty {
             let mut cx = DecodeContext::new(&mut self.known, batch, names);

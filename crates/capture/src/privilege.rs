@@ -21,6 +21,8 @@ pub struct Capability {
     any: CapabilitySet,
     /// Whether this machine requires it.
     asked_for: fn() -> bool,
+    /// Whether the command that grants capabilities grants it, too: not one that is nearly root.
+    pub granted: bool,
 }
 
 /// Every capability that a watch needs or can use, on one kernel or another.
@@ -31,6 +33,7 @@ const CAPABILITIES: &[Capability] = &[
         lost: "all requests: only /proc/diskstats is left",
         any: CapabilitySet::BPF.union(CapabilitySet::SYS_ADMIN),
         asked_for: everywhere,
+        granted: true,
     },
     Capability {
         name: "CAP_PERFMON",
@@ -38,6 +41,7 @@ const CAPABILITIES: &[Capability] = &[
         lost: "all requests: only /proc/diskstats is left",
         any: CapabilitySet::PERFMON.union(CapabilitySet::SYS_ADMIN),
         asked_for: everywhere,
+        granted: true,
     },
     Capability {
         name: "CAP_SYS_RESOURCE",
@@ -46,6 +50,7 @@ const CAPABILITIES: &[Capability] = &[
                too low",
         any: CapabilitySet::SYS_RESOURCE,
         asked_for: maps_need_room,
+        granted: true,
     },
     Capability {
         name: "CAP_SYS_PTRACE",
@@ -54,6 +59,7 @@ const CAPABILITIES: &[Capability] = &[
                users' processes",
         any: CapabilitySet::SYS_PTRACE,
         asked_for: everywhere,
+        granted: true,
     },
     Capability {
         name: "CAP_DAC_READ_SEARCH",
@@ -62,6 +68,7 @@ const CAPABILITIES: &[Capability] = &[
                names of programs that only those users may read",
         any: CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE),
         asked_for: everywhere,
+        granted: true,
     },
     Capability {
         name: "CAP_SYSLOG",
@@ -70,6 +77,7 @@ const CAPABILITIES: &[Capability] = &[
                kernel.kptr_restrict is 1",
         any: CapabilitySet::SYSLOG,
         asked_for: everywhere,
+        granted: true,
     },
     Capability {
         name: "CAP_SYS_NICE",
@@ -78,11 +86,27 @@ const CAPABILITIES: &[Capability] = &[
                normal priority",
         any: CapabilitySet::SYS_NICE,
         asked_for: everywhere,
+        granted: true,
+    },
+    Capability {
+        name: "CAP_SYS_ADMIN",
+        needed: false,
+        lost: "health logs of NVMe drives, and the limits that EBS volumes report: iowhy has to \
+               run as root for them",
+        any: CapabilitySet::SYS_ADMIN,
+        asked_for: has_nvme,
+        granted: false,
     },
 ];
 
 fn everywhere() -> bool {
     true
+}
+
+/// Whether there is an NVMe controller, which answers only who may change it, too.
+fn has_nvme() -> bool {
+    let controllers = std::fs::read_dir("/sys/class/nvme");
+    controllers.is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Whether BPF maps are charged as locked memory (before 5.11) and a limit is set.
@@ -118,9 +142,11 @@ pub fn require() -> Result<(), WatchError> {
     Err(WatchError::Privilege { missing: missing.join(", "), granting: granting() })
 }
 
-/// The command that grants all of them. It replaces capabilities that were set before.
+/// The command that grants all of them but CAP_SYS_ADMIN, which is nearly root. It replaces
+/// capabilities that were set before.
 pub fn granting() -> String {
-    let names: Vec<String> = asked_for().map(|it| it.name.to_lowercase()).collect();
+    let granted = asked_for().filter(|it| it.granted);
+    let names: Vec<String> = granted.map(|it| it.name.to_lowercase()).collect();
     format!("sudo setcap {}+ep \"$(command -v iowhy)\"", names.join(","))
 }
 
@@ -161,7 +187,7 @@ mod tests {
     fn the_command_grants_all() {
         let command = granting();
         for it in asked_for() {
-            assert!(command.contains(&it.name.to_lowercase()), "{command}");
+            assert_eq!(command.contains(&it.name.to_lowercase()), it.granted, "{command}");
             assert!(!it.lost.is_empty());
         }
     }

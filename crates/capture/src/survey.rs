@@ -90,7 +90,7 @@ pub fn survey() -> Survey {
         )),
     }
     items.extend([cgroups(), pressure(), statistics(), iostats()]);
-    let grant = (!privilege::missing().is_empty()).then(privilege::granting);
+    let grant = privilege::missing().iter().any(|it| it.granted).then(privilege::granting);
     Survey { items, programs, grant }
 }
 

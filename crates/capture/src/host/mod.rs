@@ -6,6 +6,7 @@
 pub mod cgroup;
 pub mod devices;
 mod fuse;
+pub(crate) mod health;
 pub mod held;
 pub mod lockdown;
 pub mod mounts;

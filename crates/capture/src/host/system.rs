@@ -58,6 +58,7 @@ pub fn environment() -> Environment {
         cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
         memory_bytes: memory_bytes(),
         is_virtual: is_virtual(),
+        machine: firmware(),
         realtime_offset_ns: nanoseconds(ClockId::Realtime) - nanoseconds(ClockId::Monotonic),
         utc_offset_s: utc_offset_s(),
         settings_start: settings(),
@@ -108,10 +109,14 @@ fn is_virtual() -> Option<bool> {
     let cpus = read_text("/proc/cpuinfo").unwrap_or_default();
     let node = ["/sys/hypervisor/type", "/proc/device-tree/hypervisor"];
     let has_node = node.iter().any(|path| std::path::Path::new(path).exists());
-    let firmware = ["sys_vendor", "product_name"];
-    let firmware = firmware.map(|name| read_text(format!("/sys/class/dmi/id/{name}")));
-    let firmware = firmware.into_iter().flatten().collect::<Vec<_>>().join(" ");
-    virtual_by(&cpus, has_node, &firmware)
+    virtual_by(&cpus, has_node, &firmware())
+}
+
+/// Vendor and product as the firmware names them; clouds put the type of the instance there.
+fn firmware() -> String {
+    let names = ["sys_vendor", "product_name"];
+    let names = names.map(|name| read_text(format!("/sys/class/dmi/id/{name}")));
+    names.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn virtual_by(cpus: &str, has_node: bool, firmware: &str) -> Option<bool> {

@@ -51,12 +51,11 @@ impl Aside {
     /// running or runnable does not count.
     pub fn ask(&mut self, line: &str, most: Duration) -> Result<String, Silence> {
         // The pipe is empty while it waits for the next question.
-        self.input.write_all(line.as_bytes()).map_err(|_gone| Silence::Gone)?;
+        self.send(line)?;
         let (begun, before) = (Instant::now(), self.blocked);
         loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line = self.buffer.drain(..=end).collect();
-                return String::from_utf8(line).map_err(|_garbage| Silence::Gone);
+            if let Some(line) = self.buffered()? {
+                return Ok(line);
             }
             let look = Instant::now();
             match poll(&mut [PollFd::new(&self.output, PollFlags::IN)], Some(&LOOK)) {
@@ -70,6 +69,38 @@ impl Aside {
                 return Err(Silence::Late);
             }
         }
+    }
+
+    /// Sends lines, which have to fit into the pipe.
+    pub fn send(&mut self, lines: &str) -> Result<(), Silence> {
+        self.input.write_all(lines.as_bytes()).map_err(|_gone| Silence::Gone)
+    }
+
+    /// Returns the next line of its answers, for which it waits for up to `most`; `None` if there
+    /// is none yet.
+    pub fn next_line(&mut self, most: Duration) -> Result<Option<String>, Silence> {
+        let begun = Instant::now();
+        loop {
+            if let Some(line) = self.buffered()? {
+                return Ok(Some(line));
+            }
+            let left = most.saturating_sub(begun.elapsed());
+            let left =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&self.output, PollFlags::IN)], Some(&left)) {
+                Ok(0) => return Ok(None),
+                Ok(_) => self.read()?,
+                Err(Errno::INTR) => {}
+                Err(_) => return Err(Silence::Gone),
+            }
+        }
+    }
+
+    /// A line that has been read already.
+    fn buffered(&mut self) -> Result<Option<String>, Silence> {
+        let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+        let line = self.buffer.drain(..=end).collect();
+        String::from_utf8(line).map(Some).map_err(|_garbage| Silence::Gone)
     }
 
     fn read(&mut self) -> Result<(), Silence> {

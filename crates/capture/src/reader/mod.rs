@@ -12,6 +12,7 @@
 //! | `question` | the questions and answers |
 //! | `aside` | the process: started, queried with a timeout, abandoned |
 //! | `serve` | what it does |
+//! | `health` | asks devices for their health, with a process of its own |
 //! | `allowance` | how much of programs' files it may read from disk |
 //! | `perf_map` | names of JIT-compiled functions |
 //! | `sleeping_stack` | the functions that a sleeping thread is in |
@@ -22,6 +23,7 @@
 mod allowance;
 mod aside;
 mod code;
+pub(crate) mod health;
 mod perf_map;
 mod question;
 mod serve;
@@ -96,12 +98,15 @@ pub struct Unanswered;
 
 impl Default for FileAsker {
     fn default() -> FileAsker {
-        FileAsker::with(|| {
-            let mut command = Command::new("/proc/self/exe");
-            command.arg(ARGUMENT);
-            command
-        })
+        FileAsker::with(reader_command)
     }
+}
+
+/// Starts this program as the reader.
+fn reader_command() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(ARGUMENT);
+    command
 }
 
 impl FileAsker {

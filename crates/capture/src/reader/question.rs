@@ -1,5 +1,6 @@
 //! The questions to the reader and its answers: each a line of JSON on a pipe.
 
+use crate::host::health::AskedDevice;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -43,6 +44,11 @@ pub(super) enum Lookup {
     Settings {
         /// The devices' directories in sysfs.
         directories: Vec<PathBuf>,
+    },
+    /// What a device reports of itself: `DeviceHealth`.
+    Health {
+        /// The device.
+        device: AskedDevice,
     },
 }
 

@@ -6,6 +6,7 @@ use super::perf_map::PerfMaps;
 use super::question::{FrameName, Lookup, Question, WORDS};
 use super::sleeping_stack;
 use crate::host::devices::TUNED;
+use crate::host::health;
 use crate::host::held::Look;
 use crate::host::read_settings;
 use crate::host::workload::Workloads;
@@ -62,6 +63,7 @@ impl Tools {
                 let all = directories.iter().map(|it| read_settings(it, TUNED));
                 serde_json::to_value(all.collect::<Vec<_>>())
             }
+            Lookup::Health { device } => serde_json::to_value(health::ask(device)),
             Lookup::Workload { cgroup } => {
                 let workloads = self.workloads.get_or_insert_with(Workloads::default);
                 serde_json::to_value(workloads.of(cgroup))

@@ -17,6 +17,7 @@ pub use super::waits::chains::{ChainReport, ChainRow, ChainStep};
 pub use super::waits::ledger::{ClassRow, Ledger, LedgerWaiter, ProcessLedger};
 use crate::model::Losses;
 use crate::model::environment::Environment;
+use crate::model::health::{DeviceHealth, KernelMessage};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -138,6 +139,12 @@ pub struct DeviceSummary {
     pub backing_file: Option<String>,
     /// Settings under /sys/block when the watch began.
     pub settings: BTreeMap<String, String>,
+    /// What the device reported of itself when the watch began.
+    pub health_start: Option<DeviceHealth>,
+    /// The same when it ended.
+    pub health_end: Option<DeviceHealth>,
+    /// What the kernel's log says of it during the watch.
+    pub kernel_messages: Vec<KernelMessage>,
     /// Each direction's figures.
     pub directions: ByDirection<DirectionSummary>,
     /// iostat's aqu-sz: the time that completed requests took, per second of the watch. Requests

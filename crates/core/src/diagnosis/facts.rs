@@ -13,6 +13,7 @@ use crate::model::{Origin, WaitClass};
 mod behind;
 pub mod beside;
 pub mod calls;
+pub mod health;
 pub mod moment;
 pub mod over_time;
 mod roles;

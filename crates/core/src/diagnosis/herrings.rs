@@ -1,7 +1,9 @@
-//! Processes with much I/O that no thread waits for: suspects that are not the cause.
+//! Suspects that are not the cause: processes with much I/O that no thread waits for, and limits that
+//! a volume denies.
 
 use super::facts::Facts;
 use super::finding::Finding;
+use super::rules::provider_cap;
 use super::words;
 use crate::analysis::summary::DeviceSummary;
 
@@ -19,7 +21,8 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
         let worst = findings.iter().filter(|it| it.severity == first.severity);
         worst.map(|it| it.subject.device.as_deref()).any(|it| it == Some(device))
     };
-    let mut sentences: Vec<String> = Vec::new();
+    let mut sentences: Vec<String> = provider_cap::refuted(facts);
+    sentences.truncate(MOST);
     for device in facts.devices() {
         if is_guilty(&device.device) || sentences.len() == MOST {
             continue;

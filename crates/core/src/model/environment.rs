@@ -4,6 +4,7 @@
 use super::cgroup::Cgroup;
 use super::clock::WallClock;
 use super::filter::{Filter, hides_others};
+use super::health::{DeviceHealth, KernelMessage};
 use super::loss::{Loss, Losses};
 use super::table::Table;
 use super::wait::Wait;
@@ -83,6 +84,10 @@ object! {
         pub memory_bytes: u64,
         /// Whether it is a virtual machine; absent if it is not known.
         pub is_virtual: Option<bool>,
+        /// Who made the machine or its hypervisor, and the product's name, as its firmware names
+        /// them: of a cloud's machine usually the cloud and the type of the instance; empty if it
+        /// is not known.
+        pub machine: String,
         /// When the watch began, CLOCK_MONOTONIC nanoseconds.
         pub start_ns: u64,
         /// The same as a time of day, RFC 3339 with the host's offset from UTC; absent where only
@@ -297,6 +302,14 @@ object! {
         pub settings_end: BTreeMap<String, String>,
         /// Settings that changed during the watch, in order; none for a device that appeared later.
         pub settings_changed: Vec<SettingChange>,
+        /// What the device reported of itself when the watch began; absent if it was not asked or
+        /// did not answer in time.
+        pub health_start: Option<DeviceHealth>,
+        /// The same when it ended.
+        pub health_end: Option<DeviceHealth>,
+        /// What the kernel's log says of it during the watch, in order; the first messages, if
+        /// there are many.
+        pub kernel_messages: Vec<KernelMessage>,
     }
 }
 

@@ -10,6 +10,7 @@ pub mod environment;
 pub mod event;
 pub mod file;
 pub mod filter;
+pub mod health;
 pub mod loss;
 pub mod metric;
 pub mod names;

@@ -8,6 +8,9 @@ use crate::model::cgroup::Cgroup;
 use crate::model::environment::{
     Cost, Device, Environment, ExactCount, FORMAT, Field, Mount, SettingChange, Thinning,
 };
+use crate::model::health::{
+    ArrayState, CommandCounts, DeviceHealth, KernelMessage, NvmeHealth, SataLink, VolumeStatistics,
+};
 use crate::model::loss::{Loss, Losses};
 use crate::model::metric::Shape;
 use crate::model::table::ColumnInfo;
@@ -22,6 +25,13 @@ pub fn reference() -> String {
         ("The recording", Environment::FIELDS),
         ("`Device`", Device::FIELDS),
         ("`SettingChange`", SettingChange::FIELDS),
+        ("`DeviceHealth`", DeviceHealth::FIELDS),
+        ("`NvmeHealth`", NvmeHealth::FIELDS),
+        ("`VolumeStatistics`", VolumeStatistics::FIELDS),
+        ("`CommandCounts`", CommandCounts::FIELDS),
+        ("`SataLink`", SataLink::FIELDS),
+        ("`ArrayState`", ArrayState::FIELDS),
+        ("`KernelMessage`", KernelMessage::FIELDS),
         ("`Mount`", Mount::FIELDS),
         ("`Cgroup`", Cgroup::FIELDS),
         ("`Losses`", Losses::FIELDS),

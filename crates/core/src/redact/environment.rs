@@ -31,6 +31,10 @@ impl Redactor {
 
     fn device(&self, device: &mut Device) {
         device.backing_file = device.backing_file.take().map(|file| self.words(&file));
+        // Drivers write names of volumes and targets into the kernel's log.
+        for message in &mut device.kernel_messages {
+            message.text = self.words(&message.text);
+        }
     }
 
     fn mount(&self, mount: &mut Mount) {

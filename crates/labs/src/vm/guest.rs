@@ -269,6 +269,11 @@ impl RunningGuest {
         Qmp::connect(self.folder.path())?.tell("block_set_io_throttle", limits.arguments(disk))
     }
 
+    /// Has an NVMe disk report a critical warning, as bits: 2 is its temperature.
+    pub fn warn(&mut self, disk: &str, bits: u8) -> Result<()> {
+        Qmp::connect(self.folder.path())?.warn(disk, bits)
+    }
+
     /// Waits until it has ended.
     pub fn finish(mut self) -> Result<GuestOutcome> {
         while self.line()?.is_some() {}

@@ -100,7 +100,7 @@ impl Machine<'_> {
         let rotating = "vendor=ATA,product=ST4000NM0033,rotation_rate=7200";
         let devices = match disk.bus {
             Bus::Virtio => vec![format!("virtio-blk-pci,drive={name},serial={name}")],
-            Bus::Nvme => vec![format!("nvme,drive={name},serial={name}")],
+            Bus::Nvme => vec![format!("nvme,drive={name},serial={name},id={}", controller(name))],
             Bus::Scsi => vec![
                 format!("virtio-scsi-pci,id={name}-bus"),
                 format!("scsi-hd,drive={name},bus={name}-bus.0,serial={name},{rotating}"),
@@ -136,6 +136,11 @@ impl Machine<'_> {
     }
 }
 
+/// What QEMU calls the controller of an NVMe disk.
+fn controller(disk: &str) -> String {
+    format!("{disk}-controller")
+}
+
 /// A file of that size that takes no room yet.
 fn fresh(path: &Path, bytes: u64) -> Result<()> {
     let file = File::create(path).context(|| format!("make {}", path.display()))?;
@@ -159,6 +164,13 @@ impl Qmp {
         qmp.answer("greet", "QMP")?;
         qmp.tell("qmp_capabilities", json!({}))?;
         Ok(qmp)
+    }
+
+    /// Sets the critical warning that an NVMe disk reports in its health log, as bits.
+    pub fn warn(&mut self, disk: &str, bits: u8) -> Result<()> {
+        let path = format!("/machine/peripheral/{}", controller(disk));
+        let property = "smart_critical_warning";
+        self.tell("qom-set", json!({ "path": path, "property": property, "value": bits }))
     }
 
     /// Gives one command.

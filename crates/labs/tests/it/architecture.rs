@@ -172,12 +172,16 @@ fn arrow_only_under_recording() -> Result<()> {
     Ok(())
 }
 
+/// Where unsafe code may be: what is generated, and the one ioctl by which NVMe controllers are
+/// asked, for which there is no safe crate.
+const UNSAFE: &[&str] = &["capture/src/wire", "capture/src/host/health/passthrough.rs"];
+
 fn unsafe_only_in_the_wire_module() -> Result<()> {
     let mut found = Vec::new();
     let mut unguarded = Vec::new();
     for (name, text) in sources(".rs")? {
-        let wire = name.starts_with("capture/src/wire");
-        if name.contains("/src/") && !wire {
+        let is_allowed = UNSAFE.iter().any(|place| name.starts_with(place));
+        if name.contains("/src/") && !is_allowed {
             found.extend(uses(&text, &name, &["unsafe"]));
         }
         let is_root = name.ends_with("/src/lib.rs") || name.ends_with("/src/main.rs");
@@ -188,7 +192,7 @@ fn unsafe_only_in_the_wire_module() -> Result<()> {
             unguarded.push(name);
         }
     }
-    expect_none("unsafe outside capture/src/wire", &found);
+    expect_none("unsafe outside capture/src/wire and the NVMe ioctl", &found);
     expect_none("crates without forbid(unsafe_code) (capture: deny)", &unguarded);
     Ok(())
 }

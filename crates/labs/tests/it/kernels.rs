@@ -8,6 +8,7 @@ use crate::guests;
 use crate::recording::Recording;
 use crate::stacked;
 use crate::support::{labs_program, words};
+use iowhy_core::model::health::DeviceHealth;
 use iowhy_core::model::{Operation, Request};
 use iowhy_labs::Result;
 use iowhy_labs::classes::guest_loads;
@@ -82,6 +83,7 @@ fn tests_on(name: &str) -> Vec<Trial> {
         test("throttled_outside_in_mid_run", throttled),
         test("delayed_and_failing_outside", sick),
         test("lockdown_is_told", locked),
+        test("a_drive_that_overheats_is_said", overheating),
     ]
 }
 
@@ -189,6 +191,41 @@ fn root_tests(kernel: Kernel) -> Result<()> {
         .filter(|line| !SKIPS.iter().any(|skip| line.contains(skip)))
         .collect();
     assert!(skipped.is_empty(), "skipped for no known reason: {skipped:#?}");
+    Ok(())
+}
+
+/// What an NVMe drive reports of itself is recorded at both ends, and a warning that it gives from
+/// the middle of the watch on is the first finding. Asking it is no request.
+fn overheating(kernel: Kernel) -> Result<()> {
+    const READS: usize = 600;
+    let script = format!(
+        "disk=$(readlink /dev/disk/hot)
+        iowhy record -d $disk -o /out/recording -- sh -c 'echo begun; \\
+        dd if=/dev/disk/hot of=/dev/null bs=4k count={READS} iflag=direct status=none'
+        iowhy report /out/recording"
+    );
+    let disk = GuestDisk::memory("hot", 64 << 20).nvme().limited(DiskLimits::iops(100));
+    let mut running = Guest::new(kernel).disk(disk).start(&script)?;
+    running.wait_for("begun")?;
+    std::thread::sleep(Duration::from_secs(1));
+    running.warn("hot", 2)?;
+    let outcome = running.finish()?;
+    eprint_line(&outcome.said);
+    let recording = recording(&outcome)?;
+    assert_eq!(recording.requests.len(), READS, "{}", recording.overview());
+    let devices = recording.environment.devices.iter();
+    let drive = devices.clone().find(|it| it.transport.is_some()).expect("the NVMe disk");
+    let log = |health: &Option<DeviceHealth>| {
+        let health = health.as_ref().expect("it was asked");
+        health.nvme.clone().unwrap_or_else(|| panic!("{:?}", health.unread))
+    };
+    let (start, end) = (log(&drive.health_start), log(&drive.health_end));
+    assert_eq!((start.critical_warning, end.critical_warning), (0, 2));
+    // QEMU's drive has 50 °C, and warns from 70 °C on.
+    assert_eq!((end.temperature_c, end.warning_c), (Some(50), Some(70)));
+    let words = words(&outcome.said);
+    assert!(words.contains("warns that its temperature is outside its limits"), "{}", outcome.said);
+    assert!(words.contains("critical warning: temperature"), "{}", outcome.said);
     Ok(())
 }
 

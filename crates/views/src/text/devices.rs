@@ -7,6 +7,7 @@ use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
+use iowhy_core::diagnosis::facts::health;
 
 /// Settings that the screen shows, in this order.
 const SETTINGS: &[&str] = &[
@@ -145,6 +146,7 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
             let name = escape(&device.device, screen.style);
             screen.prose(&format!("{name}: {facts}"), 2, Paint::Faint);
         }
+        reported(device, screen);
     }
     if !others.is_empty() || summary.idle_devices > 0 {
         let idle = summary.idle_devices;
@@ -155,6 +157,20 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
         };
         screen.prose(&text, 2, Paint::Faint);
     }
+}
+
+/// What a device says of itself, with its model; nothing of one that says nothing.
+pub(super) fn reported(device: &DeviceSummary, screen: &mut Screen) {
+    let Some(report) = health::report(device) else { return };
+    let style = screen.style;
+    let name = escape(&device.device, style);
+    let model = device.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
+    let model = model.map(|it| format!(" ({})", escape(it, style))).unwrap_or_default();
+    screen.prose(
+        &format!("{name}{model}: {}", super::why::readable(&report, style)),
+        2,
+        Paint::Faint,
+    );
 }
 
 /// The setup of a device, as far as it is known.

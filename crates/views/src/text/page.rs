@@ -203,6 +203,7 @@ fn devices(summary: &Summary, sick: Option<&DeviceSummary>, most: usize, screen:
     let others = summary.devices.iter().filter(|it| !is_sick(it));
     let rows: Vec<DeviceSummary> = sick.into_iter().chain(others).take(most).cloned().collect();
     screen.table(&DEVICES, &rows);
+    sick.into_iter().for_each(|sick| super::devices::reported(sick, screen));
     let hidden = summary.devices.len() - rows.len();
     if hidden > 0 {
         screen.prose(&format!("{} not shown", plural(hidden as u64, "device")), 2, Paint::Faint);

@@ -302,6 +302,7 @@ pub(crate) fn figure(evidence: &Evidence, style: &Style) -> String {
         "%" => format!("{} %", human::percent(figure / 100.0)),
         "1/s" => format!("{}/s", human::rate(figure)),
         "" => human::rate(figure),
+        "°C" => readable(&format!("{figure:.0} °C"), style),
         // The label names what is counted: `requests in flight: 32`.
         unit if evidence.what.split(' ').any(|word| word == unit) => plain(figure),
         unit if figure.fract() == 0.0 => counted(figure as u64, unit),
@@ -315,7 +316,10 @@ fn plain(figure: f64) -> String {
 
 /// Text of the diagnosis, which quotes untrusted names.
 pub(crate) fn readable(text: &str, style: &Style) -> String {
-    let text = if style.unicode { text.to_owned() } else { text.replace('µ', "u") };
+    let text = match style.unicode {
+        true => text.to_owned(),
+        false => text.replace('µ', "u").replace('°', ""),
+    };
     escape(&text, style).into_owned()
 }
 

@@ -1,5 +1,6 @@
 //! The device could burst above its limit until its credit was used up.
 
+use super::super::facts::health;
 use super::provider_cap::{even_bins, is_saturated};
 use super::*;
 use crate::analysis::Direction;
@@ -55,6 +56,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "{name} is slower than before, but is a local drive: it has no burst credit"
         )));
     };
+    let limited = health::limit_times(device).map(|it| !it.are_none());
+    if limited == Some(false) {
+        // It reports that no limit held it back.
+        return Ok(RuleVerdict::Clear);
+    }
+    let sure = if limited == Some(true) { Confidence::Certain } else { used_up.sure };
     let sentence = format!(
         "{name} does {} instead of {} requests per second since {}, same mix, size and depth: {}",
         words::number(step.after),
@@ -64,7 +71,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let whole = facts::device_time_ns(device);
     Ok(Finding::of_device(facts, (extra * whole as f64) as u64, whole, sentence)
-        .sure(used_up.sure)
+        .sure(sure)
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .shown("request rate before", step.before, "1/s", format!("iowhy stat -d {name} 1"))
         .shown("request rate since", step.after, "1/s", format!("iowhy stat -d {name} 1"))

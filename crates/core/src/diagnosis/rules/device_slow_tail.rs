@@ -1,5 +1,6 @@
 //! The device itself is occasionally slow, or fails requests.
 
+use super::super::facts::health;
 use super::super::finding;
 use super::*;
 use crate::analysis::patterns::{Bin, Slow, Timeline};
@@ -210,7 +211,11 @@ fn of_tail(
     );
     let device_name = Some(name.clone());
     // A few slow requests prove less than many.
-    let sure = if tail.requests >= 3 { Confidence::Likely } else { Confidence::Possible };
+    let sure = match (reported_events(device), tail.requests) {
+        (1.., _) => Confidence::Certain,
+        (0, 3..) => Confidence::Likely,
+        _ => Confidence::Possible,
+    };
     // A request that no queue explains is worth reporting, even if it is a small part of the total
     // time.
     let least = if tail.max_ns >= LONG_NS { Severity::Warning } else { Severity::Info };
@@ -247,6 +252,14 @@ fn of_tail(
             "if a sibling shows the same outliers under the same load, the load or the driver \
              causes them; `iowhy -t 60` shows whether they recur",
         )
+}
+
+/// Returns what the device itself and its driver counted during the watch: media errors, times it
+/// throttled itself, timeouts.
+fn reported_events(device: &DeviceSummary) -> u64 {
+    health::grown(device, |it| it.media_errors)
+        .saturating_add(u64::from(health::throttled(device)))
+        .saturating_add(health::timeouts(device))
 }
 
 /// A device that completes requests with errors.

@@ -1,5 +1,6 @@
 //! Requests that never complete.
 
+use super::super::facts::health;
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::patterns::Slow;
@@ -43,10 +44,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let share = stalled_ns as f64 / facts.duration_ns().max(1) as f64;
     let of_blocked = waited.time_ns as f64 / facts.blocked_ns().max(1) as f64;
     let name = &device.device;
+    let is_suspended = device.health_end.as_ref().and_then(|it| it.suspended) == Some(true);
     let sentence = format!(
-        "{name} has completed no request for {}: {} in flight{}",
+        "{name} has completed no request for {}: {} in flight{}{}",
         words::time(stalled_ns as f64),
         words::count(open),
+        if is_suspended { "; it is suspended (`dmsetup info`)" } else { "" },
         also(others),
     );
     let mut subject = waited.subject();
@@ -111,15 +114,20 @@ fn before(facts: &Facts<'_>) -> Option<Finding> {
     subject.device = Some(name.clone());
     let share = gap_ns as f64 / facts.duration_ns().max(1) as f64;
     let longest = waited.longest_ns().max(gap_ns);
+    let logged = health::messages(device, &["reset", "timeout"]).len() as u64;
+    let events = logged.max(health::timeouts(device));
+    let sure = if events > 0 { Confidence::Certain } else { Confidence::Likely };
     Some(
         Finding::of_share(ImpactOf::DeviceTime, share, share, sentence)
             .about(subject)
+            .sure(sure)
             .shown(
                 "time without a completion",
                 gap_ns as f64,
                 "ns",
                 format!("iowhy stat -d {name} 1"),
             )
+            .shown("resets and timeouts that were logged", events as f64, "events", "dmesg")
             .shown("longest wait", longest as f64, "ns", "iowhy waits")
             .fix(format!(
                 "check the path and the device: `dmesg` (resets, timeouts), `cat \

@@ -80,6 +80,10 @@ rules! {
     thin_pool,
     virtqueue,
     gc_log_stall,
+    drive_health,
+    link_degraded,
+    device_reset,
+    instance_limit,
 }
 
 /// The rule of a cause.

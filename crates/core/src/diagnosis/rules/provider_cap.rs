@@ -1,5 +1,6 @@
 //! A provider's limit behind the device caps requests or bytes per second.
 
+use super::super::facts::health;
 use super::*;
 use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
@@ -48,8 +49,11 @@ rule!(
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    let flat =
-        facts.devices().iter().filter_map(|device| plateau(facts, device).map(|it| (device, it)));
+    if let Some(finding) = reported(facts) {
+        return Ok(finding.into());
+    }
+    let possible = facts.devices().iter().filter(|it| !reports_none(it));
+    let flat = possible.filter_map(|device| plateau(facts, device).map(|it| (device, it)));
     let (own, sold): (Vec<_>, Vec<_>) = flat.partition(|(device, _)| facts.is_own_drive(device));
     let surest = sold.iter().rev().max_by_key(|(_, plateau)| plateau.sure);
     if let Some((device, plateau)) = surest.filter(|it| it.1.sure > Confidence::Possible) {
@@ -63,6 +67,67 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let missing = own.first().map(|(device, plateau)| own_end(device, plateau));
     missing.or_else(|| too_short(facts)).map_or(Ok(RuleVerdict::Clear), Err)
+}
+
+/// Whether a volume reports that its own limit did not hold it back: what looks like a limit is
+/// none, or that of the instance (`instance-limit`).
+fn reports_none(device: &DeviceSummary) -> bool {
+    health::limit_times(device).is_some_and(|it| !it.is_worth(it.of_volume().0))
+}
+
+/// A limit that the volume itself counts.
+fn reported(facts: &Facts<'_>) -> Option<Finding> {
+    let held = facts.devices().iter().filter_map(|device| {
+        let times = health::limit_times(device)?;
+        times.is_worth(times.of_volume().0).then_some((device, times))
+    });
+    let (device, times) =
+        held.max_by_key(|(device, it)| (it.of_volume().0, facts::device_time_ns(device)))?;
+    let ((time_ns, what), of_ns) = (times.of_volume(), times.of_ns);
+    let share = time_ns as f64 / of_ns.max(1) as f64;
+    let name = &device.device;
+    let sentence = format!(
+        "{name} reports that its limit of {what} held it back for {} of {}",
+        words::time(time_ns as f64),
+        words::time(of_ns as f64),
+    );
+    let at_device = facts::stage_sum(device, Interval::D2c);
+    let whole = facts::device_time_ns(device).max(at_device);
+    let command = format!("iowhy -d {name}");
+    Some(
+        Finding::of_device(facts, (at_device as f64 * share) as u64, whole, sentence)
+            .about(facts::subject_of(name, facts.top_process(device, |_| true)))
+            .sure(Confidence::Certain)
+            .upper_bound()
+            .shown("time at the volume's limit", time_ns as f64, "ns", command.as_str())
+            .shown("share of the time", share * 100.0, "%", command.as_str())
+            .shown(
+                "mean requests in flight",
+                device.in_flight_mean,
+                "requests",
+                format!("iowhy -d {name}"),
+            )
+            .fix(FIX)
+            .check(CHECK),
+    )
+}
+
+/// Volumes that stay at an even rate although they report that no limit held them back, as a
+/// sentence each.
+pub(in crate::diagnosis) fn refuted(facts: &Facts<'_>) -> Vec<String> {
+    let unlimited = facts
+        .devices()
+        .iter()
+        .filter(|it| health::limit_times(it).is_some_and(|times| times.are_none()));
+    let flat = unlimited.filter_map(|it| plateau(facts, it).map(|plateau| (it, plateau)));
+    let sentence = |(device, plateau): (&DeviceSummary, Plateau)| {
+        let name = &device.device;
+        format!(
+            "{name} stays at {}, but the volume reports that it was not limited",
+            plateau.words()
+        )
+    };
+    flat.map(sentence).collect()
 }
 
 /// A local drive at its own maximum looks the same.
@@ -206,7 +271,11 @@ struct Together<'a> {
 }
 
 fn together<'a>(facts: &Facts<'a>) -> Option<Together<'a>> {
-    let sold = |it: &&DeviceSummary| facts.seller(it) != Seller::Unknown && is_deep(it);
+    let is_held = |it: &DeviceSummary| {
+        health::limit_times(it).is_none_or(|times| times.is_worth(times.of_instance().0))
+    };
+    let sold =
+        |it: &&DeviceSummary| facts.seller(it) != Seller::Unknown && is_deep(it) && is_held(it);
     let devices: Vec<&DeviceSummary> = facts.devices().iter().filter(sold).collect();
     let first = devices.first()?;
     let mut devices: Vec<&DeviceSummary> =

@@ -1,0 +1,201 @@
+//! What devices report of themselves. Asking one can take long, or never end: only the process
+//! aside does it (see [`crate::reader`]).
+//!
+//! | where | what |
+//! |---|---|
+//! | `passthrough` | the ioctl of NVMe controllers, and the trait that stands for it in tests |
+//! | `nvme` | the SMART and health log |
+//! | `ebs` | the statistics of an Amazon EBS volume |
+//! | `scsi` | the kernel's counts of SCSI commands, and SATA's link |
+//! | `stacked` | the state of md and the device mapper |
+//! | `kernel_log` | what the kernel's log says of devices |
+//!
+//! Everything is only read. A device that is switched off to save power is not woken.
+//!
+//! What does not belong here: what the figures mean (`iowhy_core::diagnosis`).
+
+mod ebs;
+pub mod kernel_log;
+mod nvme;
+mod passthrough;
+mod scsi;
+mod stacked;
+
+use crate::host::read_text;
+use crate::host::system::now_ns;
+use iowhy_core::model::environment::Device;
+use iowhy_core::model::health::DeviceHealth;
+use passthrough::{AnswersAdmin, NvmeController};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// A device that may be asked.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AskedDevice {
+    /// The kernel's name.
+    pub name: String,
+    /// Its directory in sysfs.
+    pub directory: PathBuf,
+    /// The vendor's model name.
+    pub model: Option<String>,
+}
+
+impl AskedDevice {
+    /// The disk, if it is of a kind that reports something.
+    pub fn of(device: &Device) -> Option<AskedDevice> {
+        let directory = super::devices::directory(device);
+        let reports = ["device", "md", "dm"].iter().any(|it| directory.join(it).exists());
+        (device.partition_of.is_none() && reports).then(|| AskedDevice {
+            name: device.name.clone(),
+            directory,
+            model: device.model.clone(),
+        })
+    }
+}
+
+/// Asks a device. This can hang.
+pub(crate) fn ask(device: &AskedDevice) -> DeviceHealth {
+    let disk = &device.directory;
+    let mut health = DeviceHealth {
+        asked_ns: now_ns(),
+        commands: scsi::commands(disk),
+        sata_link: scsi::link(disk),
+        array: stacked::array(disk),
+        suspended: stacked::suspended(disk),
+        ..DeviceHealth::default()
+    };
+    if let Some(name) = nvme_controller(disk) {
+        match open(Path::new("/sys/class/nvme"), &name) {
+            Ok(controller) => ask_controller(&controller, device, &mut health),
+            Err(reason) => health.unread.push(format!("its health log: {reason}")),
+        }
+    }
+    health
+}
+
+fn ask_controller(controller: &dyn AnswersAdmin, device: &AskedDevice, health: &mut DeviceHealth) {
+    match nvme::read(controller) {
+        Ok(log) => health.nvme = Some(log),
+        Err(reason) => health.unread.push(format!("its health log: {reason}")),
+    }
+    if device.model.as_deref().is_some_and(|it| it.contains(ebs::MODEL)) {
+        match ebs::read(controller) {
+            Ok(statistics) => health.volume = Some(statistics),
+            Err(reason) => health.unread.push(format!("the volume's statistics: {reason}")),
+        }
+    }
+}
+
+/// The controller of an NVMe disk; of one with several paths, the first that is live.
+fn nvme_controller(disk: &Path) -> Option<String> {
+    let device = disk.join("device").canonicalize().ok()?;
+    let name = device.file_name()?.to_str()?;
+    if is_controller(name) {
+        return Some(name.to_owned());
+    }
+    let entries = name.starts_with("nvme-subsys").then(|| std::fs::read_dir(&device).ok())??;
+    let mut names: Vec<String> =
+        entries.flatten().filter_map(|it| it.file_name().into_string().ok()).collect();
+    names.retain(|it| is_controller(it));
+    names.sort_unstable();
+    let is_live =
+        |it: &&String| read_text(device.join(it).join("state")).as_deref() == Some("live");
+    names.iter().find(is_live).or(names.first()).cloned()
+}
+
+/// `nvme0`, not `nvme0n1` or `nvme-subsys0`.
+fn is_controller(name: &str) -> bool {
+    name.strip_prefix("nvme").is_some_and(|it| it.parse::<u32>().is_ok())
+}
+
+/// Opens a controller by its name below `class`, unless asking it would disturb it.
+fn open(class: &Path, name: &str) -> Result<NvmeController, String> {
+    let about = class.join(name);
+    let state = read_text(about.join("state")).unwrap_or_default();
+    if state != "live" {
+        return Err(format!("the controller's state is {state:?}"));
+    }
+    if read_text(about.join("device/power/runtime_status")).as_deref() == Some("suspended") {
+        return Err("the controller is suspended, and is not woken".to_owned());
+    }
+    let number = read_text(about.join("dev")).unwrap_or_default();
+    NvmeController::open(&Path::new("/dev").join(name), &number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use passthrough::AdminRead;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_disk_has_a_controller_or_several() {
+        let directory = tempfile::tempdir().unwrap();
+        let make = |path: &str| {
+            let path = directory.path().join(path);
+            fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let (disk, alone) = (make("block/nvme1n1"), make("nvme/nvme1"));
+        symlink(alone, disk.join("device")).unwrap();
+        assert_eq!(nvme_controller(&disk).as_deref(), Some("nvme1"));
+        let (disk, subsystem) = (make("block/nvme2n1"), make("nvme-subsystem/nvme-subsys2"));
+        for (path, state) in [("nvme2", "connecting"), ("nvme3", "live"), ("nvme2n1", "live")] {
+            let path = make(&format!("nvme-subsystem/nvme-subsys2/{path}"));
+            fs::write(path.join("state"), state).unwrap();
+        }
+        symlink(&subsystem, disk.join("device")).unwrap();
+        assert_eq!(nvme_controller(&disk).as_deref(), Some("nvme3"));
+        let disk = make("block/sda");
+        symlink(make("scsi/0:0:0:0"), disk.join("device")).unwrap();
+        assert_eq!(nvme_controller(&disk), None);
+    }
+
+    #[test]
+    fn who_sleeps_or_resets_is_not_asked() {
+        let directory = tempfile::tempdir().unwrap();
+        let power = directory.path().join("nvme0/device/power");
+        fs::create_dir_all(&power).unwrap();
+        let state = |state: &str, power_state: &str| {
+            fs::write(directory.path().join("nvme0/state"), state).unwrap();
+            fs::write(power.join("runtime_status"), power_state).unwrap();
+            open(directory.path(), "nvme0").expect_err("never opened")
+        };
+        assert_eq!(state("resetting\n", "active\n"), "the controller's state is \"resetting\"");
+        assert!(state("live\n", "suspended\n").contains("is not woken"));
+    }
+
+    /// A controller that refuses the health log and has a volume's page.
+    struct Double;
+
+    impl AnswersAdmin for Double {
+        fn read(&self, command: AdminRead) -> Result<Vec<u8>, String> {
+            match command {
+                AdminRead::LogPage { page: 0xd0, .. } => {
+                    let mut page = 0x3c23_b510_u64.to_le_bytes().to_vec();
+                    page.resize(4096, 0);
+                    Ok(page)
+                }
+                _ => Err("the controller refused it (status 0x4002)".to_owned()),
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_volume_is_asked_for_its_page() {
+        for (model, is_volume) in
+            [("Amazon Elastic Block Store", true), ("Samsung SSD 990 PRO", false)]
+        {
+            let model = Some(model.to_owned());
+            let device = AskedDevice { name: "nvme1n1".into(), directory: "/nosuch".into(), model };
+            let mut health = DeviceHealth::default();
+            ask_controller(&Double, &device, &mut health);
+            assert_eq!(health.volume.is_some(), is_volume);
+            assert_eq!(
+                health.unread,
+                ["its health log: the controller refused it (status 0x4002)"]
+            );
+        }
+    }
+}

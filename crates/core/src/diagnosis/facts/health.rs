@@ -1,0 +1,175 @@
+//! What a device reported of itself during the watch: the differences between both ends.
+//!
+//! What does not belong here: judging it (see `rules`).
+
+use super::DeviceSummary;
+use crate::diagnosis::words;
+use crate::model::health::{DeviceHealth, KernelMessage, NvmeHealth, VolumeStatistics};
+
+/// The least share of the time at a limit that matters. Chosen: a burst may touch a limit for a
+/// moment.
+const LEAST_LIMITED: f64 = 0.05;
+
+/// The time in which a limit held a volume's I/O back, as the volume reports it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LimitTimes {
+    /// The volume's limit of IOPS, nanoseconds.
+    pub volume_iops_ns: u64,
+    /// The volume's limit of throughput, nanoseconds.
+    pub volume_throughput_ns: u64,
+    /// The instance's limit of IOPS, nanoseconds.
+    pub instance_iops_ns: u64,
+    /// The instance's limit of throughput, nanoseconds.
+    pub instance_throughput_ns: u64,
+    /// The time between both reports, nanoseconds.
+    pub of_ns: u64,
+}
+
+impl LimitTimes {
+    /// The longer time of the volume's limits, and what is limited.
+    pub fn of_volume(&self) -> (u64, &'static str) {
+        longer(self.volume_iops_ns, self.volume_throughput_ns)
+    }
+
+    /// The same of the instance's limits.
+    pub fn of_instance(&self) -> (u64, &'static str) {
+        longer(self.instance_iops_ns, self.instance_throughput_ns)
+    }
+
+    /// Whether a time at a limit is worth a finding.
+    pub fn is_worth(&self, time_ns: u64) -> bool {
+        time_ns as f64 >= LEAST_LIMITED * self.of_ns.max(1) as f64
+    }
+
+    /// Whether no limit was reached.
+    pub fn are_none(&self) -> bool {
+        self.of_volume().0 == 0 && self.of_instance().0 == 0
+    }
+}
+
+fn longer(iops_ns: u64, throughput_ns: u64) -> (u64, &'static str) {
+    match iops_ns >= throughput_ns {
+        true => (iops_ns, "IOPS"),
+        false => (throughput_ns, "throughput"),
+    }
+}
+
+/// Returns how long limits held a volume back; `None` if it does not report that, or if its
+/// counters began anew.
+pub fn limit_times(device: &DeviceSummary) -> Option<LimitTimes> {
+    let (start, end) = (device.health_start.as_ref()?, device.health_end.as_ref()?);
+    let (before, after) = (start.volume.as_ref()?, end.volume.as_ref()?);
+    let of_ns = end.asked_ns.checked_sub(start.asked_ns)?;
+    let grown = |of: fn(&VolumeStatistics) -> u64| -> Option<u64> {
+        let us = of(after).checked_sub(of(before))?;
+        Some(us.saturating_mul(1000).min(of_ns))
+    };
+    Some(LimitTimes {
+        volume_iops_ns: grown(|it| it.volume_iops_exceeded_us)?,
+        volume_throughput_ns: grown(|it| it.volume_throughput_exceeded_us)?,
+        instance_iops_ns: grown(|it| it.instance_iops_exceeded_us)?,
+        instance_throughput_ns: grown(|it| it.instance_throughput_exceeded_us)?,
+        of_ns,
+    })
+}
+
+/// Returns a drive's health log at the end of the watch; one of the beginning may be hours old.
+pub fn nvme(device: &DeviceSummary) -> Option<&NvmeHealth> {
+    device.health_end.as_ref()?.nvme.as_ref()
+}
+
+/// Returns by how much a count of the health log grew; 0 if it was not read twice.
+pub fn grown(device: &DeviceSummary, of: fn(&NvmeHealth) -> u64) -> u64 {
+    let log = |health: &Option<DeviceHealth>| Some(of(health.as_ref()?.nvme.as_ref()?));
+    let pair = log(&device.health_start).zip(log(&device.health_end));
+    pair.map_or(0, |(start, end)| end.saturating_sub(start))
+}
+
+/// Returns how many commands of a SCSI device timed out during the watch.
+pub fn timeouts(device: &DeviceSummary) -> u64 {
+    let count = |health: &Option<DeviceHealth>| health.as_ref()?.commands.as_ref()?.timeouts;
+    let pair = count(&device.health_start).zip(count(&device.health_end));
+    pair.map_or(0, |(start, end)| end.saturating_sub(start))
+}
+
+/// Returns the messages of the kernel's log of one of these kinds.
+pub fn messages<'a>(device: &'a DeviceSummary, kinds: &[&str]) -> Vec<&'a KernelMessage> {
+    device.kernel_messages.iter().filter(|it| kinds.contains(&it.kind.as_str())).collect()
+}
+
+/// Returns whether the device throttled itself because of heat during the watch.
+pub fn throttled(device: &DeviceSummary) -> bool {
+    let of: [fn(&NvmeHealth) -> u64; 4] = [
+        |it| it.light_throttles,
+        |it| it.heavy_throttles,
+        |it| it.light_throttle_s,
+        |it| it.heavy_throttle_s,
+    ];
+    of.into_iter().any(|of| grown(device, of) > 0)
+}
+
+/// Returns for how long it did, seconds.
+pub fn throttled_s(device: &DeviceSummary) -> u64 {
+    grown(device, |it| it.light_throttle_s.saturating_add(it.heavy_throttle_s))
+}
+
+/// Returns whether it is above a temperature limit of its own.
+pub fn is_hot(health: &NvmeHealth) -> bool {
+    let is_above = |limit: Option<i64>| {
+        health.temperature_c.zip(limit).is_some_and(|(now, limit)| now >= limit)
+    };
+    is_above(health.warning_c) || is_above(health.critical_c)
+}
+
+/// Returns what a device says of itself, for its line: `71 °C, 3 % used`; `None` if it says
+/// nothing.
+pub fn report(device: &DeviceSummary) -> Option<String> {
+    let mut said = Vec::new();
+    if let Some(log) = nvme(device) {
+        said.extend(log.temperature_c.map(|it| format!("{it} °C")));
+        let throttled_s = throttled_s(device);
+        said.extend(
+            (throttled_s > 0)
+                .then(|| format!("throttled for {}", words::time(throttled_s as f64 * 1e9))),
+        );
+        said.push(format!("{} % of its life used", log.used_percent));
+        said.extend(
+            (log.media_errors > 0).then(|| crate::figures::plural(log.media_errors, "media error")),
+        );
+        said.extend(
+            (log.critical_warning > 0).then(|| {
+                format!("critical warning: {}", warnings(log.critical_warning).join(", "))
+            }),
+        );
+    }
+    if let Some(times) = limit_times(device) {
+        let (volume_ns, _) = times.of_volume();
+        let (instance_ns, _) = times.of_instance();
+        let held = |what: &str, ns: u64| {
+            (ns > 0).then(|| format!("at the {what}'s limit for {}", words::time(ns as f64)))
+        };
+        said.extend(held("volume", volume_ns).into_iter().chain(held("instance", instance_ns)));
+        said.extend(times.are_none().then(|| "reports that it was not limited".to_owned()));
+    }
+    if let Some(health) = device.health_end.as_ref().or(device.health_start.as_ref()) {
+        let array = health.array.as_ref().filter(|it| it.degraded > 0);
+        said.extend(array.map(|it| format!("degraded: {} missing", it.degraded)));
+        said.extend(health.suspended.filter(|it| *it).map(|_| "suspended".to_owned()));
+        said.extend(health.sata_link.as_ref().map(|it| format!("SATA at {}", it.speed)));
+    }
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// Returns what the bits of a critical warning mean.
+pub fn warnings(bits: u64) -> Vec<&'static str> {
+    let meanings = [
+        (NvmeHealth::FEW_SPARES, "few spare blocks left"),
+        (NvmeHealth::TEMPERATURE, "temperature"),
+        (NvmeHealth::UNRELIABLE, "not reliable any more"),
+        (NvmeHealth::READ_ONLY, "read-only"),
+        (NvmeHealth::NO_BACKUP, "its cache is not backed up"),
+    ];
+    let known = meanings.iter().fold(0, |sum, (bit, _)| sum | bit);
+    let named = meanings.into_iter().filter(|(bit, _)| bits & bit != 0).map(|it| it.1);
+    named.chain((bits & !known != 0).then_some("one that is not known")).collect()
+}

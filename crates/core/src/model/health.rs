@@ -1,0 +1,160 @@
+//! What a device reports of itself when it is asked, and what the kernel's log says of it.
+//!
+//! What does not belong here: asking (crate `iowhy-capture`), and what the figures mean (see
+//! [`crate::diagnosis`]).
+
+use super::environment::object;
+
+object! {
+    /// What a device reports of itself. Counters count since the device was made or attached: what
+    /// happened during a watch is the difference between both ends.
+    pub struct DeviceHealth {
+        /// When it was asked, CLOCK_MONOTONIC nanoseconds.
+        pub asked_ns: u64,
+        /// NVMe: its SMART and health log.
+        pub nvme: Option<NvmeHealth>,
+        /// Amazon EBS: the volume's own statistics.
+        pub volume: Option<VolumeStatistics>,
+        /// SCSI and SATA: the kernel's counts of its commands.
+        pub commands: Option<CommandCounts>,
+        /// SATA: the speed of its link and the highest one of its port, as the kernel writes them
+        /// (`6.0 Gbps`).
+        pub sata_link: Option<SataLink>,
+        /// md: the state of the array.
+        pub array: Option<ArrayState>,
+        /// Device mapper: whether it is suspended, so that its requests wait.
+        pub suspended: Option<bool>,
+        /// What could not be read, and why, a sentence each.
+        pub unread: Vec<String>,
+    }
+}
+
+object! {
+    /// The SMART and health log of an NVMe controller (log page 2), with its limits.
+    pub struct NvmeHealth {
+        /// Critical warnings, as bits: 1 spare blocks, 2 temperature, 4 reliability, 8 read-only,
+        /// 16 backup of its cache, 32 persistent memory.
+        pub critical_warning: u64,
+        /// Temperature, °C.
+        pub temperature_c: Option<i64>,
+        /// From this temperature on the controller warns, °C; absent if it names none.
+        pub warning_c: Option<i64>,
+        /// From this temperature on it is critical, °C; absent if it names none.
+        pub critical_c: Option<i64>,
+        /// Spare blocks left, percent.
+        pub spare_percent: u64,
+        /// Below this the drive warns, percent.
+        pub spare_threshold_percent: u64,
+        /// How much of its life is used, by its vendor's estimate, percent; may exceed 100.
+        pub used_percent: u64,
+        /// Errors of its medium that it could not correct.
+        pub media_errors: u64,
+        /// Entries of its error log, ever.
+        pub error_log_entries: u64,
+        /// Shutdowns without notice.
+        pub unsafe_shutdowns: u64,
+        /// Hours switched on.
+        pub power_on_hours: u64,
+        /// Time above the warning temperature, minutes.
+        pub warning_minutes: u64,
+        /// Time above the critical temperature, minutes.
+        pub critical_minutes: u64,
+        /// How often it throttled itself lightly because of heat.
+        pub light_throttles: u64,
+        /// How often it throttled itself heavily.
+        pub heavy_throttles: u64,
+        /// Time in which it throttled itself lightly, seconds.
+        pub light_throttle_s: u64,
+        /// Time in which it throttled itself heavily, seconds.
+        pub heavy_throttle_s: u64,
+    }
+}
+
+object! {
+    /// The statistics of an Amazon EBS volume (log page 0xD0), since it was attached.
+    pub struct VolumeStatistics {
+        /// Reads.
+        pub reads: u64,
+        /// Writes.
+        pub writes: u64,
+        /// Bytes read.
+        pub read_bytes: u64,
+        /// Bytes written.
+        pub write_bytes: u64,
+        /// Time of all reads, microseconds.
+        pub read_us: u64,
+        /// Time of all writes, microseconds.
+        pub write_us: u64,
+        /// Time in which more I/O was submitted than the volume's IOPS limit lets through,
+        /// microseconds.
+        pub volume_iops_exceeded_us: u64,
+        /// The same for the volume's limit of throughput.
+        pub volume_throughput_exceeded_us: u64,
+        /// The same for the instance's IOPS limit.
+        pub instance_iops_exceeded_us: u64,
+        /// The same for the instance's limit of throughput.
+        pub instance_throughput_exceeded_us: u64,
+        /// Requests that wait at the volume.
+        pub queue_length: u64,
+    }
+}
+
+object! {
+    /// The kernel's counts of a SCSI device's commands.
+    pub struct CommandCounts {
+        /// Commands that completed.
+        pub done: u64,
+        /// Commands that completed with an error.
+        pub errors: u64,
+        /// Commands that timed out; absent on older kernels.
+        pub timeouts: Option<u64>,
+    }
+}
+
+object! {
+    /// The link of a SATA device.
+    pub struct SataLink {
+        /// Its speed.
+        pub speed: String,
+        /// The highest speed of the port.
+        pub most: String,
+    }
+}
+
+object! {
+    /// The state of an md array.
+    pub struct ArrayState {
+        /// Members that are missing.
+        pub degraded: u64,
+        /// What it does apart from serving requests: idle, resync, recover, check, repair, reshape.
+        pub action: String,
+        /// Sectors that differed between members in the last check.
+        pub mismatched_sectors: u64,
+    }
+}
+
+object! {
+    /// A message of the kernel's log about a device, logged during the watch.
+    pub struct KernelMessage {
+        /// Time in the kernel's log, nanoseconds since boot; its clock may differ from
+        /// CLOCK_MONOTONIC by milliseconds.
+        pub logged_ns: u64,
+        /// What happened: `reset`, `timeout`, `error`, `link` or `other`.
+        pub kind: String,
+        /// Its text, shortened if it is long.
+        pub text: String,
+    }
+}
+
+impl NvmeHealth {
+    /// The bit of [`NvmeHealth::critical_warning`] for too few spare blocks.
+    pub const FEW_SPARES: u64 = 1;
+    /// The bit for a temperature above or below a limit.
+    pub const TEMPERATURE: u64 = 2;
+    /// The bit for lost reliability.
+    pub const UNRELIABLE: u64 = 4;
+    /// The bit for a drive that takes no writes any more.
+    pub const READ_ONLY: u64 = 8;
+    /// The bit for a cache that would be lost without power.
+    pub const NO_BACKUP: u64 = 16;
+}
