@@ -83,6 +83,16 @@ fn reads_device(facts: &Facts<'_>) -> bool {
     time(&facts.paths(WHOLE_DEVICE)) * 2.0 > time(&all) && time(&facts.paths(LOOKUP)) == 0.0
 }
 
+/// How to see the functions of a program whose stacks end early.
+fn own_functions(subject: &Subject) -> &'static str {
+    if subject.process.as_deref() == Some("java") {
+        ". For its own functions, run it with -XX:+PreserveFramePointer, and then `jcmd PID \
+         Compiler.perfmap`"
+    } else {
+        ". Its own functions are unknown: it was built without frame pointers"
+    }
+}
+
 fn finding(
     facts: &Facts<'_>,
     device: &DeviceSummary,
@@ -119,15 +129,7 @@ fn finding(
         true => Confidence::Likely,
     };
     let incomplete = !paths.is_empty() && user.is_none_or(|row| !row.subject.user_complete);
-    let is_java = subject.process.as_deref() == Some("java");
-    let hint = match (incomplete, is_java) {
-        (true, true) => {
-            ". For its own functions, run it with -XX:+PreserveFramePointer, and then `jcmd PID \
-             Compiler.perfmap`"
-        }
-        (true, false) => ". Its own functions are unknown: it was built without frame pointers",
-        (false, _) => "",
-    };
+    let hint = if incomplete { own_functions(&subject) } else { "" };
     Finding::of_device(facts, time_ns, whole, sentence)
         .about(subject)
         .sure(sure)
