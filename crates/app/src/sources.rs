@@ -31,9 +31,9 @@ pub enum FoundSource {
     Capture(Inputs),
 }
 
-const WHAT_IS_READ: &str = "a source is a recording's directory, an incident's directory, blktrace's files (sda.blktrace.*, \
-    or just sda), a dump of `blkparse -d`, the text of blkparse, ftrace or perf script, or - for \
-    standard input";
+const WHAT_IS_READ: &str = "a source is the directory of a recording or an incident, blktrace's \
+    files (sda.blktrace.*, or just sda), a dump of `blkparse -d`, the text of blkparse, ftrace or \
+    perf script, or - for standard input";
 
 /// The file that every recording has.
 const RECORDED: &str = "recording.json";

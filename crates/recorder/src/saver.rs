@@ -14,6 +14,7 @@ use crate::incidents::store::{
 };
 use iowhy_core::recording::OPEN_ROUND;
 use std::io;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
@@ -141,7 +142,12 @@ fn serve(limits: &SaverLimits, tasks: &Receiver<SaverTask>, reported: &Sender<Sa
     for task in tasks {
         let report = match &task {
             SaverTask::Incident { number, pending, window, is_last } => {
-                let saved = save(&store, limits, *number, pending, window.as_deref(), *is_last);
+                let kept = store.path(*number);
+                let unknown = window.as_deref().and_then(|it| find_causes(pending, it, &kept));
+                if unknown.is_some_and(|report| reported.send(report).is_err()) {
+                    return;
+                }
+                let saved = save(&store, limits, *number, pending, *is_last);
                 Some(match saved {
                     Ok(record) => SaverReport::Saved {
                         record: Box::new(record),
@@ -174,20 +180,31 @@ fn failed(what: &str, result: io::Result<()>) -> Option<SaverReport> {
     Some(SaverReport::Failed { what: what.to_owned(), cause, task: None })
 }
 
+/// Diagnoses `window` and adds the result to the incident in `pending`, which will stand in
+/// `kept`. Whatever is wrong with the window, a defect of the diagnosis included, the incident is
+/// saved without its result: the recording can be read again, and this thread must go on.
+fn find_causes(pending: &Path, window: &Path, kept: &Path) -> Option<SaverReport> {
+    if !window.exists() {
+        return None;
+    }
+    let found = catch_unwind(|| {
+        let mut record = read_record(pending)?;
+        diagnose_window(window, pending, kept, &mut record)?;
+        write_record(pending, &record)
+    });
+    let defect = |_| Err(io::Error::other("a defect of iowhy: please report it"));
+    let result = found.unwrap_or_else(defect);
+    disk::remove(window);
+    failed(&format!("diagnose {}", kept.display()), result)
+}
+
 fn save(
     store: &IncidentStore,
     limits: &SaverLimits,
     number: u32,
     pending: &Path,
-    window: Option<&Path>,
     is_last: bool,
 ) -> io::Result<IncidentRecord> {
-    if let Some(window) = window.filter(|window| window.exists()) {
-        let mut record = read_record(pending)?;
-        diagnose_window(window, pending, &store.path(number), &mut record)?;
-        write_record(pending, &record)?;
-        disk::remove(window);
-    }
     let needed = disk::bytes_below(pending);
     for old in to_remove(&store.sizes()?, limits.incident_bytes, needed, Some(number)) {
         store.remove(old)?;
@@ -260,6 +277,22 @@ mod tests {
         let reader = RecordingReader::open(&stored.path.join(RECORDING)).unwrap();
         assert_eq!(summarize(&mut { reader }).unwrap().watch.requests, 1);
         assert!(!folder.path().join("run/1").exists());
+    }
+
+    #[test]
+    fn an_incident_that_cannot_be_diagnosed_is_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut saver = saver(folder.path(), 100 << 20);
+        let task = pending(folder.path(), 1);
+        std::fs::write(folder.path().join("run/1/window-1/recording.json"), "{").unwrap();
+        assert!(saver.offer(task).is_none());
+        let report = saver.reports.recv().unwrap();
+        assert!(matches!(report, SaverReport::Failed { task: None, .. }), "{report:?}");
+        let report = saver.reports.recv().unwrap();
+        assert!(matches!(report, SaverReport::Saved { is_last: true, .. }), "{report:?}");
+        assert!(saver.finish(Duration::from_secs(10)));
+        let path = IncidentStore::below(&folder.path().join("state")).path(1);
+        assert!(path.join(RECORDING).exists() && !path.join(FINDINGS).exists());
     }
 
     #[test]

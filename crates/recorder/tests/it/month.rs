@@ -13,8 +13,8 @@ fn memory() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// A watch for each hour of thirty days, of which a minute and a half is scripted: time goes on by an
-/// hour, so all that is kept by time is kept for as long. Every watch has names of its own.
+/// A watch for each hour of thirty days, of which a minute and a half is scripted: time goes on by
+/// an hour, so all that is kept by time is kept for as long. Every watch has names of its own.
 #[test]
 fn thirty_days_leave_ring_and_memory_as_they_were() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -244,7 +244,9 @@ impl ChartTally {
         // thread waits for its requests behind whatever kept it from submitting them.
         let mut begin = wait.start_ns.saturating_sub(self.start_ns);
         let mut parts: Vec<_> = parts_of(wait).collect();
-        parts.rotate_right(1);
+        // A wait of no length has no parts.
+        let last = parts.len().min(1);
+        parts.rotate_right(last);
         for (class, time_ns) in parts {
             let end = begin.saturating_add(time_ns);
             self.spread_waits(begin, end, times, CellKey { kind: class as u8, ..key });

@@ -154,4 +154,10 @@ fn flames_follow_time_file_and_operation() {
     let width = charts.column_ns * u64::from(*every);
     let late = |leaf: &FlameLeaf| u64::from(leaf.column + 1) * width > 5_000_000_000;
     assert_eq!(sum(&late), 5_000_000);
+
+#[test]
+fn a_wait_of_no_length_is_no_defect() {
+    let mut script = Script::new(10);
+    script.wait((7, "cat"), WaitClass::PageRead, 0, 0, 0);
+    assert_eq!(charts(&script).waits.iter().map(|(_, sums)| sums.time_ns).sum::<u64>(), 0);
 }
