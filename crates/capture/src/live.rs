@@ -116,9 +116,7 @@ impl LiveWatch {
         let cpu_before_ns = own::cpu_ns();
         privilege::require()?;
         require_kernel()?;
-        let mut environment = system::environment();
-        environment.devices = devices::list();
-        environment.mounts = Mounts::read().of_storage();
+        let mut environment = environment_now();
         let wishes = options.wishes(find_devices(&options.devices, &environment)?);
         let in_flight = InFlight::of(&wishes.devices);
         let facts = facts()?;
@@ -129,14 +127,9 @@ impl LiveWatch {
         if !wishes.devices.is_empty() {
             decoders.uses.disks = environment.devices.iter().map(|it| it.name.clone()).collect();
         }
-        let mut plan = Plan::new(&facts, &wishes);
-        // Records have the processes; counting them costs a program more for each request.
-        plan.probes.retain(|probe| probe.program != "count_submission");
-        require_probes(&plan)?;
-        let limited = !wishes.devices.is_empty();
-        let kernel_log = KernelLog::open();
-        let mut health = HealthAsker::default();
-        let mut asleep = Vec::new();
+        let plan = plan_of(&facts, &wishes)?;
+        let (kernel_log, mut health) = (KernelLog::open(), HealthAsker::default());
+        let (limited, mut asleep) = (!wishes.devices.is_empty(), Vec::new());
         let session = Session::begin(&plan, &facts, &wishes, |session, group| match group {
             ProbeGroup::Block => {
                 environment.start_ns = system::now_ns();
@@ -156,9 +149,7 @@ impl LiveWatch {
         });
         environment.tables = tables_of(options);
         environment.limits = limits(&plan, &session, &facts, unlisted);
-        environment.limits.extend(kernel_log.as_ref().err().map(|reason| {
-            format!("not visible: resets and errors of devices in the kernel's log; {reason}")
-        }));
+        environment.limits.extend(kernel_log.as_ref().err().map(unread_log));
         let start_ns = environment.start_ns;
         Ok(LiveWatch {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
@@ -417,6 +408,25 @@ impl Source for LiveWatch {
     fn environment(&self) -> &Environment {
         &self.environment
     }
+}
+
+/// The machine with its devices and mounts.
+fn environment_now() -> Environment {
+    let (devices, mounts) = (devices::list(), Mounts::read().of_storage());
+    Environment { devices, mounts, ..system::environment() }
+}
+
+/// The probes of a watch with records.
+fn plan_of(facts: &KernelFeatures, wishes: &Wishes) -> Result<Plan, WatchError> {
+    let mut plan = Plan::new(facts, wishes);
+    // Records have the processes; counting them costs a program more for each request.
+    plan.probes.retain(|probe| probe.program != "count_submission");
+    require_probes(&plan)?;
+    Ok(plan)
+}
+
+fn unread_log(reason: &String) -> String {
+    format!("not visible: resets and errors of devices in the kernel's log; {reason}")
 }
 
 /// The tables that a watch with these options fills.
