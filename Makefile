@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens
+.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens publish-files test-publish test-recorder-guest
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -10,7 +10,7 @@ export CLANG ?= clang-16
 TARGET = $${CARGO_TARGET_DIR:-target}
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Build iowhy and watch a real workload with it for ten seconds
 	@scripts/install-deps build demo
@@ -42,10 +42,23 @@ packages: ## Make a static tarball, a .deb and an .rpm
 	@scripts/install-deps build packages
 	@scripts/packages
 
-test-packages: ## Make the packages; install, upgrade and remove the .deb in a clean userland
+test-packages: ## Make the packages; install, upgrade and remove them in clean userlands
 	@scripts/install-deps build packages static
 	@scripts/packages
 	@scripts/test-packages
+	@scripts/test-kubernetes $(TARGET)/$$(uname -m)-unknown-linux-gnu/release/iowhy
+
+publish-files: ## Make the crates as they are published: with compiled BPF programs
+	@scripts/install-deps build web
+	@scripts/publish-files
+
+test-publish: ## The same, and build the published crate where there is no clang
+	@scripts/install-deps build web
+	@scripts/publish-files --check
+
+test-recorder-guest: ## The .deb in a guest: its service, a disk that hangs, a power cut, what is known then
+	@scripts/install-deps build test static vm
+	@scripts/test-recorder-guest
 
 test-metrics: ## Check alert rules and dashboard with a real Prometheus and a running daemon
 	@scripts/install-deps build packages

@@ -6,7 +6,8 @@ use super::kernel::Kernel;
 use super::qemu::{Machine, Qmp};
 use super::userland;
 use crate::error::Context;
-use crate::{LabError, Result, command, iowhy};
+use crate::{LabError, Result, command, iowhy, process};
+use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,10 @@ const UP: &str = "up";
 const TICKED: &str = "ticked";
 /// A second of the guest is longer than this, however late the host heard of its beginning.
 const LEAST_SECOND: Duration = Duration::from_millis(600);
+/// What a guest with a system says five seconds later: its services have time limits.
+const STEADY: &str = "steady";
+const LEAST_FIVE_SECONDS: Duration = Duration::from_millis(4200);
+const MOST_FIVE_SECONDS: Duration = Duration::from_secs(9);
 /// How often it is started until it says so, and keeps to time.
 const STARTS: u32 = 5;
 
@@ -34,6 +39,7 @@ pub struct Guest {
     memory_mib: u64,
     cpus: u32,
     patience: Duration,
+    goes_on: bool,
 }
 
 impl Guest {
@@ -48,6 +54,7 @@ impl Guest {
             memory_mib: 2048,
             cpus: 2,
             patience: Duration::from_secs(300),
+            goes_on: false,
         }
     }
 
@@ -73,6 +80,16 @@ impl Guest {
     pub fn file(mut self, path: impl Into<PathBuf>, from: impl Into<PathBuf>) -> Guest {
         self.files.push((path.into(), from.into()));
         self
+    }
+
+    /// Goes on in the Debian of this image ([`super::system`]), which it changes: the command runs
+    /// as a service there. Files that were given paths below `/guest` are in `/run/guest`.
+    pub fn system(mut self, image: impl Into<PathBuf>) -> Guest {
+        self.goes_on = true;
+        // How fast the CPU's own counter counts is found out at the start, wrongly if this machine
+        // is busy then; this clock has a fixed frequency.
+        self.arguments.push("clocksource=acpi_pm".to_owned());
+        self.disk(GuestDisk::image(super::system::DISK, image))
     }
 
     /// With so much memory.
@@ -112,7 +129,7 @@ impl Guest {
         let mut failure = None;
         for _ in 0..STARTS {
             let mut running = self.boot(command)?;
-            match running.come_up() {
+            match running.come_up(self.goes_on) {
                 Ok(()) => return Ok(running),
                 Err(error) => failure = Some(error),
             }
@@ -139,19 +156,19 @@ impl Guest {
         };
         let mut children = Children::default();
         for disk in &self.disks {
-            children.0.extend(machine.serve(disk)?);
+            children.0.extend(machine.serve(disk)?.map(|server| (disk.name.clone(), server)));
         }
         let started = Instant::now();
         let mut qemu = machine.start()?;
         let said = qemu.stdout.take();
-        children.0.push(qemu);
+        children.0.push((String::new(), qemu));
         let (sender, lines) = channel();
         if let Some(said) = said {
             std::thread::spawn(move || forward(said, &sender));
         }
         let deadline = started + self.patience;
         Ok(RunningGuest {
-            _children: children,
+            children,
             lines,
             said: String::new(),
             folder,
@@ -178,6 +195,9 @@ impl Guest {
         userland::add(&mut archive, Path::new("/usr/bin/iowhy"), &iowhy::binary()?)?;
         archive.text(Path::new("/command"), command).context(action)?;
         archive.text(Path::new("/modules"), &self.module_list()).context(action)?;
+        if self.goes_on {
+            archive.text(Path::new("/system.sh"), include_str!("system.sh")).context(action)?;
+        }
         archive.finish().and_then(|mut file| file.flush()).context(action)
     }
 
@@ -199,23 +219,23 @@ fn forward(said: ChildStdout, lines: &std::sync::mpsc::Sender<String>) {
     }
 }
 
-/// Programs that are ended with their owner.
+/// Programs that are ended with their owner: QEMU, and the servers of disks by the disks' names.
 #[derive(Default)]
-struct Children(Vec<Child>);
+struct Children(Vec<(String, Child)>);
 
 impl Drop for Children {
     fn drop(&mut self) {
-        for child in &mut self.0 {
+        for (_, child) in &mut self.0 {
             let _ended_already = child.kill();
             let _status = child.wait();
         }
     }
 }
 
-/// A guest that runs; ended when this is dropped.
+/// A guest that runs. When this is dropped, it is killed, which is a power cut to it.
 pub struct RunningGuest {
     // Ended before its folder goes.
-    _children: Children,
+    children: Children,
     lines: Receiver<String>,
     said: String,
     folder: TempDir,
@@ -226,18 +246,27 @@ pub struct RunningGuest {
 
 impl RunningGuest {
     /// Waits until it is up and its clock has been compared with the host's.
-    fn come_up(&mut self) -> Result<()> {
+    fn come_up(&mut self, goes_on: bool) -> Result<()> {
         self.wait_for(UP)?;
         self.booted = self.started.elapsed();
-        let begun = Instant::now();
-        self.wait_for(TICKED)?;
-        let second = begun.elapsed();
-        if second < LEAST_SECOND {
-            let cause = format!("its clock runs too fast: a second of it took {second:?}");
-            return Err(self.failed(&cause));
+        self.keeps_time(TICKED, LEAST_SECOND, Duration::MAX)?;
+        if goes_on {
+            self.keeps_time(STEADY, LEAST_FIVE_SECONDS, MOST_FIVE_SECONDS)?;
         }
         self.said.clear();
         Ok(())
+    }
+
+    /// Fails if it says `word` earlier or later than that from now.
+    fn keeps_time(&mut self, word: &str, least: Duration, most: Duration) -> Result<()> {
+        let begun = Instant::now();
+        self.wait_for(word)?;
+        let took = begun.elapsed();
+        if (least..=most).contains(&took) {
+            return Ok(());
+        }
+        let how = if took < least { "fast" } else { "slowly" };
+        Err(self.failed(&format!("its clock runs too {how}: {word:?} after {took:?}")))
     }
 
     /// The next line that the guest says; `None` once it has ended.
@@ -256,12 +285,28 @@ impl RunningGuest {
 
     /// Waits until the guest says a line that holds `text`.
     pub fn wait_for(&mut self, text: &str) -> Result<()> {
+        self.wait_saying(text, &mut |_line| ())
+    }
+
+    /// The same; each line until then goes to `say` as it comes.
+    pub fn wait_saying(&mut self, text: &str, say: &mut dyn FnMut(&str)) -> Result<()> {
         while let Some(line) = self.line()? {
+            say(&line);
             if line.contains(text) {
                 return Ok(());
             }
         }
         Err(self.failed(&format!("it ended and never said {text:?}")))
+    }
+
+    /// What it has said until now and nobody has waited for.
+    pub fn heard(&mut self) -> String {
+        let new: Vec<String> = self.lines.try_iter().collect();
+        for line in &new {
+            self.said.push_str(line);
+            self.said.push('\n');
+        }
+        new.join("\n")
     }
 
     /// Changes a disk's limits; the guest is not told.
@@ -272,6 +317,25 @@ impl RunningGuest {
     /// Has an NVMe disk report a critical warning, as bits: 2 is its temperature.
     pub fn warn(&mut self, disk: &str, bits: u8) -> Result<()> {
         Qmp::connect(self.folder.path())?.warn(disk, bits)
+    }
+
+    /// Makes a disk behind nbdkit hang: it answers nothing until [`RunningGuest::resume`].
+    pub fn hang(&mut self, disk: &str) -> Result<()> {
+        self.signal(disk, Signal::STOP)
+    }
+
+    /// Lets a disk go on that hangs.
+    pub fn resume(&mut self, disk: &str) -> Result<()> {
+        self.signal(disk, Signal::CONT)
+    }
+
+    fn signal(&mut self, disk: &str, signal: Signal) -> Result<()> {
+        let server = self.children.0.iter().find(|(name, _)| name == disk);
+        let (_, server) = server.ok_or_else(|| {
+            LabError::failed(format!("signal the server of {disk}"), "there is none")
+        })?;
+        process::signal(server, signal);
+        Ok(())
     }
 
     /// Waits until it has ended.

@@ -13,14 +13,16 @@
 //! # Ok::<(), iowhy_labs::LabError>(())
 //! ```
 //!
-//! A guest has no disk of its own: it runs from memory, with the programs of [`userland`], and is
-//! gone when its command has ended. The command runs as root in a shell. Its disks are found by
-//! name, as `/dev/disk/NAME`; what it leaves in `/out` comes back in [`GuestOutcome::out`].
+//! Most guests have no disk of their own: they run from memory, with the programs of [`userland`],
+//! and are gone when their command has ended. The command runs as root in a shell. Its disks are
+//! found by name, as `/dev/disk/NAME`; what it leaves in `/out` comes back in
+//! [`GuestOutcome::out`].
 //!
 //! | where | what |
 //! |---|---|
 //! | [`kernel`] | which kernels, and how they are fetched |
 //! | [`userland`] | the programs of a guest |
+//! | [`system`] | a Debian with systemd on a disk, for guests that are started again |
 //! | [`disk`] | its disks: their limits, delays and errors outside the guest |
 //! | [`guest`] | starting one, talking to QEMU, what comes back |
 //! | [`command`] | `cargo lab vm` |
@@ -34,6 +36,7 @@ pub mod disk;
 pub mod guest;
 pub mod kernel;
 mod qemu;
+pub mod system;
 pub mod userland;
 
 pub use disk::{DiskLimits, GuestDisk};

@@ -41,6 +41,7 @@ mod probe;
 mod recorder;
 mod recorder_host;
 mod recorder_trouble;
+mod recorder_guest;
 mod recording;
 mod records;
 mod side_by_side;
@@ -99,6 +100,7 @@ fn main() {
         thinning::tests(),
         recorder::tests(),
         recorder_trouble::tests(),
+        recorder_guest::tests(),
         unit::tests(),
         joined::tests(),
     ];
