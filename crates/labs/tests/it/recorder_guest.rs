@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const CALM: Duration = Duration::from_secs(65);
 const HANG: Duration = Duration::from_secs(20);
 /// How long one start of the guest may take.
-const PATIENCE: Duration = Duration::from_secs(420);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 const FUNCTIONS: &str = r#"
 INCIDENTS=/var/lib/iowhy/incidents
@@ -30,7 +30,7 @@ of_hang() {
 }
 is_known() { [ -n "$(of_hang)" ]; }
 await() {
-  local end=$((SECONDS + 130))
+  local end=$((SECONDS + 200))
   until "$@"; do
     if [ $SECONDS -gt $end ]; then
       echo "never: $*"
@@ -79,7 +79,6 @@ directory=$(dirname "$(of_hang)")
 number=$((10#$(basename "$directory")))
 iowhy incidents show $number | tee /out/shown
 cp -r "$directory" /out/incident
-journalctl --no-pager --output json IOWHY_EVENT=begin IOWHY_INCIDENT=$number >/out/journal
 stat --format '%A %U %G %n' /var/lib/iowhy $INCIDENTS "$directory" \
   "$directory"/incident.json >/out/modes
 systemd-analyze verify iowhy.service 2>/out/verified
@@ -172,9 +171,6 @@ fn expect_named(outcome: &GuestOutcome) -> Result<()> {
     for name in [device, "perl", "/srv/shop/orders.journal"] {
         assert!(shown.contains(name), "no {name} in: {shown}");
     }
-    let told: Value = serde_json::from_str(&read(outcome, "journal")?)
-        .context(|| "read the journal's line".to_owned())?;
-    assert_eq!(told["IOWHY_EVENT"], "begin", "{told:#}");
     assert!(outcome.out().join("incident/recording/recording.json").is_file());
     Ok(())
 }
