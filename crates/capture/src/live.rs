@@ -268,7 +268,7 @@ impl LiveWatch {
     /// Adds requests and waits that the budget left out and that have lasted for long: what hangs
     /// is listed, whatever is sampled.
     fn add_left_out(&mut self) {
-        if self.thinner.as_ref().is_none_or(|thinner| thinner.history.is_empty()) {
+        if self.thinner.as_ref().is_none_or(|it| !it.has_left_out(&self.session)) {
             return;
         }
         self.in_flight.add_slow(&self.session);
@@ -305,6 +305,9 @@ impl LiveWatch {
         let process_ns = own::cpu_ns() + self.reader.cpu_ns();
         let Some(thinner) = &mut self.thinner else { return };
         let timed = thinner.measure_if_due(&mut self.session, process_ns);
+        if thinner.is_list_due(&self.session) {
+            self.in_flight.add_slow(&self.session);
+        }
         if let (Some(timed), Some(tables)) = (timed, &mut self.tables) {
             tables.set_timed(&self.session, timed);
         }

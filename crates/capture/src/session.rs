@@ -195,6 +195,13 @@ impl Session {
         values.unwrap_or_default()
     }
 
+    /// The first 64 bits of the only entry of a map; 0 if there is no such map.
+    pub fn first_word(&self, map: &str) -> u64 {
+        let key = 0_u32.to_ne_bytes();
+        let value = self.map(map).and_then(|map| map.lookup(&key, MapFlags::ANY).ok()?);
+        value.and_then(|value| Some(u64::read_from_prefix(&value[..]).ok()?.0)).unwrap_or(0)
+    }
+
     /// Sets the only entry of a map.
     pub fn set(&self, map: &str, value: &[u8]) {
         if let Some(map) = self.map(map) {

@@ -17,6 +17,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// How often the cost is measured.
 const INTERVAL_NS: u64 = 100_000_000;
+/// How often requests in flight are listed that were left out.
+const LIST_NS: u64 = 1_000_000_000;
 /// Requests that take so long are recorded at every level.
 const SLOW_NS: u64 = 10_000_000;
 /// Above this quantile, too, but none below [`LEAST_SLOW_NS`].
@@ -55,6 +57,8 @@ pub(crate) struct Thinner {
     costs: Vec<MeasuredCost>,
     measured_ns: u64,
     process_ns: u64,
+    /// When requests that hang were last looked for.
+    listed_ns: u64,
     /// What changed, and when.
     pub history: Vec<Thinning>,
 }
@@ -81,10 +85,28 @@ impl Thinner {
             costs: costs(session),
             measured_ns: system::now_ns(),
             process_ns,
+            listed_ns: 0,
             history: Vec::new(),
         };
         thinner.tell(session);
         thinner
+    }
+
+    /// Whether requests or waits were left out so far: because of the levels, or because the ring
+    /// buffer filled up, on which the programs decide alone.
+    pub fn has_left_out(&self, session: &Session) -> bool {
+        self.history.iter().any(|level| level.requests_one_in > 1 || level.waits_one_in > 1)
+            || session.first_word("skipped_span") > 0
+    }
+
+    /// Whether it is time to look for requests in flight that were left out: once a second.
+    pub fn is_list_due(&mut self, session: &Session) -> bool {
+        let now_ns = system::now_ns();
+        let is_time = now_ns.saturating_sub(self.listed_ns) >= LIST_NS;
+        if is_time {
+            self.listed_ns = now_ns;
+        }
+        is_time && self.has_left_out(session)
     }
 
     /// Passes the levels to the programs.

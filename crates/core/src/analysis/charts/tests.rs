@@ -154,6 +154,7 @@ fn flames_follow_time_file_and_operation() {
     let width = charts.column_ns * u64::from(*every);
     let late = |leaf: &FlameLeaf| u64::from(leaf.column + 1) * width > 5_000_000_000;
     assert_eq!(sum(&late), 5_000_000);
+}
 
 #[test]
 fn a_wait_of_no_length_is_no_defect() {

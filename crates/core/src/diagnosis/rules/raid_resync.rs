@@ -76,9 +76,7 @@ fn fix(array: &str) -> String {
              name,sync_percent,raid_sync_action` shows which)"
         );
     }
-    format!(
-        "{end}. Otherwise slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`"
-    )
+    format!("{end}. Otherwise slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`")
 }
 
 fn check(array: &str) -> String {
