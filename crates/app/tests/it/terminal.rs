@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 const COLUMNS: usize = 40;
 /// Views whose lines are as wide as the tool's that they replace: they have fixed columns.
-const FIXED: &[&str] = &["snoop"];
+const FIXED: &[&str] = &["snoop", "opens"];
 
 /// What a command prints with such a terminal; `lab` is a recording below the kept ones.
 fn printed(arguments: &[&str], lab: &str) -> String {
@@ -23,7 +23,7 @@ fn printed(arguments: &[&str], lab: &str) -> String {
 /// Whether a line may be wider: a command that is meant to be copied is never broken.
 fn is_command(line: &str) -> bool {
     let line = line.trim_start_matches("more").trim_start();
-    ["iowhy ", "echo ", "sysctl ", "cat ", "dd ", "smartctl ", "nvme ", "kill "]
+    ["iowhy ", "echo ", "sysctl ", "cat ", "dd ", "smartctl ", "nvme ", "kill ", "grep "]
         .iter()
         .any(|program| line.starts_with(program))
 }

@@ -4,6 +4,9 @@ use crate::scenes;
 use crate::screens::{compare, fits};
 use iowhy_core::analysis::{Summary, summarize};
 use iowhy_core::diagnosis::diagnose;
+use iowhy_core::model::WaitClass;
+use iowhy_core::model::environment::Device;
+use iowhy_core::model::health::{DeviceHealth, NvmeHealth};
 use iowhy_core::recording::RecordingReader;
 use iowhy_core::script::Script;
 use iowhy_views::brief;
@@ -37,6 +40,50 @@ fn other_scenes() {
     screen("imported-80", &scenes::imported(), Style::plain(80));
     screen("hostile-80", &scenes::hostile(), Style::plain(80));
     screen("idle-80", &Script::new(10), Style::plain(80));
+}
+
+/// A drive that gets too hot while a database reads from it.
+fn overheating() -> Script {
+    let mut script = Script::new(10);
+    let log = |temperature_c| NvmeHealth {
+        temperature_c: Some(temperature_c),
+        warning_c: Some(70),
+        used_percent: 3,
+        light_throttle_s: if temperature_c > 70 { 6 } else { 0 },
+        ..NvmeHealth::default()
+    };
+    let health = |it| Some(DeviceHealth { nvme: Some(it), ..DeviceHealth::default() });
+    script.environment.devices.push(Device {
+        name: "nvme0n1".to_owned(),
+        major: 8,
+        model: Some("Hot Drive \u{1b}[31m 1TB".to_owned()),
+        transport: Some("pcie".to_owned()),
+        health_start: health(log(64)),
+        health_end: health(log(78)),
+        ..Device::default()
+    });
+    for index in 0..900_u64 {
+        let read = script.read("nvme0n1", 16_384).by(812, "postgres").sector(index * 7919 * 8);
+        read.at((index * 11_000_000) as i64).file("/data/table").direct(500, 500, 9_000_000).add();
+    }
+    script.wait((812, "postgres"), WaitClass::PageRead, 8_100_000_000, 8_100_000_000, 0);
+    script
+}
+
+#[test]
+fn a_drive_says_that_it_is_too_hot() {
+    screen("overheating-80", &overheating(), Style::plain(80));
+    // The same where it was not asked.
+    let mut mute = overheating();
+    for drive in &mut mute.environment.devices {
+        (drive.health_start, drive.health_end) = (None, None);
+    }
+    screen("overheating-mute-80", &mute, Style::plain(80));
+    let ascii = Style { unicode: false, ..Style::plain(80) };
+    let found = page_of(&overheating().summary(), &ascii);
+    fits("overheating-ascii", &found, ascii.columns());
+    assert!(found.is_ascii(), "{found}");
+    assert!(found.contains("throttled for 6.00 s") && found.contains("78 C"), "{found}");
 }
 
 /// Twelve disks, and five hundred processes with long names of files.
