@@ -18,7 +18,7 @@ use crate::probes::file::tables::Tables;
 use crate::probes::snapshot::{self, InFlight, PendingRequest, ScannedDisks};
 use crate::probes::wait::standing::{self, Standing};
 use crate::reader::FileAsker;
-use crate::reader::health::{HealthAsker, MOST_LATE, MOST_OF_ALL, WatchEnd};
+use crate::reader::health::{AskedAt, HealthAsker, MOST_LATE, MOST_OF_ALL};
 use crate::sampler::{Sampler, Sampling};
 use crate::session::Session;
 use crate::symbols::KernelSymbols;
@@ -135,7 +135,7 @@ impl LiveWatch {
                 environment.start_ns = system::now_ns();
                 environment.note_start_time();
                 devices::read_start(&mut environment.devices);
-                health.ask(&environment.devices, WatchEnd::Start);
+                health.ask(&environment.devices, AskedAt::Start);
             }
             // At once: who wakes before the sleepers are listed would be seen by nobody.
             ProbeGroup::Wait => snapshot::sleepers(session, |record| asleep.push(record.to_vec())),
@@ -212,7 +212,7 @@ impl LiveWatch {
     fn end_health(&mut self) {
         let environment = &mut self.environment;
         self.health.finish(&mut environment.devices, MOST_LATE);
-        self.health.ask(&environment.devices, WatchEnd::End);
+        self.health.ask(&environment.devices, AskedAt::End);
         self.health.finish(&mut environment.devices, MOST_OF_ALL);
         let left_out = self.health.left_out;
         let meaning = "devices that were not asked for their health: too many";

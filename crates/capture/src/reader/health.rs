@@ -33,7 +33,7 @@ const MOST_GIVEN_UP: usize = 4;
 
 /// Which end of the watch an answer is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum WatchEnd {
+pub(crate) enum AskedAt {
     /// The beginning.
     Start,
     /// The end.
@@ -49,7 +49,7 @@ pub(crate) struct HealthAsker {
     pending: VecDeque<AskedDevice>,
     /// Since when the first of them has been asked.
     since: Instant,
-    end: WatchEnd,
+    end: AskedAt,
     /// Who did not answer, by name.
     mute: FxHashSet<String>,
     given_up: Vec<Child>,
@@ -72,7 +72,7 @@ impl HealthAsker {
             aside: None,
             pending: VecDeque::new(),
             since: Instant::now(),
-            end: WatchEnd::Start,
+            end: AskedAt::Start,
             mute: FxHashSet::default(),
             given_up: Vec::new(),
             cost_ns: 0,
@@ -82,14 +82,14 @@ impl HealthAsker {
 
     /// Asks every device of a kind that reports something. Who has not answered an earlier question
     /// is not asked again.
-    pub fn ask(&mut self, devices: &[Device], end: WatchEnd) {
+    pub fn ask(&mut self, devices: &[Device], end: AskedAt) {
         let mut asked: Vec<AskedDevice> = devices.iter().filter_map(AskedDevice::of).collect();
         self.left_out = asked.len().saturating_sub(MOST_DEVICES) as u64;
         asked.truncate(MOST_DEVICES);
         self.ask_all(asked, end);
     }
 
-    fn ask_all(&mut self, mut asked: Vec<AskedDevice>, end: WatchEnd) {
+    fn ask_all(&mut self, mut asked: Vec<AskedDevice>, end: AskedAt) {
         self.end = end;
         asked.retain(|it| !self.mute.contains(&it.name));
         self.pending = asked.into();
@@ -157,8 +157,8 @@ impl HealthAsker {
             return false;
         };
         let most_of_one = match self.end {
-            WatchEnd::Start => MOST_AT_START,
-            WatchEnd::End => MOST_OF_ONE,
+            AskedAt::Start => MOST_AT_START,
+            AskedAt::End => MOST_OF_ONE,
         };
         let answer = match aside.next_line(most) {
             Ok(None) if self.since.elapsed() < most_of_one => return false,
@@ -213,11 +213,11 @@ fn unanswered(reason: &str) -> DeviceHealth {
     DeviceHealth { unread: vec![format!("its health: {reason}")], ..DeviceHealth::default() }
 }
 
-fn set(devices: &mut [Device], name: &str, end: WatchEnd, health: DeviceHealth) {
+fn set(devices: &mut [Device], name: &str, end: AskedAt, health: DeviceHealth) {
     let Some(device) = devices.iter_mut().find(|it| it.name == name) else { return };
     match end {
-        WatchEnd::Start => device.health_start = Some(health),
-        WatchEnd::End => device.health_end = Some(health),
+        AskedAt::Start => device.health_start = Some(health),
+        AskedAt::End => device.health_end = Some(health),
     }
 }
 
@@ -256,7 +256,7 @@ mod tests {
             )
         });
         let begun = Instant::now();
-        asker.ask_all(asked(&devices), WatchEnd::End);
+        asker.ask_all(asked(&devices), AskedAt::End);
         asker.collect(&mut devices);
         assert!(begun.elapsed() < MOST_OF_ONE, "nothing waits: {:?}", begun.elapsed());
         asker.finish(&mut devices, 5 * MOST_OF_ALL);
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!((end(&devices[0]).asked_ns, end(&devices[2]).asked_ns), (7, 7));
         assert_eq!(end(&devices[1]).unread, ["its health: no answer within 400 ms"]);
         // It is not asked again.
-        asker.ask_all(asked(&devices), WatchEnd::Start);
+        asker.ask_all(asked(&devices), AskedAt::Start);
         asker.finish(&mut devices, 5 * MOST_OF_ALL);
         let starts: Vec<bool> = devices.iter().map(|it| it.health_start.is_some()).collect();
         assert_eq!(starts, [true, false, true]);
@@ -277,9 +277,9 @@ mod tests {
         let mut asker = HealthAsker::with(|| {
             shell("read line; sleep 0.2; echo '{\"asked_ns\":1}'; exec sleep 1000")
         });
-        asker.ask_all(asked(&devices[..1]), WatchEnd::Start);
+        asker.ask_all(asked(&devices[..1]), AskedAt::Start);
         asker.finish(&mut devices, Duration::from_millis(20));
-        asker.ask_all(asked(&devices[..2]), WatchEnd::End);
+        asker.ask_all(asked(&devices[..2]), AskedAt::End);
         std::thread::sleep(Duration::from_millis(300));
         asker.finish(&mut devices, Duration::from_millis(100));
         assert!(!devices[0].health_start.as_ref().unwrap().unread.is_empty());
@@ -292,7 +292,7 @@ mod tests {
         let mut devices = devices();
         let mut asker = HealthAsker::with(|| shell("exec sleep 1000"));
         let begun = Instant::now();
-        asker.ask_all(asked(&devices), WatchEnd::End);
+        asker.ask_all(asked(&devices), AskedAt::End);
         asker.finish(&mut devices, MOST_OF_ALL);
         assert!(begun.elapsed() < MOST_OF_ALL + MOST_OF_ONE, "{:?}", begun.elapsed());
         assert!(devices.iter().all(|it| !it.health_end.as_ref().unwrap().unread.is_empty()));
@@ -305,7 +305,7 @@ mod tests {
         for command in [garbage as fn() -> Command, end] {
             let mut devices = devices();
             let mut asker = HealthAsker::with(command);
-            asker.ask_all(asked(&devices), WatchEnd::Start);
+            asker.ask_all(asked(&devices), AskedAt::Start);
             asker.finish(&mut devices, 5 * MOST_OF_ALL);
             assert!(devices.iter().all(|it| !it.health_start.as_ref().unwrap().unread.is_empty()));
         }
