@@ -24,7 +24,7 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (
         wire::COUNT_WAIT_ENDS,
         "wait_ends",
-        "waits whose end was not seen: counted until the thread was woken",
+        "waits whose end has no record: the time of the wakeup is used",
         false,
     ),
     (wire::COUNT_WAIT_STACKS, "wait_stacks", "waits whose stack could not be stored", false),

@@ -9,7 +9,8 @@ use crate::counters::END_NOT_SEEN;
 use crate::decode::{DecodeContext, KnownEntities};
 use crate::error::WatchError;
 use crate::host::health::kernel_log::KernelLog;
-use crate::host::{devices, lockdown, mounts::Mounts, own, system};
+use crate::host::own::{self, OwnUse};
+use crate::host::{devices, lockdown, mounts::Mounts, system};
 use crate::kernel::{self, KernelFeatures};
 use crate::plan::{PROBES, Plan, ProbeGroup, Wishes};
 use crate::privilege;
@@ -33,6 +34,9 @@ use std::path::Path;
 /// Records decoded at a time: few enough that their rows are still in the CPU cache when they are
 /// processed further.
 const RECORDS_AT_ONCE: usize = 256;
+
+/// The share of a watch for which iowhy's own cgroup was throttled, above which it is said.
+const LEAST_THROTTLED: f64 = 0.005;
 
 /// The options of a watch.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +106,8 @@ pub struct LiveWatch {
     tables: Option<Tables>,
     /// What keeps to the budget, where there is one.
     thinner: Option<Thinner>,
-    cpu_before_ns: u64,
+    /// What iowhy itself had used when the watch began.
+    own_before: OwnUse,
     sampler: Option<Sampler>,
     changes: Changes,
     health: HealthAsker,
@@ -113,7 +118,7 @@ pub struct LiveWatch {
 impl LiveWatch {
     /// Begins a watch.
     pub fn begin(options: &WatchOptions) -> Result<LiveWatch, WatchError> {
-        let cpu_before_ns = own::cpu_ns();
+        let own_before = OwnUse::now();
         privilege::require()?;
         require_kernel()?;
         let mut environment = environment_now();
@@ -137,7 +142,7 @@ impl LiveWatch {
                 devices::read_start(&mut environment.devices);
                 health.ask(&environment.devices, AskedAt::Start);
             }
-            // At once: who wakes before the sleepers are listed would be seen by nobody.
+            // At once: a thread that wakes before the sleepers are listed has no record.
             ProbeGroup::Wait => snapshot::sleepers(session, |record| asleep.push(record.to_vec())),
             _ => (),
         })?;
@@ -172,7 +177,7 @@ impl LiveWatch {
             standing: Vec::new(),
             tables,
             thinner,
-            cpu_before_ns,
+            own_before,
         })
     }
 
@@ -201,6 +206,7 @@ impl LiveWatch {
         if let Some(thinner) = &self.thinner {
             thinner.finish(&mut self.environment);
         }
+        self.environment.limits.extend(self.own_limit());
         self.environment.ended_by = why.to_owned();
         self.environment.settings_end = system::settings();
         devices::read_end(&mut self.environment.devices, self.limited);
@@ -222,6 +228,20 @@ impl LiveWatch {
             let meaning = "records of the kernel's log that were overwritten before they were read";
             environment.losses.add("kernel_log", lost, meaning, false);
         }
+    }
+
+    /// A sentence, if a limit of CPU time on iowhy's own cgroup kept it from reading records.
+    fn own_limit(&self) -> Option<String> {
+        let throttled_ns = OwnUse::now().throttled_ns.saturating_sub(self.own_before.throttled_ns);
+        let whole_ns = self.environment.end_ns.saturating_sub(self.environment.start_ns).max(1);
+        let share = throttled_ns as f64 / whole_ns as f64;
+        (share > LEAST_THROTTLED).then(|| {
+            format!(
+                "iowhy's own cgroup was throttled by its CPU limit for {:.1} % of the time: more \
+                 is sampled or dropped than the machine would require; run it in another cgroup",
+                share * 100.0
+            )
+        })
     }
 
     /// Updates losses and cost in the environment; after the end they are final.
@@ -260,7 +280,7 @@ impl LiveWatch {
 
     /// CPU time that the watch has cost this process so far, ns.
     pub fn cpu_ns(&self) -> u64 {
-        own::cpu_ns().saturating_sub(self.cpu_before_ns)
+        own::cpu_ns().saturating_sub(self.own_before.cpu_ns)
             + self.reader.cpu_ns()
             + self.health.cpu_ns()
     }

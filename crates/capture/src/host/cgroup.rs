@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: what runs in a cgroup ([`super::workload`]).
 
-use super::read_text;
+use super::{number_of, read_text};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -59,6 +59,28 @@ impl Roots {
         roots
     }
 
+    /// How long limits of CPU time have throttled this process's cgroup and those above it so far,
+    /// ns: the longest of them.
+    pub fn own_throttled_ns(&self) -> u64 {
+        let text = read_text("/proc/self/cgroup").unwrap_or_default();
+        let folders = text.lines().filter_map(|line| {
+            let mut words = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (words.next()?, words.next()?);
+            let root = match controllers {
+                "" => self.unified.as_ref()?,
+                some if some.split(',').any(|it| it == "cpu") => self.cpu.as_ref()?,
+                _ => return None,
+            };
+            Some((root.clone(), root.join(path.trim_start_matches('/'))))
+        });
+        let counts = folders.flat_map(|(root, own)| {
+            let all: Vec<PathBuf> = own.ancestors().map(Path::to_owned).collect();
+            all.into_iter().take_while(move |folder| folder.starts_with(&root))
+        });
+        let counts = counts.filter_map(|it| throttled_ns(&read_text(it.join("cpu.stat"))?));
+        counts.max().unwrap_or(0)
+    }
+
     /// The contents of the files that limit the cgroup `path`, by file name, of both cgroup
     /// versions. Lines are joined by `; `.
     pub fn limits(&self, path: &str) -> BTreeMap<String, String> {
@@ -81,6 +103,14 @@ impl Roots {
         }
         limits
     }
+}
+
+/// Throttled time of a cpu.stat, ns, from microseconds in v2 and nanoseconds in v1; `None` if there
+/// is no limit and never was.
+pub(crate) fn throttled_ns(text: &str) -> Option<u64> {
+    number_of(text, "nr_periods").filter(|periods| *periods > 0)?;
+    let microseconds = number_of(text, "throttled_usec").map(|it| it.saturating_mul(1000));
+    microseconds.or(number_of(text, "throttled_time"))
 }
 
 #[cfg(test)]

@@ -33,6 +33,14 @@ pub(crate) fn text_of(bytes: &[std::ffi::c_char]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// The number after `key` in lines of `key value`.
+pub(crate) fn number_of(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let (name, rest) = line.split_once([' ', ':'])?;
+        (name == key).then(|| rest.split_whitespace().next()?.parse().ok()).flatten()
+    })
+}
+
 /// The number that a small file holds.
 pub(crate) fn read_number(path: impl AsRef<Path>) -> Option<u64> {
     read_text(path)?.trim().parse().ok()

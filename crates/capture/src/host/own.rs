@@ -1,7 +1,24 @@
 //! The overhead of iowhy itself: its CPU time and memory, from /proc/self.
 
+use super::cgroup::Roots;
 use super::read_text;
 use rustix::time::{ClockId, clock_gettime};
+
+/// What this process has used so far.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnUse {
+    /// CPU time, ns.
+    pub cpu_ns: u64,
+    /// How long a limit of CPU time on its cgroup has throttled it, ns.
+    pub throttled_ns: u64,
+}
+
+impl OwnUse {
+    /// Reads both.
+    pub fn now() -> OwnUse {
+        OwnUse { cpu_ns: cpu_ns(), throttled_ns: Roots::find().own_throttled_ns() }
+    }
+}
 
 /// CPU time of this process so far, ns.
 pub fn cpu_ns() -> u64 {

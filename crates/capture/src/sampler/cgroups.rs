@@ -2,8 +2,9 @@
 //! v1's blkio and memory controllers; and which cgroups their CPU limit throttled.
 
 use super::limits::ResourceLimits;
-use super::{Out, number_of, pressure};
+use super::{Out, pressure};
 use crate::host::cgroup::Roots;
+use crate::host::number_of;
 use crate::host::{own, read_text};
 use iowhy_core::model::{Metric, Name};
 use std::path::{Path, PathBuf};

@@ -4,7 +4,8 @@
 //! A process belongs to the first cgroup that was seen throttling it: of nested limits, only one is
 //! counted for it.
 
-use super::{Out, number_of};
+use super::Out;
+use crate::host::cgroup::throttled_ns;
 use crate::host::process::ProcStat;
 use crate::host::read_text;
 use iowhy_core::model::metric::process_subject;
@@ -32,7 +33,7 @@ impl ResourceLimits {
     /// Checks the cgroup `subject`, with directory `folder` in the controller's hierarchy.
     pub fn look(&mut self, folder: &Path, subject: Name, out: &mut Out<'_>) {
         let text = read_text(folder.join("cpu.stat")).unwrap_or_default();
-        let Some(held_ns) = held_ns(&text) else { return };
+        let Some(held_ns) = throttled_ns(&text) else { return };
         out.put(Metric::CgroupHeldBack, subject, held_ns);
         let before = self.counts.insert(subject, (held_ns, out.now_ns));
         // Most have no limit, or do not reach it: their processes are not searched for.
@@ -78,14 +79,6 @@ impl ResourceLimits {
     }
 }
 
-/// Throttled time, ns, from microseconds in v2 and nanoseconds in v1; `None` if there is no limit
-/// and never was.
-fn held_ns(text: &str) -> Option<u64> {
-    number_of(text, "nr_periods").filter(|periods| *periods > 0)?;
-    let microseconds = number_of(text, "throttled_usec").map(|it| it.saturating_mul(1000));
-    microseconds.or(number_of(text, "throttled_time"))
-}
-
 /// The processes of a cgroup and of its descendants.
 fn members(folder: &Path) -> Vec<u32> {
     let mut found = Vec::new();
@@ -124,9 +117,9 @@ mod tests {
     fn both_versions_are_read() {
         let old = "nr_periods 9\nnr_throttled 3\nthrottled_time 5000\nnr_bursts 0\nburst_time 0\n";
         let new = "usage_usec 7\nnr_periods 9\nnr_throttled 3\nthrottled_usec 5\n";
-        assert_eq!((held_ns(old), held_ns(new)), (Some(5000), Some(5000)));
-        assert_eq!(held_ns("nr_periods 0\nnr_throttled 0\nthrottled_time 0\n"), None);
-        assert_eq!(held_ns("usage_usec 7\n"), None);
+        assert_eq!((throttled_ns(old), throttled_ns(new)), (Some(5000), Some(5000)));
+        assert_eq!(throttled_ns("nr_periods 0\nnr_throttled 0\nthrottled_time 0\n"), None);
+        assert_eq!(throttled_ns("usage_usec 7\n"), None);
     }
 
     #[test]

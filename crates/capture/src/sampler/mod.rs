@@ -227,14 +227,6 @@ impl Out<'_> {
     }
 }
 
-/// The number after `key` in lines of `key value`.
-fn number_of(text: &str, key: &str) -> Option<u64> {
-    text.lines().find_map(|line| {
-        let (name, rest) = line.split_once([' ', ':'])?;
-        (name == key).then(|| rest.split_whitespace().next()?.parse().ok()).flatten()
-    })
-}
-
 /// The totals of a pressure file, `some` and `full`, nanoseconds.
 fn pressure(text: &str) -> (Option<u64>, Option<u64>) {
     let total = |kind: &str| {
@@ -273,6 +265,7 @@ impl Age {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::number_of;
 
     #[test]
     fn what_has_not_changed_is_written_once() {

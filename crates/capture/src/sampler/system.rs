@@ -1,6 +1,7 @@
 //! The whole machine: meminfo, vmstat, CPU times, pressure.
 
-use super::{Out, number_of, pressure};
+use super::{Out, pressure};
+use crate::host::number_of;
 use crate::host::process::tick_ns;
 use crate::host::read_text;
 use iowhy_core::model::Metric;

@@ -41,7 +41,7 @@ impl FileRole {
             Temporary => "temporary files",
             Log => "message log",
             FileRole::Snapshot => "snapshot",
-            FileRole::Compaction => "sorted runs",
+            FileRole::Compaction => "SST files",
         }
     }
 }

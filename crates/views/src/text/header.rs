@@ -86,10 +86,10 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
     let details: u64 = items.iter().filter(|loss| !loss.requests).map(|loss| loss.count).sum();
     let mut lost = format!("{} lost", human::count(watch.lost_requests));
     if details > 0 {
-        lost.push_str(&format!(", {}", plural(details, "detail")));
+        lost.push_str(&format!(", {}", plural(details, "incomplete record")));
     }
     if !items.is_empty() && !environment.filter.is_empty() {
-        lost.push_str(" in the whole watch");
+        lost.push_str(" (unfiltered)");
     }
     facts.push((lost, if items.is_empty() { Paint::Plain } else { Paint::Alert }));
     if let Some(share) = watch.cost_share {

@@ -275,7 +275,7 @@ pub(crate) fn weight_alone(finding: &Finding) -> String {
     let mut text =
         format!("{} {of}; {}; {}", share(finding), finding.confidence.word(), finding.cause,);
     if !finding.symptoms.is_empty() {
-        text.push_str(&format!("; shows as {}", finding.symptoms.join(", ")));
+        text.push_str(&format!("; symptoms: {}", finding.symptoms.join(", ")));
     }
     text
 }

@@ -222,8 +222,8 @@ fn of_lasting(
         .shown("requests in flight while busy", bound::depth(device), "requests", stat)
         .fix(own.unwrap_or(GENERAL))
         .check(
-            "`iowhy -t 60` after it has ended, as the program's log says: if syncs are as slow \
-             then, they have another cause",
+            "`iowhy -t 60` after the checkpoint or compaction has ended (see the program's log): \
+             if syncs are as slow then, they have another cause",
         )
         .about(Subject { pid: None, file, ..victim })
 }

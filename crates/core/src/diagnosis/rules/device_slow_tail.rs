@@ -243,14 +243,14 @@ fn of_tail(
             format!("iowhy stages -d {name}"),
         )
         .fix(format!(
-            "compare it with a sibling under the same load (`iowhy diff RECORDING -d \
-             {name}=SIBLING`), and check its health log (`smartctl -a /dev/{name}`, `nvme \
-             smart-log /dev/{name}`): replace it if that reports a failure. A virtual disk has \
-             none: ask the provider"
+            "compare it with another device of its model under the same load (`iowhy diff \
+             RECORDING -d {name}=OTHER`), and check its health log (`smartctl -a /dev/{name}`, \
+             `nvme smart-log /dev/{name}`): replace it if that reports a failure. A virtual disk \
+             has none: ask the provider"
         ))
         .check(
-            "if a sibling shows the same outliers under the same load, the load or the driver \
-             causes them; `iowhy -t 60` shows whether they recur",
+            "if the other device shows the same outliers under the same load, the load or the \
+             driver causes them; `iowhy -t 60` shows whether they recur",
         )
 }
 

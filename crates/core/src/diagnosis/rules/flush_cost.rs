@@ -62,7 +62,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
     let mut subject = syncs.first().map(ProgramSyncs::subject).unwrap_or_default();
     subject.device = Some(name.clone());
     let than = match median > 0.0 {
-        true => format!(", a median write latency {}", words::time(median)),
+        true => format!(" (a write: {})", words::time(median)),
         false => String::new(),
     };
     let waits = match &subject.process {
