@@ -180,7 +180,8 @@ fn lost(facts: &Facts<'_>) -> Option<String> {
 /// Without any data, for example if everything was lost, no cause can be judged.
 fn unseen(summary: &Summary) -> Option<String> {
     let nothing = summary.watch.requests == 0 && summary.patterns.waits.is_empty();
-    nothing.then(|| "No requests and no waits were recorded: there is nothing to judge.".to_owned())
+    let idle = "Idle: no requests and no waits were recorded, so there is nothing to judge.";
+    nothing.then(|| idle.to_owned())
 }
 
 /// Returns the diagnosis of data without the requests and waits of others: rates, shares and the

@@ -29,7 +29,7 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
         .sure(Confidence::Certain)
         .at_most(if bound::is_slow(facts, group) { Severity::Critical } else { Severity::Info })
         .shown(
-            format!("bound by {}", bound.by),
+            format!("share of these waits on {}", bound.by),
             bound.share * 100.0,
             "%",
             format!("iowhy waits{flags}"),
