@@ -1,5 +1,5 @@
-//! Suspects that are not the cause: processes with much I/O that no thread waits for, and limits that
-//! a volume denies.
+//! Suspects that are not the cause: processes with much I/O that no thread waits for, and limits
+//! that a volume denies.
 
 use super::facts::Facts;
 use super::finding::Finding;

@@ -79,8 +79,8 @@ impl RecordedDisk {
         Ok(())
     }
 
-    /// A program that writes and syncs a file all the time, and a hang that lasts until the incident
-    /// is on disk: the recorder must not wait for its end.
+    /// A program that writes and syncs a file all the time, and a hang that lasts until the
+    /// incident is on disk: the recorder must not wait for its end.
     fn hang(&mut self) -> Result<()> {
         let file = self.upper.path().join("orders.journal");
         let script = "open F, '>>', $ARGV[0] or die; for (;;) { syswrite F, 'x' x 4096; \

@@ -119,8 +119,8 @@ impl Drop for Background {
     }
 }
 
-/// Beside a load that is sampled, a thread reads from a slow disk, which stalls in the end: each of
-/// its waits and requests is recorded, and so is what still lasts.
+/// While a load is sampled, a thread reads from a slow disk, which stalls in the end: each of its
+/// waits and requests is recorded, and so is what still lasts.
 fn lasting() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;

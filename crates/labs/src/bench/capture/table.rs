@@ -65,8 +65,9 @@ fn with_load(
     )?;
     writeln!(
         page,
-        "| watched by | speed of untraced, median | lowest | highest | goal | CPU time more for each | \
-         the same, of all CPUs | all CPUs busy | watcher's CPU time | bytes per I/O on disk | lost |"
+        "| watched by | speed of untraced, median | lowest | highest | goal | \
+         CPU time more for each | the same, of all CPUs | all CPUs busy | watcher's CPU time | \
+         bytes per I/O on disk | lost |"
     )?;
     writeln!(page, "|---|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|")?;
     rows.into_iter().try_for_each(|row| row_of(page, row))
@@ -82,8 +83,8 @@ fn row_of(page: &mut String, row: &CostRow) -> std::fmt::Result {
     let middle = at(ratios.len() / 2);
     writeln!(
         page,
-        "| {} | {middle:.1} % | {:.1} % | {:.1} % | {} | {:.0} ns | {:.1} % | {:.0} % | {:.2} CPU | \
-         {:.1} | {} |",
+        "| {} | {middle:.1} % | {:.1} % | {:.1} % | {} | {:.0} ns | {:.1} % | {:.0} % | \
+         {:.2} CPU | {:.1} | {} |",
         row.variant.meaning(),
         at(0),
         at(ratios.len().saturating_sub(1)),
