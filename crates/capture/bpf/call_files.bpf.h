@@ -39,7 +39,7 @@ static __always_inline bool is_on_server(struct inode *inode)
 }
 
 static __always_inline void note_file(struct wire_wait *wait, struct task_struct *task,
-				      struct pt_regs *regs)
+				      struct pt_regs *regs, u32 level)
 {
 	struct file *file = file_of_call(task, regs);
 	struct inode *inode;
@@ -56,7 +56,7 @@ static __always_inline void note_file(struct wire_wait *wait, struct task_struct
 		return;
 	if (!identify(inode, &wait->inode))
 		return;
-	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), ROOM_SUBMIT);
+	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), level);
 }
 
 /*

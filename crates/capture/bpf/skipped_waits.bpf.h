@@ -6,7 +6,7 @@
 #ifndef IOWHY_SKIPPED_WAITS_H
 #define IOWHY_SKIPPED_WAITS_H
 
-#include "thread_sleeps.bpf.h"
+#include "call_files.bpf.h"
 #include "thinning.bpf.h"
 
 /* What ended a sleep that began at `start`: the request that completed last, or the thread. */
@@ -56,8 +56,9 @@ static __always_inline bool has_ticked(struct wire_thread *thread)
 	return bpf_jiffies64() != thread->since_jiffies;
 }
 
+/* Fills the record of a skipped wait, and sends what it refers to: its file, its task. */
 static __always_inline void fill_skipped(struct wire_wait *wait, struct wire_thread *thread,
-					 struct task_struct *task)
+					 struct task_struct *task, u32 level)
 {
 	wait->flags = thread->flags | WAIT_LISTED;
 	wait->tgid = READ(task, tgid);
@@ -68,23 +69,27 @@ static __always_inline void fill_skipped(struct wire_wait *wait, struct wire_thr
 	wait->waker = thread->waker;
 	wait->system_call = thread->system_call;
 	wait->stack = wait->user_stack = -1;
+	if (!(READ(task, flags) & (PF_KTHREAD | PF_WORKERS)) &&
+	    is_among(settings.file_calls, wait->system_call))
+		note_file(wait, task, user_registers(task), level);
+	see_task(number_of(task), level);
 }
 
 /* A long wait that was skipped: its stack is still that of the sleep. */
 static __noinline void send_late(struct wire_thread *thread, struct task_struct *task, u64 now)
 {
+	struct wire_wait wait = { .kind = WIRE_LATE_WAIT };
 	union room *room = room_of(ROOM_SUBMIT);
 	struct wire_sleeper *late;
 
 	if (!room)
 		return;
-	/* First, because see_task() uses the same scratch buffer. */
-	see_task(number_of(task), ROOM_SUBMIT);
+	/* First, because it uses the same scratch buffer. */
+	fill_skipped(&wait, thread, task, ROOM_SUBMIT);
+	wait.end_ns = now;
 	late = &room->sleeper;
 	__builtin_memset(late, 0, sizeof(*late));
-	late->wait.kind = WIRE_LATE_WAIT;
-	fill_skipped(&late->wait, thread, task);
-	late->wait.end_ns = now;
+	late->wait = wait;
 	if (is_allowed(FOR_STACKS, settings.wait_stacks_per_second, now) &&
 	    bpf_get_task_stack(task, late->frames, sizeof(late->frames), 0) < 0)
 		count(COUNT_WAIT_STACKS);

@@ -6,9 +6,10 @@
 #ifndef IOWHY_WIRE_BUDGET_H
 #define IOWHY_WIRE_BUDGET_H
 
-#define WIRE_SKIPPED	  8192	   /* requests in flight that are not recorded; a power of two */
-#define WIRE_LONG_WAIT_NS 10000000 /* waits of this length are always recorded */
-#define WIRE_LATENCIES	  112	   /* buckets of an exact histogram, see wire_latency_bits */
+#define WIRE_SKIPPED	  8192	     /* requests in flight that are not recorded; a power of two */
+#define WIRE_LONG_WAIT_NS 10000000   /* waits of this length are always recorded */
+#define WIRE_LISTED_NS	  1000000000 /* requests in flight for so long are listed, if skipped */
+#define WIRE_LATENCIES	  112	     /* buckets of an exact histogram, see wire_latency_bits */
 
 /* The programs on tracepoints, whose cost is measured. */
 #define PROGRAM_LIST(X)          \

@@ -48,7 +48,7 @@ pub mod intervals;
 pub mod latency;
 pub(crate) mod life;
 pub mod moments;
-mod own;
+pub mod own;
 pub mod patterns;
 pub mod plots;
 mod readings;

@@ -10,6 +10,6 @@ const PROCESS: &str = "iowhy";
 
 /// Whether the process of that name is iowhy's.
 #[inline]
-pub(super) fn is_own_name(process: Option<Name>, names: &Names) -> bool {
+pub fn is_own_name(process: Option<Name>, names: &Names) -> bool {
     process.is_some_and(|name| names.get(name) == PROCESS)
 }

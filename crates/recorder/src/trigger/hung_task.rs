@@ -4,6 +4,7 @@
 //! What does not belong here: asking the kernel which threads wait (see [`crate::daemon`]).
 
 use super::{Trigger, TriggerKey, TriggerKind};
+use iowhy_core::analysis::own::is_own_name;
 use iowhy_core::model::{Name, Names, Wait, WaitClass};
 use std::collections::BTreeMap;
 
@@ -21,7 +22,9 @@ struct LongestWait<'a> {
 /// The conditions that the open waits `waits` meet, one for each device.
 pub fn hung_tasks(waits: &[Wait], names: &Names, limit_ns: u64) -> Vec<Trigger> {
     let mut longest: BTreeMap<Option<Name>, LongestWait<'_>> = BTreeMap::new();
-    for wait in waits.iter().filter(|wait| !wait.kernel_thread) {
+    // iowhy's own threads wait for the sick disk, too, when they read a program's symbols from it.
+    let counts = |wait: &&Wait| !wait.kernel_thread && !is_own_name(wait.process, names);
+    for wait in waits.iter().filter(counts) {
         let storage_ns = storage_ns(wait);
         let has_room = longest.len() < MOST_DEVICES || longest.contains_key(&wait.device);
         if storage_ns < limit_ns || !has_room {

@@ -44,7 +44,7 @@ static __always_inline void add_slow(struct request *rq, u32 device)
 	if (slot)
 		began = slot->queue_ns;
 	if (!thin || !span || !span->first_ns || began < span->first_ns ||
-	    now - began < thin->slow_ns || find_request(key))
+	    now - began < WIRE_LISTED_NS || find_request(key))
 		return;
 	r = begin_late(rq, device, now);
 	if (!r)
@@ -72,7 +72,9 @@ static __always_inline void mark_known(struct request *rq)
 	if (!r)
 		return;
 	r->flags |= REQUEST_AT_DEVICE;
-	keep_slow_weight(r, bpf_ktime_get_ns());
+	/* All of them are listed, so that it stands for no other. */
+	if (r->one_in > 1 && r->queue_ns && bpf_ktime_get_ns() - r->queue_ns >= WIRE_LISTED_NS)
+		r->one_in = 1;
 }
 
 /* Checks one tag of the queue at `queue`. */
