@@ -38,7 +38,7 @@ static __always_inline bool is_on_server(struct inode *inode)
 	       magic == SMB2_SUPER_MAGIC || magic == CEPH_SUPER_MAGIC || magic == V9FS_MAGIC;
 }
 
-static __always_inline void note_file(struct wire_wait *wait, struct task_struct *task,
+static __always_inline void note_file(struct wire_inode *found, struct task_struct *task,
 				      struct pt_regs *regs, u32 level)
 {
 	struct file *file = file_of_call(task, regs);
@@ -49,12 +49,12 @@ static __always_inline void note_file(struct wire_wait *wait, struct task_struct
 	inode = READ(file, f_inode);
 	/* Of a block device itself, only the device is recorded. */
 	if ((READ(inode, i_mode) & S_IFMT) == S_IFBLK) {
-		wait->inode.device = READ(inode, i_rdev);
+		found->device = READ(inode, i_rdev);
 		return;
 	}
 	if (!is_on_block_device(inode) && !is_on_server(inode))
 		return;
-	if (!identify(inode, &wait->inode))
+	if (!identify(inode, found))
 		return;
 	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), level);
 }

@@ -56,9 +56,18 @@ static __always_inline bool has_ticked(struct wire_thread *thread)
 	return bpf_jiffies64() != thread->since_jiffies;
 }
 
-/* Fills the record of a skipped wait, and sends what it refers to: its file, its task. */
+/* Sends what the record of a skipped wait refers to: its task, and its file, which `found` gets. */
+static __always_inline void see_skipped(struct wire_inode *found, struct wire_thread *thread,
+					struct task_struct *task, u32 level)
+{
+	if (!(READ(task, flags) & (PF_KTHREAD | PF_WORKERS)) &&
+	    is_among(settings.file_calls, thread->system_call))
+		note_file(found, task, user_registers(task), level);
+	see_task(number_of(task), level);
+}
+
 static __always_inline void fill_skipped(struct wire_wait *wait, struct wire_thread *thread,
-					 struct task_struct *task, u32 level)
+					 struct task_struct *task)
 {
 	wait->flags = thread->flags | WAIT_LISTED;
 	wait->tgid = READ(task, tgid);
@@ -69,27 +78,28 @@ static __always_inline void fill_skipped(struct wire_wait *wait, struct wire_thr
 	wait->waker = thread->waker;
 	wait->system_call = thread->system_call;
 	wait->stack = wait->user_stack = -1;
-	if (!(READ(task, flags) & (PF_KTHREAD | PF_WORKERS)) &&
-	    is_among(settings.file_calls, wait->system_call))
-		note_file(wait, task, user_registers(task), level);
-	see_task(number_of(task), level);
 }
 
-/* A long wait that was skipped: its stack is still that of the sleep. */
+/*
+ * A long wait that was skipped: its stack is still that of the sleep. Little is kept on the BPF
+ * stack, of which older kernels have 512 bytes for all calls.
+ */
 static __noinline void send_late(struct wire_thread *thread, struct task_struct *task, u64 now)
 {
-	struct wire_wait wait = { .kind = WIRE_LATE_WAIT };
 	union room *room = room_of(ROOM_SUBMIT);
+	struct wire_inode found = {};
 	struct wire_sleeper *late;
 
 	if (!room)
 		return;
 	/* First, because it uses the same scratch buffer. */
-	fill_skipped(&wait, thread, task, ROOM_SUBMIT);
-	wait.end_ns = now;
+	see_skipped(&found, thread, task, ROOM_SUBMIT);
 	late = &room->sleeper;
 	__builtin_memset(late, 0, sizeof(*late));
-	late->wait = wait;
+	late->wait.kind = WIRE_LATE_WAIT;
+	fill_skipped(&late->wait, thread, task);
+	late->wait.inode = found;
+	late->wait.end_ns = now;
 	if (is_allowed(FOR_STACKS, settings.wait_stacks_per_second, now) &&
 	    bpf_get_task_stack(task, late->frames, sizeof(late->frames), 0) < 0)
 		count(COUNT_WAIT_STACKS);

@@ -96,7 +96,7 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 	wait.start_ns = bpf_ktime_get_ns();
 	wait.cpu_wait_ns = cpu_wait_of(task);
 	if (regs && is_among(settings.file_calls, wait.system_call))
-		note_file(&wait, task, regs, ROOM_SUBMIT);
+		note_file(&wait.inode, task, regs, ROOM_SUBMIT);
 	/* In a call that only waits for the caller's own I/O, the stack adds nothing. */
 	if (!(wait.flags & WAIT_FOR_OWN))
 		wait.stack = take_wait_stack(ctx, wait.start_ns);
@@ -190,7 +190,7 @@ SEC("iter/task")
 int list_sleepers(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct wire_wait wait = { .kind = WIRE_WAIT };
+	struct wire_inode found = {};
 	struct wire_sleeper *sleeper;
 	union room *room = room_of(ROOM_LIST);
 	struct pt_regs *regs = NULL;
@@ -218,24 +218,28 @@ int list_sleepers(struct bpf_iter__task *ctx)
 		add_earlier_thread_sleep(thread, tid, system_call, regs);
 	if (!flags)
 		return 0;
-	wait.flags = flags;
-	wait.system_call = system_call;
 	/* First, because both use the same scratch buffer. */
+	if (is_skipped_sleep(thread, tid))
+		see_skipped(&found, thread, task, ROOM_LIST);
+	else
+		see_task(number_of(task), ROOM_LIST);
+	sleeper = &room->sleeper;
+	__builtin_memset(sleeper, 0, sizeof(*sleeper));
+	sleeper->wait.flags = flags;
+	sleeper->wait.system_call = system_call;
 	if (is_skipped_sleep(thread, tid)) {
-		fill_skipped(&wait, thread, task, ROOM_LIST);
-		wait.one_in = 1;
+		sleeper->wait.kind = WIRE_WAIT;
+		fill_skipped(&sleeper->wait, thread, task);
+		sleeper->wait.inode = found;
+		sleeper->wait.one_in = 1;
 		thread->asleep = SLEEP_NONE;
 		thread->since_ns = 0;
 	} else {
-		see_task(number_of(task), ROOM_LIST);
-		fill_earlier(&wait, task);
+		fill_earlier(&sleeper->wait, task);
 	}
-	sleeper = &room->sleeper;
-	__builtin_memset(sleeper, 0, sizeof(*sleeper));
-	sleeper->wait = wait;
 	/* First the slot's counter: it is checked before the entry is looked up. */
 	__sync_fetch_and_add(&thread->sleepers, 1);
-	if (bpf_map_update_elem(&sleepers, &tid, &wait, BPF_NOEXIST)) {
+	if (bpf_map_update_elem(&sleepers, &tid, &sleeper->wait, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&thread->sleepers, -1);
 		return 0;
 	}
