@@ -2,7 +2,7 @@
 //! pod. The files are in a mount namespace of the test's own.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, printed, trial};
+use crate::support::{finish, iowhy, printed, trial_alone};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, machine};
@@ -15,7 +15,8 @@ const ID: &str = "4f5c0f7d6f0e9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f
 const UID: &str = "2b698bd8-b22c-4173-bf9d-900c652aab26";
 
 pub fn tests() -> Vec<Trial> {
-    vec![trial("pods::rows_filters_and_page", rows_filters_and_page)]
+    // Alone: other tests have programs called dd.
+    vec![trial_alone("pods::rows_filters_and_page", rows_filters_and_page)]
 }
 
 /// The cgroup of a pod's container, removed with those above that are empty.

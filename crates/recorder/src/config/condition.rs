@@ -1,6 +1,6 @@
 //! `[[trigger.when]]`: a condition on a figure of ten seconds.
 //!
-//! What does not belong here: the figure's value (see [`crate::trigger::condition`]).
+//! What does not belong here: the figure's value (see the module `trigger::condition`).
 
 use super::lines::Contradiction;
 use crate::units::TimeSpan;
