@@ -9,11 +9,10 @@
 #include "compat.bpf.h"
 #include "wire.h"
 
-#define RING_BYTES (16 << 20)
-
+/* User space sets its size: settings.ring_bytes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, RING_BYTES);
+	__uint(max_entries, 1 << 20);
 } ring SEC(".maps");
 
 struct {

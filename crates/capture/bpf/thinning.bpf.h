@@ -121,11 +121,11 @@ static __always_inline u32 rarer(u32 one_in)
 {
 	u64 waiting = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
 
-	if (waiting > RING_BYTES / 8 * 7)
+	if (waiting > settings.ring_bytes / 8 * 7)
 		return one_in << 8;
-	if (waiting > RING_BYTES / 4 * 3)
+	if (waiting > settings.ring_bytes / 4 * 3)
 		return one_in << 5;
-	if (waiting > RING_BYTES / 2)
+	if (waiting > settings.ring_bytes / 2)
 		return one_in << 2;
 	return one_in;
 }

@@ -196,7 +196,7 @@ struct wire_settings {
 	unsigned char switch_has_state; /* sched_switch has the previous task's state */
 	unsigned char preemptible;	/* programs on tracepoints are preemptible */
 	unsigned int calls_per_second;	/* single calls sent, on each CPU */
-	unsigned int last_padding;
+	unsigned int ring_bytes;	/* size of the ring buffer: a power of two */
 	/* What each system call does to files: enum wire_use_kind | enum wire_shape. */
 	unsigned char call_uses[WIRE_CALLS];
 	unsigned char uring_uses[WIRE_URING_CODES];

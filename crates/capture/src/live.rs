@@ -12,7 +12,7 @@ use crate::host::health::kernel_log::KernelLog;
 use crate::host::own::{self, OwnUse};
 use crate::host::{devices, lockdown, mounts::Mounts, system};
 use crate::kernel::{self, KernelFeatures};
-use crate::plan::{PROBES, Plan, ProbeGroup, Wishes};
+use crate::plan::{PROBES, Plan, ProbeGroup, RingSize, Wishes};
 use crate::privilege;
 use crate::probes::Decoders;
 use crate::probes::file::tables::Tables;
@@ -30,6 +30,7 @@ use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use std::path::Path;
+use std::time::Duration;
 
 /// Records decoded at a time: few enough that their rows are still in the CPU cache when they are
 /// processed further.
@@ -62,6 +63,11 @@ pub struct WatchOptions {
     pub budget: Option<f64>,
     /// Which counters are read, and how often; none if not set.
     pub sampling: Option<Sampling>,
+    /// The ring buffer's size.
+    pub ring: RingSize,
+    /// How often devices are asked for their health between beginning and end, of a watch that runs
+    /// for ever; never if not set.
+    pub health_every: Option<Duration>,
 }
 
 impl WatchOptions {
@@ -78,6 +84,7 @@ impl WatchOptions {
             opens: self.opens,
             page_cache: self.sampling.is_some_and(|sampling| sampling.page_cache),
             aggregates: self.budget.is_some(),
+            ring: self.ring,
         }
     }
 }
@@ -111,8 +118,13 @@ pub struct LiveWatch {
     sampler: Option<Sampler>,
     changes: Changes,
     health: HealthAsker,
+    /// How often devices are asked meanwhile, and when next.
+    health_every: Option<Duration>,
+    health_due_ns: u64,
     /// The kernel's log since the beginning, where it can be read.
     kernel_log: Option<KernelLog>,
+    /// Records of it that were overwritten before they were read.
+    lost_messages: u64,
 }
 
 impl LiveWatch {
@@ -160,7 +172,10 @@ impl LiveWatch {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
             changes: Changes::new(start_ns),
             health,
+            health_every: options.health_every,
+            health_due_ns: start_ns,
             kernel_log: kernel_log.ok(),
+            lost_messages: 0,
             asleep,
             session,
             known,
@@ -214,6 +229,25 @@ impl LiveWatch {
         self.changes.look(&mut self.environment.devices, &self.reader);
     }
 
+    /// Asks devices for their health if it is time, and reads what the kernel's log says of them.
+    /// Counts are compared with those of the time before, and older messages go.
+    fn ask_again(&mut self, now_ns: u64) {
+        let Some(every) = self.health_every else { return };
+        if now_ns < self.health_due_ns || !self.health.is_idle() {
+            return;
+        }
+        let every_ns = every.as_nanos() as u64;
+        self.health_due_ns = now_ns.saturating_add(every_ns);
+        let devices = &mut self.environment.devices;
+        for device in devices.iter_mut() {
+            device.kernel_messages.retain(|it| it.logged_ns.saturating_add(every_ns) >= now_ns);
+        }
+        if let Some(log) = &mut self.kernel_log {
+            self.lost_messages += log.take(devices);
+        }
+        self.health.ask(devices, AskedAt::Again);
+    }
+
     /// Asks devices for their health again, and reads what the kernel's log says of them.
     fn end_health(&mut self) {
         let environment = &mut self.environment;
@@ -224,7 +258,7 @@ impl LiveWatch {
         let meaning = "devices that were not asked for their health: too many";
         environment.losses.add("health", left_out, meaning, false);
         if let Some(log) = &mut self.kernel_log {
-            let lost = log.take(&mut environment.devices);
+            let lost = self.lost_messages + log.take(&mut environment.devices);
             let meaning = "records of the kernel's log that were overwritten before they were read";
             environment.losses.add("kernel_log", lost, meaning, false);
         }
@@ -409,6 +443,7 @@ impl Source for LiveWatch {
             self.drain_uses(batch, names);
             self.changes.look_if_due(&mut self.environment.devices, &self.reader);
             self.health.collect(&mut self.environment.devices);
+            self.ask_again(now_ns);
         }
         if self.empty {
             let mut cx = DecodeContext::new(&mut self.known, batch, names);

@@ -4,10 +4,12 @@
 //! them (see
 //! [`crate::session`]).
 
+use crate::wire;
 use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
+use zerocopy::IntoBytes;
 
 /// An object file as `build.rs` compresses it: most of it describes instructions to the verifier,
 /// and compresses to a sixth.
@@ -46,6 +48,9 @@ pub(crate) fn keep_warnings() {
 }
 
 /// libbpf explains a failure in warnings; they are kept for the error message.
+/// The map that records are sent through.
+pub(crate) const RING: &str = "ring";
+
 static WARNINGS: Mutex<String> = Mutex::new(String::new());
 
 fn keep_warning(_level: PrintLevel, text: String) {
@@ -67,7 +72,7 @@ fn take_warnings() -> String {
 pub(crate) fn load(
     object: CompressedObject,
     is_wanted: impl Fn(&OsStr) -> bool,
-    settings: &[u8],
+    settings: &wire::wire_settings,
     earlier: &[Object],
 ) -> Result<Object, String> {
     take_warnings();
@@ -79,7 +84,7 @@ pub(crate) fn load(
 fn prepare(
     open: &mut OpenObject,
     is_wanted: impl Fn(&OsStr) -> bool,
-    settings: &[u8],
+    settings: &wire::wire_settings,
     earlier: &[Object],
 ) -> libbpf_rs::Result<()> {
     for mut program in open.progs_mut() {
@@ -88,12 +93,14 @@ fn prepare(
     }
     for mut map in open.maps_mut() {
         if map.name().to_string_lossy().contains("rodata") {
-            map.set_initial_value(settings)?;
+            map.set_initial_value(settings.as_bytes())?;
             continue;
         }
         let shared = earlier.iter().flat_map(Object::maps).find(|other| other.name() == map.name());
         if let Some(shared) = shared {
             map.reuse_fd(shared.as_fd())?;
+        } else if map.name() == RING {
+            map.set_max_entries(settings.ring_bytes)?;
         }
     }
     Ok(())

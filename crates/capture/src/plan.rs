@@ -275,6 +275,30 @@ pub struct Wishes {
     pub page_cache: bool,
     /// Whether requests are counted exactly, too.
     pub aggregates: bool,
+    /// The ring buffer's size.
+    pub ring: RingSize,
+}
+
+/// How much room records have until they are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RingSize {
+    /// For watches that record as much as they can, which a busy machine may keep from reading for
+    /// tens of milliseconds.
+    #[default]
+    Large,
+    /// For watches that run for ever, whose budget lets few records through.
+    Small,
+}
+
+impl RingSize {
+    /// The size in bytes, a power of two. The kernel maps the ring buffer twice, one behind the
+    /// other, and counts both as the process's memory.
+    pub const fn bytes(self) -> u32 {
+        match self {
+            RingSize::Large => 16 << 20,
+            RingSize::Small => 4 << 20,
+        }
+    }
 }
 
 impl Wishes {
@@ -358,6 +382,7 @@ mod tests {
         opens: false,
         page_cache: true,
         aggregates: true,
+        ring: RingSize::Large,
     };
 
     fn facts_without(missing: &[&str]) -> KernelFeatures {

@@ -390,7 +390,7 @@ fn load(
     let mut result = Err(String::new());
     for object in objects_of(group) {
         let is_wanted = |name: &OsStr| probes.iter().any(|probe| name == probe.program);
-        result = loader::load(object, is_wanted, settings.as_bytes(), earlier);
+        result = loader::load(object, is_wanted, settings, earlier);
         if result.is_ok() {
             break;
         }
@@ -403,7 +403,7 @@ fn ring(objects: &[Object], inbox: &Rc<RefCell<Inbox>>) -> Result<RingBuffer<'st
     let map = objects
         .iter()
         .flat_map(Object::maps)
-        .find(|map| map.name() == "ring")
+        .find(|map| map.name() == loader::RING)
         .ok_or_else(|| fail("no such map".to_owned()))?;
     let inbox = Rc::clone(inbox);
     let mut builder = RingBufferBuilder::new();

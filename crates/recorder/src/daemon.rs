@@ -28,6 +28,7 @@ use crate::trigger::{PressureTotals, Trigger, TriggerKind, TriggerWatch};
 use in_flight::{HungTaskCheck, InFlightCheck};
 use iowhy_capture::host::system;
 use iowhy_capture::live::{LiveWatch, WatchOptions};
+use iowhy_capture::plan::RingSize;
 use iowhy_capture::priority::RaisedPriority;
 use iowhy_capture::sampler::Sampling;
 use iowhy_core::diagnosis::Finding;
@@ -47,6 +48,8 @@ const HUNG: &str = "hung-io";
 const SECOND_NS: u64 = 1_000_000_000;
 /// How long the kernel's ring buffer may fill before it is read.
 const PAUSE: Duration = Duration::from_millis(40);
+/// How often devices are asked for their health.
+const HEALTH_EVERY: Duration = Duration::from_secs(60);
 /// How long a round of the ring is: what a crash of the daemon loses at most.
 const ROUND_NS: u64 = 5 * SECOND_NS;
 /// How long a watch lasts before another begins: names and ids start anew, so memory is bounded.
@@ -174,6 +177,8 @@ impl Daemon<'_> {
             files: watch.files,
             budget: Some(watch.budget),
             sampling: Some(Sampling::default()),
+            ring: RingSize::Small,
+            health_every: Some(HEALTH_EVERY),
             ..WatchOptions::default()
         }
     }

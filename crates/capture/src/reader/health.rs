@@ -38,6 +38,8 @@ pub(crate) enum AskedAt {
     Start,
     /// The end.
     End,
+    /// In between: the answer before becomes that of the beginning.
+    Again,
 }
 
 /// Devices that are being asked.
@@ -119,6 +121,11 @@ impl HealthAsker {
         }
     }
 
+    /// Whether every question has been answered or given up.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// Takes what has been answered so far; does not wait.
     pub fn collect(&mut self, devices: &mut [Device]) {
         while !self.pending.is_empty() {
@@ -157,7 +164,7 @@ impl HealthAsker {
             return false;
         };
         let most_of_one = match self.end {
-            AskedAt::Start => MOST_AT_START,
+            AskedAt::Start | AskedAt::Again => MOST_AT_START,
             AskedAt::End => MOST_OF_ONE,
         };
         let answer = match aside.next_line(most) {
@@ -218,6 +225,11 @@ fn set(devices: &mut [Device], name: &str, end: AskedAt, health: DeviceHealth) {
     match end {
         AskedAt::Start => device.health_start = Some(health),
         AskedAt::End => device.health_end = Some(health),
+        AskedAt::Again => {
+            if let Some(before) = device.health_end.replace(health) {
+                device.health_start = Some(before);
+            }
+        }
     }
 }
 
@@ -251,7 +263,7 @@ mod tests {
         let mut devices = devices();
         let mut asker = HealthAsker::with(|| {
             shell(
-                r#"while read line; do case "$line" in *sdb*) exec sleep 1000;; esac
+                r#"while read line; do case "$line" in *sdb*) exec sleep 30;; esac
                    echo '{"asked_ns":7}'; done"#,
             )
         });
@@ -275,7 +287,7 @@ mod tests {
     fn an_answer_that_comes_late_is_not_one_to_the_next_question() {
         let mut devices = devices();
         let mut asker = HealthAsker::with(|| {
-            shell("read line; sleep 0.2; echo '{\"asked_ns\":1}'; exec sleep 1000")
+            shell("read line; sleep 0.2; echo '{\"asked_ns\":1}'; exec sleep 30")
         });
         asker.ask_all(asked(&devices[..1]), AskedAt::Start);
         asker.finish(&mut devices, Duration::from_millis(20));
@@ -288,9 +300,25 @@ mod tests {
     }
 
     #[test]
+    fn asked_again_the_last_answer_becomes_the_first() {
+        let mut devices = devices();
+        let mut asker = HealthAsker::with(|| {
+            shell("n=0; while read line; do n=$((n+1)); echo '{\"asked_ns\":'$n'}'; done")
+        });
+        for end in [AskedAt::Start, AskedAt::Again, AskedAt::Again] {
+            asker.ask_all(asked(&devices[..1]), end);
+            asker.finish(&mut devices, 5 * MOST_OF_ALL);
+            assert!(asker.is_idle());
+        }
+        let asked_ns = |health: &Option<DeviceHealth>| health.as_ref().unwrap().asked_ns;
+        let device = &devices[0];
+        assert_eq!((asked_ns(&device.health_start), asked_ns(&device.health_end)), (2, 3));
+    }
+
+    #[test]
     fn when_all_are_mute_the_time_is_bounded() {
         let mut devices = devices();
-        let mut asker = HealthAsker::with(|| shell("exec sleep 1000"));
+        let mut asker = HealthAsker::with(|| shell("exec sleep 30"));
         let begun = Instant::now();
         asker.ask_all(asked(&devices), AskedAt::End);
         asker.finish(&mut devices, MOST_OF_ALL);

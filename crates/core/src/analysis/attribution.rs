@@ -317,9 +317,11 @@ impl PartSplit<'_> {
         PartSplit { whole, total, done: 0, done_ns: 0 }
     }
 
-    /// The share of a part with `bytes`; never more than the remainder.
+    /// The share of a part with `bytes`, which counts as often as its request; never more than the
+    /// remainder.
     #[inline]
     fn next(&mut self, bytes: u64) -> Charge {
+        let bytes = bytes.saturating_mul(self.whole.weight);
         let left = self.total - self.done;
         let units = if self.whole.bytes > 0 { bytes.min(left) } else { left.min(1) };
         self.done += units;
@@ -344,8 +346,7 @@ impl PartSplit<'_> {
             (0, _) => Reason::NoParts(origin),
             _ => Reason::Uncovered,
         };
-        let left = self.total - self.done;
-        Some((self.next(left), reason))
+        Some((self.next(u64::MAX), reason))
     }
 }
 

@@ -83,13 +83,14 @@ impl DirectionTally {
         }
     }
 
-    /// Takes the kernel's exact counts instead of estimates.
-    fn correct(&mut self, exact: &ExactCount) {
-        self.requests = exact.requests;
+    /// Takes the kernel's exact counts instead of estimates; `beyond` is what they leave out.
+    fn correct(&mut self, exact: &ExactCount, beyond: &DirectionTally) {
+        self.requests = exact.requests + beyond.requests;
         self.bytes = exact.bytes;
-        self.errors = exact.errors.unwrap_or(self.errors);
+        self.errors = exact.errors.map_or(self.errors, |errors| errors + beyond.errors);
         if exact.timed > 0 {
-            self.waits = (exact.timed, exact.latency_ns);
+            let (timed, latency_ns) = beyond.waits;
+            self.waits = (exact.timed + timed, exact.latency_ns.saturating_add(latency_ns));
         }
     }
 
@@ -140,6 +141,8 @@ pub(super) struct DeviceTotals {
     pub within_ns: u64,
     pub before_ns: u64,
     directions: ByDirection<DirectionTally>,
+    /// Requested flushes, which are among the writes, too.
+    asked: DirectionTally,
     /// The time at the device of requested flushes: that of the command sent for them.
     asked_flushes: Latencies,
     busy: BusyTime,
@@ -171,6 +174,7 @@ impl DeviceTotals {
             within_ns: 0,
             before_ns: 0,
             directions: ByDirection::default(),
+            asked: DirectionTally::default(),
             asked_flushes: Latencies::default(),
             busy: BusyTime::default(),
             latest_end_ns: 0,
@@ -193,7 +197,10 @@ impl DeviceTotals {
         // The kernel counts a requested flush as an empty write, and the command that it then sends
         // to the device as the flush.
         let counted = match (direction, layer) {
-            (Direction::Flush, RequestLayer::Top | RequestLayer::Lower) => Direction::Write,
+            (Direction::Flush, RequestLayer::Top | RequestLayer::Lower) => {
+                self.asked.count(request, life);
+                Direction::Write
+            }
             _ => direction,
         };
         self.directions[counted].count(request, life);
@@ -343,11 +350,14 @@ impl DeviceTotals {
                 None => *sum = Some(count.clone()),
             }
         }
-        // An empty write that asks for a flush is not among the kernel's commands to the device.
+        let none = DirectionTally::default();
         for direction in [Direction::Read, Direction::Write, Direction::Discard] {
-            if let Some(exact) = &sums[direction] {
-                self.directions[direction].correct(exact);
-            }
+            let Some(exact) = &sums[direction] else { continue };
+            // An empty write that asks for a flush is not among the kernel's commands to the
+            // device, which iowhy's programs count; its own counters, which have no errors, have it.
+            let is_beyond = direction == Direction::Write && exact.errors.is_some();
+            let beyond = if is_beyond { &self.asked } else { &none };
+            self.directions[direction].correct(exact, beyond);
         }
     }
 

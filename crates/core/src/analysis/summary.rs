@@ -14,7 +14,7 @@ use super::patterns::Patterns;
 pub use super::samples::{Samples, Series};
 pub use super::usage::*;
 pub use super::waits::chains::{ChainReport, ChainRow, ChainStep};
-pub use super::waits::ledger::{ClassRow, Ledger, LedgerWaiter, ProcessLedger};
+pub use super::waits::ledger::{ClassRow, Ledger, LedgerWaiter, ProcessLedger, ProgramWaiter};
 use crate::model::Losses;
 use crate::model::environment::Environment;
 use crate::model::health::{DeviceHealth, KernelMessage};

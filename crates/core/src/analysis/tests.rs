@@ -401,6 +401,20 @@ fn programs_and_containers_are_folded() {
 }
 
 #[test]
+fn parts_of_a_request_count_as_often_as_it_does() {
+    let mut script = Script::new(10);
+    for _ in 0..10 {
+        script.read("sda", 4096).by(1, "db").file("/data/table").direct(0, 0, MS).add();
+    }
+    script.batch.requests.iter_mut().for_each(|it| it.weight = Some(8));
+    let summary = script.summary();
+    assert_sums(&summary);
+    let row = &summary.files.rows[0];
+    assert_eq!((row.usage.bytes, row.usage.time_ns), (80 * 4096, 80 * MS));
+    assert!(summary.files.unknown.is_empty(), "{:?}", summary.files.unknown);
+}
+
+#[test]
 fn code_paths_stand_for_what_their_weights_say() {
     let mut script = Script::new(10);
     for index in 0..100 {

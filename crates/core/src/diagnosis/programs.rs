@@ -63,6 +63,8 @@ pub enum Topic {
     Snapshot,
     /// Log messages saturate the device.
     Logging,
+    /// Names and inodes of many files are looked up.
+    Lookups,
 }
 
 /// One program.

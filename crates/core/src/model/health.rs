@@ -13,6 +13,8 @@ object! {
         pub asked_ns: u64,
         /// NVMe: its SMART and health log.
         pub nvme: Option<NvmeHealth>,
+        /// SATA and SAS: the drive's log, where smartctl is installed.
+        pub drive: Option<DriveLog>,
         /// Amazon EBS: the volume's own statistics.
         pub volume: Option<VolumeStatistics>,
         /// SCSI and SATA: the kernel's counts of its commands.
@@ -67,6 +69,30 @@ object! {
         pub light_throttle_s: u64,
         /// Time in which it throttled itself heavily, seconds.
         pub heavy_throttle_s: u64,
+    }
+}
+
+object! {
+    /// The health log of a SATA or SAS drive. Counts count since the drive was made.
+    pub struct DriveLog {
+        /// Whether the drive expects to go on working: its own verdict.
+        pub passed: Option<bool>,
+        /// Temperature, °C.
+        pub temperature_c: Option<i64>,
+        /// From this temperature on it is critical, °C; absent if it names none.
+        pub critical_c: Option<i64>,
+        /// Hours switched on.
+        pub power_on_hours: Option<u64>,
+        /// Sectors that were replaced by spare ones; of SAS drives the grown defect list.
+        pub reallocated_sectors: Option<u64>,
+        /// Sectors that could not be read, and wait for a write to be replaced.
+        pub pending_sectors: Option<u64>,
+        /// Sectors that the drive's own scan could not read.
+        pub uncorrectable_sectors: Option<u64>,
+        /// Errors that it reported to the host because it could not correct them.
+        pub reported_errors: Option<u64>,
+        /// Errors of the link: cable, connector, port.
+        pub interface_errors: Option<u64>,
     }
 }
 

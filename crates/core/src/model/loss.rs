@@ -5,6 +5,9 @@ use super::table::Table;
 use super::wait::Wait;
 use crate::figures;
 
+/// Where waits are lost whole.
+const WHOLE_WAITS: &[&str] = &["ring_waits", "sleepers", "too_large_waits"];
+
 object! {
     /// One kind of loss and its count.
     pub struct Loss {
@@ -32,6 +35,11 @@ impl Loss {
     pub fn sentence(&self) -> String {
         figures::counted(self.count, &self.meaning)
     }
+
+    /// Whether whole requests or waits have no record, not only a detail of them.
+    pub fn is_of_whole_records(&self) -> bool {
+        self.requests || WHOLE_WAITS.contains(&self.place.as_str())
+    }
 }
 
 impl Losses {
@@ -56,7 +64,7 @@ impl Losses {
     pub fn waits(&self) -> impl Iterator<Item = &Loss> {
         let table = format!("/{}", Wait::NAME);
         self.items.iter().filter(move |Loss { place, .. }| {
-            let known = ["ring_waits", "sleepers", "too_large_waits"].contains(&place.as_str());
+            let known = WHOLE_WAITS.contains(&place.as_str());
             known || place.starts_with("wait") || place.ends_with(&table)
         })
     }

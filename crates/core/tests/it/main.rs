@@ -12,3 +12,4 @@ mod incidents;
 mod labs;
 mod python;
 mod recording;
+mod sampled;

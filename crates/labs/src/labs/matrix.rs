@@ -47,6 +47,9 @@ pub fn run(settings: &MatrixSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     if settings.fresh {
         let _none_yet = fs::remove_file(&settings.state);
     }
+    if let Some(folder) = &settings.keep {
+        fs::create_dir_all(folder).context(|| format!("create {}", folder.display()))?;
+    }
     let only = &settings.only;
     let wanted = |lab: &&Lab| only.is_empty() || only.iter().any(|part| lab.name.contains(part));
     let mut outcomes = read(&settings.state)?;

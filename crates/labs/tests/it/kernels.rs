@@ -84,6 +84,7 @@ fn tests_on(name: &str) -> Vec<Trial> {
         test("delayed_and_failing_outside", sick),
         test("lockdown_is_told", locked),
         test("a_drive_that_overheats_is_said", overheating),
+        test("a_cpu_goes_and_the_clock_jumps", disturbed),
     ]
 }
 
@@ -226,6 +227,34 @@ fn overheating(kernel: Kernel) -> Result<()> {
     let words = words(&outcome.said);
     assert!(words.contains("warns that its temperature is outside its limits"), "{}", outcome.said);
     assert!(words.contains("critical warning: temperature"), "{}", outcome.said);
+    Ok(())
+}
+
+/// A CPU goes offline and comes back, and the clock of the wall jumps forth and back: a watch has
+/// each request, once, at a time within it.
+fn disturbed(kernel: Kernel) -> Result<()> {
+    const READS: usize = 120;
+    let read = format!(
+        "dd if=/dev/disk/plain of=/dev/null bs=4k count={READS} iflag=direct \
+                        status=none"
+    );
+    let online = "/sys/devices/system/cpu/cpu1/online";
+    let script = format!(
+        "set -e; disk=$(readlink /dev/disk/plain); grep -q 1 {online}
+        iowhy record --every -d $disk -o /out/recording -- sh -ec '
+        {read}; echo 0 > {online}; date -s \"2031-01-01 00:00:00\" > /dev/null
+        {read}; echo 1 > {online}; date -s \"2019-01-01 00:00:00\" > /dev/null
+        {read}'
+        iowhy report /out/recording"
+    );
+    let outcome = Guest::new(kernel).disk(GuestDisk::memory("plain", 64 << 20)).run(&script)?;
+    let recording = recording(&outcome)?;
+    assert_eq!(recording.requests.len(), 3 * READS, "{}", recording.overview());
+    assert_eq!(recording.lost(), 0, "{}", recording.overview());
+    let environment = &recording.environment;
+    let within = environment.start_ns..=environment.end_ns;
+    assert!(recording.requests.iter().all(|it| within.contains(&it.start_ns)), "{within:?}");
+    assert!(environment.duration_ns() < 600_000_000_000, "{within:?}");
     Ok(())
 }
 

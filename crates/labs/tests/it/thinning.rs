@@ -85,6 +85,8 @@ fn weighted() -> Result<()> {
     let slow = recording.requests.iter().filter(|row| row.q2c_ns >= Some(10_000_000));
     assert!(slow.clone().all(|row| row.stands_for() == 1), "{:?}", slow.collect::<Vec<_>>());
     assert!(screen.contains("recorded, counts exact"), "{screen}");
+    // All bytes of a row that stands for several have its file.
+    assert!(!screen.contains("no part of the record covers"), "{screen}");
     // What the screen calls requests is exact.
     let total = iowhy_core::figures::grouped(exact);
     assert!(screen.contains(&total) || environment.exact_counts.len() > 1, "{total}: {screen}");

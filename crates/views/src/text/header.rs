@@ -28,6 +28,11 @@ const ERRORS: &[(i32, &str)] = &[
     (-121, "EREMOTEIO"),
 ];
 
+/// The share of lost records above which they may change an answer. Chosen.
+const MATERIAL_RECORDS: f64 = 0.01;
+/// The same of records that lack a detail: a stack, the end of a wait. Chosen.
+const MATERIAL_DETAILS: f64 = 0.1;
+
 /// The first line, wrapped if it is too long.
 pub(super) fn header(summary: &Summary, screen: &mut Screen) {
     line_of(facts(summary, screen.style), screen);
@@ -89,11 +94,11 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
         lost.push_str(&format!(", {}", plural(details, "incomplete record")));
     }
     if !items.is_empty() && !environment.filter.is_empty() {
-        lost.push_str(" (unfiltered)");
+        lost.push_str(" (of all devices)");
     }
-    facts.push((lost, if items.is_empty() { Paint::Plain } else { Paint::Alert }));
+    facts.push((lost, if are_losses_material(summary) { Paint::Alert } else { Paint::Plain }));
     if let Some(share) = watch.cost_share {
-        let mut cost = format!("cost {} % CPU", human::percent(share));
+        let mut cost = format!("cost {} % of all CPUs", human::percent(share));
         if watch.own_requests > 0 {
             cost.push_str(&format!(", {}", plural(watch.own_requests, "own request")));
         }
@@ -118,8 +123,14 @@ fn visible(line: &str) -> usize {
 
 /// Notes that come before any figure.
 pub(crate) fn notes(summary: &Summary, screen: &mut Screen) {
-    let style = *screen.style;
     losses(summary, screen);
+    notes_beyond_losses(summary, screen);
+    kept(summary, screen);
+}
+
+/// The same without what was lost and the filter.
+pub(super) fn notes_beyond_losses(summary: &Summary, screen: &mut Screen) {
+    let style = *screen.style;
     let imported = summary.environment.is_imported();
     if imported {
         // What a capture lacks limits the value of everything below.
@@ -157,7 +168,6 @@ pub(crate) fn notes(summary: &Summary, screen: &mut Screen) {
         );
         screen.prose(&text, 0, Paint::Faint);
     }
-    kept(summary, screen);
     if !imported {
         limits(summary, screen);
     }
@@ -188,6 +198,19 @@ pub(super) fn paragraphs(text: &str) -> Vec<Note> {
         }
     }
     found
+}
+
+/// Whether losses may change the answer: whole records, or many details.
+pub(super) fn are_losses_material(summary: &Summary) -> bool {
+    let losses = &summary.losses;
+    let waits = summary.ledger.as_ref().map_or(0, |it| it.classes.iter().map(|it| it.waits).sum());
+    let recorded = summary.watch.requests + waits;
+    let count = |whole: bool| -> u64 {
+        losses.items.iter().filter(|it| it.is_of_whole_records() == whole).map(|it| it.count).sum()
+    };
+    let (records, details) = (count(true) as f64, count(false) as f64);
+    let all = recorded as f64;
+    records > MATERIAL_RECORDS * all || (recorded > 0 && details > MATERIAL_DETAILS * all)
 }
 
 /// The filter, if there is one.

@@ -14,6 +14,7 @@ use super::{DEVICES, Screen, WAITS, header, latency, stages, waits, why};
 use crate::escape::{escape, width};
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
+use header::Note;
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{ClassRow, DeviceSummary};
 use iowhy_core::diagnosis::Diagnosis;
@@ -29,7 +30,7 @@ const LABEL: usize = 9;
 /// The limits of each section.
 #[derive(Clone)]
 struct Detail {
-    /// Warnings above the findings.
+    /// Notes above the findings, and below everything.
     notes: usize,
     why: LineLimits,
     /// Wait classes.
@@ -136,7 +137,9 @@ fn draw(
 ) -> String {
     let mut screen = Screen { source, ..Screen::new(style) };
     header::header(summary, &mut screen);
-    notes(summary, detail.notes, &mut screen);
+    let notes = PageNotes::of(summary, style);
+    notes.above(detail.notes, &mut screen);
+    header::kept(summary, &mut screen);
     why::brief(diagnosis, summary, &detail.why, &mut screen);
     classes(summary, detail.classes, &mut screen);
     let sick = sick(summary, diagnosis);
@@ -146,32 +149,68 @@ fn draw(
         latency::of_device(sick, detail.histograms, &mut screen);
     }
     top::section(summary, &mut screen);
+    notes.below(detail.notes, &mut screen);
     more(diagnosis, source, &mut screen);
     screen.text
 }
 
-/// Warnings, a line or two each, and the filter. Other notes are shown with all sections.
-fn notes(summary: &Summary, most: usize, screen: &mut Screen) {
-    let style = *screen.style;
-    let mut all = Screen::new(&style);
-    header::notes(summary, &mut all);
-    let notes = header::paragraphs(&all.text);
-    // What a capture lacks, or why there are no requests, limits the value of everything below.
-    let are_all_pressing = summary.environment.is_imported() || summary.watch.requests == 0;
-    let (mut pressing, others): (Vec<_>, Vec<_>) =
-        notes.into_iter().partition(|note| note.is_pressing);
-    pressing.extend(others.into_iter().filter(|_| are_all_pressing));
-    for note in pressing.iter().take(most) {
-        note.lines.iter().take(2).for_each(|line| screen.line(line));
+/// The notes of a watch: those that limit the answer stand above it, the others below.
+struct PageNotes {
+    above: Vec<Note>,
+    below: Vec<Note>,
+    /// How many others there are, which are shown with all sections.
+    others: usize,
+}
+
+impl PageNotes {
+    fn of(summary: &Summary, style: &Style) -> PageNotes {
+        let notes = |draw: fn(&Summary, &mut Screen)| {
+            let mut screen = Screen::new(style);
+            draw(summary, &mut screen);
+            header::paragraphs(&screen.text)
+        };
+        // What a capture lacks, or why there are no requests, limits the value of everything below.
+        let are_all_pressing = summary.environment.is_imported() || summary.watch.requests == 0;
+        let (pressing, others): (Vec<Note>, Vec<Note>) = notes(header::notes_beyond_losses)
+            .into_iter()
+            .partition(|note| note.is_pressing || are_all_pressing);
+        let losses = notes(header::losses);
+        let (above, below) = match header::are_losses_material(summary) {
+            true => (losses.into_iter().chain(pressing).collect(), Vec::new()),
+            false => (pressing, losses),
+        };
+        PageNotes { above, below, others: others.len() }
     }
-    let hidden = pressing.len().saturating_sub(most);
-    if hidden > 0 {
-        let full = screen.command("iowhy --full");
-        let notes = plural(hidden as u64, "note");
-        screen.prose(&format!("! {notes} not shown: {full}"), 0, Paint::Alert);
+
+    /// Warnings, a line or two each.
+    fn above(&self, most: usize, screen: &mut Screen) {
+        for note in self.above.iter().take(most) {
+            note.lines.iter().take(2).for_each(|line| screen.line(line));
+        }
+        let hidden = self.above.len().saturating_sub(most);
+        if hidden > 0 {
+            let full = screen.command("iowhy --full");
+            let notes = plural(hidden as u64, "note");
+            screen.prose(&format!("! {notes} not shown: {full}"), 0, Paint::Alert);
+        }
     }
-    if !are_all_pressing {
-        header::kept(summary, screen);
+
+    /// Small losses and the number of what is shown elsewhere, behind what they hardly change.
+    fn below(&self, most: usize, screen: &mut Screen) {
+        let shown = self.below.len().min(most);
+        let hidden = self.below.len() - shown + self.others;
+        if shown == 0 {
+            return;
+        }
+        screen.gap();
+        for note in &self.below[..shown] {
+            note.lines.iter().take(2).for_each(|line| screen.line(line));
+        }
+        if hidden > 0 {
+            let full = screen.command("iowhy --full");
+            let notes = plural(hidden as u64, "note");
+            screen.prose(&format!("- {notes} not shown: {full}"), 0, Paint::Faint);
+        }
     }
 }
 

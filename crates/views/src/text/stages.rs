@@ -160,10 +160,10 @@ pub(super) fn line(device: &DeviceSummary, screen: &mut Screen) {
         return;
     };
     let time = |nanoseconds: u64| human::time(nanoseconds as f64, &style);
+    let from = if whole == Interval::D2c { " (D2C)" } else { "" };
     let mut text = format!(
-        "{}: {} p50 {}, p99 {}, max {}",
+        "{}{from}: p50 {}, p99 {}, max {}",
         group.name,
-        whole.word().to_uppercase(),
         time(stage.p50_ns),
         time(stage.p99_ns),
         time(stage.max_ns),
@@ -171,7 +171,7 @@ pub(super) fn line(device: &DeviceSummary, screen: &mut Screen) {
     let parts = [Interval::Q2g, Interval::G2i, Interval::I2d, Interval::G2d, Interval::D2c];
     let shares = parts.into_iter().filter_map(|at| Some((at, intervals[at]?.q2c_share?)));
     for (at, share) in shares.filter(|(_, share)| *share >= WORTH_A_WORD) {
-        text.push_str(&format!("; {} {} %", at.word().to_uppercase(), human::percent(share)));
+        text.push_str(&format!("; {} {} %", place(at), human::percent(share)));
     }
     screen.line(&format!("  {}", cut(&text, style.columns() - 2, &style)));
 }

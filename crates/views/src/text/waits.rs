@@ -6,7 +6,7 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{ClassRow, Ledger, LedgerWaiter};
+use iowhy_core::analysis::summary::{ClassRow, Ledger, ProgramWaiter};
 use iowhy_core::analysis::waits::groups::BlockedGroup;
 use iowhy_core::model::WaitClass;
 
@@ -131,19 +131,25 @@ pub const WAITS: Definition<ClassRow> = Definition {
             unit: "",
             align: Align::Left,
             room: Room::CutEnd,
-            sentence: "the processes whose threads waited longest, with their time",
+            sentence: "the programs whose threads waited longest, with the number of their \
+                       processes and their time",
             legend: "",
-            value: |row, style| most(&row.most, style).into(),
+            value: |row, style| most(&row.programs, style).into(),
         },
     ],
 };
 
-fn most(waiters: &[LedgerWaiter], style: &Style) -> String {
-    let one = |waiter: &LedgerWaiter| {
-        let time = human::time(waiter.time_ns as f64, style);
-        format!("{} {time}", escape(&waiter.process, style))
+/// `postgres (×15) 9.15 s, cat 1.20 ms`.
+fn most(programs: &[ProgramWaiter], style: &Style) -> String {
+    let one = |program: &ProgramWaiter| {
+        let time = human::time(program.time_ns as f64, style);
+        let many = match program.processes {
+            0 | 1 => String::new(),
+            processes => format!(" ({}{})", style.either("×", "x"), human::count(processes)),
+        };
+        format!("{}{many} {time}", escape(&program.process, style))
     };
-    waiters.iter().map(one).collect::<Vec<_>>().join(", ")
+    programs.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// The classes that have a row.

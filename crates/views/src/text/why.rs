@@ -8,7 +8,7 @@ use crate::fold::prose;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
-use iowhy_core::diagnosis::finding::{Evidence, ImpactOf};
+use iowhy_core::diagnosis::finding::{Evidence, FindingLayer, ImpactOf};
 use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};
 use iowhy_core::figures::counted;
 
@@ -52,7 +52,7 @@ pub(super) fn brief(
     match worth.next() {
         Some(first) => whole(first, limits, screen),
         None => {
-            let text = readable(&none(diagnosis), screen.style);
+            let text = readable(&none_above(diagnosis), screen.style);
             capped("", &text, 2, limits.sentence, Paint::Plain, screen);
         }
     }
@@ -68,8 +68,14 @@ pub(super) fn brief(
         }
         let style = *screen.style;
         let text = capitalised(&readable(&finding.sentence, &style));
-        let line = cut(&text, style.columns() - INDENT, &style);
-        numbered(index + 1, &[line], finding.severity, screen);
+        let columns = style.columns() - INDENT;
+        // Without a warning it is all that there is to say.
+        let most = if index == 0 { limits.sentence } else { 1 };
+        let lines = match most {
+            1 => vec![cut(&text, columns, &style)],
+            _ => at_most(&text, columns, most, &style),
+        };
+        numbered(index + 1, &lines, finding.severity, screen);
     }
     if let Some(sentence) = diagnosis.red_herrings.first() {
         let text = format!("not the cause: {}", readable(sentence, screen.style));
@@ -159,7 +165,7 @@ pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Scr
     let warned = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info).count();
     let shown = if warned == 0 { 1 } else { warned.min(SHOWN) };
     if warned == 0 {
-        screen.prose(&readable(&none(diagnosis), screen.style), 2, Paint::Plain);
+        screen.prose(&readable(&none_above(diagnosis), screen.style), 2, Paint::Plain);
     }
     for (index, finding) in diagnosis.findings.iter().take(shown).enumerate() {
         one(index + 1, finding, screen);
@@ -174,7 +180,7 @@ pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Scr
 /// Every finding in full, and what is worth saying where there is none.
 pub(crate) fn all(diagnosis: &Diagnosis, screen: &mut Screen) {
     if diagnosis.findings.iter().all(|it| it.severity == Severity::Info) {
-        screen.prose(&readable(&none(diagnosis), screen.style), 0, Paint::Plain);
+        screen.prose(&readable(&none_above(diagnosis), screen.style), 0, Paint::Plain);
     }
     for (index, finding) in diagnosis.findings.iter().enumerate() {
         screen.gap();
@@ -206,11 +212,20 @@ pub(crate) fn none(diagnosis: &Diagnosis) -> String {
     if let Some(unjudged) = &diagnosis.unjudged {
         return unjudged.clone();
     }
-    let checked = format!("No known cause detected ({} checked).", diagnosis.clear);
+    let checked = format!("No known cause of slow I/O found ({} checked).", diagnosis.clear);
     match &diagnosis.quiet {
         Some(quiet) => format!("{checked} {quiet}"),
         None => checked,
     }
+}
+
+/// The same above the findings that follow.
+fn none_above(diagnosis: &Diagnosis) -> String {
+    let follows = diagnosis.findings.first().map(|it| match it.layer {
+        FindingLayer::Bottleneck => " Where most of the time goes:",
+        FindingLayer::Cause => " The largest minor finding:",
+    });
+    format!("{}{}", none(diagnosis), follows.unwrap_or_default())
 }
 
 /// The data that the diagnosis used, if it is more than what is shown.
@@ -343,7 +358,8 @@ fn rest(diagnosis: &Diagnosis, shown: usize, screen: &mut Screen) {
     if more > 0 {
         text.push(plural(more as u64, "smaller finding"));
     }
-    if !diagnosis.not_judged.is_empty() {
+    // Where nothing was recorded, the answer says so.
+    if !diagnosis.not_judged.is_empty() && diagnosis.unjudged.is_none() {
         let causes = plural(diagnosis.not_judged.len() as u64, "cause");
         text.push(format!("{causes} could not be judged"));
     }

@@ -72,7 +72,7 @@ fn causes_of_a_filtered_watch_are_those_of_all_of_it() {
     let style = Style::plain(200);
     let screen = text::render(&found.shown, &diagnose(found.judged()), None, &style);
     for message in [
-        "0 requests · 30 lost (unfiltered)",
+        "0 requests · 30 lost (of all devices)",
         "the filter leaves out all of 21,030 requests",
         "the diagnosis ignores the filter of the rows below",
         "java (30603, jenkins.service) scans names and inodes on xvdj",

@@ -6,6 +6,7 @@
 //! | `passthrough` | the ioctl of NVMe controllers, and the trait that stands for it in tests |
 //! | `nvme` | the SMART and health log |
 //! | `ebs` | the statistics of an Amazon EBS volume |
+//! | `smart` | the health log of SATA and SAS drives, by smartctl |
 //! | `scsi` | the kernel's counts of SCSI commands, and SATA's link |
 //! | `stacked` | the state of md and the device mapper |
 //! | `kernel_log` | what the kernel's log says of devices |
@@ -19,9 +20,11 @@ pub mod kernel_log;
 mod nvme;
 mod passthrough;
 mod scsi;
+mod smart;
 mod stacked;
 
 use crate::host::read_text;
+use crate::host::transport;
 use crate::host::system::now_ns;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::health::DeviceHealth;
@@ -70,7 +73,22 @@ pub(crate) fn ask(device: &AskedDevice) -> DeviceHealth {
             Err(reason) => health.unread.push(format!("its health log: {reason}")),
         }
     }
+    ask_drive(device, &mut health);
     health
+}
+
+fn ask_drive(device: &AskedDevice, health: &mut DeviceHealth) {
+    if !transport::of(&device.directory).is_some_and(|it| smart::is_asked(&it)) {
+        return;
+    }
+    let Some(program) = smart::program() else {
+        health.unread.push("its health log: smartctl (smartmontools) is not installed".to_owned());
+        return;
+    };
+    match smart::read(&program, &device.name) {
+        Ok(log) => health.drive = log,
+        Err(reason) => health.unread.push(format!("its health log: {reason}")),
+    }
 }
 
 fn ask_controller(controller: &dyn AnswersAdmin, device: &AskedDevice, health: &mut DeviceHealth) {

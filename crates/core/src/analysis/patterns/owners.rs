@@ -61,6 +61,7 @@ impl OwnerTally {
         if bytes == 0 || owner.name == Name::EMPTY {
             return;
         }
+        let bytes = bytes.saturating_mul(request.stands_for());
         let file = part.ok().and_then(|part| part.file);
         if let Some(track) = self.track(owner.name, owner.pid, bytes) {
             track.add(at, owner.pid, file, bytes);

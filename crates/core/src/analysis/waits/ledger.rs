@@ -4,6 +4,7 @@ use crate::bounded_map::CappedMap;
 use crate::model::{Name, Names, Wait, WaitClass};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Maximum number of processes; waits of further ones are aggregated.
 const MOST_PROCESSES: usize = 4096;
@@ -116,6 +117,7 @@ impl LedgerTally {
             })
             .collect();
         most.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then(a.pid.cmp(&b.pid)));
+        let programs = by_program(&most);
         most.truncate(MOST_NAMED);
         ClassRow {
             class: class.word(),
@@ -124,6 +126,7 @@ impl LedgerTally {
             waits: self.waits[place],
             longest_ns: self.longest[place],
             most,
+            programs,
             behind: None,
         }
     }
@@ -195,6 +198,8 @@ pub struct ClassRow {
     pub longest_ns: u64,
     /// Who waited longest.
     pub most: Vec<LedgerWaiter>,
+    /// The same by program: processes of one name together.
+    pub programs: Vec<ProgramWaiter>,
     /// For `queue`, the process that most of it is charged to, if there is one.
     pub behind: Option<String>,
 }
@@ -208,6 +213,36 @@ pub struct LedgerWaiter {
     pub process: String,
     /// Time of its threads, nanoseconds.
     pub time_ns: u64,
+}
+
+/// The processes of one name that waited.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ProgramWaiter {
+    /// Their name.
+    pub process: String,
+    /// Their number.
+    pub processes: u64,
+    /// Time of all their threads, nanoseconds.
+    pub time_ns: u64,
+}
+
+/// The programs of these processes that waited longest.
+fn by_program(waiters: &[LedgerWaiter]) -> Vec<ProgramWaiter> {
+    let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for waiter in waiters {
+        let (processes, time_ns) = sums.entry(&waiter.process).or_default();
+        *processes += 1;
+        *time_ns = time_ns.saturating_add(waiter.time_ns);
+    }
+    let program = |(process, (processes, time_ns)): (&str, (u64, u64))| ProgramWaiter {
+        process: process.to_owned(),
+        processes,
+        time_ns,
+    };
+    let mut programs: Vec<ProgramWaiter> = sums.into_iter().map(program).collect();
+    programs.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.process.cmp(&b.process)));
+    programs.truncate(MOST_NAMED);
+    programs
 }
 
 /// One process.
@@ -241,6 +276,10 @@ mod tests {
         assert_eq!(ledger.classes.iter().map(|row| row.time_ns).sum::<u64>(), 640);
         assert_eq!(ledger.classes[0].class, "dirty_throttle");
         assert_eq!(ledger.classes[0].most[0].process, "dd");
+        let programs = &ledger.classes[0].programs;
+        assert_eq!(programs[0].process, "dd");
+        let listed: u64 = programs.iter().map(|it| it.time_ns).sum();
+        assert_eq!(listed, ledger.classes[0].time_ns, "{programs:?}");
         assert_eq!(ledger.explained_share, Some(600.0 / 640.0));
         let cat = &ledger.processes[1];
         assert_eq!((cat.pid, cat.time_ns, cat.waits), (7, 140, 2));

@@ -4,7 +4,7 @@
 
 use super::DeviceSummary;
 use crate::diagnosis::words;
-use crate::model::health::{DeviceHealth, KernelMessage, NvmeHealth, VolumeStatistics};
+use crate::model::health::{DeviceHealth, DriveLog, KernelMessage, NvmeHealth, VolumeStatistics};
 
 /// The least share of the time at a limit that matters. Chosen: a burst may touch a limit for a
 /// moment.
@@ -85,6 +85,32 @@ pub fn grown(device: &DeviceSummary, of: fn(&NvmeHealth) -> u64) -> u64 {
     pair.map_or(0, |(start, end)| end.saturating_sub(start))
 }
 
+/// Returns the log of a SATA or SAS drive at the end of the watch.
+pub fn drive(device: &DeviceSummary) -> Option<&DriveLog> {
+    device.health_end.as_ref()?.drive.as_ref()
+}
+
+/// Returns by how much a count of that log grew; 0 if it was not read twice.
+pub fn drive_grown(device: &DeviceSummary, of: fn(&DriveLog) -> Option<u64>) -> u64 {
+    let log = |health: &Option<DeviceHealth>| of(health.as_ref()?.drive.as_ref()?);
+    let pair = log(&device.health_start).zip(log(&device.health_end));
+    pair.map_or(0, |(start, end)| end.saturating_sub(start))
+}
+
+/// Returns what a SATA or SAS drive says of itself.
+fn of_drive(log: &DriveLog) -> Vec<String> {
+    let mut said: Vec<String> = log.temperature_c.map(|it| format!("{it} °C")).into_iter().collect();
+    said.extend((log.passed == Some(false)).then(|| "expects to fail".to_owned()));
+    let counts = [
+        (log.reallocated_sectors, "reallocated sector"),
+        (log.pending_sectors, "unreadable sector"),
+        (log.interface_errors, "link error"),
+    ];
+    let some = counts.into_iter().filter_map(|(count, noun)| Some((count.filter(|it| *it > 0)?, noun)));
+    said.extend(some.map(|(count, noun)| crate::figures::plural(count, noun)));
+    said
+}
+
 /// Returns how many commands of a SCSI device timed out during the watch.
 pub fn timeouts(device: &DeviceSummary) -> u64 {
     let count = |health: &Option<DeviceHealth>| health.as_ref()?.commands.as_ref()?.timeouts;
@@ -142,6 +168,7 @@ pub fn report(device: &DeviceSummary) -> Option<String> {
             }),
         );
     }
+    said.extend(drive(device).map(of_drive).unwrap_or_default());
     if let Some(times) = limit_times(device) {
         let (volume_ns, _) = times.of_volume();
         let (instance_ns, _) = times.of_instance();
@@ -158,6 +185,30 @@ pub fn report(device: &DeviceSummary) -> Option<String> {
         said.extend(health.sata_link.as_ref().map(|it| format!("SATA at {}", it.speed)));
     }
     (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// Returns where a device's own account of its health can be read: a half-sentence that begins with
+/// a verb.
+pub fn how_to_ask(device: &DeviceSummary) -> String {
+    let name = &device.device;
+    let is = |prefix: &str| name.starts_with(prefix);
+    match device.transport.as_deref() {
+        Some("virtio" | "xen" | "hyperv") => {
+            "ask the provider: a virtual disk has no health log".to_owned()
+        }
+        Some("pcie") => format!("read its health log: `nvme smart-log /dev/{name}`"),
+        Some("sata" | "sas" | "usb") => format!("read its health log: `smartctl -a /dev/{name}`"),
+        _ if is("loop") => "look at the device that holds its file: a loop device has no health \
+                            log"
+        .to_owned(),
+        _ if is("dm-") || is("md") => {
+            "look at the disks below it (`lsblk`): it has no health log itself".to_owned()
+        }
+        _ => format!(
+            "read its health log (`smartctl -a /dev/{name}`, `nvme smart-log /dev/{name}`); a \
+             virtual disk has none: ask the provider"
+        ),
+    }
 }
 
 /// Returns what the bits of a critical warning mean.

@@ -6,6 +6,9 @@ use super::FileRole::{Compaction, Data, Snapshot, WriteAheadLog};
 use super::KnownProgram;
 use super::Topic;
 
+const GIT: &str = "git: `git config core.untrackedCache true` and `core.fsmonitor true` read fewer \
+                   directories; a shallow or sparse checkout has fewer files";
+
 pub(super) const ALL: &[KnownProgram] = &[
     KnownProgram {
         name: "Kafka",
@@ -126,10 +129,17 @@ pub(super) const ALL: &[KnownProgram] = &[
         processes: &["git", "git-*"],
         paths: &[(Data, "/.git/")],
         own_paths: &[],
+        advice: &[(Topic::Reads, GIT), (Topic::Lookups, GIT)],
+    },
+    KnownProgram {
+        name: "locate's database",
+        processes: &["updatedb", "updatedb.mlocat", "updatedb.plocat"],
+        paths: &[],
+        own_paths: &[],
         advice: &[(
-            Topic::Reads,
-            "git: `git config core.untrackedCache true` and `core.fsmonitor true` read fewer \
-             directories; a shallow or sparse checkout has fewer files",
+            Topic::Lookups,
+            "updatedb: exclude large trees (PRUNEPATHS in /etc/updatedb.conf), or run its timer at \
+             night",
         )],
     },
     KnownProgram {

@@ -206,12 +206,12 @@ fn of_lasting(
     let own = programs::of(process, file.as_deref()).and_then(|it| it.advice(topic(Some(role))));
     let log = programs::phrase(process, None, FileRole::WriteAheadLog);
     let sentence = format!(
-        "writes of {} to its {} take {} of the time of all file writes to {name}: a sync of its \
-         {log} takes {} behind them",
+        "each sync of the {log} of {} takes {}, behind its own writes to its {}: they are {} of \
+         the time of all file writes to {name}",
         process.unwrap_or_default(),
+        words::time(waited.mean_ns()),
         programs::phrase(process, None, role),
         words::percent(share),
-        words::time(waited.mean_ns()),
     );
     let stat = format!("iowhy stat -d {name}");
     Finding::of_blocked(facts, waited.time_ns, sentence)
@@ -317,7 +317,7 @@ mod tests {
     fn a_checkpoint_that_outlasts_the_watch_is_known_by_its_files() {
         let found = lasting(4, 20, 50, 40_000).unwrap();
         assert_eq!(found.confidence, Confidence::Likely);
-        assert!(found.sentence.contains("writes of postgres to its data files"), "{found:?}");
+        assert!(found.sentence.contains("behind its own writes to its data files"), "{found:?}");
         assert_eq!(found.subject.file.as_deref(), Some("/db/base/16384/*"));
         assert!(lasting(4, 20, 5, 1100).is_some());
         assert_eq!(lasting(4, 20, 5, 900), None, "syncs are fast");

@@ -244,9 +244,8 @@ fn of_tail(
         )
         .fix(format!(
             "compare it with another device of its model under the same load (`iowhy diff \
-             RECORDING -d {name}=OTHER`), and check its health log (`smartctl -a /dev/{name}`, \
-             `nvme smart-log /dev/{name}`): replace it if that reports a failure. A virtual disk \
-             has none: ask the provider"
+             RECORDING -d {name}=OTHER`), and {}",
+            health::how_to_ask(device),
         ))
         .check(
             "if the other device shows the same outliers under the same load, the load or the \
@@ -321,6 +320,30 @@ mod tests {
             read.sector(index * 7919 * 8).issued(takes).add();
         }
         of(&script)
+    }
+
+    #[test]
+    fn its_health_is_asked_where_it_has_any() {
+        let advice = |name: &str, transport: Option<&str>| {
+            let mut script = Script::new(30);
+            script.environment.devices.push(Device {
+                name: name.to_owned(),
+                major: 8,
+                transport: transport.map(str::to_owned),
+                ..Device::default()
+            });
+            for index in 0..2744_u64 {
+                let takes = if index == 1372 { 1153 * MS } else { 10_500 * US };
+                let read = script.read(name, 8192).at((index * 10_600 * US) as i64);
+                read.sector(index * 7919 * 8).issued(takes).add();
+            }
+            of(&script).unwrap().fix
+        };
+        assert!(advice("nvme0n1", Some("pcie")).contains("`nvme smart-log /dev/nvme0n1`"));
+        assert!(advice("sda", Some("sata")).contains("`smartctl -a /dev/sda`"));
+        let virtual_disk = advice("vda", Some("virtio"));
+        assert!(virtual_disk.contains("ask the provider") && !virtual_disk.contains("smartctl"));
+        assert!(!advice("loop0", None).contains("smartctl"));
     }
 
     #[test]

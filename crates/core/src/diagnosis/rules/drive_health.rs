@@ -4,7 +4,7 @@ use super::super::facts::health;
 use super::*;
 use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
-use crate::model::health::NvmeHealth;
+use crate::model::health::{DriveLog, NvmeHealth};
 
 /// A drive whose vendor's estimate of its life is used up. By the NVMe specification the estimate
 /// may go on above it.
@@ -33,13 +33,48 @@ struct Complaint {
 
 fn judge(facts: &Facts<'_>) -> Judged {
     let found = facts.devices().iter().filter_map(|device| {
-        let log = health::nvme(device)?;
-        Some((device, log, complaint(device, log)?))
+        let of_nvme = health::nvme(device).and_then(|log| complaint(device, log));
+        let of_drive = || health::drive(device).and_then(|log| drive_complaint(device, log));
+        Some((device, of_nvme.or_else(of_drive)?))
     });
-    let worst = found.max_by_key(|(device, _, it)| (it.severity, facts::device_time_ns(device)));
-    Ok(worst.map_or(RuleVerdict::Clear, |(device, log, complaint)| {
-        RuleVerdict::Finding(Box::new(finding(facts, device, log, &complaint)))
+    let worst = found.max_by_key(|(device, it)| (it.severity, facts::device_time_ns(device)));
+    Ok(worst.map_or(RuleVerdict::Clear, |(device, complaint)| {
+        RuleVerdict::Finding(Box::new(finding(facts, device, &complaint)))
     }))
+}
+
+/// What a SATA or SAS drive complains of.
+fn drive_complaint(device: &DeviceSummary, log: &DriveLog) -> Option<Complaint> {
+    let (severity, sure) = (Severity::Warning, Confidence::Certain);
+    let of = |said: String, fix| Some(Complaint { said, severity, sure, fix });
+    let grown = |of| health::drive_grown(device, of);
+    let unreadable = grown(|it| it.pending_sectors) + grown(|it| it.uncorrectable_sectors);
+    let errors = unreadable.max(grown(|it| it.reported_errors));
+    if errors > 0 {
+        let sectors = crate::figures::plural(errors, "sector");
+        return of(format!("could not read {sectors} during the watch"), REPLACE);
+    }
+    if log.passed == Some(false) {
+        return of("expects to fail soon, by its own health check".to_owned(), REPLACE);
+    }
+    let of_link = grown(|it| it.interface_errors);
+    if of_link > 0 {
+        let errors = crate::figures::plural(of_link, "error");
+        return of(format!("counted {errors} of its link during the watch"), LINK);
+    }
+    if let (Some(now), Some(limit)) = (log.temperature_c, log.critical_c)
+        && now >= limit
+    {
+        let said = format!("reports that it is too hot: {now} °C, and its limit is {limit} °C");
+        return Some(Complaint { said, severity, sure: Confidence::Likely, fix: COOL });
+    }
+    let waiting = log.pending_sectors.unwrap_or(0);
+    (waiting > 0).then(|| Complaint {
+        said: format!("has {} that it cannot read", crate::figures::plural(waiting, "sector")),
+        severity: Severity::Info,
+        sure: Confidence::Possible,
+        fix: REPLACE_SOON,
+    })
 }
 
 fn complaint(device: &DeviceSummary, log: &NvmeHealth) -> Option<Complaint> {
@@ -85,12 +120,7 @@ fn temperature(log: &NvmeHealth) -> String {
     }
 }
 
-fn finding(
-    facts: &Facts<'_>,
-    device: &DeviceSummary,
-    log: &NvmeHealth,
-    complaint: &Complaint,
-) -> Finding {
+fn finding(facts: &Facts<'_>, device: &DeviceSummary, complaint: &Complaint) -> Finding {
     let name = &device.device;
     let at_device = facts::stage_sum(device, Interval::D2c);
     let whole = facts::device_time_ns(device).max(at_device);
@@ -105,26 +135,40 @@ fn finding(
         .upper_bound()
         .fix(complaint.fix)
         .check(format!(
-            "`nvme smart-log /dev/{name}` before and after a slow minute: times and counts that do \
-             not grow mean that the slow requests have another reason"
+            "`{}` before and after a slow minute: times and counts that do not grow mean that the \
+             slow requests have another reason",
+            match health::nvme(device) {
+                Some(_) => format!("nvme smart-log /dev/{name}"),
+                None => format!("smartctl -A /dev/{name}"),
+            }
         ));
-    if let Some(temperature) = log.temperature_c {
+    let (nvme, drive) = (health::nvme(device), health::drive(device));
+    let temperature = nvme.map_or(drive.and_then(|it| it.temperature_c), |it| it.temperature_c);
+    if let Some(temperature) = temperature {
         finding = finding.shown("temperature", temperature as f64, "°C", command());
     }
     if health::throttled(device) {
         let figure = health::throttled_s(device) as f64 * 1e9;
         finding = finding.shown("time throttled during the watch", figure, "ns", command());
     }
-    finding.shown("life used", log.used_percent as f64, "%", command()).shown(
-        "media errors, ever",
-        log.media_errors as f64,
-        "errors",
-        command(),
-    )
+    if let Some(log) = nvme {
+        finding = finding.shown("life used", log.used_percent as f64, "%", command());
+        finding = finding.shown("media errors, ever", log.media_errors as f64, "errors", command());
+    }
+    let counts = drive.map(|it| [it.reallocated_sectors, it.pending_sectors, it.interface_errors]);
+    let names = ["reallocated sectors, ever", "unreadable sectors", "link errors, ever"];
+    for (name, count) in names.into_iter().zip(counts.into_iter().flatten()) {
+        if let Some(count) = count {
+            finding = finding.shown(name, count as f64, "", command());
+        }
+    }
+    finding
 }
 
 const COOL: &str = "improve its cooling (heat sink, air flow, fans of the machine), or spread the \
                     load over time or drives";
+const LINK: &str = "reseat or replace its cable, or move it to another port: each such error is a \
+                    transfer that is repeated";
 const REPLACE: &str = "copy its data and replace it";
 const REPLACE_SOON: &str = "plan its replacement, and watch its spare blocks and media errors";
 
@@ -204,6 +248,54 @@ mod tests {
         case(read_only, "reports a critical warning: read-only", warning, certain);
         let worn = NvmeHealth { used_percent: 100, ..healthy() };
         case(worn, "is worn", Severity::Info, Confidence::Possible);
+    }
+
+    fn of_drive(start: DriveLog, end: DriveLog) -> Option<Finding> {
+        let mut script = Script::new(10);
+        let health = |log| Some(DeviceHealth { drive: Some(log), ..DeviceHealth::default() });
+        script.environment.devices.push(Device {
+            name: "sda".to_owned(),
+            major: 8,
+            health_start: health(start),
+            health_end: health(end),
+            ..Device::default()
+        });
+        for index in 0..900_i64 {
+            let read = script.read("sda", 4096).by(7, "db").at(index * 10_000_000);
+            read.direct(0, 0, 8_000_000).add();
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "drive-health")
+    }
+
+    #[test]
+    fn what_a_sata_drive_complains_of_is_said() {
+        let healthy = DriveLog {
+            passed: Some(true),
+            temperature_c: Some(35),
+            reallocated_sectors: Some(8),
+            pending_sectors: Some(0),
+            reported_errors: Some(4),
+            interface_errors: Some(31),
+            ..DriveLog::default()
+        };
+        assert_eq!(of_drive(healthy.clone(), healthy.clone()), None, "history");
+        let case = |end: DriveLog, said: &str, severity| {
+            let it = of_drive(healthy.clone(), end).expect(said);
+            assert_eq!((it.sentence.as_str(), it.severity), (said, severity));
+            assert!(it.check.contains("smartctl -A /dev/sda"), "{}", it.check);
+        };
+        let warning = Severity::Warning;
+        let unreadable = DriveLog { pending_sectors: Some(2), ..healthy.clone() };
+        case(unreadable.clone(), "sda could not read 2 sectors during the watch", warning);
+        let failed = DriveLog { passed: Some(false), ..healthy.clone() };
+        case(failed, "sda expects to fail soon, by its own health check", warning);
+        let cable = DriveLog { interface_errors: Some(40), ..healthy.clone() };
+        case(cable, "sda counted 9 errors of its link during the watch", warning);
+        let hot = DriveLog { temperature_c: Some(66), critical_c: Some(65), ..healthy.clone() };
+        case(hot, "sda reports that it is too hot: 66 °C, and its limit is 65 °C", warning);
+        let old = of_drive(unreadable.clone(), unreadable).unwrap();
+        assert_eq!((old.severity, old.confidence), (Severity::Info, Confidence::Possible));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A process walks the file system's inodes and directories.
 
+use super::super::programs::{self, Topic};
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::{CodePathRow, DeviceSummary, UsedRow};
@@ -130,6 +131,9 @@ fn finding(
     };
     let incomplete = !paths.is_empty() && user.is_none_or(|row| !row.subject.user_complete);
     let hint = if incomplete { own_functions(&subject) } else { "" };
+    let advice = programs::of(subject.process.as_deref(), None)
+        .and_then(|it| it.advice(Topic::Lookups))
+        .unwrap_or("stop the scan, or run it rarely and at night");
     Finding::of_device(facts, time_ns, whole, sentence)
         .about(subject)
         .sure(sure)
@@ -147,8 +151,8 @@ fn finding(
             format!("iowhy stacks{flags} --flags M"),
         )
         .fix(format!(
-            "stop the scan, or run it rarely and at night. Keep inodes cached longer, at the cost \
-             of file data: `sysctl vm.vfs_cache_pressure=50`{hint}"
+            "{advice}. Keep inodes cached longer, at the cost of file data: `sysctl \
+             vm.vfs_cache_pressure=50`{hint}"
         ))
         .check(format!(
             "`iowhy -d {name} --flags M` while it is stopped: the reads stop; if not, another \
@@ -180,6 +184,19 @@ mod tests {
         assert_eq!(found(6190, "xfs_lookup").unwrap().severity, Severity::Critical);
         assert_eq!(found(650, "xfs_lookup").unwrap().severity, Severity::Warning, "busy 9 %");
         assert_eq!(found(250, "xfs_lookup").unwrap().severity, Severity::Info);
+    }
+
+    #[test]
+    fn a_program_with_settings_against_it_is_told_them() {
+        let mut script = Script::new(10);
+        for index in 0..1390_u64 {
+            let read = script.read("sda", 8192).by(7, "git").at((index * 7190 * US) as i64);
+            let read = read.origin(Origin::Metadata).sector(index * 7919 * 8);
+            read.direct(500, 500, 6190 * US).stacks(&["xfs_lookup"], &["main"], 1).add();
+        }
+        let findings = diagnose(&script.summary()).findings;
+        let scan = findings.into_iter().find(|it| it.cause == "metadata-scan").unwrap();
+        assert!(scan.fix.starts_with("git: `git config core.untrackedCache true`"), "{}", scan.fix);
     }
 
     #[test]

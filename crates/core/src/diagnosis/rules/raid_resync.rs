@@ -76,7 +76,10 @@ fn fix(array: &str) -> String {
              name,sync_percent,raid_sync_action` shows which)"
         );
     }
-    format!("{end}. Otherwise slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`")
+    format!(
+        "{end}. Otherwise limit it to 20,000 KiB/s: `echo 20000 > \
+         /sys/block/{array}/md/sync_speed_max`"
+    )
 }
 
 fn check(array: &str) -> String {

@@ -105,7 +105,7 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
     let number = device.and_then(|it| facts.number(it, "queue/wbt_lat_usec"));
     let target = number.filter(|it| *it > 0.0);
     let message = target.map_or_else(String::new, |target| {
-        format!(": its target for reads is {}", words::time(target * 1e3))
+        format!(": its target for read latency is {}", words::time(target * 1e3))
     });
     let name = subject.device.clone().unwrap_or_else(|| "DEVICE".to_owned());
     let flash = device.and_then(|it| facts.setting(it, "queue/rotational")) == Some("0");
@@ -130,8 +130,8 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
     };
     finding
         .fix(format!(
-            "set a target that the device can meet (the kernel's own is {default} for such a \
-             device): `echo {} > /sys/block/{name}/queue/wbt_lat_usec`; 0 turns it off, and reads \
+            "set a target that the device can meet, in microseconds (the kernel's own is {default} \
+             for such a device): `echo {} > /sys/block/{name}/queue/wbt_lat_usec`; 0 turns it off, and reads \
              may then wait behind writes",
             4 * default,
         ))
