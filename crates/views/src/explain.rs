@@ -57,15 +57,18 @@ impl CausePage<'_> {
     }
 }
 
-/// Lists every cause, one per line; with a diagnosis, its verdict too.
+/// Lists every cause; with a diagnosis, what was found first, and what was not in one paragraph.
 pub fn causes(seen: Option<SeenCause<'_>>, style: &Style) -> String {
     let mut page = CausePage { style, text: String::new() };
-    for (heading, rules) in [("CAUSES", rules::ALL), ("BOTTLENECKS", bottleneck::ALL)] {
-        page.heading(heading);
-        for rule in rules {
-            let judged = seen.map(|seen| judged(seen.diagnosis, rule.cause).sentence());
-            let judged = judged.map_or_else(String::new, |text| format!(": {text}"));
-            page.prose(&format!("{:<20} {}{judged}", rule.cause, rule.title));
+    match seen {
+        Some(seen) => page.judged(&seen),
+        None => {
+            for (heading, rules) in [("CAUSES", rules::ALL), ("BOTTLENECKS", bottleneck::ALL)] {
+                page.heading(heading);
+                for rule in rules {
+                    page.prose(&format!("{:<20} {}", rule.cause, rule.title));
+                }
+            }
         }
     }
     page.line("");
@@ -75,6 +78,36 @@ pub fn causes(seen: Option<SeenCause<'_>>, style: &Style) -> String {
          what was observed."
     ));
     page.text
+}
+
+impl CausePage<'_> {
+    /// The causes by what became of them in a diagnosis.
+    fn judged(&mut self, seen: &SeenCause<'_>) {
+        let all: Vec<&Rule> = rules::ALL.iter().chain(bottleneck::ALL).collect();
+        let verdict = |rule: &Rule| judged(seen.diagnosis, rule.cause);
+        let is_found =
+            |it: &JudgedCause| matches!(it, JudgedCause::Found(_) | JudgedCause::Symptom(_));
+        let is_unknown = |it: &JudgedCause| matches!(it, JudgedCause::Unknown(_));
+        let sections: [(&str, &dyn Fn(&JudgedCause) -> bool); 2] =
+            [("FOUND", &is_found), ("NOT JUDGED", &is_unknown)];
+        for (heading, belongs) in sections {
+            let rules: Vec<&&Rule> = all.iter().filter(|it| belongs(&verdict(it))).collect();
+            if rules.is_empty() {
+                continue;
+            }
+            self.heading(heading);
+            for rule in rules {
+                let said = verdict(rule).sentence();
+                self.prose(&format!("{:<20} {}: {said}", rule.cause, rule.title));
+            }
+        }
+        let clear = all.iter().filter(|it| matches!(verdict(it), JudgedCause::Clear));
+        let clear: Vec<&str> = clear.map(|it| it.cause).collect();
+        if !clear.is_empty() {
+            self.heading("NOT DETECTED");
+            self.prose(&clear.join(", "));
+        }
+    }
 }
 
 /// The verdict on a cause.

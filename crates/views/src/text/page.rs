@@ -30,8 +30,10 @@ const LABEL: usize = 9;
 /// The limits of each section.
 #[derive(Clone)]
 struct Detail {
-    /// Notes above the findings, and below everything.
+    /// Warnings above the findings.
     notes: usize,
+    /// Small losses below everything.
+    losses: usize,
     why: LineLimits,
     /// Wait classes.
     classes: usize,
@@ -42,6 +44,7 @@ struct Detail {
 
 const MOST: Detail = Detail {
     notes: 3,
+    losses: 2,
     why: LineLimits { sentence: 4, waits: 3, evidence: 3, fix: 8, check: 5, others: 3 },
     classes: 4,
     devices: 4,
@@ -50,6 +53,7 @@ const MOST: Detail = Detail {
 /// Less around the first finding, which is still whole.
 const FEWER: Detail = Detail {
     notes: 1,
+    losses: 0,
     why: LineLimits { waits: 1, evidence: 2, others: 1, ..MOST.why },
     classes: 2,
     devices: 2,
@@ -57,6 +61,7 @@ const FEWER: Detail = Detail {
 };
 const LEAST: Detail = Detail {
     notes: 1,
+    losses: 0,
     why: LineLimits { sentence: 2, waits: 1, evidence: 1, fix: 3, check: 1, others: 1 },
     classes: 1,
     devices: 1,
@@ -72,9 +77,10 @@ impl Detail {
     }
 
     /// Its limits, the least important first.
-    fn numbers(&mut self) -> [&mut usize; 10] {
+    fn numbers(&mut self) -> [&mut usize; 11] {
         let why = &mut self.why;
         [
+            &mut self.losses,
             &mut self.devices,
             &mut self.classes,
             &mut why.evidence,
@@ -149,7 +155,7 @@ fn draw(
         latency::of_device(sick, detail.histograms, &mut screen);
     }
     top::section(summary, &mut screen);
-    notes.below(detail.notes, &mut screen);
+    notes.below(detail.losses, &mut screen);
     more(diagnosis, source, &mut screen);
     screen.text
 }
@@ -199,7 +205,8 @@ impl PageNotes {
     fn below(&self, most: usize, screen: &mut Screen) {
         let shown = self.below.len().min(most);
         let hidden = self.below.len() - shown + self.others;
-        if shown == 0 {
+        // That there are other notes alone is not worth a line.
+        if self.below.is_empty() {
             return;
         }
         screen.gap();
