@@ -13,6 +13,7 @@ use crate::host::own::{self, OwnUse};
 use crate::host::{devices, lockdown, mounts::Mounts, system};
 use crate::kernel::{self, KernelFeatures};
 use crate::plan::{PROBES, Plan, ProbeGroup, RingSize, Wishes};
+use crate::priority::HurriedStart;
 use crate::privilege;
 use crate::probes::Decoders;
 use crate::probes::file::tables::Tables;
@@ -132,6 +133,7 @@ impl LiveWatch {
     pub fn begin(options: &WatchOptions) -> Result<LiveWatch, WatchError> {
         let own_before = OwnUse::now();
         privilege::require()?;
+        let _hurried = HurriedStart::begin();
         require_kernel()?;
         let mut environment = environment_now();
         let wishes = options.wishes(find_devices(&options.devices, &environment)?);

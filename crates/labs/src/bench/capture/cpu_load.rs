@@ -8,6 +8,7 @@ use crate::error::Context;
 use crate::scratch::Scratch;
 use crate::{LabError, Result};
 use rustix::pipe::pipe;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub enum CpuLoad {
     GetPpid,
     /// One thread reads a byte that is in the page cache.
     CachedRead,
-    /// Two threads pass a byte to each other through two pipes: two context switches a round.
+    /// Two threads on one CPU pass a byte to each other through two pipes: two context switches a
+    /// round. On two CPUs the speed would be that of waking an idle CPU.
     PipePingPong,
 }
 
@@ -35,7 +37,7 @@ impl CpuLoad {
         match self {
             CpuLoad::GetPpid => "getppid(2) in a loop",
             CpuLoad::CachedRead => "pread(2) of a cached byte in a loop",
-            CpuLoad::PipePingPong => "two threads that pass a byte through pipes",
+            CpuLoad::PipePingPong => "two threads on one CPU that pass a byte through pipes",
         }
     }
 
@@ -61,11 +63,24 @@ impl CpuLoad {
                     new().context(|| "make a pipe".to_owned())?,
                 );
                 running.echo(there.0, back.1);
-                running.repeat(move || passes_on(&there.1, &back.0));
+                let mut is_placed = false;
+                running.repeat(move || {
+                    is_placed = is_placed || stay_on_first_cpu();
+                    passes_on(&there.1, &back.0)
+                });
             }
         }
         Ok(running)
     }
+}
+
+/// Keeps the calling thread on the first CPU.
+fn stay_on_first_cpu() -> bool {
+    let mut first = CpuSet::new();
+    first.set(0);
+    // Where that is not permitted, the load is what it is on two CPUs.
+    let _ = sched_setaffinity(None, &first);
+    true
 }
 
 /// Writes a byte to `to` and waits for one from `from`. Returns whether both went well.
@@ -96,6 +111,7 @@ impl RunningCpuLoad {
     /// Returns each byte of a pipe through another, until the first is closed.
     fn echo(&mut self, from: OwnedFd, to: OwnedFd) {
         self.threads.push(std::thread::spawn(move || {
+            stay_on_first_cpu();
             let mut byte = [0];
             while rustix::io::read(&from, &mut byte).is_ok_and(|n| n > 0)
                 && rustix::io::write(&to, &byte).is_ok()
