@@ -17,7 +17,6 @@ pub mod import;
 pub mod interval;
 pub mod locate;
 pub mod opens;
-pub mod plot;
 pub mod probe;
 pub mod schema;
 pub mod snoop;
@@ -75,8 +74,6 @@ pub enum Command {
     Import(import::ImportArgs),
     /// Convert a source for blktrace's tools, fio, Perfetto, flame graphs or a spreadsheet
     Export(export::Export),
-    /// Plot latency, offsets, requests and bytes of a source over time
-    Plot(plot::Plot),
     /// Find the file that a block of a device belongs to, or the blocks of a file
     Locate(locate::Locate),
     /// Show file activity by process, per interval (replaces filetop, filelife)

@@ -66,7 +66,6 @@ fn run(cli: &args::Cli) -> Result<(), failure::Failure> {
         Some(args::Command::Import(import)) => commands::import::run(import),
         Some(args::Command::Export(export)) => commands::export::run(export),
         Some(args::Command::Locate(locate)) => commands::locate::run(locate),
-        Some(args::Command::Plot(plot)) => commands::plot::run(plot),
         Some(args::Command::Top(top)) => commands::top::run(top),
         Some(args::Command::Stat(stat)) => commands::views::stat(stat),
         Some(args::Command::Latency(latency)) => commands::views::latency(latency),

@@ -36,7 +36,6 @@ pub fn begin(command: Option<&Command>) -> Result<(), Failure> {
             | Command::Chains(_)
             | Command::Import(_)
             | Command::Export(_)
-            | Command::Plot(_)
             | Command::Stat(_)
             | Command::Latency(_)
             | Command::Files(_)

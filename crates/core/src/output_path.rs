@@ -1,4 +1,4 @@
-//! Hints for outputs that cannot be created: a recording, an export, a plot.
+//! Hints for outputs that cannot be created: a recording, an export, a page.
 //!
 //! What does not belong here: the error message.
 

@@ -15,7 +15,6 @@
 //! | [`held`] | which processes hold which files open |
 //! | [`opens`] | a line for each open |
 //! | [`probe`] | the results of a short benchmark of a device |
-//! | [`plot`] | latency, offsets and rates as SVG and PNG |
 //! | [`stages`] | the stages of requests, as btt has them |
 //! | [`explain`] | a page about a cause |
 //! | [`check`] | what iowhy can collect on this machine |
@@ -42,7 +41,6 @@ pub mod human;
 pub mod interval;
 pub mod json;
 pub mod opens;
-pub mod plot;
 pub mod probe;
 pub mod reference;
 pub mod schema;

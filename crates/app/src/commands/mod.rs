@@ -15,7 +15,6 @@ pub mod incidents;
 pub mod locate;
 pub mod opens;
 pub mod page;
-pub mod plot;
 pub mod probe;
 pub mod record;
 pub mod report;

@@ -12,7 +12,6 @@
 //! | [`latency`], [`bins`] | mergeable histograms; coarse bins for screens |
 //! | [`samples`] | counters and gauges over time |
 //! | [`charts`] | data of a page of charts: sums by time and by what can be filtered |
-//! | [`plots`] | data of plots: by latency, by time, by offset on the device |
 //! | [`patterns`] | patterns of a load, for the diagnosis |
 //! | `life` | the times of one request |
 //! | `watch_window` | the interval that a watch covers |
@@ -50,7 +49,6 @@ pub(crate) mod life;
 pub mod moments;
 pub mod own;
 pub mod patterns;
-pub mod plots;
 mod readings;
 mod report;
 mod rows;

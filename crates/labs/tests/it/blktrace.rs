@@ -191,9 +191,6 @@ fn any_shape_of_a_capture_is_read() -> Result<()> {
         let found = requests(&answer(&["report", "--json"], &shape)?)?;
         assert_eq!(found, expected, "{shape:?}");
     }
-    let picture = generated.path().join("picture.svg");
-    answer(&["plot".as_ref(), "-o".as_ref(), picture.as_os_str()], &generated.prefixes())?;
-    assert!(read(&picture)?.contains("<svg"));
     let rows =
         |table| answer(&["export", "--format", "csv", "--table", table], &generated.prefixes());
     assert_eq!(rows("requests")?.lines().count() as u64, 1 + expected);

@@ -6,7 +6,6 @@ mod diff;
 mod intervals;
 mod json;
 mod page;
-mod plots;
 mod recordings;
 mod redact;
 mod scenes;
