@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens publish-files test-publish test-recorder-guest
+.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report publish-files test-publish test-recorder-guest
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -131,6 +131,11 @@ bench-html: ## Measure the HTML report: writing it, drawing it in Chromium; writ
 	@scripts/web build
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-html
+
+bench-report: ## Measure reading recordings of millions of requests; writes docs/performance.md
+	@scripts/install-deps build
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-report
 
 bench-peers: ## Compare blktrace and libbpf-tools with iowhy in guests; writes docs/peers.md
 	@scripts/install-deps build test bench vm

@@ -47,6 +47,8 @@ enum LabCommand {
     BenchPeers(bench::peers::PeerSettings),
     /// Measures the HTML report: writing it, drawing it in a browser.
     BenchHtml(bench::html::PageSettings),
+    /// Measures reading large recordings.
+    BenchReport(bench::report::ReadingSettings),
     /// The part of `bench-peers` that runs in a guest.
     #[command(hide = true)]
     PeersInside,
@@ -101,6 +103,7 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::BenchViews(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchHtml(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchPeers(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchReport(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::PeersInside => bench::peers::inside(&mut say).map(done),
         LabCommand::BenchWaits(settings) => classes::table::run(settings, &mut say).map(done),
         LabCommand::Vm(settings) => vm::command::run(settings, &mut say),

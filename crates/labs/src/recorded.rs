@@ -1,13 +1,28 @@
 //! Recordings as benchmarks read them: the weight of one (how many requests, which bytes on disk,
-//! since when; only one column is decoded), and a table's rows one after the other.
+//! since when; only one column is decoded), a table's rows one after the other, and a real recording
+//! many times over.
 
 use crate::error::Context;
 use crate::{LabError, Result};
 use parquet::column::reader::ColumnReader;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::record::{Field, Row};
+use parquet::schema::types::TypePtr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+
+/// Columns of times since the machine started.
+const TIMES: &[&str] = &["start_ns", "time_ns"];
+/// Columns that number something in a recording.
+const NUMBERS: &[&str] = &["request_id", "parent_id", "wait_id", "chain_id"];
+/// Tables that other rows refer to: one copy is enough.
+const REFERRED: &[&str] = &["stacks", "processes"];
+/// Tables of which only some rows are kept, by their column `wait_id`.
+const THINNED: &[&str] = &["waits", "wait_requests"];
 
 /// The weight of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +100,18 @@ fn segments(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
+/// The number of rows of `table`.
+pub fn rows_of(recording: &Path, table: &str) -> Result<u64> {
+    let mut rows = 0;
+    for (_, segment) in segments(recording)?.into_iter().filter(|(name, _)| name == table) {
+        let action = || format!("read {}", segment.display());
+        let reader = SerializedFileReader::new(File::open(&segment).context(action)?);
+        let counted = reader.context(action)?.metadata().file_metadata().num_rows();
+        rows += u64::try_from(counted).unwrap_or(0);
+    }
+    Ok(rows)
+}
+
 /// A row of a table.
 #[derive(Debug)]
 pub struct RecordedRow(Row);
@@ -127,4 +154,251 @@ pub fn each_row(
         }
     }
     Ok(())
+}
+
+/// Writes the recording `from` as the recording `to`, `times` times, with one of `one_in` waits. Each
+/// copy is later than the one before and has numbers of its own.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn multiply(from: &Path, to: &Path, times: u64, one_in: u64) -> Result<()> {
+    fs::create_dir(to).context(|| format!("make {}", to.display()))?;
+    let length = lengthen(from, to, times)?;
+    let mut tables = Vec::new();
+    for folder in fs::read_dir(from).context(|| format!("list {}", from.display()))?.flatten() {
+        if folder.path().is_dir() {
+            tables.push(CopiedTable::read(&folder.path(), one_in)?);
+        }
+    }
+    let stride = 1 + tables.iter().map(CopiedTable::largest_number).max().unwrap_or(0);
+    for table in &tables {
+        let folder = to.join(&table.name);
+        fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
+        let copies = if REFERRED.contains(&table.name.as_str()) { 1 } else { times };
+        for copy in 0..copies as i64 {
+            let path = folder.join(format!("{:08}.parquet", copy + 1));
+            let action = || format!("write {}", path.display());
+            table.write(&path, copy * length, copy * stride).context(action)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes `recording.json`, `times` times as long; returns the length of one, nanoseconds.
+fn lengthen(from: &Path, to: &Path, times: u64) -> Result<i64> {
+    let path = from.join("recording.json");
+    let action = || format!("read {}", path.display());
+    let text = fs::read_to_string(&path).context(action)?;
+    let mut about: serde_json::Value = serde_json::from_str(&text).context(action)?;
+    let time = |key: &str| about[key].as_u64();
+    let (Some(start), Some(end)) = (time("start_ns"), time("end_ns")) else {
+        return Err(LabError::failed(action(), "it has no beginning and no end"));
+    };
+    let length = end.saturating_sub(start);
+    about["end_ns"] = start.saturating_add(length.saturating_mul(times)).into();
+    let path = to.join("recording.json");
+    fs::write(&path, about.to_string()).context(|| format!("write {}", path.display()))?;
+    Ok(length as i64)
+}
+
+/// The rows of a table, column by column.
+struct CopiedTable {
+    name: String,
+    schema: Option<TypePtr>,
+    columns: Vec<CopiedColumn>,
+}
+
+/// One column: its cells that are not null, and the levels that say where those are.
+struct CopiedColumn {
+    name: String,
+    cells: CopiedCells,
+    definitions: Vec<i16>,
+    repetitions: Vec<i16>,
+    most_definitions: i16,
+    is_list: bool,
+}
+
+enum CopiedCells {
+    Integers(Vec<i64>),
+    Floats(Vec<f64>),
+    Flags(Vec<bool>),
+    Texts(Vec<ByteArray>),
+}
+
+impl CopiedTable {
+    fn read(folder: &Path, one_in: u64) -> Result<CopiedTable> {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut table = CopiedTable { name, schema: None, columns: Vec::new() };
+        let mut segments: Vec<PathBuf> = fs::read_dir(folder)
+            .context(|| format!("list {}", folder.display()))?
+            .flatten()
+            .map(|segment| segment.path())
+            .collect();
+        segments.sort();
+        for path in segments {
+            let action = || format!("read {}", path.display());
+            let file = File::open(&path).context(action)?;
+            table.add(&SerializedFileReader::new(file).context(action)?).context(action)?;
+        }
+        if THINNED.contains(&table.name.as_str()) {
+            table.thin(one_in);
+        }
+        Ok(table)
+    }
+
+    fn add(&mut self, file: &SerializedFileReader<File>) -> std::result::Result<(), ParquetError> {
+        let schema = file.metadata().file_metadata().schema_descr();
+        self.schema = Some(schema.root_schema_ptr());
+        for index in 0..file.num_row_groups() {
+            let group = file.get_row_group(index)?;
+            let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+            for place in 0..schema.num_columns() {
+                let reader = group.get_column_reader(place)?;
+                if self.columns.len() <= place {
+                    let about = schema.column(place);
+                    self.columns.push(CopiedColumn {
+                        // Of a list its own name, not that of its items.
+                        name: about.path().parts().first().cloned().unwrap_or_default(),
+                        cells: CopiedCells::of(&reader)?,
+                        definitions: Vec::new(),
+                        repetitions: Vec::new(),
+                        most_definitions: about.max_def_level(),
+                        is_list: about.max_rep_level() > 0,
+                    });
+                }
+                if let Some(column) = self.columns.get_mut(place) {
+                    column.read(reader, rows)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the rows of one in `one_in` waits.
+    fn thin(&mut self, one_in: u64) {
+        let numbers = self.columns.iter().find(|column| column.name == "wait_id");
+        let Some(CopiedCells::Integers(numbers)) = numbers.map(|column| &column.cells) else {
+            return;
+        };
+        let kept: Vec<bool> =
+            numbers.iter().map(|number| *number as u64 % one_in.max(1) == 0).collect();
+        self.columns.iter_mut().for_each(|column| column.retain(&kept));
+    }
+
+    fn largest_number(&self) -> i64 {
+        let numbers = self.columns.iter().filter(|it| NUMBERS.contains(&it.name.as_str()));
+        let largest = numbers.filter_map(|column| match &column.cells {
+            CopiedCells::Integers(values) => values.iter().max().copied(),
+            _ => None,
+        });
+        largest.max().unwrap_or(0)
+    }
+
+    fn write(
+        &self,
+        path: &Path,
+        later_ns: i64,
+        further: i64,
+    ) -> std::result::Result<(), ParquetError> {
+        let Some(schema) = &self.schema else { return Ok(()) };
+        let properties = WriterProperties::builder().build().into();
+        let mut file = SerializedFileWriter::new(File::create(path)?, schema.clone(), properties)?;
+        let mut group = file.next_row_group()?;
+        let mut columns = self.columns.iter();
+        while let (Some(writer), Some(column)) = (group.next_column()?, columns.next()) {
+            let moved = match column.name.as_str() {
+                name if REFERRED.contains(&self.name.as_str()) || name.is_empty() => 0,
+                name if TIMES.contains(&name) => later_ns,
+                name if NUMBERS.contains(&name) => further,
+                _ => 0,
+            };
+            column.write(writer, moved)?;
+        }
+        group.close()?;
+        file.close()?;
+        Ok(())
+    }
+}
+
+impl CopiedCells {
+    fn of(reader: &ColumnReader) -> std::result::Result<CopiedCells, ParquetError> {
+        match reader {
+            ColumnReader::Int64ColumnReader(_) => Ok(CopiedCells::Integers(Vec::new())),
+            ColumnReader::DoubleColumnReader(_) => Ok(CopiedCells::Floats(Vec::new())),
+            ColumnReader::BoolColumnReader(_) => Ok(CopiedCells::Flags(Vec::new())),
+            ColumnReader::ByteArrayColumnReader(_) => Ok(CopiedCells::Texts(Vec::new())),
+            _ => Err(ParquetError::General("a type that no recording has".to_owned())),
+        }
+    }
+}
+
+impl CopiedColumn {
+    fn read(&mut self, reader: ColumnReader, rows: usize) -> std::result::Result<(), ParquetError> {
+        let definitions = (self.most_definitions > 0).then_some(&mut self.definitions);
+        let repetitions = self.is_list.then_some(&mut self.repetitions);
+        match (reader, &mut self.cells) {
+            (ColumnReader::Int64ColumnReader(mut reader), CopiedCells::Integers(values)) => {
+                reader.read_records(rows, definitions, repetitions, values)
+            }
+            (ColumnReader::DoubleColumnReader(mut reader), CopiedCells::Floats(values)) => {
+                reader.read_records(rows, definitions, repetitions, values)
+            }
+            (ColumnReader::BoolColumnReader(mut reader), CopiedCells::Flags(values)) => {
+                reader.read_records(rows, definitions, repetitions, values)
+            }
+            (ColumnReader::ByteArrayColumnReader(mut reader), CopiedCells::Texts(values)) => {
+                reader.read_records(rows, definitions, repetitions, values)
+            }
+            _ => Err(ParquetError::General(format!("{} changes its type", self.name))),
+        }
+        .map(|_| ())
+    }
+
+    fn retain(&mut self, kept: &[bool]) {
+        let most = self.most_definitions;
+        let mut valid: Vec<bool> = kept.to_vec();
+        if most > 0 {
+            let there = kept.iter().zip(&self.definitions).filter(|(_, level)| **level == most);
+            valid = there.map(|(kept, _)| *kept).collect();
+        }
+        let mut rows = kept.iter();
+        self.definitions.retain(|_| rows.next().copied().unwrap_or(false));
+        let mut valid = valid.into_iter();
+        let mut next = || valid.next().unwrap_or(false);
+        match &mut self.cells {
+            CopiedCells::Integers(values) => values.retain(|_| next()),
+            CopiedCells::Floats(values) => values.retain(|_| next()),
+            CopiedCells::Flags(values) => values.retain(|_| next()),
+            CopiedCells::Texts(values) => values.retain(|_| next()),
+        }
+    }
+
+    fn write(
+        &self,
+        mut writer: SerializedColumnWriter<'_>,
+        moved: i64,
+    ) -> std::result::Result<(), ParquetError> {
+        let definitions = (self.most_definitions > 0).then_some(self.definitions.as_slice());
+        let repetitions = self.is_list.then_some(self.repetitions.as_slice());
+        match &self.cells {
+            CopiedCells::Integers(values) => {
+                let values: Vec<i64> = values.iter().map(|it| it.wrapping_add(moved)).collect();
+                let writer = writer.typed::<Int64Type>();
+                writer.write_batch(&values, definitions, repetitions)?;
+            }
+            CopiedCells::Floats(values) => {
+                let writer = writer.typed::<DoubleType>();
+                writer.write_batch(values, definitions, repetitions)?;
+            }
+            CopiedCells::Flags(values) => {
+                let writer = writer.typed::<BoolType>();
+                writer.write_batch(values, definitions, repetitions)?;
+            }
+            CopiedCells::Texts(values) => {
+                let writer = writer.typed::<ByteArrayType>();
+                writer.write_batch(values, definitions, repetitions)?;
+            }
+        }
+        writer.close()
+    }
 }

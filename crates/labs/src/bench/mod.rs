@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | here | | what they share: the page, the machine, goals |
 //! | `load` | | fio's random reads, for those that need a load |
+//! | `cost` | | time and memory of a process |
 //! | [`capture`] | `bench-capture` | the cost of a watch, compared with perf and bpftrace |
 //! | [`busy`] | `bench-busy` | what a watch loses while other programs want all CPUs |
 //! | [`calls`] | `bench-calls` | the cost of a system call |
@@ -13,6 +14,7 @@
 //! | [`recorder`] | `bench-recorder` | the cost of the flight recorder, and its incidents |
 //! | [`views`] | `bench-views` | the views, compared with iostat and pidstat |
 //! | [`html`] | `bench-html` | the HTML report, written and drawn |
+//! | [`report`] | `bench-report` | reading large recordings |
 //! | [`screens`] | `bench-screens` | drawing `iowhy top`, and how soon commands answer |
 //! | [`peers`] | `bench-peers` | blktrace and libbpf-tools, in guests |
 //! | [`crate::classes::table`] | `bench-waits` | each wait class |
@@ -23,11 +25,13 @@ pub mod blktrace;
 pub mod busy;
 pub mod calls;
 pub mod capture;
+mod cost;
 pub mod html;
 mod load;
 pub mod locate;
 pub mod peers;
 pub mod recorder;
+pub mod report;
 pub mod screens;
 pub mod views;
 

@@ -3,14 +3,12 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | `cost` | time and memory of a process |
 //! | `speed` | time and memory on large generated captures |
 //! | `beside` | the same text and the same figures, capture by capture |
 //!
 //! What does not belong here: making the captures (see [`crate::captures`]).
 
 mod beside;
-mod cost;
 mod speed;
 
 use super::{Benchmark, TableOutput};

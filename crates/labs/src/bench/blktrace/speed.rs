@@ -1,6 +1,6 @@
 //! Time and memory on one large capture.
 
-use super::cost::{CommandCost, TimedCommand};
+use crate::bench::cost::{CommandCost, TimedCommand};
 use crate::bench::{goal_cell, table_of};
 use crate::captures;
 use crate::error::Context;
