@@ -16,7 +16,7 @@ use iowhy_blktrace::trace::{
 use iowhy_core::command::shell_word;
 use iowhy_core::model::filter::SilentWaits;
 use iowhy_core::model::{Environment, Filter, Name, Names};
-use iowhy_core::recording::RecordingReader;
+use iowhy_core::recording::{RecordingAhead, RecordingReader};
 use iowhy_core::redact::RedactedSource;
 use iowhy_core::source::{Batch, Progress, Source};
 use iowhy_recorder::incidents::store::{RECORD, RECORDING};
@@ -170,7 +170,7 @@ pub fn no_capture(warnings: &Warnings) -> Result<(), Failure> {
 /// A recording or a capture that yields rows.
 pub enum OpenedKind {
     /// A recording.
-    Recording(Box<RecordingReader>),
+    Recording(Box<RecordingAhead>),
     /// A capture, its events joined to requests.
     Capture(Box<CaptureImport>),
 }
@@ -200,7 +200,8 @@ pub fn open(given: &[PathBuf], events: bool) -> Result<Opened, Failure> {
 
 /// Opens the recording in a directory.
 pub fn open_recording(path: &Path) -> Result<Opened, Failure> {
-    Ok(Opened::of(OpenedKind::Recording(Box::new(RecordingReader::open(path)?))))
+    let ahead = RecordingAhead::new(RecordingReader::open(path)?);
+    Ok(Opened::of(OpenedKind::Recording(Box::new(ahead))))
 }
 
 /// Opens a capture, its events joined to requests; `events` also gives its single events.

@@ -2,9 +2,10 @@
 //! [`Batch`]es, and the analysis does not depend on their origin.
 
 use crate::model::filter::SilentWaits;
+use crate::model::table::Table;
 use crate::model::{
-    Environment, Event, FileActivity, Filter, Metric, Names, Open, Process, Request, RequestPart,
-    Sample, Stack, Wait, WaitChain, WaitRequest,
+    Environment, Event, FileActivity, Filter, Metric, Name, Names, Open, Process, Request,
+    RequestPart, Sample, Stack, Wait, WaitChain, WaitRequest,
 };
 use rustc_hash::FxHashSet;
 
@@ -80,6 +81,28 @@ impl Batch {
             && self.stacks.is_empty()
             && self.samples.is_empty()
             && self.events.is_empty()
+    }
+
+    /// Replaces every name.
+    pub fn rename(&mut self, by: &mut impl FnMut(Name) -> Name) {
+        fn rows<T: Table>(rows: &mut [T], by: &mut impl FnMut(Name) -> Name) {
+            rows.iter_mut().for_each(|row| row.rename(&mut |_, name| by(name)));
+        }
+        rows(&mut self.requests, by);
+        rows(&mut self.parts, by);
+        rows(&mut self.waits, by);
+        rows(&mut self.wait_requests, by);
+        rows(&mut self.wait_chains, by);
+        rows(&mut self.files, by);
+        rows(&mut self.processes, by);
+        rows(&mut self.stacks, by);
+        rows(&mut self.samples, by);
+        rows(&mut self.events, by);
+        for open in &mut self.opens {
+            open.file = by(open.file);
+            open.process = open.process.map(&mut *by);
+            open.device = open.device.map(&mut *by);
+        }
     }
 
     /// Each request with its parts.

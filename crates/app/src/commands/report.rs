@@ -71,7 +71,7 @@ pub fn read_with(paths: &[PathBuf], only: &Only, charts: bool) -> Result<ReadSou
     let mut source = sources::open(paths, false)?;
     let filter = only.filter();
     source.require_devices(&filter, false)?;
-    let mut filtered = Filtered::new(source.environment(), &filter);
+    let mut filtered = Filtered::new(source.environment(), &filter).on_two_threads();
     if charts {
         filtered = filtered.with_charts(source.environment());
     }

@@ -47,6 +47,16 @@ impl Filtered {
         Filtered { shown: FilteredPart::new(environment, filter), whole }
     }
 
+    /// For a source that is read as fast as it can be: see [`Summarizer::on_two_threads`].
+    #[must_use]
+    pub fn on_two_threads(mut self) -> Filtered {
+        self.shown.summarizer = self.shown.summarizer.on_two_threads();
+        self.whole = self
+            .whole
+            .map(|whole| FilteredPart { summarizer: whole.summarizer.on_two_threads(), ..whole });
+        self
+    }
+
     /// Also makes what charts draw.
     #[must_use]
     pub fn with_charts(mut self, environment: &Environment) -> Filtered {

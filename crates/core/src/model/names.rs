@@ -2,6 +2,7 @@
 //! a second; a [`Name`] takes four bytes for each.
 
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// Words with the same [`Name`] in every table, so that an enum can be stored as its name.
 const RESERVED: &[&str] = &[
@@ -98,14 +99,14 @@ impl Name {
 /// the same placeholder and is counted.
 #[derive(Clone, Debug)]
 pub struct Names {
-    texts: Vec<Box<str>>,
-    index: FxHashMap<Box<str>, Name>,
+    texts: Vec<Arc<str>>,
+    index: FxHashMap<Arc<str>, Name>,
     bytes: usize,
     refused: u64,
 }
 
 impl Names {
-    /// Memory of texts from which new ones are refused. A path of 100 bytes takes about 300 with
+    /// Memory of texts from which new ones are refused. A path of 100 bytes takes about 200 with
     /// its index.
     pub const MAX_BYTES: usize = 24 << 20;
     /// The last quarter is reserved for texts of at most this many bytes, so that very many long
@@ -118,13 +119,27 @@ impl Names {
         let mut names =
             Names { texts: Vec::new(), index: FxHashMap::default(), bytes: 0, refused: 0 };
         for word in RESERVED {
-            names.insert(word);
+            names.insert((*word).into());
         }
         names
     }
 
     /// The name of `text`, which is interned if it is new.
     pub fn intern(&mut self, text: &str) -> Name {
+        self.intern_as(text, || text.into())
+    }
+
+    /// The same for a text that another table has; both keep it together.
+    pub fn share(&mut self, text: &Arc<str>) -> Name {
+        self.intern_as(text, || text.clone())
+    }
+
+    /// The texts from position `from` on, to be shared with another table.
+    pub fn since(&self, from: usize) -> &[Arc<str>] {
+        self.texts.get(from..).unwrap_or_default()
+    }
+
+    fn intern_as(&mut self, text: &str, shared: impl FnOnce() -> Arc<str>) -> Name {
         if let Some(name) = self.index.get(text) {
             return *name;
         }
@@ -135,16 +150,16 @@ impl Names {
                 .index
                 .get(Self::REFUSED)
                 .copied()
-                .unwrap_or_else(|| self.insert(Self::REFUSED));
+                .unwrap_or_else(|| self.insert(Self::REFUSED.into()));
         }
-        self.insert(text)
+        self.insert(shared())
     }
 
-    fn insert(&mut self, text: &str) -> Name {
+    fn insert(&mut self, text: Arc<str>) -> Name {
         let name = Name(self.texts.len() as u32);
-        self.texts.push(text.into());
-        self.index.insert(text.into(), name);
         self.bytes += text.len();
+        self.texts.push(text.clone());
+        self.index.insert(text, name);
         name
     }
 
@@ -158,7 +173,7 @@ impl Names {
         self.texts.len()
     }
 
-    /// Bytes of the texts that are kept; with their index they take about three times as much.
+    /// Bytes of the texts that are kept; with their index they take about twice as much.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

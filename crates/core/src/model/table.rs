@@ -123,6 +123,26 @@ impl ColumnValues {
         ColumnValues { rows, same: cell, ..ColumnValues::default() }
     }
 
+    /// One row for each of `values`. `valid` marks the rows that are not null, and is empty if all
+    /// are.
+    pub fn each(values: Vec<i64>, valid: Vec<bool>) -> ColumnValues {
+        let first = values.first().copied().unwrap_or_default();
+        let rows = values.len();
+        if valid.is_empty() && values.iter().all(|value| *value == first) {
+            return ColumnValues::same(Some(first), rows);
+        }
+        if !valid.is_empty() && !valid.contains(&true) {
+            return ColumnValues::same(None, rows);
+        }
+        ColumnValues { rows, same: None, spelled: true, values, valid, ends: Vec::new() }
+    }
+
+    /// Whether it is known without a scan that all rows are equal.
+    #[inline]
+    pub fn is_same(&self) -> bool {
+        !self.spelled
+    }
+
     /// Adds rows.
     #[inline]
     pub fn extend(&mut self, cells: impl ExactSizeIterator<Item = Option<i64>> + Clone) {
@@ -203,6 +223,14 @@ impl ColumnValues {
         if valid { self.values.get(row).copied() } else { None }
     }
 
+    /// The values of the rows from `first` on, and which of them are not null; of none if all are
+    /// valid. Nothing of a constant column.
+    #[inline]
+    fn from_row(&self, first: usize) -> (&[i64], &[bool]) {
+        let values = self.values.get(first..).unwrap_or_default();
+        (values, self.valid.get(first..).unwrap_or_default())
+    }
+
     /// The list of `row`; `None` if there is no such row or it has no list.
     pub fn list(&self, row: usize) -> Option<&[i64]> {
         let end = *self.ends.get(row)?;
@@ -243,6 +271,25 @@ pub trait ColumnType: Sized {
         Self: 'a;
     /// Reads a row; `None` if it is null or does not fit the type.
     fn take(column: &ColumnValues, row: usize) -> Option<Self>;
+    /// Reads one row after the other, from `first` on, into `fields`; false if one of them does not
+    /// fit the type.
+    #[inline]
+    fn fill<'a>(
+        column: &ColumnValues,
+        first: usize,
+        fields: impl Iterator<Item = &'a mut Self>,
+    ) -> bool
+    where
+        Self: 'a,
+    {
+        fields.zip(first..).all(|(field, row)| match Self::take(column, row) {
+            Some(value) => {
+                *field = value;
+                true
+            }
+            None => false,
+        })
+    }
     /// Replaces each name that it holds.
     fn rename(&mut self, by: &mut impl FnMut(Name) -> Name);
 }
@@ -283,6 +330,25 @@ impl<T: Scalar> ColumnType for T {
         column.get(row).and_then(T::from_raw)
     }
     #[inline]
+    fn fill<'a>(
+        column: &ColumnValues,
+        first: usize,
+        fields: impl Iterator<Item = &'a mut Self>,
+    ) -> bool
+    where
+        Self: 'a,
+    {
+        let (values, valid) = column.from_row(first);
+        let mut fits = valid.iter().all(|valid| *valid);
+        for (field, raw) in fields.zip(values) {
+            match T::from_raw(*raw) {
+                Some(value) => *field = value,
+                None => fits = false,
+            }
+        }
+        fits
+    }
+    #[inline]
     fn rename(&mut self, by: &mut impl FnMut(Name) -> Name) {
         *self = self.renamed(by);
     }
@@ -305,6 +371,25 @@ impl<T: Scalar> ColumnType for Option<T> {
     #[inline]
     fn take(column: &ColumnValues, row: usize) -> Option<Self> {
         Some(column.get(row).and_then(T::from_raw))
+    }
+    #[inline]
+    fn fill<'a>(
+        column: &ColumnValues,
+        first: usize,
+        fields: impl Iterator<Item = &'a mut Self>,
+    ) -> bool
+    where
+        Self: 'a,
+    {
+        let (values, valid) = column.from_row(first);
+        if valid.is_empty() {
+            fields.zip(values).for_each(|(field, raw)| *field = T::from_raw(*raw));
+        } else {
+            for ((field, raw), valid) in fields.zip(values).zip(valid) {
+                *field = if *valid { T::from_raw(*raw) } else { None };
+            }
+        }
+        true
     }
     #[inline]
     fn rename(&mut self, by: &mut impl FnMut(Name) -> Name) {
@@ -396,7 +481,7 @@ impl Scalar for Name {
 }
 
 /// A table of a recording: what `table!` implements.
-pub trait Table: Sized {
+pub trait Table: Sized + Clone {
     /// The directory of its segments in the recording.
     const NAME: &'static str;
     /// One sentence for readers of the recording.
@@ -410,6 +495,12 @@ pub trait Table: Sized {
     fn put(rows: &[Self], columns: &mut [ColumnValues]);
     /// Reads a row; `None` if a column that is not nullable is null.
     fn take(columns: &[ColumnValues], row: usize) -> Option<Self>;
+    /// Appends the rows `rows`, if all of them can be read; else nothing, and false.
+    fn take_all(
+        columns: &[ColumnValues],
+        rows: std::ops::Range<usize>,
+        into: &mut Vec<Self>,
+    ) -> bool;
     /// Replaces each name of the row by what `by` makes of it and of the position of its column in
     /// [`Table::COLUMNS`].
     fn rename(&mut self, by: &mut impl FnMut(usize, Name) -> Name);
@@ -425,7 +516,7 @@ pub struct Columns {
 impl Columns {
     /// Rows that are converted to columns together. Each column iterates over them, so they must
     /// still be in the first-level cache for the last column.
-    const TOGETHER: usize = 64;
+    pub const TOGETHER: usize = 64;
 
     /// No rows of `T`.
     pub fn of<T: Table>() -> Columns {
@@ -448,6 +539,17 @@ impl Columns {
     /// Reads a row.
     pub fn get<T: Table>(&self, row: usize) -> Option<T> {
         if row < self.rows { T::take(&self.columns, row) } else { None }
+    }
+
+    /// Appends the rows `rows` to `into`, and says how many of them cannot be read.
+    pub fn take<T: Table>(&self, rows: std::ops::Range<usize>, into: &mut Vec<T>) -> usize {
+        let rows = rows.start..rows.end.min(self.rows);
+        let (before, count) = (into.len(), rows.len());
+        if T::take_all(&self.columns, rows.clone(), into) {
+            return 0;
+        }
+        into.extend(rows.filter_map(|row| T::take(&self.columns, row)));
+        count - (into.len() - before)
     }
 
     /// The number of rows.
@@ -526,6 +628,43 @@ macro_rules! table {
                         row,
                     )?, )+
                 })
+            }
+
+            fn take_all(
+                columns: &[$crate::model::table::ColumnValues],
+                rows: std::ops::Range<usize>,
+                into: &mut Vec<Self>,
+            ) -> bool {
+                let begin = into.len();
+                let mut fits = true;
+                // Most columns are constant: the first row of a few is copied, and only what differs
+                // is read, while they are in the first-level cache.
+                for from in rows.clone().step_by($crate::model::table::Columns::TOGETHER) {
+                    let Some(first) = Self::take(columns, from) else {
+                        fits = false;
+                        break;
+                    };
+                    let end = rows.end.min(from + $crate::model::table::Columns::TOGETHER);
+                    let fresh = into.len();
+                    into.resize(fresh + (end - from), first);
+                    let Some(fresh) = into.get_mut(fresh..) else { return false };
+                    let mut columns = columns.iter();
+                    $( if let Some(column) = columns.next() && !column.is_same() {
+                        let fields = fresh.iter_mut().map(|row| &mut row.$field);
+                        fits &= <$type as $crate::model::table::ColumnType>::fill(
+                            column,
+                            from,
+                            fields,
+                        );
+                    } )+
+                    if !fits {
+                        break;
+                    }
+                }
+                if !fits {
+                    into.truncate(begin);
+                }
+                fits
             }
 
             fn rename(

@@ -207,33 +207,25 @@ fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
 
 impl ColumnReading {
     fn column(&mut self, array: &ArrayRef, names: &mut Names) -> Result<ColumnValues, Problem> {
-        let mut column = ColumnValues::default();
         let read = match self.info.kind {
-            ColumnKind::Integer => integers(array, &mut column),
-            ColumnKind::Float => array.as_primitive_opt::<Float64Type>().map(|array| {
-                let cell = |row| array.is_valid(row).then(|| array.value(row).to_raw());
-                column.extend((0..array.len()).map(cell));
-            }),
-            ColumnKind::Flag => array.as_boolean_opt().map(|array| {
-                let cell = |row| array.is_valid(row).then(|| array.value(row).to_raw());
-                column.extend((0..array.len()).map(cell));
-            }),
-            ColumnKind::Text => self.texts(array, names, &mut column),
-            ColumnKind::Texts => lists(array, names, &mut column),
+            ColumnKind::Integer => integers(array),
+            ColumnKind::Float => array
+                .as_primitive_opt::<Float64Type>()
+                .map(|found| each(array, found.values().iter().map(|value| value.to_raw()))),
+            ColumnKind::Flag => array
+                .as_boolean_opt()
+                .map(|found| each(array, found.values().iter().map(Scalar::to_raw))),
+            ColumnKind::Text => self.texts(array, names),
+            ColumnKind::Texts => lists(array, names),
         };
-        read.map(|()| column).ok_or_else(|| self.changed())
+        read.ok_or_else(|| self.changed())
     }
 
     fn changed(&self) -> Problem {
         ErrorCause::Content(format!("the column {} changes its type", self.info.name)).into()
     }
 
-    fn texts(
-        &mut self,
-        array: &ArrayRef,
-        names: &mut Names,
-        column: &mut ColumnValues,
-    ) -> Option<()> {
+    fn texts(&mut self, array: &ArrayRef, names: &mut Names) -> Option<ColumnValues> {
         let array = array.as_dictionary_opt::<Int32Type>()?;
         let known = self.dictionary.take().filter(|known| Arc::ptr_eq(&known.0, array.values()));
         let (values, texts) = match known {
@@ -245,26 +237,44 @@ impl ColumnReading {
             }
         };
         let keys = array.keys();
-        let cell = |row| {
-            let key = keys.is_valid(row).then(|| keys.value(row))?;
-            texts.get(usize::try_from(key).ok()?).copied()?.map(Scalar::to_raw)
+        let text = |key: i32| texts.get(usize::try_from(key).ok()?).copied()?.map(Scalar::to_raw);
+        let all: Option<Vec<i64>> = match keys.null_count() {
+            0 => keys.values().iter().map(|key| text(*key)).collect(),
+            _ => None,
         };
-        column.extend((0..keys.len()).map(cell));
+        let column = all.map_or_else(
+            || {
+                let cell = |row| text(keys.is_valid(row).then(|| keys.value(row))?);
+                let mut column = ColumnValues::default();
+                column.extend((0..keys.len()).map(cell));
+                column
+            },
+            |values| ColumnValues::each(values, Vec::new()),
+        );
         self.dictionary = Some((values, texts));
-        Some(())
+        Some(column)
     }
 }
 
-fn integers(array: &ArrayRef, column: &mut ColumnValues) -> Option<()> {
+/// `values`, of which those are null that `array` marks.
+fn each(array: &dyn Array, values: impl Iterator<Item = i64>) -> ColumnValues {
+    match array.nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => ColumnValues::each(values.collect(), Vec::new()),
+        Some(nulls) => {
+            let valid: Vec<bool> = nulls.iter().collect();
+            let cells = values.zip(&valid).map(|(value, valid)| if *valid { value } else { 0 });
+            ColumnValues::each(cells.collect(), valid)
+        }
+    }
+}
+
+fn integers(array: &ArrayRef) -> Option<ColumnValues> {
     macro_rules! any_of {
         ($($type:ty),*) => {
             match array.data_type() {
                 $( found if *found == <$type>::DATA_TYPE => {
-                    let array = array.as_primitive_opt::<$type>()?;
-                    column.extend((0..array.len()).map(|row| {
-                        array.is_valid(row).then(|| array.value(row) as i64)
-                    }));
-                    Some(())
+                    let found = array.as_primitive_opt::<$type>()?;
+                    Some(each(array, found.values().iter().map(|value| *value as i64)))
                 } )*
                 _ => None,
             }
@@ -275,11 +285,12 @@ fn integers(array: &ArrayRef, column: &mut ColumnValues) -> Option<()> {
     )
 }
 
-fn lists(array: &ArrayRef, names: &mut Names, column: &mut ColumnValues) -> Option<()> {
+fn lists(array: &ArrayRef, names: &mut Names) -> Option<ColumnValues> {
+    let mut column = ColumnValues::default();
     for list in array.as_list_opt::<i32>()?.iter() {
         let list = list.unwrap_or_else(|| arrow_array::new_empty_array(&DataType::Utf8));
         let texts = list.as_string_opt::<i32>()?;
         column.push_list(texts.iter().flatten().map(|text| names.intern(text).to_raw()));
     }
-    Some(())
+    Some(column)
 }

@@ -13,6 +13,7 @@
 //! | [`RecordingWriter`] | batches into segments, within limits of memory and time |
 //! | [`RecordingRing`] | the last minutes of a watch in memory, to be saved when asked |
 //! | [`RecordingReader`] | a recording as a [`crate::source::Source`] |
+//! | [`RecordingAhead`] | the same, read on a thread of its own |
 //! | [`RecordingError`] | what can go wrong, with the file and a hint |
 //! | [`TABLES`] | which tables there are |
 //! | [`reference()`] | the page that documents all of it, made from the definitions |
@@ -25,6 +26,7 @@
 //!
 //! What does not belong here: the meaning and the origin of rows.
 
+mod ahead;
 mod budget;
 mod chunk;
 mod cursor;
@@ -42,6 +44,7 @@ mod statistics;
 mod tables;
 mod writer;
 
+pub use ahead::RecordingAhead;
 pub use budget::Budget;
 pub use error::{ErrorCause, RecordingError};
 pub use reader::RecordingReader;

@@ -10,7 +10,7 @@ use super::error::RecordingError;
 use super::segment::file_name;
 use super::tables::{BatchRows, TABLES, TableInfo, rows_mut};
 use crate::model::loss::{Loss, Losses};
-use crate::model::table::{ColumnType, Columns, Table};
+use crate::model::table::{ColumnType, ColumnValues, Columns, Table};
 use crate::model::{Names, Request, RequestPart};
 use crate::source::Batch;
 use std::collections::VecDeque;
@@ -27,9 +27,70 @@ pub(super) struct Round {
     /// The tables but for the parts, by their position in [`TABLES`].
     cursors: VecDeque<(usize, Cursor)>,
     parts: Option<Cursor>,
-    parts_ahead: VecDeque<RequestPart>,
+    ahead: PartsAhead,
     /// Why there are no requests, or not all of them.
     damage: Option<String>,
+}
+
+/// Parts that were read together. They are turned into rows as many as possible at a time.
+struct PartsAhead {
+    columns: Columns,
+    /// The first that is not turned into a row yet, and the first whose request has not come.
+    from: usize,
+    next: usize,
+    /// Whether the requests of those between were read.
+    kept: bool,
+}
+
+impl PartsAhead {
+    fn of(columns: Columns, kept: bool) -> PartsAhead {
+        PartsAhead { columns, from: 0, next: 0, kept }
+    }
+
+    fn is_passed(&self) -> bool {
+        self.next >= self.columns.len()
+    }
+
+    /// Passes those of the request `id` that come next, at most `most`, and says how many. One
+    /// without a request cannot be read, and goes with its neighbours.
+    fn pass(&mut self, id: u64, most: usize) -> usize {
+        let before = self.next;
+        let Some(ids) = request_ids::<RequestPart>(&self.columns) else { return 0 };
+        let last = self.columns.len().min(before.saturating_add(most));
+        while self.next < last && u64::take(ids, self.next).is_none_or(|own| own == id) {
+            self.next += 1;
+        }
+        self.next - before
+    }
+
+    fn pass_all(&mut self) {
+        self.next = self.columns.len();
+    }
+
+    /// Says whether the parts that are passed from now on are kept.
+    fn choose(&mut self, kept: bool, parts: &mut Vec<RequestPart>, losses: &mut Losses) {
+        if self.kept != kept {
+            self.flush(parts, losses);
+            self.kept = kept;
+        }
+    }
+
+    /// Appends those that were passed to `parts`, and counts the ones that cannot be read.
+    fn flush(&mut self, parts: &mut Vec<RequestPart>, losses: &mut Losses) {
+        let (passed, before) = (self.from..self.next, parts.len());
+        self.from = self.next;
+        let unread = self.columns.take(passed, parts) as u64;
+        lose_rows(&PARTS, unread, losses);
+        if !self.kept {
+            parts.truncate(before);
+        }
+    }
+}
+
+/// The column of request numbers.
+fn request_ids<T: Table>(columns: &Columns) -> Option<&ColumnValues> {
+    let place = T::COLUMNS.iter().position(|column| column.name == "request_id")?;
+    columns.columns().get(place)
 }
 
 impl Round {
@@ -43,7 +104,7 @@ impl Round {
             number,
             cursors: VecDeque::new(),
             parts: None,
-            parts_ahead: VecDeque::new(),
+            ahead: PartsAhead::of(Columns::of::<RequestPart>(), true),
             damage: None,
         };
         for (index, table) in TABLES.iter().enumerate().rev() {
@@ -105,43 +166,46 @@ impl Round {
         names: &mut Names,
         losses: &mut Losses,
     ) -> Result<(), RecordingError> {
-        let place = Request::COLUMNS.iter().position(|column| column.name == "request_id");
-        let Some(ids) = place.and_then(|place| columns.columns().get(place)) else { return Ok(()) };
-        let mut requests = batch.requests.iter().skip(first).peekable();
+        let Some(ids) = request_ids::<Request>(columns) else { return Ok(()) };
+        let Batch { requests, parts, .. } = batch;
+        let mut requests = requests.iter().skip(first).peekable();
         for id in (0..ids.len()).filter_map(|row| u64::take(ids, row)) {
             let kept = requests.next_if(|request| request.request_id == id).is_some();
-            for _ in 0..MOST_PARTS {
-                if self.next_part(names, losses)?.map(|part| part.request_id) != Some(id) {
+            self.ahead.choose(kept, parts, losses);
+            let mut left = MOST_PARTS;
+            while left > 0 && self.is_part_ahead(parts, names, losses)? {
+                let count = self.ahead.pass(id, left);
+                if count == 0 {
                     break;
                 }
-                let part = self.parts_ahead.pop_front();
-                batch.parts.extend(part.filter(|_| kept));
+                left -= count;
             }
         }
+        self.ahead.flush(parts, losses);
         Ok(())
     }
 
-    /// The part that comes next, which stays ahead.
-    fn next_part(
+    /// Whether a part is left, which is read if need be.
+    fn is_part_ahead(
         &mut self,
+        parts: &mut Vec<RequestPart>,
         names: &mut Names,
         losses: &mut Losses,
-    ) -> Result<Option<&RequestPart>, RecordingError> {
-        while self.parts_ahead.is_empty()
+    ) -> Result<bool, RecordingError> {
+        while self.ahead.is_passed()
             && let Some(cursor) = &mut self.parts
         {
-            let mut parts = Vec::new();
+            self.ahead.flush(parts, losses);
             match cursor.next(names) {
-                Ok(Some(columns)) => take(&PARTS, &columns, &mut parts, losses),
+                Ok(Some(columns)) => self.ahead = PartsAhead::of(columns, self.ahead.kept),
                 Ok(None) => self.parts = None,
                 Err(problem) => {
                     self.parts = None;
                     self.damaged(&PARTS, problem, losses)?;
                 }
             }
-            self.parts_ahead.extend(parts);
         }
-        Ok(self.parts_ahead.front())
+        Ok(!self.ahead.is_passed())
     }
 
     fn damaged(
@@ -168,10 +232,15 @@ impl Round {
     /// Counts the missing requests that remaining parts refer to.
     fn finish(&mut self, names: &mut Names, losses: &mut Losses) -> Result<(), RecordingError> {
         let (mut parts, mut requests, mut last) = (0u64, 0u64, None);
-        while let Some(id) = self.next_part(names, losses)?.map(|part| part.request_id) {
-            self.parts_ahead.pop_front();
-            parts += 1;
-            requests += u64::from(last.replace(id) != Some(id));
+        let mut rest = Vec::new();
+        self.ahead.choose(true, &mut rest, losses);
+        while self.is_part_ahead(&mut rest, names, losses)? {
+            self.ahead.pass_all();
+            self.ahead.flush(&mut rest, losses);
+            for part in rest.drain(..) {
+                parts += 1;
+                requests += u64::from(last.replace(part.request_id) != Some(part.request_id));
+            }
         }
         let segment = format!("{}/{}", Request::NAME, file_name(self.number));
         if let Some(cause) = self.damage.take() {
@@ -188,9 +257,15 @@ impl Round {
 
 /// Adds the rows of `columns` to `rows`, and counts those that cannot be read back.
 fn take(table: &TableInfo, columns: &Columns, rows: &mut dyn BatchRows, losses: &mut Losses) {
-    let meaning = format!("rows of {} with values that this iowhy does not know", table.name);
-    let place = format!("rows/{}", table.name);
-    losses.add(&place, rows.take(columns), &meaning, table.name == Request::NAME);
+    lose_rows(table, rows.take(columns), losses);
+}
+
+fn lose_rows(table: &TableInfo, unread: u64, losses: &mut Losses) {
+    if unread > 0 {
+        let meaning = format!("rows of {} with values that this iowhy does not know", table.name);
+        let place = format!("rows/{}", table.name);
+        losses.add(&place, unread, &meaning, table.name == Request::NAME);
+    }
 }
 
 /// Adds a loss of its own: [`Losses::add`] would forget the second file's name.

@@ -47,9 +47,7 @@ impl<T: Table> BatchRows for Vec<T> {
     }
 
     fn take(&mut self, columns: &Columns) -> u64 {
-        let before = self.len();
-        self.extend((0..columns.len()).filter_map(|row| columns.get(row)));
-        (columns.len() - (self.len() - before)) as u64
+        columns.take(0..columns.len(), self) as u64
     }
 }
 

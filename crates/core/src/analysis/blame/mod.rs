@@ -24,6 +24,7 @@ use super::attribution::ProcessKey;
 use super::bounded::RequestLayer;
 use super::life::{Life, Stand};
 use super::own::is_own_name;
+use super::summarizer::layer;
 use super::waits::split::{self, Doing, Span};
 use super::watch_window::WatchWindow as Watch;
 use crate::model::{Environment, Name, Names, Request, RequestPart, Wait, WaitClass, WaitRequest};
@@ -90,8 +91,18 @@ pub(super) struct BlameTally {
 }
 
 impl BlameTally {
+    /// Takes a batch; `devices` are the summarizer's numbers of the devices of its requests.
+    pub fn add(&mut self, batch: &Batch, devices: &[u16], names: &Names) {
+        self.add_waits(batch, names);
+        for ((request, parts), device) in batch.requests_with_parts().zip(devices) {
+            let (life, layer) = (Life::of(request), layer(request, names));
+            self.add_request(request, parts, &life, layer, *device);
+        }
+        self.settle();
+    }
+
     /// Takes the waits of a batch, which may come before or after their requests.
-    pub fn add_waits(&mut self, batch: &Batch, names: &Names) {
+    fn add_waits(&mut self, batch: &Batch, names: &Names) {
         self.links.extend(batch.wait_requests.iter().cloned());
         let excess = self.links.len().saturating_sub(LINKS);
         self.links.drain(..excess);
@@ -128,7 +139,7 @@ impl BlameTally {
 
     /// Takes a request of the summarizer's device `device`.
     #[inline]
-    pub fn add_request(
+    fn add_request(
         &mut self,
         request: &Request,
         parts: &[RequestPart],
@@ -184,7 +195,7 @@ impl BlameTally {
     }
 
     /// Settles the waits whose requests have come, or are not expected any more.
-    pub fn settle(&mut self) {
+    fn settle(&mut self) {
         self.unsettled = 0;
         while self.pending.front().is_some_and(|first| self.is_ready(first)) {
             self.settle_first(None);
