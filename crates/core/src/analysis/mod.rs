@@ -13,6 +13,7 @@
 //! | [`samples`] | counters and gauges over time |
 //! | [`charts`] | data of a page of charts: sums by time and by what can be filtered |
 //! | [`patterns`] | patterns of a load, for the diagnosis |
+//! | `charger` | who is charged with a request, and what it says of its device |
 //! | `life` | the times of one request |
 //! | `watch_window` | the interval that a watch covers |
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
@@ -37,6 +38,7 @@ mod bounded;
 pub mod breakdown;
 mod busy;
 pub mod cache;
+mod charger;
 pub mod charts;
 mod counters;
 mod device;

@@ -68,9 +68,27 @@ struct Ends {
     tail_ns: u64,
 }
 
-/// The ranges of one group, by column so that searching a sector is one fast pass.
+/// The ranges of one group. Many files are accessed once: the first range needs no table.
 #[derive(Clone, Debug, Default)]
 struct ExtentGroup {
+    latest: u64,
+    /// The only range, until there are more; empty before the first.
+    first: FirstExtent,
+    table: Option<Box<ExtentTable>>,
+}
+
+/// The only range of a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct FirstExtent {
+    from: u64,
+    to: u64,
+    used: u64,
+    ends: Ends,
+}
+
+/// Several ranges, by column so that searching a sector is one fast pass.
+#[derive(Clone, Debug, Default)]
+struct ExtentTable {
     len: usize,
     from: [u64; EXTENTS],
     to: [u64; EXTENTS],
@@ -123,6 +141,36 @@ impl Streams {
 }
 
 impl ExtentGroup {
+    #[inline]
+    fn observe(&mut self, from: u64, to: u64, new: Ends) -> Sequential {
+        if let Some(table) = &mut self.table {
+            table.latest = self.latest;
+            return table.observe(from, to, new);
+        }
+        let (first, used) = (self.first, self.latest);
+        if first.from == first.to {
+            self.first = FirstExtent { from, to, used, ends: new };
+            return Sequential::default();
+        }
+        if first.to == from && first.ends.tail_ns <= new.tail_ns {
+            (self.first.to, self.first.ends.tail_ns, self.first.used) = (to, new.tail_ns, used);
+            return Sequential { requests: 1, bytes: new.head_bytes };
+        }
+        if first.from == to && first.ends.head_ns >= new.head_ns {
+            let ends = Ends { tail_ns: first.ends.tail_ns, ..new };
+            self.first = FirstExtent { from, to: first.to, used, ends };
+            return Sequential { requests: 1, bytes: first.ends.head_bytes };
+        }
+        let mut table = Box::new(ExtentTable { len: 1, latest: used, ..ExtentTable::default() });
+        (table.from[0], table.to[0]) = (first.from, first.to);
+        (table.used[0], table.ends[0]) = (first.used, first.ends);
+        let found = table.observe(from, to, new);
+        self.table = Some(table);
+        found
+    }
+}
+
+impl ExtentTable {
     fn observe(&mut self, from: u64, to: u64, new: Ends) -> Sequential {
         let before = self.find(|it, at| it.to[at] == from && it.ends[at].tail_ns <= new.tail_ns);
         let after = self.find(|it, at| it.from[at] == to && it.ends[at].head_ns >= new.head_ns);
@@ -139,7 +187,7 @@ impl ExtentGroup {
     }
 
     #[inline]
-    fn find(&self, is_it: impl Fn(&ExtentGroup, usize) -> bool) -> Option<usize> {
+    fn find(&self, is_it: impl Fn(&ExtentTable, usize) -> bool) -> Option<usize> {
         (0..self.len.min(EXTENTS)).find(|at| is_it(self, *at))
     }
 

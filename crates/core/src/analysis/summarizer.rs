@@ -1,36 +1,33 @@
 //! The one pass from batches to a [`Summary`].
 
-use super::attribution::{Attribution, FileKey};
+use super::attribution::Attribution;
 use super::axes::Direction;
-use super::below::{self, LowerRequests};
+use super::below::LowerRequests;
 use super::blame::BlameTally;
-use super::bounded::{Charge, DeviceLayer, RequestLayer};
+use super::bounded::{DeviceLayer, RequestLayer};
 use super::breakdown::{BreakdownTally, of_wait};
+use super::charger::{Charger, DeviceObserver, MAX_OPEN, open_time};
 use super::device::{DeviceTotals, LostEnds};
 use super::files;
-use super::life::{Life, Stand};
+use super::life::Life;
 use super::own::is_own_name;
 use super::patterns;
 use super::report;
 use super::samples::SampleTally;
-use super::streams::{GroupKey, StreamOwner, Streams};
+use super::streams::Streams;
 use super::summary::Summary;
 use super::waits::chains;
 use super::waits::ledger::LedgerTally;
 use super::watch_window::WatchWindow;
 use crate::model::{
-    Environment, Metric, Name, Names, Operation, Origin, Request, RequestPart, WaitClass,
+    Environment, Metric, Name, Names, Operation, Origin, Request, RequestPart, Status, WaitClass,
 };
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of devices; further ones share an entry, whose name says so.
 pub const MAX_DEVICES: usize = 256;
-/// Maximum number of open requests that are kept until the end of the watch is known; the time of
-/// further ones is counted up to the latest time seen when they arrive.
-const MAX_OPEN: usize = 1 << 14;
-
-/// Rows of a batch from which on a second thread is worth its start.
+/// Requests of a batch from which on a second thread is worth its start.
 const SHARED_OUT: usize = 1 << 10;
 
 /// Computes a [`Summary`] from the batches of one source, in bounded memory.
@@ -110,26 +107,6 @@ impl Summarizer {
 
     /// Adds a batch, whose texts are in `names`: the same table for every batch and the end.
     pub fn add(&mut self, batch: &Batch, names: &Names) {
-        let slots: Vec<u16> = batch.requests.iter().map(|request| self.device(request)).collect();
-        if self.is_shared_out && batch.requests.len() + batch.waits.len() >= SHARED_OUT {
-            // Blame reads the same rows and shares nothing else: it takes a fifth of the time.
-            let mut blame = std::mem::take(&mut self.blame);
-            self.blame = std::thread::scope(|scope| {
-                let blamed = scope.spawn(|| {
-                    blame.add(batch, &slots, names);
-                    blame
-                });
-                self.add_others(batch, &slots, names);
-                blamed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-        } else {
-            self.blame.add(batch, &slots, names);
-            self.add_others(batch, &slots, names);
-        }
-    }
-
-    /// Adds a batch to everything but blame; `slots` are the devices of its requests.
-    fn add_others(&mut self, batch: &Batch, slots: &[u16], names: &Names) {
         batch.stacks.iter().for_each(|stack| self.charged.stacks.add(stack, names));
         batch.stacks.iter().for_each(|stack| self.chains.meet(stack));
         batch.processes.iter().for_each(|process| self.charged.meet(process));
@@ -149,135 +126,61 @@ impl Summarizer {
             }
         }
         self.samples.add(batch, names);
-        for ((request, parts), slot) in batch.requests_with_parts().zip(slots) {
-            self.add_request(request, parts, *slot, names);
+        self.add_requests(batch, names);
+    }
+
+    /// Adds the requests of a batch, and its waits to blame.
+    fn add_requests(&mut self, batch: &Batch, names: &Names) {
+        let slots: Vec<u16> = batch.requests.iter().map(|request| self.device(request)).collect();
+        let is_open = |request: &&Request| request.status == Status::InFlight;
+        let open = self.open.len() + batch.requests.iter().filter(is_open).count();
+        let is_large = batch.requests.len() >= SHARED_OUT;
+        let is_shared_out = self.is_shared_out && is_large && open <= MAX_OPEN;
+        let (mut charger, mut observer) = self.halves();
+        let sequential = if is_shared_out {
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| observer.add(batch, &slots, names));
+                let sequential = charger.add(batch, &slots, &[], names);
+                other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                sequential
+            })
+        } else {
+            let late = observer.add(batch, &slots, names);
+            charger.add(batch, &slots, &late, names)
+        };
+        for (slot, direction, found) in sequential {
+            if let Some(device) = self.devices.get_mut(usize::from(slot)) {
+                device.note_sequential(direction, found);
+            }
         }
+    }
+
+    /// What a request is added to: two halves that share nothing.
+    fn halves(&mut self) -> (Charger<'_>, DeviceObserver<'_>) {
+        let charger = Charger {
+            charged: &mut self.charged,
+            streams: &mut self.streams,
+            below: &mut self.below,
+            sequence: &mut self.sequence,
+            start_ns: self.start_ns,
+            open: &mut self.open,
+        };
+        let observer = DeviceObserver {
+            devices: &mut self.devices,
+            patterns: &mut self.patterns,
+            blame: &mut self.blame,
+            requests: &mut self.requests,
+            latest_ns: &mut self.latest_ns,
+            open: charger.open.len(),
+            start_ns: self.start_ns,
+        };
+        (charger, observer)
     }
 
     /// Counts the rows of `batch` that a filter left out; `kept` are added.
     pub fn leave_out(&mut self, batch: &Batch, kept: &Batch) {
         self.left_out.0 += batch.requests.len().saturating_sub(kept.requests.len()) as u64;
         self.left_out.1 += batch.waits.len().saturating_sub(kept.waits.len()) as u64;
-    }
-
-    fn add_request(&mut self, request: &Request, parts: &[RequestPart], slot: u16, names: &Names) {
-        self.requests += request.stands_for();
-        let life = Life::of(request);
-        let direction = Direction::from(request.operation);
-        let layer = layer(request, names);
-        let device_layer = DeviceLayer::new(slot, layer);
-        self.latest_ns = self.latest_ns.max(life.ended_ns());
-        self.patterns.request(slot, request, parts, &life, self.start_ns);
-        if let Some(device) = self.devices.get_mut(usize::from(slot)) {
-            device.add(request, &life, direction, layer);
-        }
-        if life.stand == Stand::Open && self.open.len() < MAX_OPEN {
-            self.open.push((request.clone(), parts.to_vec()));
-            return;
-        }
-        let time_ns = match life.stand {
-            Stand::Open => self.open_time(&life, direction, slot, self.latest_ns, LostEnds::Some),
-            _ => self.ended_time(&life),
-        };
-        let whole = self.whole(request, &life, device_layer, time_ns);
-        self.charge(request, parts, &whole, names);
-        if life.stand != Stand::Open && direction.has_sectors() {
-            self.follow_stream(request, parts, device_layer, direction);
-        }
-    }
-
-    /// Charges a request, and the lower requests that serve it; a request that serves another waits
-    /// for it.
-    #[inline]
-    fn charge(&mut self, request: &Request, parts: &[RequestPart], whole: &Charge, names: &Names) {
-        if self.below.hold(request, parts, whole) {
-            return;
-        }
-        self.charged.charge(request, parts, whole, names);
-        let served = self.below.take(request.request_id);
-        if served.is_empty() {
-            return;
-        }
-        let owners = below::owners(request, parts);
-        let mut waiting = served;
-        while let Some(held) = waiting.pop() {
-            self.charged.charge(&held.request, &held.parts_of(&owners), &held.whole, names);
-            waiting.extend(self.below.take(held.request.request_id));
-        }
-    }
-
-    /// The time that a completed request is charged with: all of it if it was observed completely,
-    /// else the part in the watch.
-    #[inline]
-    fn ended_time(&self, life: &Life) -> u64 {
-        match life.stand {
-            Stand::BegunBefore if self.start_ns > 0 => {
-                life.ended_ns().saturating_sub(self.start_ns.max(life.queued_ns))
-            }
-            _ => life.whole_ns.unwrap_or(0),
-        }
-    }
-
-    /// The time within the watch that an open request is charged with.
-    fn open_time(
-        &mut self,
-        life: &Life,
-        direction: Direction,
-        device: u16,
-        now_ns: u64,
-        ends: LostEnds,
-    ) -> u64 {
-        let Some(device) = self.devices.get_mut(usize::from(device)) else { return 0 };
-        let until_ns = device.settle_open(life, direction, now_ns, ends);
-        until_ns.saturating_sub(life.queued_ns.max(self.start_ns))
-    }
-
-    /// The charge of a request before it is split.
-    #[inline]
-    fn whole(
-        &mut self,
-        request: &Request,
-        life: &Life,
-        device_layer: DeviceLayer,
-        time_ns: u64,
-    ) -> Charge {
-        self.sequence += 1;
-        Charge {
-            sequence: self.sequence,
-            device_layer,
-            direction: Direction::from(request.operation),
-            open: life.stand == Stand::Open,
-            bytes: request.bytes,
-            time_ns,
-            weight: 1,
-        }
-        .times(request.stands_for())
-    }
-
-    fn follow_stream(
-        &mut self,
-        request: &Request,
-        parts: &[RequestPart],
-        device_layer: DeviceLayer,
-        direction: Direction,
-    ) {
-        let subject = subject(request, parts);
-        let key = GroupKey {
-            device: device_layer.device() as u16,
-            write: direction == Direction::Write,
-            subject,
-        };
-        let found = self.streams.observe(key, request.sector, request.bytes, request.start_ns);
-        if found.requests == 0 {
-            return;
-        }
-        let found = found.times(request.stands_for());
-        if let Some(device) = self.devices.get_mut(device_layer.device()) {
-            device.note_sequential(direction, found);
-        }
-        if let StreamOwner::File(file) = subject {
-            self.charged.files.known.note_sequential(device_layer, file, found.requests);
-        }
     }
 
     /// The index of the request's device, which is added if it is new.
@@ -335,9 +238,12 @@ impl Summarizer {
             let (life, direction) = (Life::of(&request), Direction::from(request.operation));
             let slot = self.device(&request);
             let device_layer = DeviceLayer::new(slot, layer(&request, names));
-            let time_ns = self.open_time(&life, direction, slot, window.end_ns, ends);
-            let whole = self.whole(&request, &life, device_layer, time_ns);
-            self.charge(&request, &parts, &whole, names);
+            let device = self.devices.get_mut(usize::from(slot));
+            let (now_ns, start_ns) = (window.end_ns, self.start_ns);
+            let time_ns = open_time(device, &life, direction, now_ns, ends, start_ns);
+            let (mut charger, _) = self.halves();
+            let whole = charger.whole(&request, &life, device_layer, time_ns);
+            charger.charge(&request, &parts, &whole, names);
         }
         // The requests that they serve were never seen.
         for held in self.below.take_all() {
@@ -406,19 +312,5 @@ pub(super) fn layer(request: &Request, names: &Names) -> RequestLayer {
         RequestLayer::Helper
     } else {
         RequestLayer::Top
-    }
-}
-
-/// The stream of a request.
-#[inline]
-fn subject(request: &Request, parts: &[RequestPart]) -> StreamOwner {
-    let key = |part: &RequestPart| Some(FileKey { path: part.file?, deleted: part.deleted });
-    let first = parts.first().and_then(key);
-    match (first, request.pid) {
-        (Some(file), _) if parts.iter().all(|part| key(part) == Some(file)) => {
-            StreamOwner::File(file)
-        }
-        (_, Some(pid)) => StreamOwner::Process(pid),
-        _ => StreamOwner::Nobody,
     }
 }

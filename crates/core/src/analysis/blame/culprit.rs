@@ -40,6 +40,28 @@ impl Culprit {
         }
     }
 
+    /// All of it in two words: compared and hashed faster, and half as long.
+    #[inline]
+    fn packed(self) -> (u64, u64) {
+        let (kind, pid, owner) = match self.owner {
+            Ok(ProcessKey { pid: None, name }) => (0, 0, name.index() as u64),
+            Ok(ProcessKey { pid: Some(pid), name }) => (1, u64::from(pid), name.index() as u64),
+            Err(Reason::Given(name)) => (2, 0, name.index() as u64),
+            Err(Reason::NoParts(origin)) => (3, 0, origin as u64),
+            Err(Reason::Uncovered) => (4, 0, 0),
+            Err(Reason::Kernel) => (5, 0, 0),
+            Err(Reason::Silent) => (6, 0, 0),
+        };
+        let (which, file) = match self.file {
+            CulpritFile::None => (0, 0),
+            CulpritFile::Further => (1, 0),
+            CulpritFile::File(FileKey { path, deleted }) => {
+                (2 + u64::from(deleted), path.index() as u64)
+            }
+        };
+        (pid << 32 | owner, file << 32 | (self.origin as u64) << 8 | which << 4 | kind)
+    }
+
     #[inline]
     fn of(request: &Request, part: Result<&RequestPart, Reason>) -> Culprit {
         Culprit {
@@ -54,22 +76,29 @@ impl Culprit {
 /// sums by culprit need no hash.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Culprits {
-    index: FxHashMap<Culprit, u32>,
+    /// By [`Culprit::packed`].
+    index: FxHashMap<(u64, u64), u32>,
     all: Vec<Culprit>,
-    latest: u32,
+    /// The one that was asked for last, packed, and its number.
+    latest: Option<((u64, u64), u32)>,
 }
 
 impl Culprits {
     #[inline]
     pub fn number(&mut self, culprit: Culprit) -> u32 {
-        if self.all.get(self.latest as usize) != Some(&culprit) {
-            let all = &mut self.all;
-            self.latest = *self.index.entry(culprit).or_insert_with(|| {
-                all.push(culprit);
-                all.len() as u32 - 1
-            });
+        let packed = culprit.packed();
+        match self.latest {
+            Some((latest, number)) if latest == packed => number,
+            _ => {
+                let all = &mut self.all;
+                let number = *self.index.entry(packed).or_insert_with(|| {
+                    all.push(culprit);
+                    all.len() as u32 - 1
+                });
+                self.latest = Some((packed, number));
+                number
+            }
         }
-        self.latest
     }
 
     /// The culprit of a number that [`Culprits::number`] gave.
@@ -130,6 +159,41 @@ pub(super) fn split(request: &Request, parts: &[RequestPart], mut each: impl FnM
                 if until > done {
                     each(Culprit::of(request, Ok(part)), (until - done) as u16);
                     done = until;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Name;
+
+    #[test]
+    fn what_differs_is_packed_differently() {
+        let [one, two] = [1, 2].map(Name::from_index);
+        let owners = [None, Some(1), Some(2)]
+            .into_iter()
+            .flat_map(|pid| [Name::EMPTY, one, two].map(|name| Ok(ProcessKey { pid, name })));
+        let mut owners: Vec<Result<ProcessKey, Reason>> = owners.collect();
+        let reasons = [Reason::Given(one), Reason::Given(two), Reason::NoParts(Origin::Write)];
+        owners.extend(reasons.map(Err));
+        let reasons = [Reason::NoParts(Origin::Swap), Reason::Uncovered, Reason::Kernel];
+        owners.extend(reasons.map(Err));
+        owners.push(Err(Reason::Silent));
+        let mut files = vec![CulpritFile::None, CulpritFile::Further];
+        for path in [Name::EMPTY, one, two] {
+            files.extend([true, false].map(|deleted| CulpritFile::File(FileKey { path, deleted })));
+        }
+        let (mut culprits, mut count) = (Culprits::default(), 0);
+        for origin in [Origin::Read, Origin::Write, Origin::Unknown] {
+            for owner in &owners {
+                for file in &files {
+                    let culprit = Culprit { owner: *owner, origin, file: *file };
+                    assert_eq!(culprits.number(culprit), count, "{culprit:?}");
+                    assert_eq!(culprits.of(count), culprit);
+                    count += 1;
                 }
             }
         }

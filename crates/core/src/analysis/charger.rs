@@ -1,0 +1,228 @@
+//! The two halves of adding a request, which share nothing and so can run side by side: who is
+//! charged with it, and what it says of its device.
+//!
+//! What does not belong here: rows of other tables (see [`super::summarizer`]).
+
+use super::attribution::{Attribution, FileKey};
+use super::axes::Direction;
+use super::below::{self, LowerRequests};
+use super::blame::BlameTally;
+use super::bounded::{Charge, DeviceLayer};
+use super::device::{DeviceTotals, LostEnds};
+use super::life::{Life, Stand};
+use super::patterns::PatternTally;
+use super::streams::{GroupKey, Sequential, StreamOwner, Streams};
+use super::summarizer::layer;
+use crate::model::{Names, Request, RequestPart};
+use crate::source::Batch;
+
+/// Maximum number of open requests that are kept until the end of the watch is known; the time of
+/// further ones is counted up to the latest time seen when they arrive.
+pub(super) const MAX_OPEN: usize = 1 << 14;
+
+/// Charges requests to their owners, files and code paths.
+pub(super) struct Charger<'a> {
+    pub charged: &'a mut Attribution,
+    pub streams: &'a mut Streams,
+    pub below: &'a mut LowerRequests,
+    /// Open requests and their parts.
+    pub open: &'a mut Vec<(Request, Vec<RequestPart>)>,
+    /// Numbers requests in the order in which they are charged.
+    pub sequence: &'a mut u64,
+    /// When the watch began, or 0 if that is not known yet.
+    pub start_ns: u64,
+}
+
+/// Requests of a device that were found to be sequential.
+pub(super) type FoundSequential = (u16, Direction, Sequential);
+
+impl Charger<'_> {
+    /// Charges the requests of a batch; `slots` are their devices, `late` the times of open ones
+    /// beyond [`MAX_OPEN`]. Returns the sequential ones.
+    pub fn add(
+        &mut self,
+        batch: &Batch,
+        slots: &[u16],
+        late: &[u64],
+        names: &Names,
+    ) -> Vec<FoundSequential> {
+        let (mut late, mut sequential) = (late.iter(), Vec::new());
+        for ((request, parts), slot) in batch.requests_with_parts().zip(slots) {
+            let life = Life::of(request);
+            if life.stand == Stand::Open && self.open.len() < MAX_OPEN {
+                self.open.push((request.clone(), parts.to_vec()));
+                continue;
+            }
+            let time_ns = match life.stand {
+                Stand::Open => late.next().copied().unwrap_or(0),
+                _ => self.ended_time(&life),
+            };
+            let device_layer = DeviceLayer::new(*slot, layer(request, names));
+            let whole = self.whole(request, &life, device_layer, time_ns);
+            self.charge(request, parts, &whole, names);
+            let direction = Direction::from(request.operation);
+            if life.stand != Stand::Open && direction.has_sectors() {
+                let found = self.follow_stream(request, parts, device_layer, direction);
+                sequential.extend(found.map(|found| (*slot, direction, found)));
+            }
+        }
+        sequential
+    }
+
+    /// Charges a request, and the lower requests that serve it; a request that serves another waits
+    /// for it.
+    #[inline]
+    pub fn charge(
+        &mut self,
+        request: &Request,
+        parts: &[RequestPart],
+        whole: &Charge,
+        names: &Names,
+    ) {
+        if self.below.hold(request, parts, whole) {
+            return;
+        }
+        self.charged.charge(request, parts, whole, names);
+        let served = self.below.take(request.request_id);
+        if served.is_empty() {
+            return;
+        }
+        let owners = below::owners(request, parts);
+        let mut waiting = served;
+        while let Some(held) = waiting.pop() {
+            self.charged.charge(&held.request, &held.parts_of(&owners), &held.whole, names);
+            waiting.extend(self.below.take(held.request.request_id));
+        }
+    }
+
+    /// The time that a completed request is charged with: all of it if it was observed completely,
+    /// else the part in the watch.
+    #[inline]
+    fn ended_time(&self, life: &Life) -> u64 {
+        match life.stand {
+            Stand::BegunBefore if self.start_ns > 0 => {
+                life.ended_ns().saturating_sub(self.start_ns.max(life.queued_ns))
+            }
+            _ => life.whole_ns.unwrap_or(0),
+        }
+    }
+
+    /// The charge of a request before it is split.
+    #[inline]
+    pub fn whole(
+        &mut self,
+        request: &Request,
+        life: &Life,
+        device_layer: DeviceLayer,
+        time_ns: u64,
+    ) -> Charge {
+        *self.sequence += 1;
+        Charge {
+            sequence: *self.sequence,
+            device_layer,
+            direction: Direction::from(request.operation),
+            open: life.stand == Stand::Open,
+            bytes: request.bytes,
+            time_ns,
+            weight: 1,
+        }
+        .times(request.stands_for())
+    }
+
+    fn follow_stream(
+        &mut self,
+        request: &Request,
+        parts: &[RequestPart],
+        device_layer: DeviceLayer,
+        direction: Direction,
+    ) -> Option<Sequential> {
+        let subject = subject(request, parts);
+        let key = GroupKey {
+            device: device_layer.device() as u16,
+            write: direction == Direction::Write,
+            subject,
+        };
+        let found = self.streams.observe(key, request.sector, request.bytes, request.start_ns);
+        if found.requests == 0 {
+            return None;
+        }
+        let found = found.times(request.stands_for());
+        if let StreamOwner::File(file) = subject {
+            self.charged.files.known.note_sequential(device_layer, file, found.requests);
+        }
+        Some(found)
+    }
+}
+
+/// The stream of a request.
+#[inline]
+fn subject(request: &Request, parts: &[RequestPart]) -> StreamOwner {
+    let key = |part: &RequestPart| Some(FileKey { path: part.file?, deleted: part.deleted });
+    let first = parts.first().and_then(key);
+    match (first, request.pid) {
+        (Some(file), _) if parts.iter().all(|part| key(part) == Some(file)) => {
+            StreamOwner::File(file)
+        }
+        (_, Some(pid)) => StreamOwner::Process(pid),
+        _ => StreamOwner::Nobody,
+    }
+}
+
+/// Adds requests to the figures of their devices, and to blame.
+pub(super) struct DeviceObserver<'a> {
+    pub devices: &'a mut [DeviceTotals],
+    pub patterns: &'a mut PatternTally,
+    pub blame: &'a mut BlameTally,
+    /// How many requests there were.
+    pub requests: &'a mut u64,
+    /// The latest time that was seen.
+    pub latest_ns: &'a mut u64,
+    /// How many open requests are kept.
+    pub open: usize,
+    /// When the watch began, or 0 if that is not known yet.
+    pub start_ns: u64,
+}
+
+impl DeviceObserver<'_> {
+    /// Adds the requests of a batch, and its waits to blame; `slots` are the requests' devices.
+    /// Returns the times of open requests beyond [`MAX_OPEN`].
+    pub fn add(&mut self, batch: &Batch, slots: &[u16], names: &Names) -> Vec<u64> {
+        let mut late = Vec::new();
+        for ((request, parts), slot) in batch.requests_with_parts().zip(slots) {
+            *self.requests += request.stands_for();
+            let (life, layer) = (Life::of(request), layer(request, names));
+            let direction = Direction::from(request.operation);
+            *self.latest_ns = (*self.latest_ns).max(life.ended_ns());
+            self.patterns.request(*slot, request, parts, &life, self.start_ns);
+            let device = self.devices.get_mut(usize::from(*slot));
+            let device = device.map(|device| {
+                device.add(request, &life, direction, layer);
+                device
+            });
+            if life.stand == Stand::Open {
+                if self.open < MAX_OPEN {
+                    self.open += 1;
+                } else {
+                    let (now_ns, ends) = (*self.latest_ns, LostEnds::Some);
+                    late.push(open_time(device, &life, direction, now_ns, ends, self.start_ns));
+                }
+            }
+        }
+        self.blame.add(batch, slots, names);
+        late
+    }
+}
+
+/// The time within the watch that an open request is charged with.
+pub(super) fn open_time(
+    device: Option<&mut DeviceTotals>,
+    life: &Life,
+    direction: Direction,
+    now_ns: u64,
+    ends: LostEnds,
+    start_ns: u64,
+) -> u64 {
+    let Some(device) = device else { return 0 };
+    let until_ns = device.settle_open(life, direction, now_ns, ends);
+    until_ns.saturating_sub(life.queued_ns.max(start_ns))
+}
