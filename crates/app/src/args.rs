@@ -18,6 +18,7 @@ pub mod interval;
 pub mod locate;
 pub mod opens;
 pub mod probe;
+pub mod reproduce;
 pub mod schema;
 pub mod snoop;
 pub mod stages;
@@ -104,6 +105,13 @@ pub enum Command {
     Cache(interval::Cache),
     /// Benchmark a device or a file with fio for a few seconds, read-only (replaces dd)
     Probe(probe::ProbeArgs),
+    /// Write a small load that has the cause of a source, with fio jobs to run anywhere
+    Reproduce(reproduce::ReproduceArgs),
+    /// Run a reproduction; its script `run` does
+    #[command(hide = true)]
+    Rerun(reproduce::RerunArgs),
+    /// Test a fix on a reproduction: rounds without and with it, and the difference
+    Verify(reproduce::VerifyArgs),
     /// Record all the time, and keep the minutes around each incident (runs as a service)
     Daemon(daemon::DaemonArgs),
     /// Ask the daemon to keep the last minutes as an incident

@@ -8,6 +8,7 @@
 //! | [`bounded_map`] | hash maps whose memory is bounded |
 //! | [`held_back`] | processes and stacks that no row refers to, in a watch of some devices |
 //! | [`command`] | commands in texts, ready to be pasted |
+//! | [`fidelity`] | how like the original a reproduction is |
 //! | [`figures`] | numbers in sentences, and nouns that agree with them |
 //! | [`formats`] | exports in other programs' formats: Perfetto, collapsed stacks, CSV |
 //! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
@@ -15,6 +16,7 @@
 //! | [`diagnosis`] | rules: from a summary to named causes |
 //! | [`diff`] | two summaries compared: environment, load, stages |
 //! | [`output_path`] | hints for outputs that cannot be created |
+//! | [`rounds`] | two kinds of rounds compared, with confidence intervals |
 //! | [`redact`] | names replaced by placeholders, so that a recording can be given to others |
 //! | [`script`] | scripted requests for tests and scenarios |
 //!
@@ -56,6 +58,7 @@ pub mod bounded_map;
 pub mod command;
 pub mod diagnosis;
 pub mod diff;
+pub mod fidelity;
 pub mod figures;
 pub mod formats;
 pub mod held_back;
@@ -63,5 +66,6 @@ pub mod model;
 pub mod output_path;
 pub mod recording;
 pub mod redact;
+pub mod rounds;
 pub mod script;
 pub mod source;

@@ -11,10 +11,12 @@
 //! | [`brief`] | the most important parts in 8 kB of JSON |
 //! | [`flame`] | folded stacks as a flame graph |
 //! | [`diff`] | two watches compared |
+//! | [`fidelity`] | a reproduction beside its original |
 //! | [`mod@html`] | a page in one file, with charts |
 //! | [`held`] | which processes hold which files open |
 //! | [`opens`] | a line for each open |
 //! | [`probe`] | the results of a short benchmark of a device |
+//! | [`rounds`] | rounds without and with a change |
 //! | [`stages`] | the stages of requests, as btt has them |
 //! | [`explain`] | a page about a cause |
 //! | [`check`] | what iowhy can collect on this machine |
@@ -33,6 +35,7 @@ pub mod check;
 pub mod diff;
 pub mod escape;
 pub mod explain;
+pub mod fidelity;
 pub mod flame;
 pub mod fold;
 pub mod held;
@@ -43,6 +46,7 @@ pub mod json;
 pub mod opens;
 pub mod probe;
 pub mod reference;
+pub mod rounds;
 pub mod schema;
 pub mod stages;
 pub mod style;

@@ -2,10 +2,12 @@
 
 use crate::check::CHECK;
 use crate::diff;
+use crate::fidelity::FIDELITY;
 use crate::held::HELD;
 use crate::interval::{cache, latency, proc, stat, waits};
 use crate::opens::OPENED;
 use crate::probe::PROBE;
+use crate::rounds::ROUNDS;
 use crate::stages;
 use crate::table::{Definition, Room};
 use crate::text::{
@@ -59,6 +61,8 @@ pub fn screen() -> String {
     describe(&mut page, &diff::LOADS);
     OPENED_BY.iter().for_each(|table| describe(&mut page, table));
     WAITED_BY.iter().for_each(|table| describe(&mut page, table));
+    describe(&mut page, &FIDELITY);
+    describe(&mut page, &ROUNDS);
     describe(&mut page, &PROBE);
     describe(&mut page, &CHECK);
     page

@@ -18,6 +18,7 @@ pub mod page;
 pub mod probe;
 pub mod record;
 pub mod report;
+pub mod reproduce;
 pub mod schema;
 pub mod snoop;
 pub mod stages;

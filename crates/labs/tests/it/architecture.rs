@@ -46,8 +46,20 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
         &["libbpf-rs", "libbpf-sys", "clap", "indicatif", "parquet", "arrow-array", "datafusion"],
     ),
     (
+        "iowhy-reproduce",
+        &["iowhy-core"],
+        &["libbpf-rs", "libbpf-sys", "clap", "ratatui", "indicatif", "parquet", "arrow-array"],
+    ),
+    (
         "iowhy",
-        &["iowhy-blktrace", "iowhy-core", "iowhy-capture", "iowhy-recorder", "iowhy-views"],
+        &[
+            "iowhy-blktrace",
+            "iowhy-core",
+            "iowhy-capture",
+            "iowhy-recorder",
+            "iowhy-reproduce",
+            "iowhy-views",
+        ],
         &["libbpf-rs", "libbpf-sys", "parquet", "arrow-array", "datafusion"],
     ),
     // Planned: there is no such crate yet.

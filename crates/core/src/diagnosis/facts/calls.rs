@@ -107,6 +107,21 @@ pub const METADATA: &[SystemCall] = &[
 /// All of them.
 const ALL: &[&[SystemCall]] = &[SYNC_FILE, SYNC_ALL, FUTEX, READ, WRITE, ASYNC, METADATA];
 
+/// The name of a call on a machine of this architecture, if it is in one of these tables.
+pub fn name_of(architecture: &str, number: u32) -> Option<&'static str> {
+    let mut calls = ALL.iter().copied().flatten();
+    calls.find(|call| call.number(architecture) == number).map(|call| call.0)
+}
+
+impl SystemCall {
+    fn number(&self, architecture: &str) -> u32 {
+        match architecture {
+            "aarch64" | "riscv64" => self.2,
+            _ => self.1,
+        }
+    }
+}
+
 impl Facts<'_> {
     /// Whether `number` is one of `calls` on the recorded machine.
     pub fn is_call(&self, number: Option<u32>, calls: &[SystemCall]) -> bool {
@@ -115,9 +130,7 @@ impl Facts<'_> {
 
     /// Returns the name of a call, if it is in one of these tables.
     pub fn call_name(&self, number: Option<u32>) -> Option<&'static str> {
-        let number = number?;
-        let mut calls = ALL.iter().copied().flatten();
-        calls.find(|call| self.number_of(call) == number).map(|call| call.0)
+        name_of(&self.summary().environment.architecture, number?)
     }
 
     /// Whether a wait is for a sync: in fsync and the like, in a synchronous write (O_SYNC,
@@ -131,9 +144,6 @@ impl Facts<'_> {
     }
 
     fn number_of(&self, call: &SystemCall) -> u32 {
-        match self.summary().environment.architecture.as_str() {
-            "aarch64" | "riscv64" => call.2,
-            _ => call.1,
-        }
+        call.number(&self.summary().environment.architecture)
     }
 }

@@ -1,0 +1,107 @@
+//! Runs a reproduction, records the run, and says how like the original it is.
+//!
+//! What does not belong here: the comparison (see [`iowhy_core::fidelity`]).
+
+use super::rounds::{self, is_stopped};
+use super::{ReadLoad, options};
+use crate::args::reproduce::RerunArgs;
+use crate::failure::Failure;
+use crate::{interruption, output, sources};
+use iowhy_core::fidelity::{Fidelity, WatchFigures};
+use iowhy_reproduce::plan::Plan;
+use iowhy_reproduce::run::Prepared;
+use iowhy_reproduce::settings::fix_of;
+use iowhy_reproduce::{fit, folder};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a round of fitting is recorded.
+const FIT: Duration = Duration::from_secs(4);
+
+/// Runs, records, compares.
+pub fn run(args: &RerunArgs) -> Result<(), Failure> {
+    interruption::note_signals()?;
+    let options = options(&args.places)?;
+    let plan = folder::read(&args.folder)?;
+    let recording = match &args.output {
+        Some(path) => path.clone(),
+        None => free_name(&args.folder),
+    };
+    let time = args.time.unwrap_or(Duration::from_secs(plan.seconds));
+    output::note("laying out files");
+    let mut prepared = Prepared::new(&args.folder, plan, &options, &is_stopped)?;
+    for note in &prepared.notes {
+        output::note(&format!("note: {note}"));
+    }
+    if let Some(rounds) = args.fit {
+        fitted(&mut prepared, &args.folder, rounds)?;
+    }
+    output::note(&format!("recording for {} s", time.as_secs_f64()));
+    rounds::record(&prepared, time, &recording)?;
+    let disks = prepared.disks();
+    let original = prepared.plan().original.clone();
+    // All is removed before the result is shown.
+    drop(prepared);
+    let load = ReadLoad::of(std::slice::from_ref(&recording))?;
+    let now = WatchFigures::of(&load.summary, &load.diagnosis, &disks);
+    let fidelity = Fidelity::of(&original, &now);
+    let text = match args.json {
+        true => json(&fidelity),
+        false => iowhy_views::fidelity::render(&fidelity, &output::style()),
+    };
+    output::print(&text)?;
+    output::note(&format!("the run: `iowhy report {}`", sources::words(&[recording])));
+    hint(args, &original);
+    Ok(())
+}
+
+/// Names the command that tests a fix, where there is one.
+fn hint(args: &RerunArgs, original: &WatchFigures) {
+    let fix = original.finding.as_deref().and_then(fix_of);
+    if let (Some(fix), Some(place)) = (fix, args.places.on.first()) {
+        let words = sources::words(std::slice::from_ref(&args.folder));
+        let place = sources::words(std::slice::from_ref(place));
+        output::note(&format!("test a fix: `iowhy verify {words} --on {place} --with {fix}`"));
+    }
+}
+
+fn json(fidelity: &Fidelity) -> String {
+    let value = serde_json::json!({ "format": 1, "fidelity": fidelity });
+    format!("{}\n", output::escaped(&value.to_string()))
+}
+
+/// `run-1` in the reproduction, or the next that is free.
+fn free_name(folder: &Path) -> PathBuf {
+    let path = |number: u32| folder.join(format!("run-{number}"));
+    (1..).map(path).find(|path| !path.exists()).unwrap_or_else(|| path(1))
+}
+
+/// Adjusts the plan over at most so many rounds, and saves it.
+fn fitted(prepared: &mut Prepared, folder: &Path, rounds: u32) -> Result<(), Failure> {
+    let recording = folder.join(".fit");
+    for round in 1..=rounds {
+        remove(&recording)?;
+        rounds::record(prepared, FIT, &recording)?;
+        let run = ReadLoad::of(std::slice::from_ref(&recording))?.plan(true);
+        let mut plan: Plan = prepared.plan().clone();
+        let found = fit::adjust(&mut plan, &run);
+        let (compared, changed) = (found.compared, found.changed);
+        output::note(&format!("fit {round}: {changed} of {compared} jobs adjusted"));
+        prepared.replace(plan);
+        if changed == 0 {
+            break;
+        }
+    }
+    remove(&recording)?;
+    Ok(folder::write(folder, prepared.plan())?)
+}
+
+/// Removes the recording of a round of fitting.
+fn remove(path: &Path) -> Result<(), Failure> {
+    match std::fs::remove_dir_all(path) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::not_written(path, &cause))
+        }
+        _ => Ok(()),
+    }
+}

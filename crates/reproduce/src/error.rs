@@ -1,0 +1,46 @@
+//! Why a reproduction cannot be written or run.
+
+use std::fmt::Display;
+
+/// A failure: `failed to VERB OBJECT: cause`, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {action}: {cause}")]
+pub struct ReproduceError {
+    /// What was tried: verb and object.
+    pub action: String,
+    /// Why it failed.
+    pub cause: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// The result of what can fail here.
+pub type Result<T> = std::result::Result<T, ReproduceError>;
+
+impl ReproduceError {
+    /// A failure without a hint.
+    pub fn new(action: impl Into<String>, cause: impl Display) -> ReproduceError {
+        ReproduceError { action: action.into(), cause: cause.to_string(), hint: None }
+    }
+
+    /// The same with a hint.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> ReproduceError {
+        ReproduceError { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// Gives errors of the system their action.
+pub trait Context<T> {
+    /// The value, or a failure of `action`.
+    ///
+    /// # Errors
+    /// If there is no value.
+    fn context(self, action: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T, E: Display> Context<T> for std::result::Result<T, E> {
+    fn context(self, action: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|cause| ReproduceError::new(action(), cause))
+    }
+}

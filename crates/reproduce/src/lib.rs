@@ -1,0 +1,32 @@
+//! Reproductions: from a recording to a load that has the same cause, its run, and the test of a
+//! fix.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`streams`] | what each program did to each class of files, from a source's rows |
+//! | [`planning`] | from there to a plan |
+//! | [`plan`] | the plan: `plan.json` |
+//! | [`jobs`] | the plan as fio's jobs and small programs |
+//! | [`folder`] | the directory that all of it is written to |
+//! | [`target`] | where it may run, and where never |
+//! | [`run`] | laying out files, starting and ending the load |
+//! | [`undo`] | everything that was changed is given back, also after a kill |
+//! | [`settings`] | `scheduler=none` and the like |
+//! | [`fit`] | free parameters, adjusted to what a run shows |
+//! | [`error`] | why something failed, and what to do |
+//!
+//! What does not belong here: watching (crate `iowhy-capture`), figures (crate `iowhy-core`),
+//! arguments and printing (the binary).
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod fit;
+pub mod folder;
+pub mod jobs;
+pub mod plan;
+pub mod planning;
+pub mod run;
+pub mod settings;
+pub mod streams;
+pub mod target;
+pub mod undo;

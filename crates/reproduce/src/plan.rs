@@ -1,0 +1,326 @@
+//! What a reproduction consists of: `plan.json`. fio's jobs, programs and settings are written from
+//! it, and it keeps the original's figures, so that the recording is not needed to compare.
+//!
+//! What does not belong here: how it is found out (see [`crate::streams`], [`crate::planning`]), and
+//! how it is written (see [`crate::jobs`]).
+
+use iowhy_core::fidelity::WatchFigures;
+use iowhy_core::model::cgroup::IoLimit;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The layout of `plan.json`.
+pub const FORMAT: u32 = 1;
+
+/// A reproduction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Plan {
+    /// The layout, [`FORMAT`].
+    pub format: u32,
+    /// The version of iowhy that wrote it.
+    pub version: String,
+    /// How long the original was watched, whole seconds.
+    pub seconds: u64,
+    /// The disks that the load uses.
+    pub disks: Vec<PlannedDisk>,
+    /// The programs that load them.
+    pub programs: Vec<PlannedProgram>,
+    /// Memory that the original's page cache could use, bytes: free, or easily freed.
+    pub available_bytes: Option<u64>,
+    /// The machine's settings that matter, by path below /proc/sys.
+    pub settings: BTreeMap<String, String>,
+    /// Whether names of programs and files are the original's.
+    pub keep_names: bool,
+    /// Whether the exact sequence is replayed instead of jobs.
+    pub replay: bool,
+    /// The original's figures.
+    pub original: WatchFigures,
+    /// What could not be reproduced, and why; a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A disk of the original.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlannedDisk {
+    /// How it is called here: `disk1`, or the original's name.
+    pub name: String,
+    /// The file system that its files were on; `None` if only the device itself was used.
+    pub file_system: Option<String>,
+    /// Its settings that matter, by name below /sys/block/NAME/queue.
+    pub settings: BTreeMap<String, String>,
+    /// Bytes that the jobs need on it.
+    pub bytes: u64,
+}
+
+/// A program and its load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlannedProgram {
+    /// How it is called: `program1`, or the original's name.
+    pub name: String,
+    /// The limits of its cgroup, by disk.
+    pub limits: Vec<DiskLimit>,
+    /// The memory limit of its cgroup, bytes.
+    pub memory_bytes: Option<u64>,
+    /// What fio does for it.
+    pub jobs: Vec<PlannedJob>,
+    /// What fio cannot do.
+    pub steps: Vec<PlannedStep>,
+}
+
+/// A cgroup's limit on a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskLimit {
+    /// The disk, as an index in the plan's list.
+    pub disk: usize,
+    /// Bytes read per second.
+    pub read_bytes: Option<u64>,
+    /// Bytes written per second.
+    pub write_bytes: Option<u64>,
+    /// Reads per second.
+    pub reads: Option<u64>,
+    /// Writes per second.
+    pub writes: Option<u64>,
+}
+
+impl DiskLimit {
+    /// The limits of a cgroup on the disk with this index.
+    pub fn of(disk: usize, limit: IoLimit) -> DiskLimit {
+        let IoLimit { read_bytes, write_bytes, reads, writes } = limit;
+        DiskLimit { disk, read_bytes, write_bytes, reads, writes }
+    }
+}
+
+/// How a job asks the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobEngine {
+    /// pread and pwrite.
+    #[default]
+    Psync,
+    /// io_submit.
+    Libaio,
+    /// io_uring.
+    IoUring,
+    /// Memory-mapped.
+    Mmap,
+}
+
+impl JobEngine {
+    /// fio's name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            JobEngine::Psync => "psync",
+            JobEngine::Libaio => "libaio",
+            JobEngine::IoUring => "io_uring",
+            JobEngine::Mmap => "mmap",
+        }
+    }
+}
+
+/// The call that makes writes durable, or begins their writeback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncCall {
+    /// fsync.
+    Fsync,
+    /// fdatasync.
+    Fdatasync,
+    /// sync_file_range, which makes nothing durable.
+    SyncFileRange,
+}
+
+/// How often a job syncs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncEvery {
+    /// With which call.
+    pub call: SyncCall,
+    /// After how many writes.
+    pub writes: u64,
+}
+
+/// One job of fio: a program on a class of files.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlannedJob {
+    /// Its name, and that of its files.
+    pub name: String,
+    /// The disk, as an index in the plan's list.
+    pub disk: usize,
+    /// Whether it uses the device itself, not files.
+    pub raw: bool,
+    /// Percent of its operations that read.
+    pub read_percent: u8,
+    /// Whether offsets are random.
+    pub random: bool,
+    /// Where random ones fall, as fio's `zoned` has it: percent of accesses, percent of the range;
+    /// empty if they are even.
+    pub zones: Vec<(u32, u32)>,
+    /// Sizes of its reads and their percentages.
+    pub read_sizes: Vec<(u64, u32)>,
+    /// Sizes of its writes and their percentages.
+    pub write_sizes: Vec<(u64, u32)>,
+    /// The engine.
+    pub engine: JobEngine,
+    /// Whether it bypasses the page cache (O_DIRECT).
+    pub direct: bool,
+    /// Operations in flight of each thread.
+    pub depth: u32,
+    /// Threads.
+    pub threads: u32,
+    /// How long a thread pauses, microseconds.
+    pub think_us: f64,
+    /// After how many operations.
+    pub think_after: u64,
+    /// How often it syncs.
+    pub sync: Option<SyncEvery>,
+    /// Whether files exist in full before, so that writes overwrite.
+    pub overwrite: bool,
+    /// Whether the kernel is told the access pattern, so that it does not read ahead at random.
+    pub advise: bool,
+    /// Files.
+    pub files: u32,
+    /// The size of each file, bytes.
+    pub file_bytes: u64,
+    /// The original's operations per second: what `--fit` aims at.
+    pub per_s: f64,
+}
+
+impl PlannedJob {
+    /// Bytes that its files take.
+    pub fn bytes(&self) -> u64 {
+        let files = u64::from(self.files) * if self.shares_files() { 1 } else { self.copies() };
+        files.saturating_mul(self.file_bytes)
+    }
+
+    fn copies(&self) -> u64 {
+        u64::from(self.threads.max(1))
+    }
+
+    /// Whether its threads use the same files; threads that append have their own.
+    pub fn shares_files(&self) -> bool {
+        self.random || self.raw || self.files > 1
+    }
+}
+
+/// A load that fio cannot make; a small program does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum PlannedStep {
+    /// Looks at every file of a tree that is not cached.
+    Scan {
+        /// The disk.
+        disk: usize,
+        /// Directories of the tree.
+        directories: u64,
+        /// Files in each.
+        files: u64,
+        /// Threads.
+        threads: u32,
+        /// Pause after each file, microseconds.
+        think_us: f64,
+    },
+    /// Makes files, writes them, reads them back and removes them.
+    Churn {
+        /// The disk.
+        disk: usize,
+        /// Files of one round, which are removed together.
+        files: u64,
+        /// The size of each, bytes.
+        bytes: u64,
+        /// How many times each is read.
+        reads: u64,
+        /// Whether each is synced.
+        synced: bool,
+        /// Rounds at a time.
+        threads: u32,
+        /// Pause after each file, microseconds.
+        think_us: f64,
+    },
+    /// Threads that wait for a lock whose holder writes and syncs.
+    Lock {
+        /// The disk.
+        disk: usize,
+        /// Threads that want the lock.
+        waiters: u32,
+        /// Bytes that are written while it is held.
+        bytes: u64,
+        /// The size of each write.
+        block: u64,
+        /// Whether the holder syncs.
+        synced: bool,
+        /// Pause of the holder between two turns, microseconds.
+        think_us: f64,
+    },
+}
+
+impl PlannedStep {
+    /// The disk that it uses.
+    pub fn disk(&self) -> usize {
+        match self {
+            PlannedStep::Scan { disk, .. }
+            | PlannedStep::Churn { disk, .. }
+            | PlannedStep::Lock { disk, .. } => *disk,
+        }
+    }
+
+    /// Bytes that its files take at most.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            // A directory takes a block, an inode a part of one.
+            PlannedStep::Scan { directories, files, .. } => directories * (4096 + files * 512),
+            PlannedStep::Churn { files, bytes, threads, .. } => {
+                files * bytes.next_multiple_of(4096) * u64::from(*threads) * 2
+            }
+            PlannedStep::Lock { bytes, .. } => *bytes,
+        }
+    }
+}
+
+impl Plan {
+    /// Whether caches of names and inodes have to be empty, which needs a fresh mount or the
+    /// machine's `drop_caches`.
+    pub fn needs_cold_inodes(&self) -> bool {
+        let mut steps = self.programs.iter().flat_map(|it| &it.steps);
+        steps.any(|step| matches!(step, PlannedStep::Scan { .. }))
+    }
+
+    /// Whether it uses a device itself, and whether it uses files, on the disk of this index.
+    pub fn uses(&self, disk: usize) -> (bool, bool) {
+        let jobs = || self.programs.iter().flat_map(|it| &it.jobs).filter(|it| it.disk == disk);
+        let mut steps = self.programs.iter().flat_map(|it| &it.steps);
+        let files = jobs().any(|job| !job.raw) || steps.any(|step| step.disk() == disk);
+        (jobs().any(|job| job.raw), files)
+    }
+
+    /// Sums up what each disk needs.
+    pub fn count_bytes(&mut self) {
+        let mut sums = vec![0_u64; self.disks.len()];
+        for program in &self.programs {
+            let jobs = program.jobs.iter().map(|job| (job.disk, job.bytes()));
+            let steps = program.steps.iter().map(|step| (step.disk(), step.bytes()));
+            for (disk, bytes) in jobs.chain(steps) {
+                if let Some(sum) = sums.get_mut(disk) {
+                    *sum = sum.saturating_add(bytes);
+                }
+            }
+        }
+        for (disk, bytes) in self.disks.iter_mut().zip(sums) {
+            disk.bytes = bytes;
+        }
+    }
+}
+
+impl PlannedStep {
+    /// Moves it to another disk of the list.
+    pub fn move_to(&mut self, place: usize) {
+        match self {
+            PlannedStep::Scan { disk, .. }
+            | PlannedStep::Churn { disk, .. }
+            | PlannedStep::Lock { disk, .. } => *disk = place,
+        }
+    }
+}

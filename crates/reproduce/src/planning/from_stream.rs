@@ -1,0 +1,285 @@
+//! fio's jobs for one stream: direct I/O from its requests; through the page cache from its calls,
+//! or from its requests where calls were not recorded.
+//!
+//! A job is a closed loop, as programs are: a thread pauses for as long as it neither waited nor
+//! was in flight, so that on a slower disk the rate falls as the original's would.
+//!
+//! What does not belong here: what fio cannot do (see [`super::steps`]).
+
+use super::shapes;
+use crate::plan::{JobEngine, PlannedJob, SyncCall, SyncEvery};
+use crate::streams::class::FileClass;
+use crate::streams::stream::{Stream, StreamSide};
+
+/// Pauses are at least this long, microseconds: shorter ones are taken together.
+const LEAST_THINK_US: f64 = 1000.0;
+/// The share of the time that a thread is in its I/O from which it does not pause. Chosen.
+const SATURATED: f64 = 0.97;
+/// From this share on, requests of a stream are sequential.
+const SEQUENTIAL: f64 = 0.5;
+/// Threads and depth at most.
+const MOST_THREADS: u64 = 64;
+const MOST_DEPTH: f64 = 256.0;
+/// The smallest and the largest file of a job.
+const LEAST_FILE: u64 = 1 << 20;
+const MOST_FILE: u64 = 4 << 30;
+/// How many times the bytes of the watch a file must have, so that it is not read twice while the
+/// reproduction settles and is watched.
+const SPARE: f64 = 2.5;
+/// Sizes and offsets of direct I/O are multiples of this.
+const SECTOR: u64 = 512;
+
+/// What a job needs to know besides its stream.
+#[derive(Clone, Copy, Debug)]
+pub struct JobContext<'a> {
+    /// Its name, without the direction.
+    pub name: &'a str,
+    /// The disk's index.
+    pub disk: usize,
+    /// Its files.
+    pub class: &'a FileClass,
+    /// The length of the watch, nanoseconds.
+    pub duration_ns: u64,
+    /// Whether calls were recorded.
+    pub has_calls: bool,
+}
+
+impl JobContext<'_> {
+    fn seconds(&self) -> f64 {
+        self.duration_ns.max(1) as f64 / 1e9
+    }
+
+    fn job(&self, kind: &str) -> PlannedJob {
+        PlannedJob {
+            name: format!("{}-{kind}", self.name),
+            disk: self.disk,
+            raw: self.class.is_device,
+            depth: 1,
+            threads: 1,
+            think_after: 1,
+            files: 1,
+            advise: true,
+            overwrite: true,
+            ..PlannedJob::default()
+        }
+    }
+
+    /// Lets `job` pause so that `count` operations, which took `busy_ns` in total, fill the watch.
+    fn pace(&self, job: &mut PlannedJob, stream: &Stream, count: f64, busy_ns: u64, lanes: f64) {
+        job.per_s = count / self.seconds();
+        let whole_ns = lanes * self.duration_ns as f64;
+        let pause_us = (whole_ns - busy_ns as f64).max(0.0) / count.max(1.0) / 1e3;
+        if let Some(rhythm) = stream.bins.rhythm(self.duration_ns).filter(|_| job.depth == 1) {
+            let each = count * rhythm.period_ns as f64 / self.duration_ns as f64;
+            job.think_after = ((each / lanes).round() as u64).max(1);
+            job.think_us = pause_us * job.think_after as f64;
+            return;
+        }
+        if busy_ns as f64 >= SATURATED * whole_ns {
+            return;
+        }
+        set_think(job, pause_us);
+    }
+}
+
+/// Sets the pause after each operation; short ones are taken together.
+pub fn set_think(job: &mut PlannedJob, pause_us: f64) {
+    job.think_after = (LEAST_THINK_US / pause_us.max(0.01)).ceil().clamp(1.0, 1e5) as u64;
+    job.think_us = pause_us * job.think_after as f64;
+    if pause_us < 0.5 {
+        (job.think_after, job.think_us) = (1, 0.0);
+    }
+}
+
+/// The jobs of a stream.
+pub fn jobs(context: &JobContext<'_>, stream: &Stream) -> Vec<PlannedJob> {
+    if stream.is_direct() || context.class.is_device {
+        return direct(context, stream).into_iter().collect();
+    }
+    cached_writes(context, stream).into_iter().chain(cached_reads(context, stream)).collect()
+}
+
+fn engine(stream: &Stream) -> JobEngine {
+    let times = |name: &str| stream.call_names.get(name).copied().unwrap_or(0);
+    let all: u64 = stream.call_names.values().sum();
+    if times("io_submit") * 2 > all {
+        return JobEngine::Libaio;
+    }
+    if times("io_uring_enter") * 2 > all {
+        return JobEngine::IoUring;
+    }
+    JobEngine::Psync
+}
+
+/// Whether the requests of a side follow each other.
+fn is_sequential(side: &StreamSide) -> bool {
+    side.sequential_share().is_some_and(|share| share >= SEQUENTIAL)
+}
+
+fn direct(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
+    let (read, write) = (&stream.read, &stream.write);
+    let requests = read.requests + write.requests;
+    if requests == 0 {
+        return None;
+    }
+    let larger = if read.requests >= write.requests { read } else { write };
+    let mut job = context.job("direct");
+    job.direct = true;
+    job.read_percent = (read.requests * 100 / requests) as u8;
+    job.random = !is_sequential(larger);
+    job.read_sizes = shapes::sizes(&read.sizes, SECTOR);
+    job.write_sizes = shapes::sizes(&write.sizes, SECTOR);
+    job.engine = engine(stream);
+    let busy_ns = read.spans.total_ns.saturating_add(write.spans.total_ns);
+    let at_once =
+        read.spans.while_busy(context.duration_ns).max(write.spans.while_busy(context.duration_ns));
+    let lanes = at_once.round().clamp(1.0, MOST_DEPTH);
+    let threads = (stream.threads.len() as u64).clamp(1, MOST_THREADS);
+    match job.engine {
+        JobEngine::Psync => job.threads = (lanes as u64).clamp(1, MOST_THREADS) as u32,
+        _ => {
+            job.threads = threads.min(lanes as u64).max(1) as u32;
+            job.depth = (lanes / f64::from(job.threads)).round().max(1.0) as u32;
+        }
+    }
+    job.sync = syncs(stream, write.requests);
+    let in_calls = busy_ns.max(if job.sync.is_some() { stream.waits.total_ns } else { 0 });
+    let lanes = f64::from(job.threads * job.depth);
+    context.pace(&mut job, stream, requests as f64, in_calls, lanes);
+    let end = read.end.max(write.end);
+    let needed = (read.bytes.saturating_add(write.bytes)) as f64 * SPARE;
+    job.file_bytes = match job.random {
+        true => end.clamp(LEAST_FILE, MOST_FILE),
+        false => (needed as u64).max(end.min(MOST_FILE)).clamp(LEAST_FILE, MOST_FILE),
+    }
+    .next_multiple_of(1 << 20);
+    if job.random {
+        let offsets: Vec<u64> = read.offsets.iter().chain(&write.offsets).copied().collect();
+        job.zones = shapes::zones(&offsets, end);
+    }
+    Some(job)
+}
+
+/// How often a stream of so many writes syncs.
+fn syncs(stream: &Stream, writes: u64) -> Option<SyncEvery> {
+    let times = |name: &str| stream.syncs.get(name).copied().unwrap_or(0);
+    let waited = times("fsync") + times("fdatasync") + times("msync");
+    let all = stream.calls.fsyncs.max(waited);
+    if all > 0 {
+        let by_request = |name: &str| stream.call_names.get(name).copied().unwrap_or(0);
+        let data = times("fdatasync") + by_request("fdatasync");
+        let whole = times("fsync") + by_request("fsync");
+        let call = if data > whole { SyncCall::Fdatasync } else { SyncCall::Fsync };
+        let every = (writes as f64 / all as f64).round().max(1.0) as u64;
+        // Of a few large files, the calls on ranges are more telling than the one at the end.
+        if stream.range_syncs <= 4 * all {
+            return Some(SyncEvery { call, writes: every });
+        }
+    }
+    (stream.range_syncs > 0).then(|| SyncEvery {
+        call: SyncCall::SyncFileRange,
+        writes: (writes / stream.range_syncs.max(1)).max(1),
+    })
+}
+
+fn cached_writes(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
+    let side = &stream.write;
+    if stream.read.faults > 0 && stream.calls.writes == 0 {
+        return mapped_writes(context, stream);
+    }
+    let known = context.has_calls && stream.calls.writes > 0;
+    let (count, bytes) = match known {
+        true => (stream.calls.writes, stream.calls.write_bytes),
+        false => (side.requests, side.bytes),
+    };
+    if count == 0 || bytes == 0 {
+        return None;
+    }
+    let mut job = context.job("write");
+    let block = (bytes / count).max(1);
+    job.write_sizes = match known {
+        true => vec![(block, 100)],
+        false => shapes::sizes(&side.sizes, SECTOR),
+    };
+    // Writeback sorts; what it could not merge was scattered.
+    let merged = side.requests == 0 || side.mean_bytes() >= 3 * block;
+    let appended = side.sequential_share().is_some_and(|share| share >= SEQUENTIAL);
+    let is_small = block < 4096;
+    job.random = !merged && !appended && !is_small && side.requests >= 8;
+    job.sync = syncs(stream, count);
+    // A commit of the journal for most syncs: the file grows.
+    let synced = stream.calls.fsyncs.max(stream.syncs.values().sum());
+    job.overwrite = job.random || (synced > 0 && stream.journal_waits * 2 < synced);
+    let lanes = stream.waits.while_busy(context.duration_ns).round().min(MOST_THREADS as f64);
+    job.threads = lanes.max(1.0) as u32;
+    let busy_ns = stream.waits.total_ns;
+    context.pace(&mut job, stream, count as f64, busy_ns, lanes.max(1.0));
+    let needed = (bytes as f64 * SPARE / f64::from(job.threads)) as u64;
+    job.file_bytes = match job.random {
+        true => side.end.max(bytes / 2).clamp(LEAST_FILE, MOST_FILE),
+        false => needed.clamp(LEAST_FILE, MOST_FILE),
+    }
+    .next_multiple_of(block.max(4096));
+    Some(job)
+}
+
+/// Pages that a program changes through a mapping.
+fn mapped_writes(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
+    let side = &stream.write;
+    if side.requests == 0 {
+        return None;
+    }
+    let mut job = context.job("mapped-write");
+    let pages = side.bytes / 4096;
+    job.engine = JobEngine::Mmap;
+    job.write_sizes = vec![(4096, 100)];
+    job.random = !is_sequential(&stream.read);
+    job.advise = stream.read.ahead == 0;
+    job.threads = stream.waits.while_busy(context.duration_ns).round().clamp(1.0, 64.0) as u32;
+    let lanes = f64::from(job.threads);
+    context.pace(&mut job, stream, pages as f64, stream.waits.total_ns, lanes);
+    job.file_bytes = stream.read.end.max(side.end).clamp(LEAST_FILE, MOST_FILE);
+    job.file_bytes = job.file_bytes.next_multiple_of(1 << 20);
+    Some(job)
+}
+
+/// Reads that the page cache did not have. Reads that it had need no disk, and are left out.
+fn cached_reads(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
+    let side = &stream.read;
+    if side.requests == 0 || (stream.write.requests > 0 && stream.calls.writes == 0) {
+        return None;
+    }
+    let mut job = context.job("read");
+    job.read_percent = 100;
+    job.random = !is_sequential(side);
+    let known = context.has_calls && stream.calls.reads > 0;
+    let call = stream.calls.read_bytes / stream.calls.reads.max(1);
+    let block = match known && call > 0 {
+        true => call,
+        false => side.mean_bytes(),
+    };
+    job.engine = if side.faults * 2 > side.requests { JobEngine::Mmap } else { JobEngine::Psync };
+    let block = match job.engine {
+        JobEngine::Mmap => 4096,
+        _ if job.random => block.min(side.mean_bytes()).max(1),
+        _ => block.max(1),
+    };
+    job.read_sizes = vec![(block, 100)];
+    // What is read ahead at random is the kernel's decision, which a hint would change.
+    job.advise = !(job.random && side.ahead > 0);
+    let count = match job.random {
+        true => side.requests as f64,
+        false => side.bytes as f64 / block as f64,
+    };
+    let busy_ns = side.spans.total_ns.min(stream.waits.total_ns.max(1));
+    let lanes = stream.waits.while_busy(context.duration_ns).round().clamp(1.0, 64.0);
+    job.threads = lanes as u32;
+    context.pace(&mut job, stream, count.max(1.0), busy_ns, lanes);
+    let needed = (side.bytes as f64 * SPARE / lanes) as u64;
+    job.file_bytes = match job.random {
+        true => side.end.max(needed * 2).clamp(LEAST_FILE, MOST_FILE),
+        false => needed.clamp(LEAST_FILE, MOST_FILE),
+    }
+    .next_multiple_of(1 << 20);
+    Some(job)
+}

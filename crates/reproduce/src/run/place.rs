@@ -1,0 +1,146 @@
+//! The directories and devices in which a load runs.
+//!
+//! What does not belong here: whether they may be used (see [`crate::target`]).
+
+use crate::error::{Context, ReproduceError, Result};
+use crate::plan::Plan;
+use crate::target::{CheckedTarget, Target};
+use crate::undo::Undo;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The name of the directory that a run makes in the one that the user named.
+const FOLDER: &str = "iowhy-reproduction";
+
+/// Where the load of one disk runs.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The kernel's name of the disk.
+    pub disk: String,
+    /// Its number.
+    pub number: (u32, u32),
+    /// The directory for files; `None` if the plan needs none.
+    pub directory: Option<PathBuf>,
+    /// The device itself, or a file that stands for it.
+    pub raw: PathBuf,
+    /// The mount that the run made: its device, its point, its file system.
+    mounted: Option<(PathBuf, PathBuf, String)>,
+}
+
+/// Checks all targets of a plan.
+///
+/// # Errors
+/// There are too few or too many, or one may not be used.
+pub fn check(plan: &Plan, targets: &[Target]) -> Result<Vec<CheckedTarget>> {
+    let disks = plan.disks.len();
+    let fits = targets.len() == disks || targets.len() == 1;
+    if targets.is_empty() || !fits {
+        let cause = format!("it uses {disks} disks, and {} places are named", targets.len());
+        return Err(ReproduceError::new("run the reproduction", cause)
+            .hint("repeat --on or --on-device for each disk, in the order of README.md"));
+    }
+    if targets.len() == disks {
+        let named = plan.disks.iter().zip(targets);
+        return named.map(|(disk, target)| target.check(disk.bytes)).collect();
+    }
+    let all = plan.disks.iter().map(|it| it.bytes).sum();
+    if matches!(targets, [Target::Device { .. }]) && disks > 1 {
+        let cause = format!("it uses {disks} disks, and one device is named");
+        return Err(ReproduceError::new("run the reproduction", cause)
+            .hint("repeat --on-device for each disk, in the order of README.md"));
+    }
+    let checked = targets.iter().map(|target| target.check(all)).collect::<Result<Vec<_>>>()?;
+    Ok(checked.into_iter().cycle().take(disks).collect())
+}
+
+/// Makes the place of the disk at `at`, on a target that was checked.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make(undo: &Undo, plan: &Plan, at: usize, checked: &CheckedTarget) -> Result<Place> {
+    let place = |directory: Option<PathBuf>, raw: PathBuf| Place {
+        disk: checked.disk.clone(),
+        number: checked.number,
+        directory,
+        raw,
+        mounted: None,
+    };
+    match &checked.target {
+        Target::Directory(path) => {
+            let folder = path.join(format!("{FOLDER}-{}", at + 1));
+            undo.make_folder(&folder)?;
+            let raw = folder.join("device");
+            Ok(place(Some(folder), raw))
+        }
+        Target::Device { path, .. } => match plan.uses(at) {
+            (true, true) => {
+                let cause = "the original used both the device itself and files on it";
+                Err(ReproduceError::new(format!("use {}", path.display()), cause)
+                    .hint("name a directory: --on"))
+            }
+            (_, false) => {
+                undo.will_format(path)?;
+                Ok(place(None, path.clone()))
+            }
+            (_, true) => formatted(undo, plan, at, path, place(None, path.clone())),
+        },
+    }
+}
+
+/// A file system on the device.
+fn formatted(undo: &Undo, plan: &Plan, at: usize, device: &Path, place: Place) -> Result<Place> {
+    let kind = plan.disks.get(at).and_then(|it| it.file_system.as_deref()).unwrap_or("ext4");
+    let mut command = Command::new(format!("mkfs.{kind}"));
+    match kind {
+        // Nothing may be written behind the load.
+        "ext4" => command.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]),
+        _ => command.args(["-q", "-f"]),
+    };
+    undo.will_format(device)?;
+    succeed(command.arg(device), &format!("format {}", device.display()))?;
+    let point = undo.folder().join(format!("mount-{}", at + 1));
+    fs::create_dir(&point).context(|| format!("make {}", point.display()))?;
+    undo.will_mount(&point)?;
+    let place = Place {
+        directory: Some(point.clone()),
+        mounted: Some((device.to_owned(), point, kind.to_owned())),
+        ..place
+    };
+    place.mount()?;
+    Ok(place)
+}
+
+impl Place {
+    fn mount(&self) -> Result<()> {
+        let Some((device, point, kind)) = &self.mounted else { return Ok(()) };
+        let mut command = Command::new("mount");
+        command.args(["-t", kind, "-o", "noatime"]).arg(device).arg(point);
+        succeed(&mut command, &format!("mount {}", device.display()))
+    }
+
+    /// Mounts it again, which empties the caches of its names and inodes; false if it is not a mount
+    /// of the run.
+    ///
+    /// # Errors
+    /// It cannot be unmounted or mounted.
+    pub fn remount(&self) -> Result<bool> {
+        let Some((device, point, _)) = &self.mounted else { return Ok(self.directory.is_none()) };
+        let mut command = Command::new("umount");
+        succeed(command.arg(point), &format!("unmount {}", device.display()))?;
+        self.mount()?;
+        Ok(true)
+    }
+}
+
+fn succeed(command: &mut Command, action: &str) -> Result<()> {
+    let output = command.stdin(Stdio::null()).output().map_err(|cause| {
+        let program = command.get_program().to_string_lossy().into_owned();
+        ReproduceError::new(action, cause).hint(format!("is {program} installed?"))
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(ReproduceError::new(action, format!("{}: {}", output.status, said.trim())))
+}

@@ -1,0 +1,95 @@
+//! Which files count as one class: siblings whose names differ in numbers only.
+//!
+//! What does not belong here: what is done to them.
+
+/// From how many hexadecimal digits on a word is a number, like the segments of a log.
+const HEX: usize = 8;
+
+/// A class of files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileClass {
+    /// Its path with `N` for each number.
+    pub pattern: String,
+    /// Whether it is a block device, not a file of a file system.
+    pub is_device: bool,
+}
+
+impl FileClass {
+    /// The class of the device itself.
+    pub fn device() -> FileClass {
+        FileClass { pattern: "(device)".to_owned(), is_device: true }
+    }
+
+    /// The class of a path.
+    pub fn of(path: &str) -> FileClass {
+        if path.starts_with("/dev/") {
+            return FileClass::device();
+        }
+        FileClass { pattern: masked(path), is_device: false }
+    }
+
+    /// The last parts of its path, with which a file can be named.
+    pub fn name(&self) -> String {
+        let parts: Vec<&str> = self.pattern.rsplit('/').take(2).collect();
+        let readable =
+            |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let joined = parts.into_iter().rev().collect::<Vec<_>>().join("/");
+        joined.trim_start_matches('/').chars().map(readable).take(60).collect()
+    }
+}
+
+/// `path` with `N` for each number, and for a long hexadecimal word with a digit.
+fn masked(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        if end == 0 {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        }
+        let (word, after) = rest.split_at(end);
+        let is_hex = word.len() >= HEX && word.chars().all(|c| c.is_ascii_hexdigit());
+        match is_hex && word.contains(|c: char| c.is_ascii_digit()) {
+            true => out.push('N'),
+            false => numbers(word, &mut out),
+        }
+        rest = after;
+    }
+    out
+}
+
+fn numbers(word: &str, out: &mut String) {
+    let mut in_number = false;
+    for c in word.chars() {
+        let is_digit = c.is_ascii_digit();
+        match (is_digit, in_number) {
+            (true, false) => out.push('N'),
+            (true, true) => {}
+            (false, _) => out.push(c),
+        }
+        in_number = is_digit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn siblings_are_one_class() {
+        let class = |path: &str| FileClass::of(path).pattern;
+        assert_eq!(class("/db/000058.sst"), "/db/N.sst");
+        assert_eq!(class("/pg_wal/0000000100000000000000A4"), "/pg_wal/N");
+        assert_eq!(class("/tmp/9046db9e-fe25-11e8/7.txt"), "/tmp/N-feN-NeN/N.txt");
+        assert_eq!(class("/ü1/b"), "/üN/b");
+        assert!(FileClass::of("/dev/sda").is_device);
+    }
+
+    #[test]
+    fn a_name_is_safe_in_a_job_file() {
+        assert_eq!(FileClass::of("/a/b c/d$%;.x").name(), "b_c_d___.x");
+        assert_eq!(FileClass::of("/x").name(), "x");
+    }
+}

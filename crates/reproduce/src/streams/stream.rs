@@ -1,0 +1,270 @@
+//! The sums of one program and class of files.
+//!
+//! What does not belong here: which rows belong to it (see [`super`]).
+
+use super::bursts::OperationBins;
+use iowhy_core::model::WaitClass;
+use iowhy_core::model::file::Counts;
+use iowhy_core::model::{FileActivity, Name, Operation, Origin, Request, RequestPart, Wait};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Maximum number of sizes, threads, files and offsets that are kept.
+const MOST: usize = 4096;
+/// Maximum number of intervals that are kept to see how many last at once.
+const MOST_SPANS: usize = 1 << 16;
+/// A pause from which two requests of sync_file_range belong to two calls, nanoseconds.
+const APART_NS: u64 = 2_000_000;
+
+/// Requests of one direction at the device.
+#[derive(Clone, Debug, Default)]
+pub struct StreamSide {
+    /// How many.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How many of each size.
+    pub sizes: FxHashMap<u64, u64>,
+    /// Those that begin where the file's previous one ended.
+    pub sequential: u64,
+    /// Those of which that is known.
+    pub placed: u64,
+    /// Some of their offsets in the file.
+    pub offsets: Vec<u64>,
+    /// The end of the farthest of them.
+    pub end: u64,
+    /// Those known to be direct, and known to be cached.
+    pub direct: u64,
+    /// Those through the page cache.
+    pub cached: u64,
+    /// Those that the kernel read ahead.
+    pub ahead: u64,
+    /// Those of page faults.
+    pub faults: u64,
+    /// When they were in flight.
+    pub spans: Concurrency,
+    /// Where the next sequential one of each file begins.
+    next: FxHashMap<Name, u64>,
+    skip: u64,
+}
+
+/// How many intervals last at once.
+#[derive(Clone, Debug, Default)]
+pub struct Concurrency {
+    /// The sum of all, nanoseconds; with weights.
+    pub total_ns: u64,
+    /// Whether some stand for others, so that the overlap is not known.
+    pub sampled: bool,
+    spans: Vec<(u64, u64)>,
+}
+
+impl Concurrency {
+    fn add(&mut self, start_ns: u64, length_ns: u64, weight: u64) {
+        self.total_ns = self.total_ns.saturating_add(length_ns.saturating_mul(weight));
+        self.sampled |= weight > 1;
+        if self.spans.len() < MOST_SPANS {
+            self.spans.push((start_ns, start_ns.saturating_add(length_ns)));
+        }
+    }
+
+    /// The mean number of them while there is at least one; at least 1.
+    pub fn while_busy(&self, duration_ns: u64) -> f64 {
+        let mean = self.total_ns as f64 / duration_ns.max(1) as f64;
+        if self.sampled || self.spans.is_empty() {
+            return mean.max(1.0);
+        }
+        let mut spans = self.spans.clone();
+        spans.sort_unstable();
+        let (mut union, mut sum, mut end) = (0_u64, 0_u64, 0_u64);
+        for (from, to) in spans {
+            sum = sum.saturating_add(to - from);
+            union = union.saturating_add(to.saturating_sub(end.max(from)));
+            end = end.max(to);
+        }
+        (sum as f64 / union.max(1) as f64).max(1.0)
+    }
+}
+
+/// Everything of one stream.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    /// Reads at the device.
+    pub read: StreamSide,
+    /// Writes at the device.
+    pub write: StreamSide,
+    /// System calls.
+    pub calls: Counts,
+    /// Distinct files, as far as known.
+    pub files: u64,
+    /// Lifetimes that were seen whole, and their sum.
+    pub lives: (u64, u64),
+    /// Names of system calls and how often they submitted.
+    pub call_names: FxHashMap<&'static str, u64>,
+    /// Threads that submitted or waited.
+    pub threads: FxHashSet<u32>,
+    /// Waits of its threads on these files.
+    pub waits: Concurrency,
+    /// Waits in each sync call.
+    pub syncs: FxHashMap<&'static str, u64>,
+    /// Waits for a journal commit.
+    pub journal_waits: u64,
+    /// Calls of sync_file_range, as far as requests show them.
+    pub range_syncs: u64,
+    /// Operations over time.
+    pub bins: OperationBins,
+    inodes: FxHashSet<(u64, u64)>,
+    range_last: FxHashMap<u32, u64>,
+    first_ns: Option<u64>,
+}
+
+impl Stream {
+    /// Adds a part of a request; `direct` is not known without a stack.
+    pub fn request(
+        &mut self,
+        request: &Request,
+        part: &RequestPart,
+        direct: Option<bool>,
+        call: Option<&'static str>,
+    ) {
+        let weight = request.stands_for();
+        if let Some(tid) = request.tid.filter(|_| self.threads.len() < MOST) {
+            self.threads.insert(tid);
+        }
+        if let Some(call) = call {
+            *self.call_names.entry(call).or_default() += weight;
+            self.note_range_sync(call, request);
+        }
+        let first = *self.first_ns.get_or_insert(request.start_ns);
+        self.bins.add(request.start_ns.saturating_sub(first), weight);
+        let side = match request.operation {
+            Operation::Read => &mut self.read,
+            _ => &mut self.write,
+        };
+        side.add(request, part, direct, weight);
+    }
+
+    fn note_range_sync(&mut self, call: &'static str, request: &Request) {
+        if call != "sync_file_range" {
+            return;
+        }
+        let tid = request.tid.unwrap_or(0);
+        let last = self.range_last.insert(tid, request.start_ns);
+        let is_new = last.is_none_or(|last| request.start_ns.abs_diff(last) >= APART_NS);
+        self.range_syncs += u64::from(is_new) * request.stands_for();
+        if self.range_last.len() > MOST {
+            self.range_last.clear();
+        }
+    }
+
+    /// Adds a wait on one of its files.
+    pub fn wait(&mut self, wait: &Wait, call: Option<&'static str>) {
+        let weight = wait.stands_for();
+        self.waits.add(wait.start_ns, wait.duration_ns, weight);
+        if self.threads.len() < MOST {
+            self.threads.insert(wait.tid);
+        }
+        self.journal_waits += u64::from(wait.class == WaitClass::JournalCommit) * weight;
+        if let Some(call @ ("fsync" | "fdatasync" | "msync")) = call {
+            *self.syncs.entry(call).or_default() += weight;
+        }
+    }
+
+    /// Adds calls.
+    pub fn calls(&mut self, file: &FileActivity) {
+        self.calls.add(&file.counts());
+        match file.inode.zip(file.inode_device) {
+            Some(inode) if self.inodes.len() < MOST => {
+                self.files += u64::from(self.inodes.insert(inode));
+            }
+            Some(_) => {}
+            None => self.files = self.files.max(file.files.unwrap_or(1)),
+        }
+        if let Some(life) = file.lifetime_ns {
+            let files = file.files.unwrap_or(1).max(1);
+            self.lives.0 += files;
+            self.lives.1 = self.lives.1.saturating_add(life.saturating_mul(files));
+        }
+    }
+
+    /// Whether most of its requests bypass the page cache.
+    pub fn is_direct(&self) -> bool {
+        let direct = self.read.direct + self.write.direct;
+        direct > self.read.cached + self.write.cached
+    }
+}
+
+impl StreamSide {
+    fn add(&mut self, request: &Request, part: &RequestPart, direct: Option<bool>, weight: u64) {
+        self.requests += weight;
+        self.bytes = self.bytes.saturating_add(part.bytes.saturating_mul(weight));
+        if self.sizes.len() < MOST || self.sizes.contains_key(&part.bytes) {
+            *self.sizes.entry(part.bytes).or_default() += weight;
+        }
+        match direct {
+            Some(true) => self.direct += weight,
+            Some(false) => self.cached += weight,
+            None => {}
+        }
+        self.ahead += u64::from(request.origin == Origin::Readahead) * weight;
+        self.faults += u64::from(request.origin == Origin::PageFault) * weight;
+        if let Some(length) = request.known_ns() {
+            self.spans.add(request.start_ns, length, weight);
+        }
+        // The device itself has no offsets but sectors.
+        let offset = part.file_offset.or(part.file.is_none().then_some(request.sector * 512));
+        let Some(offset) = offset else { return };
+        let end = offset.saturating_add(part.bytes);
+        self.end = self.end.max(end);
+        let file = part.file.unwrap_or(Name::EMPTY);
+        if self.next.len() < MOST || self.next.contains_key(&file) {
+            let next = self.next.insert(file, end);
+            self.placed += u64::from(next.is_some());
+            self.sequential += u64::from(next == Some(offset));
+        }
+        self.sample(offset);
+    }
+
+    /// Keeps every offset, then every second of them, and so on.
+    fn sample(&mut self, offset: u64) {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return;
+        }
+        if self.offsets.len() >= 2 * MOST {
+            let mut at = 0;
+            self.offsets.retain(|_| {
+                at += 1;
+                at % 2 == 0
+            });
+        }
+        self.offsets.push(offset);
+        self.skip = self.requests / (4 * MOST as u64);
+    }
+
+    /// The share of its requests that are sequential; `None` if too few are known.
+    pub fn sequential_share(&self) -> Option<f64> {
+        (self.placed >= 8).then(|| self.sequential as f64 / self.placed as f64)
+    }
+
+    /// The mean size, bytes.
+    pub fn mean_bytes(&self) -> u64 {
+        self.bytes / self.requests.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_take_turns_count_as_one() {
+        let mut turns = Concurrency::default();
+        (0..10).for_each(|at| turns.add(at * 100, 100, 1));
+        assert_eq!(turns.while_busy(10_000), 1.0);
+        let mut both = Concurrency::default();
+        (0..10).for_each(|at| both.add(at / 2 * 100, 100, 1));
+        assert_eq!(both.while_busy(10_000), 2.0);
+        let mut thinned = Concurrency::default();
+        (0..10).for_each(|at| thinned.add(at * 100, 100, 30));
+        assert_eq!(thinned.while_busy(10_000), 3.0);
+    }
+}
