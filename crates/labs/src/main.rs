@@ -43,6 +43,8 @@ enum LabCommand {
     BenchViews(bench::views::ViewSettings),
     /// Measures what drawing `iowhy top` costs, and how soon commands answer.
     BenchScreens(bench::screens::DrawingSettings),
+    /// Reproduces labs from their recordings, and compares.
+    BenchReproduce(bench::reproduce::ReproduceSettings),
     /// Compares blktrace and libbpf-tools with iowhy, in guests with other kernels.
     BenchPeers(bench::peers::PeerSettings),
     /// Measures the HTML report: writing it, drawing it in a browser.
@@ -102,6 +104,7 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::BenchScreens(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchViews(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchHtml(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchReproduce(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchPeers(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchReport(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::PeersInside => bench::peers::inside(&mut say).map(done),

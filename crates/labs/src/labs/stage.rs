@@ -262,7 +262,7 @@ impl LabStage {
     }
 
     /// Ends all that was started.
-    fn end_load(&mut self) {
+    pub fn end_load(&mut self) {
         // A shell's children outlive it.
         let below = self.pids();
         for child in &self.load {

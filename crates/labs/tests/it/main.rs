@@ -44,6 +44,7 @@ mod recorder_host;
 mod recorder_trouble;
 mod recording;
 mod records;
+mod reproduce;
 mod side_by_side;
 mod signals;
 mod stacked;
@@ -92,6 +93,7 @@ fn main() {
         side_by_side::tests(),
         signals::tests(),
         probe::tests(),
+        reproduce::tests(),
         pages::tests(),
         pods::tests(),
         privilege::tests(),
