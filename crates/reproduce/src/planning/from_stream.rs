@@ -15,6 +15,8 @@ use crate::streams::stream::{Stream, StreamSide};
 const LEAST_THINK_US: f64 = 1000.0;
 /// The share of the time that a thread is in its I/O from which it does not pause. Chosen.
 const SATURATED: f64 = 0.97;
+/// The largest share of the time in I/O of a load that has a rhythm of its own. Chosen.
+const OWN_RHYTHM: f64 = 0.5;
 /// From this share on, requests of a stream are sequential.
 const SEQUENTIAL: f64 = 0.5;
 /// Threads and depth at most.
@@ -26,6 +28,10 @@ const MOST_FILE: u64 = 4 << 30;
 /// How many times the bytes of the watch a file must have, so that it is not read twice while the
 /// reproduction settles and is watched.
 const SPARE: f64 = 2.5;
+/// Writes between two syncs up to which a load syncs often. Chosen.
+const OFTEN: u64 = 16;
+/// Requests per call from which calls were split. Chosen.
+const SPLIT: f64 = 1.3;
 /// Sizes and offsets of direct I/O are multiples of this.
 const SECTOR: u64 = 512;
 
@@ -69,7 +75,9 @@ impl JobContext<'_> {
         job.per_s = count / self.seconds();
         let whole_ns = lanes * self.duration_ns as f64;
         let pause_us = (whole_ns - busy_ns as f64).max(0.0) / count.max(1.0) / 1e3;
-        if let Some(rhythm) = stream.bins.rhythm(self.duration_ns).filter(|_| job.depth == 1) {
+        // Where the pauses are waits, it is the disk that has the rhythm.
+        let is_idle = job.depth == 1 && (busy_ns as f64) < OWN_RHYTHM * whole_ns;
+        if let Some(rhythm) = stream.bins.rhythm(self.duration_ns).filter(|_| is_idle) {
             let each = count * rhythm.period_ns as f64 / self.duration_ns as f64;
             job.think_after = ((each / lanes).round() as u64).max(1);
             job.think_us = pause_us * job.think_after as f64;
@@ -91,12 +99,27 @@ pub fn set_think(job: &mut PlannedJob, pause_us: f64) {
     }
 }
 
-/// The jobs of a stream.
+/// The jobs of a stream: of each direction that bypasses the page cache, and through it.
 pub fn jobs(context: &JobContext<'_>, stream: &Stream) -> Vec<PlannedJob> {
-    if stream.is_direct() || context.class.is_device {
-        return direct(context, stream).into_iter().collect();
-    }
-    cached_writes(context, stream).into_iter().chain(cached_reads(context, stream)).collect()
+    let raw = context.class.is_device;
+    let (reads, writes) = (raw || stream.read.is_direct(), raw || stream.write.is_direct());
+    let part = |reads: bool, writes: bool| {
+        let mut part = stream.clone();
+        if !reads {
+            (part.read, part.calls.reads, part.calls.read_bytes) = Default::default();
+        }
+        if !writes {
+            (part.write, part.calls.writes, part.calls.write_bytes) = Default::default();
+        }
+        part
+    };
+    let (past, through) = (part(reads, writes), part(!reads, !writes));
+    let cached = cached_writes(context, &through).into_iter();
+    direct(context, &past)
+        .into_iter()
+        .chain(cached)
+        .chain(cached_reads(context, &through))
+        .collect()
 }
 
 fn engine(stream: &Stream) -> JobEngine {
@@ -116,6 +139,29 @@ fn is_sequential(side: &StreamSide) -> bool {
     side.sequential_share().is_some_and(|share| share >= SEQUENTIAL)
 }
 
+/// Whether they do so nearly, as those of a log.
+fn is_log(side: &StreamSide) -> bool {
+    side.near_share().is_some_and(|share| share >= SEQUENTIAL)
+}
+
+/// Whether files exist in full before: most syncs of writes that extend a file wait for a commit of
+/// the journal.
+fn overwrites(job: &PlannedJob, stream: &Stream) -> bool {
+    let often = job.sync.is_some_and(|it| it.writes <= OFTEN && it.call != SyncCall::SyncFileRange);
+    job.random || job.read_percent > 0 || (often && stream.journal_waits * 2 < stream.synced())
+}
+
+/// The size of direct writes: that of the calls, if the kernel split them.
+fn write_sizes(context: &JobContext<'_>, stream: &Stream) -> (Vec<(u64, u32)>, u64) {
+    let (side, calls) = (&stream.write, stream.calls.writes);
+    let is_split = side.requests as f64 > SPLIT * calls as f64;
+    if context.has_calls && calls > 0 && is_split && !context.class.is_device {
+        let block = (stream.calls.write_bytes / calls).max(1).next_multiple_of(4096);
+        return (vec![(block, 100)], calls);
+    }
+    (shapes::sizes(&side.sizes, SECTOR), side.requests)
+}
+
 fn direct(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
     let (read, write) = (&stream.read, &stream.write);
     let requests = read.requests + write.requests;
@@ -125,15 +171,27 @@ fn direct(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
     let larger = if read.requests >= write.requests { read } else { write };
     let mut job = context.job("direct");
     job.direct = true;
-    job.read_percent = (read.requests * 100 / requests) as u8;
-    job.random = !is_sequential(larger);
+    job.random = !is_sequential(larger) && !is_log(larger);
     job.read_sizes = shapes::sizes(&read.sizes, SECTOR);
-    job.write_sizes = shapes::sizes(&write.sizes, SECTOR);
+    let (sizes, writes) = write_sizes(context, stream);
+    job.write_sizes = sizes;
+    let count = read.requests + writes;
+    job.read_percent = (read.requests * 100 / count.max(1)) as u8;
     job.engine = engine(stream);
-    let busy_ns = read.spans.total_ns.saturating_add(write.spans.total_ns);
-    let at_once =
-        read.spans.while_busy(context.duration_ns).max(write.spans.while_busy(context.duration_ns));
-    let lanes = at_once.round().clamp(1.0, MOST_DEPTH);
+    job.sync = syncs(stream, writes);
+    let in_flight_ns = read.spans.total_ns.saturating_add(write.spans.total_ns);
+    // Calls that do not return before they are done also wait before a request is queued.
+    let (busy_ns, lanes) = match job.engine {
+        JobEngine::Psync if stream.waits.total_ns > in_flight_ns => {
+            (stream.waits.total_ns, stream.waits.while_busy(context.duration_ns))
+        }
+        _ => {
+            let sides = [&read.spans, &write.spans];
+            let busy = sides.map(|it| it.while_busy(context.duration_ns));
+            (in_flight_ns, busy[0].max(busy[1]))
+        }
+    };
+    let lanes = lanes.round().clamp(1.0, MOST_DEPTH);
     let threads = (stream.threads.len() as u64).clamp(1, MOST_THREADS);
     match job.engine {
         JobEngine::Psync => job.threads = (lanes as u64).clamp(1, MOST_THREADS) as u32,
@@ -142,29 +200,33 @@ fn direct(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
             job.depth = (lanes / f64::from(job.threads)).round().max(1.0) as u32;
         }
     }
-    job.sync = syncs(stream, write.requests);
-    let in_calls = busy_ns.max(if job.sync.is_some() { stream.waits.total_ns } else { 0 });
+    job.overwrite = overwrites(&job, stream);
     let lanes = f64::from(job.threads * job.depth);
-    context.pace(&mut job, stream, requests as f64, in_calls, lanes);
+    context.pace(&mut job, stream, count as f64, busy_ns, lanes);
+    place(&mut job, stream);
+    Some(job)
+}
+
+/// The size of a direct job's file, and where its operations fall.
+fn place(job: &mut PlannedJob, stream: &Stream) {
+    let (read, write) = (&stream.read, &stream.write);
     let end = read.end.max(write.end);
     let needed = (read.bytes.saturating_add(write.bytes)) as f64 * SPARE;
-    job.file_bytes = match job.random {
+    job.file_bytes = match job.random || job.raw {
         true => end.clamp(LEAST_FILE, MOST_FILE),
-        false => (needed as u64).max(end.min(MOST_FILE)).clamp(LEAST_FILE, MOST_FILE),
+        false => (needed as u64).clamp(LEAST_FILE, MOST_FILE),
     }
     .next_multiple_of(1 << 20);
     if job.random {
         let offsets: Vec<u64> = read.offsets.iter().chain(&write.offsets).copied().collect();
         job.zones = shapes::zones(&offsets, end);
     }
-    Some(job)
 }
 
 /// How often a stream of so many writes syncs.
 fn syncs(stream: &Stream, writes: u64) -> Option<SyncEvery> {
     let times = |name: &str| stream.syncs.get(name).copied().unwrap_or(0);
-    let waited = times("fsync") + times("fdatasync") + times("msync");
-    let all = stream.calls.fsyncs.max(waited);
+    let all = stream.synced();
     if all > 0 {
         let by_request = |name: &str| stream.call_names.get(name).copied().unwrap_or(0);
         let data = times("fdatasync") + by_request("fdatasync");
@@ -203,13 +265,10 @@ fn cached_writes(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob
     };
     // Writeback sorts; what it could not merge was scattered.
     let merged = side.requests == 0 || side.mean_bytes() >= 3 * block;
-    let appended = side.sequential_share().is_some_and(|share| share >= SEQUENTIAL);
     let is_small = block < 4096;
-    job.random = !merged && !appended && !is_small && side.requests >= 8;
+    job.random = !merged && !is_log(side) && !is_small && side.requests >= 8;
     job.sync = syncs(stream, count);
-    // A commit of the journal for most syncs: the file grows.
-    let synced = stream.calls.fsyncs.max(stream.syncs.values().sum());
-    job.overwrite = job.random || (synced > 0 && stream.journal_waits * 2 < synced);
+    job.overwrite = overwrites(&job, stream);
     let lanes = stream.waits.while_busy(context.duration_ns).round().min(MOST_THREADS as f64);
     job.threads = lanes.max(1.0) as u32;
     let busy_ns = stream.waits.total_ns;

@@ -16,7 +16,7 @@ pub mod steps;
 use crate::plan::{DiskLimit, FORMAT, Plan, PlannedDisk, PlannedJob, PlannedProgram};
 use crate::streams::class::FileClass;
 use crate::streams::stream::Stream;
-use crate::streams::{StreamKey, Streams};
+use crate::streams::{ScanTally, StreamKey, Streams};
 use from_stream::JobContext;
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::ChainRow;
@@ -44,6 +44,11 @@ const MOST_PROGRAMS: usize = 12;
 const MOST_JOBS: usize = 12;
 /// Streams with a smaller share of bytes and of operations are left out, unless they sync.
 const LEAST_SHARE: f64 = 0.005;
+
+/// Scans with a smaller share of the largest one's time are left out.
+const LEAST_SCAN: f64 = 0.05;
+/// Jobs with fewer operations per second are left out, unless they sync or wait.
+const LEAST_RATE: f64 = 0.5;
 
 /// What is known when the source has been read.
 #[derive(Debug)]
@@ -260,7 +265,9 @@ fn fill(
             duration_ns: context.duration_ns,
             has_calls: source.streams.has_calls,
         };
-        program.jobs.extend(unique(from_stream::jobs(&job, stream), &program.jobs));
+        let mut jobs = from_stream::jobs(&job, stream);
+        jobs.retain(|job| job.per_s >= LEAST_RATE || job.sync.is_some());
+        program.jobs.extend(unique(jobs, &program.jobs));
     }
 }
 
@@ -308,7 +315,11 @@ fn scans(
 ) {
     let streams = context.source.streams;
     let calls = streams.names.get(&name).copied().unwrap_or_default();
-    let mut own: Vec<_> = streams.scans.iter().filter(|(key, _)| key.0 == name).collect();
+    let most = streams.scans.values().map(|it| it.time_ns).max().unwrap_or(0) as f64;
+    let ours = |(key, tally): &(&(Name, Name), &ScanTally)| {
+        key.0 == name && tally.time_ns as f64 >= LEAST_SCAN * most
+    };
+    let mut own: Vec<_> = streams.scans.iter().filter(ours).collect();
     own.sort_by_key(|(key, _)| **key);
     for ((_, device), tally) in own {
         if let Some(disk) = index(*device) {
@@ -375,7 +386,7 @@ fn notes(source: &PlanSource<'_>, plan: &Plan) -> Vec<String> {
     }
     let bytes: u64 = summary.watch.bytes;
     if streams.unowned_bytes as f64 > 0.05 * bytes.max(1) as f64 {
-        let percent = streams.unowned_bytes as f64 * 100.0 / bytes.max(1) as f64;
+        let percent = (streams.unowned_bytes as f64 * 100.0 / bytes.max(1) as f64).min(100.0);
         notes.push(format!("{percent:.0} % of the bytes have no known program and are left out"));
     }
     if streams.refused > 0 {

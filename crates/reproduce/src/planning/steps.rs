@@ -100,7 +100,7 @@ pub fn lock(
         0 => (stream.write.requests, stream.write.bytes),
         writes => (writes, counts.write_bytes),
     };
-    let synced = counts.fsyncs.max(stream.syncs.values().sum());
+    let synced = stream.synced();
     let turns = if synced > 0 { synced } else { writes };
     if turns == 0 || bytes == 0 {
         return None;

@@ -116,7 +116,8 @@ impl Streams {
         names: &Names,
         environment: &Environment,
     ) {
-        if request.parent_id.is_some() || request.error.is_some() {
+        let is_lower = request.parent_id.is_some() || request.parent_reason.is_some();
+        if is_lower || request.error.is_some() {
             return;
         }
         if request.origin == Origin::Metadata {
@@ -144,7 +145,10 @@ impl Streams {
         };
         for part in parts {
             let owner = part.owner.or(request.process.filter(|_| part.owner_reason.is_none()));
-            let Some(program) = owner.filter(|it| is_program(names.get(*it))) else {
+            // What a live watch knows of no file is the file system's own; a capture knows no files.
+            let is_known = part.file.is_some() || environment.source != "live";
+            let owner = owner.filter(|it| is_known && is_program(names.get(*it)));
+            let Some(program) = owner else {
                 self.unowned_bytes = self.unowned_bytes.saturating_add(part.bytes);
                 continue;
             };

@@ -12,6 +12,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const MOST: usize = 4096;
 /// Maximum number of intervals that are kept to see how many last at once.
 const MOST_SPANS: usize = 1 << 16;
+/// How far from the end of the previous one a request is near it, bytes.
+const NEAR: u64 = 64 << 10;
 /// A pause from which two requests of sync_file_range belong to two calls, nanoseconds.
 const APART_NS: u64 = 2_000_000;
 
@@ -26,6 +28,8 @@ pub struct StreamSide {
     pub sizes: FxHashMap<u64, u64>,
     /// Those that begin where the file's previous one ended.
     pub sequential: u64,
+    /// Those that begin a little before or after that: a log rewrites its last block.
+    pub near: u64,
     /// Those of which that is known.
     pub placed: u64,
     /// Some of their offsets in the file.
@@ -185,10 +189,12 @@ impl Stream {
         }
     }
 
-    /// Whether most of its requests bypass the page cache.
-    pub fn is_direct(&self) -> bool {
-        let direct = self.read.direct + self.write.direct;
-        direct > self.read.cached + self.write.cached
+    /// Calls that made writes durable, or waits in them where calls are not in the data.
+    pub fn synced(&self) -> u64 {
+        match self.calls.fsyncs {
+            0 => self.syncs.values().sum(),
+            calls => calls,
+        }
     }
 }
 
@@ -219,6 +225,7 @@ impl StreamSide {
             let next = self.next.insert(file, end);
             self.placed += u64::from(next.is_some());
             self.sequential += u64::from(next == Some(offset));
+            self.near += u64::from(next.is_some_and(|next| next.abs_diff(offset) <= NEAR));
         }
         self.sample(offset);
     }
@@ -243,6 +250,16 @@ impl StreamSide {
     /// The share of its requests that are sequential; `None` if too few are known.
     pub fn sequential_share(&self) -> Option<f64> {
         (self.placed >= 8).then(|| self.sequential as f64 / self.placed as f64)
+    }
+
+    /// The same for requests near the end of the previous one.
+    pub fn near_share(&self) -> Option<f64> {
+        (self.placed >= 8).then(|| self.near as f64 / self.placed as f64)
+    }
+
+    /// Whether most of its requests bypass the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct > self.cached
     }
 
     /// The mean size, bytes.
