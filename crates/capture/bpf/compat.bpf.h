@@ -448,6 +448,12 @@ static __always_inline u64 frame_pointer_of(struct pt_regs *regs)
 	return READ(regs, regs[29]);
 }
 
+/* arm64's return address of the innermost function; 0 on CPUs that keep it on the stack. */
+static __always_inline u64 link_register_of(struct pt_regs *regs)
+{
+	return bpf_core_field_exists(regs->ip) ? 0 : READ(regs, regs[30]);
+}
+
 /* The number of the system call that returns; `regs` is the tracepoint's own argument. */
 static __always_inline u32 system_call_left(struct pt_regs *regs)
 {

@@ -112,7 +112,7 @@ static __always_inline void end_skipped_sleep(struct wire_thread *thread, struct
 
 	if (has_ticked(thread)) {
 		now = bpf_ktime_get_ns();
-		mark_storage_wait(thread, thread->tid, now);
+		mark_storage_wait(thread, thread->tid, thread->since_ns, now);
 		if (now - thread->since_ns >= WIRE_LONG_WAIT_NS)
 			send_late(thread, task, now);
 	}

@@ -5,7 +5,7 @@
 #ifndef IOWHY_SUBMITTERS_H
 #define IOWHY_SUBMITTERS_H
 
-#include "emit.bpf.h"
+#include "copied_stacks.bpf.h"
 #include "file_of_bio.bpf.h"
 
 SEEN_MAP(seen_tasks);
@@ -261,11 +261,20 @@ static __noinline u32 send_stack(void *ctx, u32 number, u64 pid_tgid, bool user)
 	return emit(stack, size, COUNT_RING_FULL_DETAIL) ? number : 0;
 }
 
+/* Copies the stack, too, if its process keeps no frame pointers. */
+static __always_inline void copy_submission(u32 number, u64 pid_tgid)
+{
+	/* Requests of workers are another thread's. */
+	if (number && pid_tgid == bpf_get_current_pid_tgid() && may_copy(pid_tgid >> 32, false))
+		copy_stack(user_registers(current_task()), 0, number);
+}
+
 /* Takes a stack if the budget allows it and stores its number in `r`; returns false if not. */
 static __always_inline bool take_stack(void *ctx, struct wire_request *r, u64 pid_tgid)
 {
 	u32 zero = 0;
 	struct budget *budget = bpf_map_lookup_elem(&budgets, &zero);
+	bool user = settings.user_stacks && !(r->flags & REQUEST_KERNEL_THREAD);
 	u32 weight;
 
 	if (!budget)
@@ -275,8 +284,9 @@ static __always_inline bool take_stack(void *ctx, struct wire_request *r, u64 pi
 		return false;
 	budget->number += 1;
 	/* Unique across CPUs: the low bits are the CPU's. */
-	r->stack = send_stack(ctx, (budget->number << 10 | (r->cpu & 0x3ff)), pid_tgid,
-			      settings.user_stacks && !(r->flags & REQUEST_KERNEL_THREAD));
+	r->stack = send_stack(ctx, (budget->number << 10 | (r->cpu & 0x3ff)), pid_tgid, user);
+	if (user)
+		copy_submission(r->stack, pid_tgid);
 	if (r->stack)
 		r->weight = weight;
 	else

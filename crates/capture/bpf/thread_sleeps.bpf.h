@@ -67,14 +67,17 @@ static __always_inline void take_thread(struct wire_thread *thread, u32 tid)
 	thread->since_ns = 0;
 	thread->storage_wait_ns = 0;
 	thread->is_chained = 0;
+	thread->has_waited_long = 0;
 }
 
 /* Marks the thread as a storage waiter: it ended a wait for storage, or for such a thread. */
-static __always_inline void mark_storage_wait(struct wire_thread *thread, u32 tid, u64 now)
+static __always_inline void mark_storage_wait(struct wire_thread *thread, u32 tid, u64 since,
+					      u64 now)
 {
 	if (thread->tid != tid)
 		take_thread(thread, tid);
 	thread->storage_wait_ns = now;
+	thread->has_waited_long = now - since >= WIRE_LONG_WAIT_NS;
 }
 
 static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_call,
@@ -99,7 +102,8 @@ static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_ca
 		 * A thread that was in a wait chain once is likely to be in one again, and worth a
 		 * stack.
 		 */
-		thread->user_stack = thread->is_chained ? take_user_stack(ctx, now) : -1;
+		thread->user_stack =
+			thread->is_chained ? take_user_stack(ctx, now, regs, thread) : -1;
 	}
 	thread->asleep = SLEEP_FOR_THREAD;
 }

@@ -3,7 +3,7 @@
 #ifndef IOWHY_WAIT_STACKS_H
 #define IOWHY_WAIT_STACKS_H
 
-#include "emit.bpf.h"
+#include "copied_stacks.bpf.h"
 
 /* The kernel keeps one stack per hash; on a collision the later stack goes to the other map. */
 #define STACK_MAP(name, most, frames)                       \
@@ -73,8 +73,13 @@ static __always_inline int take_wait_stack(void *ctx, u64 now)
 	return stack;
 }
 
-/* The user stack of the current task; on a hash collision it is dropped. */
-static __always_inline int take_user_stack(void *ctx, u64 now)
+/*
+ * The user stack of the current task, which sleeps from `now` on; on a hash collision it is dropped.
+ * If its process keeps no frame pointers, the stack is copied, too: of threads whose last wait was
+ * long first.
+ */
+static __always_inline int take_user_stack(void *ctx, u64 now, struct pt_regs *regs,
+					   struct wire_thread *thread)
 {
 	int stack;
 
@@ -83,6 +88,8 @@ static __always_inline int take_user_stack(void *ctx, u64 now)
 	stack = bpf_get_stackid(ctx, &wait_user_stacks, BPF_F_USER_STACK);
 	if (stack < 0)
 		count(COUNT_WAIT_STACKS);
+	if (may_copy(bpf_get_current_pid_tgid() >> 32, thread && thread->has_waited_long))
+		copy_stack(regs, now, 0);
 	return stack;
 }
 

@@ -8,6 +8,7 @@
 #define IOWHY_WIRE_H
 
 #include "wire_budget.h"
+#include "wire_copies.h"
 
 #define WIRE_COMM_LEN	   16
 #define WIRE_NAMES_LEN	   4096	 /* bytes of a path's components, leaf first, NUL-terminated */
@@ -45,6 +46,7 @@ enum wire_kind {
 	WIRE_DIRECTORY,
 	WIRE_CALL,
 	WIRE_LATE_WAIT, /* a wire_sleeper: a long wait that was not chosen to be recorded */
+	WIRE_COPIED_STACK,
 };
 
 /* Counters of the BPF programs; user space reads the sums at the end. */
@@ -407,7 +409,7 @@ struct wire_thread {
 	unsigned long long since_jiffies;
 	unsigned long long request;
 	unsigned int waker;
-	unsigned int last_padding;
+	unsigned int has_waited_long; /* its last wait for storage was a long one */
 };
 
 /* A thread that sleeps in such a call when the watch ends. */

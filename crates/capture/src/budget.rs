@@ -41,6 +41,8 @@ const OVER: u32 = 3;
 const UNDER: u32 = 20;
 /// Below this share of the budget there is room for something to come back.
 const ROOM: f64 = 0.8;
+/// While something is thinned, stacks are copied only below this share. Chosen.
+const THINNED_ROOM: f64 = 0.5;
 /// A stream below this share of the budget is not worth thinning.
 const WORTH: f64 = 0.05;
 /// At most so much of the budget is taken by what cannot be thinned. Beyond it the budget cannot be
@@ -234,6 +236,17 @@ impl Controller {
         if self.measured_ns > 0.0 { self.total_ns / self.measured_ns } else { 0.0 }
     }
 
+    /// What the last measurement left of the budget for stacks that are copied, as a share of the
+    /// machine's CPUs; 0 until there is one, and negative beyond the budget.
+    pub fn free_share(&self) -> f64 {
+        if self.measurements == 0 {
+            return 0.0;
+        }
+        // What was thinned comes back only while there is room.
+        let part = if self.levels == Levels::ALL { ROOM } else { THINNED_ROOM };
+        self.budget * part - self.latest
+    }
+
     /// The cost of the last measurement, as a share of the machine's CPUs, if the budget could not
     /// be held for more than half of the watch.
     pub fn unheld_share(&self) -> Option<f64> {
@@ -374,6 +387,19 @@ mod tests {
             let levels = controller.levels();
             (levels, CostShares::of(&self.load(levels), levels).total())
         }
+    }
+
+    #[test]
+    fn what_is_left_for_copies_shrinks_with_the_load() {
+        let mut controller = Controller::new(3.0);
+        assert!(controller.free_share() <= 0.0, "nothing was measured");
+        Machine::default().run(&mut controller, 1);
+        let idle = controller.free_share();
+        assert!((idle - 0.03 * ROOM).abs() < 1e-9, "{idle}");
+        Machine { requests: 2000.0, switches: 5000.0, calls: 20_000.0 }.run(&mut controller, 1);
+        assert!(controller.free_share() < idle);
+        Machine { requests: 100_000.0, switches: 5e6, calls: 1e6 }.run(&mut controller, 600);
+        assert!(controller.free_share() <= 0.0);
     }
 
     #[test]

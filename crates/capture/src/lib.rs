@@ -19,6 +19,7 @@
 //! | [`aggregates`] | exact counts of requests, without a record of each |
 //! | [`budget`] | what a watch may cost, and what is thinned to keep to it: pure |
 //! | `thinning` | measures the cost, and carries out what the budget decides |
+//! | `copies` | how many stacks without frame pointers are copied |
 //! | [`live`] | all of it as an [`iowhy_core::source::Source`] |
 //!
 //! What does not belong here: what the numbers mean, and how they are displayed.
@@ -28,6 +29,7 @@ pub mod aggregates;
 pub mod budget;
 mod calls;
 pub mod changes;
+mod copies;
 mod counters;
 pub mod decode;
 pub mod error;

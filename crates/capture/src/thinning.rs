@@ -109,6 +109,11 @@ impl Thinner {
         is_time && self.has_left_out(session)
     }
 
+    /// CPU time that the budget leaves, nanoseconds per second.
+    pub fn free_ns(&self) -> f64 {
+        self.controller.free_share() * f64::from(cpus_online()) * 1e9
+    }
+
     /// Passes the levels to the programs.
     fn tell(&self, session: &Session) {
         let levels = self.controller.levels();

@@ -96,6 +96,7 @@ mod tests {
             frames: Vec::new(),
             complete: true,
             reason: None,
+            unwound_by: None,
         };
         let mut held = HeldBack::default();
         let mut first = Batch { stacks: vec![stack(1), stack(2)], ..Batch::default() };

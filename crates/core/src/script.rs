@@ -150,7 +150,14 @@ impl Script {
         let known = stacks.iter().find(|stack| stack.user == user && stack.frames == frames);
         let id = known.map_or(stacks.len() as u64 + 1, |stack| stack.stack_id);
         if known.is_none() {
-            stacks.push(Stack { stack_id: id, user, frames, complete: true, reason: None });
+            stacks.push(Stack {
+                stack_id: id,
+                user,
+                frames,
+                complete: true,
+                reason: None,
+                unwound_by: None,
+            });
         }
         Some(id)
     }

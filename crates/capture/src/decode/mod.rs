@@ -12,6 +12,7 @@
 //! a record is for (see [`crate::probes`]).
 
 pub mod cgroups;
+pub mod copied_stacks;
 pub mod files;
 pub mod operation;
 pub mod stacks;
@@ -176,6 +177,11 @@ impl<'a> DecodeContext<'a> {
     /// Adds a `wire_stack`.
     pub fn add_stack(&mut self, bytes: &[u8]) -> Option<()> {
         self.known.stacks.add(bytes, &mut self.out)
+    }
+
+    /// Adds a `wire_copied_stack`.
+    pub fn add_copied_stack(&mut self, bytes: &[u8]) -> Option<()> {
+        self.known.stacks.add_copied(bytes, &mut self.out)
     }
 }
 

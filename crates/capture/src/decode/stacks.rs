@@ -1,7 +1,8 @@
 //! Sampled stacks: each distinct one is symbolized once.
 
 use super::RowOutput;
-use crate::reader::{FileAsker, FrameName, LATE};
+use super::copied_stacks::{CopiedStack, CopiedStacks, reason_of};
+use crate::reader::{FileAsker, FrameName, LATE, UnwindEnd};
 use crate::wire;
 use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{Kernel, Source};
@@ -22,6 +23,14 @@ const MOST_PENDING: usize = 65_536;
 const UNREAD: &str =
     "not all named: the symbols are not in memory, and reading them would load the disk";
 
+/// Why a user stack does not reach its root.
+const EARLY: &str = "ends early: the program uses no frame pointers";
+const NAMELESS: &str = "code without names: a stripped program, or a JIT without perf map";
+
+/// How a user stack was unwound.
+const BY_FRAME_POINTERS: &str = "frame pointers";
+const BY_TABLES: &str = ".eh_frame";
+
 /// Why a stack has no names at all.
 const ENDED: &str = "the process ended before its frames could be named";
 
@@ -38,17 +47,49 @@ pub struct Sampled {
 pub struct SeenStacks {
     symbolizer: Symbolizer,
     reader: FileAsker,
-    /// By process; the kernel's have 0.
-    known: FxHashMap<(u32, Box<[u64]>), u64>,
+    /// Those of programs without frame pointers.
+    pub copied: CopiedStacks,
+    known: FxHashMap<KnownFrames, u64>,
     /// How many of these are the kernel's.
     kernel: usize,
     named: FxHashMap<Content, u64>,
+    /// Of user stacks: whether they are complete, and how many frames they have.
+    shapes: FxHashMap<u64, (bool, usize)>,
     pending: RestartingMap<u32, Sampled, MOST_PENDING>,
     refused: u64,
 }
 
+/// Where a stack is from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum StackOrigin {
+    Kernel,
+    /// A process, along frame pointers.
+    Walked(u32),
+    /// A process, by tables, and why the stack ends there.
+    Unwound(u32, UnwindEnd),
+}
+
+impl StackOrigin {
+    fn process(self) -> Option<u32> {
+        match self {
+            StackOrigin::Kernel => None,
+            StackOrigin::Walked(process) | StackOrigin::Unwound(process, _) => Some(process),
+        }
+    }
+
+    fn unwound_by(self) -> Option<&'static str> {
+        match self {
+            StackOrigin::Kernel => None,
+            StackOrigin::Walked(_) => Some(BY_FRAME_POINTERS),
+            StackOrigin::Unwound(..) => Some(BY_TABLES),
+        }
+    }
+}
+
+type KnownFrames = (StackOrigin, Box<[u64]>);
+
 /// The content of a stack in the recording: stacks with equal content are the same.
-type Content = (bool, Option<&'static str>, Vec<Name>);
+type Content = (Option<&'static str>, Option<&'static str>, Vec<Name>);
 
 impl SeenStacks {
     /// Without stacks; `reader` reads programs.
@@ -56,9 +97,11 @@ impl SeenStacks {
         SeenStacks {
             symbolizer: Symbolizer::new(),
             reader,
+            copied: CopiedStacks::default(),
             known: FxHashMap::default(),
             kernel: 0,
             named: FxHashMap::default(),
+            shapes: FxHashMap::default(),
             pending: RestartingMap::default(),
             refused: 0,
         }
@@ -79,11 +122,36 @@ impl SeenStacks {
         let (kernel_frames, rest) = frames.split_at(kernel.min(frames.len()));
         let user_frames = &rest[..user.min(rest.len())];
         let sampled = Sampled {
-            kernel: self.id(None, kernel_frames, out),
-            user: self.id(Some(tgid), user_frames, out),
+            kernel: self.id(StackOrigin::Kernel, kernel_frames, out),
+            user: self.id(StackOrigin::Walked(tgid), user_frames, out),
         };
         self.pending.insert(sample, sampled);
         Some(())
+    }
+
+    /// Adds a `wire_copied_stack`, which arrives after the `wire_stack` of its sample, and before
+    /// its request or wait.
+    pub fn add_copied(&mut self, bytes: &[u8], out: &mut RowOutput<'_>) -> Option<()> {
+        let (copy, stack) = CopiedStack::parse(bytes)?;
+        // A process that has ended is described by the walk along its frame pointers, as is one
+        // whose memory cannot be read in time.
+        let Ok(Some(unwound)) = copy.unwind(stack, &self.reader) else { return Some(()) };
+        let origin = StackOrigin::Unwound(copy.process, unwound.end);
+        let found = self.id(origin, &unwound.frames, out);
+        if copy.sample == 0 {
+            found.into_iter().for_each(|id| self.copied.add_of_wait(copy.wait, id));
+        } else if let Some(sampled) = self.pending.remove(&copy.sample) {
+            let user = self.better(sampled.user, found);
+            self.pending.insert(copy.sample, Sampled { user, ..sampled });
+        }
+        Some(())
+    }
+
+    /// Of the same stack along frame pointers and by tables the one that is complete, else the one
+    /// with more frames.
+    pub fn better(&self, walked: Option<u64>, unwound: Option<u64>) -> Option<u64> {
+        let shape = |id: Option<u64>| id.and_then(|id| self.shapes.get(&id));
+        if shape(unwound) > shape(walked) { unwound } else { walked }
     }
 
     /// Returns the stacks of `sample` and removes them.
@@ -93,17 +161,20 @@ impl SeenStacks {
 
     /// The number of a kernel stack that is not a sample.
     pub fn kernel(&mut self, frames: &[u64], out: &mut RowOutput<'_>) -> Option<u64> {
-        self.id(None, frames, out)
+        self.id(StackOrigin::Kernel, frames, out)
     }
 
     /// The number of a process's stack that is not a sample.
     pub fn user(&mut self, process: u32, frames: &[u64], out: &mut RowOutput<'_>) -> Option<u64> {
-        self.id(Some(process), frames, out)
+        self.id(StackOrigin::Walked(process), frames, out)
     }
 
     /// The functions at `frames` of a process, without adding a stack.
     pub fn functions(&mut self, process: u32, frames: &[u64], names: &mut Names) -> Vec<Name> {
-        if frames.is_empty() { Vec::new() } else { self.name(Some(process), frames, names).0 }
+        if frames.is_empty() {
+            return Vec::new();
+        }
+        self.name(StackOrigin::Walked(process), frames, names).0
     }
 
     /// The functions of the stack with that number, innermost first.
@@ -112,33 +183,40 @@ impl SeenStacks {
         found.map(|((_, _, frames), _)| frames.as_slice())
     }
 
-    fn id(&mut self, process: Option<u32>, frames: &[u64], out: &mut RowOutput<'_>) -> Option<u64> {
+    fn id(&mut self, origin: StackOrigin, frames: &[u64], out: &mut RowOutput<'_>) -> Option<u64> {
         if frames.is_empty() {
             return None;
         }
-        let key = (process.unwrap_or(0), frames.into());
+        let key = (origin, frames.into());
         if let Some(id) = self.known.get(&key) {
             return Some(*id);
         }
-        let of_programs = self.known.len() - self.kernel;
-        let kept = if process.is_none() { self.kernel } else { of_programs };
+        let is_kernel = origin == StackOrigin::Kernel;
+        let kept = if is_kernel { self.kernel } else { self.known.len() - self.kernel };
         if kept >= MOST_STACKS {
             self.refused += 1;
             return None;
         }
-        self.kernel += usize::from(process.is_none());
-        let (texts, reason) = self.name(process, frames, out.names);
-        let content = (process.is_some(), reason, texts);
+        self.kernel += usize::from(is_kernel);
+        let (texts, reason) = self.name(origin, frames, out.names);
+        if let (StackOrigin::Walked(process), Some(EARLY | NAMELESS)) = (origin, reason) {
+            self.copied.note_process(process);
+        }
+        let content = (origin.unwound_by(), reason, texts);
         let next = self.named.len() as u64 + 1;
         let id = *self.named.entry(content.clone()).or_insert(next);
         self.known.insert(key, id);
+        if !is_kernel {
+            self.shapes.insert(id, (reason.is_none(), content.2.len()));
+        }
         if id == next {
             out.batch.stacks.push(Stack {
                 stack_id: id,
-                user: process.is_some(),
+                user: !is_kernel,
                 frames: content.2,
                 complete: reason.is_none(),
                 reason: reason.map(|reason| out.names.intern(reason)),
+                unwound_by: origin.unwound_by().map(|way| out.names.intern(way)),
             });
         }
         Some(id)
@@ -147,11 +225,11 @@ impl SeenStacks {
     /// The names of the frames, and why they are not the complete stack.
     fn name(
         &mut self,
-        process: Option<u32>,
+        origin: StackOrigin,
         frames: &[u64],
         names: &mut Names,
     ) -> (Vec<Name>, Option<&'static str>) {
-        let functions = match process {
+        let functions = match origin.process() {
             None => self.kernel_functions(frames).ok_or(ENDED),
             Some(pid) => match self.reader.functions(pid, frames) {
                 Ok(functions) => functions.ok_or(ENDED),
@@ -171,7 +249,7 @@ impl SeenStacks {
             }
         }
         let is_unread = functions.contains(&FrameName::Unread);
-        let reason = incomplete(process, frames.len(), end);
+        let reason = incomplete(origin, frames.len(), end);
         (texts, if is_unread { Some(UNREAD) } else { reason })
     }
 
@@ -246,22 +324,21 @@ fn is_root(name: &str) -> bool {
         || name.starts_with("runtime.goexit")
 }
 
-/// Why a stack is incomplete. A user stack is trusted only if it reaches a function that threads
-/// start in: without frame pointers it ends early, or anywhere.
-fn incomplete(process: Option<u32>, frames: usize, end: Frame) -> Option<&'static str> {
-    let (most, user) = match process {
-        None => (wire::WIRE_KERNEL_FRAMES, false),
-        Some(_) => (wire::WIRE_USER_FRAMES, true),
+/// Why a stack is incomplete. A walk along frame pointers is trusted only if it reaches a function
+/// that threads start in: without them it ends early, or anywhere.
+fn incomplete(origin: StackOrigin, frames: usize, end: Frame) -> Option<&'static str> {
+    let (most, user) = match origin {
+        StackOrigin::Kernel => (wire::WIRE_KERNEL_FRAMES, false),
+        StackOrigin::Walked(_) => (wire::WIRE_USER_FRAMES, true),
+        StackOrigin::Unwound(_, why) => {
+            return if end == Frame::Root { None } else { reason_of(why) };
+        }
     };
     match end {
         _ if frames >= most as usize => Some("deeper than iowhy reads"),
         Frame::Root => None,
         _ if !user => None,
-        Frame::Nameless => {
-            Some("code without names: a stripped program, or a JIT without perf map")
-        }
-        Frame::Named | Frame::Wild | Frame::Own => {
-            Some("ends early: the program uses no frame pointers")
-        }
+        Frame::Nameless => Some(NAMELESS),
+        Frame::Named | Frame::Wild | Frame::Own => Some(EARLY),
     }
 }

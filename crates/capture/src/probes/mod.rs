@@ -88,6 +88,7 @@ impl Decoders {
             wire::WIRE_DIRECTORY => self.uses.add_directory(bytes),
             wire::WIRE_CALL => self.uses.add_call(bytes),
             wire::WIRE_STACK => cx.add_stack(bytes),
+            wire::WIRE_COPIED_STACK => cx.add_copied_stack(bytes),
             _ => None,
         };
         self.unreadable += u64::from(understood.is_none());

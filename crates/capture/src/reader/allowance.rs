@@ -70,6 +70,12 @@ impl Allowance {
         is_covered
     }
 
+    /// Whether these parts of a file, by offset and length, may be read.
+    pub fn may_read(&mut self, file: &File, parts: &[(u64, u64)]) -> bool {
+        let away = parts.iter().filter(|(from, bytes)| !is_in_memory(file, *from, *bytes));
+        self.take(away.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes)))
+    }
+
     fn take(&mut self, cost: u64) -> bool {
         let is_covered = cost <= self.left;
         self.left -= if is_covered { cost } else { 0 };

@@ -9,8 +9,6 @@ use std::time::{Duration, Instant};
 
 /// Poll interval for checking whether it is blocked.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-/// Timeout of one answer, whether it runs or blocks.
-const MOST_TIME: Duration = Duration::from_secs(5);
 /// How long to wait for its exit when it is no longer needed.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
@@ -47,9 +45,14 @@ impl Aside {
         Ok(Aside { child, input, output, buffer: Vec::new(), blocked: Duration::ZERO })
     }
 
-    /// Returns its answer, a line, unless it is blocked for longer than `most`. Time in which it is
-    /// running or runnable does not count.
-    pub fn ask(&mut self, line: &str, most: Duration) -> Result<String, Silence> {
+    /// Returns its answer, a line, unless it is blocked for longer than `most`, or takes longer than
+    /// `most_time` in total. Time in which it is running or runnable does not count as blocked.
+    pub fn ask(
+        &mut self,
+        line: &str,
+        most: Duration,
+        most_time: Duration,
+    ) -> Result<String, Silence> {
         // The pipe is empty while it waits for the next question.
         self.send(line)?;
         let (begun, before) = (Instant::now(), self.blocked);
@@ -65,7 +68,7 @@ impl Aside {
                 Err(Errno::INTR) => {}
                 Err(_) => return Err(Silence::Gone),
             }
-            if self.blocked - before >= most || begun.elapsed() >= MOST_TIME {
+            if self.blocked - before >= most || begun.elapsed() >= most_time {
                 return Err(Silence::Late);
             }
         }

@@ -16,6 +16,7 @@
 //! | `allowance` | how much of programs' files it may read from disk |
 //! | `perf_map` | names of JIT-compiled functions |
 //! | `sleeping_stack` | the functions that a sleeping thread is in |
+//! | `unwind` | the functions of copied stacks, by the tables of `unwind_tables` |
 //!
 //! What does not belong here: files that the kernel generates without involving a process or a
 //! disk, such as `/proc/PID/stat`.
@@ -28,10 +29,14 @@ mod perf_map;
 mod question;
 mod serve;
 mod sleeping_stack;
+mod unwind;
+mod unwind_tables;
 
 use crate::host::held::HeldFiles;
 use crate::host::workload::Workload;
 use aside::{Aside, Silence};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use iowhy_core::model::Losses;
 use question::{Lookup, Question};
 use rustc_hash::FxHashSet;
@@ -43,7 +48,7 @@ use std::process::{Child, Command};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-pub use question::{FrameName, WORDS};
+pub use question::{CopiedRegisters, FrameName, UnwindEnd, UnwoundStack, WORDS};
 pub use serve::serve;
 
 /// The program's only argument when it is started as the reader.
@@ -54,6 +59,11 @@ const MOST_WAIT: Duration = Duration::from_millis(200);
 /// Total time that answers may block; for a longer watch, this fraction of it.
 const MOST_WAIT_IN_ALL: Duration = Duration::from_secs(2);
 const PART_OF_WATCH: u32 = 50;
+/// Timeout of one answer, even if the reader computes.
+const MOST_TIME: Duration = Duration::from_secs(5);
+/// The same of a stack that is unwound, which takes some hundred microseconds: the tables that lead
+/// through it are the program's, and may be a loop.
+const MOST_UNWINDING: Duration = Duration::from_millis(500);
 /// Abandoned readers that have not exited yet.
 const MOST_GIVEN_UP: usize = 4;
 
@@ -90,6 +100,10 @@ struct Asker {
     /// How many were abandoned.
     hung: u64,
     unanswered: u64,
+    /// Total time that unwinding took.
+    unwinding: Duration,
+    /// Stacks that were not unwound for that reason.
+    not_unwound: u64,
 }
 
 /// No answer, and none will come.
@@ -121,6 +135,8 @@ impl FileAsker {
             cost_ns: 0,
             hung: 0,
             unanswered: 0,
+            unwinding: Duration::ZERO,
+            not_unwound: 0,
         })))
     }
 
@@ -136,6 +152,24 @@ impl FileAsker {
     /// Return addresses on the stack of a sleeping thread, innermost first; see `sleeping_stack`.
     pub fn sleeping_stack(&self, process: u32, stack_pointer: u64) -> Vec<u64> {
         self.ask(process, Lookup::Stack { stack_pointer }).unwrap_or_default()
+    }
+
+    /// Unwinds a copied stack, whose bytes begin at the stack pointer; `None` if the process has
+    /// exited.
+    pub fn unwind(
+        &self,
+        process: u32,
+        registers: CopiedRegisters,
+        stack: &[u8],
+    ) -> Result<Option<UnwoundStack>, Unanswered> {
+        let begun = Instant::now();
+        if !self.0.borrow_mut().may_unwind() {
+            return Err(Unanswered);
+        }
+        let stack = STANDARD.encode(stack);
+        let answer = self.ask_for(process, Lookup::Unwind { registers, stack }, MOST_UNWINDING);
+        self.0.borrow_mut().unwinding += begun.elapsed();
+        answer
     }
 
     /// Words of a process's memory.
@@ -169,8 +203,18 @@ impl FileAsker {
     }
 
     fn ask<T: DeserializeOwned>(&self, process: u32, what: Lookup) -> Result<T, Unanswered> {
+        self.ask_for(process, what, MOST_TIME)
+    }
+
+    /// Asks, and waits for an answer for up to `most_time`, even if the reader computes.
+    fn ask_for<T: DeserializeOwned>(
+        &self,
+        process: u32,
+        what: Lookup,
+        most_time: Duration,
+    ) -> Result<T, Unanswered> {
         let mut asker = self.0.borrow_mut();
-        let answer = asker.ask(&Question { process, what });
+        let answer = asker.ask(&Question { process, what }, most_time);
         let answer = answer.and_then(|line| serde_json::from_str(&line).ok());
         asker.unanswered += u64::from(answer.is_none());
         answer.ok_or(Unanswered)
@@ -197,12 +241,14 @@ impl FileAsker {
         losses.add("unread", asker.unanswered, meaning, false);
         let meaning = "reads of processes or device settings abandoned: hung or failed";
         losses.add("readers", asker.hung, meaning, false);
+        let meaning = "stacks without frame pointers not unwound: it took too long in total";
+        losses.add("unwinding", asker.not_unwound, meaning, false);
     }
 }
 
 impl Asker {
     /// Returns the answer, one line.
-    fn ask(&mut self, question: &Question) -> Option<String> {
+    fn ask(&mut self, question: &Question, most_time: Duration) -> Option<String> {
         let most = self.may_wait();
         if most.is_zero() || self.left.contains(&question.process) {
             return None;
@@ -212,7 +258,7 @@ impl Asker {
             Some(aside) => aside,
             None => Aside::start((self.command)()).ok()?,
         };
-        match aside.ask(&line, most) {
+        match aside.ask(&line, most, most_time) {
             Ok(answer) => {
                 self.aside = Some(aside);
                 Some(answer)
@@ -226,6 +272,14 @@ impl Asker {
                 None
             }
         }
+    }
+
+    /// Whether there is time left to unwind a stack.
+    fn may_unwind(&mut self) -> bool {
+        let most = MOST_WAIT_IN_ALL.max(self.begun.elapsed() / PART_OF_WATCH);
+        let may = self.unwinding < most;
+        self.not_unwound += u64::from(!may);
+        may
     }
 
     /// How long to wait for the next answer.

@@ -23,6 +23,13 @@ pub(super) enum Lookup {
         /// The thread's stack pointer.
         stack_pointer: u64,
     },
+    /// The return addresses of a copied stack: `Option<UnwoundStack>`.
+    Unwind {
+        /// The thread's registers.
+        registers: CopiedRegisters,
+        /// The stack from the stack pointer on, as base64.
+        stack: String,
+    },
     /// The words at an address: `Option<[u32; WORDS]>`.
     Words {
         /// The address.
@@ -50,6 +57,45 @@ pub(super) enum Lookup {
         /// The device.
         device: AskedDevice,
     },
+}
+
+/// The registers with which unwinding begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CopiedRegisters {
+    /// The instruction at which the thread entered the kernel.
+    pub instruction: u64,
+    /// The stack pointer.
+    pub stack_pointer: u64,
+    /// The frame pointer, or what the program keeps in its register.
+    pub frame_pointer: u64,
+    /// The link register, where the CPU has one.
+    pub link: u64,
+}
+
+/// What a copied stack was unwound to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UnwoundStack {
+    /// Addresses in the calling instructions, the innermost first.
+    pub frames: Vec<u64>,
+    /// Why it ends there.
+    pub end: UnwindEnd,
+}
+
+/// Why unwinding ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum UnwindEnd {
+    /// The function where the program or the thread starts.
+    Root,
+    /// The stack goes on beyond what was copied, or has more frames than are kept.
+    TooDeep,
+    /// The tables of the code would have to be read from disk.
+    Unread,
+    /// The code's file has no tables, nor does the code keep frame pointers.
+    Bare,
+    /// Code without a file that keeps no frame pointers.
+    Compiled,
+    /// The tables do not describe what is on the stack.
+    Lost,
 }
 
 /// Words read at once: as many as needed to find the owner of a lock.

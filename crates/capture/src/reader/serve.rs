@@ -5,15 +5,19 @@ use super::code::Code;
 use super::perf_map::PerfMaps;
 use super::question::{FrameName, Lookup, Question, WORDS};
 use super::sleeping_stack;
+use super::unwind::StackUnwinder;
 use crate::host::devices::TUNED;
 use crate::host::health;
 use crate::host::held::Look;
 use crate::host::read_settings;
 use crate::host::workload::Workloads;
 use crate::priority;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{Input, Reason, Symbolized, Symbolizer};
 use blazesym::{Addr, Pid};
+use rustix::process::DumpableBehavior;
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -24,6 +28,8 @@ pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> 
     // So that its disk reads are attributed to iowhy.
     rustix::thread::set_name(c"iowhy")?;
     priority::normal();
+    // It is given other processes' stacks: they must not be in a core dump.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let mut tools = Tools::default();
     for line in questions.lines() {
         let question: Question = serde_json::from_str(&line?)?;
@@ -41,6 +47,7 @@ struct Tools {
     allowance: Allowance,
     perf_maps: PerfMaps,
     code: Code,
+    unwinder: StackUnwinder,
     look: Option<Look>,
     workloads: Option<Workloads>,
 }
@@ -57,6 +64,12 @@ impl Tools {
                 *stack_pointer,
                 &mut self.code,
             )),
+            Lookup::Unwind { registers, stack } => {
+                let bytes = STANDARD.decode(stack).unwrap_or_default();
+                let allowance = &mut self.allowance;
+                let unwound = self.unwinder.unwind(process, registers, &bytes, allowance);
+                serde_json::to_value(unwound)
+            }
             Lookup::Words { address } => serde_json::to_value(words_at(process, *address)),
             Lookup::Arguments => serde_json::to_value(arguments_of(process)),
             Lookup::Settings { directories } => {

@@ -217,8 +217,16 @@ impl RowMaker<'_> {
     pub fn code_path(&self, path: &CodePath) -> CodePathRow {
         let (kernel, kernel_complete) = self.frames(path.kernel);
         let (user, user_complete) = self.frames(path.user);
-        let process = path.process.map(|name| self.text(name));
-        CodePathRow { origin: path.origin, process, kernel, kernel_complete, user, user_complete }
+        let unwound_by = path.user.and_then(|list| self.charged.stacks.unwound_by(list));
+        CodePathRow {
+            origin: path.origin,
+            process: path.process.map(|name| self.text(name)),
+            kernel,
+            kernel_complete,
+            user,
+            user_complete,
+            user_unwound_by: unwound_by.map(|way| self.text(way)),
+        }
     }
 
     fn frames(&self, list: Option<StackRef>) -> (Vec<String>, bool) {

@@ -53,6 +53,8 @@ pub(super) struct StackTable {
     by_id: FxHashMap<(u64, bool), StackRef>,
     by_frames: FxHashMap<Frames, StackRef>,
     lists: Vec<Frames>,
+    /// How the first stack with each list was unwound.
+    unwound_by: Vec<Option<Name>>,
     kept: usize,
 }
 
@@ -75,6 +77,7 @@ impl StackTable {
             let new = StackRef(self.lists.len() as u32);
             self.kept += frames.frames.len();
             self.lists.push(frames.clone());
+            self.unwound_by.push(stack.unwound_by);
             self.by_frames.insert(frames, new);
             self.by_id.insert((stack.stack_id, stack.user), new);
         }
@@ -88,6 +91,11 @@ impl StackTable {
 
     pub fn get(&self, list: StackRef) -> Option<&Frames> {
         self.lists.get(list.0 as usize)
+    }
+
+    /// How it was unwound, if it is a user stack.
+    pub fn unwound_by(&self, list: StackRef) -> Option<Name> {
+        *self.unwound_by.get(list.0 as usize)?
     }
 }
 

@@ -252,4 +252,6 @@ pub struct CodePathRow {
     pub user: Vec<String>,
     /// Whether the program's functions are complete.
     pub user_complete: bool,
+    /// How they were found: by `frame pointers` or `.eh_frame`; `None` where not known.
+    pub user_unwound_by: Option<String>,
 }

@@ -12,5 +12,7 @@ table! {
         complete: bool [None] "Whether the stack reaches its root; false if frames are missing or \
                                could not be symbolized.",
         reason: Option<Name> [None] "Why it is incomplete; null if it is complete.",
+        unwound_by: Option<Name> [None] "How a user stack was unwound: `frame pointers` or \
+                                         `.eh_frame`; null for kernel stacks.",
     }
 }

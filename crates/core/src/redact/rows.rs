@@ -75,6 +75,7 @@ impl MovedNames {
             let kind = stack.user.then_some(NameKind::Function);
             stack.frames.iter_mut().for_each(|frame| *frame = self.name(kind, *frame, from, to));
             stack.reason = stack.reason.map(|reason| self.name(None, reason, from, to));
+            stack.unwound_by = stack.unwound_by.map(|way| self.name(None, way, from, to));
         }
     }
 

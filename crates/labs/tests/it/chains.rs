@@ -79,12 +79,17 @@ pub const COMPILED: &[(&str, &str)] = &[
 
 /// The program that gcc makes of a source, under a name of its own.
 pub fn compiled(name: &str, as_name: &str) -> Result<PathBuf> {
+    compiled_with(name, as_name, &["-O1", "-fno-omit-frame-pointer"])
+}
+
+/// The same with other options.
+pub fn compiled_with(name: &str, as_name: &str, options: &[&str]) -> Result<PathBuf> {
     let program = made(as_name);
     if is_guest() && program.exists() {
         return Ok(program);
     }
     let mut gcc = Command::new(command::find("gcc")?);
-    gcc.args(["-O1", "-fno-omit-frame-pointer", "-pthread", "-o"]).arg(&program).arg(source(name));
+    gcc.args(options).args(["-pthread", "-o"]).arg(&program).arg(source(name));
     command::output_of(gcc)?;
     Ok(program)
 }

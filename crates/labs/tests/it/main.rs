@@ -54,6 +54,7 @@ mod thinning;
 mod top;
 mod totals;
 mod unit;
+mod unwound;
 mod vocabulary;
 mod waits;
 
@@ -77,6 +78,7 @@ fn main() {
         hung::tests(),
         totals::tests(),
         waits::tests(),
+        unwound::tests(),
         classes::tests(),
         files::tests(),
         chains::tests(),

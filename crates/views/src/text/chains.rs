@@ -1,7 +1,7 @@
 //! Wait chains: a section of the first screen, and the complete list with stacks.
 
-use super::Screen;
 use super::header::{header, losses};
+use super::{Screen, stack_hints};
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
@@ -222,6 +222,9 @@ fn user_stack(step: &ChainStep, screen: &mut Screen<'_>) {
     if !step.user_stack.is_empty() {
         let text = functions(&step.user_stack, screen.style);
         screen.prose(&text, 6, Paint::Faint);
+        if step.user_stack_unwound_by.as_deref() == Some(".eh_frame") {
+            screen.prose("unwound by .eh_frame: no frame pointers", 6, Paint::Faint);
+        }
     }
     if let Some(reason) = &step.user_stack_reason {
         screen.prose(&format!("user stack incomplete: {reason}"), 6, Paint::Faint);
@@ -258,22 +261,11 @@ fn is_plumbing(name: &str) -> bool {
     PLUMBING.iter().any(|begin| name.starts_with(begin))
 }
 
-/// A hint for stacks of Java programs.
+/// Hints for programs that compile code while they run.
 fn hints(chains: &ChainReport, screen: &mut Screen<'_>) {
-    let mut java: Vec<u32> = chains
-        .rows
-        .iter()
-        .flat_map(|row| &row.steps)
-        .filter(|step| step.process == "java" && step.user_stack_complete == Some(false))
-        .map(|step| step.pid)
-        .collect();
-    java.sort_unstable();
-    java.dedup();
-    for pid in java.iter().take(3) {
-        let text = format!(
-            "hint: for the names of Java methods of {pid}, start it with \
-             -XX:+PreserveFramePointer and run `jcmd {pid} Compiler.perfmap` before a watch"
-        );
-        screen.prose(&text, 0, Paint::Faint);
+    let steps = chains.rows.iter().flat_map(|row| &row.steps);
+    let cut = steps.filter(|step| step.user_stack_complete == Some(false));
+    for hint in stack_hints::of(cut.map(|step| (step.process.as_str(), Some(step.pid)))) {
+        screen.prose(&hint, 0, Paint::Faint);
     }
 }

@@ -88,6 +88,7 @@ mod tests {
             kernel_complete: true,
             user: texts(user),
             user_complete: true,
+            user_unwound_by: None,
         };
         that_matter(&row).into_iter().map(str::to_owned).collect()
     }

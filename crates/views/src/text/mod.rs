@@ -13,6 +13,7 @@ mod latency;
 pub(crate) mod over_time;
 mod page;
 mod paths;
+mod stack_hints;
 mod stages;
 mod usage;
 pub(crate) mod waits;

@@ -1,13 +1,16 @@
 //! Code paths: which functions submitted the requests.
 
-use super::Screen;
 use super::usage::{REQUESTS, TIME, TIME_SHARE, UsageRow, rows};
+use super::{Screen, stack_hints};
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::CodePathRow;
+
+/// Programs that are named for how they were unwound.
+const MOST_PROGRAMS: usize = 3;
 
 /// Code paths.
 pub const CODE_PATHS: Definition<UsageRow> = Definition {
@@ -50,6 +53,30 @@ pub(crate) fn section(summary: &Summary, screen: &mut Screen) {
         plural(paths.counted_requests, "request"),
     );
     screen.prose(&text, 2, Paint::Faint);
+    unwound(summary, screen);
+}
+
+/// Says which programs' functions were found by `.eh_frame`, and what incomplete ones need.
+fn unwound(summary: &Summary, screen: &mut Screen) {
+    let shown: Vec<&CodePathRow> =
+        summary.code_paths.table.rows.iter().map(|row| &row.subject).collect();
+    let by_tables = shown.iter().filter(|row| row.user_unwound_by.as_deref() == Some(".eh_frame"));
+    let mut programs: Vec<&str> = by_tables.filter_map(|row| row.process.as_deref()).collect();
+    programs.sort_unstable();
+    programs.dedup();
+    if !programs.is_empty() {
+        let more = programs.len().saturating_sub(MOST_PROGRAMS);
+        let names = programs.iter().take(MOST_PROGRAMS).map(|name| escape(name, screen.style));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let text = format!("no frame pointers, unwound by .eh_frame: {names}{more}");
+        screen.prose(&text, 2, Paint::Faint);
+    }
+    let cut = shown.iter().filter(|row| !row.user.is_empty() && !row.user_complete);
+    let programs = cut.filter_map(|row| Some((row.process.as_deref()?, None)));
+    for hint in stack_hints::of(programs) {
+        screen.prose(&hint, 2, Paint::Faint);
+    }
 }
 
 /// `metadata, java: xfs_lookup < vfs_statx < lstat0`.

@@ -83,8 +83,15 @@ impl WaitStacks {
         Some(known)
     }
 
-    /// The user stack of a wait, if one was taken.
+    /// The user stack of a wait, if one was taken: along frame pointers, or by `.eh_frame` if that
+    /// leads further.
     pub fn user(&mut self, wait: &wire_wait, cx: &mut DecodeContext<'_>) -> Option<u64> {
+        let walked = self.walked(wait, cx);
+        let stacks = &cx.known.stacks;
+        stacks.better(walked, stacks.copied.of_wait((wait.tid, wait.start_ns)))
+    }
+
+    fn walked(&mut self, wait: &wire_wait, cx: &mut DecodeContext<'_>) -> Option<u64> {
         let place = u32::try_from(wait.user_stack).ok()?;
         let key = (wait.tgid, wait.user_stack);
         if let Some(known) = self.known_users.get(&key) {

@@ -101,7 +101,7 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 	if (!(wait.flags & WAIT_FOR_OWN))
 		wait.stack = take_wait_stack(ctx, wait.start_ns);
 	if (regs)
-		wait.user_stack = take_user_stack(ctx, wait.start_ns);
+		wait.user_stack = take_user_stack(ctx, wait.start_ns, regs, thread);
 	see_task(number_of(task), ROOM_SUBMIT);
 	if (!thread || bpf_map_update_elem(&sleepers, &tid, &wait, BPF_ANY)) {
 		count(COUNT_SLEEPERS_FULL);
@@ -125,7 +125,7 @@ static __always_inline void end_sleep(struct task_struct *task)
 	/* All long ones are recorded, so that it stands for no other. */
 	if (wait->one_in > 1 && wait->end_ns - wait->start_ns >= WIRE_LONG_WAIT_NS)
 		wait->one_in = 1;
-	mark_storage_wait(thread, tid, wait->end_ns);
+	mark_storage_wait(thread, tid, wait->start_ns, wait->end_ns);
 	emit(wait, sizeof(*wait), COUNT_RING_FULL_WAIT);
 	bpf_map_delete_elem(&sleepers, &tid);
 	__sync_fetch_and_add(&thread->sleepers, -1);

@@ -69,6 +69,7 @@ struct ChainFrames {
     functions: Vec<Name>,
     complete: bool,
     reason: Option<Name>,
+    unwound_by: Option<Name>,
 }
 
 /// Adds up chains as they come.
@@ -88,6 +89,7 @@ impl ChainTally {
             functions: stack.frames.clone(),
             complete: stack.complete,
             reason: stack.reason,
+            unwound_by: stack.unwound_by,
         });
     }
 
@@ -195,6 +197,9 @@ impl ChainTally {
                 user_stack_reason: stack
                     .and_then(|stack| stack.reason)
                     .map(|reason| names.get(reason).to_owned()),
+                user_stack_unwound_by: stack
+                    .and_then(|stack| stack.unwound_by)
+                    .map(|way| names.get(way).to_owned()),
             }
         });
         let kernel = most(&account.kernel_stacks).and_then(|id| self.frames.get(&(id, false)));
@@ -373,6 +378,8 @@ pub struct ChainStep {
     pub user_stack_complete: Option<bool>,
     /// Why it does not; `None` if it does.
     pub user_stack_reason: Option<String>,
+    /// How it was unwound: by `frame pointers` or `.eh_frame`; `None` where not known.
+    pub user_stack_unwound_by: Option<String>,
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ mod tests {
             if let Some(function) = function {
                 let frames = vec![script.names.intern(function)];
                 let stack =
-                    Stack { stack_id: 1, user: false, frames, complete: true, reason: None };
+                    Stack { stack_id: 1, user: false, frames, complete: true, reason: None, unwound_by: None };
                 script.batch.stacks.push(stack);
                 script.batch.waits[0].stack_id = Some(1);
             }

@@ -71,6 +71,7 @@ fn extremes_come_back() {
         frames: hostile.iter().copied().cycle().take(3000).chain([long]).collect(),
         complete: false,
         reason: Some(long),
+        unwound_by: Some(long),
     }];
     write(&directory, std::slice::from_ref(&batch), &names);
     let (found, found_names, _) = read(&directory).unwrap();

@@ -1,0 +1,102 @@
+//! User stacks of programs without frame pointers, by their `.eh_frame`.
+
+use crate::chains::{Program, SECONDS, compiled_with, throttled as watch_throttled};
+use crate::recording::Recording;
+use crate::support::trial_alone;
+use iowhy_core::model::Stack;
+use iowhy_labs::Result;
+use libtest_mimic::Trial;
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Duration;
+
+/// Few enough that each write waits for longer than 10 ms.
+const WRITES_PER_SECOND: u64 = 40;
+/// As a process's name.
+const NAME: &str = "unwound-c";
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial_alone("unwound::without_frame_pointers", without),
+        trial_alone("unwound::with_frame_pointers", with),
+    ]
+}
+
+fn watch(options: &[&str], name: &str) -> Result<Recording> {
+    let program = compiled_with("unwound.c", name, options)?;
+    let program: Program = Box::new(move |file| {
+        let mut command = Command::new(&program);
+        command.arg(file).arg(SECONDS.to_string());
+        command
+    });
+    watch_throttled(&program, WRITES_PER_SECOND, Duration::ZERO, |_| Ok(()))
+}
+
+/// The stacks that the program's waits and requests have.
+fn stacks_of<'a>(recording: &'a Recording, name: &str) -> Vec<&'a Stack> {
+    let own = |process| recording.text(process) == name;
+    let waits = recording.waits.iter().filter(|wait| own(wait.process));
+    let requests = recording.requests.iter().filter(|request| own(request.process));
+    let ids: BTreeSet<u64> = waits
+        .filter_map(|wait| wait.user_stack_id)
+        .chain(requests.filter_map(|request| request.user_stack_id))
+        .collect();
+    recording.stacks.iter().filter(|stack| stack.user && ids.contains(&stack.stack_id)).collect()
+}
+
+fn shown(recording: &Recording, stacks: &[&Stack]) -> String {
+    let line = |stack: &&Stack| {
+        let frames = recording.frames(Some(stack.stack_id)).join(" < ");
+        let (way, reason) = (recording.text(stack.unwound_by), recording.text(stack.reason));
+        format!("{way}: {frames} ({reason})\n")
+    };
+    stacks.iter().map(line).collect()
+}
+
+/// Long waits and requests of both threads have complete stacks.
+fn without() -> Result<()> {
+    let recording = watch(&["-O2", "-fomit-frame-pointer"], NAME)?;
+    let stacks = stacks_of(&recording, NAME);
+    let by_tables = |stack: &&&Stack| recording.text(stack.unwound_by) == ".eh_frame";
+    let unwound: Vec<&Stack> = stacks.iter().filter(by_tables).copied().collect();
+    let text = shown(&recording, &stacks);
+    assert!(!unwound.is_empty(), "none by .eh_frame:\n{text}");
+    assert!(unwound.iter().all(|stack| stack.complete), "{text}");
+    for (outer, root) in [("writer", "main"), ("writer", "start_thread")] {
+        let is_one = |stack: &&Stack| {
+            let frames = recording.frames(Some(stack.stack_id));
+            let place = |name: &str| frames.iter().position(|it| *it == name);
+            let is_root = root == "main" || !frames.contains(&"main");
+            place("write_one").is_some_and(|it| Some(it) < place("writes_at_depth"))
+                && place("writes_at_depth") < place(outer)
+                && (root != "main" || place(outer) < place(root))
+                && is_root
+        };
+        assert!(unwound.iter().any(is_one), "no complete stack to {root}:\n{text}");
+    }
+    // After the first of a thread, its long waits have them.
+    let own = recording.waits.iter().filter(|wait| recording.text(wait.process) == NAME);
+    let long: Vec<_> = own.filter(|wait| wait.duration_ns >= 10_000_000).collect();
+    let complete: BTreeSet<u64> = unwound.iter().map(|stack| stack.stack_id).collect();
+    let is_complete = |id: Option<u64>| id.is_some_and(|id| complete.contains(&id));
+    let count = long.iter().filter(|wait| is_complete(wait.user_stack_id)).count();
+    assert!(count * 2 > long.len(), "{count} of {} long waits:\n{text}", long.len());
+    assert!(recording.requests.iter().any(|it| is_complete(it.user_stack_id)), "{text}");
+    Ok(())
+}
+
+/// Where the program keeps frame pointers, they lead to the beginning, and nothing is copied.
+fn with() -> Result<()> {
+    let name = "unwound-fp";
+    let options = ["-O2", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-static"];
+    let recording = watch(&options, name)?;
+    let stacks = stacks_of(&recording, name);
+    let text = shown(&recording, &stacks);
+    assert!(!stacks.is_empty(), "no stack");
+    for stack in &stacks {
+        assert_eq!(recording.text(stack.unwound_by), "frame pointers", "{text}");
+    }
+    let has = |stack: &&&Stack, name| recording.frames(Some(stack.stack_id)).contains(&name);
+    assert!(stacks.iter().any(|it| it.complete && has(&it, "writes_at_depth")), "{text}");
+    Ok(())
+}
