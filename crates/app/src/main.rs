@@ -28,6 +28,7 @@ mod partial;
 mod progress;
 mod redaction;
 mod sources;
+mod summaries;
 mod unprivileged;
 mod watching;
 

@@ -14,7 +14,7 @@ const STACKS: u32 = 500;
 pub fn run(args: &ChainsArgs) -> Result<(), Failure> {
     let summary = match args.source.paths.as_slice() {
         [] => live(args)?,
-        paths => super::report::read(paths, &args.only)?.shown,
+        paths => crate::summaries::read(paths, &args.only)?.shown,
     };
     let text = match args.json {
         true => iowhy_views::json::chains(&summary),

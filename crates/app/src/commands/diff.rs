@@ -1,12 +1,12 @@
 //! `iowhy diff`: what differs between two watches, or between two devices of one.
 
 use super::page::NewPage;
-use super::report::{self, ReadSource};
 use crate::args::Only;
 use crate::args::diff::Diff;
 use crate::failure::{Failure, USAGE};
 use crate::output;
 use crate::redaction;
+use crate::summaries::{self, ReadSource};
 use iowhy_core::diagnosis::diagnose;
 use iowhy_core::diff::{DiffSide, UnknownDevice, compare};
 use iowhy_views::style::Style;
@@ -44,7 +44,7 @@ pub fn run(args: &Diff) -> Result<(), Failure> {
 }
 
 fn read(path: &Path, charts: bool) -> Result<ReadSource, Failure> {
-    report::read_with(&[path.to_owned()], &Only::default(), charts)
+    summaries::read_with(&[path.to_owned()], &Only::default(), charts)
 }
 
 fn style(width: Option<usize>) -> Style {

@@ -14,7 +14,7 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
     let (what, paths) = meant(args);
     let summary = match paths.is_empty() {
         true => None,
-        false => Some(super::report::read(&paths, &Only::default())?.shown),
+        false => Some(crate::summaries::read(&paths, &Only::default())?.shown),
     };
     let diagnosis = summary.as_ref().map(diagnose);
     let source = sources::words(&paths);

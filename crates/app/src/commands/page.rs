@@ -2,10 +2,10 @@
 //!
 //! What does not belong here: the page itself (crate `iowhy-views`).
 
-use super::report::ReadSource;
 use crate::failure::Failure;
 use crate::output;
 use crate::partial::PartialOutput;
+use crate::summaries::ReadSource;
 use iowhy_core::analysis::Summaries;
 use iowhy_core::diagnosis::{Diagnosis, diagnose};
 use iowhy_core::diff::{Comparison, DiffSide};

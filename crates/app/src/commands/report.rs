@@ -2,15 +2,14 @@
 
 use super::page::NewPage;
 use crate::args::daemon::DaemonPlaces;
-use crate::args::{Json, Only, ReportArgs, Show};
+use crate::args::{Json, ReportArgs, Show};
 use crate::commands::incidents;
 use crate::failure::{Failure, USAGE};
 use crate::output;
 use crate::sources;
-use iowhy_core::analysis::{Filtered, Summaries};
+use crate::summaries;
+use iowhy_core::analysis::Summaries;
 use iowhy_core::diagnosis::diagnose;
-use iowhy_core::model::{Filter, Names};
-use iowhy_core::source::Source;
 use iowhy_recorder::clock::LocalTime;
 use iowhy_recorder::incidents::store::RECORDING;
 use iowhy_recorder::screen;
@@ -24,7 +23,7 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     };
     let source = sources::words(&paths);
     let page = args.show.html.as_deref().map(NewPage::check).transpose()?;
-    let read = read_with(&paths, &args.only, page.is_some())?;
+    let read = summaries::read_with(&paths, &args.only, page.is_some())?;
     match page {
         Some(page) => page.write(&read.summaries, &read.names, Some(&source)),
         None => show(&read.summaries, Some(&source), &args.show),
@@ -51,38 +50,6 @@ fn recorded_at(time: &str, places: &DaemonPlaces) -> Result<PathBuf, Failure> {
             Err(Failure::new(message, Some(hint.to_owned())))
         }
     }
-}
-
-/// What was read of a source.
-pub struct ReadSource {
-    /// The summaries.
-    pub summaries: Summaries,
-    /// The texts of its rows.
-    pub names: Names,
-}
-
-/// The summary that `only` selects from a source, and the one that the diagnosis uses.
-pub fn read(paths: &[PathBuf], only: &Only) -> Result<Summaries, Failure> {
-    Ok(read_with(paths, only, false)?.summaries)
-}
-
-/// The same, also with what charts draw.
-pub fn read_with(paths: &[PathBuf], only: &Only, charts: bool) -> Result<ReadSource, Failure> {
-    let mut source = sources::open(paths, false)?;
-    let filter = only.filter();
-    source.require_devices(&filter, false)?;
-    let mut filtered = Filtered::new(source.environment(), &filter).on_two_threads();
-    if charts {
-        filtered = filtered.with_charts(source.environment());
-    }
-    let all = Filter::default();
-    let (names, _) = sources::read_all(&mut source, &all, |batch, names, environment| {
-        filtered.add(batch, names, environment.end_ns);
-        Ok(())
-    })?;
-    source.require_devices(&filter, true)?;
-    let summaries = filtered.finish(source.environment(), &names);
-    Ok(ReadSource { summaries, names })
 }
 
 /// Prints a summary in the requested form; `source` is its source as on a command line.

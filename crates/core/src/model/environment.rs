@@ -177,6 +177,15 @@ impl Environment {
         self.thinning.iter().any(|level| !level.calls)
     }
 
+    /// The share of the watch in which calls on files were counted, 0 to 1.
+    pub fn calls_share(&self) -> f64 {
+        let until = self.thinning.iter().skip(1).map(|level| level.from_ns).chain([self.end_ns]);
+        let uncounted = self.thinning.iter().zip(until).filter(|(level, _)| !level.calls);
+        let uncounted_ns: u64 =
+            uncounted.map(|(level, until_ns)| until_ns.saturating_sub(level.from_ns)).sum();
+        1.0 - (uncounted_ns as f64 / self.duration_ns().max(1) as f64).min(1.0)
+    }
+
     /// The same of waits.
     pub fn waits_one_in(&self) -> Option<u32> {
         let most = self.thinning.iter().map(|level| level.waits_one_in).max()?;

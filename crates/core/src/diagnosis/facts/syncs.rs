@@ -18,6 +18,8 @@ pub struct ProgramSyncs<'a> {
     pub calls: Option<u64>,
     /// Bytes that it wrote to these files; `None` likewise.
     pub bytes: Option<u64>,
+    /// Whether both are only of the part of the watch in which calls were counted.
+    pub is_partial: bool,
 }
 
 impl ProgramSyncs<'_> {
@@ -31,9 +33,9 @@ impl ProgramSyncs<'_> {
         subject
     }
 
-    /// Returns the number of syncs, or of sync waits if calls are not in the data.
+    /// Returns the number of syncs, or of sync waits if calls were not counted all the time.
     pub fn count(&self) -> u64 {
-        self.calls.unwrap_or(self.waited.waits)
+        self.calls.filter(|_| !self.is_partial).unwrap_or(self.waited.waits)
     }
 
     /// Returns the bytes per sync.
@@ -90,7 +92,8 @@ impl<'a> Facts<'a> {
             false if writes > 0 => (Some(writes), bytes(&written)),
             _ => (None, None),
         };
-        ProgramSyncs { waited, calls, bytes }
+        let is_partial = self.summary().environment.lacks_calls();
+        ProgramSyncs { waited, calls, bytes, is_partial }
     }
 
     /// Whether a group of waits is in sync or syncfs.

@@ -15,6 +15,9 @@ const ENOUGH_S: f64 = 5.0;
 /// The least mean number of other waiting threads. As for a warning.
 const OTHERS: f64 = super::super::finding::WARNING_THREADS;
 
+/// A rate of calls that were counted for a shorter time says nothing. Chosen.
+const LEAST_COUNTED_S: f64 = 0.5;
+
 rule!(
     "dirty-throttle",
     "dirty page throttling",
@@ -86,7 +89,14 @@ fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
 fn is_bulk(facts: &Facts<'_>, pid: u32) -> bool {
     let rows = facts.summary().activity.iter().flat_map(|it| &it.rows);
     let bytes: u64 = rows.filter(|row| row.pid == pid).map(|row| row.counts.write_bytes).sum();
-    bytes as f64 >= BULK_PER_S * facts.seconds()
+    let seconds = facts.seconds() * facts.summary().environment.calls_share();
+    if seconds < LEAST_COUNTED_S {
+        // Its pages, as far as they reached the device.
+        let own = facts.summary().processes.rows.iter().find(|row| row.subject.pid == Some(pid));
+        let written = own.map_or(0, |row| row.usage.directions[Direction::Write].bytes);
+        return written as f64 >= BULK_PER_S * facts.seconds();
+    }
+    bytes as f64 >= BULK_PER_S * seconds
 }
 
 /// Whether vm.dirty_bytes is set to what the device writes within seconds.
@@ -101,6 +111,7 @@ fn is_low(facts: &Facts<'_>, device: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Severity, diagnose};
+    use crate::model::environment::Thinning;
     use crate::model::file::Counts;
     use crate::model::{FileActivity, Origin, WaitClass};
     use crate::script::Script;
@@ -110,7 +121,24 @@ mod tests {
     /// A program that writes this many bytes in ten seconds and is throttled for nine of them,
     /// while another waits for `other_ms`; with a limit of dirty bytes.
     fn severity(name: &str, bytes: u64, other_ms: u64, limit: &str) -> Severity {
+        judged(name, bytes, other_ms, limit, None)
+    }
+
+    /// The same; calls were counted for `counted_ms`, if that is not all the time.
+    fn judged(
+        name: &str,
+        bytes: u64,
+        other_ms: u64,
+        limit: &str,
+        counted_ms: Option<u64>,
+    ) -> Severity {
         let mut script = Script::new(10);
+        script.environment.thinning.extend(counted_ms.map(|counted_ms| Thinning {
+            from_ns: script.environment.start_ns + counted_ms * MS,
+            requests_one_in: 1,
+            waits_one_in: 1,
+            ..Thinning::default()
+        }));
         let limit = ("vm/dirty_bytes".to_owned(), limit.to_owned());
         script.environment.settings_start = [limit].into();
         for index in 0..300 {
@@ -139,6 +167,13 @@ mod tests {
             Severity::Info,
             "hardly any other process waits"
         );
+    }
+
+    #[test]
+    fn calls_that_were_counted_for_a_second_are_a_tenth() {
+        assert_eq!(judged("cp", 30 << 20, 0, "0", Some(1000)), Severity::Info);
+        assert_eq!(judged("cp", 3 << 20, 0, "0", Some(1000)), Severity::Critical);
+        assert_eq!(judged("cp", 30 << 20, 0, "0", None), Severity::Critical);
     }
 
     #[test]

@@ -75,7 +75,8 @@ fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
 /// Returns the bytes that the device wrote per sync, of all processes.
 fn on_device(device: &DeviceSummary, syncs: &ProgramSyncs<'_>) -> f64 {
     let flushes = facts::of(device, Direction::Flush).requests.max(device.helper_requests);
-    let known = syncs.calls.unwrap_or(if flushes > 0 { flushes } else { syncs.waited.waits });
+    let counted = syncs.calls.filter(|_| !syncs.is_partial);
+    let known = counted.unwrap_or(if flushes > 0 { flushes } else { syncs.waited.waits });
     facts::of(device, Direction::Write).bytes as f64 / known.max(1) as f64
 }
 
@@ -88,7 +89,7 @@ fn finding(
     let subject = syncs.subject();
     let flags = words::flags(&subject);
     let rate = syncs.count() as f64 / facts.seconds();
-    let what = if syncs.calls.is_some() { "syncs" } else { "sync waits" };
+    let what = if syncs.calls.is_some() && !syncs.is_partial { "syncs" } else { "sync waits" };
     let sentence = format!(
         "{} syncs small writes one by one{}: {} {what} per second, {} and {} each",
         words::who(&subject),
@@ -128,6 +129,7 @@ fn finding(
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
+    use crate::model::environment::Thinning;
     use crate::model::file::Counts;
     use crate::model::{FileActivity, WaitClass};
     use crate::script::Script;
@@ -156,6 +158,15 @@ mod tests {
     /// etcd syncs its log `rate` times per second for `each_ms`, `bytes` of it each time, while
     /// another program writes `others` bytes per sync.
     fn logged(rate: u64, each_ms: u64, bytes: u64, others: u64) -> Option<Finding> {
+        of_etcd(&etcd(rate, each_ms, bytes, others, rate * 10))
+    }
+
+    fn of_etcd(script: &Script) -> Option<Finding> {
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "fsync-heavy")
+    }
+
+    /// The same, of which `counted` syncs are among the calls on files.
+    fn etcd(rate: u64, each_ms: u64, bytes: u64, others: u64, counted: u64) -> Script {
         let mut script = Script::new(10);
         let file = script.names.intern("/data/member/wal/0.wal");
         let (sda, etcd) = (script.names.intern("sda"), script.names.intern("etcd"));
@@ -171,15 +182,27 @@ mod tests {
             (wait.syscall, wait.device, wait.file) = (Some(75), Some(sda), Some(file));
         }
         let syncs = Counts {
-            fsyncs: rate * 10,
-            writes: rate * 10,
-            write_bytes: rate * 10 * bytes,
+            fsyncs: counted,
+            writes: counted,
+            write_bytes: counted * bytes,
             ..Counts::default()
         };
         let row =
             FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, &syncs) };
         script.batch.files.push(FileActivity { process: Some(etcd), ..row });
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "fsync-heavy")
+        script
+    }
+
+    #[test]
+    fn calls_that_were_counted_for_a_moment_are_not_all() {
+        let mut script = etcd(40, 20, 2300, 0, 7);
+        let from_ns = script.environment.start_ns + 175 * MS;
+        let level =
+            Thinning { from_ns, requests_one_in: 1, waits_one_in: 1, ..Thinning::default() };
+        script.environment.thinning = vec![level];
+        let found = of_etcd(&script).unwrap();
+        let said = "40.0 sync waits per second, 2.25 KiB and 20.0 ms each";
+        assert!(found.sentence.contains(said), "{}", found.sentence);
     }
 
     #[test]
