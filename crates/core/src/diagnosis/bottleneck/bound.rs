@@ -8,7 +8,7 @@ use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
 use crate::diagnosis::facts::{self, Facts};
 use crate::diagnosis::programs::{self, FileRole};
-use crate::model::WaitClass;
+use crate::model::{Origin, WaitClass};
 use std::collections::BTreeMap;
 
 /// The least mean wait of a slow sync: etcd's manual requires a 99th percentile of the WAL's fsync
@@ -134,8 +134,10 @@ fn is_by_itself(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
     };
     let log_ns = facts.written(process, &[FileRole::WriteAheadLog]).map_or(0, |it| it.time_ns);
     let all = facts::stage(device, Direction::Write, Interval::Q2c);
-    let all_ns = all.map_or(0, |it| it.sum_ns);
-    group.kind == BottleneckKind::Sync && 2 * log_ns >= all_ns
+    // The file system's journal is written for the commits.
+    let of_system = [Origin::Journal, Origin::Metadata].map(|it| facts::origin_of(device, it).0);
+    let of_files_ns = all.map_or(0, |it| it.sum_ns).saturating_sub(of_system.iter().sum());
+    group.kind == BottleneckKind::Sync && log_ns > 0 && 2 * log_ns >= of_files_ns
 }
 
 /// Whether a program waits most of the time for its temporary files, on a saturated device: with

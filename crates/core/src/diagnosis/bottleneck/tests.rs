@@ -113,6 +113,18 @@ fn commits_that_have_the_device_to_themselves_are_well() {
     assert_eq!(severity(&beside(0), "slow-sync"), Some(Severity::Info));
     assert_eq!(severity(&beside(1), "slow-sync"), Some(Severity::Info));
     assert_eq!(severity(&beside(3), "slow-sync"), Some(Severity::Critical));
+    // The journal's pages are written for the commits, other files' are not.
+    let with = |origin| {
+        let mut script = beside(3);
+        let data = script.names.intern("/db/base/1/2");
+        let parts = script.batch.parts.iter().filter(|it| it.file == Some(data));
+        let own: Vec<u64> = parts.map(|it| it.request_id).collect();
+        let requests = script.batch.requests.iter_mut();
+        requests.filter(|it| own.contains(&it.request_id)).for_each(|it| it.origin = origin);
+        severity(&script, "slow-sync")
+    };
+    assert_eq!(with(Origin::Journal), Some(Severity::Info));
+    assert_eq!(with(Origin::Writeback), Some(Severity::Critical));
 }
 
 /// A sort that reads its temporary file, 2 ms per read, with `depth` requests in flight.
