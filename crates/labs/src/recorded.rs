@@ -1,6 +1,6 @@
 //! Recordings as benchmarks read them: the weight of one (how many requests, which bytes on disk,
-//! since when; only one column is decoded), a table's rows one after the other, and a real recording
-//! many times over.
+//! since when; only one column is decoded), a table's rows one after the other, and a real
+//! recording many times over.
 
 use crate::error::Context;
 use crate::{LabError, Result};
@@ -156,8 +156,8 @@ pub fn each_row(
     Ok(())
 }
 
-/// Writes the recording `from` as the recording `to`, `times` times, with one of `one_in` waits. Each
-/// copy is later than the one before and has numbers of its own.
+/// Writes the recording `from` as the recording `to`, `times` times, with one of `one_in` waits.
+/// Each copy is later than the one before and has numbers of its own.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -281,7 +281,7 @@ impl CopiedTable {
             return;
         };
         let kept: Vec<bool> =
-            numbers.iter().map(|number| *number as u64 % one_in.max(1) == 0).collect();
+            numbers.iter().map(|it| (*it as u64).is_multiple_of(one_in.max(1))).collect();
         self.columns.iter_mut().for_each(|column| column.retain(&kept));
     }
 

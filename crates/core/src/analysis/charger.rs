@@ -194,11 +194,10 @@ impl DeviceObserver<'_> {
             let direction = Direction::from(request.operation);
             *self.latest_ns = (*self.latest_ns).max(life.ended_ns());
             self.patterns.request(*slot, request, parts, &life, self.start_ns);
-            let device = self.devices.get_mut(usize::from(*slot));
-            let device = device.map(|device| {
+            let mut device = self.devices.get_mut(usize::from(*slot));
+            if let Some(device) = &mut device {
                 device.add(request, &life, direction, layer);
-                device
-            });
+            }
             if life.stand == Stand::Open {
                 if self.open < MAX_OPEN {
                     self.open += 1;

@@ -91,7 +91,7 @@ impl Summarizer {
         }
     }
 
-    /// One that adds large batches on two threads: for sources that are read as fast as they can be.
+    /// One that adds large batches on two threads: for sources that are read as fast as possible.
     #[must_use]
     pub fn on_two_threads(mut self) -> Summarizer {
         self.is_shared_out = true;

@@ -6,6 +6,7 @@
 pub mod block;
 pub mod cgroup;
 pub mod clock;
+mod column;
 pub mod environment;
 pub mod event;
 pub mod file;

@@ -5,29 +5,19 @@
 //!
 //! What does not belong here: which segment comes next (see [`super::reader`]).
 
+use super::cells::{ChunkCells, FoundType};
 use super::error::{ErrorCause, RecordingError};
 use super::segment::is_whole;
 use super::statistics;
 use super::tables::TableInfo;
-use crate::model::table::{ColumnInfo, ColumnKind, ColumnValues, Columns, Scalar};
-use crate::model::{Name, Names};
-use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    ArrowPrimitiveType, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
-};
+use crate::model::Names;
+use crate::model::table::{ColumnInfo, ColumnKind, ColumnValues, Columns};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::SchemaDescriptor;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Rows that are read together: enough to share the cost of a step, few enough to stay small.
 const TOGETHER: usize = 4 << 10;
@@ -48,11 +38,11 @@ impl<E: Into<ErrorCause>> From<E> for Problem {
 
 /// Reads one segment from its first row to its last.
 pub(super) struct Cursor {
-    file: File,
-    metadata: ArrowReaderMetadata,
+    file: SerializedFileReader<File>,
     columns: Vec<ColumnReading>,
+    /// The next row group, and the rows that are left of the one before.
     group: usize,
-    batches: Option<ParquetRecordBatchReader>,
+    left: usize,
     /// Bytes of the segment, and rows that were read.
     bytes: u64,
     rows: u64,
@@ -61,12 +51,17 @@ pub(super) struct Cursor {
 /// How one column is read.
 struct ColumnReading {
     info: &'static ColumnInfo,
-    /// Its index in the file's schema; `None` if the file does not have it.
-    root: Option<usize>,
-    /// What every row of this group holds, where that is known without reading them.
-    same: Option<Option<i64>>,
-    /// The dictionary seen last, and its texts' names.
-    dictionary: Option<(ArrayRef, Vec<Option<Name>>)>,
+    /// What the file holds, and in which of its leaves; `None` if the file does not have it.
+    found: Option<(FoundType, usize)>,
+    cells: GroupCells,
+}
+
+/// The cells of a column in one group.
+enum GroupCells {
+    /// Every row holds this.
+    Same(Option<i64>),
+    /// They have to be read.
+    Chunk(Box<ChunkCells>),
 }
 
 impl Cursor {
@@ -80,75 +75,72 @@ impl Cursor {
             return Err(ErrorCause::Content("it is not as it was written".to_owned()).into());
         }
         guarded(|| {
-            let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-            let found = ArrowReaderMetadata::load(&file, options.clone())?;
-            let columns = table.columns.iter().map(|info| reading(info, found.schema(), path));
-            let columns = columns.collect::<Result<_, _>>().map_err(Problem::Refused)?;
-            let options = options.with_schema(with_dictionaries(found.schema()));
-            let metadata = ArrowReaderMetadata::try_new(found.metadata().clone(), options)?;
             let bytes = file.metadata()?.len();
-            Ok(Some(Cursor { file, metadata, columns, group: 0, batches: None, bytes, rows: 0 }))
+            let file = SerializedFileReader::new(file)?;
+            let schema = file.metadata().file_metadata().schema_descr();
+            let columns = table.columns.iter().map(|info| reading(info, schema, path));
+            let columns = columns.collect::<Result<_, _>>().map_err(Problem::Refused)?;
+            Ok(Some(Cursor { file, columns, group: 0, left: 0, bytes, rows: 0 }))
         })
     }
 
     /// The next rows; `None` behind the last. After a problem the cursor is of no more use.
     pub(super) fn next(&mut self, names: &mut Names) -> Result<Option<Columns>, Problem> {
         guarded(|| {
-            loop {
-                if let Some(batch) = self.batches.as_mut().and_then(Iterator::next) {
-                    let batch = batch.map_err(parquet_error)?;
-                    self.rows += batch.num_rows() as u64;
-                    return Ok(Some(self.columns(&batch, names)?));
-                }
-                if self.group == self.metadata.metadata().num_row_groups() {
+            while self.left == 0 {
+                if self.group == self.file.metadata().num_row_groups() {
                     return Ok(None);
                 }
-                self.batches = Some(self.open_group(names)?);
+                self.open_group(names)?;
                 self.group += 1;
             }
+            let rows = self.left.min(TOGETHER);
+            let columns = self.columns.iter_mut().map(|reading| reading.read(rows, names));
+            let columns = Columns::from_parts(columns.collect::<Result<_, _>>()?, rows);
+            self.left -= rows;
+            self.rows += rows as u64;
+            Ok(Some(columns))
         })
     }
 
     /// Bytes of the rows that are left, by their share of all.
     pub(super) fn unread_bytes(&self) -> u64 {
-        let all = u64::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let all = u64::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or(0);
         let left = all.saturating_sub(self.rows) as f64 / all.max(1) as f64;
         (self.bytes as f64 * left) as u64
     }
 
     /// Groups are read one by one: each has dictionaries of its own.
-    fn open_group(&mut self, names: &mut Names) -> Result<ParquetRecordBatchReader, Problem> {
-        let group = self.metadata.metadata().row_group(self.group);
-        let schema = self.metadata.parquet_schema();
+    fn open_group(&mut self, names: &mut Names) -> Result<(), Problem> {
+        let group = self.file.get_row_group(self.group)?;
         for reading in &mut self.columns {
-            let of_column = |leaf: &usize| Some(schema.get_column_root_idx(*leaf)) == reading.root;
-            let chunk = (0..schema.num_columns()).find(of_column).map(|leaf| group.column(leaf));
-            let info = reading.info;
-            reading.same = match chunk {
-                Some(chunk) => statistics::same(chunk, info.kind, names),
-                None => Some(None),
+            reading.cells = match &reading.found {
+                None => GroupCells::Same(None),
+                Some((found, leaf)) => {
+                    let chunk = group.metadata().column(*leaf);
+                    match statistics::same(chunk, reading.info.kind, names) {
+                        Some(cell) => GroupCells::Same(cell),
+                        None => {
+                            GroupCells::Chunk(Box::new(ChunkCells::open(&*group, *leaf, found)?))
+                        }
+                    }
+                }
             };
         }
-        let unknown = self.columns.iter().filter(|reading| reading.same.is_none());
-        let mask = ProjectionMask::roots(schema, unknown.filter_map(|reading| reading.root));
-        let file = self.file.try_clone()?;
-        Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
-            .with_row_groups(vec![self.group])
-            .with_projection(mask)
-            .with_batch_size(TOGETHER)
-            .build()?)
+        self.left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        Ok(())
     }
+}
 
-    fn columns(&mut self, batch: &RecordBatch, names: &mut Names) -> Result<Columns, Problem> {
-        let mut columns = Vec::with_capacity(self.columns.len());
-        for reading in &mut self.columns {
-            columns.push(match (reading.same, batch.column_by_name(reading.info.name)) {
-                (Some(cell), _) => ColumnValues::same(cell, batch.num_rows()),
-                (None, Some(array)) => reading.column(array, names)?,
-                (None, None) => return Err(reading.changed()),
-            });
+impl ColumnReading {
+    fn read(&mut self, rows: usize, names: &mut Names) -> Result<ColumnValues, Problem> {
+        match &mut self.cells {
+            GroupCells::Same(cell) => Ok(ColumnValues::same(*cell, rows)),
+            GroupCells::Chunk(chunk) if self.info.kind == ColumnKind::Texts => {
+                chunk.lists(rows, names)
+            }
+            GroupCells::Chunk(chunk) => chunk.read(rows, names),
         }
-        Ok(Columns::from_parts(columns, batch.num_rows()))
     }
 }
 
@@ -160,137 +152,22 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
     })
 }
 
-fn parquet_error(error: arrow_schema::ArrowError) -> Problem {
-    ErrorCause::Content(error.to_string()).into()
-}
-
 fn reading(
     info: &'static ColumnInfo,
-    schema: &Schema,
+    schema: &SchemaDescriptor,
     path: &Path,
 ) -> Result<ColumnReading, RecordingError> {
     let wrong = |why| RecordingError::Column { path: path.into(), column: info.name, why };
-    let root = schema.index_of(info.name).ok();
-    match root.map(|root| schema.field(root).data_type()) {
-        None if !info.nullable => Err(wrong("is missing".to_owned())),
-        Some(found) if !fits(info.kind, found) => {
-            Err(wrong(format!("holds {found}, not {}", info.kind.sql())))
+    let fields = schema.root_schema().get_fields();
+    let root = fields.iter().position(|field| field.name() == info.name);
+    let found = root.map(|root| FoundType::of(schema, root));
+    let found = match found {
+        None if !info.nullable => return Err(wrong("is missing".to_owned())),
+        None => None,
+        Some((found, Some(leaf))) if found.fits(info.kind) => Some((found, leaf)),
+        Some((found, _)) => {
+            return Err(wrong(format!("holds {}, not {}", found.name(), info.kind.sql())));
         }
-        _ => Ok(ColumnReading { info, root, same: None, dictionary: None }),
-    }
-}
-
-fn fits(kind: ColumnKind, found: &DataType) -> bool {
-    match kind {
-        ColumnKind::Integer => found.is_integer(),
-        ColumnKind::Float => *found == DataType::Float64,
-        ColumnKind::Flag => *found == DataType::Boolean,
-        ColumnKind::Text => *found == DataType::Utf8,
-        ColumnKind::Texts => {
-            matches!(found, DataType::List(item) if *item.data_type() == DataType::Utf8)
-        }
-    }
-}
-
-/// The same schema with texts as keys into the dictionaries that they are stored with: each text is
-/// then looked at once, not in every row.
-fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| match field.data_type() {
-        DataType::Utf8 => {
-            let keys = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
-            Arc::new(Field::new(field.name(), keys, field.is_nullable()))
-        }
-        _ => field.clone(),
-    });
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-}
-
-impl ColumnReading {
-    fn column(&mut self, array: &ArrayRef, names: &mut Names) -> Result<ColumnValues, Problem> {
-        let read = match self.info.kind {
-            ColumnKind::Integer => integers(array),
-            ColumnKind::Float => array
-                .as_primitive_opt::<Float64Type>()
-                .map(|found| each(array, found.values().iter().map(|value| value.to_raw()))),
-            ColumnKind::Flag => array
-                .as_boolean_opt()
-                .map(|found| each(array, found.values().iter().map(Scalar::to_raw))),
-            ColumnKind::Text => self.texts(array, names),
-            ColumnKind::Texts => lists(array, names),
-        };
-        read.ok_or_else(|| self.changed())
-    }
-
-    fn changed(&self) -> Problem {
-        ErrorCause::Content(format!("the column {} changes its type", self.info.name)).into()
-    }
-
-    fn texts(&mut self, array: &ArrayRef, names: &mut Names) -> Option<ColumnValues> {
-        let array = array.as_dictionary_opt::<Int32Type>()?;
-        let known = self.dictionary.take().filter(|known| Arc::ptr_eq(&known.0, array.values()));
-        let (values, texts) = match known {
-            Some(known) => known,
-            None => {
-                let texts = array.values().as_string_opt::<i32>()?;
-                let names = texts.iter().map(|text| text.map(|text| names.intern(text)));
-                (array.values().clone(), names.collect())
-            }
-        };
-        let keys = array.keys();
-        let text = |key: i32| texts.get(usize::try_from(key).ok()?).copied()?.map(Scalar::to_raw);
-        let all: Option<Vec<i64>> = match keys.null_count() {
-            0 => keys.values().iter().map(|key| text(*key)).collect(),
-            _ => None,
-        };
-        let column = all.map_or_else(
-            || {
-                let cell = |row| text(keys.is_valid(row).then(|| keys.value(row))?);
-                let mut column = ColumnValues::default();
-                column.extend((0..keys.len()).map(cell));
-                column
-            },
-            |values| ColumnValues::each(values, Vec::new()),
-        );
-        self.dictionary = Some((values, texts));
-        Some(column)
-    }
-}
-
-/// `values`, of which those are null that `array` marks.
-fn each(array: &dyn Array, values: impl Iterator<Item = i64>) -> ColumnValues {
-    match array.nulls().filter(|nulls| nulls.null_count() > 0) {
-        None => ColumnValues::each(values.collect(), Vec::new()),
-        Some(nulls) => {
-            let valid: Vec<bool> = nulls.iter().collect();
-            let cells = values.zip(&valid).map(|(value, valid)| if *valid { value } else { 0 });
-            ColumnValues::each(cells.collect(), valid)
-        }
-    }
-}
-
-fn integers(array: &ArrayRef) -> Option<ColumnValues> {
-    macro_rules! any_of {
-        ($($type:ty),*) => {
-            match array.data_type() {
-                $( found if *found == <$type>::DATA_TYPE => {
-                    let found = array.as_primitive_opt::<$type>()?;
-                    Some(each(array, found.values().iter().map(|value| *value as i64)))
-                } )*
-                _ => None,
-            }
-        };
-    }
-    any_of!(
-        Int64Type, Int32Type, UInt64Type, UInt32Type, Int16Type, UInt16Type, Int8Type, UInt8Type
-    )
-}
-
-fn lists(array: &ArrayRef, names: &mut Names) -> Option<ColumnValues> {
-    let mut column = ColumnValues::default();
-    for list in array.as_list_opt::<i32>()?.iter() {
-        let list = list.unwrap_or_else(|| arrow_array::new_empty_array(&DataType::Utf8));
-        let texts = list.as_string_opt::<i32>()?;
-        column.push_list(texts.iter().flatten().map(|text| names.intern(text).to_raw()));
-    }
-    Some(column)
+    };
+    Ok(ColumnReading { info, found, cells: GroupCells::Same(None) })
 }

@@ -8,7 +8,7 @@
 //! Tests read everything back with that crate, and with DuckDB and pandas.
 //!
 //! What does not belong here: what is encoded how (see [`super::chunk`]), and reading, for which
-//! the crate is fast enough.
+//! the crate is fast enough, except texts (see [`super::texts`]).
 
 /// Writes `value` in groups of seven bits, lowest first (ULEB128).
 fn varint(mut value: u64, out: &mut Vec<u8>) {

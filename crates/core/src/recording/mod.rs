@@ -1,5 +1,4 @@
-//! Recordings: directories of Parquet tables, written and read. The only place that knows Arrow and
-//! Parquet.
+//! Recordings: directories of Parquet tables, written and read. The only place that knows Parquet.
 //!
 //! ```text
 //! DIR/recording.json                  model::Environment: host, kernel, clocks, devices, losses
@@ -21,6 +20,7 @@
 //! | `segment` | one file: its name, its checksum |
 //! | `chunk`, `encode`, `statistics` | a column's rows as Parquet's bytes, and their statistics |
 //! | `cursor`, `round` | a file's rows as columns; segments that were written together |
+//! | `cells`, `texts`, `runs` | a chunk's rows from Parquet's bytes |
 //! | `schema` | Parquet's schema from a table's columns |
 //! | `manifest` | `recording.json` |
 //!
@@ -28,6 +28,7 @@
 
 mod ahead;
 mod budget;
+mod cells;
 mod chunk;
 mod cursor;
 mod encode;
@@ -38,10 +39,12 @@ mod reference;
 mod ring;
 mod round;
 mod rounds;
+mod runs;
 mod schema;
 mod segment;
 mod statistics;
 mod tables;
+mod texts;
 mod writer;
 
 pub use ahead::RecordingAhead;

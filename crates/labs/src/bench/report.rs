@@ -124,9 +124,9 @@ fn table(
 ) -> std::fmt::Result {
     writeln!(
         part,
-        "{machine}. `iowhy report` of the recording in `demo`, many times over: with files, samples, \
-         stacks, wait chains and the requests of waits. Best of {} rounds; anonymous memory from a \
-         round of its own; command: `make bench-report`.\n",
+        "{machine}. `iowhy report` of the recording in `demo`, many times over: with files, \
+         samples, stacks, wait chains and the requests of waits. Best of {} rounds; anonymous \
+         memory from a round of its own; command: `make bench-report`.\n",
         settings.rounds
     )?;
     write!(part, "| what |")?;

@@ -4,7 +4,7 @@ use super::bound::{FELT_NS, SLOW_NS, SLOW_SYNC_NS};
 use crate::diagnosis::facts::Facts;
 use crate::diagnosis::rule::RuleVerdict;
 use crate::diagnosis::{Diagnosis, Finding, FindingLayer, Severity, diagnose, rule_of};
-use crate::model::WaitClass;
+use crate::model::{Origin, WaitClass};
 use crate::script::{START_NS, Script};
 
 const MS: u64 = 1_000_000;

@@ -10,6 +10,8 @@ use std::path::Path;
 
 /// Text is to be this many times faster than blkparse's.
 const TEXT_GOAL: f64 = 10.0;
+/// `iowhy stages` is to take at most this many times the time of reading the bytes.
+const READING_GOAL: f64 = 3.0;
 /// Anonymous memory that is never to be passed, bytes.
 const MEMORY_GOAL: u64 = 64 << 20;
 
@@ -32,7 +34,13 @@ pub fn measure(
     }
     let size = bytes as f64 / 1e6;
     let table = table_of(|page| table(page, &programs, goal))?;
-    Ok(format!("{records} records, {size:.0} MB.\n\n{table}"))
+    let wall = |name| cost_of(&programs, name).wall;
+    let times = wall("iowhy stages") / wall("cat, to nowhere");
+    let reached = if times <= READING_GOAL { "reached" } else { "not reached" };
+    Ok(format!(
+        "{records} records, {size:.0} MB.\n\n{table}\n`iowhy stages` takes {times:.1} times as \
+         long as reading the bytes; goal: at most {READING_GOAL}: {reached}.\n"
+    ))
 }
 
 fn size(folder: &Path) -> Result<u64> {
@@ -66,7 +74,7 @@ fn programs(names: &[String]) -> Result<Vec<TimedCommand>> {
         cost: CommandCost::UNKNOWN,
     };
     Ok(vec![
-        program("cat, to nowhere", &cat, files(()).collect(), "nowhere"),
+        program("cat, to nowhere", &cat, files(()).collect(), "/dev/null"),
         program(
             "blkparse -q -O -d",
             &blkparse,
@@ -92,13 +100,13 @@ fn programs(names: &[String]) -> Result<Vec<TimedCommand>> {
     ])
 }
 
+fn cost_of(programs: &[TimedCommand], name: &str) -> CommandCost {
+    let program = programs.iter().find(|program| program.name == name);
+    program.map_or(CommandCost::UNKNOWN, |program| program.cost)
+}
+
 fn table(page: &mut String, programs: &[TimedCommand], goal: f64) -> std::fmt::Result {
-    let cost = |name: &str| {
-        programs
-            .iter()
-            .find(|p| p.name == name)
-            .map_or(CommandCost::UNKNOWN, |program| program.cost)
-    };
+    let cost = |name: &str| cost_of(programs, name);
     let both = cost("blkparse -q -O -d").then(cost("btt"));
     let text = cost("blkparse");
     writeln!(
