@@ -286,14 +286,40 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
 
 /// Marks the `count` largest of `values`; among equal ones, the earlier.
 fn mark_largest(marks: &mut [bool], values: Vec<u64>, count: usize) {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by_key(|index| std::cmp::Reverse(values[*index]));
-    order.into_iter().take(count).for_each(|index| marks[index] = true);
+    largest(values.len(), count, |index| values[index])
+        .into_iter()
+        .for_each(|index| marks[index] = true);
+}
+
+/// The indices below `len` of the `count` largest values, the largest first; among equal ones, the
+/// earlier. Sorts no others.
+pub(super) fn largest(len: usize, count: usize, value: impl Fn(usize) -> u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..len).collect();
+    let rank = |index: &usize| (std::cmp::Reverse(value(*index)), *index);
+    if count < len {
+        order.select_nth_unstable_by_key(count, rank);
+        order.truncate(count);
+    }
+    order.sort_unstable_by_key(rank);
+    order
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_are_those_that_sorting_gives() {
+        for (len, below) in [(0, 1), (1, 1), (100, 7), (1000, 100_000)] {
+            let values: Vec<u64> = (0..len).map(|index| index * 2_654_435_761 % below).collect();
+            let mut sorted: Vec<usize> = (0..values.len()).collect();
+            sorted.sort_by_key(|index| std::cmp::Reverse(values[*index]));
+            for count in [0, 1, 16, 99, 100, 2000] {
+                let found = largest(values.len(), count, |index| values[index]);
+                assert_eq!(found, sorted[..count.min(sorted.len())], "{count} of {len}");
+            }
+        }
+    }
 
     fn charge(sequence: u64, bytes: u64, time_ns: u64) -> Charge {
         let device_layer = DeviceLayer::new(0, RequestLayer::Top);

@@ -8,6 +8,7 @@
 
 use super::accounts::{Accounts, WaitedFor};
 use super::culprit::{Culprit, CulpritSums, Culprits, UNITS};
+use crate::analysis::bounded;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of culprits in one interval, with their files and without.
@@ -161,7 +162,8 @@ impl CulpritSlots {
 /// Culprits in order of first occurrence, and the time that they were served.
 #[derive(Default)]
 struct FoundCulprits {
-    index: FxHashMap<Culprit, u32>,
+    /// By [`Culprit::packed`].
+    index: FxHashMap<(u64, u64), u32>,
     sums: Vec<(Culprit, u64)>,
     latest: u32,
 }
@@ -172,7 +174,7 @@ impl FoundCulprits {
         let is_latest = self.sums.get(self.latest as usize).is_some_and(|it| it.0 == culprit);
         if !is_latest {
             let sums = &mut self.sums;
-            self.latest = *self.index.entry(culprit).or_insert_with(|| {
+            self.latest = *self.index.entry(culprit.packed()).or_insert_with(|| {
                 sums.push((culprit, 0));
                 sums.len() as u32 - 1
             });
@@ -185,10 +187,9 @@ impl FoundCulprits {
 
     /// The indices of the `most` with the longest time; among equal ones, the earlier.
     fn largest(&self, most: usize) -> Vec<Option<u8>> {
-        let mut order: Vec<usize> = (0..self.sums.len()).collect();
-        order.sort_by_key(|index| std::cmp::Reverse(self.sums[*index].1));
         let mut slots = vec![None; self.sums.len()];
-        for (slot, index) in order.into_iter().take(most).enumerate() {
+        let order = bounded::largest(self.sums.len(), most, |index| self.sums[index].1);
+        for (slot, index) in order.into_iter().enumerate() {
             slots[index] = Some(slot as u8);
         }
         slots

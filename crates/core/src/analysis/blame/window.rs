@@ -8,6 +8,7 @@
 use super::accounts::Accounts;
 use super::culprit::{self, Culprit, CulpritSums, Culprits};
 use super::sweep::{Service, WaitInterval, sweep};
+use crate::analysis::bounded;
 use crate::analysis::waits::split::Span;
 use crate::model::{Request, RequestPart};
 use rustc_hash::FxHashMap;
@@ -135,9 +136,9 @@ impl ServiceWindow {
                 sums.add(&self.culprits, service.culprit, time);
             }
         }
-        let mut past = PastInterval { from, to: until, culprits: sums.sums };
-        past.shorten();
-        self.past.push(past);
+        // Each culprit has one sum already.
+        let culprits = shortened(sums.sums);
+        self.past.push(PastInterval { from, to: until, culprits });
         if self.past.len() > PAST {
             self.join_past();
         }
@@ -174,6 +175,19 @@ impl ServiceWindow {
     }
 }
 
+/// The largest sums, and all others as one.
+fn shortened(sums: Vec<(Culprit, u64)>) -> Vec<(Culprit, u64)> {
+    let time = |(_, time): &(Culprit, u64)| *time;
+    let all = sums.iter().map(time).fold(0, u64::saturating_add);
+    let order = bounded::largest(sums.len(), PAST_CULPRITS, |index| sums[index].1);
+    let mut kept: Vec<(Culprit, u64)> = order.into_iter().map(|index| sums[index]).collect();
+    let rest = all.saturating_sub(kept.iter().map(time).fold(0, u64::saturating_add));
+    if rest > 0 {
+        kept.push((Culprit::FURTHER, rest));
+    }
+    kept
+}
+
 impl PastInterval {
     /// Merges entries of the same culprit, and all beyond the largest.
     fn shorten(&mut self) {
@@ -186,13 +200,7 @@ impl PastInterval {
                 None => sums.push((culprit, time)),
             }
         }
-        sums.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
-        let rest = sums.split_off(PAST_CULPRITS.min(sums.len()));
-        let rest: u64 = rest.iter().map(|(_, time)| *time).fold(0, u64::saturating_add);
-        if rest > 0 {
-            sums.push((Culprit::FURTHER, rest));
-        }
-        self.culprits = sums;
+        self.culprits = shortened(sums);
     }
 
     /// Charges `time` of an interval in proportion to each culprit's time at the device.
