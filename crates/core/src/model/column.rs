@@ -149,7 +149,7 @@ impl ColumnValues {
     /// The values of the rows from `first` on, and which of them are not null; of none if all are
     /// valid. Nothing of a constant column.
     #[inline]
-    pub(super) fn from_row(&self, first: usize) -> (&[i64], &[bool]) {
+    pub(super) fn rows_from(&self, first: usize) -> (&[i64], &[bool]) {
         let values = self.values.get(first..).unwrap_or_default();
         (values, self.valid.get(first..).unwrap_or_default())
     }

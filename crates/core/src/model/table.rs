@@ -162,7 +162,7 @@ impl<T: Scalar> ColumnType for T {
     where
         Self: 'a,
     {
-        let (values, valid) = column.from_row(first);
+        let (values, valid) = column.rows_from(first);
         let mut fits = valid.iter().all(|valid| *valid);
         for (field, raw) in fields.zip(values) {
             match T::from_raw(*raw) {
@@ -205,7 +205,7 @@ impl<T: Scalar> ColumnType for Option<T> {
     where
         Self: 'a,
     {
-        let (values, valid) = column.from_row(first);
+        let (values, valid) = column.rows_from(first);
         if valid.is_empty() {
             fields.zip(values).for_each(|(field, raw)| *field = T::from_raw(*raw));
         } else {
