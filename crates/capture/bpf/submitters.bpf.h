@@ -261,20 +261,14 @@ static __noinline u32 send_stack(void *ctx, u32 number, u64 pid_tgid, bool user)
 	return emit(stack, size, COUNT_RING_FULL_DETAIL) ? number : 0;
 }
 
-/* Copies the stack, too, if its process keeps no frame pointers. */
-static __always_inline void copy_submission(u32 number, u64 pid_tgid)
-{
-	/* Requests of workers are another thread's. */
-	if (number && pid_tgid == bpf_get_current_pid_tgid() && may_copy(pid_tgid >> 32, false))
-		copy_stack(user_registers(current_task()), 0, number);
-}
-
 /* Takes a stack if the budget allows it and stores its number in `r`; returns false if not. */
 static __always_inline bool take_stack(void *ctx, struct wire_request *r, u64 pid_tgid)
 {
 	u32 zero = 0;
 	struct budget *budget = bpf_map_lookup_elem(&budgets, &zero);
 	bool user = settings.user_stacks && !(r->flags & REQUEST_KERNEL_THREAD);
+	struct wire_copied_process *process = NULL;
+	bool copied = false;
 	u32 weight;
 
 	if (!budget)
@@ -282,15 +276,27 @@ static __always_inline bool take_stack(void *ctx, struct wire_request *r, u64 pi
 	weight = stack_weight(budget, r->queue_ns);
 	if (!weight)
 		return false;
+	/* Requests of workers are another thread's. */
+	if (user && pid_tgid == bpf_get_current_pid_tgid())
+		process = copied_process(pid_tgid >> 32);
+	if (process) {
+		copied = may_copy(false);
+		if (!copied && leave_out(process, weight))
+			return false;
+	}
 	budget->number += 1;
 	/* Unique across CPUs: the low bits are the CPU's. */
 	r->stack = send_stack(ctx, (budget->number << 10 | (r->cpu & 0x3ff)), pid_tgid, user);
-	if (user)
-		copy_submission(r->stack, pid_tgid);
-	if (r->stack)
-		r->weight = weight;
-	else
+	if (!r->stack) {
 		budget->since += weight;
+		return true;
+	}
+	r->weight = weight;
+	if (process)
+		r->weight += take_left_out(process);
+	if (process && copied)
+		copy_stack(number_of(user_registers(current_task())), 0, r->stack,
+			   process->is_deep);
 	return true;
 }
 

@@ -81,6 +81,7 @@ static __always_inline int take_wait_stack(void *ctx, u64 now)
 static __always_inline int take_user_stack(void *ctx, u64 now, struct pt_regs *regs,
 					   struct wire_thread *thread)
 {
+	struct wire_copied_process *process;
 	int stack;
 
 	if (!is_allowed(FOR_USER_STACKS, settings.wait_user_stacks_per_second, now))
@@ -88,8 +89,9 @@ static __always_inline int take_user_stack(void *ctx, u64 now, struct pt_regs *r
 	stack = bpf_get_stackid(ctx, &wait_user_stacks, BPF_F_USER_STACK);
 	if (stack < 0)
 		count(COUNT_WAIT_STACKS);
-	if (may_copy(bpf_get_current_pid_tgid() >> 32, thread && thread->has_waited_long))
-		copy_stack(regs, now, 0);
+	process = copied_process(bpf_get_current_pid_tgid() >> 32);
+	if (process && may_copy(thread && thread->has_waited_long))
+		copy_stack(number_of(regs), now, 0, process->is_deep);
 	return stack;
 }
 

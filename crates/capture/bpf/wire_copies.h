@@ -8,7 +8,20 @@
 
 #define WIRE_COPY_CHUNK	      4096 /* copied at once, aligned: it never crosses a page */
 #define WIRE_COPY_CHUNKS      8
+#define WIRE_DEEP_CHUNKS      16   /* of a process whose stacks are deeper */
 #define WIRE_COPIED_PROCESSES 4096 /* processes whose stacks are copied */
+#define WIRE_MOST_LEFT_OUT    64   /* after so many an incomplete stack is better than none */
+
+/*
+ * A process whose stacks are copied. Of its requests that were chosen for a stack, those for which
+ * no token was left are represented by the next one.
+ */
+struct wire_copied_process {
+	unsigned int left_out; /* such choices in a row */
+	unsigned int weight;   /* requests that they stand for */
+	unsigned int is_deep;
+	unsigned int padding;
+};
 
 /* How many stacks may still be copied until user space grants more. */
 struct wire_copy_tokens {
@@ -29,8 +42,8 @@ struct wire_copied_stack {
 	unsigned long long link; /* the link register; 0 where the CPU has none */
 	unsigned long long base; /* the address of the first copied byte */
 	unsigned int bytes;
-	unsigned int padding;
-	unsigned char stack[WIRE_COPY_CHUNK * WIRE_COPY_CHUNKS];
+	unsigned int took_ns;
+	unsigned char stack[WIRE_COPY_CHUNK * WIRE_DEEP_CHUNKS];
 };
 
 #endif

@@ -423,6 +423,7 @@ impl LiveWatch {
         let cost = &mut self.environment.cost;
         cost.cpus = self.environment.cpus;
         cost.cpu_ns = cpu_ns;
+        (cost.copied_stacks, cost.copy_ns) = self.known.stacks.copied.copied;
         cost.memory_bytes = cost.memory_bytes.max(memory + self.reader.anonymous_bytes());
         self.environment.finished = true;
     }

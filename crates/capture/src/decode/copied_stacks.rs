@@ -6,14 +6,16 @@
 
 use crate::reader::{CopiedRegisters, FileAsker, LATE, UnwindEnd, UnwoundStack};
 use crate::session::Session;
-use crate::wire::{self, wire_copied_stack};
+use crate::wire::{self, wire_copied_process, wire_copied_stack};
 use iowhy_core::bounded_map::RestartingMap;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use rustc_hash::FxHashSet;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use std::path::Path;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
+/// Processes of which more is copied.
+const MOST_DEEP: usize = 4096;
 /// Unwound stacks of waits that have not ended yet.
 const MOST_PENDING: usize = 16_384;
 
@@ -26,6 +28,8 @@ pub struct CopiedStack {
     pub process: u32,
     /// The wait: its thread, and when it began.
     pub wait: (u32, u64),
+    /// Time that copying took, ns.
+    pub took_ns: u32,
     registers: CopiedRegisters,
 }
 
@@ -45,6 +49,7 @@ impl CopiedStack {
             sample: head.sample,
             process: head.tgid,
             wait: (head.tid, head.start_ns),
+            took_ns: head.took_ns,
             registers,
         };
         Some((copy, copied.get(below..).unwrap_or_default()))
@@ -80,7 +85,10 @@ pub struct CopiedStacks {
     /// The kernel's list of processes; `None` if nothing is copied.
     map: Option<MapHandle>,
     processes: FxHashSet<u32>,
+    deep: FxHashSet<u32>,
     of_waits: RestartingMap<(u32, u64), u64, MOST_PENDING>,
+    /// How many were copied, and how long that took in the kernel, ns.
+    pub copied: (u64, u64),
 }
 
 impl CopiedStacks {
@@ -103,9 +111,18 @@ impl CopiedStacks {
             }
         }
         // While it is full, others have precedence.
-        let value = 1_u32.to_ne_bytes();
-        if map.update(&process.to_ne_bytes(), &value, MapFlags::ANY).is_ok() {
+        if set(map, process, false) {
             self.processes.insert(process);
+        }
+    }
+
+    /// More is copied of each stack of a process from now on: what was copied did not reach far
+    /// enough.
+    pub fn note_deep(&mut self, process: u32) {
+        if let Some(map) = self.map.as_ref().filter(|_| self.deep.len() < MOST_DEEP)
+            && self.deep.insert(process)
+        {
+            set(map, process, true);
         }
     }
 
@@ -120,10 +137,16 @@ impl CopiedStacks {
     }
 }
 
+/// Enters a process into the kernel's list. Returns whether it is there now.
+fn set(map: &MapHandle, process: u32, is_deep: bool) -> bool {
+    let value = wire_copied_process { left_out: 0, weight: 0, is_deep: is_deep.into(), padding: 0 };
+    map.update(&process.to_ne_bytes(), value.as_bytes(), MapFlags::ANY).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerocopy::{FromZeros, IntoBytes};
+    use zerocopy::FromZeros;
 
     #[test]
     fn what_is_below_the_stack_pointer_is_left_out() {

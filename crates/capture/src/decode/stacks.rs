@@ -133,9 +133,14 @@ impl SeenStacks {
     /// its request or wait.
     pub fn add_copied(&mut self, bytes: &[u8], out: &mut RowOutput<'_>) -> Option<()> {
         let (copy, stack) = CopiedStack::parse(bytes)?;
+        self.copied.copied.0 += 1;
+        self.copied.copied.1 += u64::from(copy.took_ns);
         // A process that has ended is described by the walk along its frame pointers, as is one
         // whose memory cannot be read in time.
         let Ok(Some(unwound)) = copy.unwind(stack, &self.reader) else { return Some(()) };
+        if unwound.end == UnwindEnd::TooDeep {
+            self.copied.note_deep(copy.process);
+        }
         let origin = StackOrigin::Unwound(copy.process, unwound.end);
         let found = self.id(origin, &unwound.frames, out);
         if copy.sample == 0 {
@@ -335,6 +340,8 @@ fn incomplete(origin: StackOrigin, frames: usize, end: Frame) -> Option<&'static
         }
     };
     match end {
+        // Without frame pointers a walk can go round in the heap.
+        Frame::Wild if user => Some(EARLY),
         _ if frames >= most as usize => Some("deeper than iowhy reads"),
         Frame::Root => None,
         _ if !user => None,

@@ -2,6 +2,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -9,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Poll interval for checking whether it is blocked.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+/// Bytes of the pipe to it: a stack as text, which is sent at once.
+const PIPE: usize = 256 << 10;
 /// How long to wait for its exit when it is no longer needed.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
@@ -17,6 +20,8 @@ const LAST_MOMENT: Duration = Duration::from_millis(100);
 pub(super) struct Aside {
     child: Child,
     input: ChildStdin,
+    /// What fits into the pipe to it, bytes.
+    room: usize,
     output: ChildStdout,
     buffer: Vec<u8>,
     /// Total time that we waited while it was blocked itself.
@@ -42,7 +47,9 @@ impl Aside {
         let mut child = command.spawn()?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (input, output) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok(Aside { child, input, output, buffer: Vec::new(), blocked: Duration::ZERO })
+        let _smaller_one = fcntl_setpipe_size(&input, PIPE);
+        let room = fcntl_getpipe_size(&input)?;
+        Ok(Aside { child, input, room, output, buffer: Vec::new(), blocked: Duration::ZERO })
     }
 
     /// Returns its answer, a line, unless it is blocked for longer than `most`, or takes longer than
@@ -74,8 +81,11 @@ impl Aside {
         }
     }
 
-    /// Sends lines, which have to fit into the pipe.
+    /// Sends lines, which have to fit into the pipe: else it would be waited for without a limit.
     pub fn send(&mut self, lines: &str) -> Result<(), Silence> {
+        if lines.len() > self.room {
+            return Err(Silence::Late);
+        }
         self.input.write_all(lines.as_bytes()).map_err(|_gone| Silence::Gone)
     }
 

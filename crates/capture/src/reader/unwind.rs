@@ -352,12 +352,13 @@ fn file_of(process: u32, mapping: &CodeMapping) -> Option<File> {
 
 fn module(mapping: &CodeMapping, tables: &Rc<UnwindTables>) -> Option<Module<Rc<[u8]>>> {
     let address = tables.address_of(mapping.offset, mapping.end - mapping.start)?;
+    let index = tables.index.clone();
     let sections = ExplicitModuleSectionInfo {
         base_svma: address,
         eh_frame_svma: Some(tables.table_at.clone()),
         eh_frame: Some(Rc::clone(&tables.table)),
-        eh_frame_hdr_svma: Some(tables.index_at.clone()),
-        eh_frame_hdr: Some(Rc::clone(&tables.index)),
+        eh_frame_hdr_svma: index.clone().map(|(_, at)| at),
+        eh_frame_hdr: index.map(|(bytes, _)| bytes),
         ..ExplicitModuleSectionInfo::default()
     };
     Some(Module::new(String::new(), mapping.start..mapping.end, mapping.start, sections))

@@ -1,8 +1,9 @@
 //! The unwind tables of programs and libraries: `.eh_frame` and its index, `.eh_frame_hdr`, read
 //! from the files that a process has mapped and kept by file.
 //!
-//! Program headers alone say where they are: stripped programs have them, too. What a file claims
-//! is compared with its length before anything is read or allocated.
+//! Program headers alone say where they are: stripped programs have them, too. Static programs have
+//! no index, and their table is found by its section. What a file claims is compared with its length
+//! before anything is read or allocated.
 //!
 //! What does not belong here: what the tables mean (crate `framehop`).
 
@@ -25,6 +26,9 @@ const MOST_HEADERS: u16 = 256;
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 const SECTION_HEADER: usize = 64;
+/// Bytes of the names of sections.
+const MOST_NAMES: u64 = 64 << 10;
+const TABLE_SECTION: &[u8] = b".eh_frame\0";
 const LOADED: u32 = 1;
 const EH_FRAME_INDEX: u32 = 0x6474_e550;
 const EXECUTABLE: u32 = 1;
@@ -54,7 +58,7 @@ impl FilePart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TablePlaces {
     table: FilePart,
-    index: FilePart,
+    index: Option<FilePart>,
     code: Vec<FilePart>,
 }
 
@@ -65,14 +69,16 @@ pub(super) struct UnwindTables {
     pub table: Rc<[u8]>,
     /// Its stated addresses.
     pub table_at: Range<u64>,
-    /// `.eh_frame_hdr`.
-    pub index: Rc<[u8]>,
-    /// Its stated addresses.
-    pub index_at: Range<u64>,
+    /// `.eh_frame_hdr` and its stated addresses, if there is one.
+    pub index: Option<(Rc<[u8]>, Range<u64>)>,
     code: Vec<FilePart>,
 }
 
 impl UnwindTables {
+    fn bytes(&self) -> u64 {
+        (self.table.len() + self.index.as_ref().map_or(0, |(index, _)| index.len())) as u64
+    }
+
     /// The stated address of what is mapped from `offset` on; `None` if that is no code.
     pub fn address_of(&self, offset: u64, bytes: u64) -> Option<u64> {
         let end = offset.saturating_add(bytes);
@@ -112,7 +118,7 @@ impl TablesOfFiles {
         }
         let found = read(file, about.len(), allowance);
         let bytes = match &found {
-            FileTables::Read(tables) => (tables.table.len() + tables.index.len()) as u64,
+            FileTables::Read(tables) => tables.bytes(),
             _ => 0,
         };
         if self.bytes + bytes > MOST_IN_ALL || self.by_file.len() >= MOST_FILES {
@@ -128,23 +134,24 @@ impl TablesOfFiles {
 fn read(file: &File, length: u64, allowance: &mut Allowance) -> FileTables {
     let Some(places) = places(file, length) else { return FileTables::Without };
     let TablePlaces { table, index, code } = places;
-    if table.bytes.saturating_add(index.bytes) > MOST_BYTES {
+    let parts: Vec<(u64, u64)> =
+        [&table].into_iter().chain(&index).map(|part| (part.offset, part.bytes)).collect();
+    let bytes = parts.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
+    if bytes > MOST_BYTES {
         return FileTables::Without;
     }
-    if !allowance.may_read(file, &[(table.offset, table.bytes), (index.offset, index.bytes)]) {
+    if !allowance.may_read(file, &parts) {
         return FileTables::Unread;
     }
-    let bytes = |part: &FilePart| part_of(file, part.offset, part.bytes as usize);
-    match bytes(&table).zip(bytes(&index)) {
-        Some((bytes_of_table, bytes_of_index)) => FileTables::Read(Rc::new(UnwindTables {
-            table: bytes_of_table.into(),
-            table_at: table.addresses(),
-            index: bytes_of_index.into(),
-            index_at: index.addresses(),
-            code,
-        })),
-        None => FileTables::Without,
-    }
+    let read = |part: &FilePart| part_of(file, part.offset, part.bytes as usize);
+    let Some(bytes_of_table) = read(&table) else { return FileTables::Without };
+    let index = index.and_then(|part| Some((read(&part)?.into(), part.addresses())));
+    FileTables::Read(Rc::new(UnwindTables {
+        table: bytes_of_table.into(),
+        table_at: table.addresses(),
+        index,
+        code,
+    }))
 }
 
 /// Reads a part of a file, whose length the caller has bounded.
@@ -183,10 +190,22 @@ fn places(file: &File, length: u64) -> Option<TablePlaces> {
             _ => {}
         }
     }
-    let index = index.filter(|index| (8..=MOST_BYTES).contains(&index.bytes))?;
+    let Some(index) = index else {
+        let section = Sections::of(file, &header, length)?.named(file, length, TABLE_SECTION)?;
+        let is_loaded = |part: &FilePart| part.addresses().contains(&section.address);
+        return loaded.iter().any(is_loaded).then_some(TablePlaces {
+            table: section,
+            index: None,
+            code,
+        });
+    };
+    if !(8..=MOST_BYTES).contains(&index.bytes) {
+        return None;
+    }
     let address = table_address(file, &index)?;
-    let table = table_at(file, &header, length, address, &loaded)?;
-    Some(TablePlaces { table, index, code })
+    let sections = Sections::of(file, &header, length);
+    let table = table_at(sections.as_ref(), address, &loaded)?;
+    Some(TablePlaces { table, index: Some(index), code })
 }
 
 /// The stated address of the table, from the index.
@@ -201,31 +220,64 @@ fn table_address(file: &File, index: &FilePart) -> Option<u64> {
 
 /// The table at a stated address: as long as its section, if the file still has sections, else to
 /// the end of what is loaded with it.
-fn table_at(
-    file: &File,
-    header: &[u8],
-    length: u64,
-    address: u64,
-    loaded: &[FilePart],
-) -> Option<FilePart> {
+fn table_at(sections: Option<&Sections>, address: u64, loaded: &[FilePart]) -> Option<FilePart> {
     let segment = loaded.iter().find(|part| part.addresses().contains(&address))?;
     let inside = address - segment.address;
     let rest = FilePart { offset: segment.offset + inside, bytes: segment.bytes - inside, address };
-    let bytes = section_bytes(file, header, length, address).filter(|bytes| *bytes <= rest.bytes);
+    let section = sections.and_then(|sections| sections.at(address));
+    let bytes = section.map(|section| section.bytes).filter(|bytes| *bytes <= rest.bytes);
     Some(FilePart { bytes: bytes.unwrap_or(rest.bytes), ..rest })
 }
 
-/// The length of the section at a stated address.
-fn section_bytes(file: &File, header: &[u8], length: u64, address: u64) -> Option<u64> {
-    let (from, count) = (u64_at(header, 40)?, u16_at(header, 60)?.min(MOST_HEADERS));
-    let bytes = usize::from(count) * SECTION_HEADER;
-    if u16_at(header, 58)? as usize != SECTION_HEADER || from.checked_add(bytes as u64)? > length {
-        return None;
+/// The headers of a file's sections.
+struct Sections {
+    headers: Vec<u8>,
+    /// Which of them holds the names.
+    names: usize,
+}
+
+impl Sections {
+    fn of(file: &File, header: &[u8], length: u64) -> Option<Sections> {
+        let (from, count) = (u64_at(header, 40)?, u16_at(header, 60)?.min(MOST_HEADERS));
+        let bytes = usize::from(count) * SECTION_HEADER;
+        let is_known = u16_at(header, 58)? as usize == SECTION_HEADER;
+        if !is_known || from.checked_add(bytes as u64)? > length {
+            return None;
+        }
+        let names = usize::from(u16_at(header, 62)?);
+        Some(Sections { headers: part_of(file, from, bytes)?, names })
     }
-    let sections = part_of(file, from, bytes)?;
-    let mut sections = sections.chunks_exact(SECTION_HEADER);
-    let section = sections.find(|section| u64_at(section, 16) == Some(address))?;
-    u64_at(section, 32)
+
+    fn all(&self) -> impl Iterator<Item = &[u8]> {
+        self.headers.chunks_exact(SECTION_HEADER)
+    }
+
+    fn at(&self, address: u64) -> Option<FilePart> {
+        self.all().find(|header| u64_at(header, 16) == Some(address)).and_then(section)
+    }
+
+    fn named(&self, file: &File, length: u64, name: &[u8]) -> Option<FilePart> {
+        let names = self.all().nth(self.names).and_then(section)?;
+        let end = names.offset.checked_add(names.bytes)?;
+        if names.bytes > MOST_NAMES || end > length {
+            return None;
+        }
+        let names = part_of(file, names.offset, names.bytes as usize)?;
+        let is_it = |header: &&[u8]| {
+            let at = u32_at(header, 0).and_then(|at| names.get(at as usize..));
+            at.is_some_and(|rest| rest.starts_with(name))
+        };
+        let found = self.all().find(is_it).and_then(section)?;
+        (found.offset.checked_add(found.bytes)? <= length).then_some(found)
+    }
+}
+
+fn section(header: &[u8]) -> Option<FilePart> {
+    Some(FilePart {
+        offset: u64_at(header, 24)?,
+        bytes: u64_at(header, 32)?,
+        address: u64_at(header, 16)?,
+    })
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -268,7 +320,7 @@ mod tests {
     fn a_stripped_program_has_its_tables() {
         let bytes = own_bytes();
         let FileTables::Read(tables) = found(&bytes) else { panic!("none") };
-        assert!(tables.table.len() > 100 && tables.index.len() > 20);
+        assert!(tables.bytes() > 120 && tables.index.is_some());
         // Without section headers the table goes on to the end of its segment.
         let mut bare = bytes;
         bare[40..48].fill(0);
@@ -299,7 +351,8 @@ mod tests {
         {
             let mut hostile = bytes.clone();
             hostile[at + place..at + place + 8].copy_from_slice(&value.to_le_bytes());
-            assert!(matches!(found(&hostile), FileTables::Without), "{place} {value}");
+            let is_used = matches!(found(&hostile), FileTables::Read(it) if it.index.is_some());
+            assert!(!is_used, "{place} {value}");
         }
         let index = u64_at(&bytes, at + 8).unwrap() as usize;
         for (place, value) in [(0, 2), (1, 0xff)] {

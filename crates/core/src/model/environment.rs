@@ -408,6 +408,10 @@ object! {
         pub memory_bytes: u64,
         /// Number of CPUs of the machine.
         pub cpus: u32,
+        /// User stacks that were copied because their programs keep no frame pointers.
+        pub copied_stacks: u64,
+        /// Time that copying them took in the kernel, ns: part of `bpf_ns`.
+        pub copy_ns: u64,
     }
 }
 
