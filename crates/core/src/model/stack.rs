@@ -16,3 +16,31 @@ table! {
                                          `.eh_frame`; null for kernel stacks.",
     }
 }
+
+/// A function without its types: `sun.nio.fs.UnixNativeDispatcher.lstat0` of `void
+/// sun.nio.fs.UnixNativeDispatcher.lstat0(long, sun.nio.fs.UnixFileAttributes)`.
+pub fn without_types(name: &str) -> &str {
+    let bare = match name.split_once('(') {
+        Some((bare, _)) if !bare.is_empty() => bare,
+        _ => return name,
+    };
+    bare.rsplit(' ').next().unwrap_or(bare)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_left_out() {
+        let bare = "sun.nio.fs.UnixNativeDispatcher.lstat0";
+        assert_eq!(without_types(&format!("void {bare}(long, sun.nio.fs.Attributes)")), bare);
+        assert_eq!(
+            without_types("rocksdb::Reader::Read(rocksdb::IOOptions const&)"),
+            "rocksdb::Reader::Read"
+        );
+        for name in ["vfs_read", "(anonymous namespace)::f(int)", "operator new[]"] {
+            assert_eq!(without_types(name), name);
+        }
+    }
+}

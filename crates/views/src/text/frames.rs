@@ -49,15 +49,6 @@ pub(crate) fn that_matter(row: &CodePathRow) -> Vec<&str> {
     found
 }
 
-/// A function without argument and return types, which do not fit in a line.
-pub(crate) fn without_types(name: &str) -> &str {
-    let bare = match name.split_once('(') {
-        Some((bare, _)) if !bare.is_empty() => bare,
-        _ => return name,
-    };
-    bare.rsplit(' ').next().unwrap_or(bare)
-}
-
 /// The program's innermost function that has a name and does more than the system call.
 fn own(row: &CodePathRow) -> Option<&str> {
     let system_call = row.kernel.iter().find_map(|name| name.strip_prefix("__x64_sys_"));
@@ -91,19 +82,6 @@ mod tests {
             user_unwound_by: None,
         };
         that_matter(&row).into_iter().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn types_are_left_out() {
-        let bare = "sun.nio.fs.UnixNativeDispatcher.lstat0";
-        assert_eq!(without_types(&format!("void {bare}(long, sun.nio.fs.Attributes)")), bare);
-        assert_eq!(
-            without_types("rocksdb::Reader::Read(rocksdb::IOOptions const&)"),
-            "rocksdb::Reader::Read"
-        );
-        for name in ["vfs_read", "(anonymous namespace)::f(int)", "operator new[]"] {
-            assert_eq!(without_types(name), name);
-        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::escape::{escape, width};
 use crate::fold::wrap;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
-use iowhy_core::analysis::summary::{ChangedSetting, DeviceSummary, ErrorCount};
+use iowhy_core::analysis::summary::{ChangedSetting, DeviceSummary, ErrorCount, ReasonCount};
 use iowhy_core::analysis::{Interval, Summary};
 use iowhy_core::model::clock::WallClock;
 
@@ -147,6 +147,9 @@ pub(super) fn notes_beyond_losses(summary: &Summary, screen: &mut Screen) {
     for note in notes {
         screen.prose(&format!("! {note}"), 0, Paint::Alert);
     }
+    for line in summary.devices.iter().flat_map(|it| unlinked(it, &style)) {
+        screen.prose(&format!("- {line}"), 0, Paint::Plain);
+    }
     for line in unrecorded(summary, &style) {
         screen.prose(&format!("- {line}"), 0, Paint::Plain);
     }
@@ -282,14 +285,18 @@ fn of_device(device: &DeviceSummary, hides_others: bool, style: &Style) -> Vec<S
         let errors: Vec<String> = device.errors.iter().map(error).collect();
         notes.push(format!("{name}: {} failed: {}", plural(failed, "request"), errors.join(", ")));
     }
-    for unlinked in &device.unlinked {
-        notes.push(format!(
-            "{name}: {} may be counted twice, here and on the device above: {}",
-            plural(unlinked.requests, "request"),
-            escape(&unlinked.reason, style),
-        ));
-    }
     notes
+}
+
+/// Requests that may be counted on two devices.
+fn unlinked(device: &DeviceSummary, style: &Style) -> Vec<String> {
+    let name = escape(&device.device, style);
+    let one = |it: &ReasonCount| {
+        let requests = plural(it.requests, "request");
+        let reason = escape(&it.reason, style);
+        format!("{name}: {requests} may also be counted on the device above ({reason})")
+    };
+    device.unlinked.iter().map(one).collect()
 }
 
 fn error(count: &ErrorCount) -> String {

@@ -212,7 +212,7 @@ pub(crate) fn none(diagnosis: &Diagnosis) -> String {
     if let Some(unjudged) = &diagnosis.unjudged {
         return unjudged.clone();
     }
-    let checked = format!("No known cause of slow I/O found ({} checked).", diagnosis.clear);
+    let checked = format!("No problem found ({} causes checked).", diagnosis.clear);
     match &diagnosis.quiet {
         Some(quiet) => format!("{checked} {quiet}"),
         None => checked,
@@ -222,8 +222,8 @@ pub(crate) fn none(diagnosis: &Diagnosis) -> String {
 /// The same above the findings that follow.
 fn none_above(diagnosis: &Diagnosis) -> String {
     let follows = diagnosis.findings.first().map(|it| match it.layer {
-        FindingLayer::Bottleneck => " Where most of the time goes:",
-        FindingLayer::Cause => " The largest minor finding:",
+        FindingLayer::Bottleneck => " Most of it:",
+        FindingLayer::Cause => " Minor:",
     });
     format!("{}{}", none(diagnosis), follows.unwrap_or_default())
 }

@@ -57,7 +57,7 @@ fn words_of(class: WaitClass, device: Option<&DeviceSummary>) -> String {
     let name = device.map_or("the device", |it| it.device.as_str());
     match class {
         WaitClass::Device => match device {
-            Some(it) if is_saturated(it) => format!("{name}, which is saturated"),
+            Some(it) if is_saturated(it) => format!("{name} (saturated)"),
             Some(it) if depth(it) <= DEEP => format!("{name}, one request at a time"),
             _ => name.to_owned(),
         },

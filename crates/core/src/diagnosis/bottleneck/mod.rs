@@ -130,7 +130,7 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Option<String> {
         it if it < NOBODY => {
             format!("No thread waits for storage: {time} in total within {seconds}.")
         }
-        _ => format!("Threads were blocked for {time} in total within {seconds}."),
+        _ => format!("All threads together were blocked for {time} within {seconds}."),
     })
 }
 

@@ -17,6 +17,8 @@ use crate::figures::plural;
 
 /// The least share of a group's time to name a second program, too. Chosen.
 const SECOND: f64 = 0.2;
+/// The least ratio of the longest wait to the mean to name it, too. Chosen.
+const UNLIKE_THE_MEAN: f64 = 10.0;
 
 /// The finding.
 pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
@@ -92,11 +94,20 @@ fn sentence(
     });
     let second = second.unwrap_or_default();
     let (who, verb) = named(top);
+    let on = words::on(subject);
+    let saturated = match group.device {
+        Some(device) if !on.is_empty() && bound::is_saturated(device) => ", which is saturated:",
+        _ => ",",
+    };
+    let (mean_ns, longest_ns) = (top.waited.mean_ns(), top.waited.longest_ns() as f64);
+    // A mean of many short waits and a long one hides the long one.
+    let longest = (longest_ns >= UNLIKE_THE_MEAN * mean_ns)
+        .then(|| format!(", up to {}", words::time(longest_ns)));
     format!(
-        "{who} {verb} {how}{}{}, {} on average{second}",
+        "{who} {verb} {how}{}{on}{saturated} {} on average{}{second}",
         file.unwrap_or_default(),
-        words::on(subject),
-        words::time(top.waited.mean_ns()),
+        words::time(mean_ns),
+        longest.unwrap_or_default(),
     )
 }
 

@@ -204,7 +204,7 @@ fn nothing_waits_is_said_where_nothing_does() {
     // Threads wait, but never for long.
     let diagnosis = diagnose(&readers(MS / 4, 1).summary());
     let quiet = diagnosis.quiet.as_ref().unwrap();
-    assert!(quiet.contains("Threads were blocked for 9.90 s in total within 10.0 s."), "{quiet}");
+    assert!(quiet.contains("together were blocked for 9.90 s within 10.0 s."), "{quiet}");
     assert_eq!(first(&diagnosis).layer, FindingLayer::Bottleneck);
 }
 

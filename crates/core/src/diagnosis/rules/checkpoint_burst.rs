@@ -206,8 +206,9 @@ fn of_lasting(
     let own = programs::of(process, file.as_deref()).and_then(|it| it.advice(topic(Some(role))));
     let log = programs::phrase(process, None, FileRole::WriteAheadLog);
     let sentence = format!(
-        "each sync of the {log} of {} takes {}, behind its own writes to its {}: they are {} of \
-         the time of all file writes to {name}",
+        "{} of {} delays the syncs of its {log}, {} each: writes of its {} take {} of the time of \
+         all file writes to {name}",
+        writer_of(role),
         process.unwrap_or_default(),
         words::time(waited.mean_ns()),
         programs::phrase(process, None, role),
@@ -226,6 +227,15 @@ fn of_lasting(
              if syncs are as slow then, they have another cause",
         )
         .about(Subject { pid: None, file, ..victim })
+}
+
+/// Returns what writes such files.
+fn writer_of(role: FileRole) -> &'static str {
+    match role {
+        FileRole::Compaction => "compaction",
+        FileRole::Snapshot => "a snapshot",
+        _ => "a checkpoint",
+    }
 }
 
 /// The fix for programs without settings of their own for it.
@@ -317,7 +327,12 @@ mod tests {
     fn a_checkpoint_that_outlasts_the_watch_is_known_by_its_files() {
         let found = lasting(4, 20, 50, 40_000).unwrap();
         assert_eq!(found.confidence, Confidence::Likely);
-        assert!(found.sentence.contains("behind its own writes to its data files"), "{found:?}");
+        assert!(
+            found
+                .sentence
+                .contains("a checkpoint of postgres delays the syncs of its write-ahead log"),
+            "{found:?}"
+        );
         assert_eq!(found.subject.file.as_deref(), Some("/db/base/16384/*"));
         assert!(lasting(4, 20, 5, 1100).is_some());
         assert_eq!(lasting(4, 20, 5, 900), None, "syncs are fast");

@@ -5,6 +5,7 @@ use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::{CodePathRow, DeviceSummary, UsedRow};
 use crate::model::Origin;
+use crate::model::stack::without_types;
 
 /// The least share of the read time for metadata. A load that reads files stays far below. Chosen.
 const SHARE: f64 = 0.3;
@@ -107,7 +108,8 @@ fn finding(
     let paths: Vec<_> = lookups.filter(|row| row.subject.origin == Origin::Metadata).collect();
     let user = paths.iter().find(|row| !row.subject.user.is_empty());
     let through = user.map_or(String::new(), |row| {
-        let names: Vec<&str> = row.subject.user.iter().take(2).map(String::as_str).collect();
+        let names: Vec<&str> =
+            row.subject.user.iter().take(2).map(|it| without_types(it)).collect();
         format!(", from {}", names.join(" < "))
     });
     let busy = device.util_share.map_or(String::new(), |share| {

@@ -62,12 +62,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "bytes/s",
             format!("iowhy proc -d {name}"),
         )
-        .fix(fix(array))
+        .fix(fix(array, row.usage.bytes as f64 / facts.seconds()))
         .check(check(array))
         .into())
 }
 
-fn fix(array: &str) -> String {
+/// `bytes_per_s` is what the resync reads of a disk now.
+fn fix(array: &str, bytes_per_s: f64) -> String {
     let end = "let it finish if you can: until a rebuild is complete, the next disk failure may \
                lose data";
     if array.starts_with("dm-") {
@@ -76,9 +77,11 @@ fn fix(array: &str) -> String {
              name,sync_percent,raid_sync_action` shows which)"
         );
     }
+    // md's own default of the least speed is 1,000 KiB/s.
+    let half = (bytes_per_s / 2048.0 / 100.0).round().max(10.0) as u64 * 100;
     format!(
-        "{end}. Otherwise limit it to 20,000 KiB/s: `echo 20000 > \
-         /sys/block/{array}/md/sync_speed_max`"
+        "{end}. Otherwise halve its speed: `echo {half} > /sys/block/{array}/md/sync_speed_max` \
+         (KiB/s)"
     )
 }
 

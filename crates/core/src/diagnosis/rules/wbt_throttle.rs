@@ -1,5 +1,6 @@
 //! Writeback throttling delays writers.
 
+use super::super::bottleneck::bound;
 use super::super::programs::{self, FileRole};
 use super::*;
 use crate::analysis::Interval;
@@ -17,6 +18,9 @@ const HELD: f64 = 0.3;
 const ASLEEP: f64 = 0.9;
 /// The least share of the interval that readers of the device wait, which it protects. Chosen.
 const READERS: f64 = 0.1;
+/// The least mean depth of a saturated device at which the throttle is not what holds its writes
+/// back: where it is, it admits a few at a time. Chosen.
+const FULL: f64 = 8.0;
 /// The kernel's own targets for reads: blk-wbt.c, wbt_default_latency_nsec().
 const OF_DISKS_US: u32 = 75_000;
 const OF_FLASH_US: u32 = 2_000;
@@ -47,7 +51,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// Limits the severity to `Info` if the kernel's default target works as intended.
 fn unless_meant(facts: &Facts<'_>, waited: &Waited<'_>, finding: Finding) -> Finding {
     let is_meant = is_default(facts, &finding.subject) && is_meant(facts, waited, &finding.subject);
+    // As little as its own limits allow.
     finding.at_most(if is_meant { Severity::Info } else { Severity::Critical })
+}
+
+/// Whether the device has all the writes that it can take: more of them would only wait longer.
+fn is_full(device: &DeviceSummary) -> bool {
+    bound::is_saturated(device) && bound::depth(device) >= FULL
 }
 
 /// Whether the target is the kernel's default.
@@ -110,11 +120,25 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
     let name = subject.device.clone().unwrap_or_else(|| "DEVICE".to_owned());
     let flash = device.and_then(|it| facts.setting(it, "queue/rotational")) == Some("0");
     let default = if flash { OF_FLASH_US } else { OF_DISKS_US };
-    let sentence = format!("writeback throttling on {name} admits few writes{message}");
+    let is_full = device.is_some_and(is_full);
+    let instead = match is_full {
+        true => "; the device is saturated: without it they would wait for the device instead",
+        false => "",
+    };
+    let sentence = format!("writeback throttling on {name} admits few writes{message}{instead}");
+    let (sure, most, first) = match is_full {
+        true => (
+            Confidence::Likely,
+            Severity::Warning,
+            "write less at once, or use a faster device: this one is saturated. Otherwise ",
+        ),
+        false => (Confidence::Certain, Severity::Critical, ""),
+    };
     let finding = finding
         .saying(sentence)
         .about(subject)
-        .sure(Confidence::Certain)
+        .sure(sure)
+        .at_most(most)
         // Admitted writes wait for the device instead, but shorter.
         .upper_bound()
         .shown(
@@ -130,7 +154,7 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
     };
     finding
         .fix(format!(
-            "set a target that the device can meet, in microseconds (the kernel's own is {default} \
+            "{first}set a target that the device can meet, in microseconds (the kernel's own is {default} \
              for such a device): `echo {} > /sys/block/{name}/queue/wbt_lat_usec`; 0 turns it off, and reads \
              may then wait behind writes",
             4 * default,
@@ -209,6 +233,27 @@ mod tests {
         assert!(beside("dd", "/out", "300", 60) > Severity::Info, "a configured target");
         assert_eq!(beside("postgres", "/db/base/1/2", "2000", 0), Severity::Info, "a checkpoint");
         assert!(beside("postgres", "/db/pg_wal/1", "2000", 0) > Severity::Info, "commits");
+    }
+
+    #[test]
+    fn a_device_that_takes_no_more_is_what_holds_writes_back() {
+        let found = |together: u64| {
+            let mut script = Script::new(10);
+            for index in 0..200 * together {
+                let at = index / together * 50 * MS;
+                let write = script.write("sda", 65_536).by(7, "dd").at(at as i64);
+                write.sector(index * 128).direct(500, 500, 49 * MS).add();
+            }
+            script.wait((7, "dd"), WaitClass::Wbt, 9000 * MS, 0, 0);
+            script.waited_on("sda", "/out", 18);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|it| it.cause == "wbt-throttle").unwrap()
+        };
+        assert_eq!(found(1).severity, Severity::Critical);
+        let full = found(16);
+        assert_eq!(full.severity, Severity::Warning);
+        assert!(full.sentence.contains("the device is saturated"), "{}", full.sentence);
+        assert!(full.fix.starts_with("write less at once"), "{}", full.fix);
     }
 
     #[test]

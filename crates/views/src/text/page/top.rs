@@ -8,6 +8,7 @@ use crate::human;
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
 use iowhy_core::model::Origin;
+use iowhy_core::model::stack::without_types;
 
 /// Width of the labels, columns.
 const LABEL: usize = 11;
@@ -75,7 +76,7 @@ fn code_path(summary: &Summary, style: &Style) -> Option<String> {
         (origin, Some(process)) => format!("{} by {process}", origin.phrase()),
         (origin, None) => origin.phrase().to_owned(),
     };
-    let frames = frames.into_iter().map(frames::without_types);
+    let frames = frames.into_iter().map(without_types);
     let frames: Vec<_> = frames.map(|name| escape(name, style)).collect();
     let share = human::percent(first.usage.time_share);
     Some(format!("{what} {share} %: {}", frames.join(" > ")))
