@@ -31,7 +31,7 @@ const MOST_PROCESSES: usize = 64;
 struct Mapping {
     start: u64,
     end: u64,
-    /// As in `/proc/PID/maps`.
+    /// The name of its entry in `/proc/PID/map_files`.
     range: String,
 }
 
@@ -107,7 +107,9 @@ fn mappings_in(maps: &str) -> Vec<Mapping> {
         rest.split_whitespace().nth(4).filter(|path| path.starts_with('/'))?;
         let (start, end) = range.split_once('-')?;
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        Some(Mapping { start: number(start)?, end: number(end)?, range: range.to_owned() })
+        let (start, end) = (number(start)?, number(end)?);
+        // Unlike in `maps`, there are no zeros in front.
+        Some(Mapping { start, end, range: format!("{start:x}-{end:x}") })
     };
     maps.lines().filter_map(mapping).collect()
 }
@@ -202,10 +204,12 @@ mod tests {
     fn mappings_of_files_alone_are_read() {
         let maps = "55d0-55e0 r-xp 00000000 fd:00 12 /usr/bin/a b\n\
                     7f00-7f10 rw-p 00000000 00:00 0 \n\
+                    00401000-0048b000 r-xp 00000000 fd:00 13 /usr/bin/static\n\
                     7f10-7f20 r-xp 00000000 00:00 0 [vdso]\nnonsense\n";
         let found = mappings_in(maps);
         let found: Vec<_> = found.iter().map(|it| (it.start, it.end, it.range.as_str())).collect();
-        assert_eq!(found, [(0x55d0, 0x55e0, "55d0-55e0")]);
+        let of_static = (0x40_1000, 0x48_b000, "401000-48b000");
+        assert_eq!(found, [(0x55d0, 0x55e0, "55d0-55e0"), of_static]);
         assert!(Allowance::default().covers(std::process::id(), 0));
     }
 }

@@ -52,8 +52,8 @@ impl Aside {
         Ok(Aside { child, input, room, output, buffer: Vec::new(), blocked: Duration::ZERO })
     }
 
-    /// Returns its answer, a line, unless it is blocked for longer than `most`, or takes longer than
-    /// `most_time` in total. Time in which it is running or runnable does not count as blocked.
+    /// Returns its answer, a line, unless it is blocked for longer than `most`, or takes longer
+    /// than `most_time` in total. Time in which it runs or is runnable does not count as blocked.
     pub fn ask(
         &mut self,
         line: &str,

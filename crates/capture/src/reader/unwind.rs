@@ -4,8 +4,8 @@
 //! tables lead to is believed only while it is code, and is complete only if a table itself says
 //! that a function has no caller.
 //!
-//! Tables come from the very files that are mapped (`/proc/PID/map_files`), also if their paths lead
-//! to others by now. The caller bounds the time: a hostile table can be a loop.
+//! Tables come from the very files that are mapped (`/proc/PID/map_files`), also if their paths
+//! lead to others by now. The caller bounds the time: a hostile table can be a loop.
 //!
 //! What does not belong here: where tables are in a file (see [`super::unwind_tables`]), and names
 //! (see [`super::serve`]).
@@ -44,7 +44,7 @@ struct CodeMapping {
     offset: u64,
     /// Its file's inode; 0 without a file.
     inode: u64,
-    /// The part of its line in `maps` that names its entry in `map_files`; empty without a file.
+    /// The name of its entry in `map_files`; empty without a file.
     range: String,
 }
 
@@ -315,13 +315,10 @@ fn code_in(maps: &str) -> impl Iterator<Item = CodeMapping> {
         let (start, end) = range.split_once('-')?;
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
         flags.get(2..3).filter(|letter| *letter == "x")?;
-        Some(CodeMapping {
-            start: number(start)?,
-            end: number(end)?,
-            offset: number(offset)?,
-            inode,
-            range: if has_file { range.to_owned() } else { String::new() },
-        })
+        let (start, end) = (number(start)?, number(end)?);
+        // Unlike in `maps`, there are no zeros in front.
+        let range = has_file.then(|| format!("{start:x}-{end:x}")).unwrap_or_default();
+        Some(CodeMapping { start, end, offset: number(offset)?, inode, range })
     })
 }
 
@@ -365,5 +362,4 @@ fn module(mapping: &CodeMapping, tables: &Rc<UnwindTables>) -> Option<Module<Rc<
 }
 
 #[cfg(test)]
-#[path = "unwind_tests.rs"]
 mod tests;

@@ -2,8 +2,8 @@
 //! from the files that a process has mapped and kept by file.
 //!
 //! Program headers alone say where they are: stripped programs have them, too. Static programs have
-//! no index, and their table is found by its section. What a file claims is compared with its length
-//! before anything is read or allocated.
+//! no index, and their table is found by its section. What a file claims is compared with its
+//! length before anything is read or allocated.
 //!
 //! What does not belong here: what the tables mean (crate `framehop`).
 

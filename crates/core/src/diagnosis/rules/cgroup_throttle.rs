@@ -179,8 +179,14 @@ mod tests {
             script.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
             if let Some(function) = function {
                 let frames = vec![script.names.intern(function)];
-                let stack =
-                    Stack { stack_id: 1, user: false, frames, complete: true, reason: None, unwound_by: None };
+                let stack = Stack {
+                    stack_id: 1,
+                    user: false,
+                    frames,
+                    complete: true,
+                    reason: None,
+                    unwound_by: None,
+                };
                 script.batch.stacks.push(stack);
                 script.batch.waits[0].stack_id = Some(1);
             }

@@ -162,7 +162,14 @@ mod tests {
             script.wait((pid, "app"), WaitClass::FsLock, ns / 2, 0, 0);
             let frames = frames.iter().map(|frame| script.names.intern(frame)).collect();
             let stack_id = script.batch.stacks.len() as u64 + 1;
-            let stack = Stack { stack_id, user: false, frames, complete: true, reason: None, unwound_by: None };
+            let stack = Stack {
+                stack_id,
+                user: false,
+                frames,
+                complete: true,
+                reason: None,
+                unwound_by: None,
+            };
             script.batch.stacks.push(stack);
             let (file, device) = (script.names.intern(file), script.names.intern("sda"));
             let wait = script.batch.waits.last_mut().unwrap();

@@ -178,7 +178,14 @@ mod tests {
         let mut script = Script::new(10);
         script.read("sda", 4096).direct(0, 0, 1000).add();
         let frames = vec![script.names.intern(function)];
-        let stack = Stack { stack_id: 1, user: false, frames, complete: true, reason: None, unwound_by: None };
+        let stack = Stack {
+            stack_id: 1,
+            user: false,
+            frames,
+            complete: true,
+            reason: None,
+            unwound_by: None,
+        };
         script.batch.stacks.push(stack);
         for (tid, file) in threads {
             script.wait((7, "app"), WaitClass::FsLock, 3 * S, 0, 0);

@@ -175,8 +175,14 @@ mod tests {
             wait.device = Some(script.names.intern("sda"));
             if !frames.is_empty() {
                 let frames = frames.iter().map(|it| script.names.intern(it)).collect();
-                let stack =
-                    Stack { stack_id: 1, user: false, frames, complete: true, reason: None, unwound_by: None };
+                let stack = Stack {
+                    stack_id: 1,
+                    user: false,
+                    frames,
+                    complete: true,
+                    reason: None,
+                    unwound_by: None,
+                };
                 script.batch.stacks.push(stack);
                 wait.stack_id = Some(1);
             }

@@ -121,7 +121,14 @@ mod tests {
         let mut script = Script::new(10);
         script.wait((7, "rm"), WaitClass::JournalSpace, 5_000_000_000, 0, 0);
         let frames = vec![script.names.intern(function)];
-        let stack = Stack { stack_id: 1, user: false, frames, complete: true, reason: None, unwound_by: None };
+        let stack = Stack {
+            stack_id: 1,
+            user: false,
+            frames,
+            complete: true,
+            reason: None,
+            unwound_by: None,
+        };
         script.batch.stacks.push(stack);
         script.batch.waits[0].stack_id = Some(1);
         let found = diagnose(&script.summary()).findings;

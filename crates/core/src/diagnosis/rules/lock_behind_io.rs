@@ -214,7 +214,14 @@ mod tests {
     fn judged(scene: &LockScene<'_>) -> Diagnosis {
         let mut script = Script::new(10);
         let frames: Vec<_> = scene.stack.iter().map(|it| script.names.intern(it)).collect();
-        let stack = Stack { stack_id: 9, user: true, frames, complete: true, reason: None, unwound_by: None };
+        let stack = Stack {
+            stack_id: 9,
+            user: true,
+            frames,
+            complete: true,
+            reason: None,
+            unwound_by: None,
+        };
         script.batch.stacks.push(stack);
         for sync in 0..scene.syncs {
             script.wait((1, "db"), WaitClass::Fsync, 90 * MS, 90 * MS, 0);

@@ -1,12 +1,13 @@
 //! Stacks of real programs that are compiled here without frame pointers.
 
+#[cfg(test)]
 use super::*;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use tempfile::TempDir;
 
-/// The functions of `unwind_test.c`, in the order in which it names their addresses.
+/// The functions of `test.c`, in the order in which it names their addresses.
 const FUNCTIONS: [&str; 6] = ["snapshot", "recursion", "variable", "on_signal", "thread", "main"];
 /// None of them is longer.
 const MOST_OF_FUNCTION: u64 = 1024;
@@ -58,6 +59,9 @@ impl StoppedProgram {
             before.filter(|(start, _)| frame - *start < MOST_OF_FUNCTION).map(|(_, name)| name)
         };
         let mut names: Vec<_> = unwound.frames.iter().filter_map(name).collect();
+        // Beyond these is the C library, which follows directly in a static program.
+        let root = names.iter().position(|name| ["main", "thread"].contains(name));
+        names.truncate(root.map_or(names.len(), |root| root + 1));
         names.dedup();
         names
     }
@@ -72,7 +76,7 @@ impl Drop for StoppedProgram {
 
 fn compile(directory: &TempDir, options: &[&str]) -> PathBuf {
     let program = directory.path().join("program");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/reader/unwind_test.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/reader/unwind/test.c");
     let mut command = Command::new("cc");
     command.args(["-O2", "-fomit-frame-pointer", "-pthread", "-o"]).arg(&program);
     assert!(command.arg(source).args(options).status().unwrap().success());
