@@ -83,8 +83,7 @@ impl Benchmark for RecorderSettings {
         let scratch = Scratch::new()?;
         let load = FioLoad::new(&scratch)?;
         let mut figures = RecorderFigures::default();
-        let runs =
-            [(ReadSpeed::Limited, ""), (ReadSpeed::Limited, LEVEL_1), (ReadSpeed::Full, "")];
+        let runs = [(ReadSpeed::Limited, ""), (ReadSpeed::Limited, LEVEL_1), (ReadSpeed::Full, "")];
         for (speed, config) in runs {
             for round in 1..=self.rounds.max(1) {
                 figures.add(&scratch, &load, (speed, config), self.seconds)?;

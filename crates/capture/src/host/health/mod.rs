@@ -24,8 +24,8 @@ mod smart;
 mod stacked;
 
 use crate::host::read_text;
-use crate::host::transport;
 use crate::host::system::now_ns;
+use crate::host::transport;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::health::DeviceHealth;
 use passthrough::{AnswersAdmin, NvmeController};

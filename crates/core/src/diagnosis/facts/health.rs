@@ -99,14 +99,16 @@ pub fn drive_grown(device: &DeviceSummary, of: fn(&DriveLog) -> Option<u64>) -> 
 
 /// Returns what a SATA or SAS drive says of itself.
 fn of_drive(log: &DriveLog) -> Vec<String> {
-    let mut said: Vec<String> = log.temperature_c.map(|it| format!("{it} °C")).into_iter().collect();
+    let mut said: Vec<String> =
+        log.temperature_c.map(|it| format!("{it} °C")).into_iter().collect();
     said.extend((log.passed == Some(false)).then(|| "expects to fail".to_owned()));
     let counts = [
         (log.reallocated_sectors, "reallocated sector"),
         (log.pending_sectors, "unreadable sector"),
         (log.interface_errors, "link error"),
     ];
-    let some = counts.into_iter().filter_map(|(count, noun)| Some((count.filter(|it| *it > 0)?, noun)));
+    let some =
+        counts.into_iter().filter_map(|(count, noun)| Some((count.filter(|it| *it > 0)?, noun)));
     said.extend(some.map(|(count, noun)| crate::figures::plural(count, noun)));
     said
 }
