@@ -40,7 +40,7 @@ pub struct WatchFigures {
     pub waits: BTreeMap<String, f64>,
     /// Bytes that read calls returned per byte that devices read; `None` without such reads.
     pub read_per_device_byte: Option<f64>,
-    /// The disks, in the order in which they were asked for.
+    /// The disks, in the given order.
     pub disks: Vec<DiskFigures>,
 }
 
@@ -286,7 +286,11 @@ fn wait_rows(original: &WatchFigures, now: &WatchFigures, rows: &mut Vec<Fidelit
             rows.push(row(what, FidelityUnit::Percent, shares, SHARE_TOLERANCE));
         }
     }
-    if let (Some(a), Some(b)) = (original.read_per_device_byte, now.read_per_device_byte) {
+    let reads = |it: &WatchFigures| it.disks.iter().any(|disk| disk.read.per_s >= LEAST_RATE);
+    if let (Some(a), Some(b)) = (original.read_per_device_byte, now.read_per_device_byte)
+        && reads(original)
+        && reads(now)
+    {
         let what = "read calls per device byte".to_owned();
         let both = (Some(a), Some(b));
         rows.push(row(what, FidelityUnit::Number, both, TIME_TOLERANCE));

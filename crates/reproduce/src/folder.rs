@@ -19,7 +19,7 @@ pub struct FolderFile {
     pub executable: bool,
 }
 
-/// All files of a plan but those of a replay.
+/// All files of a plan.
 pub fn files(plan: &Plan) -> Vec<FolderFile> {
     let file = |path: String, text: String, executable| FolderFile {
         path: PathBuf::from(path),

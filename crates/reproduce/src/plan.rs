@@ -32,8 +32,6 @@ pub struct Plan {
     pub settings: BTreeMap<String, String>,
     /// Whether names of programs and files are the original's.
     pub keep_names: bool,
-    /// Whether the exact sequence is replayed instead of jobs.
-    pub replay: bool,
     /// The original's figures.
     pub original: WatchFigures,
     /// What could not be reproduced, and why; a sentence each.

@@ -17,7 +17,7 @@ const ALLOWED: &[&str] = &["lost+found"];
 const EDGE: u64 = DEVICE_EDGE;
 const PROBED: u64 = 64;
 const PROBE: u64 = 4096;
-/// Space that must stay free.
+/// Space of a file system that must stay free.
 const RESERVE: u64 = 64 << 20;
 /// File systems in memory or on a network, where no disk is tested.
 const NO_DISK: &[&str] = &["tmpfs", "ramfs", "overlay", "nfs", "nfs4", "cifs", "9p", "virtiofs"];
@@ -72,9 +72,12 @@ impl Target {
             Target::Directory(path) => self.check_directory(path)?,
             Target::Device { path, destroy } => self.check_device(path, *destroy)?,
         };
-        if checked.free < bytes.saturating_add(RESERVE) {
-            let (needs, has) = (bytes.div_ceil(1 << 20), checked.free >> 20);
-            let cause = format!("{needs} MiB and 64 MiB to spare are needed, {has} MiB are free");
+        // A device has no other user whose space would be taken.
+        let reserve = if matches!(self, Target::Directory(_)) { RESERVE } else { 0 };
+        if checked.free < bytes.saturating_add(reserve) {
+            let (needs, has) =
+                ((bytes.saturating_add(reserve)).div_ceil(1 << 20), checked.free >> 20);
+            let cause = format!("{needs} MiB are needed, {has} MiB are free");
             return Err(self.refused(&cause).hint("name a larger place"));
         }
         Ok(checked)
@@ -102,7 +105,7 @@ impl Target {
         if let Some(first) = others.first() {
             let cause = format!("it is not empty: it contains {first}");
             return Err(self.refused(&cause).hint(
-                "nothing is ever made beside data: `mkdir` a new \
+                "nothing is ever made next to data: `mkdir` a new \
                                                   directory on the same disk",
             ));
         }

@@ -42,7 +42,7 @@ enum Change {
     Cgroup,
     /// A device that was formatted: its file system is wiped again.
     Format,
-    /// A command that gives back what another one changed.
+    /// A command that undoes another one.
     Command,
 }
 
@@ -223,7 +223,7 @@ fn locked(path: &Path, how: FlockOperation) -> Result<File> {
     Ok(file)
 }
 
-/// Gives back what runs left whose processes are gone.
+/// Undoes what runs left whose processes are gone.
 fn sweep(base: &Path) -> Vec<String> {
     let mut swept = Vec::new();
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
@@ -235,14 +235,14 @@ fn sweep(base: &Path) -> Vec<String> {
             .map_or(true, |lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
         if dead {
             let count = give_back(&path);
-            swept.push(format!("gave back what a killed run had changed: {count} things"));
+            swept.push(format!("undid what a killed run had changed: {count} things"));
         }
     }
     swept
 }
 
-/// Gives back what is noted in `folder`, the last first, and says how many; what cannot be given
-/// back now keeps its notes for the next run.
+/// Undoes what is noted in `folder`, the last first, and says how many; what cannot be undone
+/// now keeps its notes for the next run.
 fn give_back(folder: &Path) -> usize {
     end_processes(folder);
     let text = fs::read_to_string(folder.join("journal")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A reproduction beside its original: the table of figures, and whether the same finding comes
+//! A reproduction and its original: the table of figures, and whether the same finding comes
 //! first.
 //!
 //! What does not belong here: the comparison (see [`iowhy_core::fidelity`]).
@@ -12,7 +12,7 @@ use iowhy_core::fidelity::{Fidelity, FidelityRow, FidelityUnit};
 /// The columns of a reproduction's fidelity.
 pub const FIDELITY: Definition<FidelityRow> = Definition {
     title: "iowhy reproduce: fidelity",
-    sentence: "The figures of a reproduction beside those of its original.",
+    sentence: "The figures of a reproduction and of its original.",
     columns: &[
         Column {
             heading: "FIDELITY",

@@ -11,7 +11,7 @@
 //! | [`brief`] | the most important parts in 8 kB of JSON |
 //! | [`flame`] | folded stacks as a flame graph |
 //! | [`diff`] | two watches compared |
-//! | [`fidelity`] | a reproduction beside its original |
+//! | [`fidelity`] | a reproduction and its original |
 //! | [`mod@html`] | a page in one file, with charts |
 //! | [`held`] | which processes hold which files open |
 //! | [`opens`] | a line for each open |

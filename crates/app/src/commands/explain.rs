@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::sources;
 use iowhy_core::diagnosis::{Diagnosis, Rule, all, diagnose, rule_of};
+use iowhy_reproduce::settings::fix_of;
 use iowhy_views::explain::{self, SeenCause};
 use std::path::PathBuf;
 
@@ -26,7 +27,17 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
         (Some(rule), true) => explain::json(&[rule], seen),
         (None, false) => explain::causes(seen, &output::style()),
         (Some(rule), false) => explain::cause(rule, seen, &output::style()),
-    })
+    })?;
+    let findings = diagnosis.iter().flat_map(|it| &it.findings);
+    let found =
+        rule.filter(|rule| !args.json && findings.into_iter().any(|it| it.cause == rule.cause));
+    if let Some(fix) = found.and_then(|rule| fix_of(rule.cause)) {
+        output::note(&format!(
+            "try a fix on a reproduction: `iowhy reproduce {source} -o case`, then `iowhy verify case \
+             --on EMPTY_DIRECTORY --with {fix}`"
+        ));
+    }
+    Ok(())
 }
 
 /// Separates the cause from the source: an argument that is not a cause and exists as a path is a

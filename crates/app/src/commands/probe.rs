@@ -59,19 +59,81 @@ const WRITES: [ProbePart; 2] = [
     },
 ];
 
+/// Reads at these depths, for the knee.
+const DEPTHS: [ProbePart; 7] = [
+    at_depth("read 4 KiB, random, 1 at a time", 1),
+    at_depth("read 4 KiB, random, 2 at a time", 2),
+    at_depth("read 4 KiB, random, 4 at a time", 4),
+    at_depth("read 4 KiB, random, 8 at a time", 8),
+    at_depth("read 4 KiB, random, 16 at a time", 16),
+    at_depth("read 4 KiB, random, 32 at a time", 32),
+    at_depth("read 4 KiB, random, 64 at a time", 64),
+];
+/// What etcd's documentation ("Hardware recommendations", "Is the disk fast enough") has fio do: the
+/// size of an entry of its log.
+const ETCD: ProbePart = ProbePart {
+    name: "append 2300 bytes, fdatasync after each",
+    pattern: "write",
+    block: "2300",
+    depth: 1,
+};
+/// The p99 of fdatasync that etcd asks for, nanoseconds.
+const ETCD_P99_NS: f64 = 10e6;
+/// A step of the depth that adds less than this share of requests is beyond the knee. Chosen.
+const KNEE: f64 = 0.2;
+
+const fn at_depth(name: &'static str, depth: u32) -> ProbePart {
+    ProbePart { name, pattern: "randread", block: "4k", depth }
+}
+
+/// The parts that the arguments ask for.
+fn parts(args: &ProbeArgs) -> Vec<&'static ProbePart> {
+    match (args.etcd, args.depths, args.write) {
+        (true, ..) => vec![&ETCD],
+        (_, true, _) => DEPTHS.iter().collect(),
+        (.., true) => WRITES.iter().chain(&READS).collect(),
+        _ => READS.iter().collect(),
+    }
+}
+
+/// What the figures mean, in a sentence.
+fn verdict(args: &ProbeArgs, rows: &[ProbeRow]) -> Option<String> {
+    if args.etcd {
+        let p99 = rows.first()?.p99_ns;
+        let word = if p99 < ETCD_P99_NS { "fast enough" } else { "too slow" };
+        return Some(format!(
+            "{word} for etcd: the 99th percentile of fdatasync is {:.2} ms, and etcd needs less \
+             than 10 ms",
+            p99 / 1e6
+        ));
+    }
+    args.depths.then(|| knee(rows))
+}
+
+/// The depth beyond which requests only wait longer.
+fn knee(rows: &[ProbeRow]) -> String {
+    let gain = |pair: &[ProbeRow]| pair[1].requests_per_s / pair[0].requests_per_s.max(1e-9) - 1.0;
+    let at = rows.windows(2).position(|pair| gain(pair) < KNEE);
+    match at.and_then(|at| DEPTHS.get(at)) {
+        Some(part) => format!(
+            "the knee is at {} at a time: more requests in flight wait longer and hardly more \
+             complete per second",
+            part.depth
+        ),
+        None => "there is no knee up to 64 at a time: the device takes more at once".to_owned(),
+    }
+}
+
 /// Announces the benchmark, runs it, and shows the results.
 pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
     // Before the file exists, so that a signal cannot leave it behind.
     let stop = stop_flag()?;
     let target = Target::of(args)?;
-    let parts: Vec<&ProbePart> = match args.write {
-        true => WRITES.iter().chain(&READS).collect(),
-        false => READS.iter().collect(),
-    };
+    let parts = parts(args);
     let seconds = args.time.as_secs_f64();
     let all = seconds * parts.len() as f64;
     let path = target.path.display();
-    output::note(&match args.write {
+    output::note(&match args.writes() {
         true => format!(
             "writes and reads {path} for {all} s: a new file of 256 MiB, removed at the end"
         ),
@@ -85,7 +147,9 @@ pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
         true => json(&target.path, &rows),
         false => render(&rows, &output::style()),
     };
-    output::print(&text)
+    output::print(&text)?;
+    verdict(args, &rows).iter().for_each(|said| output::note(said));
+    Ok(())
 }
 
 fn json(path: &Path, rows: &[ProbeRow]) -> String {
@@ -120,7 +184,7 @@ impl Target {
             Ok(stat) => FileType::from_raw_mode(stat.st_mode),
             Err(cause) => return failed(cause.to_string(), "name a block device or a file"),
         };
-        match (kind, args.write) {
+        match (kind, args.writes()) {
             (FileType::BlockDevice | FileType::RegularFile, true) => failed(
                 "existing data is never overwritten".to_owned(),
                 "name a directory on it: a file is created there and removed again",
@@ -151,6 +215,13 @@ impl Target {
             }
             _ => failed("it is neither a device nor a file".to_owned(), "name one of these"),
         }
+    }
+}
+
+impl ProbeArgs {
+    /// Whether a file is made and written.
+    fn writes(&self) -> bool {
+        self.write || self.etcd
     }
 }
 
@@ -229,8 +300,12 @@ fn failed(target: &Target, cause: &str, hint: Option<String>) -> Failure {
 
 fn fio(part: &ProbePart, target: &Target, args: &ProbeArgs) -> Command {
     let mut command = Command::new("fio");
-    command.args(["--name=iowhy-probe", "--output-format=json", "--direct=1", "--time_based"]);
-    command.args(["--ioengine=libaio", "--thread", "--randrepeat=0"]);
+    command.args(["--name=iowhy-probe", "--output-format=json", "--time_based"]);
+    match args.etcd {
+        true => command.args(["--ioengine=psync", "--fdatasync=1"]),
+        false => command.args(["--ioengine=libaio", "--direct=1"]),
+    };
+    command.args(["--thread", "--randrepeat=0"]);
     command.arg(format!("--runtime={}ms", args.time.as_millis()));
     command.arg(format!("--rw={}", part.pattern));
     command.arg(format!("--bs={}", part.block));
@@ -252,8 +327,13 @@ fn figures(part: &ProbePart, answer: &str) -> Option<ProbeRow> {
     // A note may come before the JSON.
     let json: Value = serde_json::from_str(answer.get(answer.find('{')?..)?).ok()?;
     let side = if part.pattern.contains("write") { "write" } else { "read" };
-    let job = json.get("jobs")?.get(0)?.get(side)?;
-    let latency = job.get("clat_ns")?;
+    let jobs = json.get("jobs")?.get(0)?;
+    let job = jobs.get(side)?;
+    // What a sync takes, where the part is about that.
+    let latency = match part.name == ETCD.name {
+        true => jobs.get("sync")?.get("lat_ns")?,
+        false => job.get("clat_ns")?,
+    };
     let percentile = |name: &str| latency.get("percentile")?.get(name)?.as_f64();
     Some(ProbeRow {
         test: part.name.to_owned(),
@@ -263,4 +343,32 @@ fn figures(part: &ProbePart, answer: &str) -> Option<ProbeRow> {
         p99_ns: percentile("99.000000")?,
         max_ns: latency.get("max")?.as_f64()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(rates: &[f64]) -> Vec<ProbeRow> {
+        let row = |rate: &f64| ProbeRow { requests_per_s: *rate, ..ProbeRow::default() };
+        rates.iter().map(row).collect()
+    }
+
+    #[test]
+    fn the_knee_is_where_more_depth_gains_little() {
+        let said = knee(&rows(&[100.0, 190.0, 350.0, 380.0, 385.0, 390.0, 390.0]));
+        assert!(said.contains("at 4 at a time"), "{said}");
+        let said = knee(&rows(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]));
+        assert!(said.contains("no knee"), "{said}");
+    }
+
+    #[test]
+    fn a_sync_has_its_own_figures() {
+        let answer = r#"note {"jobs": [{"write": {"iops": 50.0, "bw_bytes": 115000, "clat_ns":
+            {"max": 1, "percentile": {"50.000000": 1, "99.000000": 1}}}, "sync": {"lat_ns":
+            {"max": 9e6, "percentile": {"50.000000": 2e6, "99.000000": 8e6}}}}]}"#;
+        let row = figures(&ETCD, answer).unwrap();
+        assert_eq!((row.p50_ns, row.p99_ns, row.requests_per_s), (2e6, 8e6, 50.0));
+        assert_eq!(figures(&WRITES[0], answer).unwrap().p99_ns, 1.0);
+    }
 }

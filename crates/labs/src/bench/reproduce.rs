@@ -36,8 +36,10 @@ const LABS: &[&str] = &[
     "rocksdb-compaction",
     "git-cold-status",
     "java-gc-log",
-    "sqlite-inserts",
-    "etcd-wal",
+    "sqlite-rollback-journal",
+    "etcd-puts",
+    "dpkg-unpack",
+    "postgres-scan",
     "cgroup-throttle",
     "provider-cap",
     "serial-reads",
@@ -102,7 +104,7 @@ impl Benchmark for ReproduceSettings {
             let outcome = match self.one(lab, progress) {
                 Ok(outcome) => outcome,
                 Err(error) => ReproducedLab {
-                    skipped: Some(error.to_string().lines().next().unwrap_or_default().to_owned()),
+                    skipped: Some(told(&error.to_string())),
                     ..ReproducedLab::default()
                 },
             };
@@ -157,6 +159,13 @@ impl ReproduceSettings {
     }
 }
 
+/// The line of a message that says why.
+fn told(message: &str) -> String {
+    let lines = || message.lines().map(|line| line.trim_start_matches("iowhy: "));
+    let why = lines().find(|line| line.starts_with("failed to ") && !line.contains("/run "));
+    why.or_else(|| lines().next()).unwrap_or_default().to_owned()
+}
+
 /// The comparison without what is not kept.
 fn with_none(fidelity: &Value) -> Value {
     serde_json::json!({
@@ -190,8 +199,8 @@ fn places(stage: &LabStage, folder: &Path) -> Result<Vec<String>> {
 
 fn mount_point(node: &str) -> Option<PathBuf> {
     let text = fs::read_to_string("/proc/self/mounts").ok()?;
-    let own = text.lines().filter(|line| line.split(' ').next() == Some(node));
-    own.last()?.split(' ').nth(1).map(PathBuf::from)
+    let mut own = text.lines().filter(|line| line.split(' ').next() == Some(node));
+    own.next_back()?.split(' ').nth(1).map(PathBuf::from)
 }
 
 /// The largest difference among figures whose name ends so, as a cell.

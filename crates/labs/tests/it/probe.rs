@@ -20,6 +20,7 @@ pub fn tests() -> Vec<Trial> {
         trial("probe::reads_a_device", reads_a_device),
         trial("probe::reads_a_file", reads_a_file),
         trial("probe::writes_and_removes", writes_and_removes),
+        trial("probe::depths_and_etcd", depths_and_etcd),
         trial("probe::interrupted", || ended_by(Signal::INT)),
         trial("probe::terminated", || ended_by(Signal::TERM)),
         trial("probe::hung_up", || ended_by(Signal::HUP)),
@@ -72,6 +73,19 @@ fn writes_and_removes() -> Result<()> {
     let folder = tempfile::tempdir_in("/var/tmp").context(|| "make a folder".to_owned())?;
     assert_eq!(probe(folder.path(), &["--write"])?.len(), 5);
     assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
+    Ok(())
+}
+
+/// Growing depths only read; etcd's check writes a file of its own and measures its syncs.
+fn depths_and_etcd() -> Result<()> {
+    let folder = tempfile::tempdir_in("/var/tmp").context(|| "make a folder".to_owned())?;
+    let tests = probe(folder.path(), &["--etcd"])?;
+    assert!(tests.len() == 1 && tests[0]["p99_ns"].as_f64() > Some(0.0), "{tests:?}");
+    assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
+    let file = prepare(&folder.path().join("data"), 4 * MIB)?;
+    let depths = probe(&file, &["--depths"])?;
+    assert_eq!(depths.len(), 7);
+    assert_eq!(entries(folder.path()), [file]);
     Ok(())
 }
 

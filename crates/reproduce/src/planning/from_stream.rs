@@ -32,6 +32,8 @@ const SPARE: f64 = 2.5;
 const OFTEN: u64 = 16;
 /// Requests per call from which calls were split. Chosen.
 const SPLIT: f64 = 1.3;
+/// A page of the page cache, bytes.
+const PAGE: u64 = 4096;
 /// Sizes and offsets of direct I/O are multiples of this.
 const SECTOR: u64 = 512;
 
@@ -265,10 +267,16 @@ fn cached_writes(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob
     };
     // Writeback sorts; what it could not merge was scattered.
     let merged = side.requests == 0 || side.mean_bytes() >= 3 * block;
-    let is_small = block < 4096;
+    let is_small = block < PAGE;
     job.random = !merged && !is_log(side) && !is_small && side.requests >= 8;
     job.sync = syncs(stream, count);
     job.overwrite = overwrites(&job, stream);
+    // A part of a page that is not cached would be read first; the original's were cached.
+    let is_cached = stream.read.requests * 10 <= side.requests.max(1);
+    if known && job.overwrite && is_cached && block >= PAGE {
+        let whole = (block + PAGE / 2) / PAGE * PAGE;
+        job.write_sizes = vec![(whole.max(PAGE), 100)];
+    }
     let lanes = stream.waits.while_busy(context.duration_ns).round().min(MOST_THREADS as f64);
     job.threads = lanes.max(1.0) as u32;
     let busy_ns = stream.waits.total_ns;
@@ -278,7 +286,7 @@ fn cached_writes(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob
         true => side.end.max(bytes / 2).clamp(LEAST_FILE, MOST_FILE),
         false => needed.clamp(LEAST_FILE, MOST_FILE),
     }
-    .next_multiple_of(block.max(4096));
+    .next_multiple_of(block.max(PAGE));
     Some(job)
 }
 

@@ -12,6 +12,8 @@
 pub mod from_stream;
 pub mod shapes;
 pub mod steps;
+#[cfg(test)]
+mod tests;
 
 use crate::plan::{DiskLimit, FORMAT, Plan, PlannedDisk, PlannedJob, PlannedProgram};
 use crate::streams::class::FileClass;

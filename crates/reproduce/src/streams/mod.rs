@@ -24,7 +24,7 @@ use stream::Stream;
 
 /// Maximum number of streams; what further ones do is counted.
 const MOST_STREAMS: usize = 4096;
-/// Maximum number of stacks that are kept apart as direct I/O.
+/// Maximum number of stacks that are known as those of direct I/O.
 const MOST_STACKS: usize = 1 << 16;
 /// Parts of functions' names that only direct I/O passes through.
 const DIRECT: &[&str] = &["_dio", "dio_", "direct_IO", "direct_io", "directIO"];
