@@ -2,6 +2,7 @@
 //!
 //! What does not belong here: how long to watch, and what to do with the rows.
 
+mod device_health;
 mod open_rows;
 
 use crate::changes::Changes;
@@ -9,7 +10,6 @@ use crate::copies::CopyGrants;
 use crate::counters::END_NOT_SEEN;
 use crate::decode::{DecodeContext, KnownEntities};
 use crate::error::WatchError;
-use crate::host::health::kernel_log::KernelLog;
 use crate::host::own::{self, OwnUse};
 use crate::host::{devices, lockdown, mounts::Mounts, system};
 use crate::kernel::{self, KernelFeatures};
@@ -21,7 +21,6 @@ use crate::probes::file::tables::Tables;
 use crate::probes::snapshot::{self, InFlight, PendingRequest, ScannedDisks};
 use crate::probes::wait::standing::{self, Standing};
 use crate::reader::FileAsker;
-use crate::reader::health::{AskedAt, HealthAsker, MOST_LATE, MOST_OF_ALL};
 use crate::sampler::{Sampler, Sampling};
 use crate::session::Session;
 use crate::symbols::KernelSymbols;
@@ -31,6 +30,7 @@ use iowhy_core::held_back::HeldBack;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
+use device_health::DeviceReports;
 use std::path::Path;
 use std::time::Duration;
 
@@ -120,14 +120,7 @@ pub struct LiveWatch {
     own_before: OwnUse,
     sampler: Option<Sampler>,
     changes: Changes,
-    health: HealthAsker,
-    /// How often devices are asked meanwhile, and when next.
-    health_every: Option<Duration>,
-    health_due_ns: u64,
-    /// The kernel's log since the beginning, where it can be read.
-    kernel_log: Option<KernelLog>,
-    /// Records of it that were overwritten before they were read.
-    lost_messages: u64,
+    health: DeviceReports,
 }
 
 impl LiveWatch {
@@ -149,14 +142,14 @@ impl LiveWatch {
             decoders.uses.disks = environment.devices.iter().map(|it| it.name.clone()).collect();
         }
         let plan = plan_of(&facts, &wishes)?;
-        let (kernel_log, mut health) = (KernelLog::open(), HealthAsker::default());
+        let mut health = DeviceReports::new(options.health_every);
         let (limited, mut asleep) = (!wishes.devices.is_empty(), Vec::new());
         let session = Session::begin(&plan, &facts, &wishes, |session, group| match group {
             ProbeGroup::Block => {
                 environment.start_ns = system::now_ns();
                 environment.note_start_time();
                 devices::read_start(&mut environment.devices);
-                health.ask(&environment.devices, AskedAt::Start);
+                health.begin(&environment.devices);
             }
             // At once: a thread that wakes before the sleepers are listed has no record.
             ProbeGroup::Wait => snapshot::sleepers(session, |record| asleep.push(record.to_vec())),
@@ -171,16 +164,12 @@ impl LiveWatch {
         });
         environment.tables = tables_of(options);
         environment.limits = limits(&plan, &session, &facts, unlisted);
-        environment.limits.extend(kernel_log.as_ref().err().map(unread_log));
+        environment.limits.extend(health.limit());
         let start_ns = environment.start_ns;
         Ok(LiveWatch {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
             changes: Changes::new(start_ns),
             health,
-            health_every: options.health_every,
-            health_due_ns: start_ns,
-            kernel_log: kernel_log.ok(),
-            lost_messages: 0,
             asleep,
             session,
             known,
@@ -231,43 +220,8 @@ impl LiveWatch {
         self.environment.ended_by = why.to_owned();
         self.environment.settings_end = system::settings();
         devices::read_end(&mut self.environment.devices, self.limited);
-        self.end_health();
+        self.health.end(&mut self.environment);
         self.changes.look(&mut self.environment.devices, &self.reader);
-    }
-
-    /// Asks devices for their health if it is time, and reads what the kernel's log says of them.
-    /// Counts are compared with those of the time before, and older messages go.
-    fn ask_again(&mut self, now_ns: u64) {
-        let Some(every) = self.health_every else { return };
-        if now_ns < self.health_due_ns || !self.health.is_idle() {
-            return;
-        }
-        let every_ns = every.as_nanos() as u64;
-        self.health_due_ns = now_ns.saturating_add(every_ns);
-        let devices = &mut self.environment.devices;
-        for device in devices.iter_mut() {
-            device.kernel_messages.retain(|it| it.logged_ns.saturating_add(every_ns) >= now_ns);
-        }
-        if let Some(log) = &mut self.kernel_log {
-            self.lost_messages += log.take(devices);
-        }
-        self.health.ask(devices, AskedAt::Again);
-    }
-
-    /// Asks devices for their health again, and reads what the kernel's log says of them.
-    fn end_health(&mut self) {
-        let environment = &mut self.environment;
-        self.health.finish(&mut environment.devices, MOST_LATE);
-        self.health.ask(&environment.devices, AskedAt::End);
-        self.health.finish(&mut environment.devices, MOST_OF_ALL);
-        let left_out = self.health.left_out;
-        let meaning = "devices that were not asked for their health: too many";
-        environment.losses.add("health", left_out, meaning, false);
-        if let Some(log) = &mut self.kernel_log {
-            let lost = self.lost_messages + log.take(&mut environment.devices);
-            let meaning = "records of the kernel's log that were overwritten before they were read";
-            environment.losses.add("kernel_log", lost, meaning, false);
-        }
     }
 
     /// A sentence, if a limit of CPU time on iowhy's own cgroup kept it from reading records.
@@ -450,8 +404,7 @@ impl Source for LiveWatch {
             self.keep_to_budget();
             self.drain_uses(batch, names);
             self.changes.look_if_due(&mut self.environment.devices, &self.reader);
-            self.health.collect(&mut self.environment.devices);
-            self.ask_again(now_ns);
+            self.health.look(now_ns, &mut self.environment.devices);
         }
         if self.empty {
             let mut cx = DecodeContext::new(&mut self.known, batch, names);
@@ -489,10 +442,6 @@ fn plan_of(facts: &KernelFeatures, wishes: &Wishes) -> Result<Plan, WatchError> 
     plan.probes.retain(|probe| probe.program != "count_submission");
     require_probes(&plan)?;
     Ok(plan)
-}
-
-fn unread_log(reason: &String) -> String {
-    format!("not visible: resets and errors of devices in the kernel's log; {reason}")
 }
 
 /// The tables that a watch with these options fills.

@@ -88,24 +88,26 @@ impl CausePage<'_> {
         let is_found =
             |it: &JudgedCause| matches!(it, JudgedCause::Found(_) | JudgedCause::Symptom(_));
         let is_unknown = |it: &JudgedCause| matches!(it, JudgedCause::Unknown(_));
-        let sections: [(&str, &dyn Fn(&JudgedCause) -> bool); 2] =
-            [("FOUND", &is_found), ("NOT JUDGED", &is_unknown)];
-        for (heading, belongs) in sections {
-            let rules: Vec<&&Rule> = all.iter().filter(|it| belongs(&verdict(it))).collect();
-            if rules.is_empty() {
-                continue;
-            }
-            self.heading(heading);
-            for rule in rules {
-                let said = verdict(rule).sentence();
-                self.prose(&format!("{:<20} {}: {said}", rule.cause, rule.title));
-            }
-        }
+        let found = all.iter().filter(|it| is_found(&verdict(it))).copied().collect();
+        let unknown = all.iter().filter(|it| is_unknown(&verdict(it))).copied().collect();
+        self.listed("FOUND", found, seen.diagnosis);
+        self.listed("NOT JUDGED", unknown, seen.diagnosis);
         let clear = all.iter().filter(|it| matches!(verdict(it), JudgedCause::Clear));
         let clear: Vec<&str> = clear.map(|it| it.cause).collect();
         if !clear.is_empty() {
             self.heading("NOT DETECTED");
             self.prose(&clear.join(", "));
+        }
+    }
+
+    fn listed(&mut self, heading: &str, rules: Vec<&Rule>, diagnosis: &Diagnosis) {
+        if rules.is_empty() {
+            return;
+        }
+        self.heading(heading);
+        for rule in rules {
+            let said = judged(diagnosis, rule.cause).sentence();
+            self.prose(&format!("{:<20} {}: {said}", rule.cause, rule.title));
         }
     }
 }

@@ -317,7 +317,7 @@ fn code_in(maps: &str) -> impl Iterator<Item = CodeMapping> {
         flags.get(2..3).filter(|letter| *letter == "x")?;
         let (start, end) = (number(start)?, number(end)?);
         // Unlike in `maps`, there are no zeros in front.
-        let range = has_file.then(|| format!("{start:x}-{end:x}")).unwrap_or_default();
+        let range = if has_file { format!("{start:x}-{end:x}") } else { String::new() };
         Some(CodeMapping { start, end, offset: number(offset)?, inode, range })
     })
 }
