@@ -6,7 +6,6 @@ mod device_health;
 mod open_rows;
 
 use crate::changes::Changes;
-use crate::copies::CopyGrants;
 use crate::counters::END_NOT_SEEN;
 use crate::decode::{DecodeContext, KnownEntities};
 use crate::error::WatchError;
@@ -115,7 +114,6 @@ pub struct LiveWatch {
     tables: Option<Tables>,
     /// What keeps to the budget, where there is one.
     thinner: Option<Thinner>,
-    copies: CopyGrants,
     /// What iowhy itself had used when the watch began.
     own_before: OwnUse,
     sampler: Option<Sampler>,
@@ -156,8 +154,7 @@ impl LiveWatch {
             _ => (),
         })?;
         let unlisted = in_flight.add(&session).unlisted;
-        decoders.begin(&session, environment.start_ns, options.chains);
-        known.stacks.copied.begin(&session);
+        decoders.begin(&session, environment.start_ns, options.chains, &mut known);
         let tables = options.files.then(|| Tables::begin(&session, environment.start_ns));
         let thinner = options.budget.map(|percent| {
             Thinner::begin(&session, &plan, &facts, percent, own::cpu_ns() + reader.cpu_ns())
@@ -186,7 +183,6 @@ impl LiveWatch {
             standing: Vec::new(),
             tables,
             thinner,
-            copies: CopyGrants::default(),
             own_before,
         })
     }
@@ -317,7 +313,8 @@ impl LiveWatch {
     /// Measures what the watch costs, and thins what is too dear.
     fn keep_to_budget(&mut self) {
         let process_ns = own::cpu_ns() + self.reader.cpu_ns();
-        self.copies.grant_if_due(&self.session, self.thinner.as_ref().map(Thinner::free_ns));
+        let free_ns = self.thinner.as_ref().map(Thinner::free_ns);
+        self.known.stacks.copied.grants.grant_if_due(&self.session, free_ns);
         let Some(thinner) = &mut self.thinner else { return };
         let timed = thinner.measure_if_due(&mut self.session, process_ns);
         if thinner.is_list_due(&self.session) {

@@ -4,6 +4,7 @@
 //! What does not belong here: unwinding (see [`crate::reader`]), names and rows (see
 //! [`super::stacks`]), and how many are copied (see [`crate::copies`]).
 
+use crate::copies::CopyGrants;
 use crate::reader::{CopiedRegisters, FileAsker, LATE, UnwindEnd, UnwoundStack};
 use crate::session::Session;
 use crate::wire::{self, wire_copied_process, wire_copied_stack};
@@ -87,6 +88,8 @@ pub struct CopiedStacks {
     processes: FxHashSet<u32>,
     deep: FxHashSet<u32>,
     of_waits: RestartingMap<(u32, u64), u64, MOST_PENDING>,
+    /// How many may be copied.
+    pub(crate) grants: CopyGrants,
     /// How many were copied, and how long that took in the kernel, ns.
     pub copied: (u64, u64),
 }

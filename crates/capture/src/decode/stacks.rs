@@ -152,11 +152,12 @@ impl SeenStacks {
         Some(())
     }
 
-    /// Of the same stack along frame pointers and by tables the one that is complete, else the one
-    /// with more frames.
+    /// Of the same stack along frame pointers and by tables: frame pointers if they lead to the
+    /// beginning, else the one that does, else the longer one.
     pub fn better(&self, walked: Option<u64>, unwound: Option<u64>) -> Option<u64> {
         let shape = |id: Option<u64>| id.and_then(|id| self.shapes.get(&id));
-        if shape(unwound) > shape(walked) { unwound } else { walked }
+        let is_whole = shape(walked).is_some_and(|(is_complete, _)| *is_complete);
+        if !is_whole && shape(unwound) > shape(walked) { unwound } else { walked }
     }
 
     /// Returns the stacks of `sample` and removes them.

@@ -63,7 +63,14 @@ impl Decoders {
 
     /// Notes that the programs of `session` run since `start_ns`; `chains` says whether wait chains
     /// are recorded.
-    pub fn begin(&mut self, session: &Session, start_ns: u64, chains: bool) {
+    pub fn begin(
+        &mut self,
+        session: &Session,
+        start_ns: u64,
+        chains: bool,
+        known: &mut KnownEntities,
+    ) {
+        known.stacks.copied.begin(session);
         self.requests.start_ns = start_ns;
         self.owners.writers = Writers::now(session);
         self.owners.dirtiers = Dirtiers::of(session);

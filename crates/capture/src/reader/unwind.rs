@@ -2,7 +2,7 @@
 //!
 //! Code without such a table is unwound along its frame pointers: a JIT's may have them. What the
 //! tables lead to is believed only while it is code, and is complete only if a table itself says
-//! that a function has no caller.
+//! that a function has no caller; in a file without tables, if the frame pointers end with zero.
 //!
 //! Tables come from the very files that are mapped (`/proc/PID/map_files`), also if their paths
 //! lead to others by now. The caller bounds the time: a hostile table can be a loop.
@@ -216,6 +216,8 @@ impl UnwoundProcess {
                     address = next;
                 }
                 Ok(None) if kind == CodeKind::Covered => break UnwindEnd::Root,
+                // The ABI's mark of the outermost frame, which Go sets.
+                Ok(None) if kind == CodeKind::Bare && frames.len() > 2 => break UnwindEnd::Root,
                 Err(_) if beyond && kind == CodeKind::Covered => break UnwindEnd::TooDeep,
                 _ => break end_in(kind),
             }
