@@ -4,8 +4,8 @@
 //! Unlike [`crate::diff`], which looks for what changed, this asks whether two watches agree within
 //! tolerances that are fixed beforehand.
 //!
-//! What does not belong here: making a reproduction (crate `iowhy-reproduce`), and drawing the table
-//! (crate `iowhy-views`).
+//! What does not belong here: making a reproduction (crate `iowhy-reproduce`), and drawing the
+//! table (crate `iowhy-views`).
 
 use crate::analysis::cache::page_cache;
 use crate::analysis::summary::{DeviceSummary, DirectionSummary};

@@ -31,7 +31,7 @@ impl ReproduceError {
 }
 
 /// Gives errors of the system their action.
-pub trait Context<T> {
+pub trait ActionContext<T> {
     /// The value, or a failure of `action`.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ pub trait Context<T> {
     fn context(self, action: impl FnOnce() -> String) -> Result<T>;
 }
 
-impl<T, E: Display> Context<T> for std::result::Result<T, E> {
+impl<T, E: Display> ActionContext<T> for std::result::Result<T, E> {
     fn context(self, action: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|cause| ReproduceError::new(action(), cause))
     }

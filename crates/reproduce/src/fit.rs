@@ -3,7 +3,7 @@
 //!
 //! What does not belong here: running it.
 
-use crate::plan::{JobEngine, Plan, PlannedJob};
+use crate::plan::{JobEngine, LoadPlan, PlannedJob};
 use crate::planning::from_stream::set_think;
 
 /// Rates that differ by less are close enough.
@@ -22,7 +22,7 @@ pub struct FitRound {
 
 /// Changes the pauses of `plan` so that its rates approach the original's; `run` is the plan that a
 /// recording of its run gives, with names kept.
-pub fn adjust(plan: &mut Plan, run: &Plan) -> FitRound {
+pub fn adjust(plan: &mut LoadPlan, run: &LoadPlan) -> FitRound {
     let mut round = FitRound::default();
     for program in &mut plan.programs {
         for job in &mut program.jobs {
@@ -39,7 +39,7 @@ pub fn adjust(plan: &mut Plan, run: &Plan) -> FitRound {
 }
 
 /// The rate of a job in the plan of its run.
-fn rate_of(job: &PlannedJob, run: &Plan) -> Option<f64> {
+fn rate_of(job: &PlannedJob, run: &LoadPlan) -> Option<f64> {
     let jobs = run.programs.iter().flat_map(|it| &it.jobs);
     let mine = |it: &&PlannedJob| match job.raw {
         true => it.raw && it.disk == job.disk || it.name.contains("device"),
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::plan::PlannedProgram;
 
-    fn plan(name: &str, per_s: f64, think_us: f64) -> Plan {
+    fn plan(name: &str, per_s: f64, think_us: f64) -> LoadPlan {
         let job = PlannedJob {
             name: name.to_owned(),
             per_s,
@@ -94,7 +94,7 @@ mod tests {
             ..PlannedJob::default()
         };
         let program = PlannedProgram { jobs: vec![job], ..PlannedProgram::default() };
-        Plan { programs: vec![program], ..Plan::default() }
+        LoadPlan { programs: vec![program], ..LoadPlan::default() }
     }
 
     fn fitted(per_s: f64, think_us: f64, got: f64) -> PlannedJob {

@@ -2,9 +2,9 @@
 //!
 //! What does not belong here: its content (see [`crate::jobs`]).
 
-use crate::error::{Context, ReproduceError, Result};
+use crate::error::{ActionContext, ReproduceError, Result};
 use crate::jobs;
-use crate::plan::{FORMAT, Plan};
+use crate::plan::{FORMAT, LoadPlan};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub struct FolderFile {
 }
 
 /// All files of a plan.
-pub fn files(plan: &Plan) -> Vec<FolderFile> {
+pub fn files(plan: &LoadPlan) -> Vec<FolderFile> {
     let file = |path: String, text: String, executable| FolderFile {
         path: PathBuf::from(path),
         text,
@@ -60,7 +60,7 @@ pub fn program_path(step: &str) -> String {
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn write(folder: &Path, plan: &Plan) -> Result<()> {
+pub fn write(folder: &Path, plan: &LoadPlan) -> Result<()> {
     for file in files(plan) {
         let path = folder.join(&file.path);
         let action = || format!("write {}", path.display());
@@ -78,14 +78,14 @@ pub fn write(folder: &Path, plan: &Plan) -> Result<()> {
 ///
 /// # Errors
 /// It is none, or one of a later version.
-pub fn read(folder: &Path) -> Result<Plan> {
+pub fn read(folder: &Path) -> Result<LoadPlan> {
     let path = folder.join("plan.json");
     let action = || format!("read {}", path.display());
     let text = fs::read_to_string(&path).map_err(|cause| {
         ReproduceError::new(action(), cause)
             .hint("name the directory that `iowhy reproduce SOURCE -o DIR` has written")
     })?;
-    let plan: Plan = serde_json::from_str(&text).context(action)?;
+    let plan: LoadPlan = serde_json::from_str(&text).context(action)?;
     if plan.format != FORMAT {
         let cause = format!("its format is {}, this iowhy knows {FORMAT}", plan.format);
         return Err(ReproduceError::new(action(), cause)
@@ -108,7 +108,7 @@ mod tests {
             jobs: vec![job],
             ..PlannedProgram::default()
         };
-        let plan = Plan { format: FORMAT, programs: vec![program], ..Plan::default() };
+        let plan = LoadPlan { format: FORMAT, programs: vec![program], ..LoadPlan::default() };
         write(folder.path(), &plan).unwrap();
         assert_eq!(read(folder.path()).unwrap(), plan);
         let run = fs::metadata(folder.path().join("run")).unwrap();

@@ -6,7 +6,7 @@
 //! What does not belong here: the numbers (see [`crate::plan`]), and running them (see
 //! [`crate::run`]).
 
-use crate::plan::{Plan, PlannedJob, PlannedProgram, PlannedStep, SyncCall};
+use crate::plan::{LoadPlan, PlannedJob, PlannedProgram, PlannedStep, SyncCall};
 use std::fmt::Write as _;
 
 /// The script that runs it.
@@ -174,11 +174,12 @@ pub fn step_name(program: &PlannedProgram, number: usize, step: &PlannedStep) ->
 }
 
 /// What it contains, for a person.
-pub fn readme(plan: &Plan) -> String {
+pub fn readme(plan: &LoadPlan) -> String {
     let mut text = String::from(
         "# A reproduction by iowhy\n\n`./run --on DIR` makes the load in an empty directory of the \
          disk to test, records it, and prints how like the original it is. `./run --on-device \
-         DEVICE` uses an empty device. `iowhy verify . --on DIR --with scheduler=none` tests a fix.\n",
+         DEVICE` uses an empty device. `iowhy verify . --on DIR --with scheduler=none` tests a \
+         fix.\n",
     );
     let mut line = |parts: String| writeln!(text, "{parts}").unwrap_or_default();
     if let Some(cause) = &plan.original.finding {

@@ -1,8 +1,8 @@
 //! What a reproduction consists of: `plan.json`. fio's jobs, programs and settings are written from
 //! it, and it keeps the original's figures, so that the recording is not needed to compare.
 //!
-//! What does not belong here: how it is found out (see [`crate::streams`], [`crate::planning`]), and
-//! how it is written (see [`crate::jobs`]).
+//! What does not belong here: how it is found out (see [`crate::streams`], [`crate::planning`]),
+//! and how it is written (see [`crate::jobs`]).
 
 use iowhy_core::fidelity::WatchFigures;
 use iowhy_core::model::cgroup::IoLimit;
@@ -15,7 +15,7 @@ pub const FORMAT: u32 = 1;
 /// A reproduction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Plan {
+pub struct LoadPlan {
     /// The layout, [`FORMAT`].
     pub format: u32,
     /// The version of iowhy that wrote it.
@@ -278,7 +278,7 @@ impl PlannedStep {
     }
 }
 
-impl Plan {
+impl LoadPlan {
     /// Whether caches of names and inodes have to be empty, which needs a fresh mount or the
     /// machine's `drop_caches`.
     pub fn needs_cold_inodes(&self) -> bool {

@@ -1,10 +1,10 @@
-//! Settings that a person names: `scheduler=none`, `read_ahead_kb=16`, `vm.dirty_ratio=5`; and parts
-//! of a plan that are left out: `limits=none`, `memory=none`, `sync=none`, `depth=8`.
+//! Settings that a person names: `scheduler=none`, `read_ahead_kb=16`, `vm.dirty_ratio=5`; and
+//! parts of a plan that are left out: `limits=none`, `memory=none`, `sync=none`, `depth=8`.
 //!
 //! What does not belong here: giving them back (see [`crate::undo`]).
 
 use crate::error::{ReproduceError, Result};
-use crate::plan::{JobEngine, Plan};
+use crate::plan::{JobEngine, LoadPlan};
 use crate::planning::DISK_SETTINGS;
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ impl Alteration {
     }
 
     /// Changes the plan, where it is about the plan.
-    pub fn alter(&self, plan: &mut Plan) {
+    pub fn alter(&self, plan: &mut LoadPlan) {
         for program in &mut plan.programs {
             match self {
                 Alteration::WithoutLimits => program.limits.clear(),
@@ -134,7 +134,7 @@ mod tests {
         }
         let program =
             PlannedProgram { limits: vec![DiskLimit::default()], ..PlannedProgram::default() };
-        let mut plan = Plan { programs: vec![program], ..Plan::default() };
+        let mut plan = LoadPlan { programs: vec![program], ..LoadPlan::default() };
         Alteration::WithoutLimits.alter(&mut plan);
         assert_eq!(plan.programs[0].limits, []);
     }

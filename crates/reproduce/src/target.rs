@@ -3,7 +3,7 @@
 //!
 //! What does not belong here: making anything there (see [`crate::run`]).
 
-use crate::error::{Context, ReproduceError, Result};
+use crate::error::{ActionContext, ReproduceError, Result};
 use crate::undo::{DEVICE_EDGE, DEVICE_MARK};
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +24,7 @@ const NO_DISK: &[&str] = &["tmpfs", "ramfs", "overlay", "nfs", "nfs4", "cifs", "
 
 /// A place that the user named.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum RunTarget {
     /// An empty directory.
     Directory(PathBuf),
     /// A device.
@@ -40,7 +40,7 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedTarget {
     /// The place.
-    pub target: Target,
+    pub target: RunTarget,
     /// The kernel's name of the whole disk below it.
     pub disk: String,
     /// That disk's number.
@@ -49,11 +49,11 @@ pub struct CheckedTarget {
     pub free: u64,
 }
 
-impl Target {
+impl RunTarget {
     /// Its path.
     pub fn path(&self) -> &Path {
         match self {
-            Target::Directory(path) | Target::Device { path, .. } => path,
+            RunTarget::Directory(path) | RunTarget::Device { path, .. } => path,
         }
     }
 
@@ -69,11 +69,11 @@ impl Target {
             return Err(self.refused(cause).hint("name another path"));
         }
         let checked = match self {
-            Target::Directory(path) => self.check_directory(path)?,
-            Target::Device { path, destroy } => self.check_device(path, *destroy)?,
+            RunTarget::Directory(path) => self.check_directory(path)?,
+            RunTarget::Device { path, destroy } => self.check_device(path, *destroy)?,
         };
         // A device has no other user whose space would be taken.
-        let reserve = if matches!(self, Target::Directory(_)) { RESERVE } else { 0 };
+        let reserve = if matches!(self, RunTarget::Directory(_)) { RESERVE } else { 0 };
         if checked.free < bytes.saturating_add(reserve) {
             let (needs, has) =
                 ((bytes.saturating_add(reserve)).div_ceil(1 << 20), checked.free >> 20);
@@ -173,11 +173,11 @@ fn mount_of(device: u64) -> Result<Option<MountLine>> {
         .context(|| "read /proc/self/mountinfo".to_owned())?;
     let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let own = text.lines().filter(|line| line.split(' ').nth(2) == Some(&number));
-    let parsed = own.filter_map(|line| {
+    let mut parsed = own.filter_map(|line| {
         let mut words = line.split_once(" - ")?.1.split(' ');
         Some(MountLine { kind: words.next()?.to_owned(), source: words.next()?.to_owned() })
     });
-    Ok(parsed.last())
+    Ok(parsed.next_back())
 }
 
 /// The number of a device node.
@@ -268,7 +268,7 @@ fn is_blank(file: &mut File, bytes: u64) -> std::io::Result<bool> {
 mod tests {
     use super::*;
 
-    fn refusal(target: &Target, bytes: u64) -> String {
+    fn refusal(target: &RunTarget, bytes: u64) -> String {
         match target.check(bytes) {
             Err(error) => error.to_string(),
             Ok(checked) => panic!("accepted: {checked:?}"),
@@ -279,21 +279,21 @@ mod tests {
     fn only_an_empty_directory_is_used() {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::write(folder.path().join("data"), "x").unwrap();
-        let target = Target::Directory(folder.path().to_owned());
+        let target = RunTarget::Directory(folder.path().to_owned());
         assert!(refusal(&target, 0).contains("not empty: it contains data"));
-        let file = Target::Directory(folder.path().join("data"));
+        let file = RunTarget::Directory(folder.path().join("data"));
         assert!(refusal(&file, 0).contains("not a directory"));
-        let none = Target::Directory(folder.path().join("none"));
+        let none = RunTarget::Directory(folder.path().join("none"));
         assert!(refusal(&none, 0).contains("No such file"));
     }
 
     #[test]
     fn memory_is_no_disk_and_a_full_disk_is_too_small() {
         let memory = tempfile::tempdir_in("/dev/shm").unwrap();
-        let target = Target::Directory(memory.path().to_owned());
+        let target = RunTarget::Directory(memory.path().to_owned());
         assert!(refusal(&target, 0).contains("which has no disk"));
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-        let target = Target::Directory(folder.path().to_owned());
+        let target = RunTarget::Directory(folder.path().to_owned());
         if target.check(0).is_ok() {
             assert!(refusal(&target, 1 << 60).contains("are free"));
         }
@@ -301,12 +301,12 @@ mod tests {
 
     #[test]
     fn a_path_that_fio_would_split_is_refused() {
-        assert!(refusal(&Target::Directory("/var/tmp/a:b".into()), 0).contains("cannot read"));
+        assert!(refusal(&RunTarget::Directory("/var/tmp/a:b".into()), 0).contains("cannot read"));
     }
 
     #[test]
     fn a_file_is_no_device() {
-        let target = Target::Device { path: "/etc/passwd".into(), destroy: true };
+        let target = RunTarget::Device { path: "/etc/passwd".into(), destroy: true };
         assert!(refusal(&target, 0).contains("not a block device"));
     }
 

@@ -1,12 +1,12 @@
-//! Everything that a run changes is written down before, and given back when the run ends: settings,
-//! mounts, directories, cgroups, processes. After a kill, the next run gives it back.
+//! Everything that a run changes is written down before, and given back when the run ends:
+//! settings, mounts, directories, cgroups, processes. After a kill, the next run gives it back.
 //!
 //! Notes are below /run, which a reboot empties like the settings themselves. A directory is only
 //! removed if it has the mark that was made with it.
 //!
 //! What does not belong here: what is changed (see [`crate::run`], [`crate::settings`]).
 
-use crate::error::{Context, ReproduceError, Result};
+use crate::error::{ActionContext, ReproduceError, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A kind of change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Change {
+enum NotedChange {
     /// A file below /sys or /proc/sys, and its value before.
     Setting,
     /// A mount point.
@@ -46,24 +46,24 @@ enum Change {
     Command,
 }
 
-impl Change {
-    const ALL: [Change; 6] = [
-        Change::Setting,
-        Change::Mount,
-        Change::Folder,
-        Change::Cgroup,
-        Change::Format,
-        Change::Command,
+impl NotedChange {
+    const ALL: [NotedChange; 6] = [
+        NotedChange::Setting,
+        NotedChange::Mount,
+        NotedChange::Folder,
+        NotedChange::Cgroup,
+        NotedChange::Format,
+        NotedChange::Command,
     ];
 
     const fn word(self) -> &'static str {
         match self {
-            Change::Setting => "setting",
-            Change::Mount => "mount",
-            Change::Folder => "folder",
-            Change::Cgroup => "cgroup",
-            Change::Format => "format",
-            Change::Command => "command",
+            NotedChange::Setting => "setting",
+            NotedChange::Mount => "mount",
+            NotedChange::Folder => "folder",
+            NotedChange::Cgroup => "cgroup",
+            NotedChange::Format => "format",
+            NotedChange::Command => "command",
         }
     }
 }
@@ -107,7 +107,7 @@ impl Undo {
         command.env(VARIABLE, &self.folder);
     }
 
-    fn note(&self, change: Change, what: &Path, value: &str) -> Result<()> {
+    fn note(&self, change: NotedChange, what: &Path, value: &str) -> Result<()> {
         let path = self.folder.join("journal");
         let action = || format!("write {}", path.display());
         let text = what.to_str().filter(|it| !it.contains(['\t', '\n']));
@@ -128,7 +128,7 @@ impl Undo {
         if before == value {
             return Ok(before);
         }
-        self.note(Change::Setting, path, &before)?;
+        self.note(NotedChange::Setting, path, &before)?;
         fs::write(path, value).context(|| format!("write {value:?} to {}", path.display()))?;
         Ok(before)
     }
@@ -141,7 +141,7 @@ impl Undo {
         if fs::symlink_metadata(path).is_ok() {
             return Err(ReproduceError::new(format!("make {}", path.display()), "it exists"));
         }
-        self.note(Change::Folder, path, "")?;
+        self.note(NotedChange::Folder, path, "")?;
         fs::create_dir(path).context(|| format!("make {}", path.display()))?;
         File::create_new(path.join(MARK)).context(|| format!("mark {}", path.display()))?;
         Ok(())
@@ -152,7 +152,7 @@ impl Undo {
     /// # Errors
     /// The note cannot be written.
     pub fn will_mount(&self, path: &Path) -> Result<()> {
-        self.note(Change::Mount, path, "")
+        self.note(NotedChange::Mount, path, "")
     }
 
     /// Notes that a device is about to be formatted.
@@ -160,7 +160,7 @@ impl Undo {
     /// # Errors
     /// The note cannot be written.
     pub fn will_format(&self, device: &Path) -> Result<()> {
-        self.note(Change::Format, device, "")
+        self.note(NotedChange::Format, device, "")
     }
 
     /// Notes a command of the shell that is run at the end.
@@ -168,7 +168,7 @@ impl Undo {
     /// # Errors
     /// The note cannot be written.
     pub fn will_run(&self, command: &str) -> Result<()> {
-        self.note(Change::Command, Path::new(command), "")
+        self.note(NotedChange::Command, Path::new(command), "")
     }
 
     /// Makes a cgroup.
@@ -176,7 +176,7 @@ impl Undo {
     /// # Errors
     /// It cannot be made.
     pub fn make_cgroup(&self, path: &Path) -> Result<()> {
-        self.note(Change::Cgroup, path, "")?;
+        self.note(NotedChange::Cgroup, path, "")?;
         fs::create_dir(path).context(|| format!("make {}", path.display()))
     }
 }
@@ -252,7 +252,9 @@ fn give_back(folder: &Path) -> usize {
         let mut words = line.splitn(3, '\t');
         let (Some(word), Some(path)) = (words.next(), words.next()) else { continue };
         let value = words.next().unwrap_or_default();
-        let Some(change) = Change::ALL.into_iter().find(|it| it.word() == word) else { continue };
+        let Some(change) = NotedChange::ALL.into_iter().find(|it| it.word() == word) else {
+            continue;
+        };
         match undone(change, Path::new(path), value) {
             true => count += 1,
             false => left.push(line),
@@ -301,22 +303,24 @@ fn eventually(mut action: impl FnMut() -> bool) -> bool {
     false
 }
 
-fn undone(change: Change, path: &Path, value: &str) -> bool {
+fn undone(change: NotedChange, path: &Path, value: &str) -> bool {
     match change {
         // A device that is gone has no setting.
-        Change::Setting => !path.exists() || fs::write(path, value).is_ok(),
-        Change::Mount => eventually(|| !is_mount_point(path) || run("umount", &[path.as_os_str()])),
-        Change::Folder => {
+        NotedChange::Setting => !path.exists() || fs::write(path, value).is_ok(),
+        NotedChange::Mount => {
+            eventually(|| !is_mount_point(path) || run("umount", &[path.as_os_str()]))
+        }
+        NotedChange::Folder => {
             let is_ours = path.join(MARK).is_file() || is_empty(path);
             !path.is_dir() || (is_ours && eventually(|| fs::remove_dir_all(path).is_ok()))
         }
-        Change::Cgroup => eventually(|| !path.exists() || fs::remove_dir(path).is_ok()),
+        NotedChange::Cgroup => eventually(|| !path.exists() || fs::remove_dir(path).is_ok()),
         // Once: a command that fails would fail again.
-        Change::Command => {
+        NotedChange::Command => {
             run("sh", &["-c".as_ref(), path.as_os_str()]);
             true
         }
-        Change::Format => !path.exists() || eventually(|| blanked(path).is_ok()),
+        NotedChange::Format => !path.exists() || eventually(|| blanked(path).is_ok()),
     }
 }
 

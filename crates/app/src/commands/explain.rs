@@ -33,8 +33,8 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
         rule.filter(|rule| !args.json && findings.into_iter().any(|it| it.cause == rule.cause));
     if let Some(fix) = found.and_then(|rule| fix_of(rule.cause)) {
         output::note(&format!(
-            "try a fix on a reproduction: `iowhy reproduce {source} -o case`, then `iowhy verify case \
-             --on EMPTY_DIRECTORY --with {fix}`"
+            "try a fix on a reproduction: `iowhy reproduce {source} -o case`, then `iowhy verify \
+             case --on EMPTY_DIRECTORY --with {fix}`"
         ));
     }
     Ok(())

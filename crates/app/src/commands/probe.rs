@@ -69,8 +69,8 @@ const DEPTHS: [ProbePart; 7] = [
     at_depth("read 4 KiB, random, 32 at a time", 32),
     at_depth("read 4 KiB, random, 64 at a time", 64),
 ];
-/// What etcd's documentation ("Hardware recommendations", "Is the disk fast enough") has fio do: the
-/// size of an entry of its log.
+/// What etcd's documentation ("Hardware recommendations") has fio do: the size of an entry of its
+/// log.
 const ETCD: ProbePart = ProbePart {
     name: "append 2300 bytes, fdatasync after each",
     pattern: "write",

@@ -9,7 +9,7 @@
 use super::shapes;
 use crate::plan::{JobEngine, PlannedJob, SyncCall, SyncEvery};
 use crate::streams::class::FileClass;
-use crate::streams::stream::{Stream, StreamSide};
+use crate::streams::stream::{LoadStream, StreamSide};
 
 /// Pauses are at least this long, microseconds: shorter ones are taken together.
 const LEAST_THINK_US: f64 = 1000.0;
@@ -73,7 +73,14 @@ impl JobContext<'_> {
     }
 
     /// Lets `job` pause so that `count` operations, which took `busy_ns` in total, fill the watch.
-    fn pace(&self, job: &mut PlannedJob, stream: &Stream, count: f64, busy_ns: u64, lanes: f64) {
+    fn pace(
+        &self,
+        job: &mut PlannedJob,
+        stream: &LoadStream,
+        count: f64,
+        busy_ns: u64,
+        lanes: f64,
+    ) {
         job.per_s = count / self.seconds();
         let whole_ns = lanes * self.duration_ns as f64;
         let pause_us = (whole_ns - busy_ns as f64).max(0.0) / count.max(1.0) / 1e3;
@@ -102,7 +109,7 @@ pub fn set_think(job: &mut PlannedJob, pause_us: f64) {
 }
 
 /// The jobs of a stream: of each direction that bypasses the page cache, and through it.
-pub fn jobs(context: &JobContext<'_>, stream: &Stream) -> Vec<PlannedJob> {
+pub fn jobs(context: &JobContext<'_>, stream: &LoadStream) -> Vec<PlannedJob> {
     let raw = context.class.is_device;
     let (reads, writes) = (raw || stream.read.is_direct(), raw || stream.write.is_direct());
     let part = |reads: bool, writes: bool| {
@@ -124,7 +131,7 @@ pub fn jobs(context: &JobContext<'_>, stream: &Stream) -> Vec<PlannedJob> {
         .collect()
 }
 
-fn engine(stream: &Stream) -> JobEngine {
+fn engine(stream: &LoadStream) -> JobEngine {
     let times = |name: &str| stream.call_names.get(name).copied().unwrap_or(0);
     let all: u64 = stream.call_names.values().sum();
     if times("io_submit") * 2 > all {
@@ -148,13 +155,13 @@ fn is_log(side: &StreamSide) -> bool {
 
 /// Whether files exist in full before: most syncs of writes that extend a file wait for a commit of
 /// the journal.
-fn overwrites(job: &PlannedJob, stream: &Stream) -> bool {
+fn overwrites(job: &PlannedJob, stream: &LoadStream) -> bool {
     let often = job.sync.is_some_and(|it| it.writes <= OFTEN && it.call != SyncCall::SyncFileRange);
     job.random || job.read_percent > 0 || (often && stream.journal_waits * 2 < stream.synced())
 }
 
 /// The size of direct writes: that of the calls, if the kernel split them.
-fn write_sizes(context: &JobContext<'_>, stream: &Stream) -> (Vec<(u64, u32)>, u64) {
+fn write_sizes(context: &JobContext<'_>, stream: &LoadStream) -> (Vec<(u64, u32)>, u64) {
     let (side, calls) = (&stream.write, stream.calls.writes);
     let is_split = side.requests as f64 > SPLIT * calls as f64;
     if context.has_calls && calls > 0 && is_split && !context.class.is_device {
@@ -164,7 +171,7 @@ fn write_sizes(context: &JobContext<'_>, stream: &Stream) -> (Vec<(u64, u32)>, u
     (shapes::sizes(&side.sizes, SECTOR), side.requests)
 }
 
-fn direct(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
+fn direct(context: &JobContext<'_>, stream: &LoadStream) -> Option<PlannedJob> {
     let (read, write) = (&stream.read, &stream.write);
     let requests = read.requests + write.requests;
     if requests == 0 {
@@ -210,7 +217,7 @@ fn direct(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
 }
 
 /// The size of a direct job's file, and where its operations fall.
-fn place(job: &mut PlannedJob, stream: &Stream) {
+fn place(job: &mut PlannedJob, stream: &LoadStream) {
     let (read, write) = (&stream.read, &stream.write);
     let end = read.end.max(write.end);
     let needed = (read.bytes.saturating_add(write.bytes)) as f64 * SPARE;
@@ -226,7 +233,7 @@ fn place(job: &mut PlannedJob, stream: &Stream) {
 }
 
 /// How often a stream of so many writes syncs.
-fn syncs(stream: &Stream, writes: u64) -> Option<SyncEvery> {
+fn syncs(stream: &LoadStream, writes: u64) -> Option<SyncEvery> {
     let times = |name: &str| stream.syncs.get(name).copied().unwrap_or(0);
     let all = stream.synced();
     if all > 0 {
@@ -246,7 +253,7 @@ fn syncs(stream: &Stream, writes: u64) -> Option<SyncEvery> {
     })
 }
 
-fn cached_writes(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
+fn cached_writes(context: &JobContext<'_>, stream: &LoadStream) -> Option<PlannedJob> {
     let side = &stream.write;
     if stream.read.faults > 0 && stream.calls.writes == 0 {
         return mapped_writes(context, stream);
@@ -291,7 +298,7 @@ fn cached_writes(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob
 }
 
 /// Pages that a program changes through a mapping.
-fn mapped_writes(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
+fn mapped_writes(context: &JobContext<'_>, stream: &LoadStream) -> Option<PlannedJob> {
     let side = &stream.write;
     if side.requests == 0 {
         return None;
@@ -311,7 +318,7 @@ fn mapped_writes(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob
 }
 
 /// Reads that the page cache did not have. Reads that it had need no disk, and are left out.
-fn cached_reads(context: &JobContext<'_>, stream: &Stream) -> Option<PlannedJob> {
+fn cached_reads(context: &JobContext<'_>, stream: &LoadStream) -> Option<PlannedJob> {
     let side = &stream.read;
     if side.requests == 0 || (stream.write.requests > 0 && stream.calls.writes == 0) {
         return None;

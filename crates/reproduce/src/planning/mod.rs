@@ -1,4 +1,4 @@
-//! From the sums of a source and its diagnosis to a [`Plan`].
+//! From the sums of a source and its diagnosis to a [`LoadPlan`].
 //!
 //! | where | what |
 //! |---|---|
@@ -15,10 +15,10 @@ pub mod steps;
 #[cfg(test)]
 mod tests;
 
-use crate::plan::{DiskLimit, FORMAT, Plan, PlannedDisk, PlannedJob, PlannedProgram};
+use crate::plan::{DiskLimit, FORMAT, LoadPlan, PlannedDisk, PlannedJob, PlannedProgram};
 use crate::streams::class::FileClass;
-use crate::streams::stream::Stream;
-use crate::streams::{ScanTally, StreamKey, Streams};
+use crate::streams::stream::LoadStream;
+use crate::streams::{LoadStreams, ScanTally, StreamKey};
 use from_stream::JobContext;
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::ChainRow;
@@ -56,7 +56,7 @@ const LEAST_RATE: f64 = 0.5;
 #[derive(Debug)]
 pub struct PlanSource<'a> {
     /// The sums of its rows.
-    pub streams: &'a Streams,
+    pub streams: &'a LoadStreams,
     /// Its texts.
     pub names: &'a Names,
     /// Its summary.
@@ -86,12 +86,12 @@ impl PlanContext<'_> {
 }
 
 /// The plan of a reproduction.
-pub fn plan(source: &PlanSource<'_>) -> Plan {
+pub fn plan(source: &PlanSource<'_>) -> LoadPlan {
     let duration_ns = source.summary.watch.duration_ns;
     let context = PlanContext { duration_ns, source };
     let environment = &source.summary.environment;
     let (disks, shown) = disks(source);
-    let mut plan = Plan {
+    let mut plan = LoadPlan {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         keep_names: source.keep_names,
@@ -100,7 +100,7 @@ pub fn plan(source: &PlanSource<'_>) -> Plan {
         available_bytes: available(source.summary),
         settings: machine_settings(environment),
         original: WatchFigures::of(source.summary, source.diagnosis, &shown),
-        ..Plan::default()
+        ..LoadPlan::default()
     };
     plan.programs = programs(&context, &shown);
     drop_unused_disks(&mut plan);
@@ -192,7 +192,7 @@ fn safe(name: &str) -> String {
 fn programs(context: &PlanContext<'_>, disks: &[String]) -> Vec<PlannedProgram> {
     let source = context.source;
     let index = |name: Name| disks.iter().position(|disk| disk == source.names.get(name));
-    let mut by_program: BTreeMap<Name, Vec<(&StreamKey, &Stream, usize)>> = BTreeMap::new();
+    let mut by_program: BTreeMap<Name, Vec<(&StreamKey, &LoadStream, usize)>> = BTreeMap::new();
     for (key, stream) in &source.streams.streams {
         if let Some(disk) = index(key.device) {
             by_program.entry(key.program).or_default().push((key, stream, disk));
@@ -203,7 +203,7 @@ fn programs(context: &PlanContext<'_>, disks: &[String]) -> Vec<PlannedProgram> 
             by_program.entry(*program).or_default();
         }
     }
-    let weight = |streams: &[(&StreamKey, &Stream, usize)]| -> u64 {
+    let weight = |streams: &[(&StreamKey, &LoadStream, usize)]| -> u64 {
         streams.iter().map(|it| it.1.waits.total_ns + it.1.read.bytes + it.1.write.bytes).sum()
     };
     let mut ordered: Vec<_> = by_program.into_iter().collect();
@@ -235,11 +235,12 @@ fn programs(context: &PlanContext<'_>, disks: &[String]) -> Vec<PlannedProgram> 
 fn fill(
     context: &PlanContext<'_>,
     name: Name,
-    mut streams: Vec<(&StreamKey, &Stream, usize)>,
+    mut streams: Vec<(&StreamKey, &LoadStream, usize)>,
     program: &mut PlannedProgram,
 ) {
     let source = context.source;
-    let weight = |stream: &Stream| stream.waits.total_ns + stream.read.bytes + stream.write.bytes;
+    let weight =
+        |stream: &LoadStream| stream.waits.total_ns + stream.read.bytes + stream.write.bytes;
     streams.sort_by_key(|(key, stream, _)| (std::cmp::Reverse(weight(stream)), **key));
     let convoy = convoy(source, source.names.get(name));
     for (number, (key, stream, disk)) in streams.into_iter().enumerate() {
@@ -284,7 +285,7 @@ fn unique(mut jobs: Vec<PlannedJob>, known: &[PlannedJob]) -> Vec<PlannedJob> {
 }
 
 /// Whether a stream is more than noise.
-fn matters(context: &PlanContext<'_>, stream: &Stream) -> bool {
+fn matters(context: &PlanContext<'_>, stream: &LoadStream) -> bool {
     let devices = &context.source.summary.devices;
     let directions = || devices.iter().flat_map(|it| &it.directions.0);
     let bytes: u64 = directions().map(|it| it.bytes).sum();
@@ -354,7 +355,7 @@ fn limits(source: &PlanSource<'_>, name: Name, disks: &[String], program: &mut P
 }
 
 /// Removes disks that no job uses; indices follow.
-fn drop_unused_disks(plan: &mut Plan) {
+fn drop_unused_disks(plan: &mut LoadPlan) {
     let used: Vec<bool> = (0..plan.disks.len()).map(|at| plan.uses(at) != (false, false)).collect();
     let place = |at: usize| used.iter().take(at).filter(|it| **it).count();
     for program in &mut plan.programs {
@@ -369,7 +370,7 @@ fn drop_unused_disks(plan: &mut Plan) {
     plan.original.disks.retain(|_| keep.next().copied().unwrap_or(false));
 }
 
-fn notes(source: &PlanSource<'_>, plan: &Plan) -> Vec<String> {
+fn notes(source: &PlanSource<'_>, plan: &LoadPlan) -> Vec<String> {
     let mut notes = Vec::new();
     let (summary, streams) = (source.summary, source.streams);
     if plan.programs.is_empty() {

@@ -6,7 +6,7 @@
 use super::PlanContext;
 use crate::plan::PlannedStep;
 use crate::streams::class::FileClass;
-use crate::streams::stream::Stream;
+use crate::streams::stream::LoadStream;
 use crate::streams::{NameCalls, ScanTally};
 use iowhy_core::analysis::summary::ChainRow;
 
@@ -28,7 +28,7 @@ pub fn churn(
     context: &PlanContext<'_>,
     disk: usize,
     class: &FileClass,
-    stream: &Stream,
+    stream: &LoadStream,
 ) -> Option<PlannedStep> {
     let counts = &stream.calls;
     let created = counts.creates;
@@ -92,7 +92,7 @@ pub fn lock(
     context: &PlanContext<'_>,
     disk: usize,
     chain: &ChainRow,
-    stream: &Stream,
+    stream: &LoadStream,
 ) -> Option<PlannedStep> {
     let waiters = chain.steps.first()?.threads.clamp(1, 256) as u32;
     let counts = &stream.calls;

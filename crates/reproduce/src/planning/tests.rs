@@ -1,8 +1,8 @@
 //! Scripted watches with known loads, and the plans that they give.
 
 use super::{PlanSource, plan};
-use crate::plan::{JobEngine, Plan, PlannedJob, PlannedStep, SyncCall};
-use crate::streams::Streams;
+use crate::plan::{JobEngine, LoadPlan, PlannedJob, PlannedStep, SyncCall};
+use crate::streams::LoadStreams;
 use iowhy_core::diagnosis::diagnose;
 use iowhy_core::model::Origin;
 use iowhy_core::model::file::Counts;
@@ -13,16 +13,16 @@ const MS: u64 = 1_000_000;
 const FDATASYNC: u32 = 75;
 const IO_SUBMIT: u32 = 209;
 
-fn planned(script: &Script, keep_names: bool) -> Plan {
+fn planned(script: &Script, keep_names: bool) -> LoadPlan {
     let summary = script.summary();
     let diagnosis = diagnose(&summary);
-    let mut streams = Streams::default();
+    let mut streams = LoadStreams::default();
     streams.add(&script.batch, &script.names, &script.environment);
     let (names, streams) = (&script.names, &streams);
     plan(&PlanSource { streams, names, summary: &summary, diagnosis: &diagnosis, keep_names })
 }
 
-fn jobs(plan: &Plan) -> Vec<&PlannedJob> {
+fn jobs(plan: &LoadPlan) -> Vec<&PlannedJob> {
     plan.programs.iter().flat_map(|it| &it.jobs).collect()
 }
 

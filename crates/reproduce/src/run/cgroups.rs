@@ -3,7 +3,7 @@
 //! What does not belong here: which limits (see [`crate::plan`]).
 
 use super::place::Place;
-use crate::error::{Context, ReproduceError, Result};
+use crate::error::{ActionContext, ReproduceError, Result};
 use crate::plan::{DiskLimit, PlannedProgram};
 use crate::undo::Undo;
 use std::fs;

@@ -2,9 +2,9 @@
 //!
 //! What does not belong here: what it is told to do (see [`crate::jobs`]).
 
-use crate::error::{Context, ReproduceError, Result};
+use crate::error::{ActionContext, ReproduceError, Result};
 use crate::jobs::OLDEST_FIO;
-use crate::plan::Plan;
+use crate::plan::LoadPlan;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -30,7 +30,7 @@ pub fn find() -> Result<PathBuf> {
 ///
 /// # Errors
 /// It is.
-pub fn need(plan: &Plan) -> Result<()> {
+pub fn need(plan: &LoadPlan) -> Result<()> {
     if plan.programs.iter().all(|it| it.jobs.is_empty()) {
         return Ok(());
     }

@@ -13,12 +13,12 @@ pub mod cgroups;
 pub mod fio;
 pub mod place;
 
-use crate::error::{Context, ReproduceError, Result};
+use crate::error::{ActionContext, ReproduceError, Result};
 use crate::folder;
 use crate::jobs;
-use crate::plan::{Plan, PlannedProgram};
+use crate::plan::{LoadPlan, PlannedProgram};
 use crate::settings::Alteration;
-use crate::target::Target;
+use crate::target::RunTarget;
 use crate::undo::Undo;
 use cgroups::LoadCgroup;
 use place::Place;
@@ -40,7 +40,7 @@ const ROOMY: f64 = 1.15;
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// One for each disk of the plan, or one for all.
-    pub targets: Vec<Target>,
+    pub targets: Vec<RunTarget>,
     /// Whether what affects the whole machine is allowed: emptying caches, vm.* settings.
     pub affect_machine: bool,
     /// Settings beyond the plan's.
@@ -52,7 +52,7 @@ pub struct RunOptions {
 /// A plan whose files are laid out.
 #[derive(Debug)]
 pub struct Prepared {
-    plan: Plan,
+    plan: LoadPlan,
     folder: PathBuf,
     places: Vec<Place>,
     memory_bytes: Option<u64>,
@@ -77,7 +77,7 @@ impl Prepared {
     /// made is removed.
     pub fn new(
         folder: &Path,
-        plan: Plan,
+        plan: LoadPlan,
         options: &RunOptions,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Prepared> {
@@ -112,7 +112,7 @@ impl Prepared {
     }
 
     /// The plan, as altered.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &LoadPlan {
         &self.plan
     }
 
@@ -122,7 +122,7 @@ impl Prepared {
     }
 
     /// Replaces the plan's jobs, whose files stay the same.
-    pub fn replace(&mut self, plan: Plan) {
+    pub fn replace(&mut self, plan: LoadPlan) {
         self.plan = plan;
     }
 
@@ -164,7 +164,7 @@ impl Prepared {
             for name in named.filter(|_| !options.keep_settings) {
                 let path = queue(&place.disk).join(name);
                 let Some(value) = disk.settings.get(*name) else { continue };
-                // A queue may not have it, or not take this value; then it is not like the original.
+                // A queue may not have it, or not take this value: that is noted.
                 if self.undo.set(&path, value).is_err() {
                     notes.push(format!("{} does not take {name}={value}", place.disk));
                 }
@@ -364,12 +364,12 @@ fn said(log: &Path) -> Option<String> {
     let text = fs::read_to_string(log).ok()?;
     let telling = |line: &&str| line.contains("fio:") || line.contains("rror");
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines().find(telling).or_else(|| lines().last()).map(str::to_owned)
+    lines().find(telling).or_else(|| lines().next_back()).map(str::to_owned)
 }
 
 /// The memory that the load may use, if this machine has much more than the original's page cache
 /// had.
-fn memory_limit(plan: &Plan) -> Option<u64> {
+fn memory_limit(plan: &LoadPlan) -> Option<u64> {
     let then = plan.available_bytes?;
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

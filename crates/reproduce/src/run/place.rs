@@ -2,9 +2,9 @@
 //!
 //! What does not belong here: whether they may be used (see [`crate::target`]).
 
-use crate::error::{Context, ReproduceError, Result};
-use crate::plan::Plan;
-use crate::target::{CheckedTarget, Target};
+use crate::error::{ActionContext, ReproduceError, Result};
+use crate::plan::LoadPlan;
+use crate::target::{CheckedTarget, RunTarget};
 use crate::undo::Undo;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub struct Place {
 ///
 /// # Errors
 /// There are too few or too many, or one may not be used.
-pub fn check(plan: &Plan, targets: &[Target]) -> Result<Vec<CheckedTarget>> {
+pub fn check(plan: &LoadPlan, targets: &[RunTarget]) -> Result<Vec<CheckedTarget>> {
     let disks = plan.disks.len();
     let fits = targets.len() == disks || targets.len() == 1;
     if targets.is_empty() || !fits {
@@ -45,7 +45,7 @@ pub fn check(plan: &Plan, targets: &[Target]) -> Result<Vec<CheckedTarget>> {
         return named.map(|(disk, target)| target.check(disk.bytes)).collect();
     }
     let all = plan.disks.iter().map(|it| it.bytes).sum();
-    if matches!(targets, [Target::Device { .. }]) && disks > 1 {
+    if matches!(targets, [RunTarget::Device { .. }]) && disks > 1 {
         let cause = format!("it uses {disks} disks, and one device is named");
         return Err(ReproduceError::new("run the reproduction", cause)
             .hint("repeat --on-device for each disk, in the order of README.md"));
@@ -58,7 +58,7 @@ pub fn check(plan: &Plan, targets: &[Target]) -> Result<Vec<CheckedTarget>> {
 ///
 /// # Errors
 /// It cannot be made.
-pub fn make(undo: &Undo, plan: &Plan, at: usize, checked: &CheckedTarget) -> Result<Place> {
+pub fn make(undo: &Undo, plan: &LoadPlan, at: usize, checked: &CheckedTarget) -> Result<Place> {
     let place = |directory: Option<PathBuf>, raw: PathBuf| Place {
         disk: checked.disk.clone(),
         number: checked.number,
@@ -67,13 +67,13 @@ pub fn make(undo: &Undo, plan: &Plan, at: usize, checked: &CheckedTarget) -> Res
         mounted: None,
     };
     match &checked.target {
-        Target::Directory(path) => {
+        RunTarget::Directory(path) => {
             let folder = path.join(format!("{FOLDER}-{}", at + 1));
             undo.make_folder(&folder)?;
             let raw = folder.join("device");
             Ok(place(Some(folder), raw))
         }
-        Target::Device { path, .. } => match plan.uses(at) {
+        RunTarget::Device { path, .. } => match plan.uses(at) {
             (true, true) => {
                 let cause = "the original used both the device itself and files on it";
                 Err(ReproduceError::new(format!("use {}", path.display()), cause)
@@ -89,7 +89,13 @@ pub fn make(undo: &Undo, plan: &Plan, at: usize, checked: &CheckedTarget) -> Res
 }
 
 /// A file system on the device.
-fn formatted(undo: &Undo, plan: &Plan, at: usize, device: &Path, place: Place) -> Result<Place> {
+fn formatted(
+    undo: &Undo,
+    plan: &LoadPlan,
+    at: usize,
+    device: &Path,
+    place: Place,
+) -> Result<Place> {
     let kind = plan.disks.get(at).and_then(|it| it.file_system.as_deref()).unwrap_or("ext4");
     let mut command = Command::new(format!("mkfs.{kind}"));
     match kind {
@@ -119,8 +125,8 @@ impl Place {
         succeed(&mut command, &format!("mount {}", device.display()))
     }
 
-    /// Mounts it again, which empties the caches of its names and inodes; false if it is not a mount
-    /// of the run.
+    /// Mounts it again, which empties the caches of its names and inodes; false if it is not a
+    /// mount of the run.
     ///
     /// # Errors
     /// It cannot be unmounted or mounted.

@@ -25,7 +25,7 @@ pub struct OperationBins {
 
 /// A rhythm.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rhythm {
+pub struct BurstRhythm {
     /// From the beginning of a burst to that of the next, nanoseconds.
     pub period_ns: u64,
     /// The share of the period that a burst takes.
@@ -55,7 +55,7 @@ impl OperationBins {
     }
 
     /// The rhythm, if there is one over a watch of this length.
-    pub fn rhythm(&self, duration_ns: u64) -> Option<Rhythm> {
+    pub fn rhythm(&self, duration_ns: u64) -> Option<BurstRhythm> {
         let all: u64 = self.bins.iter().sum();
         let length = (duration_ns / self.length_ns()).max(self.bins.len() as u64).max(1) as usize;
         let mut sorted: Vec<usize> = (0..self.bins.len()).collect();
@@ -85,7 +85,7 @@ impl OperationBins {
         }
         let (first, last) = (*starts.first()?, *starts.last()?);
         let period_ns = (last - first) as u64 * self.length_ns() / (starts.len() as u64 - 1);
-        Some(Rhythm { period_ns, on_share, bursts: starts.len() })
+        Some(BurstRhythm { period_ns, on_share, bursts: starts.len() })
     }
 }
 

@@ -20,7 +20,7 @@ use iowhy_core::model::{
 };
 use iowhy_core::source::Batch;
 use rustc_hash::{FxHashMap, FxHashSet};
-use stream::Stream;
+use stream::LoadStream;
 
 /// Maximum number of streams; what further ones do is counted.
 const MOST_STREAMS: usize = 4096;
@@ -34,7 +34,7 @@ const DIRECT: &[&str] = &["_dio", "dio_", "direct_IO", "direct_io", "directIO"];
 pub struct StreamKey {
     /// The process's name.
     pub program: Name,
-    /// The class, as an index in [`Streams::classes`].
+    /// The class, as an index in [`LoadStreams::classes`].
     pub class: usize,
     /// The disk.
     pub device: Name,
@@ -62,9 +62,9 @@ pub struct NameCalls {
 
 /// The sums of a source.
 #[derive(Clone, Debug, Default)]
-pub struct Streams {
+pub struct LoadStreams {
     /// By program, class and disk.
-    pub streams: FxHashMap<StreamKey, Stream>,
+    pub streams: FxHashMap<StreamKey, LoadStream>,
     /// Every class.
     pub classes: Vec<FileClass>,
     /// Metadata reads by program and disk.
@@ -85,7 +85,7 @@ pub struct Streams {
     raw_class: Option<usize>,
 }
 
-impl Streams {
+impl LoadStreams {
     /// Adds rows; `environment` names the architecture of system calls.
     pub fn add(&mut self, batch: &Batch, names: &Names, environment: &Environment) {
         for stack in batch.stacks.iter().filter(|stack| !stack.user) {
@@ -145,7 +145,7 @@ impl Streams {
         };
         for part in parts {
             let owner = part.owner.or(request.process.filter(|_| part.owner_reason.is_none()));
-            // What a live watch knows of no file is the file system's own; a capture knows no files.
+            // Without a file it is the file system's own in a live watch; a capture has no files.
             let is_known = part.file.is_some() || environment.source != "live";
             let owner = owner.filter(|it| is_known && is_program(names.get(*it)));
             let Some(program) = owner else {
@@ -222,7 +222,7 @@ impl Streams {
         }
     }
 
-    fn stream(&mut self, key: StreamKey) -> Option<&mut Stream> {
+    fn stream(&mut self, key: StreamKey) -> Option<&mut LoadStream> {
         if self.streams.len() >= MOST_STREAMS && !self.streams.contains_key(&key) {
             self.refused += 1;
             return None;
@@ -297,7 +297,7 @@ mod tests {
             let device = script.names.intern("sda");
             script.did((7, "db"), &file, counts).device = Some(device);
         }
-        let mut streams = Streams::default();
+        let mut streams = LoadStreams::default();
         streams.add(&script.batch, &script.names, &script.environment);
         let stream = streams.streams.values().next().unwrap();
         assert_eq!(streams.streams.len(), 1, "{streams:?}");

@@ -90,7 +90,7 @@ impl Concurrency {
 
 /// Everything of one stream.
 #[derive(Clone, Debug, Default)]
-pub struct Stream {
+pub struct LoadStream {
     /// Reads at the device.
     pub read: StreamSide,
     /// Writes at the device.
@@ -120,7 +120,7 @@ pub struct Stream {
     first_ns: Option<u64>,
 }
 
-impl Stream {
+impl LoadStream {
     /// Adds a part of a request; `direct` is not known without a stack.
     pub fn request(
         &mut self,

@@ -25,11 +25,11 @@ use iowhy_core::model::{Filter, Names};
 use iowhy_core::source::Source;
 use iowhy_reproduce::error::ReproduceError;
 use iowhy_reproduce::folder;
-use iowhy_reproduce::plan::Plan;
+use iowhy_reproduce::plan::LoadPlan;
 use iowhy_reproduce::planning::{self, PlanSource};
 use iowhy_reproduce::run::RunOptions;
-use iowhy_reproduce::streams::Streams;
-use iowhy_reproduce::target::Target;
+use iowhy_reproduce::streams::LoadStreams;
+use iowhy_reproduce::target::RunTarget;
 use std::path::PathBuf;
 
 /// A source that has been read.
@@ -38,7 +38,7 @@ pub struct ReadLoad {
     pub summary: Summary,
     /// Its diagnosis.
     pub diagnosis: Diagnosis,
-    streams: Streams,
+    streams: LoadStreams,
     names: Names,
 }
 
@@ -48,7 +48,7 @@ impl ReadLoad {
         let mut source = sources::open(paths, false)?;
         let filter = Only::default().filter();
         let mut filtered = Filtered::new(source.environment(), &filter);
-        let mut streams = Streams::default();
+        let mut streams = LoadStreams::default();
         let all = Filter::default();
         let (names, _) = sources::read_all(&mut source, &all, |batch, names, environment| {
             filtered.add(batch, names, environment.end_ns);
@@ -61,7 +61,7 @@ impl ReadLoad {
     }
 
     /// The plan of its reproduction.
-    pub fn plan(&self, keep_names: bool) -> Plan {
+    pub fn plan(&self, keep_names: bool) -> LoadPlan {
         planning::plan(&PlanSource {
             streams: &self.streams,
             names: &self.names,
@@ -111,12 +111,12 @@ fn options(places: &PlaceArgs) -> Result<RunOptions, Failure> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         places.destroy.iter().any(|it| *it == name)
     };
-    let directories = places.on.iter().map(|path| Target::Directory(absolute(path)));
+    let directories = places.on.iter().map(|path| RunTarget::Directory(absolute(path)));
     let devices = places
         .on_device
         .iter()
-        .map(|path| Target::Device { path: path.clone(), destroy: named(path) });
-    let targets: Vec<Target> = directories.chain(devices).collect();
+        .map(|path| RunTarget::Device { path: path.clone(), destroy: named(path) });
+    let targets: Vec<RunTarget> = directories.chain(devices).collect();
     if targets.is_empty() {
         let message = "failed to run the reproduction: no place is named";
         let hint = "--on DIR names an empty directory of the disk to test, --on-device DEVICE an \

@@ -8,7 +8,7 @@ use crate::args::reproduce::RerunArgs;
 use crate::failure::Failure;
 use crate::{interruption, output, sources};
 use iowhy_core::fidelity::{Fidelity, WatchFigures};
-use iowhy_reproduce::plan::Plan;
+use iowhy_reproduce::plan::LoadPlan;
 use iowhy_reproduce::run::Prepared;
 use iowhy_reproduce::settings::fix_of;
 use iowhy_reproduce::{fit, folder};
@@ -83,7 +83,7 @@ fn fitted(prepared: &mut Prepared, folder: &Path, rounds: u32) -> Result<(), Fai
         remove(&recording)?;
         rounds::record(prepared, FIT, &recording)?;
         let run = ReadLoad::of(std::slice::from_ref(&recording))?.plan(true);
-        let mut plan: Plan = prepared.plan().clone();
+        let mut plan: LoadPlan = prepared.plan().clone();
         let found = fit::adjust(&mut plan, &run);
         let (compared, changed) = (found.compared, found.changed);
         output::note(&format!("fit {round}: {changed} of {compared} jobs adjusted"));

@@ -10,7 +10,7 @@ use crate::{interruption, output};
 use iowhy_core::fidelity::WatchFigures;
 use iowhy_core::rounds::table;
 use iowhy_reproduce::folder;
-use iowhy_reproduce::plan::Plan;
+use iowhy_reproduce::plan::LoadPlan;
 use iowhy_reproduce::run::Prepared;
 use iowhy_reproduce::settings::Alteration;
 use std::path::Path;
@@ -45,7 +45,7 @@ pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
         // A drift of the disk meets both kinds alike: AB, then BA.
         let order = if round % 2 == 0 { [false, true] } else { [true, false] };
         for with in order {
-            let change = Change { args, alterations: &alterations };
+            let change = TestedChange { args, alterations: &alterations };
             let plans = [&plan, &altered];
             let figures = one(&mut prepared, &change, with, plans)?;
             let kind = if with { "with" } else { "without" };
@@ -59,7 +59,7 @@ pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
 }
 
 /// What differs in the rounds with it.
-struct Change<'a> {
+struct TestedChange<'a> {
     args: &'a VerifyArgs,
     alterations: &'a [Alteration],
 }
@@ -67,9 +67,9 @@ struct Change<'a> {
 /// One round.
 fn one(
     prepared: &mut Prepared,
-    change: &Change<'_>,
+    change: &TestedChange<'_>,
     with: bool,
-    [plan, altered]: [&Plan; 2],
+    [plan, altered]: [&LoadPlan; 2],
 ) -> Result<WatchFigures, Failure> {
     let mut before = Vec::new();
     prepared.replace(if with { altered.clone() } else { plan.clone() });
@@ -110,7 +110,7 @@ fn shell(command: &str) -> Result<(), Failure> {
     if status.success() { Ok(()) } else { Err(failed(status.to_string())) }
 }
 
-fn show(args: &VerifyArgs, plan: &Plan, all: &AllRounds) -> Result<(), Failure> {
+fn show(args: &VerifyArgs, plan: &LoadPlan, all: &AllRounds) -> Result<(), Failure> {
     let rows = table(&all.without, &all.with);
     let change = match &args.with_command {
         Some(command) => command.clone(),
