@@ -24,12 +24,12 @@ use crate::sampler::{Sampler, Sampling};
 use crate::session::Session;
 use crate::symbols::KernelSymbols;
 use crate::thinning::Thinner;
+use device_health::DeviceReports;
 use iowhy_core::figures::plural;
 use iowhy_core::held_back::HeldBack;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
-use device_health::DeviceReports;
 use std::path::Path;
 use std::time::Duration;
 
