@@ -22,7 +22,7 @@ const REQUESTS_OF_GOAL: f64 = 10e6;
 const MEMORY_GOAL: u64 = 128 << 20;
 /// Of the waits of the recording in `demo` one in so many is kept, which leaves about one for two
 /// requests.
-const ONE_WAIT_IN: u64 = 3;
+const ONE_WAIT_IN: u64 = 2;
 
 /// How much to measure.
 #[derive(Clone, Debug, clap::Args)]
