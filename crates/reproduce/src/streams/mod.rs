@@ -182,15 +182,13 @@ impl LoadStreams {
     }
 
     fn wait(&mut self, wait: &Wait, names: &Names, environment: &Environment) {
-        let (Some(program), Some(device), Some(file)) = (wait.process, wait.device, wait.file)
-        else {
-            return;
-        };
+        let (Some(program), Some(device)) = (wait.process, wait.device) else { return };
         if !is_program(names.get(program)) {
             return;
         }
         let call = wait.syscall.and_then(|it| calls::name_of(&environment.architecture, it));
-        let key = StreamKey { program, class: self.class(Some(file), names), device };
+        // Waits for a device itself have no file.
+        let key = StreamKey { program, class: self.class(wait.file, names), device };
         if let Some(stream) = self.stream(key) {
             stream.wait(wait, call);
         }
