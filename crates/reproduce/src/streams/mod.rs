@@ -82,7 +82,6 @@ pub struct LoadStreams {
     class_of: FxHashMap<Name, usize>,
     by_pattern: FxHashMap<String, usize>,
     direct_stacks: FxHashSet<u64>,
-    raw_class: Option<usize>,
 }
 
 impl LoadStreams {
@@ -230,29 +229,22 @@ impl LoadStreams {
 
     /// The class of a file; no file is the device itself.
     fn class(&mut self, file: Option<Name>, names: &Names) -> usize {
-        let Some(file) = file else {
-            return match self.raw_class {
-                Some(class) => class,
-                None => {
-                    self.classes.push(FileClass::device());
-                    *self.raw_class.insert(self.classes.len() - 1)
-                }
-            };
-        };
+        let Some(file) = file else { return self.index_of(FileClass::device()) };
         if let Some(class) = self.class_of.get(&file) {
             return *class;
         }
-        let class = FileClass::of(names.get(file));
-        let index = match self.by_pattern.get(&class.pattern) {
-            Some(index) => *index,
-            None => {
-                self.by_pattern.insert(class.pattern.clone(), self.classes.len());
-                self.classes.push(class);
-                self.classes.len() - 1
-            }
-        };
+        let index = self.index_of(FileClass::of(names.get(file)));
         self.class_of.insert(file, index);
         index
+    }
+
+    fn index_of(&mut self, class: FileClass) -> usize {
+        if let Some(index) = self.by_pattern.get(&class.pattern) {
+            return *index;
+        }
+        self.by_pattern.insert(class.pattern.clone(), self.classes.len());
+        self.classes.push(class);
+        self.classes.len() - 1
     }
 }
 
