@@ -1,7 +1,7 @@
 //! A source read to its end: its summaries.
 //!
-//! What does not belong here: which sources there are (see [`crate::sources`]), and what is shown of
-//! a summary (see [`crate::commands`]).
+//! What does not belong here: which sources there are (see [`crate::sources`]), and what is shown
+//! of a summary (see [`crate::commands`]).
 
 use crate::args::Only;
 use crate::failure::Failure;

@@ -15,8 +15,8 @@ use zerocopy::IntoBytes;
 const INTERVAL_NS: u64 = 100_000_000;
 /// Most tokens at once: more stacks of a second would not show more. Chosen.
 const MOST: f64 = 10.0;
-/// What a stack costs: up to 10 µs in the kernel (docs/stacks.md), the rest to unwind it and to name
-/// its functions. Chosen on the safe side: the process's own CPU time is measured, too.
+/// What a stack costs: up to 10 µs in the kernel (docs/stacks.md), the rest to unwind it and to
+/// name its functions. Chosen on the safe side: the process's own CPU time is measured, too.
 const COST_NS: f64 = 300_000.0;
 
 /// Grants tokens.

@@ -354,7 +354,8 @@ impl DeviceTotals {
         for direction in [Direction::Read, Direction::Write, Direction::Discard] {
             let Some(exact) = &sums[direction] else { continue };
             // An empty write that asks for a flush is not among the kernel's commands to the
-            // device, which iowhy's programs count; its own counters, which have no errors, have it.
+            // device, which iowhy's programs count; the kernel's own counters, which have no
+            // errors, have it.
             let is_beyond = direction == Direction::Write && exact.errors.is_some();
             let beyond = if is_beyond { &self.asked } else { &none };
             self.directions[direction].correct(exact, beyond);

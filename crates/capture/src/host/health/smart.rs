@@ -1,5 +1,5 @@
-//! The health log of a SATA or SAS drive, as `smartctl` reads it where it is installed: it knows the
-//! drives, and asks with commands for which the kernel demands more than reading.
+//! The health log of a SATA or SAS drive, as `smartctl` reads it where it is installed: it knows
+//! the drives, and asks with commands for which the kernel demands more than reading.
 //!
 //! A drive in standby is not woken. What does not belong here: NVMe controllers, which are asked
 //! without it (see `nvme`).
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where distributions install it: a search path may come from whoever started iowhy.
+/// Where distributions install it: the search path belongs to the user who started iowhy.
 const PLACES: &[&str] = &["/usr/sbin/smartctl", "/sbin/smartctl", "/usr/local/sbin/smartctl"];
 /// More than it prints for any drive; the rest is not read.
 const MOST_BYTES: usize = 1 << 20;
@@ -29,7 +29,8 @@ pub(super) fn program() -> Option<PathBuf> {
     PLACES.iter().map(PathBuf::from).find(|it| it.exists())
 }
 
-/// Whether a transport is one that it is asked for. USB bridges may stop working when they are asked.
+/// Whether a transport is one that it is asked for. USB bridges may stop working when they are
+/// asked.
 pub(super) fn is_asked(transport: &str) -> bool {
     matches!(transport, "sata" | "sas")
 }
@@ -39,7 +40,8 @@ pub(super) fn read(program: &Path, name: &str) -> Result<Option<DriveLog>, Strin
     let device = Path::new("/dev").join(name);
     let mut command = Command::new(program);
     command.args(["--json=c", "-n", "standby", "-H", "-A"]).arg(&device);
-    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command.stdin(Stdio::null());
+    command.stderr(Stdio::null());
     let output = command.output().map_err(|error| format!("smartctl: {error}"))?;
     if output.stdout.len() > MOST_BYTES {
         return Err("smartctl printed more than any drive has to say".to_owned());

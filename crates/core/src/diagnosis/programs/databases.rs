@@ -67,8 +67,9 @@ pub(super) const ALL: &[KnownProgram] = &[
                 Topic::Sync,
                 "MySQL/MariaDB: put the redo log and the binary log on a low-latency device, or \
                  let commits share a sync (MySQL: binlog_group_commit_sync_delay; MariaDB: \
-                 binlog_commit_wait_count with binlog_commit_wait_usec); innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 \
-                 sync less: a crash of the machine then loses up to a second",
+                 binlog_commit_wait_count with binlog_commit_wait_usec); \
+                 innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 sync less: a crash of the \
+                 machine then loses up to a second",
             ),
             (
                 Topic::Checkpoint,

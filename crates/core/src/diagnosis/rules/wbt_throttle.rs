@@ -154,9 +154,9 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
     };
     finding
         .fix(format!(
-            "{first}set a target that the device can meet, in microseconds (the kernel's own is {default} \
-             for such a device): `echo {} > /sys/block/{name}/queue/wbt_lat_usec`; 0 turns it off, and reads \
-             may then wait behind writes",
+            "{first}set a target that the device can meet, in microseconds (the kernel's own is \
+             {default} for such a device): `echo {} > /sys/block/{name}/queue/wbt_lat_usec`; 0 \
+             turns it off, and reads may then wait behind writes",
             4 * default,
         ))
         .check("with 0 the writes are as fast as the device; if not, something else throttles them")
