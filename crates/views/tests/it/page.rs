@@ -86,6 +86,16 @@ fn a_drive_says_that_it_is_too_hot() {
     assert!(found.contains("throttled for 6.00 s") && found.contains("78 C"), "{found}");
 }
 
+#[test]
+fn the_page_on_health_shows_both_screens() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("../../docs/device-health.md")).unwrap();
+    for name in ["page-overheating-mute-80.txt", "page-overheating-80.txt"] {
+        let screen = std::fs::read_to_string(root.join("tests/it/screens").join(name)).unwrap();
+        assert!(page.contains(&screen), "docs/device-health.md has another screen than {name}");
+    }
+}
+
 /// Twelve disks, and five hundred processes with long names of files.
 fn crowded() -> Script {
     let mut script = Script::new(10);
