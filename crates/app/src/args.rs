@@ -345,9 +345,35 @@ pub struct Show {
         default_missing_value = "full"
     )]
     pub json: Option<Json>,
+    /// Print in this form: another way to write --json, for scripts that choose a form
+    #[arg(short = 'o', long = "output", value_name = "FORM", value_enum)]
+    #[arg(conflicts_with_all = ["json", "html"])]
+    pub output: Option<OutputForm>,
     /// Write a page with charts to this new file; it opens in any browser without network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "full"])]
     pub html: Option<PathBuf>,
+}
+
+impl Show {
+    /// The JSON that is wanted, if any.
+    pub fn json(&self) -> Option<Json> {
+        self.json.or(match self.output? {
+            OutputForm::Text => None,
+            OutputForm::Json => Some(Json::Full),
+            OutputForm::Brief => Some(Json::Brief),
+        })
+    }
+}
+
+/// The form of an answer.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OutputForm {
+    /// For people, as without this option
+    Text,
+    /// As --json
+    Json,
+    /// As --json=brief
+    Brief,
 }
 
 /// How much of a watch is printed as JSON.

@@ -55,7 +55,7 @@ fn recorded_at(time: &str, places: &DaemonPlaces) -> Result<PathBuf, Failure> {
 /// Prints a summary in the requested form; `source` is its source as on a command line.
 pub fn show(summaries: &Summaries, source: Option<&str>, show: &Show) -> Result<(), Failure> {
     let (summary, diagnosis) = (&summaries.shown, diagnose(summaries.judged()));
-    let text = match (show.json, show.full) {
+    let text = match (show.json(), show.full) {
         (Some(Json::Full), _) => iowhy_views::json::render(summary, &diagnosis),
         (Some(Json::Brief), _) => iowhy_views::brief::render(summary, &diagnosis),
         (None, true) => iowhy_views::text::render(summary, &diagnosis, source, &output::style()),

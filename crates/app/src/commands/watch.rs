@@ -44,7 +44,7 @@ pub fn run(args: &WatchArgs, show: &Show) -> Result<(), Failure> {
         Ok(Parts { filtered, end_ns: 0 })
     };
     let watched = watch(&options, &Filter::default(), until, begin)
-        .map_err(|failure| crate::unprivileged::instead(failure, args.time, show.json.is_some()))?;
+        .map_err(|failure| crate::unprivileged::instead(failure, args.time, show.json().is_some()))?;
     let summaries = watched.sink.filtered.finish(&watched.environment, &watched.names);
     match page {
         Some(page) => page.write(&summaries, &watched.names, None),

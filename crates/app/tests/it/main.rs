@@ -11,6 +11,7 @@ mod evidence;
 mod explain;
 mod export;
 mod filters;
+mod forms;
 mod html;
 mod incidents;
 mod interrupted;
