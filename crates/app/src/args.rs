@@ -357,7 +357,7 @@ pub struct Show {
 impl Show {
     /// The JSON that is wanted, if any.
     pub fn json(&self) -> Option<Json> {
-        self.json.or(match self.output? {
+        self.json.or_else(|| match self.output? {
             OutputForm::Text => None,
             OutputForm::Json => Some(Json::Full),
             OutputForm::Brief => Some(Json::Brief),

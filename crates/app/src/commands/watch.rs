@@ -43,8 +43,9 @@ pub fn run(args: &WatchArgs, show: &Show) -> Result<(), Failure> {
         let filtered = if page.is_some() { filtered.with_charts(now) } else { filtered };
         Ok(Parts { filtered, end_ns: 0 })
     };
-    let watched = watch(&options, &Filter::default(), until, begin)
-        .map_err(|failure| crate::unprivileged::instead(failure, args.time, show.json().is_some()))?;
+    let watched = watch(&options, &Filter::default(), until, begin).map_err(|failure| {
+        crate::unprivileged::instead(failure, args.time, show.json().is_some())
+    })?;
     let summaries = watched.sink.filtered.finish(&watched.environment, &watched.names);
     match page {
         Some(page) => page.write(&summaries, &watched.names, None),

@@ -222,7 +222,7 @@ pub(crate) fn none(diagnosis: &Diagnosis) -> String {
 /// The same above the findings that follow.
 fn none_above(diagnosis: &Diagnosis) -> String {
     let follows = diagnosis.findings.first().map(|it| match it.layer {
-        FindingLayer::Bottleneck => " Most of it:",
+        FindingLayer::Bottleneck => " The longest waits:",
         FindingLayer::Cause => " Minor:",
     });
     format!("{}{}", none(diagnosis), follows.unwrap_or_default())

@@ -200,9 +200,10 @@ pub fn how_to_ask(device: &DeviceSummary) -> String {
         }
         Some("pcie") => format!("read its health log: `nvme smart-log /dev/{name}`"),
         Some("sata" | "sas" | "usb") => format!("read its health log: `smartctl -a /dev/{name}`"),
-        _ if is("loop") => "look at the device that holds its file: a loop device has no health \
-                            log"
-        .to_owned(),
+        _ if is("loop") => format!(
+            "look at the disk that holds its file (`losetup /dev/{name}`): a loop device has no \
+             health log"
+        ),
         _ if is("dm-") || is("md") => {
             "look at the disks below it (`lsblk`): it has no health log itself".to_owned()
         }

@@ -222,10 +222,11 @@ fn of_lasting(
         .shown("mean sync time of the log", waited.mean_ns(), "ns", "iowhy waits")
         .shown("requests in flight while busy", bound::depth(device), "requests", stat)
         .fix(own.unwrap_or(GENERAL))
-        .check(
-            "`iowhy -t 60` after the checkpoint or compaction has ended (see the program's log): \
-             if syncs are as slow then, they have another cause",
-        )
+        .check(format!(
+            "`iowhy -t 60` after {} has ended (see the program's log): if syncs are as slow then, \
+             they have another cause",
+            writer_of(role).replacen("a ", "the ", 1),
+        ))
         .about(Subject { pid: None, file, ..victim })
 }
 

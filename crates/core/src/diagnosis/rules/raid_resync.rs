@@ -8,6 +8,9 @@ use crate::model::environment::{Device, is_part_of};
 const THREADS: &[&str] = &["_resync", "_recover", "_reshape", "_check", "_repair"];
 /// The thread name prefix of an array created by LVM.
 const OF_LVM: &str = "mdX";
+/// What md does if it reads all of the array and compares its disks.
+const CHECK: &str = "check";
+const REPAIR: &str = "repair";
 /// The least share of a disk's time that it takes. Chosen.
 const SHARE: f64 = 0.1;
 /// The share above which it sets the disk's pace. Chosen: more than all others together.
@@ -41,8 +44,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some(array) = array_of(facts, &device.device, &thread) else {
         return Ok(RuleVerdict::Clear);
     };
+    let action = action_of(facts, array);
     let sentence = format!(
-        "{array} is rebuilding or checking: {thread} takes {} of the time of {}",
+        "{array} {}: {thread} takes {} of the time of {}",
+        words_of(action),
         words::percent(time as f64 / whole.max(1) as f64),
         device.device,
     );
@@ -62,13 +67,39 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "bytes/s",
             format!("iowhy proc -d {name}"),
         )
-        .fix(fix(array, row.usage.bytes as f64 / facts.seconds()))
+        .fix(fix(array, action, row.usage.bytes as f64 / facts.seconds()))
         .check(check(array))
         .into())
 }
 
+/// Returns what md does, in its own word; empty if it did not say.
+fn action_of<'a>(facts: &Facts<'a>, array: &str) -> &'a str {
+    let mut devices = facts.summary().environment.devices.iter();
+    let device = devices.find(|device| device.name == array);
+    let health = device.and_then(|it| it.health_start.as_ref().or(it.health_end.as_ref()));
+    health.and_then(|it| it.array.as_ref()).map_or("", |it| it.action.as_str())
+}
+
+fn words_of(action: &str) -> &'static str {
+    match action {
+        "recover" => "is being rebuilt",
+        "resync" => "is being made consistent (resync)",
+        "reshape" => "is being reshaped",
+        CHECK => "is being checked",
+        REPAIR => "is being checked and repaired",
+        _ => "is rebuilding or checking",
+    }
+}
+
 /// `bytes_per_s` is what the resync reads of a disk now.
-fn fix(array: &str, bytes_per_s: f64) -> String {
+fn fix(array: &str, action: &str, bytes_per_s: f64) -> String {
+    if matches!(action, CHECK | REPAIR) && !array.starts_with("dm-") {
+        return format!(
+            "stop it and begin it again at a quiet time: `echo idle > \
+             /sys/block/{array}/md/sync_action` (a check can be stopped at any time; \
+             distributions begin one each month)"
+        );
+    }
     let end = "let it finish if you can: until a rebuild is complete, the next disk failure may \
                lose data";
     if array.starts_with("dm-") {
@@ -132,17 +163,26 @@ pub(super) fn sets_the_pace(facts: &Facts<'_>, disk: &DeviceSummary) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::diagnosis::diagnose;
+    use crate::diagnosis::{Finding, diagnose};
     use crate::model::environment::Device;
+    use crate::model::health::{ArrayState, DeviceHealth};
     use crate::script::Script;
 
     /// The fix if a thread of that name reads sda, a lower device of `array`.
     fn fix(thread: &str, array: &str) -> Option<String> {
+        found(thread, array, "").map(|it| it.fix)
+    }
+
+    /// The same as a finding; `action` is what md says that it does.
+    fn found(thread: &str, array: &str, action: &str) -> Option<Finding> {
+        let state = ArrayState { action: action.to_owned(), ..ArrayState::default() };
+        let health = DeviceHealth { array: Some(state), ..DeviceHealth::default() };
         let mut script = Script::new(10);
         let below = vec!["sda1".to_owned()];
         script.environment.devices.push(Device {
             name: array.to_owned(),
             below,
+            health_start: Some(health),
             ..Device::default()
         });
         for at in 0..400_i64 {
@@ -150,7 +190,19 @@ mod tests {
             read.direct(0, 0, 15_000_000).add();
         }
         let found = diagnose(&script.summary()).findings;
-        found.into_iter().find(|it| it.cause == "raid-resync").map(|it| it.fix)
+        found.into_iter().find(|it| it.cause == "raid-resync")
+    }
+
+    #[test]
+    fn a_check_can_be_stopped_and_a_rebuild_cannot() {
+        let of = |action: &str| found("md5_resync", "md5", action).unwrap();
+        let check = of("check");
+        assert!(check.sentence.starts_with("md5 is being checked: md5_resync takes"), "{check:?}");
+        assert!(check.fix.contains("echo idle > /sys/block/md5/md/sync_action"), "{}", check.fix);
+        let rebuild = of("recover");
+        assert!(rebuild.sentence.starts_with("md5 is being rebuilt"), "{}", rebuild.sentence);
+        assert!(rebuild.fix.starts_with("let it finish if you can"), "{}", rebuild.fix);
+        assert!(of("").sentence.starts_with("md5 is rebuilding or checking"));
     }
 
     /// Processes that wait for the array wait for its disks.

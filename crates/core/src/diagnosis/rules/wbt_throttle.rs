@@ -121,18 +121,20 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
     let flash = device.and_then(|it| facts.setting(it, "queue/rotational")) == Some("0");
     let default = if flash { OF_FLASH_US } else { OF_DISKS_US };
     let is_full = device.is_some_and(is_full);
-    let instead = match is_full {
-        true => "; the device is saturated: without it they would wait for the device instead",
-        false => "",
-    };
-    let sentence = format!("writeback throttling on {name} admits few writes{message}{instead}");
-    let (sure, most, first) = match is_full {
+    let (sentence, sure, most) = match is_full {
         true => (
+            format!(
+                "writes to {name} are more than it can take: it is saturated, and writeback \
+                 throttling makes the writers wait"
+            ),
             Confidence::Likely,
             Severity::Warning,
-            "write less at once, or use a faster device: this one is saturated. Otherwise ",
         ),
-        false => (Confidence::Certain, Severity::Critical, ""),
+        false => (
+            format!("writeback throttling on {name} admits few writes{message}"),
+            Confidence::Certain,
+            Severity::Critical,
+        ),
     };
     let finding = finding
         .saying(sentence)
@@ -152,9 +154,21 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
         Some(target) => finding.shown("read latency target", target * 1e3, "ns", show),
         None => finding,
     };
+    if is_full {
+        return finding
+            .fix(format!(
+                "write less at once, or use a faster device. A larger \
+                 /sys/block/{name}/queue/wbt_lat_usec would only move the wait into the device, \
+                 and delay reads"
+            ))
+            .check(format!(
+                "`iowhy stat -d {name} 1`: while it is less than 90 % busy, something else holds \
+                 the writers back"
+            ));
+    }
     finding
         .fix(format!(
-            "{first}set a target that the device can meet, in microseconds (the kernel's own is \
+            "set a target that the device can meet, in microseconds (the kernel's own is \
              {default} for such a device): `echo {} > /sys/block/{name}/queue/wbt_lat_usec`; 0 \
              turns it off, and reads may then wait behind writes",
             4 * default,
@@ -252,7 +266,7 @@ mod tests {
         assert_eq!(found(1).severity, Severity::Critical);
         let full = found(16);
         assert_eq!(full.severity, Severity::Warning);
-        assert!(full.sentence.contains("the device is saturated"), "{}", full.sentence);
+        assert!(full.sentence.contains("it is saturated"), "{}", full.sentence);
         assert!(full.fix.starts_with("write less at once"), "{}", full.fix);
     }
 
