@@ -45,10 +45,14 @@ static __always_inline bool may_copy(bool is_first)
 	return true;
 }
 
-/* Leaves a request without a stack to the next one of its process, unless there were too many. */
+/*
+ * Leaves a request without a stack to the next one of its process, unless there were too many, or
+ * the stack of each request is wanted, complete or not.
+ */
 static __always_inline bool leave_out(struct wire_copied_process *process, u32 weight)
 {
-	if (process->left_out >= WIRE_MOST_LEFT_OUT)
+	if (process->left_out >= WIRE_MOST_LEFT_OUT ||
+	    settings.stacks_per_second >= WIRE_EACH_STACK)
 		return false;
 	__sync_fetch_and_add(&process->left_out, 1);
 	__sync_fetch_and_add(&process->weight, weight);

@@ -8,9 +8,10 @@
 
 #define WIRE_COPY_CHUNK	      4096 /* copied at once, aligned: it never crosses a page */
 #define WIRE_COPY_CHUNKS      8
-#define WIRE_DEEP_CHUNKS      16   /* of a process whose stacks are deeper */
-#define WIRE_COPIED_PROCESSES 4096 /* processes whose stacks are copied */
-#define WIRE_MOST_LEFT_OUT    64   /* after so many an incomplete stack is better than none */
+#define WIRE_DEEP_CHUNKS      16     /* of a process whose stacks are deeper */
+#define WIRE_COPIED_PROCESSES 4096   /* processes whose stacks are copied */
+#define WIRE_MOST_LEFT_OUT    64     /* after so many an incomplete stack is better than none */
+#define WIRE_EACH_STACK	      100000 /* stacks a second on a CPU: the user wants each */
 
 /*
  * A process whose stacks are copied. Of its requests that were chosen for a stack, those for which

@@ -64,6 +64,10 @@ const MOST_TIME: Duration = Duration::from_secs(5);
 /// The same of a stack that is unwound, which takes some hundred microseconds: the tables that lead
 /// through it are the program's, and may be a loop.
 const MOST_UNWINDING: Duration = Duration::from_millis(500);
+/// The ring buffer fills up while a stack is unwound: so long at once, and then for one in so many
+/// parts of the time. Chosen: a ring buffer that fills up in less is read too late anyway.
+const AT_ONCE: Duration = Duration::from_millis(50);
+const PART_OF_TIME: u32 = 10;
 /// Abandoned readers that have not exited yet.
 const MOST_GIVEN_UP: usize = 4;
 
@@ -276,8 +280,9 @@ impl Asker {
 
     /// Whether there is time left to unwind a stack.
     fn may_unwind(&mut self) -> bool {
-        let most = MOST_WAIT_IN_ALL.max(self.begun.elapsed() / PART_OF_WATCH);
-        let may = self.unwinding < most;
+        let elapsed = self.begun.elapsed();
+        let most = MOST_WAIT_IN_ALL.max(elapsed / PART_OF_WATCH);
+        let may = self.unwinding < most.min(AT_ONCE + elapsed / PART_OF_TIME);
         self.not_unwound += u64::from(!may);
         may
     }
