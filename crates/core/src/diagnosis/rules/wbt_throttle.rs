@@ -110,18 +110,9 @@ fn is_held(device: &DeviceSummary) -> bool {
     sum(Interval::Q2g) >= HELD * sum(Interval::Q2c).max(1.0)
 }
 
-fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Finding) -> Finding {
-    let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref());
-    let number = device.and_then(|it| facts.number(it, "queue/wbt_lat_usec"));
-    let target = number.filter(|it| *it > 0.0);
-    let message = target.map_or_else(String::new, |target| {
-        format!(": its target for read latency is {}", words::time(target * 1e3))
-    });
-    let name = subject.device.clone().unwrap_or_else(|| "DEVICE".to_owned());
-    let flash = device.and_then(|it| facts.setting(it, "queue/rotational")) == Some("0");
-    let default = if flash { OF_FLASH_US } else { OF_DISKS_US };
-    let is_full = device.is_some_and(is_full);
-    let (sentence, sure, most) = match is_full {
+/// Returns the sentence, how sure it is, and the most that it can be worth.
+fn verdict(name: &str, is_full: bool, message: &str) -> (String, Confidence, Severity) {
+    match is_full {
         true => (
             format!(
                 "writes to {name} are more than it can take: it is saturated, and writeback \
@@ -135,7 +126,21 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
             Confidence::Certain,
             Severity::Critical,
         ),
-    };
+    }
+}
+
+fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Finding) -> Finding {
+    let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref());
+    let number = device.and_then(|it| facts.number(it, "queue/wbt_lat_usec"));
+    let target = number.filter(|it| *it > 0.0);
+    let message = target.map_or_else(String::new, |target| {
+        format!(": its target for read latency is {}", words::time(target * 1e3))
+    });
+    let name = subject.device.clone().unwrap_or_else(|| "DEVICE".to_owned());
+    let flash = device.and_then(|it| facts.setting(it, "queue/rotational")) == Some("0");
+    let default = if flash { OF_FLASH_US } else { OF_DISKS_US };
+    let is_full = device.is_some_and(is_full);
+    let (sentence, sure, most) = verdict(&name, is_full, &message);
     let finding = finding
         .saying(sentence)
         .about(subject)
