@@ -2,7 +2,7 @@
 //! process unwinds them, and only return addresses are kept.
 //!
 //! What does not belong here: unwinding (see [`crate::reader`]), names and rows (see
-//! [`super::stacks`]), and how many are copied (see [`crate::copies`]).
+//! [`super::stacks`]), and how many are copied (see `copies`).
 
 use crate::copies::CopyGrants;
 use crate::reader::{CopiedRegisters, FileAsker, LATE, UnwindEnd, UnwoundStack};

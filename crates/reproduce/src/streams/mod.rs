@@ -75,7 +75,7 @@ pub struct LoadStreams {
     pub cgroups: FxHashMap<Name, FxHashMap<Name, u64>>,
     /// Bytes of data whose program is not known.
     pub unowned_bytes: u64,
-    /// Rows beyond [`MOST_STREAMS`].
+    /// Rows of further streams, once there are as many as are kept.
     pub refused: u64,
     /// Whether there were rows of file calls.
     pub has_calls: bool,
