@@ -178,9 +178,9 @@ fn expect_named(outcome: &GuestOutcome) -> Result<()> {
     Ok(())
 }
 
-/// The exposure level of systemd 252 that the unit stays below; it has 3.2. What is left is what the
-/// recorder needs: root without most capabilities, other processes' memory and files, the kernel's
-/// log, loading BPF programs, a raised priority, and a loopback address if metrics are asked for.
+/// The exposure level of systemd 252 that the unit stays below; it has 3.2. What is left is what
+/// the recorder needs: root without most capabilities, other processes' memory and files, the
+/// kernel's log, loading BPF programs, a raised priority, and a loopback address for metrics.
 const EXPOSURE: f64 = 3.3;
 
 /// The unit is one that systemd takes without a remark, and nobody but root and the group reads.
