@@ -204,6 +204,7 @@ pub struct Controller {
     latest: f64,
     unheld: u32,
     measurements: u32,
+    keeps_calls: bool,
 }
 
 impl Controller {
@@ -223,7 +224,14 @@ impl Controller {
             latest: 0.0,
             unheld: 0,
             measurements: 0,
+            keeps_calls: false,
         }
+    }
+
+    /// Whether file calls are counted whatever they cost: a watch that was asked for each open must
+    /// not leave some out.
+    pub fn keep_calls(self, keeps_calls: bool) -> Controller {
+        Controller { keeps_calls, ..self }
     }
 
     /// What is recorded now.
@@ -287,7 +295,7 @@ impl Controller {
                 self.calls_cost = shares.call_times;
                 expected -= shares.call_times;
             }
-            if expected > self.budget && shares.calls > worth {
+            if expected > self.budget && shares.calls > worth && !self.keeps_calls {
                 self.levels.calls = false;
                 self.levels.call_times = false;
                 self.calls_cost = shares.calls + shares.call_times;
@@ -414,6 +422,19 @@ mod tests {
         let (levels, cost) = machine.run(&mut Controller::new(3.0), 20);
         assert_eq!(levels, Levels { call_times: false, calls: false, ..Levels::ALL });
         assert!(cost < 0.03, "{cost}");
+    }
+
+    #[test]
+    fn calls_that_were_asked_for_stay_and_the_rest_is_thinned() {
+        let machine = Machine { requests: 200_000.0, switches: 5000.0, calls: 1_000_000.0 };
+        let mut controller = Controller::new(3.0).keep_calls(true);
+        let mut kept = true;
+        for _ in 0..600 {
+            kept &= machine.run(&mut controller, 1).0.calls;
+        }
+        assert!(kept);
+        assert!(!controller.levels().call_times && controller.levels().requests_one_in > 1);
+        assert!(controller.unheld_share().is_some(), "the budget is exceeded, and it is said");
     }
 
     #[test]

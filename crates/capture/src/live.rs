@@ -5,6 +5,7 @@
 mod device_health;
 mod open_rows;
 
+use crate::budget::Controller;
 use crate::changes::Changes;
 use crate::counters::END_NOT_SEEN;
 use crate::decode::{DecodeContext, KnownEntities};
@@ -157,7 +158,8 @@ impl LiveWatch {
         decoders.begin(&session, environment.start_ns, options.chains, &mut known);
         let tables = options.files.then(|| Tables::begin(&session, environment.start_ns));
         let thinner = options.budget.map(|percent| {
-            Thinner::begin(&session, &plan, &facts, percent, own::cpu_ns() + reader.cpu_ns())
+            let controller = Controller::new(percent).keep_calls(options.opens);
+            Thinner::begin(&session, &plan, &facts, controller, own::cpu_ns() + reader.cpu_ns())
         });
         environment.tables = tables_of(options);
         environment.limits = limits(&plan, &session, &facts, unlisted);

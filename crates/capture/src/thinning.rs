@@ -69,13 +69,13 @@ impl Thinner {
         session: &Session,
         plan: &Plan,
         facts: &KernelFeatures,
-        percent: f64,
+        controller: Controller,
         process_ns: u64,
     ) -> Thinner {
         let reader = AggregateReader::of(session, facts);
         let first = reader.as_ref().map(AggregateReader::snapshot).unwrap_or_default();
         let thinner = Thinner {
-            controller: Controller::new(percent),
+            controller,
             plan: plan.clone(),
             reader,
             quantile_since: first.clone(),

@@ -11,7 +11,7 @@ use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, machine, process};
 use libtest_mimic::Trial;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -23,6 +23,7 @@ pub fn tests() -> Vec<Trial> {
         trial_alone("thinning::weighted_sums_are_the_kernel_s", weighted),
         trial_alone("thinning::every_leaves_nothing_out", every),
         trial_alone("thinning::what_lasts_is_recorded", lasting),
+        trial_alone("thinning::no_open_is_left_out", opens),
     ]
 }
 
@@ -109,9 +110,12 @@ struct Background(Child);
 
 impl Background {
     fn start(job: &Job, report: &Path) -> Result<Background> {
-        let mut fio = job.command(report)?;
-        fio.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        fio.spawn().map(Background).context(|| "start fio".to_owned())
+        Background::run(job.command(report)?)
+    }
+
+    fn run(mut command: Command) -> Result<Background> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map(Background).context(|| "start a load".to_owned())
     }
 }
 
@@ -164,5 +168,36 @@ fn lasting() -> Result<()> {
     assert!(over.clone().all(|row| row.stands_for() == 1));
     let (over, ended) = (over.count(), ended.count());
     assert!(ended > 20 && over.abs_diff(ended) <= 2, "{over} waits for {ended} requests");
+    Ok(())
+}
+
+/// While another program's calls cost more than the whole budget, `iowhy opens` prints each open:
+/// of numbered files none is missing between the first line and the last.
+fn opens() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let mut copy = Command::new("dd");
+    copy.args(["if=/dev/zero", "of=/dev/null", "bs=1"]);
+    let _calls = Background::run(copy)?;
+    let mut watch = iowhy(["opens", "--json", "-t", "4", "-f"])?;
+    watch.arg(scratch.path()).args(["-p", &std::process::id().to_string()]);
+    let watch = std::thread::spawn(move || finish(watch));
+    let mut made = 0_usize;
+    while !watch.is_finished() {
+        // None of these files exists.
+        assert!(std::fs::File::open(scratch.path().join(made.to_string())).is_err());
+        made += 1;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let result = watch.join().expect("it does not panic")?;
+    assert!(result.status.success(), "{}", printed(&result));
+    let text = String::from_utf8_lossy(&result.stdout).into_owned();
+    let number = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).ok()?;
+        line["file"].as_str()?.rsplit('/').next()?.parse::<usize>().ok()
+    };
+    let seen: Vec<usize> = text.lines().filter_map(number).collect();
+    let steps = seen.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    assert!(steps && seen.len() > 100, "{seen:?} of {made}: {}", printed(&result));
     Ok(())
 }
