@@ -12,6 +12,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::record::{Field, Row};
 use parquet::schema::types::TypePtr;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -25,12 +26,14 @@ const REFERRED: &[&str] = &["stacks", "processes"];
 const THINNED: &[&str] = &["waits", "wait_requests"];
 
 /// The weight of a recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedTotals {
     /// Requests.
     pub requests: u64,
     /// Requests that have no record, as the recording itself says.
     pub lost: u64,
+    /// The same by reason, in the recording's words.
+    pub losses: BTreeMap<String, u64>,
     /// Bytes of all its files.
     pub bytes: u64,
     /// The earliest start of a request, CLOCK_MONOTONIC nanoseconds.
@@ -45,12 +48,13 @@ impl RecordedTotals {
         let about: serde_json::Value =
             serde_json::from_str(&text).context(|| format!("read {}", path.display()))?;
         let losses = about["losses"]["items"].as_array().into_iter().flatten();
-        let lost = losses.filter(|loss| loss["requests"] == true);
-        let mut weight = RecordedTotals {
-            lost: lost.filter_map(|loss| loss["count"].as_u64()).sum(),
-            bytes: text.len() as u64,
-            ..RecordedTotals::default()
-        };
+        let mut weight = RecordedTotals { bytes: text.len() as u64, ..RecordedTotals::default() };
+        for loss in losses.filter(|loss| loss["requests"] == true) {
+            let count = loss["count"].as_u64().unwrap_or(0);
+            let meaning = loss["meaning"].as_str().unwrap_or_default();
+            *weight.losses.entry(meaning.to_owned()).or_default() += count;
+            weight.lost += count;
+        }
         for (table, segment) in segments(folder)? {
             let about =
                 fs::metadata(&segment).context(|| format!("look at {}", segment.display()))?;

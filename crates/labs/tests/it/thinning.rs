@@ -1,9 +1,9 @@
 //! A watch that keeps to a budget: what it leaves out is known, and its sums are still right.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, printed, trial_alone};
+use crate::support::{finish, iowhy, printed, trial, trial_alone};
 use iowhy_core::model::{Operation, Status, Wait};
-use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice, ServedDevice};
+use iowhy_labs::devices::{Backing, BlockDevice, LabCgroup, LoopDevice, ServedDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::machine::DiskStats;
@@ -24,6 +24,9 @@ pub fn tests() -> Vec<Trial> {
         trial_alone("thinning::every_leaves_nothing_out", every),
         trial_alone("thinning::what_lasts_is_recorded", lasting),
         trial_alone("thinning::no_open_is_left_out", opens),
+        trial_alone("thinning::the_whole_machine_as_a_budget", whole),
+        trial("thinning::a_budget_of_nothing_is_refused", nothing),
+        trial_alone("thinning::a_limit_of_iowhy_s_own_cpu_time", limited),
     ]
 }
 
@@ -199,5 +202,54 @@ fn opens() -> Result<()> {
     let seen: Vec<usize> = text.lines().filter_map(number).collect();
     let steps = seen.windows(2).all(|pair| pair[1] == pair[0] + 1);
     assert!(steps && seen.len() > 100, "{seen:?} of {made}: {}", printed(&result));
+    Ok(())
+}
+
+/// Nothing costs more than all CPUs: no level is ever lowered.
+fn whole() -> Result<()> {
+    let (recording, counted, screen) = recorded(&["--budget", "100"])?;
+    assert!(recording.environment.thinning.is_empty(), "{:?}", recording.environment.thinning);
+    // The programs skip requests only while the ring buffer fills up; those have weights.
+    let seen: u64 = recording.requests.iter().map(|row| row.stands_for()).sum();
+    let seen = seen + recording.lost();
+    assert!(seen + seen / 20 >= counted.reads, "{seen} of {}: {screen}", counted.reads);
+    Ok(())
+}
+
+fn nothing() -> Result<()> {
+    for budget in ["0", "-1", "101", "NaN", "inf", "three", ""] {
+        let scratch = Scratch::new()?;
+        let mut record = iowhy(["record", "-t", "1"])?;
+        record.arg(format!("--budget={budget}")).arg("-o").arg(scratch.fresh("recording"));
+        let result = finish(record)?;
+        let text = printed(&result);
+        assert_eq!(result.status.code(), Some(2), "{budget}: {text}");
+        let says_why = text.contains("percent of the CPUs") || text.contains("not a number");
+        assert!(says_why && text.contains("--budget") && !text.contains("panicked"), "{text}");
+    }
+    Ok(())
+}
+
+/// In a cgroup whose CPU time is short, iowhy says so; what it could not record is counted.
+fn limited() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let cgroup = LabCgroup::cpu(&scratch, 10)?;
+    let reads = fast_reads(device.path()).timed(60);
+    let _fast = Background::start(&reads, &scratch.fresh("fio.json"))?;
+    let output = scratch.fresh("recording");
+    let mut record = iowhy(["record", "-t", "4", "--budget", "3", "-d", device.name(), "-o"])?;
+    record.arg(&output);
+    let result = finish(cgroup.inside(&record))?;
+    assert!(result.status.success(), "{}", printed(&result));
+    let recording = Recording::open(&output)?;
+    let environment = &recording.environment;
+    let limit = environment.limits.iter().find(|limit| limit.contains("its CPU limit"));
+    assert!(limit.is_some(), "{:?}", environment.limits);
+    let exact: u64 = environment.exact_counts.iter().map(|count| count.requests).sum();
+    let seen: u64 = recording.requests.iter().map(|row| row.stands_for()).sum();
+    let seen = seen + recording.lost();
+    assert!(exact > 0 && seen >= exact / 2, "{seen} of {exact}");
     Ok(())
 }
