@@ -107,7 +107,7 @@ fn account(page: &mut String, measured: &CostMeasured) -> std::fmt::Result {
     };
     writeln!(page, "\n### One long watch at full speed, with `--every`\n")?;
     writeln!(page, "| figure | value | goal |\n|---|--:|---|")?;
-    let totals = account.sustained;
+    let totals = &account.sustained;
     writeln!(page, "| I/Os per second (wall) | {:.0} | |", account.sustained_iops)?;
     writeln!(page, "| I/Os that fio did | {} | |", account.sustained_ios)?;
     writeln!(page, "| requests recorded | {} | |", totals.requests)?;
