@@ -127,13 +127,9 @@ pub struct Load {
     pub programs: Vec<ProgramRuns>,
     /// CPU time of iowhy's own processes, nanoseconds.
     pub process_ns: u64,
-}
-
-impl Load {
-    fn runs_of(&self, program: &str) -> f64 {
-        let own = self.programs.iter().filter(|load| load.program == program);
-        own.map(|load| load.runs as f64).sum()
-    }
+    /// Requests that the process read: not those of devices that are not watched, for which the
+    /// programs run, too.
+    pub recorded: u64,
 }
 
 /// CostShares of the machine's CPUs, by stream.
@@ -147,11 +143,10 @@ struct CostShares {
 }
 
 impl CostShares {
-    fn of(load: &Load, levels: Levels) -> CostShares {
+    fn of(load: &Load) -> CostShares {
         let all_ns = (load.length_ns as f64 * f64::from(load.cpus.max(1))).max(1.0);
-        let recorded = load.runs_of("on_complete") / f64::from(levels.requests_one_in);
         let process_ns = load.process_ns as f64;
-        let reading_ns = process_ns.min(recorded * READING_NS);
+        let reading_ns = process_ns.min(load.recorded as f64 * READING_NS);
         let mut shares = CostShares {
             requests: reading_ns / all_ns,
             fixed: (process_ns - reading_ns) / all_ns,
@@ -263,7 +258,7 @@ impl Controller {
 
     /// Takes a measurement; the new levels, if they change.
     pub fn step(&mut self, load: &Load) -> Option<Levels> {
-        let shares = CostShares::of(load, self.levels);
+        let shares = CostShares::of(load);
         let (before, total) = (self.levels, shares.total());
         let all_ns = load.length_ns as f64 * f64::from(load.cpus.max(1));
         self.total_ns += total * all_ns;
@@ -383,8 +378,9 @@ mod tests {
             if levels.call_times {
                 programs.push(run("on_call_begins", self.calls, 70.0));
             }
-            let process_ns = (self.requests / 10.0 * 370.0 * recorded) as u64;
-            Load { length_ns: TENTH_NS, cpus: 2, programs, process_ns }
+            let recorded = (self.requests / 10.0 * recorded) as u64;
+            let process_ns = recorded * 370;
+            Load { length_ns: TENTH_NS, cpus: 2, programs, process_ns, recorded }
         }
 
         /// The levels and the cost after so many measurements.
@@ -393,7 +389,7 @@ mod tests {
                 controller.step(&self.load(controller.levels()));
             }
             let levels = controller.levels();
-            (levels, CostShares::of(&self.load(levels), levels).total())
+            (levels, CostShares::of(&self.load(levels)).total())
         }
     }
 
@@ -518,6 +514,17 @@ mod tests {
     }
 
     #[test]
+    fn other_devices_are_no_reason_to_record_less_of_the_watched_one() {
+        let mut controller = Controller::new(3.0);
+        let machine = Machine { requests: 18_000.0, switches: 20_000.0, calls: 5000.0 };
+        for _ in 0..100 {
+            let load = machine.load(controller.levels());
+            controller.step(&Load { process_ns: TENTH_NS / 25, recorded: 50, ..load });
+        }
+        assert_eq!(controller.levels(), Levels::ALL);
+    }
+
+    #[test]
     fn a_run_that_the_hypervisor_interrupted_is_no_cost() {
         let mut controller = Controller::new(3.0);
         for _ in 0..100 {
@@ -525,7 +532,7 @@ mod tests {
             let programs = ["on_queue", "on_issue", "on_complete", "on_switch"]
                 .map(|program| ProgramRuns { program, runs, ns_each: Some(2e6) });
             let programs = programs.to_vec();
-            controller.step(&Load { length_ns: TENTH_NS, cpus: 2, programs, process_ns: 0 });
+            controller.step(&Load { length_ns: TENTH_NS, cpus: 2, programs, ..Load::default() });
         }
         assert_eq!(controller.levels(), Levels::ALL);
     }

@@ -289,8 +289,14 @@ impl LiveWatch {
 
     fn drain(&mut self, batch: &mut Batch, names: &mut Names) -> usize {
         self.add_sleepers(batch, names);
+        let before = batch.requests.len();
         let mut cx = DecodeContext::new(&mut self.known, batch, names);
-        self.session.read(RECORDS_AT_ONCE, |record| self.decoders.record(record, &mut cx))
+        let read =
+            self.session.read(RECORDS_AT_ONCE, |record| self.decoders.record(record, &mut cx));
+        if let Some(thinner) = &mut self.thinner {
+            thinner.add_recorded(batch.requests.len().saturating_sub(before));
+        }
+        read
     }
 
     /// Keeps the stacks of threads that were listed while they slept.

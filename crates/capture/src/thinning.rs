@@ -57,6 +57,8 @@ pub(crate) struct Thinner {
     costs: Vec<MeasuredCost>,
     measured_ns: u64,
     process_ns: u64,
+    /// Requests that were read since the last measurement.
+    recorded: u64,
     /// When requests that hang were last looked for.
     listed_ns: u64,
     /// What changed, and when.
@@ -85,6 +87,7 @@ impl Thinner {
             costs: costs(session),
             measured_ns: system::now_ns(),
             process_ns,
+            recorded: 0,
             listed_ns: 0,
             history: Vec::new(),
         };
@@ -107,6 +110,11 @@ impl Thinner {
             self.listed_ns = now_ns;
         }
         is_time && self.has_left_out(session)
+    }
+
+    /// Notes that so many requests were read.
+    pub fn add_recorded(&mut self, requests: usize) {
+        self.recorded += requests as u64;
     }
 
     /// CPU time that the budget leaves, nanoseconds per second.
@@ -149,6 +157,7 @@ impl Thinner {
                 })
                 .collect(),
             process_ns: process_ns.saturating_sub(self.process_ns),
+            recorded: std::mem::take(&mut self.recorded),
         };
         (self.costs, self.measured_ns, self.process_ns) = (costs, now_ns, process_ns);
         let before = self.controller.levels();
