@@ -14,11 +14,13 @@ use serde_json::{Value, json};
 
 /// Changes of a device's rate that are marked, at most.
 const MOST_CHANGES: usize = 12;
+/// Programs with bursts that are marked, at most.
+const MOST_BURSTS: usize = 4;
 /// Changes of thinning that are marked, at most.
 const MOST_THINNED: usize = 12;
 
-/// What happened at a time that is known: changed settings, changes of a device's rate, and from
-/// when on how much was recorded.
+/// What happened at a time that is known: changed settings, changes of a device's rate, the first
+/// of a program's periodic bursts, and from when on how much was recorded.
 pub(super) fn moments(texts: &PageTexts<'_>) -> Vec<Value> {
     let page = texts.page;
     let setting = |it: &ChangedSetting| {
@@ -31,13 +33,17 @@ pub(super) fn moments(texts: &PageTexts<'_>) -> Vec<Value> {
         let text = readable(&it.sentence, &texts.style).replace('`', "");
         mark("change", it.at_ns as f64 / 1e9, &texts.of(&text))
     });
+    let bursts = page.diagnosis.over_time.bursts.iter().take(MOST_BURSTS).map(|it| {
+        let text = readable(&it.sentence, &texts.style).replace('`', "");
+        mark("burst", it.first_ns as f64 / 1e9, &texts.of(&format!("the first burst: {text}")))
+    });
     let start_ns = page.charts.start_ns;
     let thinned = levels(&page.summary.environment.thinning).take(MOST_THINNED).map(|it| {
         let at = it.from_ns.saturating_sub(start_ns) as f64 / 1e9;
         mark("thinning", at, &recorded(it))
     });
     let settings = page.summary.changed_settings.iter().filter_map(setting);
-    settings.chain(changes).chain(thinned).collect()
+    settings.chain(changes).chain(bursts).chain(thinned).collect()
 }
 
 fn mark(kind: &str, at_s: f64, text: &str) -> Value {

@@ -110,6 +110,27 @@ fn moments_say_what_changed() {
 }
 
 #[test]
+fn the_first_burst_of_a_program_is_marked() {
+    let mut script = Script::new(10);
+    for burst in 0..5_i64 {
+        for number in 0..200_i64 {
+            let at = 500_000_000 + burst * 2_000_000_000 + number * 500_000;
+            script.read("sda", 1 << 20).by(7, "db").at(at).direct(0, 0, 400_000).add();
+        }
+    }
+    let written = with_page(&script, |page| data::encode(&[(None, page)]).unwrap());
+    let bytes = unpacked(&written);
+    let length = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
+    let head: serde_json::Value = serde_json::from_slice(&bytes[4..4 + length]).unwrap();
+    let marks = head["sides"][0]["marks"].as_array().unwrap();
+    let of_burst: Vec<_> = marks.iter().filter(|mark| mark["kind"] == "burst").collect();
+    let [mark] = of_burst.as_slice() else { panic!("{marks:?}") };
+    let at_s = mark["at_s"].as_f64().unwrap();
+    assert!((at_s - 0.5).abs() < 0.2, "{mark}");
+    assert!(mark["text"].as_str().unwrap().contains("db (7) does I/O in bursts on sda"), "{mark}");
+}
+
+#[test]
 fn redacted_pages_have_no_name_of_the_source() {
     let mut script = Script::new(10);
     for number in 0..40_i64 {

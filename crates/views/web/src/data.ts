@@ -38,7 +38,7 @@ export interface Series {
 }
 
 export interface Mark {
-  kind: "setting" | "change" | "thinning";
+  kind: "setting" | "change" | "burst" | "thinning";
   at_s: number;
   text: string;
 }

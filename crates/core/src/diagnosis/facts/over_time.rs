@@ -111,6 +111,8 @@ pub struct ProgramBurst {
     pub file: Option<String>,
     /// Period, nanoseconds.
     pub period_ns: u64,
+    /// When the first one begins, nanoseconds since the watch began.
+    pub first_ns: u64,
     /// Number of bursts.
     pub bursts: u64,
     /// The program's share of the device's bytes.
@@ -174,6 +176,7 @@ fn burst(
         pid: owner.pid,
         file: owner.file.clone(),
         period_ns: period.period_ns,
+        first_ns: period.first_ns,
         bursts: period.bursts as u64,
         bytes_share,
         sentence,

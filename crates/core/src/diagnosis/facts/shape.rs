@@ -16,6 +16,8 @@ const REGULAR: f64 = 0.25;
 pub struct Period {
     /// Period, nanoseconds.
     pub period_ns: u64,
+    /// Where the first burst begins, nanoseconds since the beginning of the bins.
+    pub first_ns: u64,
     /// Number of bursts.
     pub bursts: usize,
     /// Share of the bytes in the bursts.
@@ -67,7 +69,8 @@ fn regular(bin_ns: u64, starts: &[(usize, usize)], share: f64) -> Rhythm {
         return Rhythm::TooFew(starts.len());
     }
     let period_ns = (mean * bin_ns as f64) as u64;
-    Rhythm::Periodic(Period { period_ns, bursts: starts.len(), share })
+    let first_ns = starts.first().map_or(0, |(from, _)| *from as u64 * bin_ns);
+    Rhythm::Periodic(Period { period_ns, first_ns, bursts: starts.len(), share })
 }
 
 /// Two levels of a rate, and the point of change.
@@ -210,6 +213,10 @@ mod tests {
             matches!(found, Rhythm::Periodic(it) if it.period_ns == 2_000_000_000),
             "{found:?}"
         );
+        // The first one begins where its bytes do.
+        let late: Vec<u64> = [vec![1; 7], waves(5)].concat();
+        let found = rhythm(&late, BIN_NS);
+        assert!(matches!(found, Rhythm::Periodic(it) if it.first_ns == 7 * BIN_NS), "{found:?}");
         assert_eq!(rhythm(&waves(3), BIN_NS), Rhythm::TooFew(3));
         assert_eq!(rhythm(&[5; 100], BIN_NS), Rhythm::None);
         assert_eq!(rhythm(&[], BIN_NS), Rhythm::None);
