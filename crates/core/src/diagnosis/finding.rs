@@ -153,6 +153,10 @@ pub struct Finding {
     /// The highest severity that its rule allows.
     #[serde(skip)]
     most: Severity,
+    /// Whether it is of a device that did nothing for long: what others count is then a result of
+    /// that.
+    #[serde(skip)]
+    pub(super) is_of_stall: bool,
     /// The confidence without losses. Losses lower the confidence of all findings alike, and do not
     /// affect which explains which.
     #[serde(skip)]
@@ -197,6 +201,7 @@ impl Finding {
             most: Severity::Critical,
             least: Severity::Info,
             is_of_device: false,
+            is_of_stall: false,
             unlost: Confidence::Likely,
         }
     }
@@ -241,6 +246,15 @@ impl Finding {
     pub fn at_least(mut self, severity: Severity) -> Finding {
         self.least = self.least.max(severity);
         self
+    }
+
+    /// Marks it as of a device that completed nothing for long: critical however much of the watch
+    /// that is, and first among what is as severe. Shares, rates and means of such a device show
+    /// what it kept waiting.
+    #[must_use]
+    pub fn of_stall(mut self) -> Finding {
+        self.is_of_stall = true;
+        self.at_least(Severity::Critical)
     }
 
     /// Of work that goes on while others wait for the same device: at most its share of their time;

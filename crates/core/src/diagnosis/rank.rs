@@ -145,7 +145,7 @@ fn order(a: &Finding, b: &Finding) -> Ordering {
     // If nothing is worth a warning, bottlenecks are more useful than minor causes.
     let is_first =
         |it: &Finding| it.severity == Severity::Info && it.layer == FindingLayer::Bottleneck;
-    let key = |it: &Finding| (it.severity, is_first(it));
+    let key = |it: &Finding| (it.severity, is_first(it), it.is_of_stall);
     let by_weight = || weight(b).total_cmp(&weight(a));
     key(b).cmp(&key(a)).then_with(by_weight).then(a.cause.cmp(b.cause))
 }

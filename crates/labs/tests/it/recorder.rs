@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
-/// How long the disk hangs at least.
-const HANG: Duration = Duration::from_secs(5);
+/// How long the disk hangs at least: no healthy one does for ten seconds.
+const HANG: Duration = Duration::from_secs(12);
 /// How long anything may take on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -107,8 +107,9 @@ impl RecordedDisk {
         let incident = self.incident().unwrap_or_default();
         assert_eq!(incident["triggers"][0]["kind"], "in-flight", "{incident:#}");
         let findings = incident["findings"].as_array().cloned().unwrap_or_default();
-        let hung = findings.iter().find(|it| it["cause"] == "hung-io");
-        let hung = hung.unwrap_or_else(|| panic!("no hung-io: {incident:#}"));
+        // That the program syncs a lot is true before and after, but not what began it.
+        let hung = findings.first().filter(|it| it["cause"] == "hung-io");
+        let hung = hung.unwrap_or_else(|| panic!("hung-io is not the first: {incident:#}"));
         assert_eq!(hung["device"], self.upper.device().name(), "{hung:#}");
         assert_eq!(hung["process"], "perl", "{hung:#}");
         let file = hung["file"].as_str().unwrap_or_default();

@@ -5,6 +5,7 @@ use super::*;
 use crate::analysis::Direction;
 use crate::analysis::patterns::Slow;
 use crate::analysis::summary::DeviceSummary;
+use crate::diagnosis::finding::WARNING_IMPACT;
 use crate::figures::plural;
 
 /// The least time without a completion. Garbage collection of flash takes less; a rotating disk
@@ -12,6 +13,9 @@ use crate::figures::plural;
 const HUNG_NS: u64 = 2_000_000_000;
 /// The longest spin-up time of a rotating disk.
 const SPIN_UP_NS: u64 = 15_000_000_000;
+/// A hang that lasts: the shares and means of other rules then show what it kept waiting. No healthy
+/// device takes so long but a rotating disk that spins up. Chosen.
+const LASTS_NS: u64 = 10_000_000_000;
 /// The same if no read or write is in flight: discards, flushes, secure erase and zone management
 /// of healthy devices take many seconds. SCSI's and NVMe's own timeout for them.
 const HUNG_OTHER_NS: u64 = 30_000_000_000;
@@ -61,27 +65,34 @@ fn judge(facts: &Facts<'_>) -> Judged {
         _ => Confidence::Possible,
     };
     let age = device.oldest_open_ns.unwrap_or(stalled_ns);
-    Ok(Finding::of_share(
-        ImpactOf::BlockedTime,
-        share.max(of_blocked),
-        share * open as f64,
-        sentence,
-    )
-    .about(subject)
-    .sure(sure)
-    .shown("time without a completion", stalled_ns as f64, "ns", format!("iowhy -d {name}"))
-    .shown("age of the oldest request", age as f64, "ns", format!("iowhy -d {name}"))
-    .shown("requests in flight", open as f64, "requests", format!("iowhy -d {name}"))
-    .fix(format!(
-        "check the path and the device: `dmesg`, `cat /sys/block/{name}/device/state`, \
+    let is_sure = sure > Confidence::Possible;
+    let is_stall = is_sure && lasts(facts, device, age.max(stalled_ns));
+    let threads = share * open as f64;
+    let finding =
+        Finding::of_share(ImpactOf::BlockedTime, share.max(of_blocked), threads, sentence);
+    let finding = if is_stall { finding.of_stall() } else { finding };
+    Ok(finding
+        .about(subject)
+        .sure(sure)
+        .shown("time without a completion", stalled_ns as f64, "ns", format!("iowhy -d {name}"))
+        .shown("age of the oldest request", age as f64, "ns", format!("iowhy -d {name}"))
+        .shown("requests in flight", open as f64, "requests", format!("iowhy -d {name}"))
+        .fix(format!(
+            "check the path and the device: `dmesg`, `cat /sys/block/{name}/device/state`, \
              `multipath -ll`, `dmsetup info` (is it suspended?), the provider's volume status. \
              Blocked processes cannot be killed until the requests end"
-    ))
-    .check(format!(
-        "`cat /sys/block/{name}/stat` twice: if the first (reads) or fifth number (writes) grows, \
-         it is slow, not hung"
-    ))
-    .into())
+        ))
+        .check(format!(
+            "`cat /sys/block/{name}/stat` twice: if the first (reads) or fifth number (writes) \
+             grows, it is slow, not hung"
+        ))
+        .into())
+}
+
+/// Whether the device did nothing for longer than any healthy one does.
+fn lasts(facts: &Facts<'_>, device: &DeviceSummary, stalled_ns: u64) -> bool {
+    let spins = facts.setting(device, "queue/rotational") == Some("1");
+    stalled_ns >= if spins { SPIN_UP_NS } else { LASTS_NS }
 }
 
 /// Returns the hung devices, sorted by the time without a completion, then by the age of the oldest
@@ -102,7 +113,7 @@ fn hung<'a>(facts: &Facts<'a>) -> Vec<&'a DeviceSummary> {
 /// A hang that ended within the watch: nothing completed for long, then requests from before did.
 fn before(facts: &Facts<'_>) -> Option<Finding> {
     let found = facts.devices().iter().filter_map(|it| Some((it, gap(facts, it)?)));
-    let (device, (from_ns, gap_ns)) = found.max_by_key(|(_, gap)| gap.1)?;
+    let (device, Gap { from_ns, gap_ns, in_flight_ns }) = found.max_by_key(|(_, it)| it.gap_ns)?;
     let name = &device.device;
     let sentence = format!(
         "{name} completed no request for {} from {} on; then it recovered",
@@ -117,8 +128,12 @@ fn before(facts: &Facts<'_>) -> Option<Finding> {
     let logged = health::messages(device, &["reset", "timeout"]).len() as u64;
     let events = logged.max(health::timeouts(device));
     let sure = if events > 0 { Confidence::Certain } else { Confidence::Likely };
+    let finding = Finding::of_share(ImpactOf::DeviceTime, share, share, sentence);
+    // In a long watch it is one event, and what goes on all the time may matter more.
+    let is_stall = lasts(facts, device, in_flight_ns) && share >= WARNING_IMPACT;
+    let finding = if is_stall { finding.of_stall() } else { finding };
     Some(
-        Finding::of_share(ImpactOf::DeviceTime, share, share, sentence)
+        finding
             .about(subject)
             .sure(sure)
             .shown(
@@ -141,12 +156,22 @@ fn before(facts: &Facts<'_>) -> Option<Finding> {
     )
 }
 
-/// Returns start and length of the longest gap of at least [`HUNG_NS`] without a completion that a
-/// read or a write spans, nanoseconds.
-fn gap(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(u64, u64)> {
+/// A time without a completion, nanoseconds.
+#[derive(Clone, Copy)]
+struct Gap {
+    from_ns: u64,
+    /// Its length, in whole bins of the timeline: the real one may be two bins longer.
+    gap_ns: u64,
+    /// How long a request that spans it was at the device.
+    in_flight_ns: u64,
+}
+
+/// Returns the longest gap of at least [`HUNG_NS`] without a completion that a read or a write
+/// spans.
+fn gap(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Gap> {
     let patterns = facts.patterns(&device.device)?;
     let timeline = &patterns.timeline;
-    let mut worst: Option<(u64, u64)> = None;
+    let mut worst: Option<Gap> = None;
     let mut from = 0;
     for (at, bin) in timeline.bins.iter().enumerate() {
         if bin.requests == 0 {
@@ -159,9 +184,12 @@ fn gap(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(u64, u64)> {
         let waited = |slow: &Slow| {
             slow.ended_ns >= from_ns + gap_ns && slow.ended_ns < until_ns && slow.d2c_ns >= gap_ns
         };
-        let is_hang = gap_ns >= HUNG_NS && patterns.slowest.iter().any(waited);
-        if is_hang && worst.is_none_or(|(_, most)| gap_ns > most) {
-            worst = Some((from_ns, gap_ns));
+        let spanning = patterns.slowest.iter().filter(|slow| waited(slow));
+        let in_flight_ns = spanning.map(|slow| slow.d2c_ns).max().filter(|_| gap_ns >= HUNG_NS);
+        if let Some(in_flight_ns) = in_flight_ns
+            && worst.is_none_or(|worst| gap_ns > worst.gap_ns)
+        {
+            worst = Some(Gap { from_ns, gap_ns, in_flight_ns });
         }
         from = at + 1;
     }
@@ -191,7 +219,7 @@ fn also(others: &[&DeviceSummary]) -> String {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::diagnose;
-    use crate::model::Status;
+    use crate::model::{Status, WaitClass};
     use crate::script::Script;
 
     fn finding_for(devices: usize) -> (String, Option<String>) {
@@ -263,6 +291,35 @@ mod tests {
         // One slow request among others is the tail, and so is a second and a half.
         assert_eq!(stalls(3000, false), None);
         assert_eq!(stalls(1500, true), None);
+    }
+
+    /// The causes found, in their order, while a log is synced fifty times per second for forty
+    /// seconds and its device hangs for `hang_ms` of them.
+    fn beside_syncs(hang_ms: u64, rotational: &str) -> Vec<&'static str> {
+        const MS: u64 = 1_000_000;
+        let mut script = Script::new(40);
+        script.device("sda", &[("queue/rotational", rotational)]);
+        let mut at = 0;
+        while at < 40_000 {
+            let takes = if at == 10_000 { hang_ms } else { 18 };
+            let write = script.write("sda", 4096).by(7, "etcd").at((at * MS) as i64);
+            write.sector(at * 8).direct(500, 500, takes * MS - MS).add();
+            script.wait((7, "etcd"), WaitClass::Fsync, takes * MS, takes * MS - MS, 0);
+            script.waited_on("sda", "/data/member/wal/0.wal", 75);
+            at += takes.next_multiple_of(20);
+        }
+        diagnose(&script.summary()).findings.iter().map(|it| it.cause).collect()
+    }
+
+    #[test]
+    fn a_hang_that_lasts_comes_before_what_it_kept_waiting() {
+        assert_eq!(beside_syncs(13_000, "0")[..2], ["hung-io", "fsync-heavy"]);
+        // A rotating disk may have spun up.
+        assert_eq!(beside_syncs(13_000, "1")[0], "fsync-heavy");
+        assert_eq!(beside_syncs(17_000, "1")[0], "hung-io");
+        // The syncs take most of the time without it, too.
+        let short = beside_syncs(4_000, "0");
+        assert!(short[0] == "fsync-heavy" && short.contains(&"hung-io"), "{short:?}");
     }
 
     #[test]
