@@ -20,13 +20,24 @@ pub fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
 }
 
+/// Waits until the disk has the names in the directory `path`, as they are now: after a power cut a
+/// name may otherwise be gone, or stand for an older file.
+///
+/// # Errors
+/// When the directory cannot be opened, or the disk does not take them.
+pub fn sync_names(path: &Path) -> io::Result<()> {
+    // Of a relative path.
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    File::open(path)?.sync_all()
+}
+
 /// Where `path` is written before it gets its name.
 fn partial(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.partial"))
 }
 
-/// Replaces the content of `path` by `bytes`.
+/// Replaces the content of `path` by `bytes`. They survive a power cut from then on.
 ///
 /// # Errors
 /// When it cannot be written; the old content stays.
@@ -41,7 +52,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written.and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
         // It is of no use, and its space may be missing.
         let _ = fs::remove_file(&partial);
-    })
+    })?;
+    path.parent().map_or(Ok(()), sync_names)
 }
 
 /// Replaces the content of `path` by `bytes`, readable for everybody, in a directory that others
@@ -71,6 +83,7 @@ pub fn bytes_below(path: &Path) -> u64 {
 
 /// Makes `to` hold what `from` holds: files that `to` has in the same size are taken as the same
 /// unless `is_final` says otherwise of their name, and files that `from` lacks go, except `kept`.
+/// All of it survives a power cut once the name of `to` does ([`sync_names`]).
 ///
 /// # Errors
 /// When something cannot be read or written. What was copied stays, so that the next call goes on.
@@ -103,7 +116,7 @@ pub fn mirror(
             remove(&entry.path());
         }
     }
-    File::open(to)?.sync_all()
+    sync_names(to)
 }
 
 fn is_copied(source: &Path, target: &Path) -> bool {

@@ -111,6 +111,27 @@ impl TestDaemon {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
+    /// Its sockets of TCP and UDP, as the kernel lists them.
+    pub fn network_sockets(&self) -> Vec<String> {
+        let pid = self.child.as_ref().map_or(0, Child::id);
+        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
+        let targets = descriptors.flatten().filter_map(|it| std::fs::read_link(it.path()).ok());
+        let inode = |target: PathBuf| {
+            let text = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned();
+            Some(text)
+        };
+        let own: Vec<String> = targets.filter_map(inode).collect();
+        assert!(!own.is_empty(), "not even the control socket of {pid} is visible");
+        let tables = ["tcp", "tcp6", "udp", "udp6"].into_iter();
+        let texts = tables.flat_map(|it| std::fs::read_to_string(format!("/proc/{pid}/net/{it}")));
+        let lines: Vec<String> =
+            texts.flat_map(|it| it.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        let is_own = |line: &String| {
+            line.split_whitespace().nth(9).is_some_and(|inode| own.iter().any(|it| it == inode))
+        };
+        lines.into_iter().filter(is_own).collect()
+    }
+
     pub fn directory(&self, number: u32) -> PathBuf {
         self.state.join(format!("incidents/{number:06}"))
     }

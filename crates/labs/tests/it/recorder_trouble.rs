@@ -1,5 +1,6 @@
 //! The flight recorder when something is wrong: a full disk, a state directory on a disk that
-//! hangs, devices that come and go, hostile names, what an older run left; and who is told.
+//! hangs, a power cut, devices that come and go, hostile names, what an older run left; and who is
+//! told, and can read or reach it.
 
 use crate::recorder_host::{TestDaemon, read};
 use crate::support::{finish, printed, trial};
@@ -21,6 +22,8 @@ pub fn tests() -> Vec<Trial> {
         trial("recorder_trouble::the_hook_runs_as_another_user", hook),
         trial("recorder_trouble::a_full_disk", full),
         trial("recorder_trouble::its_own_disk_hangs", sick),
+        trial("recorder_trouble::a_power_cut_right_after_its_line", power_cut),
+        trial("recorder_trouble::nobody_else_reads_or_reaches_it", private),
         trial("recorder_trouble::a_thread_that_waits_is_an_incident", hung_task),
         trial("recorder_trouble::devices_come_and_go", devices),
         trial("recorder_trouble::what_an_older_one_left", older),
@@ -141,6 +144,69 @@ fn sick() -> Result<()> {
         daemon.wait_for_incident(number);
     }
     assert!(daemon.is_running());
+    Ok(())
+}
+
+/// What the disk has when the incident is said to be complete is all that a power cut leaves: its
+/// file system writes nothing by itself for ten minutes.
+fn power_cut() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let image = disk.file().to_owned();
+    let own = LabFileSystem::new(&scratch, disk, FileSystemKind::Ext4)?;
+    let mut daemon = TestDaemon::new(Some(own.path().join("state")))?;
+    let watched = daemon.disk.name().to_owned();
+    daemon.start(&[&watched], "")?;
+    daemon.read_disk()?;
+    daemon.printed(&["capture", "a power cut"])?;
+    daemon.wait_for("its line", || daemon.log().contains("incident 1 is complete"));
+    let (copy, point) = (scratch.memory()?.join("image"), scratch.fresh("afterwards"));
+    std::fs::copy(&image, &copy).context(|| "copy the disk".to_owned())?;
+    std::fs::create_dir(&point).context(|| "make a directory".to_owned())?;
+    command::run("mount", ["-o".as_ref(), "loop".as_ref(), copy.as_path(), point.as_path()])?;
+    let incident = point.join("state/incidents/000001");
+    let text = std::fs::read_to_string(incident.join("incident.json")).unwrap_or_default();
+    let mut report = crate::support::iowhy(["report", "--json"])?;
+    report.arg(&incident);
+    let report = finish(report)?;
+    let files = command::run("find", [&incident]).unwrap_or_default();
+    // Also where something is wrong.
+    command::run("umount", [&point])?;
+    assert!(text.contains("\"complete\": true"), "{text}\n{files}");
+    assert!(files.contains("findings.json"), "{files}");
+    assert!(report.status.success(), "{}\n{files}", printed(&report));
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap_or_default();
+    assert!(report["watch"]["requests"].as_u64() >= Some(100), "{}", report["watch"]);
+    Ok(())
+}
+
+/// Of what it keeps nothing is readable for others, and it listens on no network unless it is told
+/// to.
+fn private() -> Result<()> {
+    let mut daemon = TestDaemon::new(None)?;
+    let disk = daemon.disk.name().to_owned();
+    daemon.start(&[&disk], "")?;
+    daemon.read_disk()?;
+    daemon.printed(&["capture", "a test"])?;
+    daemon.wait_for_incident(1);
+    // What is in memory is below a closed directory; what is kept may be copied, so each file is
+    // closed, too.
+    let mut find = Command::new("find");
+    find.arg(&daemon.state).args(["-perm", "/007"]);
+    let open = command::output_of(find)?;
+    assert!(open.is_empty(), "readable for others: {open}");
+    let mode = std::fs::metadata(&daemon.runtime).map_or(0o777, |it| it.permissions().mode());
+    assert_eq!(mode & 0o007, 0, "{mode:o}");
+    let listening = daemon.network_sockets();
+    assert!(listening.is_empty(), "{listening:?}");
+    drop(daemon);
+    let mut daemon = TestDaemon::new(None)?;
+    let disk = daemon.disk.name().to_owned();
+    // The kernel chooses a free port.
+    daemon.start(&[&disk], "[metrics]\nlisten = \"127.0.0.1:0\"\n")?;
+    let listening = daemon.network_sockets();
+    assert!(listening.len() == 1 && listening[0].contains(" 0100007F:"), "{listening:?}");
     Ok(())
 }
 

@@ -140,13 +140,17 @@ impl IncidentStore {
         let path = self.path(number);
         fs::metadata(&path)?;
         let mark = path.join(PINNED);
-        if pinned {
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(mark)?;
-            return Ok(());
-        }
-        match fs::remove_file(mark) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        let changed = match pinned {
+            true => {
+                let mut options = OpenOptions::new();
+                options.write(true).create(true).truncate(true).mode(0o640).open(mark).map(drop)
+            }
+            false => fs::remove_file(mark),
+        };
+        match changed {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => disk::sync_names(&path),
         }
     }
 
