@@ -14,8 +14,8 @@ use super::allowance::Allowance;
 use super::question::{CopiedRegisters, UnwindEnd, UnwoundStack};
 use super::unwind_tables::{FileTables, TablesOfFiles, UnwindTables};
 use framehop::{
-    CacheNative, ExplicitModuleSectionInfo, FrameAddress, Module, MustNotAllocateDuringUnwind,
-    UnwindRegsNative, Unwinder, UnwinderNative,
+    CacheNative, Error, ExplicitModuleSectionInfo, FrameAddress, Module,
+    MustNotAllocateDuringUnwind, UnwindRegsNative, Unwinder, UnwinderNative,
 };
 use rustc_hash::FxHashMap;
 use std::fs::{self, File};
@@ -53,6 +53,8 @@ struct CodeMapping {
 enum CodeKind {
     /// The code of a file with tables.
     Covered,
+    /// The code of a program in Go, which has tables of its parts in C only.
+    Go,
     /// The code of a file whose tables are not in memory.
     Unread,
     /// The code of a file without tables.
@@ -151,7 +153,7 @@ impl UnwoundProcess {
             Some(FileTables::Read(tables)) => match module(mapping, tables) {
                 Some(module) => {
                     self.unwinder.add_module(module);
-                    CodeKind::Covered
+                    if tables.is_go { CodeKind::Go } else { CodeKind::Covered }
                 }
                 None => CodeKind::Bare,
             },
@@ -215,10 +217,20 @@ impl UnwoundProcess {
                     frames.push(next.address_for_lookup());
                     address = next;
                 }
-                Ok(None) if kind == CodeKind::Covered => break UnwindEnd::Root,
+                Ok(None) if matches!(kind, CodeKind::Covered | CodeKind::Go) => {
+                    break UnwindEnd::Root;
+                }
                 // The ABI's mark of the outermost frame, which Go sets.
                 Ok(None) if kind == CodeKind::Bare && frames.len() > 2 => break UnwindEnd::Root,
-                Err(_) if beyond && kind == CodeKind::Covered => break UnwindEnd::TooDeep,
+                // The same, where framehop has looked in tables that do not have the function.
+                Err(Error::FramepointerUnwindingMovedBackwards)
+                    if kind == CodeKind::Go && frames.len() > 2 && frame_pointer(&regs) == 0 =>
+                {
+                    break UnwindEnd::Root;
+                }
+                Err(_) if beyond && matches!(kind, CodeKind::Covered | CodeKind::Go) => {
+                    break UnwindEnd::TooDeep;
+                }
                 _ => break end_in(kind),
             }
         };
@@ -254,7 +266,7 @@ fn end_in(kind: CodeKind) -> UnwindEnd {
     match kind {
         CodeKind::Covered => UnwindEnd::Lost,
         CodeKind::Unread => UnwindEnd::Unread,
-        CodeKind::Bare => UnwindEnd::Bare,
+        CodeKind::Bare | CodeKind::Go => UnwindEnd::Bare,
         CodeKind::Compiled => UnwindEnd::Compiled,
     }
 }
@@ -300,6 +312,16 @@ fn native(registers: &CopiedRegisters, highest_code: u64) -> UnwindRegsNative {
         registers.stack_pointer,
         registers.frame_pointer,
     )
+}
+
+#[cfg(target_arch = "x86_64")]
+fn frame_pointer(regs: &UnwindRegsNative) -> u64 {
+    regs.bp()
+}
+
+#[cfg(target_arch = "aarch64")]
+fn frame_pointer(regs: &UnwindRegsNative) -> u64 {
+    regs.fp()
 }
 
 fn word_at(bytes: &[u8], at: u64) -> Option<u64> {

@@ -29,6 +29,8 @@ const SECTION_HEADER: usize = 64;
 /// Bytes of the names of sections.
 const MOST_NAMES: u64 = 64 << 10;
 const TABLE_SECTION: &[u8] = b".eh_frame\0";
+/// Sections that programs written in Go have, stripped ones too: Go's own table of functions.
+const GO_SECTIONS: &[&[u8]] = &[b".gopclntab\0", b".data.rel.ro.gopclntab\0"];
 const LOADED: u32 = 1;
 const EH_FRAME_INDEX: u32 = 0x6474_e550;
 const EXECUTABLE: u32 = 1;
@@ -60,6 +62,7 @@ struct TablePlaces {
     table: FilePart,
     index: Option<FilePart>,
     code: Vec<FilePart>,
+    is_go: bool,
 }
 
 /// What unwinding needs of a file.
@@ -71,6 +74,8 @@ pub(super) struct UnwindTables {
     pub table_at: Range<u64>,
     /// `.eh_frame_hdr` and its stated addresses, if there is one.
     pub index: Option<(Rc<[u8]>, Range<u64>)>,
+    /// Whether the program is written in Go: then the table covers only its parts in C.
+    pub is_go: bool,
     code: Vec<FilePart>,
 }
 
@@ -133,7 +138,7 @@ impl TablesOfFiles {
 
 fn read(file: &File, length: u64, allowance: &mut Allowance) -> FileTables {
     let Some(places) = places(file, length) else { return FileTables::Without };
-    let TablePlaces { table, index, code } = places;
+    let TablePlaces { table, index, code, is_go } = places;
     let parts: Vec<(u64, u64)> =
         [&table].into_iter().chain(&index).map(|part| (part.offset, part.bytes)).collect();
     let bytes = parts.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
@@ -150,6 +155,7 @@ fn read(file: &File, length: u64, allowance: &mut Allowance) -> FileTables {
         table: bytes_of_table.into(),
         table_at: table.addresses(),
         index,
+        is_go,
         code,
     }))
 }
@@ -190,22 +196,26 @@ fn places(file: &File, length: u64) -> Option<TablePlaces> {
             _ => {}
         }
     }
+    let sections = Sections::of(file, &header, length);
+    let has =
+        |name: &&[u8]| sections.as_ref().is_some_and(|all| all.named(file, length, name).is_some());
+    let is_go = GO_SECTIONS.iter().any(has);
     let Some(index) = index else {
-        let section = Sections::of(file, &header, length)?.named(file, length, TABLE_SECTION)?;
+        let section = sections.as_ref()?.named(file, length, TABLE_SECTION)?;
         let is_loaded = |part: &FilePart| part.addresses().contains(&section.address);
         return loaded.iter().any(is_loaded).then_some(TablePlaces {
             table: section,
             index: None,
             code,
+            is_go,
         });
     };
     if !(8..=MOST_BYTES).contains(&index.bytes) {
         return None;
     }
     let address = table_address(file, &index)?;
-    let sections = Sections::of(file, &header, length);
     let table = table_at(sections.as_ref(), address, &loaded)?;
-    Some(TablePlaces { table, index: Some(index), code })
+    Some(TablePlaces { table, index: Some(index), code, is_go })
 }
 
 /// The stated address of the table, from the index.

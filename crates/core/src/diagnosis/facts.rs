@@ -20,6 +20,7 @@ mod roles;
 pub mod shape;
 pub mod stacked;
 pub mod syncs;
+pub mod targets;
 
 pub use behind::BehindProgram;
 pub use beside::{OtherWork, has_name};

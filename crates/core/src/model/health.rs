@@ -26,6 +26,11 @@ object! {
         pub array: Option<ArrayState>,
         /// Device mapper: whether it is suspended, so that its requests wait.
         pub suspended: Option<bool>,
+        /// Device mapper: what its targets report; those that report nothing (linear, crypt) are
+        /// left out.
+        pub targets: Vec<MappedTarget>,
+        /// bcache: the state of its cache.
+        pub bcache: Option<BcacheState>,
         /// What could not be read, and why, a sentence each.
         pub unread: Vec<String>,
     }
@@ -156,6 +161,74 @@ object! {
         pub action: String,
         /// Sectors that differed between members in the last check.
         pub mismatched_sectors: u64,
+    }
+}
+
+object! {
+    /// What a target of a device-mapper device reports.
+    pub struct MappedTarget {
+        /// Its type: thin-pool, thin, snapshot, cache, multipath, raid; others with their status
+        /// alone.
+        pub target: String,
+        /// The kernel's status line, shortened if it is long.
+        pub status: String,
+        /// What is wrong with it, in the kernel's words: `Fail`, `Error`, `ro`,
+        /// `out_of_data_space`, `needs_check`, `Invalid`, `Overflow`, `Merge failed`; null if
+        /// nothing is.
+        pub trouble: Option<String>,
+        /// Thin pool, cache: blocks in use; snapshot: sectors in use.
+        pub used: Option<u64>,
+        /// The same: all that there are.
+        pub total: Option<u64>,
+        /// Thin pool, cache: metadata blocks in use.
+        pub metadata_used: Option<u64>,
+        /// The same: all that there are.
+        pub metadata_total: Option<u64>,
+        /// Thin pool: whether writes wait for space when it is full, at most a minute by default;
+        /// otherwise they fail at once.
+        pub waits_for_space: Option<bool>,
+        /// Cache: blocks that are not on the lower device yet.
+        pub dirty: Option<u64>,
+        /// Cache: reads and writes that it served, since it was set up.
+        pub hits: Option<u64>,
+        /// Cache: those that it did not.
+        pub misses: Option<u64>,
+        /// Multipath: its paths.
+        pub paths: Vec<MultipathPath>,
+        /// RAID: members that failed.
+        pub failed_members: Option<u64>,
+    }
+}
+
+object! {
+    /// A path of a device-mapper multipath device.
+    pub struct MultipathPath {
+        /// The path's device, by name, or by number if it has none.
+        pub device: String,
+        /// Whether the kernel uses it; otherwise it has failed.
+        pub active: bool,
+        /// How often it has failed.
+        pub failures: u64,
+    }
+}
+
+object! {
+    /// The cache of a bcache device.
+    pub struct BcacheState {
+        /// `no cache` if none is attached, `clean`, `dirty`, `inconsistent`.
+        pub state: String,
+        /// How it caches: writethrough, writeback, writearound, none.
+        pub mode: String,
+        /// Data that is not on the backing device yet, bytes, rounded as the kernel prints it.
+        pub dirty_bytes: Option<u64>,
+        /// Whether the cache's device is so slow that requests are sent past it at the moment.
+        pub congested: Option<bool>,
+        /// Share of the cache that holds no dirty data, percent.
+        pub available_percent: Option<u64>,
+        /// Requests that it served, since the device was registered.
+        pub hits: Option<u64>,
+        /// Those that it did not.
+        pub misses: Option<u64>,
     }
 }
 

@@ -9,7 +9,8 @@ use crate::model::environment::{
     Cost, Device, Environment, ExactCount, FORMAT, Field, Mount, SettingChange, Thinning,
 };
 use crate::model::health::{
-    ArrayState, CommandCounts, DeviceHealth, KernelMessage, NvmeHealth, SataLink, VolumeStatistics,
+    ArrayState, BcacheState, CommandCounts, DeviceHealth, DriveLog, KernelMessage, MappedTarget,
+    MultipathPath, NvmeHealth, SataLink, VolumeStatistics,
 };
 use crate::model::loss::{Loss, Losses};
 use crate::model::metric::Shape;
@@ -27,10 +28,14 @@ pub fn reference() -> String {
         ("`SettingChange`", SettingChange::FIELDS),
         ("`DeviceHealth`", DeviceHealth::FIELDS),
         ("`NvmeHealth`", NvmeHealth::FIELDS),
+        ("`DriveLog`", DriveLog::FIELDS),
         ("`VolumeStatistics`", VolumeStatistics::FIELDS),
         ("`CommandCounts`", CommandCounts::FIELDS),
         ("`SataLink`", SataLink::FIELDS),
         ("`ArrayState`", ArrayState::FIELDS),
+        ("`MappedTarget`", MappedTarget::FIELDS),
+        ("`MultipathPath`", MultipathPath::FIELDS),
+        ("`BcacheState`", BcacheState::FIELDS),
         ("`KernelMessage`", KernelMessage::FIELDS),
         ("`Mount`", Mount::FIELDS),
         ("`Cgroup`", Cgroup::FIELDS),

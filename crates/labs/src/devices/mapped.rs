@@ -1,6 +1,7 @@
 //! Devices of the device mapper, over another device.
 
 use super::{BlockDevice, GivenDevice};
+use crate::error::Context;
 use crate::{Result, command};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,11 +31,23 @@ impl<Below: BlockDevice> MappedDevice<Below> {
 
     /// One as large as `below`, whose target has these arguments.
     pub fn of(below: Below, target: &str, arguments: &str) -> Result<MappedDevice<Below>> {
-        command::run("modprobe", ["dm_mod"])?;
         let sectors = command::run("blockdev", [Path::new("--getsz"), below.path()])?;
+        let sectors = sectors.trim().parse().context(|| format!("understand {sectors:?}"))?;
+        MappedDevice::sized(below, sectors, target, |_| arguments.to_owned())
+    }
+
+    /// One of so many sectors, whose target's arguments are made of the path of `below`.
+    pub fn sized(
+        below: Below,
+        sectors: u64,
+        target: &str,
+        arguments: impl Fn(&str) -> String,
+    ) -> Result<MappedDevice<Below>> {
+        command::run("modprobe", ["dm_mod"])?;
+        let arguments = arguments(&below.path().display().to_string());
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("iowhy-{target}-{}-{count}", std::process::id());
-        let table = format!("0 {} {target} {arguments}", sectors.trim());
+        let table = format!("0 {sectors} {target} {arguments}");
         command::run("dmsetup", ["create", &name, "--noudevsync", "--table", &table])?;
         let mut mapped = MappedDevice { name, node: PathBuf::new(), below };
         mapped.node = mapped.numbered()?;
@@ -50,6 +63,11 @@ impl<Below: BlockDevice> MappedDevice<Below> {
     /// Sends a message to the target: `create_thin 0`.
     pub fn tell(&self, message: &str) -> Result<()> {
         command::run("dmsetup", ["message", &self.name, "0", message]).map(drop)
+    }
+
+    /// The command of a shell that sends a message to the target.
+    pub fn message(&self, message: &str) -> String {
+        format!("dmsetup message {} 0 '{message}'", self.name)
     }
 
     /// The device below.

@@ -20,6 +20,8 @@ pub enum Trouble {
     MediumErrors,
     /// The host turns every so-many-th command away for the moment.
     Busy(u32),
+    /// Every so-many-th command gets no answer, until the kernel aborts it.
+    Silence(u32),
 }
 
 /// The module's disk, gone with the module on drop. There can be one.
@@ -54,12 +56,20 @@ impl ScsiDebug {
             Trouble::None => (0, 0),
             Trouble::MediumErrors => (0x2, 0),
             Trouble::Busy(every) => (0x8000, every),
+            Trouble::Silence(every) => (0x4, every),
         };
         for (name, value) in [("opts", options), ("every_nth", every)] {
             let path = Path::new(DRIVER).join(name);
             fs::write(&path, value.to_string()).context(|| format!("write {}", path.display()))?;
         }
         Ok(())
+    }
+
+    /// Has the kernel wait for so many seconds before it aborts a command.
+    pub fn time_limit(&self, seconds: u32) -> Result<()> {
+        let name = self.node.file_name().unwrap_or_default();
+        let path = Path::new("/sys/block").join(name).join("device/timeout");
+        fs::write(&path, seconds.to_string()).context(|| format!("write {}", path.display()))
     }
 }
 

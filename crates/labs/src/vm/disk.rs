@@ -73,6 +73,8 @@ pub enum Bus {
     Nvme,
     /// `sda` …, a rotating SATA disk behind a SCSI host bus adapter.
     Scsi,
+    /// `sda` …, an ATA disk at a port of the machine's own, with SMART. Cloud kernels have no AHCI.
+    Ata,
 }
 
 impl Bus {
@@ -82,6 +84,7 @@ impl Bus {
             Bus::Virtio => &[],
             Bus::Nvme => &["nvme"],
             Bus::Scsi => &["sd_mod", "virtio_scsi"],
+            Bus::Ata => &["sd_mod", "ata_piix"],
         }
     }
 }
@@ -146,6 +149,12 @@ impl GuestDisk {
     /// alone.
     pub fn scsi(self) -> GuestDisk {
         GuestDisk { bus: Bus::Scsi, ..self }
+    }
+
+    /// The same, as the first ATA disk of the machine, of which there can be one. Guests find it by
+    /// the kernel's name alone.
+    pub fn ata(self) -> GuestDisk {
+        GuestDisk { bus: Bus::Ata, ..self }
     }
 
     /// The same, within limits that QEMU holds; [`super::RunningGuest::limit`] changes them.

@@ -34,6 +34,7 @@ const MODULES: &[&str] = &[
     "arch/x86/crypto",
     "block",
     "crypto",
+    "drivers/ata",
     "drivers/block",
     "drivers/char",
     "drivers/md",

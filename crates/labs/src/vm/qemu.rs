@@ -105,6 +105,7 @@ impl Machine<'_> {
                 format!("virtio-scsi-pci,id={name}-bus"),
                 format!("scsi-hd,drive={name},bus={name}-bus.0,serial={name},{rotating}"),
             ],
+            Bus::Ata => vec![format!("ide-hd,drive={name},bus=ide.0,unit=0,serial={name}")],
         };
         let devices = devices.into_iter().flat_map(|device| ["-device".to_owned(), device]);
         Ok(["-drive".to_owned(), drive].into_iter().chain(devices).collect())

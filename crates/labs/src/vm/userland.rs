@@ -94,6 +94,7 @@ const PROGRAMS: &[&str] = &[
     "losetup",
     "lsblk",
     "lsmod",
+    "make-bcache",
     "mdadm",
     "mkfs.btrfs",
     "mkfs.ext4",

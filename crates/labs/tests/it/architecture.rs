@@ -184,8 +184,8 @@ fn arrow_only_under_recording() -> Result<()> {
     Ok(())
 }
 
-/// Where unsafe code may be: what is generated, and the one ioctl by which NVMe controllers are
-/// asked, for which there is no safe crate.
+/// Where unsafe code may be: what is generated, and the two ioctls by which NVMe controllers and the
+/// device mapper are asked, for which there is no safe crate.
 const UNSAFE: &[&str] = &["capture/src/wire", "capture/src/host/health/passthrough.rs"];
 
 fn unsafe_only_in_the_wire_module() -> Result<()> {
@@ -204,7 +204,7 @@ fn unsafe_only_in_the_wire_module() -> Result<()> {
             unguarded.push(name);
         }
     }
-    expect_none("unsafe outside capture/src/wire and the NVMe ioctl", &found);
+    expect_none("unsafe outside capture/src/wire and the two ioctls", &found);
     expect_none("crates without forbid(unsafe_code) (capture: deny)", &unguarded);
     Ok(())
 }

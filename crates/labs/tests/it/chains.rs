@@ -48,17 +48,17 @@ pub fn tests() -> Vec<Trial> {
 /// A program that writes to the file that it is given.
 pub type Program = Box<dyn Fn(&Path) -> Command>;
 
-fn source(name: &str) -> PathBuf {
+pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/programs").join(name)
 }
 
 /// Where a compiler puts what it makes; the same for every test.
-fn made(name: &str) -> PathBuf {
+pub fn made(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
 /// A compiler that need not be there.
-fn compiler(name: &str) -> Result<PathBuf> {
+pub fn compiler(name: &str) -> Result<PathBuf> {
     command::find(name).map_err(|_| LabError::unsupported(name, format!("install {name}")))
 }
 

@@ -9,7 +9,7 @@ use crate::recording::Recording;
 use crate::stacked;
 use crate::support::{labs_program, words};
 use iowhy_core::model::health::DeviceHealth;
-use iowhy_core::model::{Operation, Request};
+use iowhy_core::model::{Operation, Origin, Request};
 use iowhy_labs::Result;
 use iowhy_labs::classes::guest_loads;
 use iowhy_labs::error::Context;
@@ -34,13 +34,20 @@ const ELSEWHERE: &[&str] = &[
     "locate::",
     "never_answer",
     "probe::",
+    "secret::",
     "side_by_side::",
     "signals::",
 ];
 
 /// Things that a guest does not need or cannot hold, as a skipped test reports them.
-const SKIPS: &[&str] =
-    &["missing: python3", "missing: go", "missing: java", "missing: jcmd", "missing: linear"];
+const SKIPS: &[&str] = &[
+    "missing: python3",
+    "missing: go",
+    "missing: java",
+    "missing: jcmd",
+    "missing: linear",
+    "missing: bcache",
+];
 
 /// What takes seconds elsewhere takes a minute in a guest: what a test leaves dirty must not be
 /// written meanwhile, for its age or, as of btrfs before 6.14, because the file system has written
@@ -84,6 +91,7 @@ fn tests_on(name: &str) -> Vec<Trial> {
         test("delayed_and_failing_outside", sick),
         test("lockdown_is_told", locked),
         test("a_drive_that_overheats_is_said", overheating),
+        test("an_ata_drive_is_asked_by_smartctl", asked_by_smartctl),
         test("a_cpu_goes_and_the_clock_jumps", disturbed),
     ]
 }
@@ -227,6 +235,53 @@ fn overheating(kernel: Kernel) -> Result<()> {
     let words = words(&outcome.said);
     assert!(words.contains("warns that its temperature is outside its limits"), "{}", outcome.said);
     assert!(words.contains("critical warning: temperature"), "{}", outcome.said);
+    Ok(())
+}
+
+/// Debian's smartctl on an ATA disk that has SMART: what it prints of its attributes is in the
+/// recording, at both ends.
+fn asked_by_smartctl(kernel: Kernel) -> Result<()> {
+    const READS: usize = 100;
+    let script = format!(
+        "disk=sda; until [ -b /dev/$disk ]; do sleep 0.1; done
+        /usr/sbin/smartctl --json -H -A /dev/$disk >/out/smartctl.json; echo \"smartctl: $?\"
+        iowhy record -d $disk -o /out/recording -- \\
+        dd if=/dev/$disk of=/dev/null bs=4k count={READS} iflag=direct status=none
+        iowhy report /out/recording"
+    );
+    let smartctl = iowhy_labs::command::find("smartctl")?;
+    let disk = GuestDisk::memory("ata", 64 << 20).ata().limited(DiskLimits::iops(100));
+    let guest = Guest::new(kernel).disk(disk).file("/usr/sbin/smartctl", smartctl);
+    let outcome = guest.run(&script)?;
+    eprint_line(&outcome.said);
+    let recording = recording(&outcome)?;
+    // What smartctl asks of the drive are commands in the drive's queue, too.
+    let commands = |it: &&Request| it.origin == Origin::Passthrough;
+    let reads = recording.requests.len() - recording.requests.iter().filter(commands).count();
+    assert_eq!(reads, READS, "{}", recording.overview());
+    let path = outcome.out().join("smartctl.json");
+    let text = std::fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
+    let printed: serde_json::Value =
+        serde_json::from_str(&text).context(|| "understand smartctl".to_owned())?;
+    let attributes = printed["ata_smart_attributes"]["table"].as_array().expect("attributes");
+    let raw = |id: u64| {
+        attributes.iter().find(|it| it["id"] == id).and_then(|it| it["raw"]["value"].as_u64())
+    };
+    let mut devices = recording.environment.devices.iter();
+    let drive = devices.find(|it| it.name == "sda").expect("the disk");
+    assert_eq!(drive.transport.as_deref(), Some("sata"));
+    for health in [&drive.health_start, &drive.health_end] {
+        let health = health.as_ref().expect("it was asked");
+        let log = health.drive.as_ref().unwrap_or_else(|| panic!("{:?}", health.unread));
+        assert_eq!(log.passed, printed["smart_status"]["passed"].as_bool());
+        assert_eq!(log.temperature_c, printed["temperature"]["current"].as_i64());
+        assert_eq!(log.power_on_hours, printed["power_on_time"]["hours"].as_u64());
+        assert_eq!(log.reallocated_sectors, raw(5));
+        assert!(log.passed == Some(true) && log.temperature_c.is_some(), "{log:?}");
+    }
+    let words = words(&outcome.said);
+    assert!(words.contains("sda (QEMU HARDDISK): 31 °C"), "{}", outcome.said);
+    assert!(!words.contains("<unknown>"), "a link without a speed: {}", outcome.said);
     Ok(())
 }
 

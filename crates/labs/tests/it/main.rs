@@ -45,6 +45,7 @@ mod recorder_trouble;
 mod recording;
 mod records;
 mod reproduce;
+mod secret;
 mod side_by_side;
 mod signals;
 mod stacked;
@@ -56,6 +57,7 @@ mod totals;
 mod unit;
 mod unwound;
 mod vocabulary;
+mod volumes;
 mod waits;
 
 fn main() {
@@ -71,6 +73,7 @@ fn main() {
         kernels::tests(),
         guests::tests(),
         stacked::tests(),
+        volumes::tests(),
         beside::tests(),
         direct::tests(),
         cached::tests(),
@@ -79,6 +82,7 @@ fn main() {
         totals::tests(),
         waits::tests(),
         unwound::tests(),
+        secret::tests(),
         classes::tests(),
         files::tests(),
         chains::tests(),

@@ -4,6 +4,7 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, printed, trial};
+use iowhy_core::model::health::DeviceHealth;
 use iowhy_core::model::{Operation, Request, Status};
 use iowhy_labs::devices::{
     BlockDevice, GivenDevice, MappedDevice, NullBlk, Raid, ScsiDebug, Trouble,
@@ -53,6 +54,7 @@ pub fn tests() -> Vec<Trial> {
         trial("stacked::raid0", || handed_on("0", "raid0")),
         trial("stacked::linear", || handed_on("linear", "linear")),
         trial("stacked::scsi_errors_and_requeues", scsi),
+        trial("stacked::scsi_counts_errors_and_timeouts", scsi_counts),
     ]
 }
 
@@ -452,15 +454,7 @@ fn scsi() -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = ScsiDebug::new()?;
     disk.trouble(Trouble::MediumErrors)?;
-    let mut dd = Command::new("/bin/sh");
-    // The sector 0x1234 lies in block 582.
-    let script = format!(
-        "dd if={} of=/dev/null bs=4k skip=580 count=4 iflag=direct conv=noerror status=none; exit \
-         0",
-        disk.path().display()
-    );
-    dd.args(["-c", &script]);
-    let recording = watch(&scratch, &[&disk], &dd)?;
+    let recording = watch(&scratch, &[&disk], &reads_over_bad_sectors(&disk))?;
     let failed: Vec<&Request> =
         recording.requests.iter().filter(|request| request.status == Status::Error).collect();
     let place: Vec<u64> = failed.iter().map(|request| request.sector / 8).collect();
@@ -481,4 +475,55 @@ fn scsi() -> Result<()> {
     assert!(requeues >= READS as u32 / 7, "{requeues} requeues\n{}", recording.overview());
     assert!(recording.requests.iter().all(|request| request.error.is_none()));
     Ok(())
+}
+
+/// The kernel's own counts of commands, failed ones and, where it has them, those that timed out,
+/// at both ends of a watch: they grow by what happened meanwhile.
+fn scsi_counts() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let disk = ScsiDebug::new()?;
+    let grown = |recording: &Recording| {
+        let mut devices = recording.environment.devices.iter();
+        let known = devices.find(|it| it.name == disk.name()).expect("the disk");
+        let count = |health: &Option<DeviceHealth>| {
+            let health = health.as_ref().expect("it was asked");
+            health.commands.clone().expect("a SCSI disk")
+        };
+        let (start, end) = (count(&known.health_start), count(&known.health_end));
+        let timeouts = start.timeouts.zip(end.timeouts).map(|(start, end)| end - start);
+        (end.done - start.done, end.errors - start.errors, timeouts)
+    };
+    let has_timeouts = Path::new("/sys/block").join(disk.name()).join("device/iotmo_cnt").exists();
+    let none = has_timeouts.then_some(0);
+
+    let read = jobs(&scratch, &[job(&disk, FioAccess::Read, READS)])?;
+    let (done, errors, timeouts) = grown(&watch(&scratch, &[&disk], &read)?);
+    assert!(done >= READS && (errors, timeouts) == (0, none), "{done} {errors} {timeouts:?}");
+
+    disk.trouble(Trouble::MediumErrors)?;
+    let failing = reads_over_bad_sectors(&disk);
+    let (_, errors, timeouts) = grown(&watch(&scratch, &[&disk], &failing)?);
+    assert!(errors >= 1 && timeouts == none, "{errors} {timeouts:?}");
+
+    disk.time_limit(2)?;
+    disk.trouble(Trouble::Silence(40))?;
+    let silent = watch(&scratch, &[&disk], &read);
+    disk.trouble(Trouble::None)?;
+    let (_, _, timeouts) = grown(&silent?);
+    if has_timeouts {
+        assert!(timeouts.is_some_and(|it| it >= 1), "{timeouts:?}");
+    }
+    Ok(())
+}
+
+/// Reads around the sector 0x1234, which lies in block 582.
+fn reads_over_bad_sectors(disk: &ScsiDebug) -> Command {
+    let mut dd = Command::new("/bin/sh");
+    let script = format!(
+        "dd if={} of=/dev/null bs=4k skip=580 count=4 iflag=direct conv=noerror status=none; exit \
+         0",
+        disk.path().display()
+    );
+    dd.args(["-c", &script]);
+    dd
 }

@@ -1,12 +1,15 @@
 //! User stacks of programs without frame pointers, by their `.eh_frame`.
 
-use crate::chains::{Program, SECONDS, compiled_with, throttled as watch_throttled};
+use crate::chains::{
+    Program, SECONDS, compiled_with, compiler, made, source, throttled as watch_throttled,
+};
 use crate::recording::Recording;
 use crate::support::trial_alone;
 use iowhy_core::model::Stack;
-use iowhy_labs::Result;
+use iowhy_labs::{Result, command};
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,6 +22,7 @@ pub fn tests() -> Vec<Trial> {
     vec![
         trial_alone("unwound::without_frame_pointers", without),
         trial_alone("unwound::with_frame_pointers", with),
+        trial_alone("unwound::go_without_symbols", go),
     ]
 }
 
@@ -96,5 +100,36 @@ fn with() -> Result<()> {
         |stack: &&&Stack| recording.frames(Some(stack.stack_id)).contains(&"start_thread");
     let mut unwound = stacks.iter().filter(of_thread);
     assert!(unwound.all(|it| recording.text(it.unwound_by) == "frame pointers"), "{text}");
+    Ok(())
+}
+
+/// A goroutine's stack is complete, also where the program has no symbols, and tables of its C part
+/// alone.
+fn go() -> Result<()> {
+    let program = made("unwound-go");
+    let mut build = Command::new(compiler("go")?);
+    build.env("CGO_ENABLED", "1").args(["build", "-ldflags", "-s -w -linkmode external", "-o"]);
+    command::output_of({
+        build.arg(&program).arg(source("unwound.go"));
+        build
+    })?;
+    let sections = command::run("readelf", [Path::new("-SW"), &program])?;
+    assert!(sections.contains(".eh_frame") && !sections.contains(".symtab"), "{sections}");
+    let program: Program = Box::new(move |file| {
+        let mut command = Command::new(&program);
+        command.arg(file).arg(SECONDS.to_string());
+        command
+    });
+    let recording = watch_throttled(&program, WRITES_PER_SECOND, Duration::ZERO, |_| Ok(()))?;
+    let stacks = stacks_of(&recording, "unwound-go");
+    let text = shown(&recording, &stacks);
+    let unwound: Vec<_> =
+        stacks.iter().filter(|it| recording.text(it.unwound_by) == ".eh_frame").collect();
+    assert!(!unwound.is_empty() && unwound.iter().all(|stack| stack.complete), "{text}");
+    // The recursion alone is eight functions deep.
+    assert!(unwound.iter().any(|stack| stack.frames.len() >= 8), "{text}");
+    // Along frame pointers nothing has a name, and nothing shows that the end is one.
+    let walked = stacks.iter().filter(|it| recording.text(it.unwound_by) == "frame pointers");
+    assert!(walked.clone().all(|stack| !stack.complete), "{text}");
     Ok(())
 }

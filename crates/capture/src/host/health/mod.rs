@@ -3,20 +3,24 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | `passthrough` | the ioctl of NVMe controllers, and the trait that stands for it in tests |
+//! | `passthrough` | the ioctls of NVMe controllers and the device mapper, and the traits that stand for them in tests |
 //! | `nvme` | the SMART and health log |
 //! | `ebs` | the statistics of an Amazon EBS volume |
 //! | `smart` | the health log of SATA and SAS drives, by smartctl |
 //! | `scsi` | the kernel's counts of SCSI commands, and SATA's link |
-//! | `stacked` | the state of md and the device mapper |
+//! | `stacked` | the state of md, and whether a mapped device is suspended |
+//! | `mapper` | what the device mapper's targets report |
+//! | `bcache` | the state of bcache's cache |
 //! | `kernel_log` | what the kernel's log says of devices |
 //!
 //! Everything is only read. A device that is switched off to save power is not woken.
 //!
 //! What does not belong here: what the figures mean (`iowhy_core::diagnosis`).
 
+mod bcache;
 mod ebs;
 pub mod kernel_log;
+mod mapper;
 mod nvme;
 mod passthrough;
 mod scsi;
@@ -28,7 +32,7 @@ use crate::host::system::now_ns;
 use crate::host::transport;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::health::DeviceHealth;
-use passthrough::{AnswersAdmin, NvmeController};
+use passthrough::{AnswersAdmin, MapperControl, NvmeController};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -47,7 +51,7 @@ impl AskedDevice {
     /// The disk, if it is of a kind that reports something.
     pub fn of(device: &Device) -> Option<AskedDevice> {
         let directory = super::devices::directory(device);
-        let reports = ["device", "md", "dm"].iter().any(|it| directory.join(it).exists());
+        let reports = ["device", "md", "dm", "bcache"].iter().any(|it| directory.join(it).exists());
         (device.partition_of.is_none() && reports).then(|| AskedDevice {
             name: device.name.clone(),
             directory,
@@ -65,6 +69,7 @@ pub(crate) fn ask(device: &AskedDevice) -> DeviceHealth {
         sata_link: scsi::link(disk),
         array: stacked::array(disk),
         suspended: stacked::suspended(disk),
+        bcache: bcache::state(disk),
         ..DeviceHealth::default()
     };
     if let Some(name) = nvme_controller(disk) {
@@ -74,7 +79,28 @@ pub(crate) fn ask(device: &AskedDevice) -> DeviceHealth {
         }
     }
     ask_drive(device, &mut health);
+    if health.suspended.is_some() {
+        ask_mapper(disk, &mut health);
+    }
     health
+}
+
+/// Asks the device mapper about one of its devices.
+fn ask_mapper(disk: &Path, health: &mut DeviceHealth) {
+    let number = |path: PathBuf| read_text(path).unwrap_or_default();
+    let control = number(PathBuf::from("/sys/class/misc/device-mapper/dev"));
+    let device = number(disk.join("dev"));
+    let device = device.split_once(':').and_then(|(major, minor)| {
+        Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+    });
+    let targets = MapperControl::open(Path::new("/dev/mapper/control"), &control).and_then(|it| {
+        let device = device.ok_or_else(|| "its number is not known".to_owned())?;
+        mapper::read(&it, device, Path::new("/sys/dev/block"))
+    });
+    match targets {
+        Ok(targets) => health.targets = targets,
+        Err(reason) => health.unread.push(format!("the state of its targets: {reason}")),
+    }
 }
 
 fn ask_drive(device: &AskedDevice, health: &mut DeviceHealth) {

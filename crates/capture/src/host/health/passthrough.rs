@@ -1,9 +1,12 @@
-//! The one ioctl by which an NVMe controller is asked: only commands that read are ever sent.
+//! The two ioctls by which devices are asked, an NVMe controller and the device mapper: only what
+//! reads is ever sent.
 //!
 //! The only unsafe code of iowhy that is not generated: rustix has no ioctl without it, and no
-//! well-kept crate offers this one without a C library. It is small, and this file alone is enough
-//! to check it: the struct is the kernel's `nvme_passthru_cmd` (linux/nvme_ioctl.h), whose size is
-//! part of the ioctl's number, and the buffer outlives the call.
+//! well-kept crate offers these without a C library. It is small, and this file alone is enough to
+//! check it. NVMe: the struct is the kernel's `nvme_passthru_cmd` (linux/nvme_ioctl.h), whose size
+//! is part of the ioctl's number, and the buffer outlives the call. Device mapper: the argument is
+//! one buffer of bytes, which says its own length at its beginning (`struct dm_ioctl`,
+//! linux/dm-ioctl.h); the kernel reads and writes no more than that.
 //!
 //! What does not belong here: what the answers mean.
 #![allow(unsafe_code, reason = "an ioctl takes a pointer; see above")]
@@ -142,17 +145,7 @@ impl NvmeController {
     ///
     /// Why it cannot be opened, in half a sentence.
     pub fn open(path: &Path, number: &str) -> Result<NvmeController, String> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-        let opened = rustix::fs::open(path, flags, Mode::empty());
-        let file = opened.map_err(|error| format!("{}: {error}", path.display()))?;
-        let stat = rustix::fs::fstat(&file).map_err(|error| error.to_string())?;
-        let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
-        let is_it = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
-            && format!("{major}:{minor}") == number;
-        match is_it {
-            true => Ok(NvmeController(file.into())),
-            false => Err(format!("{} is not the controller", path.display())),
-        }
+        open_device(path, number, "the controller").map(NvmeController)
     }
 }
 
@@ -166,6 +159,162 @@ impl AnswersAdmin for NvmeController {
             Err(Errno::ACCESS | Errno::PERM) => Err("it needs CAP_SYS_ADMIN".to_owned()),
             Err(error) => Err(error.to_string()),
         }
+    }
+}
+
+/// What one target of a device-mapper device reports.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TargetStatus {
+    /// Its type: `thin-pool`.
+    pub target: String,
+    /// Its status line; empty for targets that have none.
+    pub status: String,
+}
+
+/// Who answers: the device mapper, or a test's double.
+pub trait ReportsTargets {
+    /// What each target of the device with this number (`dev_t`) reports.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be read, in half a sentence.
+    fn targets(&self, device: u64) -> Result<Vec<TargetStatus>, String>;
+}
+
+/// Bytes of `struct dm_ioctl`, whose size is part of the ioctl's number, and where its fields are.
+const HEADER: usize = 312;
+const DATA_SIZE: usize = 12;
+const DATA_START: usize = 16;
+const TARGET_COUNT: usize = 20;
+const FLAGS: usize = 28;
+const DEVICE: usize = 40;
+/// The interface's major version; any minor one will do.
+const MAPPER_VERSION: u32 = 4;
+/// A status without this flag makes a thin pool write its metadata first.
+const NO_FLUSH: u32 = 1 << 11;
+/// What the kernel says if the buffer is too short.
+const BUFFER_FULL: u32 = 1 << 8;
+/// Bytes of a buffer: as many as a volume of 1,000 segments needs.
+const BUFFER: usize = 64 << 10;
+/// Bytes of `struct dm_target_spec`, which precedes each status, and where its fields are.
+const SPEC: usize = 40;
+const NEXT: usize = 20;
+const TYPE: std::ops::Range<usize> = 24..40;
+
+/// One request for the status of a device, and the buffer for its answer.
+struct StatusExchange(Vec<u8>);
+
+impl StatusExchange {
+    fn of(device: u64) -> StatusExchange {
+        let mut buffer = vec![0; BUFFER];
+        for (at, value) in [
+            (0, MAPPER_VERSION),
+            (DATA_SIZE, BUFFER as u32),
+            (DATA_START, HEADER as u32),
+            (FLAGS, NO_FLUSH),
+        ] {
+            buffer[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        buffer[DEVICE..DEVICE + 8].copy_from_slice(&device.to_ne_bytes());
+        StatusExchange(buffer)
+    }
+
+    fn word(&self, at: usize) -> Option<u32> {
+        let bytes = self.0.get(at..at.checked_add(4)?)?;
+        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    }
+
+    /// The targets in the kernel's answer.
+    fn targets(&self) -> Result<Vec<TargetStatus>, String> {
+        if self.word(FLAGS).is_none_or(|flags| flags & BUFFER_FULL != 0) {
+            return Err(format!("it is longer than {BUFFER} bytes"));
+        }
+        self.walk().ok_or_else(|| "the device mapper's answer has another layout".to_owned())
+    }
+
+    fn walk(&self) -> Option<Vec<TargetStatus>> {
+        let start = self.word(DATA_START)? as usize;
+        let mut targets = Vec::new();
+        let mut at = start;
+        for _ in 0..self.word(TARGET_COUNT)? {
+            let spec = self.0.get(at..at.checked_add(SPEC)?)?;
+            let target = text(&spec[TYPE]);
+            targets.push(TargetStatus { target, status: text(self.0.get(at + SPEC..)?) });
+            // Counted from the first one; always onwards.
+            let next = start.checked_add(self.word(at + NEXT)? as usize)?;
+            at = (next > at).then_some(next)?;
+        }
+        Some(targets)
+    }
+}
+
+/// The text up to the first zero.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|it| *it == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+// SAFETY: the opcode is that of `DM_TABLE_STATUS`, whose argument is a buffer that begins with
+// `dm_ioctl`. The kernel reads its length there (`DATA_SIZE`, the buffer's own) and writes at most
+// as many bytes; the buffer lives in `self` until the call has returned. The command only reads:
+// loading, suspending and removing have other numbers.
+unsafe impl Ioctl for &mut StatusExchange {
+    type Output = ();
+
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        opcode::read_write::<[u8; HEADER]>(0xfd, 12)
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        self.0.as_mut_ptr().cast()
+    }
+
+    unsafe fn output_from_ptr(_: IoctlOutput, _: *mut c_void) -> rustix::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The device mapper's control device.
+#[derive(Debug)]
+pub struct MapperControl(File);
+
+impl MapperControl {
+    /// Opens the device at `path`, which has that number (`major:minor`), to read.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be opened, in half a sentence.
+    pub fn open(path: &Path, number: &str) -> Result<MapperControl, String> {
+        open_device(path, number, "the device mapper's control device").map(MapperControl)
+    }
+}
+
+impl ReportsTargets for MapperControl {
+    fn targets(&self, device: u64) -> Result<Vec<TargetStatus>, String> {
+        let mut exchange = StatusExchange::of(device);
+        // SAFETY: see the implementation of `Ioctl`.
+        match unsafe { ioctl(&self.0, &mut exchange) } {
+            Ok(()) => exchange.targets(),
+            Err(Errno::ACCESS | Errno::PERM) => Err("it needs CAP_SYS_ADMIN".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// Opens a character device to read, if it is the one with that number.
+fn open_device(path: &Path, number: &str, what: &str) -> Result<File, String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let opened = rustix::fs::open(path, flags, Mode::empty());
+    let file = opened.map_err(|error| format!("{}: {error}", path.display()))?;
+    let stat = rustix::fs::fstat(&file).map_err(|error| error.to_string())?;
+    let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+    let is_it = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+        && format!("{major}:{minor}") == number;
+    match is_it {
+        true => Ok(file.into()),
+        false => Err(format!("{} is not {what}", path.display())),
     }
 }
 
@@ -205,5 +354,77 @@ mod tests {
         assert!(open("/dev/nosuch", "240:0").expect_err("nothing").contains("No such file"));
         let null = open("/dev/null", "1:3").expect("a device, although no controller");
         assert!(null.read(AdminRead::Controller).is_err());
+    }
+
+    /// An answer as the kernel writes it: of each target its spec, its status and a zero.
+    fn answer(targets: &[(&str, &str)]) -> StatusExchange {
+        let mut exchange = StatusExchange::of(0);
+        let mut put = |at: usize, bytes: &[u8]| {
+            exchange.0[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        put(TARGET_COUNT, &(targets.len() as u32).to_ne_bytes());
+        let mut at = 0;
+        for (target, status) in targets {
+            let next = (at + SPEC + status.len() + 1).next_multiple_of(8);
+            put(HEADER + at + NEXT, &(next as u32).to_ne_bytes());
+            put(HEADER + at + TYPE.start, target.as_bytes());
+            put(HEADER + at + SPEC, status.as_bytes());
+            at = next;
+        }
+        exchange
+    }
+
+    #[test]
+    fn a_status_is_asked_for_as_the_kernel_wants_it() {
+        let exchange = &mut StatusExchange::of(0xfd_02);
+        // The number in linux/dm-ioctl.h.
+        assert_eq!(<&mut StatusExchange as Ioctl>::opcode(&exchange), 0xc138_fd0c);
+        // The kernel may write as much as the buffer says of itself.
+        assert_eq!(exchange.word(DATA_SIZE), Some(exchange.0.len() as u32));
+        assert_eq!((exchange.word(0), exchange.word(DATA_START)), (Some(4), Some(312)));
+        assert_eq!(exchange.word(FLAGS), Some(1 << 11), "no flush, and nothing else");
+        assert_eq!(exchange.0[DEVICE..DEVICE + 8], 0xfd_02_u64.to_ne_bytes());
+        // No name and no UUID: the number decides.
+        assert!(exchange.0[DEVICE + 8..].iter().all(|it| *it == 0));
+    }
+
+    #[test]
+    fn targets_are_found_one_behind_the_other() {
+        let targets = [("linear", ""), ("thin-pool", "1 2/3 4/5 - rw"), ("sixteen-letters-", "x")];
+        let found = answer(&targets).targets().expect("three targets");
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|it| (it.target.as_str(), it.status.as_str())).collect();
+        assert_eq!(found, targets);
+        assert_eq!(answer(&[]).targets(), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_off_or_wrong_is_none() {
+        let wrong = |at: usize, value: u32| {
+            let mut exchange = answer(&[("thin", "1 2"), ("thin", "3 4")]);
+            exchange.0[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+            exchange.targets().expect_err("wrong")
+        };
+        assert!(wrong(FLAGS, BUFFER_FULL).contains("longer than"));
+        for (at, value) in [
+            (DATA_START, u32::MAX),
+            (DATA_START, BUFFER as u32 - 8),
+            (TARGET_COUNT, u32::MAX),
+            // The second one would begin before the first, at it, and behind the buffer.
+            (HEADER + NEXT, 0),
+            (HEADER + NEXT, BUFFER as u32),
+            (HEADER + NEXT, u32::MAX),
+        ] {
+            assert!(wrong(at, value).contains("another layout"), "{at}: {value}");
+        }
+        assert!(StatusExchange(Vec::new()).targets().is_err());
+    }
+
+    #[test]
+    fn what_is_not_the_mapper_is_not_asked() {
+        let error = MapperControl::open(Path::new("/dev/null"), "10:236").expect_err("another");
+        assert_eq!(error, "/dev/null is not the device mapper's control device");
+        let null = MapperControl::open(Path::new("/dev/null"), "1:3").expect("a device");
+        assert!(null.targets(0xfd_02).is_err());
     }
 }

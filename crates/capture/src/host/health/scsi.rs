@@ -21,7 +21,8 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
 }
 
-/// The link of a SATA disk; `None` if it is not attached to a SATA port.
+/// The link of a SATA disk; `None` if it is not attached to a SATA port, or if that has no speed,
+/// as those of emulated and old adapters (the kernel writes `<unknown>`).
 pub(super) fn link(disk: &Path) -> Option<SataLink> {
     let path = disk.canonicalize().ok()?;
     let is_port = |name: &str| name.strip_prefix("ata").is_some_and(|it| it.parse::<u32>().is_ok());
@@ -30,7 +31,7 @@ pub(super) fn link(disk: &Path) -> Option<SataLink> {
         .find(|it| it.file_name().and_then(|name| name.to_str()).is_some_and(is_port))?;
     let number = port.file_name()?.to_str()?.strip_prefix("ata")?;
     let link = port.join(format!("link{number}")).join("ata_link").join(format!("link{number}"));
-    let text = |name: &str| read_text(link.join(name));
+    let text = |name: &str| read_text(link.join(name)).filter(|it| !it.starts_with('<'));
     Some(SataLink { speed: text("sata_spd")?, most: text("hw_sata_spd_limit")? })
 }
 
@@ -73,5 +74,7 @@ mod tests {
         let found = link(&disk).unwrap();
         assert_eq!((found.speed.as_str(), found.most.as_str()), ("1.5 Gbps", "6.0 Gbps"));
         assert_eq!(link(directory.path()), None);
+        write(port.join("link3/ata_link/link3/sata_spd"), "<unknown>\n");
+        assert_eq!(link(&disk), None);
     }
 }

@@ -1,6 +1,5 @@
 //! The state of devices that are above others, as far as sysfs has it: md arrays, and whether a
-//! device of the device mapper is suspended. The mapper's own status (thin, cache, snapshot, paths)
-//! needs an ioctl on /dev/mapper/control and is not read.
+//! device of the device mapper is suspended. What its targets report is in `mapper`.
 //!
 //! What does not belong here: which devices are below (see [`crate::host::devices`]).
 

@@ -184,6 +184,7 @@ pub fn report(device: &DeviceSummary) -> Option<String> {
         let array = health.array.as_ref().filter(|it| it.degraded > 0);
         said.extend(array.map(|it| format!("degraded: {} missing", it.degraded)));
         said.extend(health.suspended.filter(|it| *it).map(|_| "suspended".to_owned()));
+        said.extend(super::targets::report(health));
         said.extend(health.sata_link.as_ref().map(|it| format!("SATA at {}", it.speed)));
     }
     (!said.is_empty()).then(|| said.join(", "))

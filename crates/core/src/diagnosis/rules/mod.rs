@@ -84,6 +84,7 @@ rules! {
     link_degraded,
     device_reset,
     instance_limit,
+    volume_state,
 }
 
 /// The rule of a cause.
