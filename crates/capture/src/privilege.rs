@@ -91,10 +91,10 @@ const CAPABILITIES: &[Capability] = &[
     Capability {
         name: "CAP_SYS_ADMIN",
         needed: false,
-        lost: "health logs of NVMe drives, and the limits that EBS volumes report: iowhy has to \
-               run as root for them",
+        lost: "health logs of NVMe drives, the limits that EBS volumes report, and the state of \
+               thin pools, snapshots and paths: iowhy has to run as root for them",
         any: CapabilitySet::SYS_ADMIN,
-        asked_for: has_nvme,
+        asked_for: has_devices_that_refuse,
         granted: false,
     },
 ];
@@ -103,10 +103,12 @@ fn everywhere() -> bool {
     true
 }
 
-/// Whether there is an NVMe controller, which answers only who may change it, too.
-fn has_nvme() -> bool {
+/// Whether there is an NVMe controller or a device mapper, which answer only who may change them,
+/// too.
+fn has_devices_that_refuse() -> bool {
     let controllers = std::fs::read_dir("/sys/class/nvme");
     controllers.is_ok_and(|mut entries| entries.next().is_some())
+        || std::path::Path::new("/sys/class/misc/device-mapper").exists()
 }
 
 /// Whether BPF maps are charged as locked memory (before 5.11) and a limit is set.

@@ -15,7 +15,7 @@ object! {
         pub nvme: Option<NvmeHealth>,
         /// SATA and SAS: the drive's log, where smartctl is installed.
         pub drive: Option<DriveLog>,
-        /// Amazon EBS: the volume's own statistics.
+        /// Amazon EBS and instance storage: the volume's own statistics.
         pub volume: Option<VolumeStatistics>,
         /// SCSI and SATA: the kernel's counts of its commands.
         pub commands: Option<CommandCounts>,
@@ -74,6 +74,27 @@ object! {
         pub light_throttle_s: u64,
         /// Time in which it throttled itself heavily, seconds.
         pub heavy_throttle_s: u64,
+        /// Its power states, the one that does most first.
+        pub power_states: Vec<PowerState>,
+        /// Whether it can go to sleep by itself when it is idle (APST).
+        pub sleeps_by_itself: bool,
+        /// How long the kernel lets it take to wake up from that, microseconds; 0 if it may not
+        /// sleep, absent if that is not known.
+        pub wake_limit_us: Option<u64>,
+    }
+}
+
+object! {
+    /// A power state of an NVMe controller.
+    pub struct PowerState {
+        /// The most power that it draws, milliwatts; 0 if it does not say.
+        pub most_mw: u64,
+        /// Whether it serves no requests in this state, and has to wake up first.
+        pub asleep: bool,
+        /// How long it takes at most to enter this state, microseconds.
+        pub enter_us: u64,
+        /// How long it takes at most to leave it, microseconds.
+        pub leave_us: u64,
     }
 }
 
@@ -102,7 +123,8 @@ object! {
 }
 
 object! {
-    /// The statistics of an Amazon EBS volume (log page 0xD0), since it was attached.
+    /// The statistics of an Amazon EBS volume (log page 0xD0), since it was attached; of instance
+    /// storage the same, which has no limits of its own: those of the volume are 0 there.
     pub struct VolumeStatistics {
         /// Reads.
         pub reads: u64,
@@ -246,6 +268,15 @@ object! {
 }
 
 impl NvmeHealth {
+    /// Returns how long the drive may take to wake up from a state that it enters by itself,
+    /// microseconds; `None` if it enters none, or if the kernel's limit is not known. The kernel
+    /// lets it use each state from which it wakes up within the limit.
+    pub fn wakes_within_us(&self) -> Option<u64> {
+        let limit = self.wake_limit_us.filter(|_| self.sleeps_by_itself)?;
+        let used = self.power_states.iter().filter(|it| it.asleep && it.leave_us <= limit);
+        used.map(|it| it.leave_us).max()
+    }
+
     /// The bit of [`NvmeHealth::critical_warning`] for too few spare blocks.
     pub const FEW_SPARES: u64 = 1;
     /// The bit for a temperature above or below a limit.
@@ -256,4 +287,28 @@ impl NvmeHealth {
     pub const READ_ONLY: u64 = 8;
     /// The bit for a cache that would be lost without power.
     pub const NO_BACKUP: u64 = 16;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_wakes_up_from_what_it_may_use() {
+        let state = |asleep, leave_us| PowerState { asleep, leave_us, ..PowerState::default() };
+        let of = |sleeps_by_itself, wake_limit_us| {
+            let power_states = vec![state(false, 200_000), state(true, 500), state(true, 45_000)];
+            let log = NvmeHealth {
+                power_states,
+                sleeps_by_itself,
+                wake_limit_us,
+                ..NvmeHealth::default()
+            };
+            log.wakes_within_us()
+        };
+        assert_eq!(of(true, Some(100_000)), Some(45_000));
+        assert_eq!(of(true, Some(44_999)), Some(500));
+        assert_eq!((of(true, Some(0)), of(true, None)), (None, None));
+        assert_eq!(of(false, Some(100_000)), None);
+    }
 }

@@ -10,7 +10,7 @@ use crate::model::environment::{
 };
 use crate::model::health::{
     ArrayState, BcacheState, CommandCounts, DeviceHealth, DriveLog, KernelMessage, MappedTarget,
-    MultipathPath, NvmeHealth, SataLink, VolumeStatistics,
+    MultipathPath, NvmeHealth, PowerState, SataLink, VolumeStatistics,
 };
 use crate::model::loss::{Loss, Losses};
 use crate::model::metric::Shape;
@@ -28,6 +28,7 @@ pub fn reference() -> String {
         ("`SettingChange`", SettingChange::FIELDS),
         ("`DeviceHealth`", DeviceHealth::FIELDS),
         ("`NvmeHealth`", NvmeHealth::FIELDS),
+        ("`PowerState`", PowerState::FIELDS),
         ("`DriveLog`", DriveLog::FIELDS),
         ("`VolumeStatistics`", VolumeStatistics::FIELDS),
         ("`CommandCounts`", CommandCounts::FIELDS),

@@ -184,8 +184,8 @@ fn arrow_only_under_recording() -> Result<()> {
     Ok(())
 }
 
-/// Where unsafe code may be: what is generated, and the two ioctls by which NVMe controllers and the
-/// device mapper are asked, for which there is no safe crate.
+/// Where unsafe code may be: what is generated, and the two ioctls by which NVMe controllers and
+/// the device mapper are asked, for which there is no safe crate.
 const UNSAFE: &[&str] = &["capture/src/wire", "capture/src/host/health/passthrough.rs"];
 
 fn unsafe_only_in_the_wire_module() -> Result<()> {

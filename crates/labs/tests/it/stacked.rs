@@ -3,7 +3,7 @@
 //! says so, errors and requeues with their status.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, printed, trial};
+use crate::support::{finish, iowhy, printed, trial, trial_alone};
 use iowhy_core::model::health::DeviceHealth;
 use iowhy_core::model::{Operation, Request, Status};
 use iowhy_labs::devices::{
@@ -54,7 +54,8 @@ pub fn tests() -> Vec<Trial> {
         trial("stacked::raid0", || handed_on("0", "raid0")),
         trial("stacked::linear", || handed_on("linear", "linear")),
         trial("stacked::scsi_errors_and_requeues", scsi),
-        trial("stacked::scsi_counts_errors_and_timeouts", scsi_counts),
+        // There is one disk of scsi_debug.
+        trial_alone("stacked::scsi_counts_errors_and_timeouts", scsi_counts),
     ]
 }
 

@@ -171,7 +171,9 @@ impl Cached {
     fn new(backing: &Path, cache: &Path) -> Result<Cached> {
         command::run("modprobe", ["bcache"])
             .map_err(|cause| LabError::unsupported("bcache", format!("its module ({cause})")))?;
-        let paths = [Path::new("--writeback"), Path::new("-B"), backing, Path::new("-C"), cache];
+        // The kernel takes no cache of fewer than 1,024 buckets.
+        let options = ["--writeback", "--bucket", "64k", "-B"].map(Path::new);
+        let paths = options.into_iter().chain([backing, Path::new("-C"), cache]);
         command::run("make-bcache", paths)?;
         for device in [backing, cache] {
             let path = "/sys/fs/bcache/register_quiet";

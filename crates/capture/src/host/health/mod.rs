@@ -3,9 +3,9 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | `passthrough` | the ioctls of NVMe controllers and the device mapper, and the traits that stand for them in tests |
+//! | `passthrough` | the ioctls of NVMe and the device mapper, and the traits that stand for them |
 //! | `nvme` | the SMART and health log |
-//! | `ebs` | the statistics of an Amazon EBS volume |
+//! | `ebs` | the statistics of an Amazon EBS volume and of instance storage |
 //! | `smart` | the health log of SATA and SAS drives, by smartctl |
 //! | `scsi` | the kernel's counts of SCSI commands, and SATA's link |
 //! | `stacked` | the state of md, and whether a mapped device is suspended |
@@ -27,14 +27,18 @@ mod scsi;
 mod smart;
 mod stacked;
 
-use crate::host::read_text;
 use crate::host::system::now_ns;
 use crate::host::transport;
+use crate::host::{read_number, read_text};
+use ebs::AmazonStorage;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::health::DeviceHealth;
 use passthrough::{AnswersAdmin, MapperControl, NvmeController};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+
+/// How long the kernel lets a controller take to wake up.
+const WAKE_LIMIT: &str = "power/pm_qos_latency_tolerance_us";
 
 /// A device that may be asked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -74,7 +78,13 @@ pub(crate) fn ask(device: &AskedDevice) -> DeviceHealth {
     };
     if let Some(name) = nvme_controller(disk) {
         match open(Path::new("/sys/class/nvme"), &name) {
-            Ok(controller) => ask_controller(&controller, device, &mut health),
+            Ok(controller) => {
+                ask_controller(&controller, device, &mut health);
+                let limit = Path::new("/sys/class/nvme").join(&name).join(WAKE_LIMIT);
+                if let Some(log) = &mut health.nvme {
+                    log.wake_limit_us = read_number(limit);
+                }
+            }
             Err(reason) => health.unread.push(format!("its health log: {reason}")),
         }
     }
@@ -122,8 +132,8 @@ fn ask_controller(controller: &dyn AnswersAdmin, device: &AskedDevice, health: &
         Ok(log) => health.nvme = Some(log),
         Err(reason) => health.unread.push(format!("its health log: {reason}")),
     }
-    if device.model.as_deref().is_some_and(|it| it.contains(ebs::MODEL)) {
-        match ebs::read(controller) {
+    if let Some(storage) = device.model.as_deref().and_then(AmazonStorage::of) {
+        match ebs::read(controller, storage) {
             Ok(statistics) => health.volume = Some(statistics),
             Err(reason) => health.unread.push(format!("the volume's statistics: {reason}")),
         }

@@ -2,14 +2,17 @@
 //!
 //! What does not belong here: how it is fetched (`passthrough`).
 
-use super::passthrough::{ALL_NAMESPACES, AdminRead, AnswersAdmin};
-use iowhy_core::model::health::NvmeHealth;
+use super::passthrough::{ALL_NAMESPACES, AdminRead, AnswersAdmin, CONTROLLER_BYTES};
+use iowhy_core::model::health::{NvmeHealth, PowerState};
 
 /// The page's number and length, bytes.
 const SMART: u8 = 2;
 const SMART_BYTES: u32 = 512;
 /// The first version that knows how to leave events alone: 1.3.
 const KEEPS_EVENTS: u64 = 0x0001_0300;
+/// Where the power states are in a controller's description, and the highest number of one.
+const POWER_STATES: usize = 2048;
+const MOST_STATES: u64 = 31;
 /// Temperatures are in kelvin.
 const ZERO_C: i64 = 273;
 
@@ -56,7 +59,31 @@ fn parse(about: &[u8], page: &[u8]) -> Result<NvmeHealth, String> {
         heavy_throttles: number(page, 220, 4),
         light_throttle_s: number(page, 224, 4),
         heavy_throttle_s: number(page, 228, 4),
+        power_states: power_states(about),
+        sleeps_by_itself: number(about, 265, 1) & 1 != 0,
+        wake_limit_us: None,
     })
+}
+
+/// The power states in a controller's description: 32 bytes each.
+fn power_states(about: &[u8]) -> Vec<PowerState> {
+    if about.len() < CONTROLLER_BYTES as usize {
+        return Vec::new();
+    }
+    let count = number(about, 263, 1).min(MOST_STATES) + 1;
+    let state = |index: u64| {
+        let at = POWER_STATES + index as usize * 32;
+        let flags = number(about, at + 3, 1);
+        // In units of 10 mW, or of 0.1 mW.
+        let power = number(about, at, 2);
+        PowerState {
+            most_mw: if flags & 1 == 0 { power * 10 } else { power / 10 },
+            asleep: flags & 2 != 0,
+            enter_us: number(about, at + 4, 4),
+            leave_us: number(about, at + 8, 4),
+        }
+    };
+    (0..count).map(state).collect()
 }
 
 fn celsius(bytes: &[u8], at: usize) -> Option<i64> {
@@ -82,6 +109,13 @@ pub(super) mod tests {
         about[80..84].copy_from_slice(&0x0001_0400_u32.to_le_bytes());
         about[266..268].copy_from_slice(&343_u16.to_le_bytes());
         about[268..270].copy_from_slice(&353_u16.to_le_bytes());
+        // Two power states: 8.25 W, and 3 mW asleep.
+        (about[263], about[265]) = (1, 1);
+        about[2048..2050].copy_from_slice(&825_u16.to_le_bytes());
+        about[2080..2082].copy_from_slice(&30_u16.to_le_bytes());
+        about[2083] = 3;
+        about[2084..2088].copy_from_slice(&2000_u32.to_le_bytes());
+        about[2088..2092].copy_from_slice(&45_000_u32.to_le_bytes());
         page[0] = 2;
         page[1..3].copy_from_slice(&(273_u16 + 78).to_le_bytes());
         page[3..6].copy_from_slice(&[100, 10, 104]);
@@ -118,8 +152,23 @@ pub(super) mod tests {
                 heavy_throttles: 1,
                 light_throttle_s: 900,
                 heavy_throttle_s: 12,
+                power_states: vec![
+                    PowerState { most_mw: 8250, ..PowerState::default() },
+                    PowerState { most_mw: 3, asleep: true, enter_us: 2000, leave_us: 45_000 },
+                ],
+                sleeps_by_itself: true,
+                wake_limit_us: None,
             }
         );
+    }
+
+    #[test]
+    fn no_more_states_than_there_is_room_for() {
+        let (mut about, _) = hot();
+        about[263] = 255;
+        assert_eq!(power_states(&about).len(), 32);
+        about.truncate(3000);
+        assert_eq!(power_states(&about), []);
     }
 
     #[test]

@@ -359,3 +359,28 @@ fn no_path_breaks_it() {
         }
     }
 }
+
+/// Files that Debian 12's engines wrote (docker.io 20.10.24, podman 4.3.1), byte for byte, at their
+/// places, and the cgroups in which their containers ran.
+#[test]
+fn what_debians_engines_write_is_understood() {
+    let docker = "0e191d837c40abe46ef0318ac3c52306e4258a3f93cdf6dc1c854eb7798bc80e";
+    let podman = "7fc689f3cc3f026cc56c141fc472752ce45fd1c45769e6bb7169a21140739447";
+    let node = Node::new()
+        .write(
+            &format!("/var/lib/docker/containers/{docker}/config.v2.json"),
+            include_str!("debian12/docker-config.v2.json"),
+        )
+        .write(
+            "/var/lib/containers/storage/overlay-containers/containers.json",
+            include_str!("debian12/podman-containers.json"),
+        );
+    assert_eq!(
+        named(&node.of(&format!("/docker/{docker}"))),
+        [Some("docker:tree-docker"), None, None, Some("tree-docker"), Some("tiny:1")]
+    );
+    assert_eq!(
+        named(&node.of(&format!("/libpod_parent/libpod-{podman}"))),
+        [Some("podman:tree-podman"), None, None, Some("tree-podman"), Some("localhost/tiny:1")]
+    );
+}

@@ -9,6 +9,9 @@ use crate::model::health::{DeviceHealth, DriveLog, KernelMessage, NvmeHealth, Vo
 /// The least share of the time at a limit that matters. Chosen: a burst may touch a limit for a
 /// moment.
 const LEAST_LIMITED: f64 = 0.05;
+/// From this time to wake up on, microseconds, a drive's sleep is worth a word. Chosen: it is many
+/// requests long.
+const LEAST_TO_WAKE_US: u64 = 1000;
 
 /// The time in which a limit held a volume's I/O back, as the volume reports it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -161,6 +164,10 @@ pub fn report(device: &DeviceSummary) -> Option<String> {
                 .then(|| format!("throttled for {}", words::time(throttled_s as f64 * 1e9))),
         );
         said.push(format!("{} % of its life used", log.used_percent));
+        let wakes = log.wakes_within_us().filter(|it| *it >= LEAST_TO_WAKE_US);
+        said.extend(
+            wakes.map(|it| format!("needs up to {} to wake", words::time(it as f64 * 1e3))),
+        );
         said.extend(
             (log.media_errors > 0).then(|| crate::figures::plural(log.media_errors, "media error")),
         );

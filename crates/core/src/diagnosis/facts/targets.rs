@@ -127,7 +127,8 @@ mod tests {
         assert_eq!(
             report(&health),
             [
-                "thin-pool: out of data space, 100 % of its blocks and 1.0 % of its metadata in use",
+                "thin-pool: out of data space, 100 % of its blocks and 1.0 % of its metadata in \
+                 use",
                 "multipath: 1 of 2 paths failed",
                 "bcache: dirty, writeback, 1.00 MiB dirty, hits 75 %",
             ]

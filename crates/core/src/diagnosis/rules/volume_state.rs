@@ -275,8 +275,9 @@ const EXTEND_POOL: &str = "extend the pool now (`lvextend -L +10G VG/POOL`, for 
                            (`thin_pool_autoextend_threshold` below 100)";
 const REPAIR: &str = "read what the kernel logged (`dmesg`), stop writing, and repair it offline \
                       (`lvconvert --repair VG/LV`, `thin_check`, `cache_check`)";
-const EXTEND_SNAPSHOT: &str = "extend it (`lvextend -L +1G VG/SNAPSHOT`), or remove it if it is not \
-                               needed; have LVM do it (`snapshot_autoextend_threshold` below 100)";
+const EXTEND_SNAPSHOT: &str = "extend it (`lvextend -L +1G VG/SNAPSHOT`), or remove it if it is \
+                               not needed; have LVM do it (`snapshot_autoextend_threshold` below \
+                               100)";
 const REMOVE_SNAPSHOT: &str = "remove it (`lvremove VG/SNAPSHOT`): what it held cannot be read any \
                                more; give the next one more space";
 const PATHS: &str = "find out why (`multipath -ll`, `dmesg`): cable, port, switch or the array's \
