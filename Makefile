@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce publish-files test-publish test-recorder-guest
+.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -90,6 +90,11 @@ bench-reproduce: ## Reproduce labs from their recordings on the same disk; write
 	@scripts/install-deps build test programs bench
 	cargo build --release --package iowhy --package iowhy-labs
 	PATH=$$(scripts/python-env):$$PATH $(TARGET)/release/iowhy-labs bench-reproduce
+
+bench-replay: ## Measure how punctual a replay is, compared with fio's; writes docs/reproduce.md
+	@scripts/install-deps build test bench
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-replay
 
 deny: ## Check licences and sources of dependencies
 	@scripts/deny

@@ -110,6 +110,9 @@ pub enum Command {
     /// Run a reproduction; its script `run` does
     #[command(hide = true)]
     Rerun(reproduce::RerunArgs),
+    /// Play the exact sequence of a reproduction; a run does
+    #[command(hide = true)]
+    Replay(reproduce::ReplayArgs),
     /// Test a fix on a reproduction: rounds without and with it, and the difference
     Verify(reproduce::VerifyArgs),
     /// Record all the time, and keep the minutes around each incident (runs as a service)

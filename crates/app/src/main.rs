@@ -83,6 +83,7 @@ fn run(cli: &args::Cli) -> Result<(), failure::Failure> {
         Some(args::Command::Probe(probe)) => commands::probe::run(probe),
         Some(args::Command::Reproduce(reproduce)) => commands::reproduce::run(reproduce),
         Some(args::Command::Rerun(rerun)) => commands::reproduce::rerun::run(rerun),
+        Some(args::Command::Replay(replay)) => commands::reproduce::replay::run(replay),
         Some(args::Command::Verify(verify)) => commands::reproduce::verify::run(verify),
         Some(args::Command::Daemon(daemon)) => commands::daemon::run(daemon),
         Some(args::Command::Capture(capture)) => commands::daemon::capture(capture),

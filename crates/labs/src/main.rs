@@ -45,6 +45,8 @@ enum LabCommand {
     BenchScreens(bench::screens::DrawingSettings),
     /// Reproduces labs from their recordings, and compares.
     BenchReproduce(bench::reproduce::ReproduceSettings),
+    /// Measures how punctual a replay is, compared with fio's.
+    BenchReplay(bench::replay::ReplaySettings),
     /// Compares blktrace and libbpf-tools with iowhy, in guests with other kernels.
     BenchPeers(bench::peers::PeerSettings),
     /// Measures the HTML report: writing it, drawing it in a browser.
@@ -105,6 +107,7 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::BenchViews(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchHtml(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchReproduce(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchReplay(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchPeers(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchReport(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::PeersInside => bench::peers::inside(&mut say).map(done),

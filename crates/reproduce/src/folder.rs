@@ -1,10 +1,12 @@
-//! The directory of a reproduction: `run`, `plan.json`, `README.md`, `jobs/`, `programs/`.
+//! The directory of a reproduction: `run`, `plan.json`, `README.md`, `jobs/`, `programs/`,
+//! `replay/`.
 //!
 //! What does not belong here: its content (see [`crate::jobs`]).
 
 use crate::error::{ActionContext, ReproduceError, Result};
 use crate::jobs;
-use crate::plan::{FORMAT, LoadPlan};
+use crate::plan::{FORMAT, LoadPlan, PlannedStep};
+use crate::replay::ReplayText;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -36,7 +38,8 @@ pub fn files(plan: &LoadPlan) -> Vec<FolderFile> {
         if let Some(text) = jobs::job_file(program) {
             files.push(file(job_path(&program.name), text, false));
         }
-        for (number, step) in program.steps.iter().enumerate() {
+        let made = |it: &(usize, &PlannedStep)| !matches!(it.1, PlannedStep::Replay { .. });
+        for (number, step) in program.steps.iter().enumerate().filter(made) {
             let name = jobs::step_name(program, number, step);
             let comm = plan.keep_names.then_some(program.name.as_str());
             let text = jobs::program(step, &name, comm);
@@ -54,6 +57,27 @@ pub fn job_path(program: &str) -> String {
 /// The program of a step, below the directory.
 pub fn program_path(step: &str) -> String {
     format!("programs/{step}.py")
+}
+
+/// The sequence of a replay, below the directory.
+pub fn replay_path(step: &str) -> String {
+    format!("replay/{step}.txt")
+}
+
+/// Writes the sequences of a replay into `folder`, which exists.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_replay(folder: &Path, texts: &[ReplayText]) -> Result<()> {
+    for ReplayText { name, text } in texts {
+        let path = folder.join(replay_path(name));
+        let action = || format!("write {}", path.display());
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).context(action)?;
+        }
+        fs::write(&path, text).context(action)?;
+    }
+    Ok(())
 }
 
 /// Writes the files of a plan into `folder`, which exists.

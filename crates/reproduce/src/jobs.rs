@@ -21,6 +21,9 @@ pub fn job_file(program: &PlannedProgram) -> Option<String> {
     }
     let mut text = format!("; {}\n", program.name);
     text.push_str("[global]\ntime_based=1\nruntime=${SECONDS}\nfallocate=none\n");
+    if program.one_process {
+        text.push_str("thread=1\n");
+    }
     for job in &program.jobs {
         section(job, &mut text);
     }
@@ -40,10 +43,18 @@ fn section(job: &PlannedJob, text: &mut String) {
     let own = format!("${{DISK{disk}}}");
     match (job.raw, job.shares_files()) {
         (true, _) => line("filename", &raw),
+        (false, true) if job.files > 1 => {
+            line("directory", &own);
+            line("filename_format", &format!("{}.$filenum", job.name));
+            line("nrfiles", &job.files.to_string());
+            // As long in a file as until it is synced.
+            let turns = job.sync.map_or(1, |it| it.writes.max(1));
+            line("file_service_type", &format!("roundrobin:{turns}"));
+        }
         (false, true) => line("filename", &shared),
         (false, false) => line("directory", &own),
     }
-    line("size", &job.file_bytes.to_string());
+    line("size", &job.file_bytes.saturating_mul(u64::from(job.files.max(1))).to_string());
     line("rw", direction(job));
     if !matches!(job.read_percent, 0 | 100) {
         line("rwmixread", &job.read_percent.to_string());
@@ -155,6 +166,8 @@ pub fn program(step: &PlannedStep, name: &str, comm: Option<&str>) -> String {
             set("think_us", &format!("{think_us:.1}"));
             include_str!("programs/lock.py")
         }
+        // Its sequence is in a file of its own, which iowhy itself plays.
+        PlannedStep::Replay { .. } => return String::new(),
     };
     if let Some(comm) = comm {
         let named = format!("open('/proc/self/comm', 'w').write({comm:?})\n");
@@ -169,6 +182,7 @@ pub fn step_name(program: &PlannedProgram, number: usize, step: &PlannedStep) ->
         PlannedStep::Scan { .. } => "scan",
         PlannedStep::Churn { .. } => "churn",
         PlannedStep::Lock { .. } => "lock",
+        PlannedStep::Replay { .. } => "replay",
     };
     format!("{}-{kind}{}", program.name, number + 1)
 }
@@ -191,8 +205,14 @@ pub fn readme(plan: &LoadPlan) -> String {
         line(format!("- {}: {files}; needs {needs} MiB", disk.name));
     }
     for program in &plan.programs {
-        let jobs: Vec<&str> = program.jobs.iter().map(|job| job.name.as_str()).collect();
-        line(format!("- {}: fio {}", program.name, jobs.join(", ")));
+        let jobs = program.jobs.iter().map(|job| format!("fio {}", job.name));
+        let steps = program.steps.iter().enumerate();
+        let steps = steps.map(|(number, step)| match step {
+            PlannedStep::Replay { requests, .. } => format!("{requests} requests, one by one"),
+            _ => step_name(program, number, step),
+        });
+        let all: Vec<String> = jobs.chain(steps).collect();
+        line(format!("- {}: {}", program.name, all.join(", ")));
     }
     for note in &plan.notes {
         line(format!("- not reproduced: {note}"));
@@ -262,6 +282,23 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn several_files_are_used_in_turn() {
+        let many = PlannedJob { files: 20, sync: None, ..job() };
+        let mut text = String::new();
+        section(&many, &mut text);
+        for line in [
+            "directory=${DISK1}",
+            "filename_format=program1-files1-write.$filenum",
+            "nrfiles=20",
+            "size=20971520",
+            "file_service_type=roundrobin:1",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
+        }
+        assert_eq!(many.bytes(), 20 << 20);
     }
 
     #[test]

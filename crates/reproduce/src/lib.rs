@@ -9,6 +9,7 @@
 //! | [`jobs`] | the plan as fio's jobs and small programs |
 //! | [`folder`] | the directory that all of it is written to |
 //! | [`target`] | where it may run, and where never |
+//! | [`replay`] | the exact sequence of requests instead |
 //! | [`run`] | laying out files, starting and ending the load |
 //! | [`undo`] | everything that was changed is given back, also after a kill |
 //! | [`settings`] | `scheduler=none` and the like |
@@ -25,6 +26,7 @@ pub mod folder;
 pub mod jobs;
 pub mod plan;
 pub mod planning;
+pub mod replay;
 pub mod run;
 pub mod settings;
 pub mod streams;

@@ -62,6 +62,8 @@ pub struct PlannedProgram {
     pub limits: Vec<DiskLimit>,
     /// The memory limit of its cgroup, bytes.
     pub memory_bytes: Option<u64>,
+    /// Whether the original was one process, whose threads did all.
+    pub one_process: bool,
     /// What fio does for it.
     pub jobs: Vec<PlannedJob>,
     /// What fio cannot do.
@@ -253,6 +255,17 @@ pub enum PlannedStep {
         /// Pause of the holder between two turns, microseconds.
         think_us: f64,
     },
+    /// Does the original's requests one by one.
+    Replay {
+        /// The disk.
+        disk: usize,
+        /// Whether it uses the device itself, not files.
+        raw: bool,
+        /// How many requests.
+        requests: u64,
+        /// Bytes of the files that only it or first it uses.
+        bytes: u64,
+    },
 }
 
 impl PlannedStep {
@@ -261,8 +274,14 @@ impl PlannedStep {
         match self {
             PlannedStep::Scan { disk, .. }
             | PlannedStep::Churn { disk, .. }
-            | PlannedStep::Lock { disk, .. } => *disk,
+            | PlannedStep::Lock { disk, .. }
+            | PlannedStep::Replay { disk, .. } => *disk,
         }
+    }
+
+    /// Whether it uses the device itself, not files.
+    pub fn is_raw(&self) -> bool {
+        matches!(self, PlannedStep::Replay { raw: true, .. })
     }
 
     /// Bytes that its files take at most.
@@ -273,7 +292,7 @@ impl PlannedStep {
             PlannedStep::Churn { files, bytes, threads, .. } => {
                 files * bytes.next_multiple_of(4096) * u64::from(*threads) * 2
             }
-            PlannedStep::Lock { bytes, .. } => *bytes,
+            PlannedStep::Lock { bytes, .. } | PlannedStep::Replay { bytes, .. } => *bytes,
         }
     }
 }
@@ -289,9 +308,9 @@ impl LoadPlan {
     /// Whether it uses a device itself, and whether it uses files, on the disk of this index.
     pub fn uses(&self, disk: usize) -> (bool, bool) {
         let jobs = || self.programs.iter().flat_map(|it| &it.jobs).filter(|it| it.disk == disk);
-        let mut steps = self.programs.iter().flat_map(|it| &it.steps);
-        let files = jobs().any(|job| !job.raw) || steps.any(|step| step.disk() == disk);
-        (jobs().any(|job| job.raw), files)
+        let steps = || self.programs.iter().flat_map(|it| &it.steps).filter(|it| it.disk() == disk);
+        let files = jobs().any(|job| !job.raw) || steps().any(|step| !step.is_raw());
+        (jobs().any(|job| job.raw) || steps().any(PlannedStep::is_raw), files)
     }
 
     /// Sums up what each disk needs.
@@ -318,7 +337,8 @@ impl PlannedStep {
         match self {
             PlannedStep::Scan { disk, .. }
             | PlannedStep::Churn { disk, .. }
-            | PlannedStep::Lock { disk, .. } => *disk = place,
+            | PlannedStep::Lock { disk, .. }
+            | PlannedStep::Replay { disk, .. } => *disk = place,
         }
     }
 }

@@ -24,6 +24,19 @@ pub struct ProbeRow {
     pub max_ns: f64,
 }
 
+/// A limit, and whether the probe reached it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasuredLimit {
+    /// Who limits what: a sentence.
+    pub sentence: String,
+    /// The limit per second, if it is stated.
+    pub limit: Option<f64>,
+    /// What was measured at most, per second.
+    pub measured: Option<f64>,
+    /// Whether it is what was measured.
+    pub reached: bool,
+}
+
 /// The columns of `iowhy probe`.
 pub const PROBE: Definition<ProbeRow> = Definition {
     title: "iowhy probe",

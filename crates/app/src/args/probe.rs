@@ -7,22 +7,26 @@ use std::time::Duration;
 /// `iowhy probe`.
 #[derive(Args, Debug)]
 pub struct ProbeArgs {
-    /// A device or a file to read; with --write or --etcd, a directory to create a
-    /// file in
+    /// A device or a file to read; with --write or --etcd, a directory to create a file in, or a
+    /// file that does not exist
     #[arg(value_name = "DEVICE|FILE", value_parser = super::device_or_file())]
     pub target: PathBuf,
     /// Seconds for each part of the test
     #[arg(short, long, value_name = "SECONDS", default_value = "3", value_parser = part)]
     pub time: Duration,
-    /// Also write, to a 256 MiB file that iowhy creates in this directory and removes afterwards
+    /// Also write, with and without fdatasync, to a 256 MiB file that iowhy creates there and
+    /// removes afterwards
     #[arg(long)]
     pub write: bool,
     /// Read at growing depths instead, and name the depth beyond which requests only wait longer
     #[arg(long, conflicts_with = "write")]
     pub depths: bool,
+    /// Read growing sizes instead, and say what a large read costs
+    #[arg(long, conflicts_with_all = ["write", "depths"])]
+    pub sizes: bool,
     /// Test whether this directory's disk is fast enough for etcd instead: appends of 2,300 bytes
     /// with fdatasync, as in etcd's documentation
-    #[arg(long, conflicts_with_all = ["write", "depths"])]
+    #[arg(long, conflicts_with_all = ["write", "depths", "sizes"])]
     pub etcd: bool,
     /// Print the figures as JSON
     #[arg(long)]

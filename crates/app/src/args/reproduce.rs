@@ -10,6 +10,7 @@ use std::time::Duration;
 #[command(after_help = "\
 Examples:
   iowhy reproduce recording -o case     write the reproduction
+  iowhy reproduce recording -o exact --replay     the same requests at the same times
   case/run --on /mnt/scratch            run it in an empty directory, and compare
   iowhy verify case --on /mnt/scratch --with scheduler=none")]
 pub struct ReproduceArgs {
@@ -22,6 +23,32 @@ pub struct ReproduceArgs {
     /// Keep the names of programs, files and disks; some causes are only recognized by them
     #[arg(long)]
     pub keep_names: bool,
+    /// Write the exact sequence of requests with their times, instead of a load that is like it
+    #[arg(long)]
+    pub replay: bool,
+}
+
+/// The part of a run that plays a sequence.
+#[derive(Args, Debug)]
+pub struct ReplayArgs {
+    /// The sequence
+    #[arg(value_name = "SEQUENCE")]
+    pub sequence: PathBuf,
+    /// The directory of its files, or the device
+    #[arg(value_name = "PLACE")]
+    pub place: PathBuf,
+    /// Whether its files are created or it is played
+    #[arg(value_name = "PHASE")]
+    pub phase: ReplayPhase,
+}
+
+/// What is done with a sequence.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayPhase {
+    /// Creates its files.
+    Layout,
+    /// Plays it until it is ended.
+    Run,
 }
 
 /// Where a reproduction runs.

@@ -1,10 +1,13 @@
 //! `iowhy probe`: a short, bounded benchmark of a device or a file with fio, instead of dd. It only
 //! reads; with `--write` it writes to a file that it creates itself.
 
+pub mod limits;
+
 use crate::args::probe::ProbeArgs;
 use crate::failure::Failure;
 use crate::output;
-use iowhy_views::probe::{ProbeRow, render};
+use iowhy_views::probe::{MeasuredLimit, ProbeRow, render};
+use limits::VolumeLimits;
 use rustix::fs::FileType;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -27,72 +30,74 @@ struct ProbePart {
     pattern: &'static str,
     block: &'static str,
     depth: u32,
+    /// Whether each write is made durable, which is what is timed then.
+    synced: bool,
+}
+
+impl ProbePart {
+    const fn new(
+        name: &'static str,
+        pattern: &'static str,
+        block: &'static str,
+        depth: u32,
+    ) -> ProbePart {
+        ProbePart { name, pattern, block, depth, synced: false }
+    }
+
+    const fn synced(name: &'static str, block: &'static str) -> ProbePart {
+        ProbePart { name, pattern: "write", block, depth: 1, synced: true }
+    }
+
+    fn writes(&self) -> bool {
+        self.pattern.contains("write")
+    }
 }
 
 const READS: [ProbePart; 3] = [
-    ProbePart {
-        name: "read 4 KiB, random, 1 at a time",
-        pattern: "randread",
-        block: "4k",
-        depth: 1,
-    },
-    ProbePart {
-        name: "read 4 KiB, random, 32 at a time",
-        pattern: "randread",
-        block: "4k",
-        depth: 32,
-    },
-    ProbePart { name: "read 1 MiB, in order, 8 at a time", pattern: "read", block: "1m", depth: 8 },
+    ProbePart::new("read 4 KiB, random, 1 at a time", "randread", "4k", 1),
+    ProbePart::new("read 4 KiB, random, 32 at a time", "randread", "4k", 32),
+    ProbePart::new("read 1 MiB, in order, 8 at a time", "read", "1m", 8),
 ];
-const WRITES: [ProbePart; 2] = [
-    ProbePart {
-        name: "write 4 KiB, random, 1 at a time",
-        pattern: "randwrite",
-        block: "4k",
-        depth: 1,
-    },
-    ProbePart {
-        name: "write 1 MiB, in order, 8 at a time",
-        pattern: "write",
-        block: "1m",
-        depth: 8,
-    },
+const WRITES: [ProbePart; 3] = [
+    ProbePart::synced("append 4 KiB, fdatasync after each", "4k"),
+    ProbePart::new("write 4 KiB, random, 1 at a time", "randwrite", "4k", 1),
+    ProbePart::new("write 1 MiB, in order, 8 at a time", "write", "1m", 8),
 ];
 
 /// Reads at these depths, for the knee.
 const DEPTHS: [ProbePart; 7] = [
-    at_depth("read 4 KiB, random, 1 at a time", 1),
-    at_depth("read 4 KiB, random, 2 at a time", 2),
-    at_depth("read 4 KiB, random, 4 at a time", 4),
-    at_depth("read 4 KiB, random, 8 at a time", 8),
-    at_depth("read 4 KiB, random, 16 at a time", 16),
-    at_depth("read 4 KiB, random, 32 at a time", 32),
-    at_depth("read 4 KiB, random, 64 at a time", 64),
+    ProbePart::new("read 4 KiB, random, 1 at a time", "randread", "4k", 1),
+    ProbePart::new("read 4 KiB, random, 2 at a time", "randread", "4k", 2),
+    ProbePart::new("read 4 KiB, random, 4 at a time", "randread", "4k", 4),
+    ProbePart::new("read 4 KiB, random, 8 at a time", "randread", "4k", 8),
+    ProbePart::new("read 4 KiB, random, 16 at a time", "randread", "4k", 16),
+    ProbePart::new("read 4 KiB, random, 32 at a time", "randread", "4k", 32),
+    ProbePart::new("read 4 KiB, random, 64 at a time", "randread", "4k", 64),
+];
+/// Reads of these sizes, for what a larger one costs.
+const SIZES: [ProbePart; 5] = [
+    ProbePart::new("read 4 KiB, random, 1 at a time", "randread", "4k", 1),
+    ProbePart::new("read 16 KiB, random, 1 at a time", "randread", "16k", 1),
+    ProbePart::new("read 64 KiB, random, 1 at a time", "randread", "64k", 1),
+    ProbePart::new("read 256 KiB, random, 1 at a time", "randread", "256k", 1),
+    ProbePart::new("read 1 MiB, random, 1 at a time", "randread", "1m", 1),
 ];
 /// What etcd's documentation ("Hardware recommendations") has fio do: the size of an entry of its
 /// log.
-const ETCD: ProbePart = ProbePart {
-    name: "append 2300 bytes, fdatasync after each",
-    pattern: "write",
-    block: "2300",
-    depth: 1,
-};
+const ETCD: ProbePart = ProbePart::synced("append 2300 bytes, fdatasync after each", "2300");
 /// The p99 of fdatasync that etcd asks for, nanoseconds.
 const ETCD_P99_NS: f64 = 10e6;
 /// A step of the depth that adds less than this share of requests is beyond the knee. Chosen.
 const KNEE: f64 = 0.2;
 
-const fn at_depth(name: &'static str, depth: u32) -> ProbePart {
-    ProbePart { name, pattern: "randread", block: "4k", depth }
-}
-
 /// The parts that the arguments ask for.
 fn parts(args: &ProbeArgs) -> Vec<&'static ProbePart> {
-    match (args.etcd, args.depths, args.write) {
-        (true, ..) => vec![&ETCD],
-        (_, true, _) => DEPTHS.iter().collect(),
-        (.., true) => WRITES.iter().chain(&READS).collect(),
-        _ => READS.iter().collect(),
+    match () {
+        () if args.etcd => vec![&ETCD],
+        () if args.depths => DEPTHS.iter().collect(),
+        () if args.sizes => SIZES.iter().collect(),
+        () if args.write => WRITES.iter().chain(&READS).collect(),
+        () => READS.iter().collect(),
     }
 }
 
@@ -107,7 +112,22 @@ fn verdict(args: &ProbeArgs, rows: &[ProbeRow]) -> Option<String> {
             p99 / 1e6
         ));
     }
-    args.depths.then(|| knee(rows))
+    match (args.depths, args.sizes) {
+        (true, _) => Some(knee(rows)),
+        (_, true) => larger(rows),
+        _ => None,
+    }
+}
+
+/// What a large read costs, compared with a small one.
+fn larger(rows: &[ProbeRow]) -> Option<String> {
+    let (small, large) = (rows.first()?, rows.last()?);
+    let times = |a: f64, b: f64| a / b.max(1e-9);
+    Some(format!(
+        "1 MiB takes {:.1} times as long as 4 KiB, and moves {:.0} times as many bytes per second",
+        times(large.p50_ns, small.p50_ns),
+        times(large.bytes_per_s, small.bytes_per_s)
+    ))
 }
 
 /// The depth beyond which requests only wait longer.
@@ -139,21 +159,37 @@ pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
         ),
         false => format!("reads {path} for {all} s, bypassing the page cache; writes nothing"),
     });
-    let mut rows = Vec::new();
+    let limits = VolumeLimits::of(&target.path);
+    let mut measured = Vec::new();
     for part in parts {
-        rows.push(measure(part, &target, args, &stop)?);
+        measured.push((measure(part, &target, args, &stop)?, part.writes()));
     }
+    let limits = limits.compared(&measured, all);
+    let rows: Vec<ProbeRow> = measured.into_iter().map(|it| it.0).collect();
+    let verdict = verdict(args, &rows);
     let text = match args.json {
-        true => json(&target.path, &rows),
+        true => json(&target.path, &rows, &limits, verdict.as_deref()),
         false => render(&rows, &output::style()),
     };
     output::print(&text)?;
-    verdict(args, &rows).iter().for_each(|said| output::note(said));
+    verdict.iter().for_each(|said| output::note(said));
+    limits.iter().for_each(|it| output::note(&it.sentence));
+    if limits.is_empty() {
+        output::note(
+            "no limit is known here: no cgroup of this process limits the disk, and it counts none",
+        );
+    }
     Ok(())
 }
 
-fn json(path: &Path, rows: &[ProbeRow]) -> String {
-    let value = serde_json::json!({ "format": 1, "target": path, "tests": rows });
+fn json(path: &Path, rows: &[ProbeRow], limits: &[MeasuredLimit], verdict: Option<&str>) -> String {
+    let value = serde_json::json!({
+        "format": 1,
+        "target": path,
+        "tests": rows,
+        "limits": limits,
+        "verdict": verdict,
+    });
     format!("{}\n", output::escaped(&value.to_string()))
 }
 
@@ -182,24 +218,22 @@ impl Target {
         };
         let kind = match rustix::fs::stat(path) {
             Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+            Err(_) if args.writes() && is_new(path) => {
+                enough_room(path.parent().filter(|it| *it != Path::new("")))?;
+                return Ok(Target { path: created(path.clone())?, is_own: true });
+            }
             Err(cause) => return failed(cause.to_string(), "name a block device or a file"),
         };
         match (kind, args.writes()) {
             (FileType::BlockDevice | FileType::RegularFile, true) => failed(
                 "existing data is never overwritten".to_owned(),
-                "name a directory on it: a file is created there and removed again",
+                "name a directory on it, or a file that does not exist: it is created there and \
+                 removed again",
             ),
             (FileType::Directory, true) => {
-                let free = rustix::fs::statvfs(path).map_or(0, |it| it.f_bavail * it.f_frsize);
-                if free < SIZE * 2 {
-                    let cause = format!("only {} MiB are free", free >> 20);
-                    return failed(
-                        cause,
-                        "512 MiB must be free, so that other programs do not run \
-                        out of space",
-                    );
-                }
-                Ok(Target { path: new_file(path)?, is_own: true })
+                enough_room(Some(path))?;
+                let name = format!(".iowhy-probe-{}", std::process::id());
+                Ok(Target { path: created(path.join(name))?, is_own: true })
             }
             (FileType::Directory, false) => {
                 failed("it is a directory".to_owned(), "name a file in it, or add --write")
@@ -225,9 +259,29 @@ impl ProbeArgs {
     }
 }
 
+/// Whether nothing has this name in a directory that exists.
+fn is_new(path: &Path) -> bool {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    std::fs::symlink_metadata(path).is_err() && path.file_name().is_some() && folder.is_dir()
+}
+
+/// Refuses a directory without room for the file.
+fn enough_room(folder: Option<&Path>) -> Result<(), Failure> {
+    let folder = folder.unwrap_or(Path::new("."));
+    let free = rustix::fs::statvfs(folder).map_or(0, |it| it.f_bavail * it.f_frsize);
+    if free >= SIZE * 2 {
+        return Ok(());
+    }
+    let message = format!("failed to probe {}: only {} MiB are free", folder.display(), free >> 20);
+    let hint = "512 MiB must be free, so that other programs do not run out of space";
+    Err(Failure::new(message, Some(hint.to_owned())))
+}
+
 /// A new file.
-fn new_file(folder: &Path) -> Result<PathBuf, Failure> {
-    let path = folder.join(format!(".iowhy-probe-{}", std::process::id()));
+fn created(path: PathBuf) -> Result<PathBuf, Failure> {
     match std::fs::File::create_new(&path) {
         Ok(_) => Ok(path),
         Err(cause) => {
@@ -301,7 +355,7 @@ fn failed(target: &Target, cause: &str, hint: Option<String>) -> Failure {
 fn fio(part: &ProbePart, target: &Target, args: &ProbeArgs) -> Command {
     let mut command = Command::new("fio");
     command.args(["--name=iowhy-probe", "--output-format=json", "--time_based"]);
-    match args.etcd {
+    match part.synced {
         true => command.args(["--ioengine=psync", "--fdatasync=1"]),
         false => command.args(["--ioengine=libaio", "--direct=1"]),
     };
@@ -326,11 +380,11 @@ fn fio(part: &ProbePart, target: &Target, args: &ProbeArgs) -> Command {
 fn figures(part: &ProbePart, answer: &str) -> Option<ProbeRow> {
     // A note may come before the JSON.
     let json: Value = serde_json::from_str(answer.get(answer.find('{')?..)?).ok()?;
-    let side = if part.pattern.contains("write") { "write" } else { "read" };
+    let side = if part.writes() { "write" } else { "read" };
     let jobs = json.get("jobs")?.get(0)?;
     let job = jobs.get(side)?;
     // What a sync takes, where the part is about that.
-    let latency = match part.name == ETCD.name {
+    let latency = match part.synced {
         true => jobs.get("sync")?.get("lat_ns")?,
         false => job.get("clat_ns")?,
     };
@@ -369,6 +423,7 @@ mod tests {
             {"max": 9e6, "percentile": {"50.000000": 2e6, "99.000000": 8e6}}}}]}"#;
         let row = figures(&ETCD, answer).unwrap();
         assert_eq!((row.p50_ns, row.p99_ns, row.requests_per_s), (2e6, 8e6, 50.0));
-        assert_eq!(figures(&WRITES[0], answer).unwrap().p99_ns, 1.0);
+        assert_eq!(figures(&WRITES[0], answer).unwrap().p99_ns, 8e6);
+        assert_eq!(figures(&WRITES[1], answer).unwrap().p99_ns, 1.0);
     }
 }

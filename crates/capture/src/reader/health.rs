@@ -33,7 +33,7 @@ const MOST_GIVEN_UP: usize = 4;
 
 /// Which end of the watch an answer is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AskedAt {
+pub enum AskedAt {
     /// The beginning.
     Start,
     /// The end.
@@ -44,7 +44,7 @@ pub(crate) enum AskedAt {
 
 /// Devices that are being asked.
 #[derive(Debug)]
-pub(crate) struct HealthAsker {
+pub struct HealthAsker {
     command: fn() -> Command,
     aside: Option<Aside>,
     /// Who has not answered yet, in the order of the questions.

@@ -24,7 +24,7 @@
 mod allowance;
 mod aside;
 mod code;
-pub(crate) mod health;
+pub mod health;
 mod perf_map;
 mod question;
 mod serve;

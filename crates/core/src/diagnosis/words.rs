@@ -66,6 +66,13 @@ pub(crate) fn pid(subject: &Subject) -> String {
     }
 }
 
+/// How a change can be tried on a reproduction instead: `iowhy verify --with SETTING`.
+pub(crate) fn tried(setting: &str) -> String {
+    format!(
+        "; `iowhy verify CASE --with {setting}` tries it on a copy of the load (`iowhy reproduce`)"
+    )
+}
+
 /// ` on sda`, or nothing where the device is not known.
 pub(crate) fn on(subject: &Subject) -> String {
     subject.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default()

@@ -15,6 +15,7 @@
 //! | [`views`] | `bench-views` | the views, compared with iostat and pidstat |
 //! | [`html`] | `bench-html` | the HTML report, written and drawn |
 //! | [`report`] | `bench-report` | reading large recordings |
+//! | [`replay`] | `bench-replay` | how punctual a replay is, compared with fio's |
 //! | [`reproduce`] | `bench-reproduce` | reproductions, compared with their originals |
 //! | [`screens`] | `bench-screens` | drawing `iowhy top`, and how soon commands answer |
 //! | [`peers`] | `bench-peers` | blktrace and libbpf-tools, in guests |
@@ -32,6 +33,7 @@ mod load;
 pub mod locate;
 pub mod peers;
 pub mod recorder;
+pub mod replay;
 pub mod report;
 pub mod reproduce;
 pub mod screens;

@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// Delay between building a lab and watching it.
 const SETTLE: Duration = Duration::from_millis(1500);
+/// How the names of the documents' cases begin.
+const CASE: &str = "case-";
 /// The labs that are measured unless others are named: the documents' cases, real programs, limits.
 const LABS: &[&str] = &[
     "case-snapshot",
@@ -56,6 +58,9 @@ pub struct ReproduceSettings {
     /// Rounds of fitting
     #[arg(long, default_value_t = 0)]
     pub fit: u32,
+    /// Keep recordings and reproductions in this folder
+    #[arg(long)]
+    pub keep: Option<PathBuf>,
     /// The file with the outcomes so far
     #[arg(long, default_value = "target/bench-reproduce.json")]
     pub outcomes: PathBuf,
@@ -122,7 +127,12 @@ impl ReproduceSettings {
     /// Records a lab, ends its load, and runs the reproduction on its disks.
     fn one(&self, lab: &Lab, progress: &mut dyn FnMut(&str)) -> Result<ReproducedLab> {
         let mut stage = LabStage::new(any_seed(), self.seconds)?;
-        let recording = stage.scratch.path().join("watched");
+        let base = match &self.keep {
+            Some(keep) => keep.join(lab.name),
+            None => stage.scratch.path().join("made"),
+        };
+        fs::create_dir_all(&base).context(|| format!("make {}", base.display()))?;
+        let recording = base.join("recording");
         stage.recording.clone_from(&recording);
         (lab.build)(&mut stage)?;
         if stage.guest.is_some() {
@@ -134,10 +144,14 @@ impl ReproduceSettings {
         record.args(stage.devices().flat_map(|device| ["-d", device]));
         command::output_of(record)?;
         stage.end_load();
-        let folder = stage.scratch.path().join("reproduction");
+        let folder = base.join("reproduction");
         let mut write = Command::new(iowhy::binary()?);
         write.args(["reproduce", "--keep-names", "-o"]).arg(&folder).arg(&recording);
         command::output_of(write)?;
+        if self.keep.is_none() {
+            // A reproduction needs nothing but itself.
+            fs::remove_dir_all(&recording).context(|| "remove the recording".to_owned())?;
+        }
         let mut run = Command::new(folder.join("run"));
         run.env("IOWHY", iowhy::binary()?).args(["--json", "--affect-machine", "--keep-settings"]);
         if self.fit > 0 {
@@ -187,6 +201,7 @@ fn places(stage: &LabStage, folder: &Path) -> Result<Vec<String>> {
         let node = format!("/dev/{name}");
         match mount_point(&node) {
             Some(point) => {
+                empty_disk(&point)?;
                 let empty = point.join(format!("empty-{at}"));
                 fs::create_dir(&empty).context(|| format!("make {}", empty.display()))?;
                 places.extend(["--on".to_owned(), empty.display().to_string()]);
@@ -195,6 +210,19 @@ fn places(stage: &LabStage, folder: &Path) -> Result<Vec<String>> {
         }
     }
     Ok(places)
+}
+
+/// Removes the original's files from a lab's disk, which a reproduction does not need.
+fn empty_disk(point: &Path) -> Result<()> {
+    for entry in fs::read_dir(point).context(|| format!("list {}", point.display()))?.flatten() {
+        let path = entry.path();
+        let removed = match path.is_dir() && !path.is_symlink() {
+            true => fs::remove_dir_all(&path),
+            false => fs::remove_file(&path),
+        };
+        removed.context(|| format!("remove {}", path.display()))?;
+    }
+    Ok(())
 }
 
 fn mount_point(node: &str) -> Option<PathBuf> {
@@ -235,6 +263,21 @@ fn table(
          first in {same} of {}. Command: `make bench-reproduce`.\n",
         run.count()
     )?;
+    let (cases, others): (Vec<_>, Vec<_>) =
+        outcomes.iter().partition(|(name, _)| name.starts_with(CASE));
+    if !cases.is_empty() {
+        writeln!(text, "The cases of the five documents:\n")?;
+        rows(text, &cases)?;
+        writeln!(text)?;
+    }
+    if !others.is_empty() {
+        writeln!(text, "Real programs, and limits:\n")?;
+        rows(text, &others)?;
+    }
+    Ok(())
+}
+
+fn rows(text: &mut String, outcomes: &[(&String, &ReproducedLab)]) -> std::fmt::Result {
     writeln!(
         text,
         "| lab | first finding | reproduction | rate | size | reads | p50 | p99 | agree |"

@@ -1,12 +1,12 @@
 //! `iowhy probe` reads; it writes only into a file of its own, which is gone however it ends.
 
 use crate::support::{finish, iowhy, printed, refused, trial, wait_until};
-use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
+use iowhy_labs::devices::{Backing, BlockDevice, LabCgroup, Limit, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::prepare;
 use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Result, command, process};
+use iowhy_labs::{LabError, Result, command, process};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 use std::fs;
@@ -21,6 +21,7 @@ pub fn tests() -> Vec<Trial> {
         trial("probe::reads_a_file", reads_a_file),
         trial("probe::writes_and_removes", writes_and_removes),
         trial("probe::depths_and_etcd", depths_and_etcd),
+        trial("probe::names_limits", names_limits),
         trial("probe::interrupted", || ended_by(Signal::INT)),
         trial("probe::terminated", || ended_by(Signal::TERM)),
         trial("probe::hung_up", || ended_by(Signal::HUP)),
@@ -71,8 +72,33 @@ fn reads_a_file() -> Result<()> {
 
 fn writes_and_removes() -> Result<()> {
     let folder = tempfile::tempdir_in("/var/tmp").context(|| "make a folder".to_owned())?;
-    assert_eq!(probe(folder.path(), &["--write"])?.len(), 5);
+    assert_eq!(probe(folder.path(), &["--write"])?.len(), 6);
     assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
+    // A file that is named is created, and removed; one that exists is refused (see below).
+    let tests = probe(&folder.path().join("scratch"), &["--write"])?;
+    let synced = tests.iter().find(|it| it["test"].as_str().is_some_and(|it| it.contains("sync")));
+    assert!(synced.is_some_and(|it| it["p99_ns"].as_f64() > Some(0.0)), "{tests:?}");
+    assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
+    Ok(())
+}
+
+/// A cgroup's limit is named, and that the probe reached it.
+fn names_limits() -> Result<()> {
+    machine::need_root()?;
+    command::find("fio")?;
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let group = LabCgroup::block(&scratch)?;
+    group.limit(&device, Limit::ReadIops(200))?;
+    let mut probe = iowhy(["probe", "--json", "-t", "2"])?;
+    probe.arg(device.path());
+    let output = finish(group.inside(&probe))?;
+    let json: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context(|| printed(&output))?;
+    let limits = json["limits"].as_array().cloned().unwrap_or_default();
+    let reads = limits.iter().find(|it| it["limit"].as_f64() == Some(200.0));
+    let reads = reads.ok_or_else(|| LabError::failed("find the limit", format!("{json:#}")))?;
+    assert_eq!(reads["reached"], true, "{json:#}");
     Ok(())
 }
 
@@ -83,6 +109,7 @@ fn depths_and_etcd() -> Result<()> {
     assert!(tests.len() == 1 && tests[0]["p99_ns"].as_f64() > Some(0.0), "{tests:?}");
     assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
     let file = prepare(&folder.path().join("data"), 4 * MIB)?;
+    assert_eq!(probe(&file, &["--sizes"])?.len(), 5);
     let depths = probe(&file, &["--depths"])?;
     assert_eq!(depths.len(), 7);
     assert_eq!(entries(folder.path()), [file]);

@@ -28,6 +28,12 @@ pub fn tests() -> Vec<Trial> {
         trial("reproduce::the_next_run_cleans_up_after_a_kill", killed),
         trial("reproduce::verify_gives_settings_back", verify),
         trial("reproduce::bad_recordings_are_refused_or_noted", bad_recordings),
+        trial("reproduce::a_fit_adjusts_the_plan_and_saves_it", fit),
+        trial("reproduce::an_empty_device_is_formatted_and_blank_again", formatted),
+        trial("reproduce::a_small_disk_and_an_old_fio_are_refused", too_small_or_old),
+        trial("reproduce::memory_that_was_scarce_is_scarce_again", scarce_memory),
+        trial("reproduce::the_script_passes_shellcheck", shellcheck),
+        trial("reproduce::a_replay_does_each_request_on_files_of_its_own", replay),
     ]
 }
 
@@ -307,5 +313,194 @@ fn bad_recordings() -> Result<()> {
     let output = finish(write)?;
     assert!(output.status.success(), "an empty directory is used: {}", printed(&output));
     assert!(nothing.join("plan.json").is_file());
+    Ok(())
+}
+
+/// The plan of a reproduction, to look at or to change.
+fn plan(folder: &Path) -> Result<Value> {
+    let path = folder.join("plan.json");
+    let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
+    json(&text)
+}
+
+fn fit() -> Result<()> {
+    let made = Reproduced::new(&[])?;
+    let before = setting(made.disk.device().name())?;
+    // A pause that is far too long.
+    let mut wrong = plan(&made.folder)?;
+    wrong["programs"][0]["jobs"][0]["think_us"] = 100_000.into();
+    wrong["programs"][0]["jobs"][0]["think_after"] = 1.into();
+    fs::write(made.folder.join("plan.json"), wrong.to_string())
+        .context(|| "change the plan".to_owned())?;
+    let mut run = made.run()?;
+    run.arg("--fit=2");
+    let output = finish(run)?;
+    let said = printed(&output);
+    assert!(output.status.success() && said.contains("fit 1: 1 of 1 jobs adjusted"), "{said}");
+    let fitted = plan(&made.folder)?;
+    let job = &fitted["programs"][0]["jobs"][0];
+    let each = |job: &Value| {
+        job["think_us"].as_f64().unwrap_or(0.0) / job["think_after"].as_f64().unwrap_or(1.0)
+    };
+    assert!(each(job) < 90_000.0, "the pause is shorter, and saved: {job:#}");
+    assert!(!made.folder.join(".fit").exists(), "the recording of a fit is removed");
+    made.nothing_is_left(&before)
+}
+
+/// The file system is made on a device of our own, and nothing is found there afterwards.
+fn formatted() -> Result<()> {
+    let made = Reproduced::new(&[])?;
+    let device = LoopDevice::new(&made.scratch, Backing::Tmpfs, 256 * MIB)?;
+    let on_device = |more: &[&str]| -> Result<Command> {
+        let mut run = run(&made.folder)?;
+        run.args(["--json", "-t", "1", "--on-device"]).arg(device.path()).args(more);
+        Ok(run)
+    };
+    let first = || -> Result<Vec<u8>> {
+        let bytes = fs::read(device.file()).context(|| "read the device".to_owned())?;
+        Ok(bytes.into_iter().take(MIB as usize).collect())
+    };
+    let blank_after = |run: Command| -> Result<()> {
+        let answer = json(&succeeded(run)?)?;
+        let rows = answer["fidelity"]["rows"].as_array().cloned().unwrap_or_default();
+        let writes = rows.iter().find(|row| row["what"] == "write requests");
+        assert!(writes.is_some_and(|it| it["now"].as_f64() > Some(0.0)), "{answer:#}");
+        let bytes = first()?;
+        assert!(bytes.starts_with(b"iowhy-reproduction: "), "it has the mark");
+        // ext4's signature is at 1080.
+        assert_eq!(bytes.get(1080..1082), Some(&[0_u8, 0][..]), "no file system is found");
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let node = device.path().display().to_string();
+        assert!(!mounts.lines().any(|line| line.starts_with(&format!("{node} "))), "{mounts}");
+        Ok(())
+    };
+    blank_after(on_device(&[])?)?;
+    // Again, without a word: it has only the mark.
+    blank_after(on_device(&[])?)?;
+    command::run("mkfs.ext4", ["-q".as_ref(), "-F".as_ref(), device.path()])?;
+    let before = first()?;
+    let (_, text) = refused(on_device(&[])?)?;
+    assert!(text.contains("it is not empty") && text.contains("--destroy"), "{text}");
+    assert!(first()? == before, "what was refused was not touched");
+    blank_after(on_device(&["--destroy", device.name()])?)
+}
+
+fn too_small_or_old() -> Result<()> {
+    let made = Reproduced::new(&[])?;
+    let before = setting(made.disk.device().name())?;
+    let mut large = plan(&made.folder)?;
+    large["disks"][0]["bytes"] = (1_u64 << 40).into();
+    let other = made.scratch.fresh("large");
+    fs::create_dir(&other).context(|| "make a folder".to_owned())?;
+    for (name, text) in [("plan.json", large.to_string()), ("run", String::new())] {
+        fs::write(other.join(name), text).context(|| format!("write {name}"))?;
+    }
+    let mut rerun = iowhy(["rerun"])?;
+    rerun.arg(&other).arg("--on").arg(made.empty()?);
+    let (_, text) = refused(rerun)?;
+    assert!(text.contains("are needed") && text.contains("are free"), "{text}");
+    let small = LoopDevice::new(&made.scratch, Backing::Tmpfs, MIB)?;
+    let mut rerun = run(&made.folder)?;
+    rerun.arg("--on-device").arg(small.path());
+    let (_, text) = refused(rerun)?;
+    assert!(text.contains("are needed"), "{text}");
+    let programs = made.scratch.fresh("programs");
+    fs::create_dir(&programs).context(|| "make a folder".to_owned())?;
+    for (said, cause) in [("fio-3.5", "version 3.5"), ("hello", "version is not known")] {
+        let fio = programs.join("fio");
+        fs::write(&fio, format!("#!/bin/sh\necho {said}\n")).context(|| "write".to_owned())?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&fio, mode).context(|| "make it a program".to_owned())?;
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut old = made.run()?;
+        old.env("PATH", format!("{}:{path}", programs.display()));
+        let (_, text) = refused(old)?;
+        assert!(text.contains(cause) && text.contains("3.31 or newer"), "{text}");
+    }
+    made.nothing_is_left(&before)
+}
+
+/// A cgroup has the memory that the original had, as long as the load runs.
+fn scarce_memory() -> Result<()> {
+    const MEMORY: u64 = 96 * MIB;
+    let made = Reproduced::new(&[])?;
+    let before = setting(made.disk.device().name())?;
+    let mut scarce = plan(&made.folder)?;
+    scarce["available_bytes"] = MEMORY.into();
+    fs::write(made.folder.join("plan.json"), scarce.to_string())
+        .context(|| "change the plan".to_owned())?;
+    let mut child = started(&made)?;
+    let found = wait_until("the cgroup", || Ok(limited_to(MEMORY)));
+    process::signal(&child, Signal::TERM);
+    wait_until("its end", || Ok(child.try_wait().is_ok_and(|it| it.is_some())))?;
+    found?;
+    assert!(!limited_to(MEMORY), "the cgroup is gone");
+    made.nothing_is_left(&before)
+}
+
+/// Whether a reproduction's cgroup has this limit of memory and a process.
+fn limited_to(bytes: u64) -> bool {
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"];
+    let groups = roots.iter().flat_map(|root| entries(Path::new(root)));
+    groups.filter(|it| it.to_string_lossy().contains("/iowhy-reproduce-")).any(|group| {
+        let read = |name: &str| fs::read_to_string(group.join(name)).unwrap_or_default();
+        let limits = [read("memory.max"), read("memory.limit_in_bytes")];
+        limits.iter().any(|it| it.trim() == bytes.to_string()) && !read("cgroup.procs").is_empty()
+    })
+}
+
+fn shellcheck() -> Result<()> {
+    command::find("shellcheck")?;
+    let scratch = Scratch::new()?;
+    let folder = scratch.fresh("reproduction");
+    let mut write = iowhy(["reproduce", "-o"])?;
+    write.arg(&folder).arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/recording"));
+    succeeded(write)?;
+    let script = folder.join("run");
+    command::run("shellcheck", ["--severity=style".as_ref(), script.as_path()]).map(drop)
+}
+
+/// Random reads and writes of a file, one after the other at their times: the same sizes and as many
+/// of them; the original file and its name are not there.
+fn replay() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 256 * MIB)?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
+    let file = disk.path().join(SECRET);
+    fs::write(&file, vec![b'x'; 32 * MIB as usize]).context(|| "make a file".to_owned())?;
+    let job = Job::new(&file, Engine::Libaio, FioAccess::RandomRead, 8192).direct();
+    let job = job.with("iodepth", "4").with("rate_iops", "400").timed(3);
+    let recording = scratch.fresh("recording");
+    record(disk.device().name(), &recording, job.command(&scratch.fresh("fio.json"))?)?;
+    let folder = scratch.fresh("reproduction");
+    let mut write = iowhy(["reproduce", "--replay", "-o"])?;
+    write.arg(&folder).arg(&recording);
+    succeeded(write)?;
+    let sequences = entries(&folder.join("replay"));
+    assert!(!sequences.is_empty());
+    for path in [sequences, vec![folder.join("plan.json"), folder.join("README.md")]].concat() {
+        let text = fs::read_to_string(&path).context(|| "read a file".to_owned())?;
+        assert!(!text.contains(SECRET) && !text.contains(disk.device().name()), "{text}");
+    }
+    // Neither recording nor original is needed.
+    fs::remove_dir_all(&recording).context(|| "remove the recording".to_owned())?;
+    fs::remove_file(&file).context(|| "remove the file".to_owned())?;
+    let empty = disk.path().join("empty");
+    fs::create_dir(&empty).context(|| "make a folder".to_owned())?;
+    let mut run = run(&folder)?;
+    run.args(["--json", "-t", "3", "--on"]).arg(&empty);
+    let output = finish(run)?;
+    let said = printed(&output);
+    assert!(output.status.success() && said.contains("of them began within 1 ms"), "{said}");
+    let answer = json(&String::from_utf8_lossy(&output.stdout))?;
+    let rows = answer["fidelity"]["rows"].as_array().cloned().unwrap_or_default();
+    for (what, most) in [("read size", 0.001), ("read requests", 0.5)] {
+        let row = rows.iter().find(|row| row["what"] == what);
+        let differs = row.and_then(|row| row["difference"].as_f64());
+        // Rates suffer on a busy machine; bench-replay measures them.
+        assert!(differs.is_some_and(|it| it.abs() <= most), "{what}: {answer:#}");
+    }
+    assert_eq!(entries(&empty), [] as [PathBuf; 0]);
     Ok(())
 }

@@ -15,6 +15,10 @@ use crate::streams::stream::{LoadStream, StreamSide};
 const LEAST_THINK_US: f64 = 1000.0;
 /// The share of the time that a thread is in its I/O from which it does not pause. Chosen.
 const SATURATED: f64 = 0.97;
+/// The same for requests of which several are in flight: some may hang. Chosen.
+const BUSY: f64 = 0.85;
+/// From this mean on, several are in flight.
+const SEVERAL: f64 = 1.5;
 /// The largest share of the time in I/O of a load that has a rhythm of its own. Chosen.
 const OWN_RHYTHM: f64 = 0.5;
 /// From this share on, requests of a stream are sequential.
@@ -25,9 +29,14 @@ const MOST_DEPTH: f64 = 256.0;
 /// The smallest and the largest file of a job.
 const LEAST_FILE: u64 = 1 << 20;
 const MOST_FILE: u64 = 4 << 30;
+/// The most mapped files of a job, and the smallest.
+const MOST_FILES: u64 = 1000;
+const LEAST_MAPPED: u64 = 64 << 10;
 /// How many times the bytes of the watch a file must have, so that it is not read twice while the
 /// reproduction settles and is watched.
 const SPARE: f64 = 2.5;
+/// Files from which bursts are told by them. Chosen.
+const LEAST_BURSTS: u64 = 3;
 /// Writes between two syncs up to which a load syncs often. Chosen.
 const OFTEN: u64 = 16;
 /// Requests per call from which calls were split. Chosen.
@@ -194,6 +203,12 @@ fn direct(context: &JobContext<'_>, stream: &LoadStream) -> Option<PlannedJob> {
         JobEngine::Psync if stream.waits.total_ns > in_flight_ns => {
             (stream.waits.total_ns, stream.waits.while_busy(context.duration_ns))
         }
+        // A few in flight all the time, although some may have no record of their end.
+        JobEngine::Libaio | JobEngine::IoUring if is_busy(stream, context.duration_ns) => {
+            let sides = [&read.spans, &write.spans];
+            let busy = sides.map(|it| it.while_busy(context.duration_ns));
+            (u64::MAX, busy[0].max(busy[1]))
+        }
         _ => {
             let sides = [&read.spans, &write.spans];
             let busy = sides.map(|it| it.while_busy(context.duration_ns));
@@ -216,17 +231,34 @@ fn direct(context: &JobContext<'_>, stream: &LoadStream) -> Option<PlannedJob> {
     Some(job)
 }
 
+/// Whether there is something in flight nearly all the time.
+fn is_busy(stream: &LoadStream, duration_ns: u64) -> bool {
+    let several = |side: &StreamSide| side.spans.while_busy(duration_ns) >= SEVERAL;
+    let busy = |side: &StreamSide| match several(side) {
+        true => side.spans.busy_ns(duration_ns) as f64,
+        false => 0.0,
+    };
+    busy(&stream.read).max(busy(&stream.write)) >= BUSY * duration_ns as f64
+}
+
+/// The size of the file that stands for all of a stream, bytes, and how many it stands for.
+fn footprint(stream: &LoadStream) -> (u64, usize) {
+    let [read, write] = [&stream.read, &stream.write].map(|side| side.footprint());
+    (read.0.max(write.0), read.1.max(write.1))
+}
+
 /// The size of a direct job's file, and where its operations fall.
 fn place(job: &mut PlannedJob, stream: &LoadStream) {
     let (read, write) = (&stream.read, &stream.write);
-    let end = read.end.max(write.end);
+    let (end, files) = footprint(stream);
     let needed = (read.bytes.saturating_add(write.bytes)) as f64 * SPARE;
     job.file_bytes = match job.random || job.raw {
         true => end.clamp(LEAST_FILE, MOST_FILE),
         false => (needed as u64).clamp(LEAST_FILE, MOST_FILE),
     }
     .next_multiple_of(1 << 20);
-    if job.random {
+    // Of several files it is not known which place of the one that stands for them is which.
+    if job.random && files <= 1 {
         let offsets: Vec<u64> = read.offsets.iter().chain(&write.offsets).copied().collect();
         job.zones = shapes::zones(&offsets, end);
     }
@@ -286,15 +318,54 @@ fn cached_writes(context: &JobContext<'_>, stream: &LoadStream) -> Option<Planne
     }
     let lanes = stream.waits.while_busy(context.duration_ns).round().min(MOST_THREADS as f64);
     job.threads = lanes.max(1.0) as u32;
-    let busy_ns = stream.waits.total_ns;
+    // What its reads wait for is in the job that reads.
+    let busy_ns = stream.waits.total_ns.saturating_sub(stream.reading.total_ns);
     context.pace(&mut job, stream, count as f64, busy_ns, lanes.max(1.0));
+    by_files(context, &mut job, stream, (count as f64, busy_ns));
     let needed = (bytes as f64 * SPARE / f64::from(job.threads)) as u64;
     job.file_bytes = match job.random {
-        true => side.end.max(bytes / 2).clamp(LEAST_FILE, MOST_FILE),
+        true => footprint(stream).0.max(bytes / 2).clamp(LEAST_FILE, MOST_FILE),
         false => needed.clamp(LEAST_FILE, MOST_FILE),
     }
     .next_multiple_of(block.max(PAGE));
     Some(job)
+}
+
+/// Where a burst is a whole file that is synced at its end, as a snapshot is, the job pauses after
+/// as much as a file has.
+fn by_files(
+    context: &JobContext<'_>,
+    job: &mut PlannedJob,
+    stream: &LoadStream,
+    (count, busy_ns): (f64, u64),
+) {
+    let files = stream.calls.creates;
+    // A file that is renamed at its end replaces another one as a whole.
+    let replaces = stream.calls.renames * 2 >= files;
+    let bursts = stream.bins.rhythm(context.duration_ns).is_some() || replaces;
+    if !bursts || files < LEAST_BURSTS || stream.synced() < files {
+        return;
+    }
+    let whole_ns = f64::from(job.threads) * context.duration_ns as f64;
+    job.think_after = ((count / files as f64).round() as u64).max(1);
+    job.think_us = (whole_ns - busy_ns as f64).max(0.0) / files as f64 / 1e3;
+}
+
+/// As many files as the original's: the kernel ends its windows around faults after a hundred misses
+/// in one file.
+fn mapped_files(job: &mut PlannedJob, bytes: u64, stream: &LoadStream) {
+    let most = (bytes / LEAST_MAPPED).clamp(1, MOST_FILES);
+    let files = (footprint(stream).1 as u64).clamp(1, most);
+    job.files = u32::try_from(files).unwrap_or(1);
+    job.file_bytes = (bytes / files).next_multiple_of(PAGE);
+}
+
+/// How often a program syncs what it changes through a mapping; fio's fsync is msync then.
+fn mapped_syncs(stream: &LoadStream, pages: u64) -> Option<SyncEvery> {
+    // A call waits about once; its requests are many.
+    let syncs = stream.syncs.get("msync").copied().unwrap_or(0);
+    let every = (pages as f64 / syncs.max(1) as f64).round().max(1.0) as u64;
+    (syncs > 0).then_some(SyncEvery { call: SyncCall::Fsync, writes: every })
 }
 
 /// Pages that a program changes through a mapping.
@@ -308,12 +379,16 @@ fn mapped_writes(context: &JobContext<'_>, stream: &LoadStream) -> Option<Planne
     job.engine = JobEngine::Mmap;
     job.write_sizes = vec![(4096, 100)];
     job.random = !is_sequential(&stream.read);
-    job.advise = stream.read.ahead == 0;
+    // Windows around faults are the kernel's doing, which a hint would end.
+    job.advise = stream.read.ahead == 0 && stream.read.mean_bytes() <= PAGE;
+    job.sync = mapped_syncs(stream, pages);
     job.threads = stream.waits.while_busy(context.duration_ns).round().clamp(1.0, 64.0) as u32;
     let lanes = f64::from(job.threads);
-    context.pace(&mut job, stream, pages as f64, stream.waits.total_ns, lanes);
-    job.file_bytes = stream.read.end.max(side.end).clamp(LEAST_FILE, MOST_FILE);
-    job.file_bytes = job.file_bytes.next_multiple_of(1 << 20);
+    // A fault waits for its request, also where the wait's file is not known.
+    let busy_ns = stream.waits.total_ns.max(stream.read.spans.total_ns);
+    context.pace(&mut job, stream, pages as f64, busy_ns, lanes);
+    let bytes = footprint(stream).0.clamp(LEAST_FILE, MOST_FILE);
+    mapped_files(&mut job, bytes, stream);
     Some(job)
 }
 
@@ -345,15 +420,20 @@ fn cached_reads(context: &JobContext<'_>, stream: &LoadStream) -> Option<Planned
         true => side.requests as f64,
         false => side.bytes as f64 / block as f64,
     };
-    let busy_ns = side.spans.total_ns.min(stream.waits.total_ns.max(1));
-    let lanes = stream.waits.while_busy(context.duration_ns).round().clamp(1.0, 64.0);
+    let waits = if stream.reading.total_ns > 0 { &stream.reading } else { &stream.waits };
+    let busy_ns = side.spans.total_ns.min(waits.total_ns.max(1));
+    let lanes = waits.while_busy(context.duration_ns).round().clamp(1.0, 64.0);
     job.threads = lanes as u32;
     context.pace(&mut job, stream, count.max(1.0), busy_ns, lanes);
     let needed = (side.bytes as f64 * SPARE / lanes) as u64;
     job.file_bytes = match job.random {
-        true => side.end.max(needed * 2).clamp(LEAST_FILE, MOST_FILE),
+        true => footprint(stream).0.max(needed * 2).clamp(LEAST_FILE, MOST_FILE),
         false => needed.clamp(LEAST_FILE, MOST_FILE),
     }
     .next_multiple_of(1 << 20);
+    if job.engine == JobEngine::Mmap && job.random {
+        let bytes = job.file_bytes;
+        mapped_files(&mut job, bytes, stream);
+    }
     Some(job)
 }

@@ -16,6 +16,8 @@ pub mod steps;
 mod tests;
 
 use crate::plan::{DiskLimit, FORMAT, LoadPlan, PlannedDisk, PlannedJob, PlannedProgram};
+use crate::replay::sequence::ReplayTally;
+use crate::replay::{self, ReplayContext, ReplayText, ReplayedProgram};
 use crate::streams::class::FileClass;
 use crate::streams::stream::LoadStream;
 use crate::streams::{LoadStreams, ScanTally, StreamKey};
@@ -49,6 +51,8 @@ const LEAST_SHARE: f64 = 0.005;
 
 /// Scans with a smaller share of the largest one's time are left out.
 const LEAST_SCAN: f64 = 0.05;
+/// What fio itself needs besides the page cache, bytes. Measured: 20 MiB with fio 3.33.
+const OWN_MEMORY: u64 = 24 << 20;
 /// Jobs with fewer operations per second are left out, unless they sync or wait.
 const LEAST_RATE: f64 = 0.5;
 
@@ -87,11 +91,53 @@ impl PlanContext<'_> {
 
 /// The plan of a reproduction.
 pub fn plan(source: &PlanSource<'_>) -> LoadPlan {
+    let (context, mut plan, shown) = outline(source);
+    plan.programs = programs(&context, &shown);
+    drop_unused_disks(&mut plan);
+    plan.notes = notes(source, &plan);
+    plan.notes.extend(load_notes(source));
+    plan.count_bytes();
+    plan
+}
+
+/// The plan of a replay: the same requests at the same times.
+pub fn replayed(source: &PlanSource<'_>, tally: &ReplayTally) -> (LoadPlan, Vec<ReplayText>) {
+    let (context, mut plan, shown) = outline(source);
+    // Direct I/O needs no page cache.
+    plan.available_bytes = None;
+    let program = |number: usize, text: &str| match source.keep_names {
+        true => safe(text),
+        false => format!("program-{}", letters(number)),
+    };
+    let file = |number: usize, text: &str| match source.keep_names {
+        true => format!("{}-{}", FileClass::of(text).name(), letters(number)),
+        false => format!("files-{}", letters(number)),
+    };
+    let period_us = context.duration_ns / 1000;
+    let replay = ReplayContext::new(tally, period_us, &shown, &program, &file);
+    let (programs, texts) = replay::programs(&replay, tally);
+    for ReplayedProgram { mut planned, original } in programs {
+        let mut named = source.streams.cgroups.keys();
+        if let Some(name) = named.find(|name| source.names.get(**name) == original) {
+            limits(source, *name, &shown, &mut planned);
+            planned.memory_bytes = None;
+        }
+        plan.programs.push(planned);
+    }
+    drop_unused_disks(&mut plan);
+    plan.notes = notes(source, &plan);
+    plan.notes.extend(tally.notes());
+    plan.count_bytes();
+    (plan, texts)
+}
+
+/// What every plan has, and the original's names of its disks.
+fn outline<'a>(source: &'a PlanSource<'a>) -> (PlanContext<'a>, LoadPlan, Vec<String>) {
     let duration_ns = source.summary.watch.duration_ns;
     let context = PlanContext { duration_ns, source };
     let environment = &source.summary.environment;
     let (disks, shown) = disks(source);
-    let mut plan = LoadPlan {
+    let plan = LoadPlan {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         keep_names: source.keep_names,
@@ -102,11 +148,7 @@ pub fn plan(source: &PlanSource<'_>) -> LoadPlan {
         original: WatchFigures::of(source.summary, source.diagnosis, &shown),
         ..LoadPlan::default()
     };
-    plan.programs = programs(&context, &shown);
-    drop_unused_disks(&mut plan);
-    plan.notes = notes(source, &plan);
-    plan.count_bytes();
-    plan
+    (context, plan, shown)
 }
 
 /// Memory that was available on average.
@@ -219,11 +261,13 @@ fn programs(context: &PlanContext<'_>, disks: &[String]) -> Vec<PlannedProgram> 
                 true => safe(text),
                 false => format!("program-{}", letters(programs.len())),
             },
+            one_process: source.streams.processes.get(&name).is_some_and(|it| it.len() == 1),
             ..PlannedProgram::default()
         };
         fill(context, name, streams, &mut program);
         scans(context, name, &index, &mut program);
         limits(source, name, disks, &mut program);
+        cached(source, name, &mut program);
         if !program.jobs.is_empty() || !program.steps.is_empty() {
             programs.push(program);
         }
@@ -243,6 +287,7 @@ fn fill(
         |stream: &LoadStream| stream.waits.total_ns + stream.read.bytes + stream.write.bytes;
     streams.sort_by_key(|(key, stream, _)| (std::cmp::Reverse(weight(stream)), **key));
     let convoy = convoy(source, source.names.get(name));
+    let names = source.streams.names.get(&name).copied().unwrap_or_default();
     for (number, (key, stream, disk)) in streams.into_iter().enumerate() {
         let Some(class) = source.streams.classes.get(key.class) else { continue };
         if !matters(context, stream) || program.jobs.len() >= MOST_JOBS {
@@ -253,7 +298,7 @@ fn fill(
             program.steps.push(step);
             continue;
         }
-        if let Some(step) = steps::churn(context, disk, class, stream) {
+        if let Some(step) = steps::churn(context, disk, class, stream, names) {
             program.steps.push(step);
             continue;
         }
@@ -331,6 +376,18 @@ fn scans(
     }
 }
 
+/// Memory for the page cache that a program's reads must have had, if what was read again shows that
+/// it was too small: a limit that is not in the data, or memory that others used.
+fn cached(source: &PlanSource<'_>, name: Name, program: &mut PlannedProgram) {
+    let own = || source.streams.streams.iter().filter(|(key, _)| key.program == name);
+    let reads = || own().map(|(_, stream)| &stream.read.again);
+    if program.memory_bytes.is_some() || reads().all(|again| again.cache_bytes().is_none()) {
+        return;
+    }
+    let cache: u64 = reads().map(|again| again.cache_bytes().unwrap_or(again.bytes)).sum();
+    program.memory_bytes = Some(cache.saturating_add(OWN_MEMORY));
+}
+
 /// The limits of the cgroup that most of a program's rows came from, and of those above it.
 fn limits(source: &PlanSource<'_>, name: Name, disks: &[String], program: &mut PlannedProgram) {
     let environment = &source.summary.environment;
@@ -372,7 +429,7 @@ fn drop_unused_disks(plan: &mut LoadPlan) {
 
 fn notes(source: &PlanSource<'_>, plan: &LoadPlan) -> Vec<String> {
     let mut notes = Vec::new();
-    let (summary, streams) = (source.summary, source.streams);
+    let summary = source.summary;
     if plan.programs.is_empty() {
         notes.push("no program's I/O is in the data, so nothing is reproduced".to_owned());
     }
@@ -380,6 +437,16 @@ fn notes(source: &PlanSource<'_>, plan: &LoadPlan) -> Vec<String> {
         let lost = summary.watch.lost_requests;
         notes.push(format!("{lost} requests have no record: the reproduction lacks them"));
     }
+    if summary.watch.duration_ns > 30_000_000_000 {
+        notes.push("the reproduction is watched for 30 s, the original was for longer".to_owned());
+    }
+    notes
+}
+
+/// What only a load that is like the original lacks.
+fn load_notes(source: &PlanSource<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (summary, streams) = (source.summary, source.streams);
     if !streams.has_calls {
         notes.push(
             "system calls on files are not in the data: sizes and rates of buffered I/O are those \
@@ -395,9 +462,6 @@ fn notes(source: &PlanSource<'_>, plan: &LoadPlan) -> Vec<String> {
     if streams.refused > 0 {
         let refused = streams.refused;
         notes.push(format!("{refused} rows of further programs and files are left out"));
-    }
-    if summary.watch.duration_ns > 30_000_000_000 {
-        notes.push("the reproduction is watched for 30 s, the original was for longer".to_owned());
     }
     notes
 }

@@ -29,13 +29,21 @@ pub fn churn(
     disk: usize,
     class: &FileClass,
     stream: &LoadStream,
+    names: NameCalls,
 ) -> Option<PlannedStep> {
     let counts = &stream.calls;
     let created = counts.creates;
     let is_pattern = class.pattern.contains(['N', '*']);
     let goes = counts.unlinks * 2 >= created || stream.lives.0 * 2 >= created;
     let many = created as f64 >= CREATES_PER_S * context.seconds();
-    if !is_pattern || !many || counts.write_bytes == 0 || !(goes || counts.reads >= created) {
+    // What a program reads back from the disk has left the page cache: those are no short lives.
+    let from_disk = stream.read.bytes * 2 > counts.read_bytes.max(1);
+    if !is_pattern
+        || !many
+        || from_disk
+        || counts.write_bytes == 0
+        || !(goes || counts.reads >= created)
+    {
         return None;
     }
     let alive = match stream.lives {
@@ -44,9 +52,15 @@ pub fn churn(
     };
     let threads = stream.waits.while_busy(context.duration_ns).round().clamp(1.0, 64.0);
     let pause_ns = (threads * context.ns() - stream.waits.total_ns as f64).max(0.0);
+    // Where each round has a folder of its own, that has the files of a round.
+    let files = match (names.removed, stream.most_in_folder()) {
+        (1.., _) if counts.unlinks > names.removed => counts.unlinks as f64 / names.removed as f64,
+        (_, Some(most)) => most as f64,
+        _ => alive / threads,
+    };
     Some(PlannedStep::Churn {
         disk,
-        files: (alive / threads).round().clamp(1.0, 100_000.0) as u64,
+        files: files.round().clamp(1.0, 100_000.0) as u64,
         bytes: counts.write_bytes / created,
         reads: (counts.read_bytes as f64 / counts.write_bytes as f64).round().min(8.0) as u64,
         synced: counts.fsyncs * 2 >= created,
@@ -72,6 +86,10 @@ pub fn scan(
         0 => INODES,
         _ => (stats / listed).clamp(1, 500),
     };
+    // Where more is read for each name, inodes are scattered: fewer names share a block.
+    let read_each = tally.requests as f64 / stats.max(1) as f64;
+    let costs = |files: u64| (1 + files.div_ceil(INODES)) as f64 / files as f64;
+    let files = (1..=files).rev().find(|files| costs(*files) >= read_each).unwrap_or(1);
     let blocks = 1 + files.div_ceil(INODES);
     let directories = (tally.requests as f64 * SPARE / blocks as f64).ceil() as u64;
     let directories = directories.clamp(8, MOST_DIRECTORIES).min(MOST_FILES / files).max(1);

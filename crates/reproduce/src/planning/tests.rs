@@ -126,3 +126,29 @@ fn nothing_gives_no_programs_and_says_so() {
     assert!(plan.programs.is_empty() && plan.disks.is_empty());
     assert!(plan.notes.iter().any(|it| it.contains("nothing is reproduced")), "{plan:#?}");
 }
+
+#[test]
+fn losses_are_noted_and_the_rest_is_reproduced() {
+    let mut script = log();
+    script.environment.losses.add("ring", 70, "requests that have no record", true);
+    let plan = planned(&script, false);
+    assert!(plan.notes.iter().any(|it| it.contains("70 requests have no record")), "{plan:#?}");
+    assert_eq!(jobs(&plan).len(), 1);
+}
+
+#[test]
+fn waits_of_no_file_are_those_of_the_files_that_are_used() {
+    let mut script = log();
+    // Throttled for dirty pages: no file is known.
+    for index in 0..100_u64 {
+        let sleep = script.sleep((7, "db"), index * 100 * MS + 6 * MS, 3 * MS);
+        sleep.device("sda").add();
+    }
+    let mut streams = LoadStreams::default();
+    streams.add(&script.batch, &script.names, &script.environment);
+    let before: u64 = streams.streams.values().map(|it| it.waits.total_ns).sum();
+    assert_eq!(streams.streams.len(), 2);
+    streams.settle();
+    let all: Vec<u64> = streams.streams.values().map(|it| it.waits.total_ns).collect();
+    assert_eq!(all, [before]);
+}

@@ -16,7 +16,8 @@ pub mod place;
 use crate::error::{ActionContext, ReproduceError, Result};
 use crate::folder;
 use crate::jobs;
-use crate::plan::{LoadPlan, PlannedProgram};
+use crate::plan::{LoadPlan, PlannedProgram, PlannedStep};
+use crate::replay::player::ReplayTimes;
 use crate::settings::Alteration;
 use crate::target::RunTarget;
 use crate::undo::Undo;
@@ -198,12 +199,16 @@ impl Prepared {
             }
             for (number, step) in program.steps.iter().enumerate() {
                 let name = jobs::step_name(program, number, step);
-                commands.push(self.step_command(&name, step.disk(), "layout")?);
+                commands.push(self.step_command(program, &name, step, "layout")?);
             }
             for command in commands {
                 self.finish(command, &program.name, is_stopped)?;
             }
         }
+        self.sync_places()
+    }
+
+    fn sync_places(&self) -> Result<()> {
         for place in self.places.iter().filter_map(|it| it.directory.as_ref()) {
             let open = fs::File::open(place).context(|| format!("open {}", place.display()))?;
             rustix::fs::syncfs(&open).context(|| format!("sync {}", place.display()))?;
@@ -224,9 +229,11 @@ impl Prepared {
             return Ok(());
         }
         match options.affect_machine {
-            true => {
+            // ext4's journal holds blocks of inodes until the inodes themselves are gone.
+            true => (0..2).try_for_each(|_| {
+                self.sync_places()?;
                 fs::write("/proc/sys/vm/drop_caches", "3").context(|| "empty the caches".to_owned())
-            }
+            }),
             false => {
                 notes.push(
                     "names and inodes are cached, so the scan needs no disk: use --on-device, or \
@@ -276,12 +283,47 @@ impl Prepared {
         Ok(command)
     }
 
-    fn step_command(&self, name: &str, disk: usize, phase: &str) -> Result<Command> {
+    /// iowhy itself, which plays a sequence under the program's name.
+    fn replay_command(
+        &self,
+        program: &PlannedProgram,
+        name: &str,
+        step: &PlannedStep,
+        phase: &str,
+    ) -> Result<Command> {
+        let own = std::env::current_exe().context(|| "find iowhy itself".to_owned())?;
+        let link = self.undo.folder().join(&program.name);
+        if fs::symlink_metadata(&link).is_err() {
+            std::os::unix::fs::symlink(own, &link)
+                .context(|| format!("make {}", link.display()))?;
+        }
+        let place = self.places.get(step.disk());
+        let place = place.and_then(|it| match step.is_raw() {
+            true => Some(&it.raw),
+            false => it.directory.as_ref(),
+        });
+        let nowhere = || ReproduceError::new(format!("run {name}"), "its disk has no directory");
+        let mut command = Command::new(link);
+        command.arg("replay").arg(self.folder.join(folder::replay_path(name)));
+        command.arg(place.ok_or_else(nowhere)?).arg(phase).current_dir(self.undo.folder());
+        Ok(command)
+    }
+
+    fn step_command(
+        &self,
+        program: &PlannedProgram,
+        name: &str,
+        step: &PlannedStep,
+        phase: &str,
+    ) -> Result<Command> {
+        if matches!(step, PlannedStep::Replay { .. }) {
+            return self.replay_command(program, name, step, phase);
+        }
         let python = fio::program("python3").ok_or_else(|| {
             ReproduceError::new("start python3", "there is none")
                 .hint("install it: `apt install python3`, `dnf install python3`")
         })?;
-        let place = self.places.get(disk).and_then(|it| it.directory.as_ref());
+        let place = self.places.get(step.disk()).and_then(|it| it.directory.as_ref());
         let Some(directory) = place else {
             return Err(ReproduceError::new(format!("run {name}"), "its disk has no directory"));
         };
@@ -339,7 +381,7 @@ impl Prepared {
             }
             for (number, step) in program.steps.iter().enumerate() {
                 let name = jobs::step_name(program, number, step);
-                let command = self.step_command(&name, step.disk(), "run")?;
+                let command = self.step_command(program, &name, step, "run")?;
                 commands.push((name, command));
             }
             for (name, command) in commands {
@@ -390,6 +432,20 @@ impl RunningLoad {
             }
         }
         Ok(())
+    }
+
+    /// How punctual the replays were so far; `None` if there is none, or it has just begun.
+    pub fn replayed(&self) -> Option<ReplayTimes> {
+        let times = self.children.iter().filter_map(|(_, _, log)| {
+            let text = fs::read_to_string(log).ok()?;
+            // The last line may be half written.
+            text.lines().rev().find_map(|line| serde_json::from_str::<ReplayTimes>(line).ok())
+        });
+        times.reduce(|a, b| ReplayTimes {
+            done: a.done + b.done,
+            late: a.late + b.late,
+            late_ns: a.late_ns + b.late_ns,
+        })
     }
 }
 

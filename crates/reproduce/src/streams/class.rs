@@ -5,6 +5,9 @@
 /// From how many hexadecimal digits on a word is a number, like the segments of a log.
 const HEX: usize = 8;
 
+/// The lengths of the words of a UUID.
+const UUID: [usize; 5] = [8, 4, 4, 4, 12];
+
 /// A class of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileClass {
@@ -43,7 +46,12 @@ fn masked(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     let mut rest = path;
     while let Some(first) = rest.chars().next() {
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        if let Some(after) = after_uuid(rest).filter(|_| !out.ends_with(is_of_word)) {
+            out.push_str("N-N-N-N-N");
+            rest = after;
+            continue;
+        }
+        let end = rest.find(|c: char| !is_of_word(c)).unwrap_or(rest.len());
         if end == 0 {
             out.push(first);
             rest = &rest[first.len_utf8()..];
@@ -58,6 +66,21 @@ fn masked(path: &str) -> String {
         rest = after;
     }
     out
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_ascii_alphanumeric()
+}
+
+/// What follows the UUID with which `text` begins.
+fn after_uuid(text: &str) -> Option<&str> {
+    let mut rest = text;
+    for (at, length) in UUID.into_iter().enumerate() {
+        rest = if at > 0 { rest.strip_prefix('-')? } else { rest };
+        let (word, after) = rest.split_at_checked(length)?;
+        rest = word.chars().all(|c| c.is_ascii_hexdigit()).then_some(after)?;
+    }
+    (!rest.starts_with(is_of_word)).then_some(rest)
 }
 
 fn numbers(word: &str, out: &mut String) {
@@ -84,6 +107,9 @@ mod tests {
         assert_eq!(class("/pg_wal/0000000100000000000000A4"), "/pg_wal/N");
         assert_eq!(class("/tmp/9046db9e-fe25-11e8/7.txt"), "/tmp/N-feN-NeN/N.txt");
         assert_eq!(class("/ü1/b"), "/üN/b");
+        let uuid = "4c3e1f0a-aabb-4ccc-8ddd-abcdefabcdef";
+        assert_eq!(class(&format!("/t/{uuid}/12.txt")), "/t/N-N-N-N-N/N.txt");
+        assert_ne!(class(&format!("/t/x{uuid}")), class(&format!("/t/{uuid}")));
         assert!(FileClass::of("/dev/sda").is_device);
     }
 

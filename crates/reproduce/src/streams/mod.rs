@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`class`] | which files count as one class |
 //! | [`stream`] | the sums of one program and class |
+//! | [`reread`] | how large the page cache was |
 //! | [`bursts`] | whether a load comes in bursts |
 //!
 //! What does not belong here: what is made of it (see [`crate::planning`]).
 
 pub mod bursts;
 pub mod class;
+pub mod reread;
 pub mod stream;
 
 use class::FileClass;
@@ -58,6 +60,8 @@ pub struct NameCalls {
     pub stats: u64,
     /// Calls that list a directory.
     pub scans: u64,
+    /// Directories that it removed.
+    pub removed: u64,
 }
 
 /// The sums of a source.
@@ -71,6 +75,8 @@ pub struct LoadStreams {
     pub scans: FxHashMap<(Name, Name), ScanTally>,
     /// Calls on names by program.
     pub names: FxHashMap<Name, NameCalls>,
+    /// The processes of a program that called or waited; a few of them.
+    pub processes: FxHashMap<Name, FxHashSet<u32>>,
     /// The cgroup that most requests and calls of a program came from.
     pub cgroups: FxHashMap<Name, FxHashMap<Name, u64>>,
     /// Bytes of data whose program is not known.
@@ -98,6 +104,28 @@ impl LoadStreams {
         }
         for file in &batch.files {
             self.calls(file, names);
+        }
+    }
+
+    /// Ends the reading. Waits whose file is not known (dirty pages throttled, faults) are those of the
+    /// files that the program uses most, unless it uses the device itself.
+    pub fn settle(&mut self) {
+        let Some(device) = self.classes.iter().position(|it| it.is_device) else { return };
+        let of_no_file = |(key, stream): (&StreamKey, &LoadStream)| {
+            (key.class == device && stream.only_waits()).then_some(*key)
+        };
+        let keys: Vec<StreamKey> = self.streams.iter().filter_map(of_no_file).collect();
+        for key in keys {
+            let siblings = self.streams.iter().filter(|(other, stream)| {
+                let same = other.program == key.program && other.device == key.device;
+                same && other.class != device && !stream.only_waits()
+            });
+            let most = siblings.max_by_key(|(other, it)| (it.moved_bytes(), **other));
+            let Some(most) = most.map(|it| *it.0) else { continue };
+            let waits = self.streams.remove(&key).unwrap_or_default();
+            if let Some(stream) = self.streams.get_mut(&most) {
+                stream.join_waits(waits);
+            }
         }
     }
 
@@ -185,6 +213,7 @@ impl LoadStreams {
         if !is_program(names.get(program)) {
             return;
         }
+        self.note_process(program, Some(wait.pid));
         let call = wait.syscall.and_then(|it| calls::name_of(&environment.architecture, it));
         // Waits for a device itself have no file.
         let key = StreamKey { program, class: self.class(wait.file, names), device };
@@ -196,9 +225,13 @@ impl LoadStreams {
     fn calls(&mut self, file: &FileActivity, names: &Names) {
         self.has_calls = true;
         let Some(program) = file.process.filter(|it| is_program(names.get(*it))) else { return };
+        self.note_process(program, Some(file.pid).filter(|pid| *pid > 0));
         let on_names = self.names.entry(program).or_default();
         on_names.stats += file.stats;
         on_names.scans += file.scans;
+        if file.file_type == Some(FileKind::Directory) {
+            on_names.removed += file.unlinks;
+        }
         if file.file_type == Some(FileKind::Directory) || file.file.is_none() {
             return;
         }
@@ -208,7 +241,14 @@ impl LoadStreams {
         let Some(device) = file.device else { return };
         let key = StreamKey { program, class: self.class(file.file, names), device };
         if let Some(stream) = self.stream(key) {
-            stream.calls(file);
+            stream.calls(file, file.file.map_or("", |it| names.get(it)));
+        }
+    }
+
+    fn note_process(&mut self, program: Name, pid: Option<u32>) {
+        let known = self.processes.entry(program).or_default();
+        if let Some(pid) = pid.filter(|_| known.len() < 64) {
+            known.insert(pid);
         }
     }
 
@@ -250,7 +290,7 @@ impl LoadStreams {
 
 /// Whether a process can be a program whose load is reproduced: iowhy itself and the kernel's
 /// threads are none.
-fn is_program(name: &str) -> bool {
+pub(crate) fn is_program(name: &str) -> bool {
     let kernel = ["kworker/", "jbd2/", "kswapd", "xfsaild", "kthreadd", "loop", "iowhy", "md"];
     let is_numbered = |rest: &str| rest.chars().next().is_none_or(|it| it.is_ascii_digit());
     !name.is_empty()

@@ -3,10 +3,12 @@
 //! What does not belong here: which rows belong to it (see [`super`]).
 
 use super::bursts::OperationBins;
+use super::reread::RereadBytes;
 use iowhy_core::model::WaitClass;
 use iowhy_core::model::file::Counts;
 use iowhy_core::model::{FileActivity, Name, Operation, Origin, Request, RequestPart, Wait};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use std::hash::BuildHasher as _;
 
 /// Maximum number of sizes, threads, files and offsets that are kept.
 const MOST: usize = 4096;
@@ -14,6 +16,8 @@ const MOST: usize = 4096;
 const MOST_SPANS: usize = 1 << 16;
 /// How far from the end of the previous one a request is near it, bytes.
 const NEAR: u64 = 64 << 10;
+/// Calls that read a file.
+const READS: &[&str] = &["read", "pread64", "readv", "preadv", "preadv2", "sendfile"];
 /// A pause from which two requests of sync_file_range belong to two calls, nanoseconds.
 const APART_NS: u64 = 2_000_000;
 
@@ -36,6 +40,10 @@ pub struct StreamSide {
     pub offsets: Vec<u64>,
     /// The end of the farthest of them.
     pub end: u64,
+    /// Reads that the page cache did not have although it had had them.
+    pub again: RereadBytes,
+    /// The end of the farthest in each file.
+    ends: FxHashMap<Name, u64>,
     /// Those known to be direct, and known to be cached.
     pub direct: u64,
     /// Those through the page cache.
@@ -70,21 +78,40 @@ impl Concurrency {
         }
     }
 
+    fn join(&mut self, other: Concurrency) {
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.sampled |= other.sampled;
+        let room = MOST_SPANS.saturating_sub(self.spans.len());
+        self.spans.extend(other.spans.into_iter().take(room));
+    }
+
     /// The mean number of them while there is at least one; at least 1.
     pub fn while_busy(&self, duration_ns: u64) -> f64 {
         let mean = self.total_ns as f64 / duration_ns.max(1) as f64;
         if self.sampled || self.spans.is_empty() {
             return mean.max(1.0);
         }
+        let sum: u64 = self.spans.iter().map(|(from, to)| to - from).sum();
+        (sum as f64 / self.union_ns().max(1) as f64).max(1.0)
+    }
+
+    /// The time with at least one of them, nanoseconds; at most all of it, if that is not known.
+    pub fn busy_ns(&self, duration_ns: u64) -> u64 {
+        match self.sampled || self.spans.is_empty() {
+            true => self.total_ns.min(duration_ns),
+            false => self.union_ns(),
+        }
+    }
+
+    fn union_ns(&self) -> u64 {
         let mut spans = self.spans.clone();
         spans.sort_unstable();
-        let (mut union, mut sum, mut end) = (0_u64, 0_u64, 0_u64);
+        let (mut union, mut end) = (0_u64, 0_u64);
         for (from, to) in spans {
-            sum = sum.saturating_add(to - from);
             union = union.saturating_add(to.saturating_sub(end.max(from)));
             end = end.max(to);
         }
-        (sum as f64 / union.max(1) as f64).max(1.0)
+        union
     }
 }
 
@@ -107,6 +134,8 @@ pub struct LoadStream {
     pub threads: FxHashSet<u32>,
     /// Waits of its threads on these files.
     pub waits: Concurrency,
+    /// Those of them in calls that read.
+    pub reading: Concurrency,
     /// Waits in each sync call.
     pub syncs: FxHashMap<&'static str, u64>,
     /// Waits for a journal commit.
@@ -115,6 +144,8 @@ pub struct LoadStream {
     pub range_syncs: u64,
     /// Operations over time.
     pub bins: OperationBins,
+    /// How many of its files were created in each folder, by a hash of its path.
+    created_in: FxHashMap<u64, u64>,
     inodes: FxHashSet<(u64, u64)>,
     range_last: FxHashMap<u32, u64>,
     first_ns: Option<u64>,
@@ -163,6 +194,9 @@ impl LoadStream {
     pub fn wait(&mut self, wait: &Wait, call: Option<&'static str>) {
         let weight = wait.stands_for();
         self.waits.add(wait.start_ns, wait.duration_ns, weight);
+        if call.is_some_and(|call| READS.contains(&call)) {
+            self.reading.add(wait.start_ns, wait.duration_ns, weight);
+        }
         if self.threads.len() < MOST {
             self.threads.insert(wait.tid);
         }
@@ -172,9 +206,51 @@ impl LoadStream {
         }
     }
 
-    /// Adds calls.
-    pub fn calls(&mut self, file: &FileActivity) {
+    /// Adds what another stream of the same program waited for, and whatever else it has.
+    pub fn join_waits(&mut self, other: LoadStream) {
+        self.waits.join(other.waits);
+        self.reading.join(other.reading);
+        self.journal_waits += other.journal_waits;
+        for (call, count) in other.syncs {
+            *self.syncs.entry(call).or_default() += count;
+        }
+        let room = MOST.saturating_sub(self.threads.len());
+        self.threads.extend(other.threads.into_iter().take(room));
+    }
+
+    /// Whether it only waited: it has neither requests nor calls.
+    pub fn only_waits(&self) -> bool {
+        let calls = self.calls.reads + self.calls.writes;
+        self.read.requests + self.write.requests + calls == 0
+    }
+
+    /// Bytes that it moved, at the device or in calls.
+    pub fn moved_bytes(&self) -> u64 {
+        let calls = self.calls.read_bytes.saturating_add(self.calls.write_bytes);
+        calls.max(self.read.bytes.saturating_add(self.write.bytes))
+    }
+
+    /// The most files that were created in one of several folders; the first and the last are seen
+    /// in part.
+    pub fn most_in_folder(&self) -> Option<u64> {
+        self.created_in.values().copied().max().filter(|_| self.created_in.len() > 1)
+    }
+
+    /// Adds calls; `path` is the file's.
+    pub fn calls(&mut self, file: &FileActivity, path: &str) {
         self.calls.add(&file.counts());
+        let counts = file.counts();
+        // A row may stand for many files, and its path for theirs.
+        let is_one = file.files.is_none_or(|files| files <= 1);
+        if counts.creates > 0
+            && is_one
+            && let Some((folder, _)) = path.rsplit_once('/')
+        {
+            let folder = FxBuildHasher.hash_one(folder);
+            if self.created_in.len() < MOST || self.created_in.contains_key(&folder) {
+                *self.created_in.entry(folder).or_default() += counts.creates;
+            }
+        }
         match file.inode.zip(file.inode_device) {
             Some(inode) if self.inodes.len() < MOST => {
                 self.files += u64::from(self.inodes.insert(inode));
@@ -221,6 +297,15 @@ impl StreamSide {
         let end = offset.saturating_add(part.bytes);
         self.end = self.end.max(end);
         let file = part.file.unwrap_or(Name::EMPTY);
+        if self.ends.len() < MOST || self.ends.contains_key(&file) {
+            let known = self.ends.entry(file).or_default();
+            *known = end.max(*known);
+        }
+        let is_cached = matches!(request.origin, Origin::Readahead | Origin::PageFault)
+            || (request.origin == Origin::Read && direct == Some(false));
+        if is_cached {
+            self.again.read((file, offset), part.bytes, weight);
+        }
         if self.next.len() < MOST || self.next.contains_key(&file) {
             let next = self.next.insert(file, end);
             self.placed += u64::from(next.is_some());
@@ -255,6 +340,11 @@ impl StreamSide {
     /// The same for requests near the end of the previous one.
     pub fn near_share(&self) -> Option<f64> {
         (self.placed >= 8).then(|| self.near as f64 / self.placed as f64)
+    }
+
+    /// Bytes of all its files, as far as they were used, and how many files these are.
+    pub fn footprint(&self) -> (u64, usize) {
+        (self.ends.values().sum(), self.ends.len())
     }
 
     /// Whether most of its requests bypass the page cache.

@@ -3,12 +3,14 @@
 //! | where | what |
 //! |---|---|
 //! | here | from a source to a directory |
+//! | [`replay`] | plays a sequence, for a run |
 //! | [`rerun`] | runs it, records the run, compares |
 //! | [`rounds`] | starts and records a load; for both of the others |
 //! | [`verify`] | rounds without and with a change |
 //!
 //! What does not belong here: what a reproduction consists of (crate `iowhy-reproduce`).
 
+pub mod replay;
 pub mod rerun;
 pub mod rounds;
 pub mod verify;
@@ -27,6 +29,7 @@ use iowhy_reproduce::error::ReproduceError;
 use iowhy_reproduce::folder;
 use iowhy_reproduce::plan::LoadPlan;
 use iowhy_reproduce::planning::{self, PlanSource};
+use iowhy_reproduce::replay::sequence::ReplayTally;
 use iowhy_reproduce::run::RunOptions;
 use iowhy_reproduce::streams::LoadStreams;
 use iowhy_reproduce::target::RunTarget;
@@ -39,43 +42,57 @@ pub struct ReadLoad {
     /// Its diagnosis.
     pub diagnosis: Diagnosis,
     streams: LoadStreams,
+    sequence: ReplayTally,
     names: Names,
 }
 
 impl ReadLoad {
     /// Reads a source.
     pub fn of(paths: &[PathBuf]) -> Result<ReadLoad, Failure> {
+        ReadLoad::with(paths, false)
+    }
+
+    /// Reads a source, and its requests one by one if they are to be replayed.
+    fn with(paths: &[PathBuf], replay: bool) -> Result<ReadLoad, Failure> {
         let mut source = sources::open(paths, false)?;
         let filter = Only::default().filter();
         let mut filtered = Filtered::new(source.environment(), &filter);
         let mut streams = LoadStreams::default();
+        let mut sequence = ReplayTally::default();
         let all = Filter::default();
         let (names, _) = sources::read_all(&mut source, &all, |batch, names, environment| {
             filtered.add(batch, names, environment.end_ns);
             streams.add(batch, names, environment);
+            if replay {
+                sequence.add(batch, names, environment);
+            }
             Ok(())
         })?;
+        streams.settle();
         let summary = filtered.finish(source.environment(), &names).shown;
         let diagnosis = diagnose(&summary);
-        Ok(ReadLoad { summary, diagnosis, streams, names })
+        Ok(ReadLoad { summary, diagnosis, streams, sequence, names })
+    }
+
+    fn source(&self, keep_names: bool) -> PlanSource<'_> {
+        let ReadLoad { streams, names, summary, diagnosis, .. } = self;
+        PlanSource { streams, names, summary, diagnosis, keep_names }
     }
 
     /// The plan of its reproduction.
     pub fn plan(&self, keep_names: bool) -> LoadPlan {
-        planning::plan(&PlanSource {
-            streams: &self.streams,
-            names: &self.names,
-            summary: &self.summary,
-            diagnosis: &self.diagnosis,
-            keep_names,
-        })
+        planning::plan(&self.source(keep_names))
     }
 }
 
 /// Reads the source and writes the reproduction.
 pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     let target = PartialOutput::directory(&args.output)?;
-    let plan = ReadLoad::of(&args.source.paths)?.plan(args.keep_names);
+    let load = ReadLoad::with(&args.source.paths, args.replay)?;
+    let (plan, texts) = match args.replay {
+        true => planning::replayed(&load.source(args.keep_names), &load.sequence),
+        false => (load.plan(args.keep_names), Vec::new()),
+    };
     if plan.programs.is_empty() {
         let message = "failed to reproduce the source: it has no program's I/O";
         let hint = "record while the load runs, with files: `iowhy record`";
@@ -84,6 +101,7 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     let path = target.path();
     std::fs::create_dir(path).map_err(|cause| Failure::not_written(path, &cause))?;
     folder::write(path, &plan).map_err(Failure::from)?;
+    folder::write_replay(path, &texts).map_err(Failure::from)?;
     if args.output.is_dir() {
         // Empty, as checked: a rename over it needs it gone on some file systems.
         let _ = std::fs::remove_dir(&args.output);

@@ -8,7 +8,10 @@ use crate::args::reproduce::RerunArgs;
 use crate::failure::Failure;
 use crate::{interruption, output, sources};
 use iowhy_core::fidelity::{Fidelity, WatchFigures};
+use iowhy_core::figures::counted;
+
 use iowhy_reproduce::plan::LoadPlan;
+use iowhy_reproduce::replay::player::ReplayTimes;
 use iowhy_reproduce::run::Prepared;
 use iowhy_reproduce::settings::fix_of;
 use iowhy_reproduce::{fit, folder};
@@ -37,7 +40,8 @@ pub fn run(args: &RerunArgs) -> Result<(), Failure> {
         fitted(&mut prepared, &args.folder, rounds)?;
     }
     output::note(&format!("recording for {} s", time.as_secs_f64()));
-    rounds::record(&prepared, time, &recording)?;
+    let times = rounds::record(&prepared, time, &recording)?;
+    times.filter(|it| it.done > 0).iter().for_each(punctuality);
     let disks = prepared.disks();
     let original = prepared.plan().original.clone();
     // All is removed before the result is shown.
@@ -53,6 +57,17 @@ pub fn run(args: &RerunArgs) -> Result<(), Failure> {
     output::note(&format!("the run: `iowhy report {}`", sources::words(&[recording])));
     hint(args, &original);
     Ok(())
+}
+
+/// Says how punctual a replay was.
+fn punctuality(times: &ReplayTimes) {
+    let done = times.done as f64;
+    output::note(&format!(
+        "replayed {}: {:.1} % of them began within 1 ms of their time, on average {:.3} ms late",
+        counted(times.done, "requests"),
+        (1.0 - times.late as f64 / done) * 100.0,
+        times.late_ns as f64 / done / 1e6
+    ));
 }
 
 /// Names the command that tests a fix, where there is one.

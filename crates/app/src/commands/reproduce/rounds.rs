@@ -4,6 +4,7 @@
 
 use crate::failure::Failure;
 use crate::interruption;
+use iowhy_reproduce::replay::player::ReplayTimes;
 use iowhy_reproduce::run::Prepared;
 use std::io::Read as _;
 use std::path::Path;
@@ -19,8 +20,12 @@ pub fn is_stopped() -> bool {
     interruption::check().is_err()
 }
 
-/// Runs the load for so long and records it into `output`.
-pub fn record(prepared: &Prepared, time: Duration, output: &Path) -> Result<(), Failure> {
+/// Runs the load for so long and records it into `output`; says how punctual a replay was.
+pub fn record(
+    prepared: &Prepared,
+    time: Duration,
+    output: &Path,
+) -> Result<Option<ReplayTimes>, Failure> {
     let mut load = prepared.start()?;
     let begun = Instant::now();
     while begun.elapsed() < SETTLE {
@@ -57,7 +62,7 @@ pub fn record(prepared: &Prepared, time: Duration, output: &Path) -> Result<(), 
         std::thread::sleep(POLL);
     };
     if status.success() {
-        return Ok(());
+        return Ok(load.replayed());
     }
     let mut said = String::new();
     if let Some(mut pipe) = child.stderr.take() {

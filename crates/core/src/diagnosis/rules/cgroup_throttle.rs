@@ -68,10 +68,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .fix(by.fix(&pid))
-        .check(
+        .check(format!(
             "without the limit the waits end and the device gets busier; if they stay, the limit \
-                is not the cause",
-        );
+             is not the cause{}",
+            words::tried("limits=none"),
+        ));
     // Either sign may be missing: programs that do not wait themselves, or no stack of the worker.
     if held_ns > 0 {
         finding = finding

@@ -120,10 +120,11 @@ fn finding(
             format!("iowhy -d {}", device.device),
         )
         .fix(fix)
-        .check(
+        .check(format!(
             "repeat the same writes on a copy of the data without fsync, or with one fsync for \
-             ten: if the waits stay, something else is slow",
-        )
+             ten: if the waits stay, something else is slow{}",
+            words::tried("sync=none"),
+        ))
 }
 
 #[cfg(test)]

@@ -79,10 +79,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
              keep scans out of its cache (POSIX_FADV_DONTNEED)",
             own.unwrap_or_default(),
         ))
-        .check(
+        .check(format!(
             "`grep workingset_refault /proc/vmstat` twice: if the file counter does not grow, no \
-             evicted page is read again; with twice the memory the reads stop",
-        )
+             evicted page is read again; with twice the memory the reads stop{}",
+            words::tried("memory=none"),
+        ))
         .into())
 }
 

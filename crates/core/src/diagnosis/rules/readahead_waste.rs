@@ -133,11 +133,12 @@ fn finding(
         .shown("page fault waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
         .shown("share of pages read again", again * 100.0, "%", "iowhy cache")
         .fix(fix(name, window, is_again || only_written))
-        .check(
+        .check(format!(
             "`grep workingset_refault_file /proc/vmstat` twice: if it does not grow, the windows \
              warm up the cache: keep them. With a window of 16 KiB the bytes read fall and the \
-             fault rate rises; if not, the window is used",
-        )
+             fault rate rises; if not, the window is used{}",
+            words::tried("read_ahead_kb=16"),
+        ))
 }
 
 fn fix(name: &str, window: &str, is_wasted: bool) -> String {

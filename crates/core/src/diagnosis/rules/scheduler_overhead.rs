@@ -102,10 +102,11 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary) -> Finding {
             format!("iowhy -d {name}"),
         )
         .fix(fix(facts, device))
-        .check(
+        .check(format!(
             "with another scheduler the time in it (I2D) is gone; if the time at the device (D2C) \
-             rises by as much, the device is full and the scheduler only showed it",
-        )
+             rises by as much, the device is full and the scheduler only showed it{}",
+            words::tried("scheduler=none"),
+        ))
 }
 
 /// Whether the device has about as many requests in flight as it takes: then any queue above it

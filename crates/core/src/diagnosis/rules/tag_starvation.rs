@@ -164,10 +164,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         )
         .shown("blocked time for tags", waited.class_ns as f64, "ns", "iowhy waits")
         .fix(fix(device, seen.is_some()))
-        .check(
+        .check(format!(
             "with more tags the time before a tag is allocated (Q2G) falls; if the time at the \
-             device (D2C) rises by as much, the device is the limit after all",
-        )
+             device (D2C) rises by as much, the device is the limit after all{}",
+            words::tried("nr_requests=256"),
+        ))
         .into())
 }
 

@@ -178,7 +178,10 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
              turns it off, and reads may then wait behind writes",
             4 * default,
         ))
-        .check("with 0 the writes are as fast as the device; if not, something else throttles them")
+        .check(format!(
+            "with 0 the writes are as fast as the device; if not, something else throttles them{}",
+            words::tried("wbt_lat_usec=0"),
+        ))
 }
 
 #[cfg(test)]
