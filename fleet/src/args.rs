@@ -1,0 +1,255 @@
+//! The command line of `iowhy-fleet`.
+//!
+//! What does not belong here: what commands do.
+
+use clap::{Args, Parser, Subcommand};
+use iowhy_fleet::clock::{GivenSpan, GivenTime};
+use iowhy_fleet::push::RecordingChoice;
+use iowhy_fleet::questions::top::TopOrder;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// One question to many hosts: gathers what `iowhy daemon` keeps, and answers over all of it.
+#[derive(Debug, Parser)]
+#[command(name = "iowhy-fleet", version)]
+pub struct FleetArgs {
+    #[command(subcommand)]
+    pub command: FleetCommand,
+}
+
+/// A place and how it is reached.
+#[derive(Args, Clone, Debug)]
+pub struct PlaceArgs {
+    /// The fleet's store: a directory, s3://BUCKET/PREFIX, gs://… or az://…
+    #[arg(long, value_name = "PLACE", env = "IOWHY_FLEET_AT")]
+    pub at: String,
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// How stores are reached.
+#[derive(Args, Clone, Debug)]
+pub struct AccessArgs {
+    /// A file with lines such as AWS_ACCESS_KEY_ID=…, mode 600; the environment otherwise
+    #[arg(long, value_name = "FILE", env = "IOWHY_FLEET_CREDENTIALS")]
+    pub credentials: Option<PathBuf>,
+    /// Allow connections to the store that are not encrypted
+    #[arg(long)]
+    pub allow_http: bool,
+}
+
+/// What a question is about, and where it is answered.
+#[derive(Args, Clone, Debug)]
+pub struct QueryArgs {
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Only from this time on: 2026-11-24, "2026-11-24 09:40" (UTC), 6h (ago)
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<GivenTime>,
+    /// Only until this time
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<GivenTime>,
+    /// The scheduler of a cluster; without it, this process answers
+    #[arg(long, value_name = "df://HOST:PORT")]
+    pub cluster: Option<String>,
+    /// Memory of a query in this process, megabytes
+    #[arg(long, value_name = "MB", default_value_t = 2000)]
+    pub memory_mb: usize,
+    /// JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Say at the end what was read
+    #[arg(long)]
+    pub stats: bool,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub enum FleetCommand {
+    /// Send what the recorder of this host has and the store has not
+    Push(PushArgs),
+    /// Merge uploads into tables
+    Compact(PlaceArgs),
+    /// What waits to be merged, and what was refused
+    Status(PlaceArgs),
+    /// Run a query
+    Sql {
+        /// The query
+        query: String,
+        #[command(flatten)]
+        about: QueryArgs,
+    },
+    /// Tables, columns and functions of queries
+    Tables,
+    /// The files that count, for other programs
+    Files {
+        /// The table
+        table: String,
+        #[command(flatten)]
+        about: QueryArgs,
+    },
+    /// What is wrong where, and since when
+    Findings(QueryArgs),
+    /// Drives, firmware, racks and kernels that are slower than their siblings
+    Outliers {
+        #[command(flatten)]
+        about: QueryArgs,
+        /// Drives that are shown
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+    },
+    /// Two kernels, or the time before and after a rollout, at equal load
+    Diff {
+        #[command(flatten)]
+        about: QueryArgs,
+        /// Two kernels
+        #[arg(long, num_args = 2, value_names = ["A", "B"], required_unless_present = "rollout")]
+        kernel: Option<Vec<String>>,
+        /// When the rollout began
+        #[arg(long, value_name = "TIME", conflicts_with = "kernel")]
+        rollout: Option<GivenTime>,
+    },
+    /// The slowest, the busiest
+    Top {
+        #[command(flatten)]
+        about: QueryArgs,
+        /// By what
+        #[arg(long, value_enum, default_value = "latency")]
+        by: TopOrder,
+        /// Rows
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+    },
+    /// One host around a time
+    Host {
+        /// Its name or identity
+        name: String,
+        /// When; the end of what there is without it
+        #[arg(long = "time", value_name = "TIME")]
+        time: Option<GivenTime>,
+        #[command(flatten)]
+        about: QueryArgs,
+    },
+    /// The page of the fleet
+    Report {
+        /// Where to write it
+        #[arg(long, value_name = "FILE")]
+        html: PathBuf,
+        #[command(flatten)]
+        about: QueryArgs,
+    },
+    /// Make a fleet with planted trouble to try all this
+    Simulate(SimulateArgs),
+    /// Run the scheduler of a cluster
+    Scheduler(SchedulerArgs),
+    /// Run an executor of a cluster
+    Executor(ExecutorArgs),
+}
+
+/// What is sent.
+#[derive(Args, Debug)]
+pub struct PushArgs {
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// The recorder's state directory
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/iowhy")]
+    pub spool: PathBuf,
+    /// Where this remembers what was sent
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "STATE_DIRECTORY",
+        default_value = "/var/lib/iowhy-fleet"
+    )]
+    pub state: PathBuf,
+    /// Another name than the host's
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// What the host shares power, network or a shelf with
+    #[arg(long, value_name = "NAME", default_value = "", env = "IOWHY_FLEET_RACK")]
+    pub rack: String,
+    /// Incidents that are sent with their recordings
+    #[arg(long, value_enum, default_value = "none")]
+    pub recordings: RecordingChoice,
+    /// Replace names of hosts, racks, serial numbers, containers and processes; send no recordings
+    #[arg(long)]
+    pub redact: bool,
+    /// A secret that hosts share, mode 600, so that one name has one placeholder
+    #[arg(long, value_name = "FILE", requires = "redact")]
+    pub redact_key: Option<PathBuf>,
+    /// At most so many kilobytes a second
+    #[arg(long, value_name = "KB")]
+    pub bandwidth: Option<u64>,
+    /// How long it tries again when the store fails
+    #[arg(long, value_name = "TIME", default_value = "5m")]
+    pub patience: GivenSpan,
+    /// The root of /etc, /proc and /sys
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    pub root: PathBuf,
+}
+
+/// A fleet to make.
+#[derive(Args, Debug)]
+pub struct SimulateArgs {
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Hosts
+    #[arg(long, default_value_t = 500)]
+    pub hosts: usize,
+    /// Its length, in full hours
+    #[arg(long, value_name = "TIME", default_value = "24h")]
+    pub length: GivenSpan,
+    /// When it begins; by default it ends now
+    #[arg(long, value_name = "TIME")]
+    pub begin: Option<GivenTime>,
+    /// Another number is another fleet
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Plant nothing
+    #[arg(long)]
+    pub healthy: bool,
+    /// Write uploads as hosts send them, to be compacted
+    #[arg(long)]
+    pub uploads: bool,
+}
+
+/// Where a scheduler listens.
+#[derive(Args, Debug)]
+pub struct SchedulerArgs {
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// Its address
+    #[arg(long, default_value = "127.0.0.1")]
+    pub bind: IpAddr,
+    /// Its port
+    #[arg(long, default_value_t = 50050)]
+    pub port: u16,
+}
+
+/// Where an executor listens, and what it may use.
+#[derive(Args, Debug)]
+pub struct ExecutorArgs {
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// Its address
+    #[arg(long, default_value = "127.0.0.1")]
+    pub bind: IpAddr,
+    /// The port for data
+    #[arg(long, default_value_t = 50051)]
+    pub port: u16,
+    /// The port for the scheduler
+    #[arg(long, default_value_t = 50052)]
+    pub control_port: u16,
+    /// The scheduler
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
+    pub scheduler: String,
+    /// Tasks at the same time
+    #[arg(long, default_value_t = 2)]
+    pub slots: usize,
+    /// Memory of all tasks, megabytes
+    #[arg(long, value_name = "MB", default_value_t = 2000)]
+    pub memory_mb: u64,
+    /// Where what passes between the stages of a query is kept
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+}

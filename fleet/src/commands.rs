@@ -1,0 +1,295 @@
+//! What each command does: it returns the text to print.
+//!
+//! What does not belong here: arguments, exit codes.
+
+use crate::args::{
+    AccessArgs, ExecutorArgs, FleetCommand, PlaceArgs, PushArgs, QueryArgs, SchedulerArgs,
+    SimulateArgs,
+};
+use iowhy_fleet::clock::{FleetHour, GivenTime, HOUR_S, minute_text, now_s};
+use iowhy_fleet::commit;
+use iowhy_fleet::compact::compact;
+use iowhy_fleet::engine::cluster::{ExecutorOptions, run_executor, run_scheduler};
+use iowhy_fleet::engine::provider::FleetTableProvider;
+use iowhy_fleet::engine::{EngineOptions, FleetEngine};
+use iowhy_fleet::error::{FleetContext, FleetError, Result};
+use iowhy_fleet::output::{self, AnswerSection, safe, size_text};
+use iowhy_fleet::push::{self, PushPlan};
+use iowhy_fleet::questions::cells::DriveHours;
+use iowhy_fleet::questions::diff::{self, DiffSides};
+use iowhy_fleet::questions::{findings, host, slower, top};
+use iowhy_fleet::redact::NameHasher;
+use iowhy_fleet::report;
+use iowhy_fleet::simulate::{FleetPlan, PlantedTrouble};
+use iowhy_fleet::store::{FleetStores, Place, StoreOptions};
+use iowhy_fleet::tables::{self, table};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Runs a command; what it has to say.
+pub async fn run(command: FleetCommand) -> Result<String> {
+    match command {
+        FleetCommand::Push(args) => run_push(args).await,
+        FleetCommand::Compact(args) => run_compact(&args).await,
+        FleetCommand::Status(args) => status(&args).await,
+        FleetCommand::Tables => Ok(tables_text()),
+        FleetCommand::Sql { query, about } => sql(&query, &about).await,
+        FleetCommand::Files { table, about } => files(&table, &about).await,
+        FleetCommand::Simulate(args) => simulate(&args).await,
+        FleetCommand::Scheduler(args) => scheduler(args).await,
+        FleetCommand::Executor(args) => executor(args).await,
+        FleetCommand::Findings(about) => {
+            let engine = open(&about).await?;
+            answer(&engine, &about, &[findings::findings(&engine).await?])
+        }
+        FleetCommand::Outliers { about, limit } => {
+            let engine = open(&about).await?;
+            let (data, report) = slower::compare(&engine).await?;
+            let mut drives = slower::drives(&data, &report, limit);
+            drives.notes.push(slower::time_line(&engine)?);
+            answer(&engine, &about, &[drives, slower::batches(&data, &report)])
+        }
+        FleetCommand::Diff { about, kernel, rollout } => {
+            let engine = open(&about).await?;
+            let sides = sides(kernel, rollout)?;
+            let data = DriveHours::read(&engine, "").await?;
+            let rows = diff::compare(&data, &sides);
+            answer(&engine, &about, &[diff::section(&rows, &sides)])
+        }
+        FleetCommand::Top { about, by, limit } => {
+            let engine = open(&about).await?;
+            answer(&engine, &about, &[top::top(&engine, by, limit).await?])
+        }
+        FleetCommand::Host { name, time, about } => {
+            let engine = open(&about).await?;
+            let end_s = engine.time()?.1 - HOUR_S;
+            let sections = host::host(&engine, &name, time.map_or(end_s, |it| it.0)).await?;
+            answer(&engine, &about, &sections)
+        }
+        FleetCommand::Report { html, about } => {
+            let engine = open(&about).await?;
+            let page = report::page(&engine).await?;
+            std::fs::write(&html, &page).context(|| format!("write {}", html.display()))?;
+            Ok(format!("{}: {}\n", html.display(), size_text(page.len() as f64)))
+        }
+    }
+}
+
+fn stores(access: &AccessArgs) -> Result<Arc<FleetStores>> {
+    let options = StoreOptions::load(access.credentials.as_deref(), access.allow_http)?;
+    Ok(Arc::new(FleetStores::new(options)))
+}
+
+fn place(args: &PlaceArgs) -> Result<Place> {
+    stores(&args.access)?.place(&args.at)
+}
+
+async fn open(about: &QueryArgs) -> Result<FleetEngine> {
+    let stores = stores(&about.place.access)?;
+    let place = stores.place(&about.place.at)?;
+    let options = EngineOptions {
+        from_s: about.from.map_or(i64::MIN, |it| it.0),
+        until_s: about.until.map_or(i64::MAX, |it| it.0),
+        cluster: about.cluster.clone(),
+        memory_bytes: about.memory_mb.saturating_mul(1_000_000),
+    };
+    FleetEngine::open(stores, place, options).await
+}
+
+fn answer(engine: &FleetEngine, about: &QueryArgs, parts: &[AnswerSection]) -> Result<String> {
+    let mut text = match about.json {
+        true => format!("{:#}\n", output::json(parts)),
+        false => output::render(parts),
+    };
+    if about.stats && !about.json {
+        text += &stats(engine)?;
+    }
+    Ok(text)
+}
+
+/// What was read of how much.
+fn stats(engine: &FleetEngine) -> Result<String> {
+    let counts = engine.counts();
+    let commits = engine.commits()?;
+    let files = commits.iter().flat_map(|commit| &commit.files);
+    let (count, bytes) = files.fold((0, 0), |(n, sum), file| (n + 1, sum + file.bytes));
+    Ok(format!(
+        "read: {} in {} requests of {} objects; the time asked for has {count} files, {}\n",
+        size_text(counts.bytes() as f64),
+        counts.requests(),
+        counts.objects(),
+        size_text(bytes as f64)
+    ))
+}
+
+async fn run_push(args: PushArgs) -> Result<String> {
+    let place = place(&args.place)?;
+    let hasher = match (args.redact, &args.redact_key) {
+        (false, _) => None,
+        (true, Some(file)) => Some(NameHasher::from_file(file)?),
+        (true, None) => Some(NameHasher::from_machine(&args.root)?),
+    };
+    let plan = PushPlan {
+        root: args.root,
+        host: args.host,
+        rack: args.rack,
+        recordings: args.recordings,
+        hasher,
+        bytes_per_second: args.bandwidth.map(|it| it.saturating_mul(1000)),
+        patience: Duration::from_secs(args.patience.0.unsigned_abs()),
+        ..PushPlan::new(args.spool, args.state)
+    };
+    let report = plan.push(&place).await?;
+    Ok(format!(
+        "sent {} windows, {} incidents, {} files of recordings: {}; {} tries failed\n",
+        report.windows,
+        report.incidents,
+        report.files,
+        size_text(report.bytes as f64),
+        report.retries
+    ))
+}
+
+async fn run_compact(args: &PlaceArgs) -> Result<String> {
+    let report = compact(&place(args)?).await?;
+    let mut text = format!(
+        "merged {} uploads of {} hours; {} were merged before; {} refused\n",
+        report.merged,
+        report.hours,
+        report.superseded,
+        report.refused.len()
+    );
+    for refused in report.refused.iter().take(20) {
+        let _ = writeln!(text, "  {}: {}", safe(&refused.name), refused.reason);
+    }
+    Ok(text)
+}
+
+async fn status(args: &PlaceArgs) -> Result<String> {
+    let place = place(args)?;
+    let commits = commit::of_time(&place, i64::MIN, i64::MAX).await?;
+    let mut text = String::new();
+    let bytes: u64 = commits.iter().flat_map(|commit| &commit.files).map(|file| file.bytes).sum();
+    if let (Some(first), Some(last)) = (commits.first(), commits.last()) {
+        let _ = writeln!(
+            text,
+            "{} hours from {} to {} UTC: {}",
+            commits.len(),
+            minute_text(first.hour_s),
+            minute_text(last.hour().end_s()),
+            size_text(bytes as f64)
+        );
+    }
+    for (hour, count) in push::waiting(&place).await? {
+        let _ = writeln!(text, "waiting: {count} uploads of {}", minute_text(hour.begin_s()));
+    }
+    for commit in commits.iter().filter(|commit| !commit.refused.is_empty()) {
+        for refused in commit.refused.iter().take(20) {
+            let hour = minute_text(commit.hour_s);
+            let _ = writeln!(text, "refused at {hour}: {} {}", safe(&refused.name), refused.reason);
+        }
+    }
+    Ok(if text.is_empty() { "nothing is there\n".to_owned() } else { text })
+}
+
+fn tables_text() -> String {
+    let functions = "Functions:\n\n| function | what |\n|---|---|\n\
+        | `merge_latency(latency)` | aggregate: histograms added up |\n\
+        | `latency_percentile(latency, 0.99)` | the time that this share took at most, ns |\n\
+        | `latency_mean(latency)` | the mean, ns |\n\
+        | `host_group(host)` | a host's name without the number at its end |\n";
+    format!("{}{functions}", tables::reference())
+}
+
+async fn sql(query: &str, about: &QueryArgs) -> Result<String> {
+    let engine = open(about).await?;
+    let answer = engine.query(query).await?;
+    let mut text = match about.json {
+        true => output::rows_json(&answer.rows)? + "\n",
+        false => output::rows_text(&answer.rows)?,
+    };
+    if about.stats && !about.json {
+        text += &stats(&engine)?;
+    }
+    Ok(text)
+}
+
+async fn files(name: &str, about: &QueryArgs) -> Result<String> {
+    let Some(table) = table(name) else {
+        return Err(FleetError::new(format!("there is no table {name:?}"))
+            .hint("iowhy-fleet tables lists them"));
+    };
+    let stores = stores(&about.place.access)?;
+    let place = stores.place(&about.place.at)?;
+    let engine = open(about).await?;
+    let provider = FleetTableProvider::new(&place, table, &engine.commits()?);
+    let root = place.root.as_str().trim_end_matches('/');
+    let line = |(path, _): (&str, u64)| match place.root.scheme() {
+        "file" => format!("/{path}\n"),
+        _ => format!("{root}/{path}\n"),
+    };
+    Ok(provider.files().map(line).collect())
+}
+
+fn sides(kernels: Option<Vec<String>>, rollout: Option<GivenTime>) -> Result<DiffSides> {
+    match (kernels.as_deref(), rollout) {
+        (Some([a, b]), _) => Ok(DiffSides::Kernels(a.clone(), b.clone())),
+        (_, Some(time)) => Ok(DiffSides::Rollout(time.0.div_euclid(HOUR_S) as i32)),
+        _ => Err(FleetError::new("--kernel A B or --rollout TIME is needed")),
+    }
+}
+
+async fn simulate(args: &SimulateArgs) -> Result<String> {
+    let place = place(&args.place)?;
+    let mut plan = FleetPlan::new(args.hosts, args.length, now_s());
+    plan.seed = args.seed;
+    if let Some(begin) = args.begin {
+        plan.from_s = FleetHour::of(begin.0).begin_s();
+    }
+    if args.healthy {
+        plan.trouble = PlantedTrouble::none();
+    }
+    let size = match args.uploads {
+        true => plan.upload(&place).await?,
+        false => plan.write(&place).await?,
+    };
+    let days = plan.hours as f64 / 24.0;
+    let per_host = size.bytes as f64 / (plan.hosts as f64 * days).max(f64::MIN_POSITIVE);
+    let truth = serde_json::to_string(&plan.truth()).context(|| "show the truth".to_owned())?;
+    Ok(format!(
+        "{} hosts, {} hours from {} UTC: {} in {} objects, {} rows; {} a host and day\nplanted: {truth}\n",
+        plan.hosts,
+        plan.hours,
+        minute_text(plan.from_s),
+        size_text(size.bytes as f64),
+        size.files,
+        size.rows,
+        size_text(per_host)
+    ))
+}
+
+async fn scheduler(args: SchedulerArgs) -> Result<String> {
+    run_scheduler(stores(&args.access)?, args.bind, args.port).await?;
+    Ok(String::new())
+}
+
+async fn executor(args: ExecutorArgs) -> Result<String> {
+    let (host, port) = args
+        .scheduler
+        .rsplit_once(':')
+        .ok_or_else(|| FleetError::new(format!("{:?} is no HOST:PORT", args.scheduler)))?;
+    let scheduler_port = port.parse().context(|| format!("read the port {port:?}"))?;
+    let options = ExecutorOptions {
+        bind: args.bind,
+        port: args.port,
+        control_port: args.control_port,
+        scheduler_host: host.to_owned(),
+        scheduler_port,
+        slots: args.slots.max(1),
+        memory_bytes: args.memory_mb.saturating_mul(1_000_000),
+        folder: args.folder,
+    };
+    run_executor(stores(&args.access)?, options).await?;
+    Ok(String::new())
+}

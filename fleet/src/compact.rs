@@ -1,0 +1,330 @@
+//! `iowhy-fleet compact`: uploads of an hour become one file for each table. What a host wrote is
+//! checked here, and nowhere after: queries read only files that compaction made.
+//!
+//! An hour is merged in an order that bears being killed anywhere: new files are written under new
+//! names, then the commit that makes them count, then what they replace is removed. What a killed
+//! run leaves is removed by the next one. Merging again what is merged changes nothing.
+//!
+//! What does not belong here: what is valid in an upload (`upload`).
+
+use crate::clock::{EARLIEST_S, FleetHour, MOST_AHEAD_S, WINDOW_S};
+use crate::commit::{self, CommittedFile, HourCommit, MOST_REFUSED, RefusedUpload};
+use crate::error::{FleetError, Result};
+use crate::layout::{
+    COMMITS, INCOMING, LAYOUT_VERSION, UploadKind, UploadName, parse_commit, table_generation,
+    table_path,
+};
+use crate::store::Place;
+use crate::tables::file::{self, RowOrigin};
+use crate::tables::rows::FleetRows;
+use crate::tables::{FleetTable, HOSTS, INCIDENTS, TABLES};
+use crate::upload::{MOST_OBJECT_BYTES, Upload};
+use datafusion::arrow::array::RecordBatch;
+use futures::{StreamExt, TryStreamExt};
+use object_store::ObjectMeta;
+use object_store::path::Path as ObjectPath;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Uploads that are merged at once, which bounds memory.
+const MOST_AT_ONCE: usize = 20_000;
+/// Uploads that are read at the same time.
+const READS_AT_ONCE: usize = 16;
+/// A file of a table is smaller: an hour of 10,000 hosts is about 15 MB.
+const MOST_FILE_BYTES: u64 = 4 << 30;
+/// Tries against other compactions of the same hour.
+const TRIES: usize = 4;
+
+/// What a compaction did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompactReport {
+    /// Hours that have a new state.
+    pub hours: usize,
+    /// Uploads that were merged.
+    pub merged: usize,
+    /// Uploads that had been merged before, or that later ones of the same window supersede.
+    pub superseded: usize,
+    /// Uploads that were refused, with reasons.
+    pub refused: Vec<RefusedUpload>,
+}
+
+/// Merges every upload that is there.
+///
+/// # Errors
+/// When the store fails. What was merged until then counts.
+pub async fn compact(place: &Place) -> Result<CompactReport> {
+    let mut report = CompactReport::default();
+    let mut hours: BTreeMap<FleetHour, Vec<ObjectMeta>> = BTreeMap::new();
+    for object in place.list(INCOMING).await? {
+        // What is in no hour's folder is no upload and has no hour to be refused in.
+        if let Some(hour) = hour_of(object.location.as_ref()) {
+            hours.entry(hour).or_default().push(object);
+        }
+    }
+    for (hour, objects) in hours {
+        for part in objects.chunks(MOST_AT_ONCE) {
+            merge_hour(place, hour, part, &mut report).await?;
+        }
+    }
+    Ok(report)
+}
+
+fn hour_of(path: &str) -> Option<FleetHour> {
+    let mut parts = path.split('/').rev().skip(1);
+    let hour = parts.next()?;
+    FleetHour::parse(parts.next()?, hour)
+}
+
+async fn merge_hour(
+    place: &Place,
+    hour: FleetHour,
+    objects: &[ObjectMeta],
+    report: &mut CompactReport,
+) -> Result<()> {
+    for _ in 0..TRIES {
+        let before = commit::of_hour(place, hour).await?;
+        let before = before.unwrap_or_else(|| HourCommit {
+            version: LAYOUT_VERSION,
+            hour_s: hour.begin_s(),
+            ..HourCommit::default()
+        });
+        let known = KnownRows::read(place, &before).await?;
+        let sorted = SortedUploads::read(place, objects, &known).await?;
+        if sorted.has_news() {
+            let Some(after) = merged(place, &before, &sorted).await? else { continue };
+            report.hours += 1;
+            remove_replaced(place, &after).await?;
+        } else {
+            remove_replaced(place, &before).await?;
+        }
+        place.remove(objects.iter().map(|it| it.location.clone()).collect()).await?;
+        report.merged += sorted.uploads.len();
+        report.superseded += sorted.superseded;
+        report.refused.extend(sorted.refused);
+        return Ok(());
+    }
+    Err(FleetError::new(format!("failed to merge {hour}: another compaction always won"))
+        .transient())
+}
+
+/// What an hour has already.
+struct KnownRows {
+    minutes: HashMap<RowOrigin, u8>,
+    incidents: HashSet<(String, u32)>,
+}
+
+impl KnownRows {
+    async fn read(place: &Place, commit: &HourCommit) -> Result<KnownRows> {
+        let hosts = rows_of(place, commit, &HOSTS).await?;
+        let incidents = rows_of(place, commit, &INCIDENTS).await?;
+        Ok(KnownRows {
+            minutes: hosts.as_ref().map(file::minutes).unwrap_or_default(),
+            incidents: incidents.as_ref().map(file::incidents).unwrap_or_default(),
+        })
+    }
+
+    fn has(&self, name: &UploadName) -> bool {
+        match name.kind {
+            UploadKind::Minutes(count) => {
+                let origin = (name.host_id.clone(), name.window_s);
+                self.minutes.get(&origin).is_some_and(|known| *known >= count)
+            }
+            UploadKind::Incident(number) => {
+                self.incidents.contains(&(name.host_id.clone(), number))
+            }
+        }
+    }
+}
+
+async fn rows_of(
+    place: &Place,
+    commit: &HourCommit,
+    table: &FleetTable,
+) -> Result<Option<RecordBatch>> {
+    let Some(committed) = commit.file(table.name) else { return Ok(None) };
+    let path = place.path(&committed.path);
+    // Gone: another compaction has replaced it since the commit was read.
+    let bytes = place
+        .read(&path, MOST_FILE_BYTES)
+        .await?
+        .ok_or_else(|| FleetError::new(format!("failed to read {path}: it is gone")).transient())?;
+    file::read(table, bytes).map(Some)
+}
+
+/// Uploads of an hour by what becomes of them.
+#[derive(Default)]
+struct SortedUploads {
+    /// Those to merge, with the difference of the clocks, seconds.
+    uploads: Vec<(Upload, i64)>,
+    superseded: usize,
+    refused: Vec<RefusedUpload>,
+}
+
+impl SortedUploads {
+    async fn read(
+        place: &Place,
+        objects: &[ObjectMeta],
+        known: &KnownRows,
+    ) -> Result<SortedUploads> {
+        let mut sorted = SortedUploads::default();
+        let mut wanted: BTreeMap<(String, i64, u32), (UploadName, &ObjectMeta)> = BTreeMap::new();
+        for object in objects {
+            match acceptable(object) {
+                Err(reason) => sorted.refuse(object, reason),
+                Ok(name) if known.has(&name) => sorted.superseded += 1,
+                Ok(name) => {
+                    let incident = match name.kind {
+                        UploadKind::Minutes(_) => u32::MAX,
+                        UploadKind::Incident(number) => number,
+                    };
+                    let key = (name.host_id.clone(), name.window_s, incident);
+                    match wanted.get(&key) {
+                        Some((other, _)) if other.kind >= name.kind => sorted.superseded += 1,
+                        found => {
+                            sorted.superseded += usize::from(found.is_some());
+                            wanted.insert(key, (name, object));
+                        }
+                    }
+                }
+            }
+        }
+        let reads = wanted.into_values().map(|(name, object)| async move {
+            let bytes = place.read(&object.location, MOST_OBJECT_BYTES).await?;
+            Ok::<_, FleetError>((name, object, bytes))
+        });
+        let mut reads = futures::stream::iter(reads).buffered(READS_AT_ONCE);
+        while let Some((name, object, bytes)) = reads.try_next().await? {
+            // Gone: another compaction has merged it.
+            let Some(bytes) = bytes else { continue };
+            match Upload::decode(&name, &bytes) {
+                Ok(upload) => {
+                    let skew_s = object.last_modified.timestamp().saturating_sub(upload.sent_s);
+                    sorted.uploads.push((upload, skew_s));
+                }
+                Err(reason) => sorted.refuse(object, reason),
+            }
+        }
+        Ok(sorted)
+    }
+
+    fn refuse(&mut self, object: &ObjectMeta, reason: &str) {
+        let name: String =
+            object.location.filename().unwrap_or_default().chars().take(80).collect();
+        self.refused.push(RefusedUpload { name, reason: reason.to_owned() });
+    }
+
+    fn has_news(&self) -> bool {
+        !self.uploads.is_empty() || !self.refused.is_empty()
+    }
+}
+
+/// The name of an upload that is worth reading, or what is wrong with it.
+fn acceptable(object: &ObjectMeta) -> std::result::Result<UploadName, &'static str> {
+    let name = UploadName::parse(object.location.as_ref()).ok_or("has no name of an upload")?;
+    if object.size > MOST_OBJECT_BYTES {
+        return Err("is too large");
+    }
+    let ends_s = name.window_s.saturating_add(WINDOW_S);
+    if ends_s > object.last_modified.timestamp().saturating_add(MOST_AHEAD_S) {
+        return Err("is from the future: the host's clock is wrong");
+    }
+    match name.window_s < EARLIEST_S {
+        true => Err("is from before 2020: the host's clock is wrong"),
+        false => Ok(name),
+    }
+}
+
+/// Writes the files of the hour's next state and commits them; `None` if another compaction won.
+async fn merged(
+    place: &Place,
+    before: &HourCommit,
+    sorted: &SortedUploads,
+) -> Result<Option<HourCommit>> {
+    let mut rows = FleetRows::default();
+    let mut replaced: HashSet<RowOrigin> = HashSet::new();
+    for (upload, skew_s) in &sorted.uploads {
+        rows.add(upload, Some(*skew_s))?;
+        if upload.incident.is_none() {
+            replaced.insert((upload.host.id.clone(), upload.window_s));
+        }
+    }
+    let generation = before.generation + 1;
+    let mut after = HourCommit { generation, files: Vec::new(), ..before.clone() };
+    for (table, new) in TABLES.into_iter().zip(rows.finish()?) {
+        let old = rows_of(place, before, table).await?;
+        let old = match (old, table.name == INCIDENTS.name) {
+            (Some(old), false) => Some(file::without(&old, &replaced)?),
+            (old, _) => old,
+        };
+        let parts: Vec<RecordBatch> = old.into_iter().chain([new]).collect();
+        let rows = file::join(table, &parts)?;
+        if rows.num_rows() > 0 {
+            after.files.push(write(place, &after, table, &rows).await?);
+        }
+    }
+    let room = MOST_REFUSED.saturating_sub(after.refused.len());
+    after.refused.extend(sorted.refused.iter().take(room).cloned());
+    after.more_refused += sorted.refused.len().saturating_sub(room) as u64;
+    Ok(after.publish(place).await?.then_some(after))
+}
+
+async fn write(
+    place: &Place,
+    commit: &HourCommit,
+    table: &FleetTable,
+    rows: &RecordBatch,
+) -> Result<CommittedFile> {
+    let bytes = file::write(table, rows)?;
+    let digest = blake3::hash(&bytes).to_hex();
+    let path = table_path(table.name, commit.hour(), commit.generation, &digest[..16]);
+    let size = bytes.len() as u64;
+    place.write(&place.path(&path), bytes).await?;
+    let (table, rows) = (table.name.to_owned(), rows.num_rows() as u64);
+    Ok(CommittedFile { table, path, bytes: size, rows })
+}
+
+/// Writes an hour that nothing was known of, from these uploads.
+///
+/// # Errors
+/// When the store fails, or the hour has a state already.
+pub async fn write_hour(place: &Place, hour: FleetHour, rows: FleetRows) -> Result<HourCommit> {
+    let mut commit = HourCommit {
+        version: LAYOUT_VERSION,
+        generation: 1,
+        hour_s: hour.begin_s(),
+        ..HourCommit::default()
+    };
+    for (table, rows) in TABLES.into_iter().zip(rows.finish()?) {
+        if rows.num_rows() > 0 {
+            commit.files.push(write(place, &commit, table, &rows).await?);
+        }
+    }
+    match commit.publish(place).await? {
+        true => Ok(commit),
+        false => Err(FleetError::new(format!("failed to write {hour}: it is there already"))),
+    }
+}
+
+/// Removes files and commits that a state has replaced, and what killed runs left.
+async fn remove_replaced(place: &Place, commit: &HourCommit) -> Result<()> {
+    let hour = commit.hour();
+    let counts: HashSet<ObjectPath> =
+        commit.files.iter().map(|file| place.path(&file.path)).collect();
+    let mut gone = Vec::new();
+    for table in TABLES {
+        for object in place.list(&format!("table={}/{hour}", table.name)).await? {
+            // A file of a later generation belongs to a compaction that is running.
+            let generation = table_generation(object.location.as_ref());
+            let is_older = generation.is_some_and(|it| it <= commit.generation);
+            if is_older && !counts.contains(&object.location) {
+                gone.push(object.location);
+            }
+        }
+    }
+    for object in place.list(&format!("{COMMITS}/{hour}")).await? {
+        let generation = parse_commit(object.location.as_ref()).map(|it| it.1);
+        if generation.is_some_and(|it| it < commit.generation) {
+            gone.push(object.location);
+        }
+    }
+    place.remove(gone).await
+}

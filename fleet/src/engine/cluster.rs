@@ -1,0 +1,138 @@
+//! The two servers of a cluster: Ballista's scheduler and executor, with the fleet's tables and
+//! functions. They open stores by their own environment, so no credentials travel.
+//!
+//! Their connections are neither encrypted nor checked: they belong on a network of their own, and
+//! listen on the loopback address unless they are told otherwise.
+//!
+//! What does not belong here: queries.
+
+use super::functions;
+use super::provider::FleetCodec;
+use super::runtime;
+use crate::error::{FleetError, Result};
+use crate::store::FleetStores;
+use ballista_core::extension::SessionConfigExt;
+use ballista_core::registry::BallistaFunctionRegistry;
+use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_scheduler::cluster::BallistaCluster;
+use ballista_scheduler::config::SchedulerConfig;
+use ballista_scheduler::scheduler_process::start_server;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::prelude::SessionConfig;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// An executor that is not heard of for so long is lost, seconds.
+const LOST_AFTER_S: u64 = 20;
+/// How often an executor says that it is there, seconds.
+const HEARTBEAT_S: u64 = 5;
+/// Bytes of a message: a plan that names the files of a year.
+const MOST_MESSAGE_BYTES: u32 = 64 << 20;
+
+fn config() -> SessionConfig {
+    SessionConfig::new_with_ballista()
+        .with_ballista_logical_extension_codec(Arc::new(FleetCodec::default()))
+}
+
+fn failed(what: &str, error: impl std::fmt::Display) -> FleetError {
+    FleetError::new(format!("failed to run the {what}: {error}"))
+}
+
+/// Runs a scheduler until it is ended.
+///
+/// # Errors
+/// When it cannot listen there.
+pub async fn run_scheduler(stores: Arc<FleetStores>, bind: IpAddr, port: u16) -> Result<()> {
+    let builder = move |config: SessionConfig| {
+        let runtime = runtime(Arc::clone(&stores), None)
+            .map_err(|error| DataFusionError::External(error.into()))?;
+        let mut state = SessionStateBuilder::new()
+            .with_default_features()
+            .with_config(config)
+            .with_runtime_env(runtime);
+        state.scalar_functions().get_or_insert_default().extend(functions::scalars());
+        state.aggregate_functions().get_or_insert_default().extend(functions::aggregates());
+        Ok(state.build())
+    };
+    let config = SchedulerConfig {
+        bind_host: bind.to_string(),
+        bind_port: port,
+        external_host: bind.to_string(),
+        executor_timeout_seconds: LOST_AFTER_S,
+        expire_dead_executor_interval_seconds: HEARTBEAT_S,
+        no_executors_grace_period_seconds: LOST_AFTER_S,
+        grpc_server_max_decoding_message_size: MOST_MESSAGE_BYTES,
+        grpc_server_max_encoding_message_size: MOST_MESSAGE_BYTES,
+        grpc_client_max_message_size: MOST_MESSAGE_BYTES,
+        override_config_producer: Some(Arc::new(config)),
+        override_session_builder: Some(Arc::new(builder)),
+        override_logical_codec: Some(Arc::new(FleetCodec::default())),
+        ..SchedulerConfig::default()
+    };
+    let cluster = BallistaCluster::new_from_config(&config).await;
+    let cluster = cluster.map_err(|error| failed("scheduler", error))?;
+    let address = SocketAddr::new(bind, port);
+    start_server(cluster, address, Arc::new(config)).await.map_err(|it| failed("scheduler", it))
+}
+
+/// How an executor is reached and what it may use.
+#[derive(Clone, Debug)]
+pub struct ExecutorOptions {
+    /// Where it listens, for its own data and for the scheduler.
+    pub bind: IpAddr,
+    /// The port for its data.
+    pub port: u16,
+    /// The port for the scheduler.
+    pub control_port: u16,
+    /// The scheduler's host.
+    pub scheduler_host: String,
+    /// The scheduler's port.
+    pub scheduler_port: u16,
+    /// Tasks at the same time.
+    pub slots: usize,
+    /// Memory of all tasks, bytes.
+    pub memory_bytes: u64,
+    /// Where what passes between the stages of a query is kept.
+    pub folder: Option<PathBuf>,
+}
+
+/// Runs an executor until it is ended.
+///
+/// # Errors
+/// When it cannot listen there, or does not reach the scheduler.
+pub async fn run_executor(stores: Arc<FleetStores>, options: ExecutorOptions) -> Result<()> {
+    let mut registry = BallistaFunctionRegistry::default();
+    for function in functions::scalars() {
+        registry.scalar_functions.insert(function.name().to_owned(), function);
+    }
+    for function in functions::aggregates() {
+        registry.aggregate_functions.insert(function.name().to_owned(), function);
+    }
+    let produce = move |_: &SessionConfig| {
+        runtime(Arc::clone(&stores), None).map_err(|it| DataFusionError::External(it.into()))
+    };
+    let folder = options.folder.map(|it| it.to_string_lossy().into_owned());
+    let config = ExecutorProcessConfig {
+        bind_host: options.bind.to_string(),
+        external_host: Some(options.bind.to_string()),
+        port: options.port,
+        grpc_port: options.control_port,
+        scheduler_host: options.scheduler_host,
+        scheduler_port: options.scheduler_port,
+        scheduler_connect_timeout_seconds: 30,
+        vcores: options.slots,
+        work_dir: folder,
+        grpc_max_decoding_message_size: MOST_MESSAGE_BYTES,
+        grpc_max_encoding_message_size: MOST_MESSAGE_BYTES,
+        executor_heartbeat_interval_seconds: HEARTBEAT_S,
+        memory_pool_size: Some(options.memory_bytes),
+        override_function_registry: Some(Arc::new(registry)),
+        override_runtime_producer: Some(Arc::new(produce)),
+        override_config_producer: Some(Arc::new(config)),
+        override_logical_codec: Some(Arc::new(FleetCodec::default())),
+        ..ExecutorProcessConfig::default()
+    };
+    start_executor_process(Arc::new(config)).await.map_err(|error| failed("executor", error))
+}

@@ -1,0 +1,239 @@
+//! SQL over a fleet: DataFusion in this process, or Ballista on a cluster. The same tables, the same
+//! functions, the same answers.
+//!
+//! | where | what |
+//! |---|---|
+//! | here | sessions and queries |
+//! | [`provider`] | tables |
+//! | [`functions`] | functions |
+//! | [`cluster`] | the servers of a cluster |
+//!
+//! What does not belong here: questions.
+
+pub mod cluster;
+pub mod functions;
+pub mod provider;
+
+use crate::commit::{self, HourCommit};
+use crate::error::{FleetContext, FleetError, Result};
+use crate::store::counted::ReadCounts;
+use crate::store::{FleetStores, Place};
+use crate::tables::TABLES;
+use ballista::prelude::{SessionConfigExt, SessionContextExt};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::context::SQLOptions;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use provider::{FleetCodec, FleetTableProvider};
+use std::sync::{Arc, Mutex};
+
+/// How often a query is run again whose files were merged meanwhile.
+const TRIES: usize = 3;
+
+/// Where and over what queries run.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// From when on, seconds since 1970.
+    pub from_s: i64,
+    /// Until before when.
+    pub until_s: i64,
+    /// The scheduler of a cluster, `df://host:50050`; this process without it.
+    pub cluster: Option<String>,
+    /// Memory of a query in this process, bytes; what does not fit goes to disk.
+    pub memory_bytes: usize,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions { from_s: i64::MIN, until_s: i64::MAX, cluster: None, memory_bytes: 2 << 30 }
+    }
+}
+
+/// Runs queries over a fleet.
+#[derive(Debug)]
+pub struct FleetEngine {
+    stores: Arc<FleetStores>,
+    place: Place,
+    options: EngineOptions,
+    commits: Mutex<Arc<Vec<HourCommit>>>,
+}
+
+/// The rows of an answer.
+#[derive(Clone, Debug)]
+pub struct QueryAnswer {
+    /// Its columns.
+    pub schema: SchemaRef,
+    /// Its rows.
+    pub rows: RecordBatch,
+}
+
+impl FleetEngine {
+    /// Reads which files count.
+    ///
+    /// # Errors
+    /// When they cannot be read, or there are none in that time.
+    pub async fn open(
+        stores: Arc<FleetStores>,
+        place: Place,
+        options: EngineOptions,
+    ) -> Result<FleetEngine> {
+        let engine = FleetEngine { stores, place, options, commits: Mutex::default() };
+        engine.refresh().await?;
+        match engine.commits()?.is_empty() {
+            false => Ok(engine),
+            true => Err(FleetError::new("there is nothing in that place from that time").hint(
+                "iowhy-fleet compact makes uploads readable; --from and --until set the time",
+            )),
+        }
+    }
+
+    async fn refresh(&self) -> Result<()> {
+        let options = &self.options;
+        let commits = commit::of_time(&self.place, options.from_s, options.until_s).await?;
+        *self.commits.lock().map_err(|_| FleetError::new("a thread has failed"))? =
+            Arc::new(commits);
+        Ok(())
+    }
+
+    /// The states of the hours that queries see.
+    ///
+    /// # Errors
+    /// When a thread has failed.
+    pub fn commits(&self) -> Result<Arc<Vec<HourCommit>>> {
+        let commits = self.commits.lock().map_err(|_| FleetError::new("a thread has failed"))?;
+        Ok(Arc::clone(&commits))
+    }
+
+    /// When the hours begin and end that queries see, seconds since 1970.
+    ///
+    /// # Errors
+    /// When a thread has failed.
+    pub fn time(&self) -> Result<(i64, i64)> {
+        let commits = self.commits()?;
+        let first = commits.first().map_or(0, |it| it.hour().begin_s());
+        let last = commits.last().map_or(0, |it| it.hour().end_s());
+        Ok((first.max(self.options.from_s), last.min(self.options.until_s)))
+    }
+
+    /// What was read of the stores by this process.
+    pub fn counts(&self) -> Arc<ReadCounts> {
+        self.stores.counts()
+    }
+
+    async fn session(&self) -> Result<SessionContext> {
+        let failed = |error: DataFusionError| query_error(&error);
+        let context = match &self.options.cluster {
+            None => {
+                let runtime = runtime(Arc::clone(&self.stores), Some(self.options.memory_bytes))?;
+                SessionContext::new_with_config_rt(SessionConfig::new(), runtime)
+            }
+            Some(url) => {
+                let config = SessionConfig::new_with_ballista()
+                    .with_ballista_logical_extension_codec(Arc::new(FleetCodec::default()));
+                let state = SessionStateBuilder::new()
+                    .with_default_features()
+                    .with_config(config)
+                    .with_runtime_env(runtime(Arc::clone(&self.stores), None)?)
+                    .build();
+                SessionContext::remote_with_state(url, state).await.map_err(failed)?
+            }
+        };
+        for function in functions::scalars() {
+            context.register_udf(function.as_ref().clone());
+        }
+        for function in functions::aggregates() {
+            context.register_udaf(function.as_ref().clone());
+        }
+        let commits = self.commits()?;
+        for table in TABLES {
+            let provider = Arc::new(FleetTableProvider::new(&self.place, table, &commits));
+            context.register_table(table.name, provider).map_err(failed)?;
+        }
+        Ok(context)
+    }
+
+    /// The answer to a query, which can only read. A query whose files were merged while it ran is
+    /// run again with the new ones.
+    ///
+    /// # Errors
+    /// When it is wrong, needs more memory or time than there is, or the store or cluster fails.
+    pub async fn query(&self, sql: &str) -> Result<QueryAnswer> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.query_once(sql).await {
+                Err(error) if is_gone(&error) && tries < TRIES => self.refresh().await?,
+                Err(error) => return Err(query_error(&error)),
+                Ok(answer) => return Ok(answer),
+            }
+        }
+    }
+
+    async fn query_once(&self, sql: &str) -> std::result::Result<QueryAnswer, DataFusionError> {
+        let context = self.session().await.map_err(|it| DataFusionError::External(it.into()))?;
+        let only_reading = SQLOptions::new()
+            .with_allow_ddl(false)
+            .with_allow_dml(false)
+            .with_allow_statements(false);
+        let frame = context.sql_with_options(sql, only_reading).await?;
+        let schema: SchemaRef = Arc::new(frame.schema().as_arrow().clone());
+        let batches = frame.collect().await?;
+        // What a query returns may name its columns anew.
+        let schema = batches.first().map_or(schema, RecordBatch::schema);
+        let rows = concat_batches(&schema, &batches)?;
+        Ok(QueryAnswer { schema, rows })
+    }
+
+    /// How a query would run, as text.
+    ///
+    /// # Errors
+    /// When it is wrong.
+    pub async fn explain(&self, sql: &str) -> Result<QueryAnswer> {
+        self.query(&format!("EXPLAIN {sql}")).await
+    }
+}
+
+/// What queries run in: stores that open themselves, and bounded memory.
+///
+/// # Errors
+/// When there is no folder for what does not fit.
+pub fn runtime(stores: Arc<FleetStores>, memory_bytes: Option<usize>) -> Result<Arc<RuntimeEnv>> {
+    let mut builder = RuntimeEnvBuilder::new().with_object_store_registry(stores);
+    if let Some(bytes) = memory_bytes {
+        builder = builder.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
+    }
+    builder.build_arc().context(|| "prepare for queries".to_owned())
+}
+
+fn query_error(error: &DataFusionError) -> FleetError {
+    let text = error.strip_backtrace();
+    let failure = FleetError::new(format!("failed to run the query: {text}"));
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(_) => {
+            failure.hint("a shorter time (--from, --until), more --memory-mb, or --cluster")
+        }
+        DataFusionError::Plan(_) | DataFusionError::SchemaError(..) => {
+            failure.hint("iowhy-fleet tables lists tables and columns")
+        }
+        _ => failure,
+    }
+}
+
+/// Whether a file was gone: merged into another one since it was named.
+fn is_gone(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::ObjectStore(error) => {
+            matches!(error.as_ref(), object_store::Error::NotFound { .. })
+        }
+        // A cluster's executor says it in words.
+        other => {
+            let text = other.to_string();
+            text.contains("Object at location") && text.contains("not found")
+        }
+    }
+}

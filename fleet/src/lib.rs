@@ -1,0 +1,36 @@
+//! The fleet: what `iowhy daemon` keeps on each host, gathered, and questions over all of it.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`spool`], [`inventory`], [`redact`] | what one host has to send |
+//! | [`upload`] | what it sends |
+//! | [`push`] | sends it |
+//! | [`layout`], [`commit`], [`tables`] | what is in the store |
+//! | [`compact`] | merges uploads into tables |
+//! | [`engine`] | SQL, here or on a cluster |
+//! | [`questions`] | questions that need no SQL, and the statistics behind them |
+//! | [`report`] | the page of the fleet |
+//! | [`simulate`] | fleets with planted trouble |
+//! | [`store`], [`clock`], [`histogram`], [`output`], [`error`] | what all of them use |
+//!
+//! What does not belong here: reading the kernel, diagnosing, and anything that needs privileges.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod commit;
+pub mod compact;
+pub mod engine;
+pub mod error;
+pub mod histogram;
+pub mod inventory;
+pub mod layout;
+pub mod output;
+pub mod push;
+pub mod questions;
+pub mod redact;
+pub mod report;
+pub mod simulate;
+pub mod spool;
+pub mod store;
+pub mod tables;
+pub mod upload;

@@ -1,0 +1,56 @@
+//! The binary `iowhy-fleet`: arguments, output, exit codes.
+//!
+//! What does not belong here: anything else.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+
+use args::FleetArgs;
+use clap::Parser;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// The exit code when another try may succeed, as in sysexits.h.
+const TEMPORARY_FAILURE: u8 = 75;
+/// Stack of the threads that plan queries: parsing and optimizing recurse.
+const STACK_BYTES: usize = 16 << 20;
+
+fn main() -> ExitCode {
+    let args = FleetArgs::parse();
+    env_logger::Builder::new()
+        .filter_level(log_level())
+        .parse_env("IOWHY_FLEET_LOG")
+        .target(env_logger::Target::Stderr)
+        .init();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(STACK_BYTES)
+        .build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(commands::run(args.command)),
+        Err(error) => {
+            let message = format!("failed to start threads: {error}");
+            Err(iowhy_fleet::error::FleetError::new(message))
+        }
+    };
+    match result {
+        Ok(text) => match std::io::stdout().lock().write_all(text.as_bytes()) {
+            // A reader such as head has seen enough.
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+            _ => ExitCode::SUCCESS,
+        },
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "iowhy-fleet: {error}");
+            match error.is_transient {
+                true => ExitCode::from(TEMPORARY_FAILURE),
+                false => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+/// Only the servers of a cluster have something to say while they run.
+fn log_level() -> log::LevelFilter {
+    log::LevelFilter::Error
+}

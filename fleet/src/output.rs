@@ -1,0 +1,297 @@
+//! Answers as sections of text, as JSON, and times and sizes as people read them.
+//!
+//! Names come from hosts and can contain any character: what could move a terminal's cursor is
+//! shown as an escape.
+//!
+//! What does not belong here: what is answered, and printing it.
+
+use crate::error::{FleetContext, Result};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::json::ArrayWriter;
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// A name that is longer is cut on the screen.
+const MOST_WIDTH: usize = 60;
+
+/// A cell: as people read it, and as programs do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnswerCell {
+    /// As people read it.
+    pub text: String,
+    /// As programs read it.
+    pub value: Value,
+}
+
+impl AnswerCell {
+    /// Text.
+    pub fn text(text: impl Into<String>) -> AnswerCell {
+        let text = text.into();
+        AnswerCell { value: json!(text), text }
+    }
+
+    /// A number with the text that shows it.
+    pub fn number(value: f64, text: impl Into<String>) -> AnswerCell {
+        AnswerCell { text: text.into(), value: json!(value) }
+    }
+
+    /// A count.
+    pub fn count(value: u64) -> AnswerCell {
+        AnswerCell { text: value.to_string(), value: json!(value) }
+    }
+
+    /// A time in nanoseconds.
+    pub fn duration(nanoseconds: f64) -> AnswerCell {
+        AnswerCell::number(nanoseconds.round(), duration_text(nanoseconds))
+    }
+
+    /// A time of day, seconds since 1970.
+    pub fn time(time_s: i64) -> AnswerCell {
+        AnswerCell { text: crate::clock::minute_text(time_s), value: json!(time_s) }
+    }
+}
+
+/// A column of a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerColumn {
+    /// Its heading.
+    pub heading: &'static str,
+    /// Its name in JSON.
+    pub name: &'static str,
+    /// Whether its cells stand to the right.
+    pub is_number: bool,
+}
+
+/// A column of text.
+pub const fn text_column(heading: &'static str, name: &'static str) -> AnswerColumn {
+    AnswerColumn { heading, name, is_number: false }
+}
+
+/// A column of numbers.
+pub const fn number_column(heading: &'static str, name: &'static str) -> AnswerColumn {
+    AnswerColumn { heading, name, is_number: true }
+}
+
+/// A titled table with notes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AnswerSection {
+    /// Its name in JSON.
+    pub name: &'static str,
+    /// Its title.
+    pub title: String,
+    /// What stands below it.
+    pub notes: Vec<String>,
+    /// Its columns.
+    pub columns: Vec<AnswerColumn>,
+    /// Its rows.
+    pub rows: Vec<Vec<AnswerCell>>,
+}
+
+/// Text without what could move a terminal's cursor.
+pub fn safe(text: &str) -> String {
+    let mut safe = String::new();
+    for character in text.chars() {
+        match character {
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                safe.extend(character.escape_unicode());
+            }
+            it if it.is_control() => safe.extend(it.escape_default()),
+            it => safe.push(it),
+        }
+    }
+    safe
+}
+
+/// The beginning of a name that fits a column.
+fn fitted(text: &str) -> String {
+    let text = safe(text);
+    match text.chars().count() > MOST_WIDTH {
+        true => text.chars().take(MOST_WIDTH - 1).chain(['…']).collect(),
+        false => text,
+    }
+}
+
+/// A time as people read it: `12.3 ms`.
+pub fn duration_text(nanoseconds: f64) -> String {
+    let (value, unit) = match nanoseconds.abs() {
+        it if it < 1e3 => (nanoseconds, "ns"),
+        it if it < 1e6 => (nanoseconds / 1e3, "µs"),
+        it if it < 1e9 => (nanoseconds / 1e6, "ms"),
+        _ => (nanoseconds / 1e9, "s"),
+    };
+    match value.abs() < 100.0 {
+        true => format!("{value:.1} {unit}"),
+        false => format!("{value:.0} {unit}"),
+    }
+}
+
+/// A size as people read it: `4.0 TB`.
+pub fn size_text(bytes: f64) -> String {
+    let mut value = bytes;
+    for unit in ["B", "kB", "MB", "GB", "TB"] {
+        if value.abs() < 1000.0 {
+            return match unit {
+                "B" => format!("{value:.0} {unit}"),
+                _ => format!("{value:.1} {unit}"),
+            };
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.1} PB")
+}
+
+impl AnswerSection {
+    /// The section as text.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        if !self.title.is_empty() {
+            text += &format!("{}\n", safe(&self.title));
+        }
+        if !self.rows.is_empty() {
+            let cells: Vec<Vec<String>> = self
+                .rows
+                .iter()
+                .map(|row| row.iter().map(|cell| fitted(&cell.text)).collect())
+                .collect();
+            text += &table_text(&self.columns, &cells);
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "{}", safe(note));
+        }
+        text
+    }
+
+    /// The section as JSON: an object for each row.
+    pub fn json(&self) -> Value {
+        let object = |row: &Vec<AnswerCell>| {
+            let fields = self.columns.iter().zip(row);
+            let fields = fields.map(|(column, cell)| (column.name.to_owned(), cell.value.clone()));
+            Value::Object(fields.collect::<Map<_, _>>())
+        };
+        json!({ "rows": self.rows.iter().map(object).collect::<Vec<_>>(), "notes": self.notes })
+    }
+}
+
+fn table_text(columns: &[AnswerColumn], rows: &[Vec<String>]) -> String {
+    let width = |at: usize, heading: &str| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+        cells.chain([heading.chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> =
+        columns.iter().enumerate().map(|(at, column)| width(at, column.heading)).collect();
+    let line = |cells: Vec<&str>| {
+        let mut line = String::new();
+        for ((cell, column), width) in cells.iter().zip(columns).zip(&widths) {
+            let _ = match column.is_number {
+                true => write!(line, "{cell:>width$}  "),
+                false => write!(line, "{cell:<width$}  "),
+            };
+        }
+        format!("  {}\n", line.trim_end())
+    };
+    let mut text = line(columns.iter().map(|column| column.heading).collect());
+    for row in rows {
+        text += &line(row.iter().map(String::as_str).collect());
+    }
+    text
+}
+
+/// Sections as one text.
+pub fn render(sections: &[AnswerSection]) -> String {
+    sections.iter().map(AnswerSection::render).collect::<Vec<_>>().join("\n")
+}
+
+/// Sections as one JSON document.
+pub fn json(sections: &[AnswerSection]) -> Value {
+    let fields = sections.iter().map(|section| (section.name.to_owned(), section.json()));
+    Value::Object(fields.collect::<Map<_, _>>())
+}
+
+/// Rows of a query as text.
+///
+/// # Errors
+/// Only by a type that has no text.
+pub fn rows_text(rows: &RecordBatch) -> Result<String> {
+    let options = FormatOptions::default().with_null("-");
+    let schema = rows.schema();
+    let headings: Vec<String> = schema.fields().iter().map(|it| fitted(it.name())).collect();
+    let mut formatters = Vec::new();
+    for column in rows.columns() {
+        let made = ArrayFormatter::try_new(column.as_ref(), &options);
+        formatters.push(made.context(|| "show the rows".to_owned())?);
+    }
+    let numbers: Vec<bool> = schema.fields().iter().map(|it| it.data_type().is_numeric()).collect();
+    let cells: Vec<Vec<String>> = (0..rows.num_rows())
+        .map(|row| formatters.iter().map(|it| fitted(&it.value(row).to_string())).collect())
+        .collect();
+    let width = |at: usize| {
+        let found = cells.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+        found.chain(headings.get(at).map(|it| it.chars().count())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let mut text = String::new();
+    for row in std::iter::once(&headings).chain(&cells) {
+        let mut line = String::new();
+        for ((cell, width), is_number) in row.iter().zip(&widths).zip(&numbers) {
+            let _ = match is_number {
+                true => write!(line, "{cell:>width$}  "),
+                false => write!(line, "{cell:<width$}  "),
+            };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// Rows of a query as JSON: an array of objects.
+///
+/// # Errors
+/// Only by a type that JSON does not have.
+pub fn rows_json(rows: &RecordBatch) -> Result<String> {
+    let mut bytes = Vec::new();
+    let mut writer = ArrayWriter::new(&mut bytes);
+    writer.write(rows).context(|| "show the rows".to_owned())?;
+    writer.finish().context(|| "show the rows".to_owned())?;
+    match bytes.is_empty() {
+        true => Ok("[]".to_owned()),
+        false => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_move_the_cursor() {
+        assert_eq!(safe("a\x1b[2Jb\n\u{202e}c"), "a\\u{1b}[2Jb\\n\\u{202e}c");
+        assert_eq!(fitted(&"x".repeat(100)).chars().count(), MOST_WIDTH);
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let section = AnswerSection {
+            name: "things",
+            title: "Things".to_owned(),
+            notes: vec!["A note.".to_owned()],
+            columns: vec![text_column("host", "host"), number_column("count", "count")],
+            rows: vec![
+                vec![AnswerCell::text("web-1"), AnswerCell::count(7)],
+                vec![AnswerCell::text("a"), AnswerCell::count(123_456)],
+            ],
+        };
+        let expected = "Things\n  host    count\n  web-1       7\n  a      123456\nA note.\n";
+        assert_eq!(section.render(), expected);
+        assert_eq!(section.json()["rows"][1]["count"], 123_456);
+    }
+
+    #[test]
+    fn figures_have_units() {
+        assert_eq!(duration_text(12_340_000.0), "12.3 ms");
+        assert_eq!(duration_text(999.0), "999 ns");
+        assert_eq!(duration_text(2.5e9), "2.5 s");
+        assert_eq!(size_text(4e12), "4.0 TB");
+    }
+}

@@ -1,0 +1,98 @@
+//! What was sent: a file in the uploader's own directory. Losing it costs time only: what is sent
+//! again has the same name, and compaction knows it.
+//!
+//! What does not belong here: deciding what is sent.
+
+use crate::error::{FleetContext, Result};
+use crate::store::Place;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct SentThings {
+    /// To which place, and of which host: of another one nothing was sent.
+    place: String,
+    host_id: String,
+    /// Minutes by window.
+    windows: BTreeMap<i64, u8>,
+    incidents: BTreeSet<u32>,
+}
+
+/// What was sent.
+pub struct PushMemory {
+    path: PathBuf,
+    sent: SentThings,
+}
+
+impl PushMemory {
+    /// What the directory says was sent by this host to this place. A file that cannot be understood
+    /// says nothing.
+    ///
+    /// # Errors
+    /// When the directory cannot be made.
+    pub fn open(directory: &Path, host_id: &str, place: &Place) -> Result<PushMemory> {
+        fs::create_dir_all(directory).context(|| format!("make {}", directory.display()))?;
+        let path = directory.join("sent.json");
+        let text = fs::read(&path).unwrap_or_default();
+        let place = format!("{}{}", place.root, place.prefix);
+        let known: SentThings = serde_json::from_slice(&text).unwrap_or_default();
+        let sent = match known.place == place && known.host_id == host_id {
+            true => known,
+            false => SentThings { place, host_id: host_id.to_owned(), ..SentThings::default() },
+        };
+        Ok(PushMemory { path, sent })
+    }
+
+    /// Whether so many minutes of a window were sent.
+    pub fn has_window(&self, window_s: i64, minutes: u8) -> bool {
+        self.sent.windows.get(&window_s).is_some_and(|sent| *sent >= minutes)
+    }
+
+    /// Whether an incident was sent.
+    pub fn has_incident(&self, number: u32) -> bool {
+        self.sent.incidents.contains(&number)
+    }
+
+    /// So many minutes of a window were sent.
+    ///
+    /// # Errors
+    /// When that cannot be written down.
+    pub fn add_window(&mut self, window_s: i64, minutes: u8) -> Result<()> {
+        self.sent.windows.insert(window_s, minutes);
+        self.save()
+    }
+
+    /// An incident was sent.
+    ///
+    /// # Errors
+    /// When that cannot be written down.
+    pub fn add_incident(&mut self, number: u32) -> Result<()> {
+        self.sent.incidents.insert(number);
+        self.save()
+    }
+
+    /// Forgets windows that are not sent any more.
+    ///
+    /// # Errors
+    /// When that cannot be written down.
+    pub fn forget_before(&mut self, from_s: i64) -> Result<()> {
+        let later = self.sent.windows.split_off(&from_s);
+        match std::mem::replace(&mut self.sent.windows, later).is_empty() {
+            true => Ok(()),
+            false => self.save(),
+        }
+    }
+
+    fn save(&self) -> Result<()> {
+        let what = || format!("write {}", self.path.display());
+        let text = serde_json::to_vec(&self.sent).context(what)?;
+        let partial = self.path.with_extension("partial");
+        let mut file = fs::File::create(&partial).context(what)?;
+        file.write_all(&text).context(what)?;
+        fs::rename(&partial, &self.path).context(what)
+    }
+}

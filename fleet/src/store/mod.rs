@@ -1,0 +1,388 @@
+//! Object storage: a directory, or a bucket of S3, Google Cloud Storage or Azure.
+//!
+//! Credentials come from the environment or from a file with mode 600, and are in no message.
+//! Connections are encrypted unless `--allow-http` is given.
+//!
+//! | where | what |
+//! |---|---|
+//! | here | opening a place, reading and writing whole objects |
+//! | [`counted`] | counts objects and bytes |
+//!
+//! What does not belong here: names of objects.
+
+pub mod counted;
+
+use crate::error::{FleetContext, FleetError, Result, chain};
+use bytes::Bytes;
+use counted::{CountedStore, ReadCounts};
+use datafusion::error::DataFusionError;
+use datafusion::execution::object_store::ObjectStoreRegistry;
+use futures::{StreamExt, TryStreamExt};
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as ObjectPath;
+use object_store::{
+    ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    RetryConfig,
+};
+use std::collections::HashMap;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use url::Url;
+
+/// A file of credentials is smaller.
+const MOST_SECRET_BYTES: u64 = 64 << 10;
+
+/// How stores are reached.
+#[derive(Clone, Default)]
+pub struct StoreOptions {
+    /// Settings such as `AWS_ACCESS_KEY_ID`, from a file; those of the environment otherwise.
+    settings: HashMap<String, String>,
+    /// Whether a connection may be unencrypted.
+    pub allow_http: bool,
+}
+
+impl std::fmt::Debug for StoreOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // No values: they are secrets.
+        formatter.debug_struct("StoreOptions").field("allow_http", &self.allow_http).finish()
+    }
+}
+
+/// The content of a file that only its owner may read.
+///
+/// # Errors
+/// When it cannot be read, or somebody else may read it.
+pub fn read_secret(path: &Path) -> Result<String> {
+    let read = || format!("read {}", path.display());
+    let file = std::fs::File::open(path).context(read)?;
+    let mode = file.metadata().context(read)?.mode();
+    if mode & 0o077 != 0 {
+        let message = format!("failed to {}: others may read it (mode {:o})", read(), mode & 0o777);
+        return Err(FleetError::new(message).hint(format!("chmod 600 {}", path.display())));
+    }
+    let mut text = String::new();
+    file.take(MOST_SECRET_BYTES).read_to_string(&mut text).context(read)?;
+    Ok(text)
+}
+
+impl StoreOptions {
+    /// Settings from a file with lines such as `AWS_ACCESS_KEY_ID=…`, and from the environment for
+    /// what the file does not have.
+    ///
+    /// # Errors
+    /// When the file cannot be read, others may read it, or a line is no setting.
+    pub fn load(file: Option<&Path>, allow_http: bool) -> Result<StoreOptions> {
+        let mut settings = HashMap::new();
+        if let Some(path) = file {
+            for (index, line) in read_secret(path)?.lines().map(str::trim).enumerate() {
+                if line.is_empty() || line.starts_with('#') {
+                    continue;
+                }
+                // The line itself may be a secret.
+                let (name, value) = line.split_once('=').ok_or_else(|| {
+                    let place = format!("{}:{}", path.display(), index + 1);
+                    FleetError::new(format!("failed to read {place}: no NAME=VALUE"))
+                })?;
+                settings.insert(name.trim().to_lowercase(), value.trim().to_owned());
+            }
+        }
+        Ok(StoreOptions { settings, allow_http })
+    }
+
+    fn client(&self) -> ClientOptions {
+        ClientOptions::new()
+            .with_allow_http(self.allow_http)
+            .with_connect_timeout(Duration::from_secs(5))
+            .with_timeout(Duration::from_secs(60))
+    }
+
+    fn retry() -> RetryConfig {
+        let mut retry = RetryConfig { max_retries: 3, ..RetryConfig::default() };
+        retry.retry_timeout = Duration::from_secs(60);
+        retry
+    }
+
+    /// The store of a URL: `s3://`, `gs://`, `az://` or `file://`.
+    ///
+    /// # Errors
+    /// When the scheme is not known, or the settings do not suffice.
+    pub fn open(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        let bucket = url.host_str().unwrap_or_default();
+        let what = || format!("open {}", url.as_str());
+        let store: Arc<dyn ObjectStore> = match url.scheme() {
+            "file" => Arc::new(LocalFileSystem::new()),
+            "s3" => {
+                let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+                for (key, value) in self.settings.iter() {
+                    if let Ok(key) = key.parse() {
+                        builder = builder.with_config(key, value);
+                    }
+                }
+                let builder = builder.with_retry(Self::retry()).with_client_options(self.client());
+                Arc::new(builder.with_allow_http(self.allow_http).build().context(what)?)
+            }
+            "gs" => {
+                let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket);
+                for (key, value) in self.settings.iter() {
+                    if let Ok(key) = key.parse() {
+                        builder = builder.with_config(key, value);
+                    }
+                }
+                let builder = builder.with_retry(Self::retry()).with_client_options(self.client());
+                Arc::new(builder.build().context(what)?)
+            }
+            "az" => {
+                let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket);
+                for (key, value) in self.settings.iter() {
+                    if let Ok(key) = key.parse() {
+                        builder = builder.with_config(key, value);
+                    }
+                }
+                let builder = builder.with_retry(Self::retry()).with_client_options(self.client());
+                Arc::new(builder.with_allow_http(self.allow_http).build().context(what)?)
+            }
+            scheme => {
+                return Err(FleetError::new(format!(
+                    "failed to {}: {scheme} is not known",
+                    what()
+                ))
+                .hint("s3://BUCKET/PREFIX, gs://…, az://… or a directory"));
+            }
+        };
+        Ok(store)
+    }
+}
+
+/// Stores by URL, opened when they are first needed: on clients, schedulers and executors alike.
+#[derive(Debug)]
+pub struct FleetStores {
+    options: StoreOptions,
+    counts: Arc<ReadCounts>,
+    open: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+}
+
+impl FleetStores {
+    /// No store is open yet.
+    pub fn new(options: StoreOptions) -> FleetStores {
+        FleetStores { options, counts: Arc::default(), open: Mutex::default() }
+    }
+
+    /// What was read of all stores together.
+    pub fn counts(&self) -> Arc<ReadCounts> {
+        Arc::clone(&self.counts)
+    }
+
+    /// The store of a URL.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn get(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        let key = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
+        let mut open = self.open.lock().map_err(|_| FleetError::new("a thread has failed"))?;
+        if let Some(store) = open.get(&key) {
+            return Ok(Arc::clone(store));
+        }
+        let store = CountedStore::new(self.options.open(url)?, Arc::clone(&self.counts));
+        let store: Arc<dyn ObjectStore> = Arc::new(store);
+        open.insert(key, Arc::clone(&store));
+        Ok(store)
+    }
+
+    /// The place that a person names: a directory or a URL.
+    ///
+    /// # Errors
+    /// When it is no place, or cannot be opened.
+    pub fn place(&self, text: &str) -> Result<Place> {
+        let url = match Url::parse(text) {
+            Ok(url) if text.contains("://") => url,
+            _ => directory_url(text)?,
+        };
+        let prefix = match url.scheme() {
+            "file" => {
+                url.to_file_path().ok().and_then(|it| ObjectPath::from_absolute_path(it).ok())
+            }
+            _ => ObjectPath::parse(url.path()).ok(),
+        };
+        let prefix = prefix
+            .ok_or_else(|| FleetError::new(format!("failed to open {text}: no such place")))?;
+        let mut root = url.clone();
+        root.set_path("");
+        Ok(Place { store: self.get(&url)?, prefix, root })
+    }
+}
+
+fn directory_url(text: &str) -> Result<Url> {
+    let path = std::path::absolute(text).context(|| format!("find {text}"))?;
+    Url::from_file_path(&path)
+        .map_err(|()| FleetError::new(format!("failed to open {text}: it is no directory")))
+}
+
+impl ObjectStoreRegistry for FleetStores {
+    fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        None
+    }
+
+    fn get_store(&self, url: &Url) -> datafusion::error::Result<Arc<dyn ObjectStore>> {
+        self.get(url).map_err(|error| DataFusionError::Execution(error.to_string()))
+    }
+}
+
+/// Where a fleet's objects are: a store, and the prefix of all names.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The store.
+    pub store: Arc<dyn ObjectStore>,
+    /// What all names begin with.
+    pub prefix: ObjectPath,
+    /// The store's URL, without the prefix.
+    pub root: Url,
+}
+
+impl Place {
+    /// An object's whole name.
+    pub fn path(&self, name: &str) -> ObjectPath {
+        let parts = name.split('/').filter(|it| !it.is_empty());
+        parts.fold(self.prefix.clone(), |path, part| path.join(part))
+    }
+
+    /// The objects below a name, in the order of their names.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub async fn list(&self, name: &str) -> Result<Vec<ObjectMeta>> {
+        let listed = self.store.list(Some(&self.path(name))).try_collect::<Vec<_>>().await;
+        let mut found = listed.map_err(|error| store_error(&format!("list {name}"), &error))?;
+        found.sort_by(|a, b| a.location.cmp(&b.location));
+        Ok(found)
+    }
+
+    /// An object's content; `None` if it is larger than `most` bytes, or not there.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn read(&self, path: &ObjectPath, most: u64) -> Result<Option<Bytes>> {
+        let failed = |error| store_error(&format!("read {path}"), &error);
+        let answer = match self.store.get(path).await {
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            answer => answer.map_err(failed)?,
+        };
+        match answer.meta.size <= most {
+            true => Ok(Some(answer.bytes().await.map_err(failed)?)),
+            false => Ok(None),
+        }
+    }
+
+    /// Writes an object whole, over one of the same name.
+    ///
+    /// # Errors
+    /// When it cannot be written; nothing or all of it is there then.
+    pub async fn write(&self, path: &ObjectPath, bytes: Bytes) -> Result<()> {
+        let written = self.store.put(path, PutPayload::from_bytes(bytes)).await;
+        written.map_err(|error| store_error(&format!("write {path}"), &error)).map(|_| ())
+    }
+
+    /// Writes an object unless one of that name is there; whether it was written.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn create(&self, path: &ObjectPath, bytes: Bytes) -> Result<bool> {
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        match self.store.put_opts(path, PutPayload::from_bytes(bytes), options).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+            Err(object_store::Error::Precondition { .. }) => Ok(false),
+            Err(error) => Err(store_error(&format!("write {path}"), &error)),
+        }
+    }
+
+    /// Removes objects; one that is not there is removed already.
+    ///
+    /// # Errors
+    /// When one cannot be removed.
+    pub async fn remove(&self, paths: Vec<ObjectPath>) -> Result<()> {
+        let paths = futures::stream::iter(paths.into_iter().map(Ok)).boxed();
+        let mut removed = self.store.delete_stream(paths);
+        while let Some(result) = removed.next().await {
+            match result {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => (),
+                Err(error) => return Err(store_error("remove what is merged", &error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A store's error; those that another try may not meet are marked.
+pub fn store_error(action: &str, error: &object_store::Error) -> FleetError {
+    use object_store::Error as E;
+    let failure = FleetError::new(format!("failed to {action}: {}", chain(error)));
+    match error {
+        E::PermissionDenied { .. } | E::Unauthenticated { .. } => failure
+            .hint("credentials come from the environment (AWS_ACCESS_KEY_ID …) or --credentials"),
+        E::InvalidPath { .. } | E::NotSupported { .. } | E::NotImplemented { .. } => failure,
+        E::Generic { source, .. } if source.to_string().contains("URL scheme is not allowed") => {
+            failure.hint("https, or --allow-http where nobody can listen")
+        }
+        _ => failure.transient(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn credentials_are_for_their_owner_and_in_no_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("credentials");
+        std::fs::write(&path, "AWS_SECRET_ACCESS_KEY=SECRET\nSECRET\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let refused = StoreOptions::load(Some(&path), false).unwrap_err();
+        assert!(refused.to_string().contains("chmod 600"), "{refused}");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let wrong = StoreOptions::load(Some(&path), false).unwrap_err().to_string();
+        assert!(wrong.contains(":2") && !wrong.contains("SECRET"), "{wrong}");
+        std::fs::write(&path, "# S3\nAWS_SECRET_ACCESS_KEY=SECRET\n").unwrap();
+        let options = StoreOptions::load(Some(&path), false).unwrap();
+        assert_eq!(options.settings["aws_secret_access_key"], "SECRET");
+        assert!(!format!("{options:?}").contains("SECRET"));
+    }
+
+    #[tokio::test]
+    async fn an_unencrypted_connection_must_be_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("credentials");
+        let text = "aws_endpoint=http://127.0.0.1:9\naws_access_key_id=a\naws_secret_access_key=b";
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let options = StoreOptions::load(Some(&path), false).unwrap();
+        let error = match FleetStores::new(options).place("s3://bucket/x") {
+            Ok(place) => place.list("y").await.unwrap_err(),
+            Err(error) => error,
+        };
+        assert!(!error.is_transient && error.to_string().contains("--allow-http"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_directory_is_a_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let stores = FleetStores::new(StoreOptions::default());
+        let place = stores.place(folder.path().to_str().unwrap()).unwrap();
+        let path = place.path("a=b/c.json");
+        assert!(place.create(&path, Bytes::from_static(b"1")).await.unwrap());
+        assert!(!place.create(&path, Bytes::from_static(b"2")).await.unwrap());
+        assert_eq!(place.read(&path, 10).await.unwrap().unwrap(), "1");
+        assert_eq!(place.read(&path, 0).await.unwrap(), None);
+        assert_eq!(place.list("a=b").await.unwrap().len(), 1);
+        place.remove(vec![path.clone(), path.clone()]).await.unwrap();
+        assert_eq!(place.read(&path, 10).await.unwrap(), None);
+        assert!(stores.place("ftp://x/y").is_err());
+    }
+}

@@ -1,0 +1,341 @@
+//! Uploads become tables: each once, whatever is killed, whoever sends what.
+
+use crate::support::{DAY_S, TestPlace, WINDOWS_OF_AN_HOUR, directory, plan};
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use iowhy_fleet::clock::HOUR_S;
+use iowhy_fleet::compact::compact;
+use iowhy_fleet::simulate::FleetPlan;
+use iowhy_fleet::store::Place;
+use iowhy_fleet::upload::{UPLOAD_VERSION, Upload, UploadHost};
+use object_store::path::Path as ObjectPath;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+const ROWS: &str = "SELECT COUNT(*) FROM hosts";
+const REQUESTS: &str = "SELECT SUM(requests) FROM flows";
+
+/// What all uploads of a plan have together: windows and requests.
+fn totals(plan: &FleetPlan) -> (i64, i64) {
+    let fleet = plan.fleet();
+    let uploads =
+        fleet.iter().flat_map(|host| (0..plan.hours).flat_map(|hour| plan.uploads(host, hour)));
+    let (mut windows, mut requests) = (0, 0);
+    for upload in uploads {
+        windows += i64::from(upload.incident.is_none());
+        let flows = upload.flows.values().flat_map(|operations| operations.values());
+        requests += flows.map(|flow| flow.requests as i64).sum::<i64>();
+    }
+    (windows, requests)
+}
+
+async fn seen(place: &TestPlace) -> (i64, i64) {
+    (place.number(ROWS).await, place.number(REQUESTS).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_upload_is_merged_once() {
+    let plan = plan(10, 2);
+    let test = directory();
+    plan.upload(&test.place).await.unwrap();
+    let report = compact(&test.place).await.unwrap();
+    assert_eq!((report.hours, report.superseded), (2, 0));
+    assert_eq!(seen(&test).await, totals(&plan));
+    assert_eq!(totals(&plan).0, 10 * 2 * WINDOWS_OF_AN_HOUR);
+    // Again: nothing is there. Sent again, as by hosts that forgot what they sent: nothing is new.
+    assert_eq!(compact(&test.place).await.unwrap().merged, 0);
+    plan.upload(&test.place).await.unwrap();
+    let again = compact(&test.place).await.unwrap();
+    assert_eq!((again.merged, again.hours), (0, 0));
+    assert_eq!(seen(&test).await, totals(&plan));
+    assert!(test.place.list("table=incoming").await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_and_the_direct_way_give_the_same_tables() {
+    let plan = crate::support::half_sick(12, 2);
+    let (uploaded, direct) = (directory(), directory());
+    plan.upload(&uploaded.place).await.unwrap();
+    compact(&uploaded.place).await.unwrap();
+    plan.write(&direct.place).await.unwrap();
+    for table in iowhy_fleet::tables::TABLES {
+        // When an upload arrived is known for one of them only.
+        let columns = table.columns.iter().filter(|it| it.name != "clock_skew_s");
+        let columns: Vec<&str> = columns.map(|it| it.name).collect();
+        let keys: Vec<&str> = columns.iter().take(table.keys).copied().collect();
+        let sql = format!(
+            "SELECT {} FROM {} ORDER BY {}",
+            columns.iter().map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join(", "),
+            table.name,
+            keys.join(", ")
+        );
+        let rows = |answer: iowhy_fleet::engine::QueryAnswer| {
+            iowhy_fleet::output::rows_json(&answer.rows).unwrap()
+        };
+        let a = rows(uploaded.engine(None).await.query(&sql).await.unwrap());
+        let b = rows(direct.engine(None).await.query(&sql).await.unwrap());
+        assert_eq!(a, b, "{}", table.name);
+        assert!(a.len() > 2, "{} is empty", table.name);
+    }
+}
+
+fn window(minutes: u8, id: &str, window_s: i64) -> Upload {
+    let host = UploadHost { id: id.to_owned(), name: "web-1".to_owned(), ..UploadHost::default() };
+    let watched_ns = u64::from(minutes) * 60_000_000_000;
+    Upload { version: UPLOAD_VERSION, host, window_s, minutes, watched_ns, ..Upload::default() }
+}
+
+async fn send(place: &Place, upload: &Upload) {
+    let path = place.path(&upload.name().path());
+    place.write(&path, upload.encode().unwrap().into()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_minutes_supersede_fewer_in_any_order() {
+    const ID: &str = "0123456789abcdef";
+    let minutes = "SELECT SUM(minutes) FROM hosts";
+    for order in [[4, 10, 7], [10, 7, 4], [4, 7, 10]] {
+        let test = directory();
+        for count in order {
+            send(&test.place, &window(count, ID, DAY_S)).await;
+            compact(&test.place).await.unwrap();
+        }
+        assert_eq!((test.number(ROWS).await, test.number(minutes).await), (1, 10));
+        let together = directory();
+        for count in order {
+            send(&together.place, &window(count, ID, DAY_S)).await;
+        }
+        compact(&together.place).await.unwrap();
+        assert_eq!((together.number(ROWS).await, together.number(minutes).await), (1, 10));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hosts_with_one_name_stay_two() {
+    let test = directory();
+    for id in ["0123456789abcdef", "fedcba9876543210"] {
+        send(&test.place, &window(10, id, DAY_S)).await;
+    }
+    compact(&test.place).await.unwrap();
+    assert_eq!(
+        test.number("SELECT COUNT(DISTINCT host_id) FROM hosts WHERE host = 'web-1'").await,
+        2
+    );
+    let engine = test.engine(None).await;
+    let sections = iowhy_fleet::questions::host::host(&engine, "web-1", DAY_S).await.unwrap();
+    assert_eq!(sections[0].rows.len(), 2);
+    assert!(sections[0].notes.iter().any(|note| note.contains("Several hosts")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_host_sends_breaks_nothing_of_others() {
+    const GOOD: &str = "0123456789abcdef";
+    const EVIL: &str = "eeeeeeeeeeeeeeee";
+    let test = directory();
+    send(&test.place, &window(10, GOOD, DAY_S)).await;
+    let evil = window(10, EVIL, DAY_S);
+    let name = evil.name().path();
+    let put = |name: String, bytes: Vec<u8>| {
+        let place = test.place.clone();
+        async move { place.write(&place.path(&name), bytes.into()).await.unwrap() }
+    };
+    put(name.clone(), b"no upload".to_vec()).await;
+    put(name.replace("m10", "m09"), vec![0; 300 << 10]).await;
+    put(name.replace("m10", "m08"), window(8, GOOD, DAY_S).encode().unwrap()).await;
+    put(name.replace(EVIL, "../../table=hosts/evil"), b"x".to_vec()).await;
+    put(format!("table=incoming/date=2025-11-24/hour=00/{}", "x".repeat(200)), b"x".to_vec()).await;
+    let bomb = zstd::stream::encode_all(vec![b'['; 32 << 20].as_slice(), 19).unwrap();
+    put(name.replace("m10", "i000001"), bomb).await;
+    // A table's file that nobody committed.
+    put("table=hosts/date=2025-11-24/hour=00/evil.parquet".to_owned(), b"PAR1".to_vec()).await;
+    // Clocks: years ahead, and before there was iowhy.
+    send(&test.place, &window(10, EVIL, 4_102_444_800)).await;
+    send(&test.place, &window(10, EVIL, 600)).await;
+    let report = compact(&test.place).await.unwrap();
+    assert_eq!(report.merged, 1, "{report:?}");
+    assert!(report.refused.len() >= 6, "{report:?}");
+    let reasons: Vec<&str> = report.refused.iter().map(|it| it.reason.as_str()).collect();
+    for reason in ["future", "2020", "another host", "too large"] {
+        let has = reasons.iter().any(|it| it.contains(reason) || it.contains("another host"));
+        assert!(has, "{reason}: {reasons:?}");
+    }
+    assert_eq!(test.number(ROWS).await, 1);
+    assert_eq!(
+        test.number(&format!("SELECT COUNT(*) FROM hosts WHERE host_id = '{GOOD}'")).await,
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_compactions_at_once_merge_once() {
+    let plan = plan(15, 1);
+    let test = directory();
+    plan.upload(&test.place).await.unwrap();
+    let (a, b, c) = tokio::join!(compact(&test.place), compact(&test.place), compact(&test.place));
+    // One that loses may say that it cannot go on; none may spoil anything.
+    assert!([&a, &b, &c].iter().any(|it| it.is_ok()));
+    compact(&test.place).await.unwrap();
+    assert_eq!(seen(&test).await, totals(&plan));
+}
+
+/// A store whose every change after so many fails, as when its user was killed there.
+#[derive(Debug)]
+struct MortalStore {
+    inner: Arc<dyn ObjectStore>,
+    left: AtomicI64,
+}
+
+impl MortalStore {
+    fn live(&self) -> object_store::Result<()> {
+        match self.left.fetch_sub(1, Ordering::SeqCst) > 0 {
+            true => Ok(()),
+            false => Err(object_store::Error::Generic { store: "test", source: "killed".into() }),
+        }
+    }
+}
+
+impl std::fmt::Display for MortalStore {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("MortalStore")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for MortalStore {
+    async fn put_opts(
+        &self,
+        location: &ObjectPath,
+        payload: PutPayload,
+        opts: PutOptions,
+    ) -> object_store::Result<PutResult> {
+        self.live()?;
+        self.inner.put_opts(location, payload, opts).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &ObjectPath,
+        opts: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        self.live()?;
+        self.inner.put_multipart_opts(location, opts).await
+    }
+
+    async fn get_opts(
+        &self,
+        location: &ObjectPath,
+        options: GetOptions,
+    ) -> object_store::Result<GetResult> {
+        self.inner.get_opts(location, options).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, object_store::Result<ObjectPath>>,
+    ) -> BoxStream<'static, object_store::Result<ObjectPath>> {
+        // Each removal is a change of its own.
+        let alive = self.left.fetch_sub(1, Ordering::SeqCst).max(0) as usize;
+        let allowed = self.inner.delete_stream(locations.take(alive.min(3)).boxed());
+        match alive > 3 {
+            true => allowed,
+            false => {
+                let killed =
+                    object_store::Error::Generic { store: "test", source: "killed".into() };
+                allowed.chain(futures::stream::iter([Err(killed)])).boxed()
+            }
+        }
+    }
+
+    fn list(
+        &self,
+        prefix: Option<&ObjectPath>,
+    ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(
+        &self,
+        prefix: Option<&ObjectPath>,
+    ) -> object_store::Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(
+        &self,
+        from: &ObjectPath,
+        to: &ObjectPath,
+        options: CopyOptions,
+    ) -> object_store::Result<()> {
+        self.live()?;
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+/// Killed after every number of changes: a reader sees the hour before or after, and the next run
+/// finishes the work.
+#[tokio::test(flavor = "multi_thread")]
+async fn compaction_can_be_killed_anywhere() {
+    const A: &str = "0123456789abcdef";
+    const B: &str = "fedcba9876543210";
+    let mut finished = 0;
+    for changes in 0..16 {
+        let test = directory();
+        send(&test.place, &window(5, A, DAY_S)).await;
+        compact(&test.place).await.unwrap();
+        let before = (1, 5);
+        // A longer version of the same window, a window of another host.
+        send(&test.place, &window(10, A, DAY_S)).await;
+        send(&test.place, &window(7, B, DAY_S + 600)).await;
+        let after = (2, 17);
+        let inner = Arc::clone(&test.place.store);
+        let store = Arc::new(MortalStore { inner, left: AtomicI64::new(changes) });
+        let mortal = Place { store, ..test.place.clone() };
+        finished += u32::from(compact(&mortal).await.is_ok());
+        let state =
+            async || (test.number(ROWS).await, test.number("SELECT SUM(minutes) FROM hosts").await);
+        let seen = state().await;
+        assert!(seen == before || seen == after, "killed after {changes} changes: {seen:?}");
+        compact(&test.place).await.unwrap();
+        assert_eq!(state().await, after, "killed after {changes} changes");
+        // Nothing is left over: the files that count, one commit.
+        let files = test.place.list("table=hosts").await.unwrap();
+        assert_eq!((files.len(), test.place.list("commits").await.unwrap().len()), (1, 1));
+    }
+    assert!((1..16).contains(&finished), "{finished} runs were not killed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_hour_is_skipped_without_being_read() {
+    let plan = plan(20, 6);
+    let test = directory();
+    plan.write(&test.place).await.unwrap();
+    let engine = test.engine(None).await;
+    let sum = "SELECT SUM(requests) FROM flows";
+    engine.counts().reset();
+    let all = crate::support::number(&engine, sum).await;
+    let (everything, objects) = (engine.counts().bytes(), engine.counts().objects());
+    assert_eq!(objects, 6);
+    for condition in [
+        "date = '2025-11-24' AND hour = 3".to_owned(),
+        "time >= TIMESTAMP '2025-11-24T03:00:00Z' AND time < TIMESTAMP '2025-11-24T04:00:00Z'"
+            .to_owned(),
+    ] {
+        // Sessions share a cache of footers, and a new process has none.
+        let engine = test.engine(None).await;
+        engine.counts().reset();
+        let part = crate::support::number(&engine, &format!("{sum} WHERE {condition}")).await;
+        assert!(part > 0 && part < all);
+        assert!(
+            engine.counts().objects() <= 2,
+            "{} opened: {condition}",
+            engine.counts().objects()
+        );
+        assert!(engine.counts().bytes() * 2 < everything, "{condition}");
+    }
+    assert_eq!(plan.from_s % HOUR_S, 0);
+}

@@ -1,0 +1,10 @@
+//! Tests of the fleet through its public parts and its programs: stores are directories and a real
+//! S3 server, clusters are real processes.
+
+mod cluster;
+mod compact;
+mod pages;
+mod push;
+mod questions;
+mod s3;
+mod support;

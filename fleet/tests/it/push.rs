@@ -1,0 +1,102 @@
+//! What a host sends: all of it, once, whenever it is ended; and no name with `--redact`.
+
+use crate::support::{DAY_S, directory, machine, spool};
+use iowhy_fleet::compact::compact;
+use iowhy_fleet::push::{PushPlan, RecordingChoice};
+use iowhy_fleet::redact::NameHasher;
+use std::path::Path;
+
+fn plan(folder: &Path, until_s: i64) -> PushPlan {
+    let root = folder.join("root");
+    machine(&root, "0123456789");
+    PushPlan {
+        root,
+        now_s: until_s,
+        rack: "r1".to_owned(),
+        ..PushPlan::new(folder.join("spool"), folder.join("state"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_finished_is_sent_once() {
+    let test = directory();
+    let own = tempfile::tempdir().unwrap();
+    spool(&own.path().join("spool"), DAY_S, 35);
+    // In the middle of the fourth window; the third ended long enough ago.
+    let report = plan(own.path(), DAY_S + 2100).push(&test.place).await.unwrap();
+    assert_eq!((report.windows, report.incidents, report.files), (3, 1, 0));
+    let again = plan(own.path(), DAY_S + 2100).push(&test.place).await.unwrap();
+    assert_eq!((again.windows, again.incidents), (0, 0));
+    let later = plan(own.path(), DAY_S + 3600).push(&test.place).await.unwrap();
+    assert_eq!((later.windows, later.incidents), (1, 0));
+    compact(&test.place).await.unwrap();
+    assert_eq!(test.number("SELECT SUM(requests) FROM flows").await, 3500);
+    assert_eq!(test.number("SELECT SUM(minutes) FROM hosts").await, 35);
+    let drive = "SELECT COUNT(*) FROM flows WHERE model = 'ACME' AND serial = 'SECRET-1'";
+    assert_eq!(test.number(drive).await, 4);
+    assert_eq!(test.number("SELECT COUNT(*) FROM incidents WHERE cause = 'hung-io'").await, 1);
+    // The memory of what was sent is lost: sent again, counted once.
+    std::fs::remove_dir_all(own.path().join("state")).unwrap();
+    let lost = plan(own.path(), DAY_S + 3600).push(&test.place).await.unwrap();
+    assert_eq!((lost.windows, lost.incidents), (4, 1));
+    compact(&test.place).await.unwrap();
+    assert_eq!(test.number("SELECT SUM(requests) FROM flows").await, 3500);
+    assert_eq!(test.number("SELECT COUNT(*) FROM incidents").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_minutes_are_sent_too() {
+    let test = directory();
+    let own = tempfile::tempdir().unwrap();
+    spool(&own.path().join("spool"), DAY_S, 6);
+    let early = plan(own.path(), DAY_S + 900);
+    assert_eq!(early.push(&test.place).await.unwrap().windows, 1);
+    compact(&test.place).await.unwrap();
+    // The disk of the history hung; its lines came later.
+    spool(&own.path().join("spool"), DAY_S, 10);
+    assert_eq!(plan(own.path(), DAY_S + 1000).push(&test.place).await.unwrap().windows, 1);
+    compact(&test.place).await.unwrap();
+    assert_eq!(test.number("SELECT SUM(requests) FROM flows").await, 1000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_is_sent_whole_and_before_its_incident() {
+    let test = directory();
+    let own = tempfile::tempdir().unwrap();
+    spool(&own.path().join("spool"), DAY_S, 10);
+    let plan = PushPlan { recordings: RecordingChoice::Critical, ..plan(own.path(), DAY_S + 3600) };
+    let report = plan.push(&test.place).await.unwrap();
+    assert_eq!((report.incidents, report.files), (1, 3));
+    compact(&test.place).await.unwrap();
+    let engine = test.engine(None).await;
+    let answer = engine.query("SELECT recording FROM incidents").await.unwrap();
+    let name = iowhy_fleet::output::rows_text(&answer.rows).unwrap();
+    let name = name.lines().nth(1).unwrap();
+    let sent = test.folder.path().join(name).join("recording/requests/00000001.parquet");
+    let original = own.path().join("spool/incidents/000001/recording/requests/00000001.parquet");
+    assert_eq!(std::fs::read(sent).unwrap(), std::fs::read(original).unwrap());
+    // What is there is not sent again.
+    std::fs::remove_dir_all(own.path().join("state")).unwrap();
+    let again = plan.push(&test.place).await.unwrap();
+    assert_eq!((again.incidents, again.files), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_name_is_in_what_a_redacted_host_sends() {
+    let test = directory();
+    let own = tempfile::tempdir().unwrap();
+    spool(&own.path().join("spool"), DAY_S, 10);
+    let mut plan = plan(own.path(), DAY_S + 3600);
+    plan.hasher = Some(NameHasher::from_machine(&plan.root).unwrap());
+    plan.recordings = RecordingChoice::All;
+    let report = plan.push(&test.place).await.unwrap();
+    assert_eq!((report.windows, report.incidents, report.files), (1, 1, 0));
+    for object in test.place.list("").await.unwrap() {
+        let packed = test.place.read(&object.location, u64::MAX).await.unwrap().unwrap();
+        let text = String::from_utf8(zstd::stream::decode_all(packed.as_ref()).unwrap()).unwrap();
+        for name in ["SECRET", "web-1", "\"r1\""] {
+            assert!(!text.contains(name), "{name}: {text}");
+        }
+        assert!(text.contains("host-"));
+    }
+}

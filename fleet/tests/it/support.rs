@@ -1,0 +1,204 @@
+//! Folders, fleets, servers that end with their test.
+
+use iowhy_fleet::clock::HOUR_S;
+use iowhy_fleet::engine::{EngineOptions, FleetEngine, QueryAnswer};
+use iowhy_fleet::output::rows_text;
+use iowhy_fleet::simulate::{FleetPlan, PlantedTrouble};
+use iowhy_fleet::store::{FleetStores, Place, StoreOptions};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A day that is over.
+pub const DAY_S: i64 = 1_763_942_400;
+
+pub fn plan(hosts: usize, hours: i64) -> FleetPlan {
+    FleetPlan { hosts, from_s: DAY_S, hours, seed: 5, trouble: PlantedTrouble::all() }
+}
+
+/// A plan whose kernel and drive go wrong halfway.
+pub fn half_sick(hosts: usize, hours: i64) -> FleetPlan {
+    let mut plan = plan(hosts, hours);
+    plan.trouble.slow_drive = Some((4.0, hours / 2));
+    plan.trouble.kernel = Some((7e6, hours / 2));
+    plan
+}
+
+pub struct TestPlace {
+    pub folder: tempfile::TempDir,
+    pub stores: Arc<FleetStores>,
+    pub place: Place,
+}
+
+pub fn directory() -> TestPlace {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = Arc::new(FleetStores::new(StoreOptions::default()));
+    let place = stores.place(folder.path().to_str().unwrap()).unwrap();
+    TestPlace { folder, stores, place }
+}
+
+impl TestPlace {
+    pub fn text(&self) -> &str {
+        self.folder.path().to_str().unwrap()
+    }
+
+    pub async fn engine(&self, cluster: Option<String>) -> FleetEngine {
+        let options = EngineOptions { cluster, ..EngineOptions::default() };
+        FleetEngine::open(Arc::clone(&self.stores), self.place.clone(), options).await.unwrap()
+    }
+
+    pub async fn number(&self, sql: &str) -> i64 {
+        number(&self.engine(None).await, sql).await
+    }
+}
+
+/// The one whole number that a query gives.
+pub async fn number(engine: &FleetEngine, sql: &str) -> i64 {
+    let answer = engine.query(sql).await.unwrap();
+    rows_text(&answer.rows).unwrap().lines().nth(1).unwrap().trim().parse().unwrap()
+}
+
+/// Rows in an order of their own.
+pub fn sorted(answer: &QueryAnswer) -> Vec<String> {
+    let text = rows_text(&answer.rows).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A program that ends with its test.
+pub struct Server {
+    child: Child,
+    pub port: u16,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    pub fn start(mut command: Command, port: u16) -> Server {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(child.try_wait().unwrap().is_none(), "{command:?} has ended");
+            assert!(Instant::now() < until, "{command:?} does not listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Server { child, port }
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+pub fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iowhy-fleet"));
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT", "IOWHY_FLEET_AT"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// What the program says; it must succeed.
+pub fn says(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The S3 server of this workspace, over a folder with one bucket.
+pub fn s3_server(root: &Path, port: u16) -> Server {
+    let path =
+        PathBuf::from(env!("CARGO_BIN_EXE_iowhy-fleet")).with_file_name("iowhy-fleet-s3-server");
+    assert!(path.exists(), "{} is built by cargo build --workspace", path.display());
+    std::fs::create_dir_all(root.join("fleet")).unwrap();
+    let mut command = Command::new(path);
+    command.arg(root).args(["--port", &port.to_string()]);
+    command.args(["--access-key", "key", "--secret-key", "THE-SECRET"]);
+    Server::start(command, port)
+}
+
+/// Credentials of that server in a file, as a person has them.
+pub fn s3_credentials(folder: &Path, port: u16) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join("credentials");
+    let text = format!(
+        "AWS_ACCESS_KEY_ID=key\nAWS_SECRET_ACCESS_KEY=THE-SECRET\nAWS_REGION=us-east-1\n\
+         AWS_ENDPOINT=http://127.0.0.1:{port}\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    path
+}
+
+pub fn s3_place(credentials: &Path) -> (Arc<FleetStores>, Place) {
+    let options = StoreOptions::load(Some(credentials), true).unwrap();
+    let stores = Arc::new(FleetStores::new(options));
+    let place = stores.place("s3://fleet/prod").unwrap();
+    (stores, place)
+}
+
+/// A recorder's directory with so many minutes of figures, and an incident with a recording.
+pub fn spool(folder: &Path, from_s: i64, minutes: i64) {
+    std::fs::create_dir_all(folder.join("history")).unwrap();
+    let lines = (0..minutes).map(|minute| {
+        format!(
+            "{{\"time_s\":{},\"watched_ns\":60000000000,\"devices\":{{\"sda\":{{\"read\":\
+             {{\"requests\":100,\"bytes\":409600,\"max_ns\":9000,\"latency\":[[4096,60],[8192,40]]}}}}}},\
+             \"groups\":{{\"SECRET.service\":{{\"requests\":100,\"bytes\":1,\"time_ns\":1}}}}}}\n",
+            from_s + minute * 60
+        )
+    });
+    std::fs::write(folder.join("history/2025-11-24.jsonl"), lines.collect::<String>()).unwrap();
+    let incident = folder.join("incidents/000001");
+    std::fs::create_dir_all(incident.join("recording/requests")).unwrap();
+    let text = format!(
+        "{{\"format\":1,\"number\":1,\"begun_ns\":{},\"complete\":true,\"findings\":\
+         [{{\"cause\":\"hung-io\",\"severity\":\"critical\",\"sentence\":\"sda of SECRET hangs.\"}}]}}",
+        (from_s + 60) * 1_000_000_000
+    );
+    std::fs::write(incident.join("incident.json"), text).unwrap();
+    let segment: Vec<u8> =
+        (0..12_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(incident.join("recording/requests/00000001.parquet"), segment).unwrap();
+    std::fs::write(incident.join("recording/recording.json"), "{}").unwrap();
+}
+
+/// A root with a machine's identity and a drive.
+pub fn machine(folder: &Path, machine_id: &str) {
+    for (path, text) in [
+        ("etc/machine-id", machine_id),
+        ("proc/sys/kernel/hostname", "web-1"),
+        ("proc/sys/kernel/osrelease", "6.12.48"),
+        ("sys/block/sda/device/model", "ACME"),
+        ("sys/block/sda/device/serial", "SECRET-1"),
+        ("sys/block/sda/size", "1000"),
+    ] {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+}
+
+pub const WINDOWS_OF_AN_HOUR: i64 = HOUR_S / 600;
