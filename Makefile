@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest
+.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -24,6 +24,14 @@ man: ## Write the manual pages and shell completions into the target directory
 test: ## Install what is missing, build, check style, run every test, build the docs
 	@scripts/install-deps build test web
 	@scripts/test
+
+test-fleet: ## Lint, build and test the fleet: its own workspace, with a real S3 server and a cluster
+	@scripts/install-deps build
+	@scripts/test-fleet
+
+demo-fleet: ## A simulated fleet in an S3 server, a cluster, a question and its answer
+	@scripts/install-deps build
+	@scripts/demo-fleet
 
 test-static: ## Build the static release binary and run it in a bullseye userland
 	@scripts/install-deps build static web

@@ -55,6 +55,9 @@ pub struct QueryArgs {
     /// Memory of a query in this process, megabytes
     #[arg(long, value_name = "MB", default_value_t = 2000)]
     pub memory_mb: usize,
+    /// How long a query may take
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    pub timeout: GivenSpan,
     /// JSON instead of text
     #[arg(long)]
     pub json: bool,

@@ -93,6 +93,7 @@ async fn open(about: &QueryArgs) -> Result<FleetEngine> {
         until_s: about.until.map_or(i64::MAX, |it| it.0),
         cluster: about.cluster.clone(),
         memory_bytes: about.memory_mb.saturating_mul(1_000_000),
+        patience: Duration::from_secs(about.timeout.0.unsigned_abs()),
     };
     FleetEngine::open(stores, place, options).await
 }
@@ -115,7 +116,7 @@ fn stats(engine: &FleetEngine) -> Result<String> {
     let files = commits.iter().flat_map(|commit| &commit.files);
     let (count, bytes) = files.fold((0, 0), |(n, sum), file| (n + 1, sum + file.bytes));
     Ok(format!(
-        "read: {} in {} requests of {} objects; the time asked for has {count} files, {}\n",
+        "read: {} in {} requests of {} objects; that time has {count} files, {}\n",
         size_text(counts.bytes() as f64),
         counts.requests(),
         counts.objects(),

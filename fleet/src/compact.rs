@@ -166,7 +166,7 @@ impl SortedUploads {
         known: &KnownRows,
     ) -> Result<SortedUploads> {
         let mut sorted = SortedUploads::default();
-        let mut wanted: BTreeMap<(String, i64, u32), (UploadName, &ObjectMeta)> = BTreeMap::new();
+        let mut wanted: BTreeMap<(String, i64, u32), Vec<UploadCandidate<'_>>> = BTreeMap::new();
         for object in objects {
             match acceptable(object) {
                 Err(reason) => sorted.refuse(object, reason),
@@ -177,31 +177,16 @@ impl SortedUploads {
                         UploadKind::Incident(number) => number,
                     };
                     let key = (name.host_id.clone(), name.window_s, incident);
-                    match wanted.get(&key) {
-                        Some((other, _)) if other.kind >= name.kind => sorted.superseded += 1,
-                        found => {
-                            sorted.superseded += usize::from(found.is_some());
-                            wanted.insert(key, (name, object));
-                        }
-                    }
+                    wanted.entry(key).or_default().push(UploadCandidate { name, object });
                 }
             }
         }
-        let reads = wanted.into_values().map(|(name, object)| async move {
-            let bytes = place.read(&object.location, MOST_OBJECT_BYTES).await?;
-            Ok::<_, FleetError>((name, object, bytes))
-        });
+        let reads = wanted.into_values().map(|candidates| first_valid(place, candidates));
         let mut reads = futures::stream::iter(reads).buffered(READS_AT_ONCE);
-        while let Some((name, object, bytes)) = reads.try_next().await? {
-            // Gone: another compaction has merged it.
-            let Some(bytes) = bytes else { continue };
-            match Upload::decode(&name, &bytes) {
-                Ok(upload) => {
-                    let skew_s = object.last_modified.timestamp().saturating_sub(upload.sent_s);
-                    sorted.uploads.push((upload, skew_s));
-                }
-                Err(reason) => sorted.refuse(object, reason),
-            }
+        while let Some(mut found) = reads.try_next().await? {
+            sorted.uploads.append(&mut found.uploads);
+            sorted.refused.append(&mut found.refused);
+            sorted.superseded += found.superseded;
         }
         Ok(sorted)
     }
@@ -215,6 +200,38 @@ impl SortedUploads {
     fn has_news(&self) -> bool {
         !self.uploads.is_empty() || !self.refused.is_empty()
     }
+}
+
+/// An upload that may be merged.
+struct UploadCandidate<'a> {
+    name: UploadName,
+    object: &'a ObjectMeta,
+}
+
+/// Of several uploads of one window, the valid one with the most minutes.
+async fn first_valid(
+    place: &Place,
+    mut candidates: Vec<UploadCandidate<'_>>,
+) -> Result<SortedUploads> {
+    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.name.kind));
+    let mut sorted = SortedUploads::default();
+    for UploadCandidate { name, object } in candidates {
+        if !sorted.uploads.is_empty() {
+            sorted.superseded += 1;
+            continue;
+        }
+        // Gone: another compaction has merged it.
+        let bytes = place.read(&object.location, MOST_OBJECT_BYTES).await?;
+        let Some(bytes) = bytes else { continue };
+        match Upload::decode(&name, &bytes) {
+            Ok(upload) => {
+                let skew_s = object.last_modified.timestamp().saturating_sub(upload.sent_s);
+                sorted.uploads.push((upload, skew_s));
+            }
+            Err(reason) => sorted.refuse(object, reason),
+        }
+    }
+    Ok(sorted)
 }
 
 /// The name of an upload that is worth reading, or what is wrong with it.

@@ -11,6 +11,7 @@ use super::provider::FleetCodec;
 use super::runtime;
 use crate::error::{FleetError, Result};
 use crate::store::FleetStores;
+use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
@@ -60,6 +61,7 @@ pub async fn run_scheduler(stores: Arc<FleetStores>, bind: IpAddr, port: u16) ->
         bind_host: bind.to_string(),
         bind_port: port,
         external_host: bind.to_string(),
+        scheduling_policy: TaskSchedulingPolicy::PushStaged,
         executor_timeout_seconds: LOST_AFTER_S,
         expire_dead_executor_interval_seconds: HEARTBEAT_S,
         no_executors_grace_period_seconds: LOST_AFTER_S,
@@ -123,6 +125,7 @@ pub async fn run_executor(stores: Arc<FleetStores>, options: ExecutorOptions) ->
         scheduler_port: options.scheduler_port,
         scheduler_connect_timeout_seconds: 30,
         vcores: options.slots,
+        task_scheduling_policy: TaskSchedulingPolicy::PushStaged,
         work_dir: folder,
         grpc_max_decoding_message_size: MOST_MESSAGE_BYTES,
         grpc_max_encoding_message_size: MOST_MESSAGE_BYTES,

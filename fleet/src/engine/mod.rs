@@ -31,6 +31,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use provider::{FleetCodec, FleetTableProvider};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// How often a query is run again whose files were merged meanwhile.
 const TRIES: usize = 3;
@@ -46,11 +47,19 @@ pub struct EngineOptions {
     pub cluster: Option<String>,
     /// Memory of a query in this process, bytes; what does not fit goes to disk.
     pub memory_bytes: usize,
+    /// How long a query may take.
+    pub patience: Duration,
 }
 
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
-        EngineOptions { from_s: i64::MIN, until_s: i64::MAX, cluster: None, memory_bytes: 2 << 30 }
+        EngineOptions {
+            from_s: i64::MIN,
+            until_s: i64::MAX,
+            cluster: None,
+            memory_bytes: 2 << 30,
+            patience: Duration::from_secs(600),
+        }
     }
 }
 
@@ -166,7 +175,15 @@ impl FleetEngine {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.query_once(sql).await {
+            let answer = tokio::time::timeout(self.options.patience, self.query_once(sql)).await;
+            let Ok(answer) = answer else {
+                let limit_s = self.options.patience.as_secs();
+                let message = format!("failed to run the query: it took longer than {limit_s} s");
+                return Err(FleetError::new(message)
+                    .hint("--timeout, or a shorter time (--from, --until)")
+                    .transient());
+            };
+            match answer {
                 Err(error) if is_gone(&error) && tries < TRIES => self.refresh().await?,
                 Err(error) => return Err(query_error(&error)),
                 Ok(answer) => return Ok(answer),

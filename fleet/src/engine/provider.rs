@@ -9,11 +9,16 @@ use crate::store::Place;
 use crate::tables::{FleetTable, table};
 use async_trait::async_trait;
 use ballista_core::serde::BallistaLogicalExtensionCodec;
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Date32Array, Int32Array, TimestampMillisecondArray,
+};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::stats::Precision;
 use datafusion::common::{
-    ColumnStatistics, DataFusionError, Result, ScalarValue, Statistics, TableReference, exec_err,
+    Column, ColumnStatistics, DataFusionError, Result, ScalarValue, Statistics, TableReference,
+    ToDFSchema, exec_err,
 };
 use datafusion::datasource::TableType;
 use datafusion::datasource::listing::PartitionedFile;
@@ -23,11 +28,13 @@ use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::TaskContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, TableProviderFilterPushDown};
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Bytes at the end of a file that are read at first: most footers.
@@ -110,9 +117,24 @@ impl FleetTableProvider {
             .with_statistics(Arc::new(statistics))
     }
 
+    /// The files whose hour can have rows that fit the filters.
+    fn fitting(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<&ProvidedFile>> {
+        let schema = self.schema();
+        let mut fits = vec![true; self.recipe.files.len()];
+        for filter in filters {
+            let filter =
+                state.create_physical_expr(filter.clone(), &schema.clone().to_dfschema()?)?;
+            // What says nothing of the hour keeps every file.
+            let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&schema));
+            let Ok(predicate) = builder.try_build(filter) else { continue };
+            let kept = predicate.prune(&HourStatistics { files: &self.recipe.files })?;
+            fits.iter_mut().zip(kept).for_each(|(fits, kept)| *fits &= kept);
+        }
+        Ok(self.recipe.files.iter().zip(fits).filter(|it| it.1).map(|it| it.0).collect())
+    }
+
     /// Files in groups of about the same number of bytes.
-    fn groups(&self, count: usize) -> Vec<FileGroup> {
-        let mut files: Vec<&ProvidedFile> = self.recipe.files.iter().collect();
+    fn groups(&self, mut files: Vec<&ProvidedFile>, count: usize) -> Vec<FileGroup> {
         files.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.path.cmp(&b.path)));
         let count = count.clamp(1, files.len().max(1));
         let mut groups: Vec<(u64, Vec<PartitionedFile>)> = vec![(0, Vec::new()); count];
@@ -123,6 +145,53 @@ impl FleetTableProvider {
             }
         }
         groups.into_iter().map(|(_, files)| FileGroup::new(files)).collect()
+    }
+}
+
+/// What the hours of files say of `date`, `hour` and `time`.
+struct HourStatistics<'a> {
+    files: &'a [ProvidedFile],
+}
+
+impl HourStatistics<'_> {
+    fn values(&self, column: &Column, edge_s: impl Fn(FleetHour) -> i64) -> Option<ArrayRef> {
+        let hours = self.files.iter().map(|file| FleetHour::of(file.hour_s));
+        match column.name.as_str() {
+            "date" => Some(Arc::new(Date32Array::from_iter_values(hours.map(FleetHour::day)))),
+            "hour" => Some(Arc::new(hours.map(FleetHour::of_day).collect::<Int32Array>())),
+            "time" => {
+                let times = hours.map(|hour| edge_s(hour) * 1000);
+                let times = TimestampMillisecondArray::from_iter_values(times);
+                Some(Arc::new(times.with_timezone("UTC")))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl PruningStatistics for HourStatistics<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.values(column, FleetHour::begin_s)
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.values(column, FleetHour::end_s)
+    }
+
+    fn num_containers(&self) -> usize {
+        self.files.len()
+    }
+
+    fn null_counts(&self, _: &Column) -> Option<ArrayRef> {
+        None
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        None
+    }
+
+    fn contained(&self, _: &Column, _: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
     }
 }
 
@@ -148,10 +217,11 @@ impl TableProvider for FleetTableProvider {
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _: &[Expr],
+        filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if self.recipe.files.is_empty() {
+        let files = self.fitting(state, filters)?;
+        if files.is_empty() {
             let schema = match projection {
                 Some(projection) => Arc::new(self.schema().project(projection)?),
                 None => self.schema(),
@@ -164,7 +234,7 @@ impl TableProvider for FleetTableProvider {
         let source = ParquetSource::new(schema).with_metadata_size_hint(FOOTER_BYTES);
         let url = ObjectStoreUrl::parse(&self.recipe.root)?;
         let config = FileScanConfigBuilder::new(url, Arc::new(source))
-            .with_file_groups(self.groups(state.config().target_partitions()))
+            .with_file_groups(self.groups(files, state.config().target_partitions()))
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
             .build();

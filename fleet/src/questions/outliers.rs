@@ -2,7 +2,7 @@
 //! (firmware, rack, kernel) that are slower than the others.
 //!
 //! Compared are hours at equal load: the same model, size, operation, and octaves of requests a
-//! second and of a request's size, in the same hour. The logarithm of an hour's mean latency minus
+//! second and of a request's size, in the same hour, reads and writes each by themselves. The logarithm of an hour's mean latency minus
 //! the median of its siblings is its excess. A drive's excess is the upper quartile of its hours, so
 //! a quarter of the time is enough to be found, and an hour is not. What a rack or a kernel has in
 //! common is not its drives' fault.
@@ -71,6 +71,8 @@ pub struct Excess {
     pub mean_ns: f64,
     /// That of its siblings, ns.
     pub siblings_ns: f64,
+    /// In which operations it is slower; the figures are of the first.
+    pub operations: Vec<u32>,
 }
 
 /// A drive that is slower than its siblings.
@@ -112,7 +114,7 @@ pub struct OutlierReport {
     pub unknown: usize,
 }
 
-/// What an hour is compared by, beside load, operation, model and size.
+/// What an hour is compared by, besides load, operation, model and size.
 #[derive(Clone, Copy)]
 struct PeerRule {
     by_firmware: bool,
@@ -151,7 +153,7 @@ fn excesses(data: &DriveHours, rule: PeerRule) -> Vec<Option<f64>> {
     data.hours.iter().map(excess).collect()
 }
 
-/// For each drive its hours in order, with the mean excess of its operations and what they took.
+/// For each drive its hours in order, with their excess and what they took.
 fn by_drive(data: &DriveHours, excesses: &[Option<f64>]) -> Vec<Vec<HourExcess>> {
     let mut drives: Vec<HashMap<i32, HourExcess>> = vec![HashMap::new(); data.drives.len()];
     for (hour, excess) in data.hours.iter().zip(excesses) {
@@ -212,11 +214,70 @@ fn describe(hours: &[HourExcess], score: f64, limit: f64) -> Excess {
     }
     let factor = median(&mut excess).unwrap_or(0.0).exp();
     let mean_ns = time_ns / requests.max(1.0);
-    Excess { factor, score, limit, since, mean_ns, siblings_ns: mean_ns / factor }
+    let operations = Vec::new();
+    Excess { factor, score, limit, since, mean_ns, siblings_ns: mean_ns / factor, operations }
 }
 
-/// Compares drives and batches. `alarms` is how often a healthy fleet may be called sick.
+/// Compares drives and batches, each operation by itself. `alarms` is how often a healthy fleet may
+/// be called sick.
 pub fn find(data: &DriveHours, alarms: f64) -> OutlierReport {
+    let mut operations: Vec<u32> = data.hours.iter().map(|hour| hour.operation).collect();
+    operations.sort_unstable();
+    operations.dedup();
+    let mut report = OutlierReport::default();
+    let mut known = vec![false; data.drives.len()];
+    for operation in &operations {
+        let hours = data.hours.iter().filter(|hour| hour.operation == *operation);
+        let part = DriveHours { hours: hours.copied().collect(), ..data.clone() };
+        let mut found = find_in(&part, alarms / operations.len() as f64, &mut known);
+        let of = |excess: &mut Excess| excess.operations.push(*operation);
+        found.drives.iter_mut().for_each(|it| of(&mut it.excess));
+        found.batches.iter_mut().for_each(|it| of(&mut it.excess));
+        found.drives.into_iter().for_each(|it| report.add_drive(it));
+        found.batches.into_iter().for_each(|it| report.add_batch(it));
+    }
+    report.compared = known.iter().filter(|known| **known).count();
+    report.unknown = known.len() - report.compared;
+    report.batches.sort_by(|a, b| {
+        b.excess.factor.total_cmp(&a.excess.factor).then_with(|| a.name.cmp(&b.name))
+    });
+    report.drives.sort_by(|a, b| {
+        b.excess.score.total_cmp(&a.excess.score).then_with(|| a.drive.cmp(&b.drive))
+    });
+    report
+}
+
+impl OutlierReport {
+    /// A drive that is slow in several operations is one, with the one that stands out most.
+    fn add_drive(&mut self, new: SlowDrive) {
+        match self.drives.iter_mut().find(|known| known.drive == new.drive) {
+            Some(known) if known.excess.score < new.excess.score => {
+                let others = std::mem::take(&mut known.excess.operations);
+                *known = new;
+                known.excess.operations.extend(others);
+            }
+            Some(known) => known.excess.operations.extend(new.excess.operations),
+            None => self.drives.push(new),
+        }
+    }
+
+    fn add_batch(&mut self, new: SlowBatch) {
+        let is_same = |known: &&mut SlowBatch| {
+            (known.kind, known.name, known.model) == (new.kind, new.name, new.model)
+        };
+        match self.batches.iter_mut().find(is_same) {
+            Some(known) if known.excess.score < new.excess.score => {
+                let others = std::mem::take(&mut known.excess.operations);
+                *known = new;
+                known.excess.operations.extend(others);
+            }
+            Some(known) => known.excess.operations.extend(new.excess.operations),
+            None => self.batches.push(new),
+        }
+    }
+}
+
+fn find_in(data: &DriveHours, alarms: f64, known: &mut [bool]) -> OutlierReport {
     let levels = BatchKind::ALL.len() as f64 + 1.0;
     let alarms = alarms / levels;
     let mut report = OutlierReport::default();
@@ -226,8 +287,8 @@ pub fn find(data: &DriveHours, alarms: f64) -> OutlierReport {
     let rule = PeerRule { by_firmware: true, by_kernel: true };
     let hours = by_drive(data, &excesses(data, rule));
     let mut own: Vec<Option<f64>> = hours.iter().map(|hours| drive_excess(hours)).collect();
-    report.compared = own.iter().flatten().count();
-    report.unknown = own.len() - report.compared;
+    known.iter_mut().zip(&own).for_each(|(known, own)| *known |= own.is_some());
+    let compared = own.iter().flatten().count();
     let racks = slow_racks(data, &hours, &own, alarms);
     for (rack, common) in &racks {
         for (drive, excess) in data.drives.iter().zip(own.iter_mut()) {
@@ -237,8 +298,7 @@ pub fn find(data: &DriveHours, alarms: f64) -> OutlierReport {
         }
     }
     report.batches.extend(racks.into_iter().map(|(rack, _)| rack));
-    report.batches.sort_by(|a, b| b.excess.factor.total_cmp(&a.excess.factor));
-    report.drives = slow_drives(data, &hours, &own, report.compared, alarms);
+    report.drives = slow_drives(data, &hours, &own, compared, alarms);
     report
 }
 
@@ -267,9 +327,6 @@ fn slow_drives(
             }
         }
     }
-    found.sort_by(|a, b| {
-        b.excess.score.total_cmp(&a.excess.score).then_with(|| a.drive.cmp(&b.drive))
-    });
     found
 }
 

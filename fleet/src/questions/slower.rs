@@ -26,6 +26,11 @@ fn since(excess: &Excess) -> AnswerCell {
     }
 }
 
+fn operations(data: &DriveHours, excess: &Excess) -> AnswerCell {
+    let names = excess.operations.iter().map(|number| data.names.text(*number));
+    AnswerCell::text(names.collect::<Vec<_>>().join(", "))
+}
+
 fn factor(excess: &Excess) -> AnswerCell {
     AnswerCell::number(excess.factor, format!("{:.2}x", excess.factor))
 }
@@ -42,6 +47,7 @@ pub fn drives(data: &DriveHours, report: &OutlierReport, most: usize) -> AnswerS
             text(drive.firmware),
             text(drive.serial),
             AnswerCell::number(drive.size_bytes as f64, size_text(drive.size_bytes as f64)),
+            operations(data, &slow.excess),
             factor(&slow.excess),
             AnswerCell::duration(slow.excess.mean_ns),
             AnswerCell::duration(slow.excess.siblings_ns),
@@ -60,6 +66,7 @@ pub fn drives(data: &DriveHours, report: &OutlierReport, most: usize) -> AnswerS
         text_column("firmware", "firmware"),
         text_column("serial", "serial"),
         number_column("size", "size_bytes"),
+        text_column("operation", "operations"),
         number_column("slower", "factor"),
         number_column("mean", "mean_ns"),
         number_column("siblings", "siblings_ns"),
@@ -103,6 +110,7 @@ pub fn batches(data: &DriveHours, report: &OutlierReport) -> AnswerSection {
         vec![
             AnswerCell::text(batch.kind.word()),
             AnswerCell::text(batch_name(data, batch)),
+            operations(data, &batch.excess),
             factor(&batch.excess),
             AnswerCell::duration(batch.excess.mean_ns - batch.excess.siblings_ns),
             since(&batch.excess),
@@ -113,6 +121,7 @@ pub fn batches(data: &DriveHours, report: &OutlierReport) -> AnswerSection {
     let columns = vec![
         text_column("what", "kind"),
         text_column("which", "name"),
+        text_column("operation", "operations"),
         number_column("slower", "factor"),
         number_column("by", "difference_ns"),
         text_column("since", "since_s"),

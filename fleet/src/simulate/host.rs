@@ -144,7 +144,7 @@ impl SimulatedHost {
             .map(|(at, model)| SimulatedDrive::new(&mut numbers, index, at, &MODELS[*model]))
             .collect();
         let busy: f64 = LogNormal::new(0.0, 0.35).map_or(1.0, |it| it.sample(&mut numbers));
-        let is_upgraded = numbers.random_bool(1.0 / 3.0);
+        let is_upgraded = numbers.random_bool(1.0 / 3.0) && index != SICK_HOST;
         SimulatedHost { index, host, drives, busy, is_upgraded }
     }
 

@@ -216,7 +216,7 @@ mod tests {
 
     fn plan() -> FleetPlan {
         FleetPlan {
-            hosts: 100,
+            hosts: 400,
             from_s: 1_763_942_400,
             hours: 24,
             seed: 7,

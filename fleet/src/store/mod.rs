@@ -321,12 +321,13 @@ impl Place {
 /// A store's error; those that another try may not meet are marked.
 pub fn store_error(action: &str, error: &object_store::Error) -> FleetError {
     use object_store::Error as E;
-    let failure = FleetError::new(format!("failed to {action}: {}", chain(error)));
+    let cause = chain(error);
+    let failure = FleetError::new(format!("failed to {action}: {cause}"));
     match error {
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => failure
             .hint("credentials come from the environment (AWS_ACCESS_KEY_ID …) or --credentials"),
         E::InvalidPath { .. } | E::NotSupported { .. } | E::NotImplemented { .. } => failure,
-        E::Generic { source, .. } if source.to_string().contains("URL scheme is not allowed") => {
+        E::Generic { .. } if cause.contains("URL scheme is not allowed") => {
             failure.hint("https, or --allow-http where nobody can listen")
         }
         _ => failure.transient(),

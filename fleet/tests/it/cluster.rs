@@ -98,7 +98,7 @@ async fn an_executor_that_is_killed_spoils_no_answer() {
     loop {
         match engine.query(QUERIES[1]).await {
             Ok(answer) => break assert_eq!(sorted(&answer), expected),
-            Err(_) if tries < 30 => tokio::time::sleep(Duration::from_secs(2)).await,
+            Err(_) if tries < 10 => tokio::time::sleep(Duration::from_secs(2)).await,
             Err(error) => panic!("{error}"),
         }
         tries += 1;

@@ -1,4 +1,4 @@
-//! Uploads become tables: each once, whatever is killed, whoever sends what.
+//! Uploads become tables: each once, wherever it is killed, and from any host.
 
 use crate::support::{DAY_S, TestPlace, WINDOWS_OF_AN_HOUR, directory, plan};
 use async_trait::async_trait;
@@ -161,8 +161,7 @@ async fn what_one_host_sends_breaks_nothing_of_others() {
     assert!(report.refused.len() >= 6, "{report:?}");
     let reasons: Vec<&str> = report.refused.iter().map(|it| it.reason.as_str()).collect();
     for reason in ["future", "2020", "another host", "too large"] {
-        let has = reasons.iter().any(|it| it.contains(reason) || it.contains("another host"));
-        assert!(has, "{reason}: {reasons:?}");
+        assert!(reasons.iter().any(|it| it.contains(reason)), "{reason}: {reasons:?}");
     }
     assert_eq!(test.number(ROWS).await, 1);
     assert_eq!(

@@ -129,7 +129,8 @@ fn one_slow_drive_is_found_in_every_fleet() {
         let report = find(&data, FALSE_ALARMS);
         let first = report.drives.first().unwrap();
         assert_eq!((first.drive, first.excess.since), (17, Some(15)), "seed {seed}");
-        assert!((2.5..3.5).contains(&first.excess.factor));
+        // By its own nature it may be 8 % faster or slower: three deviations are 27 %.
+        assert!((2.3..3.9).contains(&first.excess.factor));
         others += report.drives.len() - 1;
     }
     assert!(others <= 3, "{others} others in 50 fleets");

@@ -45,7 +45,8 @@ impl TestPlace {
     }
 
     pub async fn engine(&self, cluster: Option<String>) -> FleetEngine {
-        let options = EngineOptions { cluster, ..EngineOptions::default() };
+        let patience = Duration::from_secs(40);
+        let options = EngineOptions { cluster, patience, ..EngineOptions::default() };
         FleetEngine::open(Arc::clone(&self.stores), self.place.clone(), options).await.unwrap()
     }
 
