@@ -17,16 +17,15 @@
  * reached, so this is a compile-time choice.
  */
 #ifdef IOWHY_NO_ATOMICS
-#define PAIRS_BITS	 1
 #define OVERFLOW_ENTRIES 32768
 #else
-#define PAIRS_BITS	 14
 #define OVERFLOW_ENTRIES 8192
 #endif
 
+/* User space sets its size: 1 << settings.pairs_bits. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << PAIRS_BITS);
+	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct wire_pair);
 } pending SEC(".maps");
@@ -70,7 +69,7 @@ static __always_inline void add_to_overflow_count(s64 change)
 
 static __always_inline struct wire_pair *pair_of(u64 key)
 {
-	u32 place = (key * 0x9e3779b97f4a7c15ULL) >> (64 - PAIRS_BITS);
+	u32 place = (key * 0x9e3779b97f4a7c15ULL) >> (64 - settings.pairs_bits);
 
 	return bpf_map_lookup_elem(&pending, &place);
 }

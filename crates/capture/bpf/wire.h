@@ -199,6 +199,8 @@ struct wire_settings {
 	unsigned char preemptible;	/* programs on tracepoints are preemptible */
 	unsigned int calls_per_second;	/* single calls sent, on each CPU */
 	unsigned int ring_bytes;	/* size of the ring buffer: a power of two */
+	unsigned int pairs_bits;	/* size of the table of requests in flight: bits */
+	unsigned int more_padding;
 	/* What each system call does to files: enum wire_use_kind | enum wire_shape. */
 	unsigned char call_uses[WIRE_CALLS];
 	unsigned char uring_uses[WIRE_URING_CODES];
@@ -332,7 +334,7 @@ struct wire_pending {
 	unsigned long long queue_ns;
 	unsigned long long issue_ns; /* 0: not issued yet */
 	unsigned int device;
-	unsigned int padding;
+	unsigned int place; /* of its pair in the table */
 };
 
 /* A file that a process holds open for writing. */

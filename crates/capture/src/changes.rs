@@ -9,11 +9,12 @@ use crate::reader::FileAsker;
 use iowhy_core::model::Losses;
 use iowhy_core::model::environment::{Device, SettingChange, chosen};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Changes recorded per watch: a script that toggles a setting for hours must not exhaust memory.
 const MOST: usize = 1000;
-/// Minimum time between two checks, nanoseconds.
-const EVERY_NS: u64 = 1_000_000_000;
+/// Minimum time between two checks, if the watch does not say.
+const EVERY: Duration = Duration::from_secs(1);
 /// Pause after a check, as a multiple of its duration: limits the cost to a hundredth of a CPU for
 /// any number of disks. A check takes about 30 µs per disk.
 const REST: u64 = 100;
@@ -21,6 +22,7 @@ const REST: u64 = 100;
 /// Checks the settings of devices periodically.
 #[derive(Debug)]
 pub struct Changes {
+    every_ns: u64,
     looked_ns: u64,
     due_ns: u64,
     noted: usize,
@@ -30,9 +32,11 @@ pub struct Changes {
 
 impl Changes {
     /// For a watch that begins at `start_ns`, CLOCK_MONOTONIC nanoseconds, when settings were read
-    /// first.
-    pub fn new(start_ns: u64) -> Changes {
-        Changes { looked_ns: start_ns, due_ns: start_ns + EVERY_NS, noted: 0, left_out: 0 }
+    /// first; `every` is the least time between two checks, a second if not set.
+    pub fn new(start_ns: u64, every: Option<Duration>) -> Changes {
+        let every_ns = every.unwrap_or(EVERY).as_nanos() as u64;
+        let due_ns = start_ns.saturating_add(every_ns);
+        Changes { every_ns, looked_ns: start_ns, due_ns, noted: 0, left_out: 0 }
     }
 
     /// Checks if it is time.
@@ -58,7 +62,7 @@ impl Changes {
             self.looked_ns = begun_ns;
         }
         let ended_ns = now_ns();
-        self.due_ns = (begun_ns + EVERY_NS).max(ended_ns + REST * (ended_ns - begun_ns));
+        self.due_ns = (begun_ns + self.every_ns).max(ended_ns + REST * (ended_ns - begun_ns));
     }
 
     fn note(&mut self, now_ns: u64, device: &mut Device, now: &BTreeMap<String, String>) {
@@ -105,7 +109,7 @@ mod tests {
     fn noted(setting: &str, first: &str, then: &[&str]) -> Vec<(u64, u64, String)> {
         let settings = |value: &str| [(setting.to_owned(), value.to_owned())].into();
         let mut device = Device { settings_start: settings(first), ..Device::default() };
-        let mut changes = Changes::new(0);
+        let mut changes = Changes::new(0, None);
         for (at, value) in then.iter().enumerate() {
             changes.note(at as u64 + 1, &mut device, &settings(value));
             changes.looked_ns = at as u64 + 1;
@@ -130,13 +134,13 @@ mod tests {
     fn what_is_not_there_has_not_changed() {
         let mut device = Device::default();
         device.settings_start.insert(NUMBER.to_owned(), "256".to_owned());
-        Changes::new(0).note(1, &mut device, &BTreeMap::new());
+        Changes::new(0, None).note(1, &mut device, &BTreeMap::new());
         assert_eq!(device.settings_changed, []);
     }
 
     #[test]
     fn looks_that_are_left_out_are_counted() {
-        let mut changes = Changes { noted: MOST, ..Changes::new(0) };
+        let mut changes = Changes { noted: MOST, ..Changes::new(0, None) };
         changes.look(&mut [], &FileAsker::default());
         let mut losses = Losses::default();
         changes.losses(&mut losses);

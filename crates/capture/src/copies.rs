@@ -24,6 +24,8 @@ const COST_NS: f64 = 300_000.0;
 pub(crate) struct CopyGrants {
     granted_ns: u64,
     credit: f64,
+    /// How many the kernel's programs were told to reserve.
+    reserved: i32,
 }
 
 impl CopyGrants {
@@ -39,7 +41,11 @@ impl CopyGrants {
         // The word's low half.
         let unused = session.first_word("copy_tokens") as u32 as i32;
         let tokens = self.tokens(length_ns, free_ns, unused);
-        session.set("copy_tokens", tokens.as_bytes());
+        let is_new = (tokens.left, tokens.reserved) != (unused, self.reserved);
+        if is_new {
+            self.reserved = tokens.reserved;
+            session.set("copy_tokens", tokens.as_bytes());
+        }
     }
 
     fn tokens(&mut self, length_ns: u64, free_ns: Option<f64>, unused: i32) -> wire_copy_tokens {

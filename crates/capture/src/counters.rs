@@ -109,17 +109,25 @@ pub(crate) const SKIPPED: &[(ProbeGroup, &str, &str, bool)] = &[
     (ProbeGroup::PageCache, "programs_pages", "page cache changes", false),
 ];
 
-/// Entries of an array read per batch.
+/// Entries read from a map per batch: few tables hold more, and a buffer for all that they could
+/// hold would be megabytes each time.
 const BATCH: u32 = 1024;
+/// The kernel returns whole buckets of a hash map, so a batch can be short by the length of one
+/// long before the last batch, and libbpf-rs takes the first short batch for the last
+/// (`BatchedMapIter`, 0.27). Buckets of a hash map that is never full have a few entries; chosen on
+/// the safe side.
+const MOST_OF_BUCKET: u32 = 64;
 
-/// Entries to read from a map per batch. The kernel returns whole buckets of a hash map, so a batch
-/// can be short long before the last one, and libbpf-rs takes the first short batch for the last
-/// (`BatchedMapIter`, 0.27). Hash maps are therefore read in one batch.
+/// How many entries are read from a map per batch at first.
 pub(crate) fn batch_of(map: &impl MapCore) -> u32 {
-    match map.map_type() {
-        MapType::Array => BATCH,
-        _ => map.max_entries(),
-    }
+    BATCH.min(map.max_entries())
+}
+
+/// Whether `count` entries, read `batch` at a time, are all that the map held, and not only those
+/// up to a batch that was short by a bucket. Pure.
+pub(crate) fn is_all(kind: MapType, count: usize, batch: u32, most: u32) -> bool {
+    let last = count % batch.max(1) as usize;
+    kind == MapType::Array || batch >= most || last + MOST_OF_BUCKET as usize <= batch as usize
 }
 
 /// Entries that a listing missed: it ends early, without an error, where the kernel aborts it.
@@ -137,4 +145,19 @@ pub(crate) fn counter(map: &impl MapCore, number: u32) -> u64 {
     };
     let words = values.iter().filter_map(|value| value.first_chunk::<8>());
     words.map(|word| u64::from_ne_bytes(*word)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_that_may_be_short_by_a_bucket_is_not_the_last() {
+        let all = |count, batch| is_all(MapType::Hash, count, batch, 16_384);
+        assert!(all(0, BATCH) && all(900, BATCH) && all(3 * 1024 + 5, BATCH));
+        assert!(!all(1023, BATCH) && !all(1024 - 63, BATCH) && !all(2 * 1024 - 1, BATCH));
+        // Batches of the size of the map are never short by one.
+        assert!(all(16_383, 16_384) && is_all(MapType::Hash, 7, 8, 8));
+        assert!(is_all(MapType::Array, 1023, BATCH, 16_384));
+    }
 }

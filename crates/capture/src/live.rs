@@ -70,6 +70,8 @@ pub struct WatchOptions {
     /// How often devices are asked for their health between beginning and end, of a watch that runs
     /// for ever; never if not set.
     pub health_every: Option<Duration>,
+    /// How often settings of devices are checked for changes; once a second if not set.
+    pub settings_every: Option<Duration>,
 }
 
 impl WatchOptions {
@@ -167,7 +169,7 @@ impl LiveWatch {
         let start_ns = environment.start_ns;
         Ok(LiveWatch {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
-            changes: Changes::new(start_ns),
+            changes: Changes::new(start_ns, options.settings_every),
             health,
             asleep,
             session,
@@ -320,11 +322,10 @@ impl LiveWatch {
 
     /// Measures what the watch costs, and thins what is too dear.
     fn keep_to_budget(&mut self) {
-        let process_ns = own::cpu_ns() + self.reader.cpu_ns();
         let free_ns = self.thinner.as_ref().map(Thinner::free_ns);
         self.known.stacks.copied.grants.grant_if_due(&self.session, free_ns);
         let Some(thinner) = &mut self.thinner else { return };
-        let timed = thinner.measure_if_due(&mut self.session, process_ns);
+        let timed = thinner.measure_if_due(&mut self.session, || self.reader.cpu_ns());
         if thinner.is_list_due(&self.session) {
             self.in_flight.add_slow(&self.session);
         }

@@ -50,6 +50,8 @@ pub(crate) fn keep_warnings() {
 /// libbpf explains a failure in warnings; they are kept for the error message.
 /// The map that records are sent through.
 pub(crate) const RING: &str = "ring";
+/// The table of requests in flight.
+const PENDING: &str = "pending";
 
 static WARNINGS: Mutex<String> = Mutex::new(String::new());
 
@@ -101,6 +103,8 @@ fn prepare(
             map.reuse_fd(shared.as_fd())?;
         } else if map.name() == RING {
             map.set_max_entries(settings.ring_bytes)?;
+        } else if map.name() == PENDING {
+            map.set_max_entries(1 << settings.pairs_bits)?;
         }
     }
     Ok(())

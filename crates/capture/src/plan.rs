@@ -299,6 +299,15 @@ impl RingSize {
             RingSize::Small => 4 << 20,
         }
     }
+
+    /// The size of the table of requests in flight, which is listed every second: two to this power
+    /// pairs. Requests that do not fit go to a slower table.
+    pub const fn pairs_bits(self) -> u32 {
+        match self {
+            RingSize::Large => 14,
+            RingSize::Small => 11,
+        }
+    }
 }
 
 impl Wishes {

@@ -3,7 +3,7 @@
 //! What does not belong here: which programs (see [`crate::plan`]) and what their records mean
 //! (see [`crate::probes`]).
 
-use crate::counters::{COUNTERS, SKIPPED, batch_of, counter, untold};
+use crate::counters::{COUNTERS, SKIPPED, batch_of, counter, is_all, untold};
 use crate::error::WatchError;
 use crate::kernel::KernelFeatures;
 use crate::loader::{self, CompressedObject, object};
@@ -12,7 +12,7 @@ use crate::settings;
 use crate::wire;
 use iowhy_core::model::Losses;
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, ProgramMut, RingBuffer, RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, MapType, Object, ProgramMut, RingBuffer, RingBufferBuilder,
 };
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -156,20 +156,29 @@ impl Session {
 
     /// Hands each request that is still in flight to `each`, as a record without an end.
     pub fn pending(&self, mut each: impl FnMut(&[u8])) {
-        self.each_value("pending", |value| {
-            let Ok((pair, _)) = wire::wire_pair::ref_from_prefix(value) else { return };
-            for (key, request) in pair.keys.iter().zip(&pair.requests) {
-                if *key != 0 {
-                    each(request.as_bytes());
-                }
-            }
-        });
+        self.each_value("pending", |value| each_of_pair(value, &mut each));
         self.overflowed(each);
+    }
+
+    /// Hands the requests in flight at these places of their table to `each`, as records without an
+    /// end.
+    pub fn pending_at(&self, places: &[u32], mut each: impl FnMut(&[u8])) {
+        let Some(map) = self.map("pending") else { return };
+        for place in places {
+            if let Ok(Some(value)) = map.lookup(&place.to_ne_bytes(), MapFlags::ANY) {
+                each_of_pair(&value, &mut each);
+            }
+        }
     }
 
     /// Hands the requests in flight beyond their table to `each`, as records without an end.
     pub fn overflowed(&self, each: impl FnMut(&[u8])) {
         self.each_value("overflow", each);
+    }
+
+    /// Whether there may be requests beyond their table.
+    pub fn has_overflowed(&self) -> bool {
+        self.first_word("overflowed") != 0
     }
 
     /// Hands each sleep that is still open to `each`, as a wait without an end.
@@ -181,9 +190,15 @@ impl Session {
     /// the next call, or lost.
     pub fn take_values(&self, name: &'static str, mut each: impl FnMut(&[u8])) {
         let Some(map) = self.map(name) else { return };
-        let batch = batch_of(&map);
-        if let Ok(entries) = map.lookup_and_delete_batch(batch, MapFlags::ANY, MapFlags::ANY) {
-            entries.for_each(|(_, value)| each(&value));
+        let (batch, most) = (batch_of(&map), map.max_entries());
+        // Programs may add entries meanwhile, but not for ever.
+        for _ in 0..=most / batch.max(1) {
+            let read = map.lookup_and_delete_batch(batch, MapFlags::ANY, MapFlags::ANY);
+            let Ok(entries) = read else { break };
+            let count = entries.map(|(_, value)| each(&value)).count();
+            if is_all(map.map_type(), count, batch, most) {
+                break;
+            }
         }
         self.untold.borrow_mut().insert(name, untold(&map, 0));
     }
@@ -224,15 +239,12 @@ impl Session {
         self.links.iter().any(|(probe, _)| probe.program == program)
     }
 
-    fn each_value(&self, name: &'static str, mut each: impl FnMut(&[u8])) {
+    fn each_value(&self, name: &'static str, each: impl FnMut(&[u8])) {
         let Some(map) = self.map(name) else { return };
-        let mut told = 0;
-        if let Ok(entries) = map.lookup_batch(batch_of(&map), MapFlags::ANY, MapFlags::ANY) {
-            for (_, value) in entries {
-                each(&value);
-                told += 1;
-            }
-        }
+        let told = match map.map_type() {
+            MapType::Array => each_of_array(&map, each),
+            _ => each_of_hash_map(&map, each),
+        };
         // While programs run, entries that came since are not lost.
         if self.links.is_empty() {
             self.untold.borrow_mut().insert(name, untold(&map, told));
@@ -341,6 +353,38 @@ impl Session {
         }
         total
     }
+}
+
+/// Hands the requests of a pair of the table in flight to `each`.
+fn each_of_pair(value: &[u8], each: &mut impl FnMut(&[u8])) {
+    let Ok((pair, _)) = wire::wire_pair::ref_from_prefix(value) else { return };
+    for (key, request) in pair.keys.iter().zip(&pair.requests) {
+        if *key != 0 {
+            each(request.as_bytes());
+        }
+    }
+}
+
+/// Hands the values of an array to `each`; returns how many there are.
+fn each_of_array(map: &impl MapCore, mut each: impl FnMut(&[u8])) -> u32 {
+    let entries = map.lookup_batch(batch_of(map), MapFlags::ANY, MapFlags::ANY);
+    entries.map_or(0, |entries| entries.map(|(_, value)| each(&value)).count() as u32)
+}
+
+/// The same of a hash map. What a batch that was short left out cannot be asked for, so it is read
+/// again in one batch then.
+fn each_of_hash_map(map: &impl MapCore, mut each: impl FnMut(&[u8])) -> u32 {
+    let (few, most) = (batch_of(map), map.max_entries());
+    let read = |batch| -> Vec<Vec<u8>> {
+        let entries = map.lookup_batch(batch, MapFlags::ANY, MapFlags::ANY);
+        entries.map_or(Vec::new(), |entries| entries.map(|(_, value)| value).collect())
+    };
+    let mut values = read(few);
+    if !is_all(map.map_type(), values.len(), few, most) {
+        values = read(most);
+    }
+    values.iter().for_each(|value| each(value));
+    values.len() as u32
 }
 
 fn memory_of(fd: i32) -> u64 {

@@ -49,6 +49,7 @@ pub(crate) fn of(
     file_calls::mark(&mut settings);
     settings.calls_per_second = CALLS_PER_SECOND;
     settings.ring_bytes = wishes.ring.bytes();
+    settings.pairs_bits = wishes.ring.pairs_bits();
     settings.each_open = u8::from(wishes.opens);
     settings.switch_has_state = facts.switch_has_state.into();
     settings.uring_result = match facts.uring_result {

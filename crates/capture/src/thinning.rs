@@ -6,7 +6,7 @@
 
 use crate::aggregates::{AggregateReader, AggregateSnapshot, LatencyTotal};
 use crate::budget::{Controller, Levels, Load, ProgramRuns};
-use crate::host::{read_text, system};
+use crate::host::{own, read_text, system};
 use crate::kernel::KernelFeatures;
 use crate::plan::Plan;
 use crate::session::Session;
@@ -26,6 +26,8 @@ const SLOW_QUANTILE: f64 = 0.995;
 const LEAST_SLOW_NS: u64 = 20_000;
 /// Measurements between two looks at the quantile.
 const QUANTILE_EVERY: u32 = 10;
+/// Measurements between two readings of what is in files.
+const FILES_EVERY: u32 = 10;
 /// Timed runs whose mean says something.
 const FEW: u64 = 16;
 /// From this level on the kernel's own time of getting a request replaces a program of ours.
@@ -59,6 +61,11 @@ pub(crate) struct Thinner {
     process_ns: u64,
     /// Requests that were read since the last measurement.
     recorded: u64,
+    /// CPUs that were online, and CPU time of iowhy's other processes, as they were read last.
+    cpus: u32,
+    aside_ns: u64,
+    /// Measurements until both are read again.
+    reads_in: u32,
     /// When requests that hang were last looked for.
     listed_ns: u64,
     /// What changed, and when.
@@ -88,6 +95,9 @@ impl Thinner {
             measured_ns: system::now_ns(),
             process_ns,
             recorded: 0,
+            cpus: cpus_online(),
+            aside_ns: 0,
+            reads_in: 0,
             listed_ns: 0,
             history: Vec::new(),
         };
@@ -119,7 +129,7 @@ impl Thinner {
 
     /// CPU time that the budget leaves, nanoseconds per second.
     pub fn free_ns(&self) -> f64 {
-        self.controller.free_share() * f64::from(cpus_online()) * 1e9
+        self.controller.free_share() * f64::from(self.cpus) * 1e9
     }
 
     /// Passes the levels to the programs.
@@ -135,20 +145,29 @@ impl Thinner {
         session.set("thinning", thinning.as_bytes());
     }
 
-    /// Measures if it is time, with the CPU time of iowhy's processes so far. Returns whether calls
+    /// Measures if it is time; `aside_ns` gives the CPU time of iowhy's other processes so far,
+    /// from a file, as the number of CPUs is: they are read once a second. Returns whether calls
     /// are timed, if that changed.
-    pub fn measure_if_due(&mut self, session: &mut Session, process_ns: u64) -> Option<bool> {
+    pub fn measure_if_due(
+        &mut self,
+        session: &mut Session,
+        aside_ns: impl FnOnce() -> u64,
+    ) -> Option<bool> {
         let now_ns = system::now_ns();
         let length_ns = now_ns.saturating_sub(self.measured_ns);
         if length_ns < INTERVAL_NS {
             return None;
         }
-        let costs = costs(session);
+        if self.reads_in == 0 {
+            (self.aside_ns, self.cpus, self.reads_in) = (aside_ns(), cpus_online(), FILES_EVERY);
+        }
+        self.reads_in -= 1;
+        let (costs, process_ns) = (costs(session), own::cpu_ns() + self.aside_ns);
         let programs = wire::PROGRAMS.iter().zip(&costs).zip(&self.costs);
         let programs = programs.filter(|((_, now), before)| now.runs > before.runs);
         let load = Load {
             length_ns,
-            cpus: cpus_online(),
+            cpus: self.cpus,
             programs: programs
                 .map(|((program, now), before)| ProgramRuns {
                     program,

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `in_flight` | whether a request that seems to hang does, and which threads wait |
 //! | `open_incident` | an incident from its trigger until it is complete |
+//! | `pause` | how long the kernel's ring buffer may fill before it is read |
 //! | `start` | locks, directories, signals, what an earlier run left |
 //!
 //! What does not belong here: decisions ([`crate::incidents::policy`], [`crate::ring::outdated`]).
 
 mod in_flight;
 mod open_incident;
+mod pause;
 mod start;
 
 use crate::config::RecorderConfig;
@@ -35,6 +37,7 @@ use iowhy_core::diagnosis::Finding;
 use iowhy_core::model::Names;
 use iowhy_core::source::{Batch, Progress, Source};
 use open_incident::OpenIncident;
+use pause::ReadPause;
 use sd_notify::NotifyState;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -46,8 +49,10 @@ use std::time::Duration;
 /// The cause that a device hangs.
 const HUNG: &str = "hung-io";
 const SECOND_NS: u64 = 1_000_000_000;
-/// How long the kernel's ring buffer may fill before it is read.
-const PAUSE: Duration = Duration::from_millis(40);
+/// How often counters of processes and cgroups are read, in seconds: a window has two readings.
+const PROCESSES_EVERY_S: u32 = 5;
+/// How often settings of devices are checked for changes.
+const SETTINGS_EVERY: Duration = Duration::from_secs(10);
 /// How often devices are asked for their health.
 const HEALTH_EVERY: Duration = Duration::from_secs(60);
 /// How long a round of the ring is: what a crash of the daemon loses at most.
@@ -134,6 +139,8 @@ pub struct Daemon<'a> {
     lost_before: u64,
     /// Held as long as the daemon runs.
     _lock: std::fs::File,
+    /// Within which systemd wants to hear from it.
+    watchdog: Option<Duration>,
     ping_ns: u64,
 }
 
@@ -176,9 +183,10 @@ impl Daemon<'_> {
             chains: watch.waits,
             files: watch.files,
             budget: Some(watch.budget),
-            sampling: Some(Sampling::default()),
+            sampling: Some(Sampling { processes_one_in: PROCESSES_EVERY_S, ..Sampling::default() }),
             ring: RingSize::Small,
             health_every: Some(HEALTH_EVERY),
+            settings_every: Some(SETTINGS_EVERY),
             ..WatchOptions::default()
         }
     }
@@ -201,6 +209,7 @@ impl Daemon<'_> {
             begun_ns,
         };
         let mut priority = RaisedPriority::of_this_thread();
+        let mut pause = ReadPause::default();
         let _ = sd_notify::notify(&[NotifyState::Ready]);
         let mut batch = Batch::default();
         let mut end = None;
@@ -208,6 +217,7 @@ impl Daemon<'_> {
             batch.clear();
             priority.keep_bounded();
             let progress = watch.live.fill(&mut batch, &mut watch.names)?;
+            pause.add(batch.requests.len() + batch.waits.len());
             self.take(&mut watch, &batch)?;
             if progress == Progress::Done {
                 break;
@@ -221,7 +231,7 @@ impl Daemon<'_> {
                 }
             }
             if watch.live.is_empty() && end.is_none() {
-                std::thread::sleep(PAUSE.min(watch.live.idle_for()));
+                std::thread::sleep(pause.next().min(watch.live.idle_for()));
             }
         }
         self.ring.end(system::now_ns(), watch.live.environment(), &watch.names)?;
@@ -468,7 +478,7 @@ impl Daemon<'_> {
     }
 
     fn ping(&mut self, now_ns: u64) {
-        let Some(every) = sd_notify::watchdog_enabled() else { return };
+        let Some(every) = self.watchdog else { return };
         if now_ns >= self.ping_ns {
             self.ping_ns = now_ns + every.as_nanos() as u64 / 3;
             let _ = sd_notify::notify(&[NotifyState::Watchdog]);

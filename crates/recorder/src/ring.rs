@@ -16,6 +16,11 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Rows of a table, and their bytes, that are gathered before they are written: a quarter of what
+/// other recordings gather, since this memory is taken for as long as the host runs.
+const GROUP_ROWS: usize = 16 << 10;
+const GROUP_BYTES: usize = 3 << 19;
+
 /// How large the ring may become.
 #[derive(Clone, Copy, Debug)]
 pub struct RingLimits {
@@ -166,9 +171,10 @@ impl Ring {
         let directory = self.directory.join(format!("{:06}", self.counter));
         // Rounds end when this module says so.
         let limits = SegmentLimits {
+            group_rows: GROUP_ROWS,
+            group_bytes: GROUP_BYTES,
             segment_bytes: usize::MAX,
             segment_age: Duration::MAX,
-            ..SegmentLimits::default()
         };
         let writer = RecordingWriter::with_limits(&directory, environment, limits)?;
         let environment = environment.clone();

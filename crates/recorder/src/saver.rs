@@ -226,8 +226,8 @@ fn save(
     }
     let record = read_record(pending)?;
     write_record(&path, &record)?;
-    // The names of the directories above it, which may be new. Whoever is told of the incident, by
-    // the journal or by the hook, finds it after a power cut.
+    // The names of the directories above it, which may be new. What the journal and the hook are
+    // told of is there after a power cut.
     for above in path.ancestors().skip(1).take(3) {
         disk::sync_names(above)?;
     }

@@ -14,6 +14,7 @@
 pub mod cgroups;
 pub mod copied_stacks;
 pub mod files;
+mod kernel_names;
 pub mod operation;
 pub mod stacks;
 pub mod status;

@@ -2,11 +2,9 @@
 
 use super::RowOutput;
 use super::copied_stacks::{CopiedStack, CopiedStacks, reason_of};
+use super::kernel_names::KernelNames;
 use crate::reader::{FileAsker, FrameName, LATE, UnwindEnd};
 use crate::wire;
-use blazesym::MaybeDefault;
-use blazesym::symbolize::source::{Kernel, Source};
-use blazesym::symbolize::{Input, Symbolizer};
 use iowhy_core::bounded_map::RestartingMap;
 use iowhy_core::model::{Losses, Name, Names, Stack};
 use rustc_hash::FxHashMap;
@@ -45,7 +43,7 @@ pub struct Sampled {
 
 /// The stacks seen so far, by content.
 pub struct SeenStacks {
-    symbolizer: Symbolizer,
+    kernel_names: KernelNames,
     reader: FileAsker,
     /// Those of programs without frame pointers.
     pub copied: CopiedStacks,
@@ -95,7 +93,7 @@ impl SeenStacks {
     /// Without stacks; `reader` reads programs.
     pub fn new(reader: FileAsker) -> SeenStacks {
         SeenStacks {
-            symbolizer: Symbolizer::new(),
+            kernel_names: KernelNames::default(),
             reader,
             copied: CopiedStacks::default(),
             known: FxHashMap::default(),
@@ -236,7 +234,7 @@ impl SeenStacks {
         names: &mut Names,
     ) -> (Vec<Name>, Option<&'static str>) {
         let functions = match origin.process() {
-            None => self.kernel_functions(frames).ok_or(ENDED),
+            None => Ok(self.kernel_names.of(frames)),
             Some(pid) => match self.reader.functions(pid, frames) {
                 Ok(functions) => functions.ok_or(ENDED),
                 Err(_unanswered) => Err(LATE),
@@ -257,14 +255,6 @@ impl SeenStacks {
         let is_unread = functions.contains(&FrameName::Unread);
         let reason = incomplete(origin, frames.len(), end);
         (texts, if is_unread { Some(UNREAD) } else { reason })
-    }
-
-    fn kernel_functions(&self, frames: &[u64]) -> Option<Vec<FrameName>> {
-        // A kernel image can be on the sick disk, and adds nothing to what the kernel itself
-        // provides.
-        let kernel = Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() };
-        let symbols = self.symbolizer.symbolize(&Source::Kernel(kernel), Input::AbsAddr(frames));
-        Some(symbols.ok()?.iter().map(FrameName::of).collect())
     }
 
     /// Adds the stacks that were dropped.

@@ -156,6 +156,14 @@ pub fn in_flight_now() -> Vec<CountedDisk> {
     disks.iter().filter_map(|disk| counted(disk)).collect()
 }
 
+/// The same of disks that have requests in flight.
+pub fn busy_now() -> Vec<CountedDisk> {
+    let disks = directories(Path::new("/sys/block")).into_iter();
+    // One file of most disks, which are idle.
+    let is_busy = |disk: &PathBuf| in_flight(disk).is_some_and(|it| it.0 + it.1 > 0);
+    disks.filter(is_busy).filter_map(|disk| counted(&disk)).collect()
+}
+
 fn counted(disk: &Path) -> Option<CountedDisk> {
     let queues = directories(&disk.join("mq")).len();
     let (major, minor) = numbers_of(disk)?;

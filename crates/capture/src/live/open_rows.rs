@@ -6,6 +6,7 @@
 use super::LiveWatch;
 use crate::decode::DecodeContext;
 use crate::host::system;
+use crate::probes::snapshot;
 use crate::wire::{self, wire_wait};
 use iowhy_core::model::Names;
 use iowhy_core::source::Batch;
@@ -25,7 +26,7 @@ impl LiveWatch {
         let (session, decoders) = (&self.session, &mut self.decoders);
         let mut cx = DecodeContext::new(&mut self.known, batch, names);
         let before = decoders.waits.begin_open_rows(now_ns);
-        session.pending(|record| {
+        snapshot::pending_records(session, |record| {
             if !ended.has_ended(record) {
                 decoders.record(record, &mut cx);
             }

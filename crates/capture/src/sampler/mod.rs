@@ -38,6 +38,8 @@ pub struct Sampling {
     pub every: Duration,
     /// Whether processes and cgroups are sampled, too.
     pub processes: bool,
+    /// One in so many samples has them: reading them takes most of the time.
+    pub processes_one_in: u32,
     /// Whether BPF programs count additions to the page cache and removals from it: one run per
     /// folio, whose cost is in `--help`.
     pub page_cache: bool,
@@ -45,7 +47,8 @@ pub struct Sampling {
 
 impl Default for Sampling {
     fn default() -> Sampling {
-        Sampling { every: Duration::from_secs(1), processes: true, page_cache: false }
+        let every = Duration::from_secs(1);
+        Sampling { every, processes: true, processes_one_in: 1, page_cache: false }
     }
 }
 
@@ -54,6 +57,8 @@ impl Default for Sampling {
 pub struct Sampler {
     sampling: Sampling,
     due_ns: u64,
+    /// Samples so far.
+    samples: u32,
     written: WrittenCounters,
     processes: ProcessSampler,
     cgroups: CgroupSampler,
@@ -65,6 +70,7 @@ impl Sampler {
         Sampler {
             sampling,
             due_ns: start_ns,
+            samples: 0,
             written: WrittenCounters::default(),
             processes: ProcessSampler::new(start_ns),
             cgroups: CgroupSampler::find(),
@@ -93,7 +99,10 @@ impl Sampler {
         self.due_ns += ((now - self.due_ns) / every_ns + 1) * every_ns;
         let pending = pending(session);
         let now_ns = now_ns();
-        self.look(now_ns, &pending, batch, names);
+        let one_in = self.sampling.processes_one_in.max(1);
+        let has_processes = self.samples.is_multiple_of(one_in);
+        self.samples = self.samples.wrapping_add(1);
+        self.sample(now_ns, &pending, has_processes, batch, names);
         self.look_at_page_cache(now_ns, session, batch, names);
     }
 
@@ -133,10 +142,21 @@ impl Sampler {
         batch: &mut Batch,
         names: &mut Names,
     ) {
+        self.sample(now_ns, pending, true, batch, names);
+    }
+
+    fn sample(
+        &mut self,
+        now_ns: u64,
+        pending: &[PendingRequest],
+        has_processes: bool,
+        batch: &mut Batch,
+        names: &mut Names,
+    ) {
         let mut out = Out { now_ns, written: &mut self.written, batch, names };
         devices::look(pending, &mut out);
         system::look(&mut out);
-        if self.sampling.processes {
+        if self.sampling.processes && has_processes {
             self.processes.look(&mut out);
             self.cgroups.look(&mut out);
         }

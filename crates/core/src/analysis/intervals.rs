@@ -191,10 +191,11 @@ impl<P: Pass> Cutter<P> {
     }
 
     fn pass(&mut self, number: u64, environment: &Environment, names: &Names) -> &mut P {
-        let window = self.window(number, environment);
+        // A copy of the environment: not for each batch.
+        let window = (!self.open.contains_key(&number)).then(|| self.window(number, environment));
         let (like, known) = (&self.like, &self.known);
         self.open.entry(number).or_insert_with(|| {
-            let mut pass = like.begin(&window);
+            let mut pass = like.begin(&window.unwrap_or_default());
             pass.add(known, names);
             pass
         })

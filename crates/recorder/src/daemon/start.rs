@@ -91,6 +91,7 @@ pub(super) fn daemon<'a>(
         minute_pressure: PressureTotals::default(),
         lost_before: 0,
         _lock: lock,
+        watchdog: sd_notify::watchdog_enabled(),
         ping_ns: 0,
     })
 }

@@ -51,24 +51,30 @@ impl InFlight {
 
     /// Adds the requests in flight whose beginning was not seen.
     pub fn add(&self, session: &Session) -> ScannedDisks {
-        self.scan(session, wire::SCAN_ADD)
+        self.scan(session, wire::SCAN_ADD, devices::in_flight_now)
     }
 
     /// Adds requests that the budget left out, if they have been in flight for long: what hangs
     /// must not depend on chance.
     pub fn add_slow(&self, session: &Session) {
-        self.scan(session, wire::SCAN_ADD_SLOW);
+        self.scan(session, wire::SCAN_ADD_SLOW, devices::busy_now);
     }
 
     /// Marks the requests that the kernel considers to be in flight.
     pub fn mark(&self, session: &Session) -> ScannedDisks {
-        self.scan(session, wire::SCAN_MARK)
+        self.scan(session, wire::SCAN_MARK, devices::in_flight_now)
     }
 
-    fn scan(&self, session: &Session, mode: u32) -> ScannedDisks {
+    fn scan(
+        &self,
+        session: &Session,
+        mode: u32,
+        disks_now: fn() -> Vec<CountedDisk>,
+    ) -> ScannedDisks {
         let mut scanned = ScannedDisks { at_ns: system::now_ns(), ..ScannedDisks::default() };
         let anchor = Anchor::new();
-        for disk in devices::in_flight_now() {
+        // Listed after that time: what is issued later is not taken for completed.
+        for disk in disks_now() {
             if !self.watched.is_empty() && !self.watched.contains(&disk.number) {
                 continue;
             }
@@ -208,19 +214,42 @@ impl PendingRequest {
 /// The requests in flight now; empty where the kernel cannot list them.
 pub fn pending(session: &Session) -> Vec<PendingRequest> {
     let mut found = Vec::new();
-    let Some(program) = session.program("list_pending") else { return found };
-    if let Some(map) = session.handle("pending")
-        && let Ok(link) = program.attach_iter(map.as_fd())
-    {
-        read_list(&link, size_of::<wire::wire_pending>(), |record| {
-            let Ok(record) = wire::wire_pending::read_from_bytes(record) else { return };
-            let wire::wire_pending { device, queue_ns, issue_ns, .. } = record;
-            found.push(PendingRequest { device, queue_ns, issue_ns });
-        });
-    }
+    list_pending(session, |record| {
+        let wire::wire_pending { device, queue_ns, issue_ns, .. } = record;
+        found.push(PendingRequest { device, queue_ns, issue_ns });
+    });
     // Those that did not fit into the table, which are few.
-    session.overflowed(|record| found.extend(PendingRequest::of(record)));
+    if session.has_overflowed() {
+        session.overflowed(|record| found.extend(PendingRequest::of(record)));
+    }
     found
+}
+
+/// Hands each request that is in flight now to `each`, as a record without an end, while the watch
+/// goes on: of their table, megabytes, only those places are read that are in use.
+pub fn pending_records(session: &Session, mut each: impl FnMut(&[u8])) {
+    let mut places = Vec::new();
+    if !list_pending(session, |record| places.push(record.place)) {
+        session.pending(each);
+        return;
+    }
+    places.dedup();
+    session.pending_at(&places, &mut each);
+    if session.has_overflowed() {
+        session.overflowed(each);
+    }
+}
+
+/// Hands what is in the table of requests in flight to `each`, in its order; whether the kernel can
+/// list it.
+fn list_pending(session: &Session, mut each: impl FnMut(wire::wire_pending)) -> bool {
+    let Some(program) = session.program("list_pending") else { return false };
+    let Some(map) = session.handle("pending") else { return false };
+    let Ok(link) = program.attach_iter(map.as_fd()) else { return false };
+    read_list(&link, size_of::<wire::wire_pending>(), |record| {
+        wire::wire_pending::read_from_bytes(record).into_iter().for_each(&mut each);
+    });
+    true
 }
 
 /// Runs a program that lists something, and hands its records to `each`; nothing where it cannot

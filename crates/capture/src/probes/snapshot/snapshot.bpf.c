@@ -170,9 +170,10 @@ int look_in_flight(u64 *ctx)
 	return count;
 }
 
-static __always_inline void list_one(struct seq_file *seq, u64 key, struct wire_request *r)
+static __always_inline void list_one(struct seq_file *seq, u32 place, u64 key,
+				     struct wire_request *r)
 {
-	struct wire_pending record = {};
+	struct wire_pending record = { .place = place };
 
 	if (!key || !r->queue_ns)
 		return;
@@ -188,11 +189,12 @@ int list_pending(struct bpf_iter__bpf_map_elem *ctx)
 {
 	struct seq_file *seq = ctx->meta->seq;
 	struct wire_pair *pair = ctx->value;
+	u32 *place = ctx->key;
 
-	if (!pair)
+	if (!pair || !place)
 		return 0;
-	list_one(seq, pair->keys[0], &pair->requests[0]);
-	list_one(seq, pair->keys[1], &pair->requests[1]);
+	list_one(seq, *place, pair->keys[0], &pair->requests[0]);
+	list_one(seq, *place, pair->keys[1], &pair->requests[1]);
 	return 0;
 }
 

@@ -13,8 +13,8 @@ use crate::figures::plural;
 const HUNG_NS: u64 = 2_000_000_000;
 /// The longest spin-up time of a rotating disk.
 const SPIN_UP_NS: u64 = 15_000_000_000;
-/// A hang that lasts: the shares and means of other rules then show what it kept waiting. No healthy
-/// device takes so long but a rotating disk that spins up. Chosen.
+/// A hang that lasts: the shares and means of other rules then show what it kept waiting. No
+/// healthy device takes so long but a rotating disk that spins up. Chosen.
 const LASTS_NS: u64 = 10_000_000_000;
 /// The same if no read or write is in flight: discards, flushes, secure erase and zone management
 /// of healthy devices take many seconds. SCSI's and NVMe's own timeout for them.
