@@ -247,7 +247,8 @@ object! {
         pub congested: Option<bool>,
         /// Share of the cache that holds no dirty data, percent.
         pub available_percent: Option<u64>,
-        /// Requests that it served, since the device was registered.
+        /// Requests that it served, since the device was registered; the kernel adds them up every
+        /// 22 seconds.
         pub hits: Option<u64>,
         /// Those that it did not.
         pub misses: Option<u64>,

@@ -217,7 +217,8 @@ fn bcache() -> Result<()> {
     let watched = Watched::of(&["bcache0"], &load)?;
     let [_, after] = watched.health("bcache0").map(|it| it.bcache.as_ref().expect("bcache"));
     assert_eq!((after.state.as_str(), after.mode.as_str()), ("dirty", "writeback"), "{after:?}");
-    assert!(after.dirty_bytes > Some(0) && after.hits > Some(0), "{after:?}");
+    // Hits and misses are added up every 22 s.
+    assert!(after.dirty_bytes >= Some(250 << 10) && after.hits.is_some(), "{after:?}");
     watched.says("bcache: dirty, writeback");
 
     let detach = "echo 1 >/sys/block/bcache0/bcache/detach
