@@ -54,9 +54,10 @@ fn rate_of(job: &PlannedJob, run: &LoadPlan) -> Option<f64> {
 
 fn adjust_job(job: &mut PlannedJob, got: f64) {
     let wanted = job.per_s;
-    let lanes = f64::from(job.threads.max(1) * job.depth.max(1));
+    // A thread pauses with all that it could have in flight.
+    let threads = f64::from(job.threads.max(1));
     let now_us = job.think_us / job.think_after.max(1) as f64;
-    let pause_us = now_us + lanes * 1e6 * (1.0 / wanted - 1.0 / got);
+    let pause_us = now_us + threads * 1e6 * (1.0 / wanted - 1.0 / got);
     if pause_us >= 0.0 {
         // A burst keeps its length.
         match job.think_after > 1 && job.think_us > 20_000.0 {

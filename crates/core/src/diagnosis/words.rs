@@ -68,9 +68,7 @@ pub(crate) fn pid(subject: &Subject) -> String {
 
 /// How a change can be tried on a reproduction instead: `iowhy verify --with SETTING`.
 pub(crate) fn tried(setting: &str) -> String {
-    format!(
-        "; `iowhy verify CASE --with {setting}` tries it on a copy of the load (`iowhy reproduce`)"
-    )
+    format!("; `iowhy verify CASE --with {setting}` tries it on a reproduction")
 }
 
 /// ` on sda`, or nothing where the device is not known.

@@ -1,7 +1,7 @@
 //! `iowhy reproduce`, the run of a reproduction and `iowhy verify`: the load is made again, nothing
 //! but named places is written to, and everything is given back however it ends.
 
-use crate::support::{finish, iowhy, printed, refused, trial, wait_until};
+use crate::support::{finish, iowhy, printed, refused, trial, trial_alone, wait_until};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
@@ -29,7 +29,8 @@ pub fn tests() -> Vec<Trial> {
         trial("reproduce::verify_gives_settings_back", verify),
         trial("reproduce::bad_recordings_are_refused_or_noted", bad_recordings),
         trial("reproduce::a_fit_adjusts_the_plan_and_saves_it", fit),
-        trial("reproduce::an_empty_device_is_formatted_and_blank_again", formatted),
+        // Others look for mounts that are left.
+        trial_alone("reproduce::an_empty_device_is_formatted_and_blank_again", formatted),
         trial("reproduce::a_small_disk_and_an_old_fio_are_refused", too_small_or_old),
         trial("reproduce::memory_that_was_scarce_is_scarce_again", scarce_memory),
         trial("reproduce::the_script_passes_shellcheck", shellcheck),
@@ -460,8 +461,8 @@ fn shellcheck() -> Result<()> {
     command::run("shellcheck", ["--severity=style".as_ref(), script.as_path()]).map(drop)
 }
 
-/// Random reads and writes of a file, one after the other at their times: the same sizes and as many
-/// of them; the original file and its name are not there.
+/// Random reads of a file, one after the other at their times: the same sizes and as many of them;
+/// the original file and its name are not there.
 fn replay() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;

@@ -92,7 +92,9 @@ impl JobContext<'_> {
     ) {
         job.per_s = count / self.seconds();
         let whole_ns = lanes * self.duration_ns as f64;
-        let pause_us = (whole_ns - busy_ns as f64).max(0.0) / count.max(1.0) / 1e3;
+        // fio pauses a thread with all that it could have in flight.
+        let each = count.max(1.0) * f64::from(job.depth.max(1));
+        let pause_us = (whole_ns - busy_ns as f64).max(0.0) / each / 1e3;
         // Where the pauses are waits, it is the disk that has the rhythm.
         let is_idle = job.depth == 1 && (busy_ns as f64) < OWN_RHYTHM * whole_ns;
         if let Some(rhythm) = stream.bins.rhythm(self.duration_ns).filter(|_| is_idle) {
@@ -174,8 +176,8 @@ fn write_sizes(context: &JobContext<'_>, stream: &LoadStream) -> (Vec<(u64, u32)
     let (side, calls) = (&stream.write, stream.calls.writes);
     let is_split = side.requests as f64 > SPLIT * calls as f64;
     if context.has_calls && calls > 0 && is_split && !context.class.is_device {
-        let block = (stream.calls.write_bytes / calls).max(1).next_multiple_of(4096);
-        return (vec![(block, 100)], calls);
+        let block = (stream.calls.write_bytes / calls + PAGE / 2) / PAGE * PAGE;
+        return (vec![(block.max(PAGE), 100)], calls);
     }
     (shapes::sizes(&side.sizes, SECTOR), side.requests)
 }
@@ -351,8 +353,8 @@ fn by_files(
     job.think_us = (whole_ns - busy_ns as f64).max(0.0) / files as f64 / 1e3;
 }
 
-/// As many files as the original's: the kernel ends its windows around faults after a hundred misses
-/// in one file.
+/// As many files as the original's: the kernel ends its windows around faults after a hundred
+/// misses in one file.
 fn mapped_files(job: &mut PlannedJob, bytes: u64, stream: &LoadStream) {
     let most = (bytes / LEAST_MAPPED).clamp(1, MOST_FILES);
     let files = (footprint(stream).1 as u64).clamp(1, most);

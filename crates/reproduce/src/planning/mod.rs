@@ -376,8 +376,8 @@ fn scans(
     }
 }
 
-/// Memory for the page cache that a program's reads must have had, if what was read again shows that
-/// it was too small: a limit that is not in the data, or memory that others used.
+/// Memory for the page cache that a program's reads must have had, if what was read again shows
+/// that it was too small: a limit that is not in the data, or memory that others used.
 fn cached(source: &PlanSource<'_>, name: Name, program: &mut PlannedProgram) {
     let own = || source.streams.streams.iter().filter(|(key, _)| key.program == name);
     let reads = || own().map(|(_, stream)| &stream.read.again);

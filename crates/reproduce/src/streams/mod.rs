@@ -107,8 +107,8 @@ impl LoadStreams {
         }
     }
 
-    /// Ends the reading. Waits whose file is not known (dirty pages throttled, faults) are those of the
-    /// files that the program uses most, unless it uses the device itself.
+    /// Ends the reading. Waits whose file is not known (dirty pages throttled, faults) are those of
+    /// the files that the program uses most, unless it uses the device itself.
     pub fn settle(&mut self) {
         let Some(device) = self.classes.iter().position(|it| it.is_device) else { return };
         let of_no_file = |(key, stream): (&StreamKey, &LoadStream)| {

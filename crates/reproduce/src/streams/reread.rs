@@ -7,7 +7,7 @@
 use iowhy_core::model::Name;
 use rustc_hash::FxHashMap;
 
-/// The parts that are told apart, bytes.
+/// The size of a part, bytes.
 const PART: u64 = 64 << 10;
 /// The most parts and distances that are kept: 4 GiB of files.
 const MOST: usize = 1 << 16;
@@ -61,8 +61,8 @@ impl RereadBytes {
         }
         let mut sorted = self.distances.clone();
         sorted.sort_unstable();
-        // At random, pages come again after any time from the size of the cache on; a few are evicted
-        // before their turn.
+        // At random, pages come again after any time from the size of the cache on; a few are
+        // evicted before their turn.
         sorted.get(sorted.len() / 50).copied()
     }
 }

@@ -1,5 +1,5 @@
-//! The limits of a volume that this machine knows of: those of cgroups on this process, and what the
-//! volume itself counts. What a probe measured is compared with them.
+//! The limits of a volume that this machine knows of: those of cgroups on this process, and what
+//! the volume itself counts. What a probe measured is compared with them.
 //!
 //! What does not belong here: measuring (see [`super`]).
 
