@@ -39,20 +39,24 @@ fn section(job: &PlannedJob, text: &mut String) {
     };
     let disk = job.disk + 1;
     let raw = format!("${{RAW{disk}}}");
-    let shared = format!("${{DISK{disk}}}/{}", job.name);
     let own = format!("${{DISK{disk}}}");
     match (job.raw, job.shares_files()) {
         (true, _) => line("filename", &raw),
         (false, true) if job.files > 1 => {
             line("directory", &own);
-            line("filename_format", &format!("{}.$filenum", job.name));
+            line("filename_format", &file_name(job, "$filenum"));
             line("nrfiles", &job.files.to_string());
             // As long in a file as until it is synced.
             let turns = job.sync.map_or(1, |it| it.writes.max(1));
             line("file_service_type", &format!("roundrobin:{turns}"));
         }
-        (false, true) => line("filename", &shared),
-        (false, false) => line("directory", &own),
+        (false, true) => line("filename", &format!("{own}/{}", file_name(job, ""))),
+        (false, false) => {
+            line("directory", &own);
+            if job.path.is_some() {
+                line("filename_format", &file_name(job, "$jobnum"));
+            }
+        }
     }
     line("size", &job.file_bytes.saturating_mul(u64::from(job.files.max(1))).to_string());
     line("rw", direction(job));
@@ -97,6 +101,23 @@ fn section(job: &PlannedJob, text: &mut String) {
         line("thinktime", &format!("{:.0}", job.think_us));
         line("thinktime_blocks", &job.think_after.to_string());
     }
+}
+
+/// The name of a job's files: the original's if it is kept, with a number that fio sets.
+fn file_name(job: &PlannedJob, number: &str) -> String {
+    let Some(path) = &job.path else {
+        return match number {
+            "" => job.name.clone(),
+            number => format!("{}.{number}", job.name),
+        };
+    };
+    let (folder, base) = path.rsplit_once('/').unwrap_or(("", path));
+    let base = match base.split_once('N') {
+        Some((before, after)) => format!("{before}1{number}{}", after.replace('N', "1")),
+        None if number.is_empty() || job.threads.max(job.files) <= 1 => base.to_owned(),
+        None => format!("{base}.{number}"),
+    };
+    format!("{}/{base}", folder.replace('N', "1")).trim_start_matches('/').to_owned()
 }
 
 fn direction(job: &PlannedJob) -> &'static str {
@@ -282,6 +303,18 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn kept_names_are_those_of_files() {
+        let kept = |path: &str| PlannedJob { path: Some(path.to_owned()), ..job() };
+        assert_eq!(file_name(&kept("write/pg_wal/N"), "$jobnum"), "write/pg_wal/1$jobnum");
+        assert_eq!(file_name(&kept("write/dN/temp-N.rdb"), ""), "write/d1/temp-1.rdb");
+        assert_eq!(file_name(&kept("write/LOG"), "$jobnum"), "write/LOG");
+        assert_eq!(file_name(&job(), "$filenum"), "program1-files1-write.$filenum");
+        let mut text = String::new();
+        section(&kept("write/pg_wal/N"), &mut text);
+        assert!(text.contains("\nfilename_format=write/pg_wal/1$jobnum\n"), "{text}");
     }
 
     #[test]

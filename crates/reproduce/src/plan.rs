@@ -148,6 +148,8 @@ pub struct SyncEvery {
 pub struct PlannedJob {
     /// Its name, and that of its files.
     pub name: String,
+    /// The path of its files below its place with `N` for numbers, if names are kept.
+    pub path: Option<String>,
     /// The disk, as an index in the plan's list.
     pub disk: usize,
     /// Whether it uses the device itself, not files.

@@ -288,9 +288,15 @@ fn fill(
     streams.sort_by_key(|(key, stream, _)| (std::cmp::Reverse(weight(stream)), **key));
     let convoy = convoy(source, source.names.get(name));
     let names = source.streams.names.get(&name).copied().unwrap_or_default();
+    let created = streams.iter().map(|it| it.1.calls.creates);
+    let most_created = created.max().unwrap_or(0);
     for (number, (key, stream, disk)) in streams.into_iter().enumerate() {
         let Some(class) = source.streams.classes.get(key.class) else { continue };
         if !matters(context, stream) || program.jobs.len() >= MOST_JOBS {
+            continue;
+        }
+        // A few rows of what is a class of its own only by its name.
+        if stream.calls.creates > 0 && stream.calls.creates * 20 < most_created {
             continue;
         }
         let held = convoy.filter(|chain| is_held(chain, class));
@@ -315,6 +321,12 @@ fn fill(
         };
         let mut jobs = from_stream::jobs(&job, stream);
         jobs.retain(|job| job.per_s >= LEAST_RATE || job.sync.is_some());
+        if source.keep_names && !class.is_device {
+            // Jobs of one class have files of their own.
+            let kind = |job: &PlannedJob| job.name.strip_prefix(&own).map(str::to_owned);
+            let path = |kind: String| format!("{}/{}", kind.trim_matches('-'), class.path());
+            jobs.iter_mut().for_each(|job| job.path = kind(job).map(path));
+        }
         program.jobs.extend(unique(jobs, &program.jobs));
     }
 }

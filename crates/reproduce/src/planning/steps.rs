@@ -50,12 +50,16 @@ pub fn churn(
         (lives, sum) if lives > 0 => created as f64 * (sum as f64 / lives as f64) / context.ns(),
         _ => created as f64 / 2.0,
     };
-    let threads = stream.waits.while_busy(context.duration_ns).round().clamp(1.0, 64.0);
+    let waiting = stream.waits.while_busy(context.duration_ns);
+    let rounds = stream.folders_at_once(context.duration_ns);
+    let threads = waiting.max(rounds).round().clamp(1.0, 64.0);
     let pause_ns = (threads * context.ns() - stream.waits.total_ns as f64).max(0.0);
     // Where each round has a folder of its own, that has the files of a round.
-    let files = match (names.removed, stream.most_in_folder()) {
-        (1.., _) if counts.unlinks > names.removed => counts.unlinks as f64 / names.removed as f64,
-        (_, Some(most)) => most as f64,
+    let files = match (stream.most_in_folder(), names.removed) {
+        (Some(most), _) => most as f64,
+        (None, 1..) if counts.unlinks > names.removed => {
+            counts.unlinks as f64 / names.removed as f64
+        }
         _ => alive / threads,
     };
     Some(PlannedStep::Churn {

@@ -33,11 +33,24 @@ impl FileClass {
 
     /// The last parts of its path, with which a file can be named.
     pub fn name(&self) -> String {
-        let parts: Vec<&str> = self.pattern.rsplit('/').take(2).collect();
+        self.parts().join("_").trim_start_matches('_').chars().take(60).collect()
+    }
+
+    /// The same as a path.
+    pub fn path(&self) -> String {
+        let parts = self.parts().into_iter();
+        let own = |part: &String| !part.is_empty() && part.trim_matches('.') != "";
+        let short = |part: String| part.chars().take(60).collect::<String>();
+        parts.filter(own).map(short).collect::<Vec<_>>().join("/")
+    }
+
+    fn parts(&self) -> Vec<String> {
         let readable =
             |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-        let joined = parts.into_iter().rev().collect::<Vec<_>>().join("/");
-        joined.trim_start_matches('/').chars().map(readable).take(60).collect()
+        let mut parts: Vec<String> =
+            self.pattern.rsplit('/').take(2).map(|it| it.chars().map(readable).collect()).collect();
+        parts.reverse();
+        parts
     }
 }
 
@@ -117,5 +130,7 @@ mod tests {
     fn a_name_is_safe_in_a_job_file() {
         assert_eq!(FileClass::of("/a/b c/d$%;.x").name(), "b_c_d___.x");
         assert_eq!(FileClass::of("/x").name(), "x");
+        assert_eq!(FileClass::of("/a/pg wal/0000000100000000000000A4").path(), "pg_wal/N");
+        assert_eq!(FileClass::of("/x").path(), "x");
     }
 }

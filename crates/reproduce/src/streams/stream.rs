@@ -115,6 +115,15 @@ impl Concurrency {
     }
 }
 
+/// The files that were created in a folder.
+#[derive(Clone, Copy, Debug)]
+struct CreatedFiles {
+    files: u64,
+    /// When the first and the last of them were used first, nanoseconds.
+    first_ns: u64,
+    last_ns: u64,
+}
+
 /// Everything of one stream.
 #[derive(Clone, Debug, Default)]
 pub struct LoadStream {
@@ -144,8 +153,8 @@ pub struct LoadStream {
     pub range_syncs: u64,
     /// Operations over time.
     pub bins: OperationBins,
-    /// How many of its files were created in each folder, by a hash of its path.
-    created_in: FxHashMap<u64, u64>,
+    /// What was created in each folder, by a hash of its path.
+    created_in: FxHashMap<u64, CreatedFiles>,
     inodes: FxHashSet<(u64, u64)>,
     range_last: FxHashMap<u32, u64>,
     first_ns: Option<u64>,
@@ -233,7 +242,17 @@ impl LoadStream {
     /// The most files that were created in one of several folders; the first and the last are seen
     /// in part.
     pub fn most_in_folder(&self) -> Option<u64> {
-        self.created_in.values().copied().max().filter(|_| self.created_in.len() > 1)
+        let most = self.created_in.values().map(|it| it.files).max();
+        most.filter(|_| self.created_in.len() > 1)
+    }
+
+    /// In how many folders files were created at once, while there was at least one.
+    pub fn folders_at_once(&self, duration_ns: u64) -> f64 {
+        let mut spans = Concurrency::default();
+        for folder in self.created_in.values() {
+            spans.add(folder.first_ns, folder.last_ns.saturating_sub(folder.first_ns), 1);
+        }
+        spans.while_busy(duration_ns)
     }
 
     /// Adds calls; `path` is the file's.
@@ -248,7 +267,11 @@ impl LoadStream {
         {
             let folder = FxBuildHasher.hash_one(folder);
             if self.created_in.len() < MOST || self.created_in.contains_key(&folder) {
-                *self.created_in.entry(folder).or_default() += counts.creates;
+                let new = CreatedFiles { files: 0, first_ns: file.start_ns, last_ns: 0 };
+                let known = self.created_in.entry(folder).or_insert(new);
+                known.files += counts.creates;
+                known.first_ns = known.first_ns.min(file.start_ns);
+                known.last_ns = known.last_ns.max(file.start_ns);
             }
         }
         match file.inode.zip(file.inode_device) {

@@ -164,11 +164,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         )
         .shown("blocked time for tags", waited.class_ns as f64, "ns", "iowhy waits")
         .fix(fix(device, seen.is_some()))
-        .check(format!(
+        .check(
             "with more tags the time before a tag is allocated (Q2G) falls; if the time at the \
-             device (D2C) rises by as much, the device is the limit after all{}",
-            words::tried("nr_requests=256"),
-        ))
+             device (D2C) rises by as much, the device is the limit after all",
+        )
         .into())
 }
 
