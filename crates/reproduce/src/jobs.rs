@@ -37,27 +37,7 @@ fn section(job: &PlannedJob, text: &mut String) {
     let mut line = |key: &str, value: &str| {
         writeln!(text, "{key}={value}").unwrap_or_default();
     };
-    let disk = job.disk + 1;
-    let raw = format!("${{RAW{disk}}}");
-    let own = format!("${{DISK{disk}}}");
-    match (job.raw, job.shares_files()) {
-        (true, _) => line("filename", &raw),
-        (false, true) if job.files > 1 => {
-            line("directory", &own);
-            line("filename_format", &file_name(job, "$filenum"));
-            line("nrfiles", &job.files.to_string());
-            // As long in a file as until it is synced.
-            let turns = job.sync.map_or(1, |it| it.writes.max(1));
-            line("file_service_type", &format!("roundrobin:{turns}"));
-        }
-        (false, true) => line("filename", &format!("{own}/{}", file_name(job, ""))),
-        (false, false) => {
-            line("directory", &own);
-            if job.path.is_some() {
-                line("filename_format", &file_name(job, "$jobnum"));
-            }
-        }
-    }
+    files(job, &mut line);
     line("size", &job.file_bytes.saturating_mul(u64::from(job.files.max(1))).to_string());
     line("rw", direction(job));
     if !matches!(job.read_percent, 0 | 100) {
@@ -118,6 +98,31 @@ fn file_name(job: &PlannedJob, number: &str) -> String {
         None => format!("{base}.{number}"),
     };
     format!("{}/{base}", folder.replace('N', "1")).trim_start_matches('/').to_owned()
+}
+
+/// Where a job's files are, and how they are called.
+fn files(job: &PlannedJob, line: &mut impl FnMut(&str, &str)) {
+    let disk = job.disk + 1;
+    let raw = format!("${{RAW{disk}}}");
+    let own = format!("${{DISK{disk}}}");
+    match (job.raw, job.shares_files()) {
+        (true, _) => line("filename", &raw),
+        (false, true) if job.files > 1 => {
+            line("directory", &own);
+            line("filename_format", &file_name(job, "$filenum"));
+            line("nrfiles", &job.files.to_string());
+            // As long in a file as until it is synced.
+            let turns = job.sync.map_or(1, |it| it.writes.max(1));
+            line("file_service_type", &format!("roundrobin:{turns}"));
+        }
+        (false, true) => line("filename", &format!("{own}/{}", file_name(job, ""))),
+        (false, false) => {
+            line("directory", &own);
+            if job.path.is_some() {
+                line("filename_format", &file_name(job, "$jobnum"));
+            }
+        }
+    }
 }
 
 fn direction(job: &PlannedJob) -> &'static str {

@@ -50,7 +50,8 @@ pub fn churn(
         (lives, sum) if lives > 0 => created as f64 * (sum as f64 / lives as f64) / context.ns(),
         _ => created as f64 / 2.0,
     };
-    let waiting = stream.waits.while_busy(context.duration_ns);
+    // All who do it, also where few of them wait at a time: their files add up.
+    let waiting = stream.waits.most(context.duration_ns);
     let rounds = stream.folders_at_once(context.duration_ns);
     let threads = waiting.max(rounds).round().clamp(1.0, 64.0);
     let pause_ns = (threads * context.ns() - stream.waits.total_ns as f64).max(0.0);

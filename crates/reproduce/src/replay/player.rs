@@ -122,11 +122,15 @@ pub fn play(
             })
         };
         let lanes: Vec<_> = (0..script.lanes).map(|_| lane()).collect();
-        let ended = lanes.into_iter().map(|it| {
-            it.join().unwrap_or_else(|_panic| Err(ReproduceError::new("replay", "a thread broke")))
-        });
-        ended.fold(Ok(()), |all, one| all.and(one))
+        let ended: Vec<Result<()>> =
+            lanes.into_iter().map(|it| it.join().unwrap_or_else(|_panic| Err(broken()))).collect();
+        // The first that failed; all have ended.
+        ended.into_iter().collect()
     })
+}
+
+fn broken() -> ReproduceError {
+    ReproduceError::new("replay", "a thread broke")
 }
 
 fn open(path: &Path) -> Result<File> {

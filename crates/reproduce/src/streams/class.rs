@@ -39,7 +39,7 @@ impl FileClass {
     /// The same as a path.
     pub fn path(&self) -> String {
         let parts = self.parts().into_iter();
-        let own = |part: &String| !part.is_empty() && part.trim_matches('.') != "";
+        let own = |part: &String| !part.is_empty() && !part.trim_matches('.').is_empty();
         let short = |part: String| part.chars().take(60).collect::<String>();
         parts.filter(own).map(short).collect::<Vec<_>>().join("/")
     }

@@ -95,6 +95,24 @@ impl Concurrency {
         (sum as f64 / self.union_ns().max(1) as f64).max(1.0)
     }
 
+    /// The most of them at once; the mean where some stand for others.
+    pub fn most(&self, duration_ns: u64) -> f64 {
+        if self.sampled || self.spans.is_empty() {
+            return self.while_busy(duration_ns);
+        }
+        // An end comes before a beginning at the same time.
+        let ends = self.spans.iter().map(|(_, to)| (*to, -1_i64));
+        let mut changes: Vec<(u64, i64)> =
+            self.spans.iter().map(|(from, _)| (*from, 1)).chain(ends).collect();
+        changes.sort_unstable();
+        let (mut now, mut most) = (0_i64, 1);
+        for (_, change) in changes {
+            now += change;
+            most = most.max(now);
+        }
+        most as f64
+    }
+
     /// The time with at least one of them, nanoseconds; at most all of it, if that is not known.
     pub fn busy_ns(&self, duration_ns: u64) -> u64 {
         match self.sampled || self.spans.is_empty() {
@@ -389,10 +407,10 @@ mod tests {
     fn threads_that_take_turns_count_as_one() {
         let mut turns = Concurrency::default();
         (0..10).for_each(|at| turns.add(at * 100, 100, 1));
-        assert_eq!(turns.while_busy(10_000), 1.0);
+        assert_eq!((turns.while_busy(10_000), turns.most(10_000)), (1.0, 1.0));
         let mut both = Concurrency::default();
         (0..10).for_each(|at| both.add(at / 2 * 100, 100, 1));
-        assert_eq!(both.while_busy(10_000), 2.0);
+        assert_eq!((both.while_busy(10_000), both.most(10_000)), (2.0, 2.0));
         let mut thinned = Concurrency::default();
         (0..10).for_each(|at| thinned.add(at * 100, 100, 30));
         assert_eq!(thinned.while_busy(10_000), 3.0);
