@@ -89,8 +89,8 @@ pub fn now_s() -> i64 {
     Timestamp::now().as_second()
 }
 
-/// A time on the command line: `2026-11-24`, `2026-11-24 09:40`, with or without seconds, in UTC, or
-/// `6h` for so long ago.
+/// A time on the command line: `2026-11-24`, `2026-11-24 09:40`, with or without seconds, in UTC,
+/// or `6h` for so long ago.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct GivenTime(pub i64);
 

@@ -259,7 +259,8 @@ async fn simulate(args: &SimulateArgs) -> Result<String> {
     let per_host = size.bytes as f64 / (plan.hosts as f64 * days).max(f64::MIN_POSITIVE);
     let truth = serde_json::to_string(&plan.truth()).context(|| "show the truth".to_owned())?;
     Ok(format!(
-        "{} hosts, {} hours from {} UTC: {} in {} objects, {} rows; {} a host and day\nplanted: {truth}\n",
+        "{} hosts, {} hours from {} UTC: {} in {} objects, {} rows; {} a host and day\n\
+         planted: {truth}\n",
         plan.hosts,
         plan.hours,
         minute_text(plan.from_s),

@@ -89,7 +89,9 @@ async fn merge_hour(
         });
         let known = KnownRows::read(place, &before).await?;
         let sorted = SortedUploads::read(place, objects, &known).await?;
-        if sorted.has_news() {
+        // An hour that only wrong clocks know of gets no state.
+        let is_known = before.generation > 0;
+        if !sorted.uploads.is_empty() || (is_known && !sorted.refused.is_empty()) {
             let Some(after) = merged(place, &before, &sorted).await? else { continue };
             report.hours += 1;
             remove_replaced(place, &after).await?;
@@ -195,10 +197,6 @@ impl SortedUploads {
         let name: String =
             object.location.filename().unwrap_or_default().chars().take(80).collect();
         self.refused.push(RefusedUpload { name, reason: reason.to_owned() });
-    }
-
-    fn has_news(&self) -> bool {
-        !self.uploads.is_empty() || !self.refused.is_empty()
     }
 }
 

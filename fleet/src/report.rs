@@ -1,5 +1,5 @@
-//! `iowhy-fleet report --html`: the page of the fleet in one file: findings, slow drives and batches,
-//! a heat map of racks over time, and the hosts to look at with their incidents.
+//! `iowhy-fleet report --html`: the page of the fleet in one file: findings, slow drives and
+//! batches, a heat map of racks over time, and the hosts to look at with their incidents.
 //!
 //! It needs no script and no network; every name is escaped by the markup's macro.
 //!
@@ -22,11 +22,13 @@ const MOST_HOSTS: usize = 10;
 const MOST_RACKS: usize = 60;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;\
-padding:0 1rem;color:#1b1f24;background:#fff}h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}\
-h3{font-size:1rem}table{border-collapse:collapse;font-size:.85rem}th,td{padding:.2rem .6rem;\
+padding:0 1rem;color:#1b1f24;background:#fff}h1{font-size:1.5rem}\
+h2{font-size:1.15rem;margin-top:2rem}h3{font-size:1rem}\
+table{border-collapse:collapse;font-size:.85rem}th,td{padding:.2rem .6rem;\
 text-align:left;border-bottom:1px solid #e3e6ea;white-space:nowrap}.n{text-align:right;\
 font-variant-numeric:tabular-nums}.scroll{overflow-x:auto}.note{color:#57606a;font-size:.85rem}\
-.heat td{padding:0;width:1.1rem;height:1.1rem;border:1px solid #fff}.heat th{font-weight:400;border:0}\
+.heat td{padding:0;width:1.1rem;height:1.1rem;border:1px solid #fff}\
+.heat th{font-weight:400;border:0}\
 @media(prefers-color-scheme:dark){body{color:#e6e8eb;background:#15181c}th,td{border-color:#30363d}\
 .note{color:#9aa4af}.heat td{border-color:#15181c}}";
 
@@ -115,7 +117,8 @@ struct HeatMap {
 
 impl HeatMap {
     async fn read(engine: &FleetEngine) -> Result<HeatMap> {
-        // Of one model and operation each, so that racks of disks are not compared with racks of SSDs.
+        // Of one model and operation each, so that racks of disks are not compared with racks of
+        // SSDs.
         let answer = engine
             .query(
                 "SELECT rack, model, operation, CAST(date AS INT) * 24 + hour AS hour_number, \

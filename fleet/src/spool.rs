@@ -118,8 +118,9 @@ impl Spool {
         Spool { directory }
     }
 
-    /// Windows that have figures and end by `until_s`, seconds since 1970, of days from `from_s` on,
-    /// the oldest first. Lines that are cut short are passed over: the daemon may be writing them.
+    /// Windows that have figures and end by `until_s`, seconds since 1970, of days from `from_s`
+    /// on, the oldest first. Lines that are cut short are passed over: the daemon may be writing
+    /// them.
     ///
     /// # Errors
     /// When the history is there and cannot be read.
@@ -145,7 +146,8 @@ impl Spool {
         Ok(days)
     }
 
-    /// The incidents on disk, in the order of their numbers. One that cannot be read is passed over.
+    /// The incidents on disk, in the order of their numbers. One that cannot be read is passed
+    /// over.
     ///
     /// # Errors
     /// When their directory is there and cannot be read.
@@ -309,7 +311,8 @@ mod tests {
 
     fn line(time_s: i64, requests: u64) -> String {
         format!(
-            r#"{{"time_s":{time_s},"watched_ns":60,"devices":{{"sda":{{"read":{{"requests":{requests},
+            r#"{{"time_s":{time_s},"watched_ns":60,
+            "devices":{{"sda":{{"read":{{"requests":{requests},
             "bytes":8,"max_ns":9,"latency":[[4,{requests}]]}}}}}},"waits":{{"device":5}},
             "findings":[{{"cause":"hung-io","device":"sda","severity":"critical"}}]}}"#
         )

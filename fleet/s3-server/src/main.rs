@@ -1,5 +1,5 @@
-//! An S3 server over a directory, on the loopback address: what the tests and the demo upload to. It
-//! checks signatures as any S3 server does.
+//! An S3 server over a directory, on the loopback address: what the tests and the demo upload to.
+//! It checks signatures as any S3 server does.
 //!
 //! What does not belong here: anything that a fleet needs.
 #![forbid(unsafe_code)]

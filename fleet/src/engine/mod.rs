@@ -1,5 +1,5 @@
-//! SQL over a fleet: DataFusion in this process, or Ballista on a cluster. The same tables, the same
-//! functions, the same answers.
+//! SQL over a fleet: DataFusion in this process, or Ballista on a cluster. The same tables, the
+//! same functions, the same answers.
 //!
 //! | where | what |
 //! |---|---|

@@ -29,8 +29,8 @@ pub struct PushMemory {
 }
 
 impl PushMemory {
-    /// What the directory says was sent by this host to this place. A file that cannot be understood
-    /// says nothing.
+    /// What the directory says was sent by this host to this place. A file that cannot be
+    /// understood says nothing.
     ///
     /// # Errors
     /// When the directory cannot be made.

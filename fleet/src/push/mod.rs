@@ -1,5 +1,5 @@
-//! `iowhy-fleet push`: sends what the recorder has and the store has not. It needs no privileges but
-//! to read the recorder's directory, and goes on where it was ended, after seconds or days.
+//! `iowhy-fleet push`: sends what the recorder has and the store has not. It needs no privileges
+//! but to read the recorder's directory, and goes on where it was ended, after seconds or days.
 //!
 //! | where | what |
 //! |---|---|
@@ -102,8 +102,8 @@ impl PushPlan {
     /// Sends all that is finished and was not sent, the oldest first.
     ///
     /// # Errors
-    /// When the recorder's files cannot be read, or the store fails for longer than `patience`. What
-    /// was sent until then is not sent again.
+    /// When the recorder's files cannot be read, or the store fails for longer than `patience`.
+    /// What was sent until then is not sent again.
     pub async fn push(&self, place: &Place) -> Result<PushReport> {
         let files = HostFiles::below(self.root.clone());
         let host = files.host(self.host.as_deref(), &self.rack)?;

@@ -1,8 +1,8 @@
 //! `iowhy-fleet diff`: two kernels, or the time before and after a rollout, at equal load.
 //!
 //! Only hours are compared that have a counterpart: the same model, size, firmware, operation and
-//! octaves of requests a second and of a request's size. Within each such set the median of side B is
-//! compared with that of side A; sets count by their requests.
+//! octaves of requests a second and of a request's size. Within each such set the median of side B
+//! is compared with that of side A; sets count by their requests.
 //!
 //! What does not belong here: reading rows.
 

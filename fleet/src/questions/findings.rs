@@ -1,5 +1,5 @@
-//! `iowhy-fleet findings`: what is wrong where, since when, and what those hosts have in common that
-//! the others do not.
+//! `iowhy-fleet findings`: what is wrong where, since when, and what those hosts have in common
+//! that the others do not.
 //!
 //! What does not belong here: findings themselves, which each host made.
 

@@ -2,10 +2,10 @@
 //! (firmware, rack, kernel) that are slower than the others.
 //!
 //! Compared are hours at equal load: the same model, size, operation, and octaves of requests a
-//! second and of a request's size, in the same hour, reads and writes each by themselves. The logarithm of an hour's mean latency minus
-//! the median of its siblings is its excess. A drive's excess is the upper quartile of its hours, so
-//! a quarter of the time is enough to be found, and an hour is not. What a rack or a kernel has in
-//! common is not its drives' fault.
+//! second and of a request's size, in the same hour, reads and writes each by themselves. The
+//! logarithm of an hour's mean latency minus the median of its siblings is its excess. A drive's
+//! excess is the upper quartile of its hours, so a quarter of the time is enough to be found, and
+//! an hour is not. What a rack or a kernel has in common is not its drives' fault.
 //!
 //! What does not belong here: reading rows, and showing what was found.
 

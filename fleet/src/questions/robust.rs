@@ -51,9 +51,9 @@ impl Spread {
         Some(Spread { middle, sigma, count: values.len() })
     }
 
-    /// How many deviations above the middle a value must be, so that among `tested` healthy ones any
-    /// is beyond it in at most the share `alarms` of all runs. The fewer values the deviation is from,
-    /// the more.
+    /// How many deviations above the middle a value must be, so that among `tested` healthy ones
+    /// any is beyond it in at most the share `alarms` of all runs. The fewer values the deviation
+    /// is from, the more.
     pub fn limit(&self, tested: usize, alarms: f64) -> f64 {
         let freedom = (EFFICIENCY * self.count.saturating_sub(1) as f64).max(2.0);
         upper_limit(freedom, alarms / tested.max(1) as f64)
@@ -67,8 +67,8 @@ pub fn upper_limit(freedom: f64, probability: f64) -> f64 {
 }
 
 /// Where a series of values rises for good: the first index of the later part, and the means before
-/// and after. `None` where it does not: no place divides it into two parts of which the later one is
-/// more than twice as high above zero.
+/// and after. `None` where it does not: no place divides it into two parts of which the later one
+/// is more than twice as high above zero.
 pub fn onset(values: &[f64]) -> Option<(usize, f64, f64)> {
     let total: f64 = values.iter().sum();
     let (mut before, mut best) = (0.0, None::<(f64, usize, f64, f64)>);

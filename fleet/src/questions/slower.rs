@@ -81,8 +81,8 @@ pub fn drives(data: &DriveHours, report: &OutlierReport, most: usize) -> AnswerS
     };
     let mut notes = vec![
         format!(
-            "{} drives compared with the same model, firmware, size and kernel at equal load; {} not, \
-             because of too few siblings or hours.",
+            "{} drives compared with the same model, firmware, size and kernel at equal load; \
+             {} not, because of too few siblings or hours.",
             report.compared, report.unknown
         ),
         format!(

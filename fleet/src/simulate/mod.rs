@@ -1,5 +1,6 @@
-//! `iowhy-fleet simulate`: a fleet with loads of day and night, and planted trouble: one slow drive,
-//! a bad firmware, a kernel that costs 7 ms, a noisy rack. The same seed gives the same fleet.
+//! `iowhy-fleet simulate`: a fleet with loads of day and night, and planted trouble: one slow
+//! drive, a bad firmware, a kernel that costs 7 ms, a noisy rack. The same seed gives the same
+//! fleet.
 //!
 //! | where | what |
 //! |---|---|

@@ -116,6 +116,17 @@ async fn more_minutes_supersede_fewer_in_any_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_query_whose_files_were_merged_sees_the_new_ones() {
+    let test = directory();
+    send(&test.place, &window(10, "0123456789abcdef", DAY_S)).await;
+    compact(&test.place).await.unwrap();
+    let engine = test.engine(None).await;
+    send(&test.place, &window(10, "fedcba9876543210", DAY_S)).await;
+    compact(&test.place).await.unwrap();
+    assert_eq!(crate::support::number(&engine, "SELECT SUM(minutes) FROM hosts").await, 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_hosts_with_one_name_stay_two() {
     let test = directory();
     for id in ["0123456789abcdef", "fedcba9876543210"] {

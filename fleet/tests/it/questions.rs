@@ -102,8 +102,8 @@ fn healthy(seed: u64, drives: usize, hours: i32) -> DriveHours {
     data
 }
 
-/// The stated rate: of 400 healthy fleets at most 5 % are called sick. By chance more than 35 of 400
-/// would be with less than one in a thousand if the rate were 5 %.
+/// The stated rate: of 400 healthy fleets at most 5 % are called sick. By chance more than 35 of
+/// 400 would be with less than one in a thousand if the rate were 5 %.
 #[test]
 fn false_alarms_are_as_rare_as_stated() {
     for drives in [20, 60, 300] {
@@ -155,11 +155,13 @@ async fn queries_cannot_write_and_say_what_is_wrong() {
         assert!(engine.query(sql).await.is_err(), "{sql}");
     }
     let merged = "SELECT latency_percentile(merge_latency(latency), 0.5) <= \
-                  latency_percentile(merge_latency(latency), 0.99) AS fits FROM flows GROUP BY device";
+                  latency_percentile(merge_latency(latency), 0.99) AS fits \
+                  FROM flows GROUP BY device";
     let answer = engine.query(merged).await.unwrap();
     assert!(!iowhy_fleet::output::rows_text(&answer.rows).unwrap().contains("false"));
     let sums = "SELECT COUNT(*) FROM (SELECT SUM(requests) AS a FROM flows) AS x, \
-                (SELECT SUM(n) AS b FROM (SELECT UNNEST(latency)['requests'] AS n FROM flows) AS u) AS y \
+                (SELECT SUM(n) AS b FROM \
+                (SELECT UNNEST(latency)['requests'] AS n FROM flows) AS u) AS y \
                 WHERE a = b";
     assert_eq!(crate::support::number(&engine, sums).await, 1);
 }

@@ -166,7 +166,8 @@ pub fn spool(folder: &Path, from_s: i64, minutes: i64) {
     let lines = (0..minutes).map(|minute| {
         format!(
             "{{\"time_s\":{},\"watched_ns\":60000000000,\"devices\":{{\"sda\":{{\"read\":\
-             {{\"requests\":100,\"bytes\":409600,\"max_ns\":9000,\"latency\":[[4096,60],[8192,40]]}}}}}},\
+             {{\"requests\":100,\"bytes\":409600,\"max_ns\":9000,\
+             \"latency\":[[4096,60],[8192,40]]}}}}}},\
              \"groups\":{{\"SECRET.service\":{{\"requests\":100,\"bytes\":1,\"time_ns\":1}}}}}}\n",
             from_s + minute * 60
         )
@@ -176,7 +177,8 @@ pub fn spool(folder: &Path, from_s: i64, minutes: i64) {
     std::fs::create_dir_all(incident.join("recording/requests")).unwrap();
     let text = format!(
         "{{\"format\":1,\"number\":1,\"begun_ns\":{},\"complete\":true,\"findings\":\
-         [{{\"cause\":\"hung-io\",\"severity\":\"critical\",\"sentence\":\"sda of SECRET hangs.\"}}]}}",
+         [{{\"cause\":\"hung-io\",\"severity\":\"critical\",\
+         \"sentence\":\"sda of SECRET hangs.\"}}]}}",
         (from_s + 60) * 1_000_000_000
     );
     std::fs::write(incident.join("incident.json"), text).unwrap();
