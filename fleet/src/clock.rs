@@ -50,8 +50,7 @@ impl FleetHour {
 
     /// `date=2026-11-24/hour=09`.
     pub fn partition(self) -> String {
-        let text = utc(self.begin_s()).strftime("date=%Y-%m-%d/hour=%H").to_string();
-        text
+        utc(self.begin_s()).strftime("date=%Y-%m-%d/hour=%H").to_string()
     }
 
     /// The hour of `date=…` and `hour=…` as [`FleetHour::partition`] writes them.

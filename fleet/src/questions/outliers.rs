@@ -114,6 +114,9 @@ pub struct OutlierReport {
     pub unknown: usize,
 }
 
+/// Drives of each batch with their excess.
+type BatchMembers = HashMap<u32, Vec<(u32, f64)>>;
+
 /// What an hour is compared by, besides load, operation, model and size.
 #[derive(Clone, Copy)]
 struct PeerRule {
@@ -337,7 +340,7 @@ fn slow_batches(data: &DriveHours, kind: BatchKind, alarms: f64) -> Vec<SlowBatc
     let rule = PeerRule { by_firmware: is_kernel, by_kernel: !is_kernel };
     let hours = by_drive(data, &excesses(data, rule));
     // A drive's hours under one kernel are a member of that kernel's batch.
-    let mut groups: HashMap<Option<(u32, i64)>, HashMap<u32, Vec<(u32, f64)>>> = HashMap::new();
+    let mut groups: HashMap<Option<(u32, i64)>, BatchMembers> = HashMap::new();
     for (index, (drive, hours)) in data.drives.iter().zip(&hours).enumerate() {
         let mut parts: HashMap<u32, Vec<f64>> = HashMap::new();
         for hour in hours {
