@@ -153,6 +153,11 @@ impl DriveHours {
         DriveHours::of(&answer.rows)
     }
 
+    /// The first hour that there is, hours since 1970.
+    pub fn first_hour(&self) -> i32 {
+        self.hours.iter().map(|hour| hour.hour).min().unwrap_or(i32::MIN)
+    }
+
     /// Those of the answer to [`drive_hours_sql`].
     ///
     /// # Errors

@@ -195,8 +195,9 @@ fn drive_excess(hours: &[HourExcess]) -> Option<f64> {
     quantile(&mut values, DRIVE_SHARE).filter(|_| hours.len() >= LEAST_HOURS)
 }
 
-/// Since when and by how much, of hours of one or several drives.
-fn describe(hours: &[HourExcess], score: f64, limit: f64) -> Excess {
+/// Since when and by how much, of hours of one or several drives. `first`: the first hour that was
+/// read; what begins later is slow since it began.
+fn describe(hours: &[HourExcess], score: f64, limit: f64, first: i32) -> Excess {
     let mut by_hour: HashMap<i32, Vec<f64>> = HashMap::new();
     for hour in hours {
         by_hour.entry(hour.hour).or_default().push(hour.excess);
@@ -207,7 +208,8 @@ fn describe(hours: &[HourExcess], score: f64, limit: f64) -> Excess {
         .collect();
     series.sort_by_key(|it| it.0);
     let values: Vec<f64> = series.iter().map(|it| it.1).collect();
-    let since = onset(&values).and_then(|(at, _, _)| series.get(at)).map(|it| it.0);
+    let since = onset(&values).and_then(|(at, _, _)| series.get(at)).or(series.first());
+    let since = since.map(|it| it.0).filter(|hour| *hour > first);
     let slow = hours.iter().filter(|hour| since.is_none_or(|since| hour.hour >= since));
     let (mut excess, mut requests, mut time_ns) = (Vec::new(), 0.0, 0.0);
     for hour in slow {
@@ -325,7 +327,7 @@ fn slow_drives(
         for (drive, excess) in members {
             let score = (excess - spread.middle) / spread.sigma;
             if score >= limit && excess - spread.middle >= LEAST_DRIVE_EXCESS {
-                let excess = describe(&hours[*drive as usize], score, limit);
+                let excess = describe(&hours[*drive as usize], score, limit, data.first_hour());
                 found.push(SlowDrive { drive: *drive, siblings: members.len() - 1, excess });
             }
         }
@@ -375,7 +377,7 @@ fn slow_batches(data: &DriveHours, kind: BatchKind, alarms: f64) -> Vec<SlowBatc
                 name: *name,
                 model: of.map(|it| it.0),
                 drives: (members.len(), others.len()),
-                excess: describe(&own, score, limit),
+                excess: describe(&own, score, limit, data.first_hour()),
             });
         }
     }
@@ -441,7 +443,7 @@ fn slow_racks(
         let own = members.iter().flat_map(|(drive, _)| &hours[*drive as usize]);
         let own: Vec<HourExcess> = own.copied().collect();
         let drives = (members.len(), everything.len() - members.len());
-        let excess_of = describe(&own, score, limit);
+        let excess_of = describe(&own, score, limit, data.first_hour());
         let batch = SlowBatch {
             kind: BatchKind::Rack,
             name: *rack,

@@ -39,6 +39,8 @@ async fn the_planted_trouble_is_found_first_and_nothing_else() {
     assert_eq!(found(BatchKind::Firmware), [truth.firmware.unwrap()[1].clone()]);
     assert_eq!(found(BatchKind::Kernel), [truth.kernel.unwrap()]);
     assert_eq!(found(BatchKind::Rack), [truth.rack.unwrap()]);
+    let kernel = report.batches.iter().find(|it| it.kind == BatchKind::Kernel).unwrap();
+    assert_eq!(kernel.excess.since.map(|hour| i64::from(hour) * 3600), truth.slow_since_s);
 
     let section = findings::findings(&engine).await.unwrap();
     assert_eq!(section.rows[0][1].text, "device-slow-tail");
