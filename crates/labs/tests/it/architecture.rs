@@ -62,7 +62,7 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
         ],
         &["libbpf-rs", "libbpf-sys", "parquet", "arrow-array", "datafusion"],
     ),
-    // Planned: there is no such crate yet.
+    // A workspace of its own, fleet/, which takes nothing of ours but files.
     ("iowhy-fleet", &["iowhy-core"], &["libbpf-rs", "libbpf-sys", "blazesym"]),
     // It drives the binary, too, and links nothing of it.
     (
