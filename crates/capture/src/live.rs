@@ -133,9 +133,8 @@ impl LiveWatch {
         require_kernel()?;
         let mut environment = environment_now();
         let wishes = options.wishes(find_devices(&options.devices, &environment)?);
-        let in_flight = InFlight::of(&wishes.devices);
+        let (in_flight, reader) = (InFlight::of(&wishes.devices), FileAsker::default());
         let facts = facts()?;
-        let reader = FileAsker::default();
         let mut known = KnownEntities::new(&facts, &environment, &reader, options.arguments);
         let mut decoders = Decoders::new(&facts, &environment);
         keep_watched(&mut environment, &wishes.devices);
