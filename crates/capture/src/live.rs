@@ -75,6 +75,11 @@ pub struct WatchOptions {
 }
 
 impl WatchOptions {
+    /// What keeps to the budget, where there is one.
+    fn controller(&self) -> Option<Controller> {
+        self.budget.map(|percent| Controller::new(percent).keep_calls(self.opens))
+    }
+
     /// What the plan is made from; `devices` are the numbers of those that were named.
     fn wishes(&self, devices: Vec<u32>) -> Wishes {
         Wishes {
@@ -138,12 +143,12 @@ impl LiveWatch {
         let mut known = KnownEntities::new(&facts, &environment, &reader, options.arguments);
         let mut decoders = Decoders::new(&facts, &environment);
         keep_watched(&mut environment, &wishes.devices);
-        if !wishes.devices.is_empty() {
+        let (limited, mut asleep) = (!wishes.devices.is_empty(), Vec::new());
+        if limited {
             decoders.uses.disks = environment.devices.iter().map(|it| it.name.clone()).collect();
         }
         let plan = plan_of(&facts, &wishes)?;
         let mut health = DeviceReports::new(options.health_every);
-        let (limited, mut asleep) = (!wishes.devices.is_empty(), Vec::new());
         let session = Session::begin(&plan, &facts, &wishes, |session, group| match group {
             ProbeGroup::Block => {
                 environment.start_ns = system::now_ns();
@@ -158,10 +163,9 @@ impl LiveWatch {
         let unlisted = in_flight.add(&session).unlisted;
         decoders.begin(&session, environment.start_ns, options.chains, &mut known);
         let tables = options.files.then(|| Tables::begin(&session, environment.start_ns));
-        let thinner = options.budget.map(|percent| {
-            let controller = Controller::new(percent).keep_calls(options.opens);
-            Thinner::begin(&session, &plan, &facts, controller, own::cpu_ns() + reader.cpu_ns())
-        });
+        let own_ns = own::cpu_ns() + reader.cpu_ns();
+        let thinner = (options.controller())
+            .map(|controller| Thinner::begin(&session, &plan, &facts, controller, own_ns));
         environment.tables = tables_of(options);
         environment.limits = limits(&plan, &session, &facts, unlisted);
         environment.limits.extend(health.limit());

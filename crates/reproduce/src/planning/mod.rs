@@ -51,7 +51,7 @@ const LEAST_SHARE: f64 = 0.005;
 
 /// Scans with a smaller share of the largest one's time are left out.
 const LEAST_SCAN: f64 = 0.05;
-/// What fio itself needs besides the page cache, bytes. Measured: 20 MiB with fio 3.33.
+/// What fio itself needs besides the page cache, bytes. An estimate.
 const OWN_MEMORY: u64 = 24 << 20;
 /// Jobs with fewer operations per second are left out, unless they sync or wait.
 const LEAST_RATE: f64 = 0.5;
