@@ -186,6 +186,9 @@ pub struct PushArgs {
     /// How long it tries again when the store fails
     #[arg(long, value_name = "TIME", default_value = "5m")]
     pub patience: GivenSpan,
+    /// Push again after about this time, until it is ended: where no timer starts it
+    #[arg(long, value_name = "TIME")]
+    pub every: Option<GivenSpan>,
     /// The root of /etc, /proc and /sys
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     pub root: PathBuf,

@@ -6,7 +6,7 @@ use crate::args::{
     AccessArgs, ExecutorArgs, FleetCommand, PlaceArgs, PushArgs, QueryArgs, SchedulerArgs,
     SimulateArgs,
 };
-use iowhy_fleet::clock::{FleetHour, GivenTime, HOUR_S, minute_text, now_s};
+use iowhy_fleet::clock::{FleetHour, GivenSpan, GivenTime, HOUR_S, minute_text, now_s};
 use iowhy_fleet::commit;
 use iowhy_fleet::compact::compact;
 use iowhy_fleet::engine::cluster::{ExecutorOptions, run_executor, run_scheduler};
@@ -23,6 +23,7 @@ use iowhy_fleet::report;
 use iowhy_fleet::simulate::{FleetPlan, PlantedTrouble};
 use iowhy_fleet::store::{FleetStores, Place, StoreOptions};
 use iowhy_fleet::tables::{self, table};
+use rand::Rng;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,7 +142,48 @@ async fn run_push(args: PushArgs) -> Result<String> {
         patience: Duration::from_secs(args.patience.0.unsigned_abs()),
         ..PushPlan::new(args.spool, args.state)
     };
-    let report = plan.push(&place).await?;
+    match args.every {
+        None => push_once(&plan, &place).await,
+        Some(every) => tokio::select! {
+            ended = push_for_ever(&plan, &place, every) => ended,
+            ended = until_ended() => ended.map(|()| String::new()),
+        },
+    }
+}
+
+/// Pushes again and again, at random distances: thousands of hosts must not come at the same second.
+/// A store that fails for a while is no reason to end.
+async fn push_for_ever(plan: &PushPlan, place: &Place, every: GivenSpan) -> Result<String> {
+    use std::io::Write as _;
+    loop {
+        let plan = PushPlan { now_s: now_s(), ..plan.clone() };
+        match push_once(&plan, place).await {
+            Ok(text) => std::io::stdout().lock().write_all(text.as_bytes()),
+            Err(error) if error.is_transient => {
+                writeln!(std::io::stderr(), "iowhy-fleet: {error}")
+            }
+            Err(error) => return Err(error),
+        }
+        .context(|| "say what was sent".to_owned())?;
+        let share: f64 = rand::rng().random_range(0.5..1.5);
+        tokio::time::sleep(Duration::from_secs(every.0.unsigned_abs()).mul_f64(share)).await;
+    }
+}
+
+/// Waits for SIGTERM or SIGINT. In a container it is process 1, which these would not end by themselves.
+async fn until_ended() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let of = |kind| signal(kind).context(|| "wait for signals".to_owned());
+    let (mut terminate, mut interrupt) =
+        (of(SignalKind::terminate())?, of(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    }
+}
+
+async fn push_once(plan: &PushPlan, place: &Place) -> Result<String> {
+    let report = plan.push(place).await?;
     Ok(format!(
         "sent {} windows, {} incidents, {} files of recordings: {}; {} tries failed\n",
         report.windows,

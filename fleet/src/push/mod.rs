@@ -43,7 +43,7 @@ pub enum RecordingChoice {
 }
 
 /// What is sent from where, and how.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PushPlan {
     /// The recorder's state directory.
     pub spool: PathBuf,

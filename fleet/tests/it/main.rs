@@ -4,6 +4,7 @@
 
 mod cluster;
 mod compact;
+mod manifests;
 mod pages;
 mod push;
 mod questions;

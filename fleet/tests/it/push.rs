@@ -1,10 +1,13 @@
 //! What a host sends: all of it, once, whenever it is ended; and no name with `--redact`.
 
-use crate::support::{DAY_S, directory, machine, spool};
+use crate::support::{DAY_S, directory, machine, program, spool};
+use iowhy_fleet::clock::now_s;
 use iowhy_fleet::compact::compact;
 use iowhy_fleet::push::{PushPlan, RecordingChoice};
 use iowhy_fleet::redact::NameHasher;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 fn plan(folder: &Path, until_s: i64) -> PushPlan {
     let root = folder.join("root");
@@ -42,6 +45,29 @@ async fn everything_finished_is_sent_once() {
     compact(&test.place).await.unwrap();
     assert_eq!(test.number("SELECT SUM(requests) FROM flows").await, 3500);
     assert_eq!(test.number("SELECT COUNT(*) FROM incidents").await, 1);
+}
+
+/// Where no timer starts it: what comes later is sent by the same process, which ends when it is told.
+#[test]
+fn it_pushes_again_and_again_until_it_is_ended() {
+    let own = tempfile::tempdir().unwrap();
+    let (root, spooled) = (own.path().join("root"), own.path().join("spool"));
+    machine(&root, "0123456789");
+    // Not older than the program looks back.
+    let begin_s = (now_s() - 3600) / 600 * 600;
+    spool(&spooled, begin_s, 10);
+    let mut command = program();
+    command.args(["push", "--every", "1s", "--root"]).arg(&root).arg("--spool").arg(&spooled);
+    command.arg("--state").arg(own.path().join("state")).arg("--at").arg(own.path().join("store"));
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("sent 1 windows"), "{first}");
+    spool(&spooled, begin_s, 20);
+    let later = lines.by_ref().map(Result::unwrap).find(|line| !line.starts_with("sent 0 windows"));
+    assert!(later.as_ref().is_some_and(|line| line.starts_with("sent 1 windows")), "{later:?}");
+    let ended = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(ended.success() && child.wait().unwrap().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
