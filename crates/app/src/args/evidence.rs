@@ -25,7 +25,8 @@ fn rules() -> Vec<(PathBuf, String)> {
 }
 
 /// Prefixes of other programs' commands that show a setting or a size.
-const OTHERS: &[&str] = &["cat /", "df ", "vmstat ", "ls /sys/", "dmesg", "nvme "];
+const OTHERS: &[&str] =
+    &["cat /", "df ", "vmstat ", "ls /sys/", "dmesg", "nvme ", "dmsetup status --noflush "];
 
 /// Returns the string literals of a source file that are commands of this or another program.
 fn commands(source: &str) -> Vec<String> {
