@@ -4,7 +4,7 @@
 //! settings. The process answers in order; when it is blocked on a device for too long, that device
 //! is not asked again and another process asks the others.
 //!
-//! What does not belong here: what a device is asked ([`crate::host::health`]).
+//! What does not belong here: what a device is asked (`crate::host::health`).
 
 use super::aside::{Aside, Silence};
 use super::question::{Lookup, Question};
@@ -57,7 +57,7 @@ pub struct HealthAsker {
     given_up: Vec<Child>,
     /// CPU time of abandoned processes, ns.
     cost_ns: u64,
-    /// Devices beyond [`MOST_DEVICES`].
+    /// Devices beyond those that are asked at once.
     pub left_out: u64,
 }
 
