@@ -151,7 +151,8 @@ async fn run_push(args: PushArgs) -> Result<String> {
     }
 }
 
-/// Pushes again and again, at random distances: thousands of hosts must not come at the same second.
+/// Pushes again and again, at random distances: thousands of hosts must not come at the same
+/// second.
 /// A store that fails for a while is no reason to end.
 async fn push_for_ever(plan: &PushPlan, place: &Place, every: GivenSpan) -> Result<String> {
     use std::io::Write as _;
@@ -170,7 +171,8 @@ async fn push_for_ever(plan: &PushPlan, place: &Place, every: GivenSpan) -> Resu
     }
 }
 
-/// Waits for SIGTERM or SIGINT. In a container it is process 1, which these would not end by themselves.
+/// Waits for SIGTERM or SIGINT. In a container it is process 1, which these would not end by
+/// themselves.
 async fn until_ended() -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let of = |kind| signal(kind).context(|| "wait for signals".to_owned());

@@ -47,7 +47,8 @@ async fn everything_finished_is_sent_once() {
     assert_eq!(test.number("SELECT COUNT(*) FROM incidents").await, 1);
 }
 
-/// Where no timer starts it: what comes later is sent by the same process, which ends when it is told.
+/// Where no timer starts it: what comes later is sent by the same process, which ends when it is
+/// told.
 #[test]
 fn it_pushes_again_and_again_until_it_is_ended() {
     let own = tempfile::tempdir().unwrap();
