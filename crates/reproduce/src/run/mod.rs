@@ -268,14 +268,20 @@ impl Prepared {
         command.env("SECONDS", (self.plan.seconds + LONGEST_S).to_string());
     }
 
+    /// The link under which a program is started, so that it has its name; made once.
+    fn link(&self, program: &PlannedProgram, target: &Path) -> Result<PathBuf> {
+        let link = self.undo.folder().join(&program.name);
+        if fs::symlink_metadata(&link).is_err() {
+            std::os::unix::fs::symlink(target, &link)
+                .context(|| format!("make {}", link.display()))?;
+        }
+        Ok(link)
+    }
+
     /// fio for a program: under its name, if names are kept.
     fn fio(&self, program: &PlannedProgram) -> Result<Command> {
         let fio = fio::find()?;
-        let link = self.undo.folder().join(&program.name);
-        if fs::symlink_metadata(&link).is_err() {
-            std::os::unix::fs::symlink(&fio, &link)
-                .context(|| format!("make {}", link.display()))?;
-        }
+        let link = self.link(program, &fio)?;
         let is_named = !program.name.starts_with("program-");
         let mut command = Command::new(if is_named { link } else { fio });
         command.arg("--output-format=json").current_dir(self.undo.folder());
@@ -292,11 +298,7 @@ impl Prepared {
         phase: &str,
     ) -> Result<Command> {
         let own = std::env::current_exe().context(|| "find iowhy itself".to_owned())?;
-        let link = self.undo.folder().join(&program.name);
-        if fs::symlink_metadata(&link).is_err() {
-            std::os::unix::fs::symlink(own, &link)
-                .context(|| format!("make {}", link.display()))?;
-        }
+        let link = self.link(program, &own)?;
         let place = self.places.get(step.disk());
         let place = place.and_then(|it| match step.is_raw() {
             true => Some(&it.raw),
