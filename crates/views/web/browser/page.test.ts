@@ -164,10 +164,12 @@ test("the keyboard zooms, reads, selects and resets", async () => {
   await page.locator(".overview canvas").focus();
   await page.keyboard.press("+");
   await page.waitForFunction(() => location.hash.includes("t="));
+  await ready(page);
   const button = page.locator("[data-dimension=process] button.link").first();
   await button.focus();
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => location.hash.includes("process="));
+  await ready(page);
   const pressed = await page.evaluate(() => document.activeElement?.getAttribute("aria-pressed"));
   assert.equal(pressed, "true", "the focus stays on the row");
 });
