@@ -23,6 +23,21 @@ static __always_inline void note_cgroup(struct bio *bio, struct wire_request *r)
 	see_cgroup(number_of(kn), r->cgroup, room_level(r));
 }
 
+/* Whether a request that was skipped has completed whole, and fast: nothing is recorded of it. */
+static __always_inline bool end_fast_skipped(struct request *rq, u32 done, u64 now)
+{
+	struct bio *bio = READ(rq, bio);
+	struct wire_thinning *thin = thinning_now();
+	struct wire_skipped *slot = thin && bio ? find_skipped(number_of(bio)) : NULL;
+
+	if (!slot || done < READ(rq, __data_len) || READ(bio, bi_next) ||
+	    now - slot->queue_ns >= thin->slow_ns)
+		return false;
+	slot->bio = 0;
+	note_ended(0, now);
+	return true;
+}
+
 /* A slow request that was skipped: what is known of it still. */
 static __noinline int record_skipped(struct request *rq, u32 device, int status, u64 now)
 {

@@ -50,12 +50,6 @@ static __always_inline bool is_skipped_sleep(struct wire_thread *thread, u32 tid
 	return thread && thread->asleep == SLEEP_SKIPPED && thread->tid == tid;
 }
 
-/* Whether it may be long: to read the clock costs more than all else here. */
-static __always_inline bool has_ticked(struct wire_thread *thread)
-{
-	return bpf_jiffies64() != thread->since_jiffies;
-}
-
 /* Sends what the record of a skipped wait refers to: its task, and its file, which `found` gets. */
 static __always_inline void see_skipped(struct wire_inode *found, struct wire_thread *thread,
 					struct task_struct *task, u32 level)

@@ -151,6 +151,13 @@ static __always_inline u32 waits_one_in(void)
 	return now ? rarer(now->waits_one_in) : 0;
 }
 
+static __always_inline bool are_waits_thinned(void)
+{
+	struct wire_thinning *now = thinning_now();
+
+	return now && now->waits_one_in > 1;
+}
+
 /* Keeps the few words of a bio that is not recorded, which is about to be queued. */
 static __always_inline void skip(struct bio *bio, u32 device, u32 cpu)
 {

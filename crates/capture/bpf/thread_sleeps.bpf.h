@@ -9,6 +9,7 @@
 
 #include "wait_stacks.bpf.h"
 #include "submitters.bpf.h"
+#include "thinning.bpf.h"
 
 /* A sleep is the same as the one before where only a time limit ended that. */
 #define SAME_SLEEP_NS 20000000
@@ -65,9 +66,16 @@ static __always_inline void take_thread(struct wire_thread *thread, u32 tid)
 	thread->tid = tid;
 	thread->asleep = SLEEP_NONE;
 	thread->since_ns = 0;
+	thread->since_jiffies = 0;
 	thread->storage_wait_ns = 0;
 	thread->is_chained = 0;
 	thread->has_waited_long = 0;
+}
+
+/* Whether its sleep may be long: to read the clock costs more than most else here. */
+static __always_inline bool has_ticked(struct wire_thread *thread)
+{
+	return bpf_jiffies64() != thread->since_jiffies;
 }
 
 /* Marks the thread as a storage waiter: it ended a wait for storage, or for such a thread. */
@@ -105,6 +113,7 @@ static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_ca
 		thread->user_stack =
 			thread->is_chained ? take_user_stack(ctx, now, regs, thread) : -1;
 	}
+	thread->since_jiffies = bpf_jiffies64();
 	thread->asleep = SLEEP_FOR_THREAD;
 }
 
@@ -155,12 +164,16 @@ static __always_inline void send_thread_sleep(struct wire_thread *thread, struct
 static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thread,
 					     struct task_struct *task)
 {
-	u64 now = bpf_ktime_get_ns(), since = thread->since_ns;
+	u64 since = thread->since_ns, now;
 	struct task_struct *waker;
 	struct wire_thread *of_waker;
 
 	thread->asleep = SLEEP_NONE;
 	thread->since_ns = 0;
+	/* While waits are thinned, sleeps within a jiffy are not worth reading the clock. */
+	if (are_waits_thinned() && !thread->is_timed && !has_ticked(thread))
+		return;
+	now = bpf_ktime_get_ns();
 	if (now - since < settings.thread_sleep_ns && !thread->is_timed)
 		return;
 	waker = current_task();

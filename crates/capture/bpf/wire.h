@@ -407,8 +407,8 @@ struct wire_thread {
 	unsigned long long storage_wait_ns;
 	unsigned int is_chained; /* it has waited for such a thread before */
 	unsigned int is_timed;	 /* a futex with a timeout */
-	/* Of a skipped wait: the jiffy in which it began, and what note_waker() finds. */
-	unsigned long long since_jiffies;
+	unsigned long long since_jiffies; /* the jiffy in which its sleep began */
+	/* Of a skipped wait: what note_waker() finds. */
 	unsigned long long request;
 	unsigned int waker;
 	unsigned int has_waited_long; /* its last wait for storage was a long one */

@@ -39,7 +39,8 @@ impl CopyGrants {
         }
         self.granted_ns = now_ns;
         // The word's low half.
-        let unused = session.first_word("copy_tokens") as u32 as i32;
+        let [tokens] = session.words("copy_tokens");
+        let unused = tokens as u32 as i32;
         let tokens = self.tokens(length_ns, free_ns, unused);
         let is_new = (tokens.left, tokens.reserved) != (unused, self.reserved);
         if is_new {

@@ -217,7 +217,7 @@ impl LiveWatch {
         self.environment.losses.add("standing", more, meaning, false);
         self.environment.end_ns = system::now_ns();
         if let Some(thinner) = &self.thinner {
-            thinner.finish(&mut self.environment);
+            thinner.finish(&self.session, &mut self.environment);
         }
         self.environment.limits.extend(self.own_limit());
         self.environment.ended_by = why.to_owned();

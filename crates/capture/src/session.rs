@@ -178,7 +178,7 @@ impl Session {
 
     /// Whether there may be requests beyond their table.
     pub fn has_overflowed(&self) -> bool {
-        self.first_word("overflowed") != 0
+        self.words::<1>("overflowed") != [0]
     }
 
     /// Hands each sleep that is still open to `each`, as a wait without an end.
@@ -210,11 +210,13 @@ impl Session {
         values.unwrap_or_default()
     }
 
-    /// The first 64 bits of the only entry of a map; 0 if there is no such map.
-    pub fn first_word(&self, map: &str) -> u64 {
+    /// The first words of 64 bits of the only entry of a map; 0 if there is no such map.
+    pub fn words<const N: usize>(&self, map: &str) -> [u64; N] {
         let key = 0_u32.to_ne_bytes();
         let value = self.map(map).and_then(|map| map.lookup(&key, MapFlags::ANY).ok()?);
-        value.and_then(|value| Some(u64::read_from_prefix(&value[..]).ok()?.0)).unwrap_or(0)
+        value
+            .and_then(|value| Some(<[u64; N]>::read_from_prefix(&value[..]).ok()?.0))
+            .unwrap_or([0; N])
     }
 
     /// Sets the only entry of a map.

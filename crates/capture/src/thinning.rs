@@ -24,6 +24,8 @@ const SLOW_NS: u64 = 10_000_000;
 /// Above this quantile, too, but none below [`LEAST_SLOW_NS`].
 const SLOW_QUANTILE: f64 = 0.995;
 const LEAST_SLOW_NS: u64 = 20_000;
+/// How exactly the programs know until when the ring buffer made them leave out requests.
+const SPAN_STEP_NS: u64 = 1_000_000;
 /// Measurements between two looks at the quantile.
 const QUANTILE_EVERY: u32 = 10;
 /// Measurements between two readings of what is in files.
@@ -109,7 +111,7 @@ impl Thinner {
     /// buffer filled up, on which the programs decide alone.
     pub fn has_left_out(&self, session: &Session) -> bool {
         self.history.iter().any(|level| level.requests_one_in > 1 || level.waits_one_in > 1)
-            || session.first_word("skipped_span") > 0
+            || session.words::<1>("skipped_span") != [0]
     }
 
     /// Whether it is time to look for requests in flight that were left out: once a second.
@@ -250,8 +252,14 @@ impl Thinner {
     }
 
     /// Notes in `environment` what was thinned, and what was counted exactly.
-    pub fn finish(&self, environment: &mut Environment) {
+    pub fn finish(&self, session: &Session, environment: &mut Environment) {
         environment.thinning.clone_from(&self.history);
+        if environment.requests_one_in().is_none() {
+            let [first_ns, latest_ns] = session.words("skipped_span");
+            // The latest is written once a millisecond.
+            environment.ring_sampled_ns =
+                if first_ns > 0 { (latest_ns + SPAN_STEP_NS).saturating_sub(first_ns) } else { 0 };
+        }
         if let Some(reader) = &self.reader {
             let new = reader.snapshot().since(&self.first);
             environment.exact_counts = new
@@ -308,6 +316,13 @@ impl Thinner {
             limits.push(format!(
                 "{share} % of the time only a sample of the waits was recorded (down to 1 of \
                  {one_in}), {budget}"
+            ));
+        }
+        if environment.ring_sampled_ns > 0 {
+            limits.push(format!(
+                "only a sample of the requests was recorded for {:.1} s: the ring buffer filled \
+                 up while iowhy waited for a CPU; counts of devices are exact",
+                environment.ring_sampled_ns as f64 / 1e9
             ));
         }
         if let Some(cost) = self.controller.unheld_share() {

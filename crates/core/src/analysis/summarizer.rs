@@ -264,7 +264,7 @@ impl Summarizer {
     /// Takes the kernel's exact counts instead of estimates, where requests were thinned.
     fn correct(&mut self, environment: &Environment) {
         self.devices.iter_mut().for_each(|device| device.correct(&environment.exact_counts));
-        if environment.thinning.iter().any(|level| level.requests_one_in > 1) {
+        if environment.is_sampled() {
             self.requests = self.devices.iter().map(DeviceTotals::requests).sum();
         }
     }

@@ -130,6 +130,9 @@ object! {
         /// How the budget thinned what was recorded, and from when on; empty where all was
         /// recorded.
         pub thinning: Vec<Thinning>,
+        /// From the first to the last request that was left out within a budget that would have
+        /// let it through, because the ring buffer was filling up, ns; 0 if there was none.
+        pub ring_sampled_ns: u64,
         /// Requests as the kernel's programs counted them, whatever was recorded; empty where they
         /// did not.
         pub exact_counts: Vec<ExactCount>,
@@ -162,7 +165,7 @@ impl Environment {
 
     /// Whether requests were sampled at any time.
     pub fn is_sampled(&self) -> bool {
-        self.requests_one_in().is_some()
+        self.requests_one_in().is_some() || self.ring_sampled_ns > 0
     }
 
     /// The fewest requests that were recorded at any time, as one in so many; `None` where all

@@ -83,9 +83,13 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
         None => fact(format!("watched {watched}")),
     }
     fact(plural(watch.requests, "request"));
-    if let Some(one_in) = environment.requests_one_in() {
+    if environment.is_sampled() {
         let counts = if environment.exact_counts.is_empty() { "estimated" } else { "exact" };
-        fact(format!("1 of {one_in} recorded, counts {counts}"));
+        let recorded = match environment.requests_one_in() {
+            Some(one_in) => format!("1 of {one_in} recorded"),
+            None => "a sample recorded".to_owned(),
+        };
+        fact(format!("{recorded}, counts {counts}"));
     }
     let items = &summary.losses.items;
     let details: u64 = items.iter().filter(|loss| !loss.requests).map(|loss| loss.count).sum();

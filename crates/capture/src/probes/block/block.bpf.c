@@ -164,12 +164,14 @@ TWICE("block_rq_issue", on_issue)
 {
 	struct request *rq = request_argument(ctx);
 	u64 key = key_of(rq), now = bpf_ktime_get_ns();
-	struct gendisk *disk = request_disk(rq);
-	u32 device = device_of(disk);
+	struct gendisk *disk;
 	struct wire_request *r;
+	u32 device;
 
 	if (issue_skipped(key, now))
 		return 0;
+	disk = request_disk(rq);
+	device = device_of(disk);
 	r = find_request(key);
 	if (again && r && r->issue_ns && r->device == device)
 		return 0;
@@ -214,8 +216,11 @@ TWICE("block_rq_complete", on_complete)
 	int status = RQ_ARGUMENT(ctx, 1);
 	u32 done = RQ_ARGUMENT(ctx, 2);
 	u64 key = key_of(rq), now = bpf_ktime_get_ns();
-	struct wire_request *r = is_known_skipped(key) ? NULL : find_request(key);
+	struct wire_request *r;
 
+	if (end_fast_skipped(rq, done, now))
+		return 0;
+	r = is_known_skipped(key) ? NULL : find_request(key);
 	/*
 	 * If the first one freed the slot, the request has completed; if it kept it, only in part.
 	 */

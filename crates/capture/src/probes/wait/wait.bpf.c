@@ -4,110 +4,41 @@
  * say which sleeps are for storage: recorded are sleeps in iowait, uninterruptible ones, and those
  * in system calls that wait for the caller's own I/O. User space drops the others.
  */
-#include "call_files.bpf.h"
 #include "skipped_waits.bpf.h"
-
-#define MAX_SLEEPERS	     16384
-#define TASK_INTERRUPTIBLE   0x0001
-#define TASK_UNINTERRUPTIBLE 0x0002
-#define TASK_NOLOAD	     0x0400
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_SLEEPERS);
-	__type(key, u32);
-	__type(value, struct wire_wait);
-} sleepers SEC(".maps");
-
-static __always_inline struct wire_wait *find_sleeper(struct wire_thread *thread, u32 tid)
-{
-	return thread && thread->sleepers ? bpf_map_lookup_elem(&sleepers, &tid) : NULL;
-}
-
-/* The wait's flags; 0 if it is not recorded. */
-static __always_inline u32 kind_of_sleep(struct task_struct *task, u32 state, int system_call)
-{
-	u32 flags = 0;
-
-	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
-		flags |= WAIT_IOWAIT;
-	if ((state & TASK_UNINTERRUPTIBLE) && !(state & TASK_NOLOAD))
-		flags |= WAIT_UNINTERRUPTIBLE;
-	if ((state & TASK_INTERRUPTIBLE) && is_among(settings.sleep_calls, system_call))
-		flags |= WAIT_FOR_OWN;
-	if (flags && task->flags & PF_KTHREAD)
-		flags |= WAIT_KERNEL_THREAD;
-	return flags;
-}
-
-/* The end of its last sleep was not seen; it slept at least until it was woken. */
-static __noinline void end_unseen(struct wire_thread *thread, u32 tid)
-{
-	struct wire_wait *wait = find_sleeper(thread, tid);
-
-	if (!wait)
-		return;
-	count(COUNT_WAIT_ENDS);
-	if (wait->wake_ns) {
-		wait->end_ns = wait->wake_ns;
-		emit(wait, sizeof(*wait), COUNT_RING_FULL_WAIT);
-	}
-	bpf_map_delete_elem(&sleepers, &tid);
-	__sync_fetch_and_add(&thread->sleepers, -1);
-}
+#include "storage_sleeps.bpf.h"
 
 static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 {
-	u32 state = state_of_sleep(ctx, task), tid = task->pid;
-	struct wire_wait wait = {
-		.kind = WIRE_WAIT, .stack = -1, .user_stack = -1, .system_call = -1
-	};
+	u32 state = state_of_sleep(ctx, task), tid = task->pid, flags, one_in;
 	struct pt_regs *regs = NULL;
 	struct wire_thread *thread;
+	int system_call = -1;
 
 	if (!state || !tid)
 		return;
 	if (!(task->flags & (PF_KTHREAD | PF_WORKERS))) {
 		regs = user_registers(task);
-		wait.system_call = system_call_of(regs);
+		system_call = system_call_of(regs);
 	}
-	wait.flags = kind_of_sleep(task, state, wait.system_call);
-	if (!wait.flags && (state & TASK_INTERRUPTIBLE) &&
-	    may_wait_for_server(task, regs, wait.system_call))
-		wait.flags = WAIT_FOR_SERVER;
-	if (!wait.flags) {
+	flags = kind_of_sleep(task, state, system_call);
+	if (!flags && (state & TASK_INTERRUPTIBLE) && may_wait_for_server(task, regs, system_call))
+		flags = WAIT_FOR_SERVER;
+	if (!flags) {
 		if ((state & TASK_INTERRUPTIBLE) && regs &&
-		    is_among(settings.thread_calls, wait.system_call) &&
-		    !is_idle_server(task, regs))
-			begin_thread_sleep(ctx, tid, wait.system_call, regs);
+		    is_among(settings.thread_calls, system_call) && !is_idle_server(task, regs))
+			begin_thread_sleep(ctx, tid, system_call, regs);
 		return;
 	}
 	thread = thread_of(tid);
 	if (thread && thread->sleepers)
 		end_unseen(thread, tid);
-	wait.one_in = waits_one_in();
-	if (wait.one_in > 1 && !is_recorded_window(wait.one_in, bpf_get_smp_processor_id())) {
+	one_in = waits_one_in();
+	if (one_in > 1 && !is_recorded_window(one_in, bpf_get_smp_processor_id())) {
 		if (thread)
-			skip_sleep(thread, tid, wait.flags, wait.system_call);
+			skip_sleep(thread, tid, flags, system_call);
 		return;
 	}
-	wait.tgid = task->tgid;
-	wait.tid = tid;
-	wait.start_ns = bpf_ktime_get_ns();
-	wait.cpu_wait_ns = cpu_wait_of(task);
-	if (regs && is_among(settings.file_calls, wait.system_call))
-		note_file(&wait.inode, task, regs, ROOM_SUBMIT);
-	/* In a call that only waits for the caller's own I/O, the stack adds nothing. */
-	if (!(wait.flags & WAIT_FOR_OWN))
-		wait.stack = take_wait_stack(ctx, wait.start_ns);
-	if (regs)
-		wait.user_stack = take_user_stack(ctx, wait.start_ns, regs, thread);
-	see_task(number_of(task), ROOM_SUBMIT);
-	if (!thread || bpf_map_update_elem(&sleepers, &tid, &wait, BPF_ANY)) {
-		count(COUNT_SLEEPERS_FULL);
-		return;
-	}
-	__sync_fetch_and_add(&thread->sleepers, 1);
+	record_sleep(ctx, task, regs, thread, flags, one_in, system_call);
 }
 
 static __always_inline void end_sleep(struct task_struct *task)
