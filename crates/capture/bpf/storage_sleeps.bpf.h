@@ -11,7 +11,7 @@
 
 #include "call_files.bpf.h"
 
-#define MAX_SLEEPERS	     16384
+#define MAX_SLEEPERS	     8192
 #define TASK_INTERRUPTIBLE   0x0001
 #define TASK_UNINTERRUPTIBLE 0x0002
 #define TASK_NOLOAD	     0x0400

@@ -23,7 +23,7 @@
 #define WIRE_WAIT_FRAMES   32	 /* frames of a waiting thread's kernel stack */
 #define WIRE_WAIT_STACKS   8192	 /* entries of each of the two stack maps */
 #define WIRE_USER_STACKS   8192	 /* entries of the map of waiting threads' user stacks */
-#define WIRE_THREADS	   65536 /* threads distinguished by the low bits of their tid */
+#define WIRE_THREADS	   32768 /* threads distinguished by the low bits of their tid */
 #define WIRE_CALLS	   512	 /* system call numbers */
 #define WIRE_MAX_DEVICES   16	 /* devices that a watch can be limited to */
 #define WIRE_PATH_LEN	   4096	 /* bytes of a path as passed by a program */
@@ -405,8 +405,8 @@ struct wire_thread {
 	unsigned long long woken_ns;
 	/* End of its last wait for storage, or for a thread that waited for storage. */
 	unsigned long long storage_wait_ns;
-	unsigned int is_chained; /* it has waited for such a thread before */
-	unsigned int is_timed;	 /* a futex with a timeout */
+	unsigned int is_chained;	  /* it has waited for such a thread before */
+	unsigned int is_timed;		  /* a futex with a timeout */
 	unsigned long long since_jiffies; /* the jiffy in which its sleep began */
 	/* Of a skipped wait: what note_waker() finds. */
 	unsigned long long request;

@@ -304,7 +304,7 @@ impl RingSize {
     /// pairs. Requests that do not fit go to a slower table.
     pub const fn pairs_bits(self) -> u32 {
         match self {
-            RingSize::Large => 14,
+            RingSize::Large => 13,
             RingSize::Small => 11,
         }
     }
