@@ -240,10 +240,10 @@ fn screen_and_recording() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
     let output = scratch.fresh("recording");
-    let mut record = iowhy(["record", "-t", AT_MOST, "-d", device.name(), "-o"])?;
+    let mut record = iowhy(["record", "--every", "-t", AT_MOST, "-d", device.name(), "-o"])?;
     record.arg(&output);
     let recorder = watching(record)?;
-    let screen = watching(iowhy(["-t", AT_MOST, "--json", "-d", device.name()])?)?;
+    let screen = watching(iowhy(["--every", "-t", AT_MOST, "--json", "-d", device.name()])?)?;
     let ran = [(FioAccess::Read, 499), (FioAccess::Write, 251)].map(|(access, count)| {
         let job = Job::strided(device.path(), Engine::Psync, access, count, 4096);
         job.run(&scratch.fresh("fio.json"))
