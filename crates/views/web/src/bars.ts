@@ -19,6 +19,8 @@ export interface Bars {
 const HEIGHT = 190;
 const BASE = 34;
 
+const some = (values: ArrayLike<number>) => Array.prototype.some.call(values, (value: number) => value > 0);
+
 export class BarChart {
   readonly root: HTMLElement;
   readonly #canvas: HTMLCanvasElement;
@@ -49,14 +51,21 @@ export class BarChart {
     this.#bars = bars;
     this.#note.textContent = note;
     this.root.hidden = bars.labels.length === 0;
-    const used = bars.parts.filter((part) => Array.from(part.values).some((value) => value > 0));
-    this.#legend.replaceChildren(...used.map((part) => {
+    const used = bars.parts.filter((part) => some(part.values));
+    this.#explain(used);
+    this.#at = -1;
+    this.#drawn.ask();
+  }
+
+  #explain(parts: Bars["parts"]): void {
+    const shown = parts.map((part) => `${part.colour} ${part.name}`).join("\n");
+    if (this.#legend.dataset["shown"] === shown) return;
+    this.#legend.dataset["shown"] = shown;
+    this.#legend.replaceChildren(...parts.map((part) => {
       const mark = h("i", {});
       mark.style.background = part.colour;
       return h("span", {}, mark, part.name);
     }));
-    this.#at = -1;
-    this.#drawn.ask();
   }
 
   draw(): void {

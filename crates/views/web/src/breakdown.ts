@@ -1,6 +1,6 @@
 /** What a selection is of: one table for each dimension, whose rows choose; and its slowest requests. */
 
-import { h } from "./dom";
+import { h, setChildren, setText } from "./dom";
 import { column, type Side } from "./data";
 import { DIMENSIONS, NONE, type Dimension, type Filter } from "./filter";
 import { bytes, count, percent, seconds, time } from "./format";
@@ -12,104 +12,163 @@ const TITLES: Record<Dimension, string> = {
 };
 const FEW = 8;
 
-export class Breakdown {
-  readonly root = h("div", { class: "breakdowns" });
-  readonly #all = new Set<Dimension>();
-  #sums: Sums | null = null;
-  #filter: Filter | null = null;
+/** The line of one name. It stays as long as the page, and shows other figures. */
+class ChoiceLine {
+  readonly root: HTMLElement;
+  readonly #button: HTMLElement;
+  readonly #bar = h("i", { class: "bar" });
+  readonly #share = h("span", {});
+  readonly #figures = Array.from({ length: 3 }, () => h("td", { class: "figure" }));
+  readonly #rest = Array.from({ length: 3 }, () => h("td", { class: "figure" }));
 
-  constructor(readonly choose: (dimension: Dimension, name: string) => void) {}
-
-  show(sums: Sums, filter: Filter): void {
-    [this.#sums, this.#filter] = [sums, filter];
-    // A keyboard user keeps the place.
-    const focused = (document.activeElement as HTMLElement | null)?.dataset["key"];
-    this.root.replaceChildren(...DIMENSIONS.map((dimension) => this.#table(dimension, sums, filter)));
-    if (focused) {
-      const again = [...this.root.querySelectorAll<HTMLElement>("[data-key]")];
-      again.find((it) => it.dataset["key"] === focused)?.focus();
-    }
+  constructor(dimension: Dimension, readonly name: string, choose: () => void) {
+    this.#button = h("button", {
+      type: "button", class: "link", "data-key": `${dimension} ${name}`, title: name, onclick: choose,
+    }, name);
+    this.root = h("tr", {}, h("th", { scope: "row" }, this.#button), ...this.#figures,
+      h("td", { class: "figure share" }, this.#bar, this.#share), ...this.#rest);
   }
 
-  #table(dimension: Dimension, sums: Sums, filter: Filter): HTMLElement {
-    const rows = sums.rows[dimension].filter((row) => row.count > 0 || row.blocked > 0);
-    const chosen = filter.names[dimension];
-    const shown = this.#all.has(dimension) ? rows : rows.slice(0, FEW);
-    const here = chosen === undefined ? undefined : rows.find((row) => row.name === chosen);
-    if (here && !shown.includes(here)) shown.push(here);
-    const whole = rows.reduce((sum, row) => sum + row.time, 0) || 1;
-    const table = h("table", { class: "choices" },
-      h("thead", {}, h("tr", {},
-        ...[TITLES[dimension], "Requests", "Bytes", "Time", "%Time", "p50", "p99", "Blocked"].map((text, at) =>
-          h("th", { scope: "col", class: at > 0 ? "figure" : "" }, text)))),
-      h("tbody", {}, ...shown.map((row) => this.#row(dimension, row, row.time / whole, chosen, sums.side))));
-    const more = rows.length > FEW ? [h("button", {
-      type: "button", onclick: () => this.#toggle(dimension),
-    }, this.#all.has(dimension) ? "Show fewer" : `Show all ${rows.length}`)] : [];
-    return h("div", { class: "choice", "data-dimension": dimension, hidden: rows.length === 0 || (chosen === undefined && rows.length === 1 && rows[0]?.name === NONE) },
-      h("div", { class: "wide" }, table),
-      h("div", { class: "tools" }, ...more, csvButton(() => tableRows(table))));
-  }
-
-  #row(dimension: Dimension, row: Row, share: number, chosen: string | undefined, side: Side): HTMLElement {
+  show(row: Row, share: number, chosen: string | undefined, side: Side): void {
     const p = (part: number) => {
       const value = percentile(side, row.latencies, 0, part);
       return value === null ? "-" : time(value);
     };
-    const bar = h("i", { class: "bar" });
-    bar.style.width = `${Math.min(100, share * 100)}%`;
-    const button = h("button", {
-      type: "button", class: "link", "aria-pressed": String(row.name === chosen),
-      "data-key": `${dimension} ${row.name}`, title: row.name,
-      onclick: () => this.choose(dimension, row.name),
-    }, row.name);
+    const isChosen = row.name === chosen;
+    this.root.className = isChosen ? "chosen" : chosen === undefined ? "" : "other";
+    this.#button.setAttribute("aria-pressed", String(isChosen));
+    this.#bar.style.width = `${Math.min(100, share * 100)}%`;
+    setText(this.#share, percent(share));
     const figures = [count(row.count), bytes(row.bytes), time(row.time)];
     const rest = [p(0.5), p(0.99), row.blocked > 0 ? time(row.blocked) : "-"];
-    return h("tr", { class: row.name === chosen ? "chosen" : chosen === undefined ? "" : "other" },
-      h("th", { scope: "row" }, button),
-      ...figures.map((text) => h("td", { class: "figure" }, text)),
-      h("td", { class: "figure share" }, bar, h("span", {}, percent(share))),
-      ...rest.map((text) => h("td", { class: "figure" }, text)));
+    this.#figures.forEach((cell, at) => setText(cell, figures[at] ?? ""));
+    this.#rest.forEach((cell, at) => setText(cell, rest[at] ?? ""));
+  }
+}
+
+/** The table of one dimension. */
+class Choices {
+  readonly root: HTMLElement;
+  readonly #body = h("tbody", {});
+  readonly #lines = new Map<string, ChoiceLine>();
+  readonly #more = h("button", { type: "button", onclick: () => this.#toggle() });
+  #isAll = false;
+  #shown: [Sums, Filter] | null = null;
+
+  constructor(readonly dimension: Dimension, readonly choose: (name: string) => void) {
+    const heads = [TITLES[dimension], "Requests", "Bytes", "Time", "%Time", "p50", "p99", "Blocked"];
+    const table = h("table", { class: "choices" },
+      h("thead", {}, h("tr", {}, ...heads.map((text, at) =>
+        h("th", { scope: "col", class: at > 0 ? "figure" : "" }, text)))),
+      this.#body);
+    this.root = h("div", { class: "choice", "data-dimension": dimension },
+      h("div", { class: "wide" }, table),
+      h("div", { class: "tools" }, this.#more, csvButton(() => tableRows(table))));
   }
 
-  #toggle(dimension: Dimension): void {
-    if (!this.#all.delete(dimension)) this.#all.add(dimension);
-    if (this.#sums && this.#filter) this.show(this.#sums, this.#filter);
+  show(sums: Sums, filter: Filter): void {
+    this.#shown = [sums, filter];
+    const rows = sums.rows[this.dimension].filter((row) => row.count > 0 || row.blocked > 0);
+    const chosen = filter.names[this.dimension];
+    const shown = this.#isAll ? rows : rows.slice(0, FEW);
+    const here = chosen === undefined ? undefined : rows.find((row) => row.name === chosen);
+    if (here && !shown.includes(here)) shown.push(here);
+    const whole = rows.reduce((sum, row) => sum + row.time, 0) || 1;
+    const lines = shown.map((row) => {
+      const line = this.#line(row.name);
+      line.show(row, row.time / whole, chosen, sums.side);
+      return line.root;
+    });
+    // A keyboard user keeps the place.
+    const focused = document.activeElement;
+    setChildren(this.#body, lines);
+    if (focused instanceof HTMLElement && this.#body.contains(focused)) focused.focus();
+    this.#more.hidden = rows.length <= FEW;
+    setText(this.#more, this.#isAll ? "Show fewer" : `Show all ${rows.length}`);
+    this.root.hidden = rows.length === 0 || (chosen === undefined && rows.length === 1 && rows[0]?.name === NONE);
+  }
+
+  #line(name: string): ChoiceLine {
+    let line = this.#lines.get(name);
+    if (!line) {
+      line = new ChoiceLine(this.dimension, name, () => this.choose(name));
+      this.#lines.set(name, line);
+    }
+    return line;
+  }
+
+  #toggle(): void {
+    this.#isAll = !this.#isAll;
+    if (this.#shown) this.show(...this.#shown);
+  }
+}
+
+export class Breakdown {
+  readonly root: HTMLElement;
+  readonly #all: Choices[];
+
+  constructor(choose: (dimension: Dimension, name: string) => void) {
+    this.#all = DIMENSIONS.map((dimension) => new Choices(dimension, (name) => choose(dimension, name)));
+    this.root = h("div", { class: "breakdowns" }, ...this.#all.map((it) => it.root));
+  }
+
+  show(sums: Sums, filter: Filter): void {
+    for (const choices of this.#all) choices.show(sums, filter);
   }
 }
 
 const SLOWEST = 15;
 
 /** The slowest requests of a selection, one line each. */
-export function slowest(side: Side, filter: Filter): HTMLElement | null {
-  const found = pointsOf(side, "slowest", filter).slice(0, SLOWEST);
-  if (found.length === 0) return null;
-  const of = (name: string) => column(side, "slowest", name);
-  const names = (["device", "process", "file", "operation"] as const).map((it) => namesOf(side, it));
-  const row = (at: number): string[] => {
-    const took = (of("time_us")[at] as number) - 1;
-    const owner = of("owner")[at] as number;
-    const pid = of("pid")[at] as number;
-    const share = took > 0 ? (of("d2c_us")[at] as number) / took : 0;
-    return [
-      seconds((of("start_us")[at] as number) / 1e6, 0.0001),
-      time(took * 1e3),
-      names[0]?.[of("device")[at] as number] ?? "",
-      names[3]?.[of("kind")[at] as number] ?? "",
-      bytes(of("bytes")[at] as number),
-      `${names[1]?.[owner] ?? ""}${pid > 0 ? ` (${pid})` : ""}`,
-      percent(share),
-      names[2]?.[of("file")[at] as number] ?? "",
-    ];
-  };
-  const heads = ["Start", "Took", "Device", "Operation", "Size", "Process (submitter)", "D2C", "File"];
-  const isFigure = (at: number) => [0, 1, 4, 6].includes(at);
-  const table = h("table", {},
-    h("thead", {}, h("tr", {}, ...heads.map((text, at) =>
-      h("th", { scope: "col", class: isFigure(at) ? "figure" : "" }, text)))),
-    h("tbody", {}, ...found.map((at) => h("tr", {}, ...row(at).map((text, place) =>
-      h("td", { class: isFigure(place) ? "figure" : "" }, text))))));
-  return h("div", {},
-    h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Slowest requests" }, table),
-    h("div", { class: "tools" }, csvButton(() => tableRows(table))));
+export class SlowestRequests {
+  readonly root: HTMLElement;
+  readonly #none = h("p", { class: "faint" }, "None of the slowest is in the selection.");
+  readonly #body = h("tbody", {});
+  readonly #lines: HTMLElement[];
+  readonly #some: HTMLElement;
+
+  constructor(readonly side: Side) {
+    const heads = ["Start", "Took", "Device", "Operation", "Size", "Process (submitter)", "D2C", "File"];
+    const named = (at: number) => ({ class: [0, 1, 4, 6].includes(at) ? "figure" : "" });
+    this.#lines = Array.from({ length: SLOWEST }, () => h("tr", {}, ...heads.map((_, at) => h("td", named(at)))));
+    const table = h("table", {},
+      h("thead", {}, h("tr", {}, ...heads.map((text, at) => h("th", { scope: "col", ...named(at) }, text)))),
+      this.#body);
+    this.#some = h("div", {},
+      h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Slowest requests" }, table),
+      h("div", { class: "tools" }, csvButton(() => tableRows(table))));
+    this.root = h("div", {}, this.#some, this.#none);
+  }
+
+  show(filter: Filter): void {
+    const { side } = this;
+    const found = pointsOf(side, "slowest", filter).slice(0, SLOWEST);
+    const names = (["device", "process", "file", "operation"] as const).map((it) => namesOf(side, it));
+    found.forEach((at, line) => {
+      const cells = this.#lines[line]?.children;
+      slowRequest(side, names, at).forEach((text, place) => {
+        const cell = cells?.[place];
+        if (cell) setText(cell, text);
+      });
+    });
+    setChildren(this.#body, this.#lines.slice(0, found.length));
+    this.#some.hidden = found.length === 0;
+    this.#none.hidden = found.length > 0;
+  }
+}
+
+/** What a line says of a request; names are those of devices, processes, files, operations. */
+function slowRequest(side: Side, names: string[][], at: number): string[] {
+  const of = (name: string) => column(side, "slowest", name)[at] as number;
+  const [took, owner, pid] = [of("time_us") - 1, of("owner"), of("pid")];
+  return [
+    seconds(of("start_us") / 1e6, 0.0001),
+    time(took * 1e3),
+    names[0]?.[of("device")] ?? "",
+    names[3]?.[of("kind")] ?? "",
+    bytes(of("bytes")),
+    `${names[1]?.[owner] ?? ""}${pid > 0 ? ` (${pid})` : ""}`,
+    percent(took > 0 ? of("d2c_us") / took : 0),
+    names[2]?.[of("file")] ?? "",
+  ];
 }

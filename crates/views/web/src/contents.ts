@@ -145,6 +145,9 @@ export function heatMap(sums: Sums, bins: [number, number]): Content {
   };
 }
 
+/** The sums of what is drawn as one column; the next picture overwrites them. */
+let drawnSums = new Float64Array(0);
+
 function drawHeat(plot: uPlot, sums: Sums, lowest: (bin: number) => number): void {
   const { ctx, bbox } = plot;
   const { side, heat: cells } = sums;
@@ -156,26 +159,28 @@ function drawHeat(plot: uPlot, sums: Sums, lowest: (bin: number) => number): voi
   const first = Math.max(0, Math.floor(from / width / every) * every);
   const last = Math.min(sums.columns, Math.ceil(to / width));
   const edges = Array.from({ length: LATENCY_BINS + 1 }, (_, bin) => plot.valToPos(lowest(bin), "y", true));
-  const columns: Float64Array[] = [];
+  const drawn = Math.max(0, Math.ceil((last - first) / every));
+  if (drawnSums.length < drawn * LATENCY_BINS) drawnSums = new Float64Array(drawn * LATENCY_BINS);
+  drawnSums.fill(0);
   let most = 1;
-  for (let at = first; at < last; at += every) {
-    const sum = new Float64Array(LATENCY_BINS);
-    for (let place = at; place < Math.min(at + every, sums.columns); place++) {
-      for (let bin = 0; bin < LATENCY_BINS; bin++) sum[bin] = (sum[bin] as number) + (cells[place * LATENCY_BINS + bin] as number);
+  for (let place = first; place < Math.min(first + drawn * every, sums.columns); place++) {
+    const into = Math.floor((place - first) / every) * LATENCY_BINS;
+    for (let bin = 0; bin < LATENCY_BINS; bin++) {
+      const sum = (drawnSums[into + bin] as number) + (cells[place * LATENCY_BINS + bin] as number);
+      drawnSums[into + bin] = sum;
+      most = Math.max(most, sum);
     }
-    columns.push(sum);
-    most = Math.max(most, ...sum);
   }
   const dark = isDark();
   ctx.save();
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
-  columns.forEach((sum, index) => {
+  for (let index = 0; index < drawn; index++) {
     const x = Math.floor(plot.valToPos((first + index * every) * width, "x", true));
     const right = Math.ceil(plot.valToPos((first + (index + 1) * every) * width, "x", true));
     for (let bin = 0; bin < LATENCY_BINS; bin++) {
-      const value = sum[bin] as number;
+      const value = drawnSums[index * LATENCY_BINS + bin] as number;
       if (value === 0) continue;
       const [r, g, b] = heat(Math.log1p(value) / Math.log1p(most), dark);
       ctx.fillStyle = `rgb(${r},${g},${b})`;
@@ -183,7 +188,7 @@ function drawHeat(plot: uPlot, sums: Sums, lowest: (bin: number) => number): voi
       // A single slow request must be seen.
       ctx.fillRect(x, top, Math.max(right - x, 2), Math.max(bottom - top, 3));
     }
-  });
+  }
   ctx.restore();
 }
 

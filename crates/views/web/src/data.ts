@@ -5,10 +5,13 @@
 
 export const SCHEMA = 2;
 
+/** The numbers of a column, in the narrowest array that holds them all. */
+export type Column = ArrayLike<number>;
+
 /** Columns by name; every one has `rows` numbers. */
 export interface Table {
   rows: number;
-  columns: Record<string, Float64Array>;
+  columns: Record<string, Column>;
 }
 
 export interface Owner {
@@ -143,20 +146,32 @@ class Reader {
     }
   }
 
-  column(rows: number, encoding: "plain" | "delta"): Float64Array {
-    const column = new Float64Array(rows);
+  /** Reads a column of as many rows as `into` has. */
+  column(into: Float64Array, encoding: "plain" | "delta"): Column {
     let before = 0;
-    for (let row = 0; row < rows; row++) {
+    for (let row = 0; row < into.length; row++) {
       const number = this.number();
       if (encoding === "delta") {
         before += number % 2 === 1 ? -(number + 1) / 2 : number / 2;
-        column[row] = before;
+        into[row] = before;
       } else {
-        column[row] = number;
+        into[row] = number;
       }
     }
-    return column;
+    return narrow(into);
   }
+}
+
+/** A copy of whole numbers in the narrowest array that holds them exactly. */
+export function narrow(numbers: Float64Array): Column {
+  let [least, most] = [0, 0];
+  for (const number of numbers) {
+    if (number < least) least = number;
+    if (number > most) most = number;
+  }
+  if (least < 0 || most > 0xffff_ffff) return numbers.slice();
+  if (most > 0xffff) return new Uint32Array(numbers);
+  return most > 0xff ? new Uint16Array(numbers) : new Uint8Array(numbers);
 }
 
 /** The watches in bytes that are not compressed any more. */
@@ -168,14 +183,17 @@ export function parse(bytes: Uint8Array): Side[] {
     throw new DataError(`The charts' data has layout ${head.schema}; this page reads ${SCHEMA}.`);
   }
   const reader = new Reader(bytes.subarray(4 + length));
+  const rows = head.sides.flatMap((side) => Object.values(side.tables).map((table) => table.rows));
+  // Every column passes through it.
+  const wide = new Float64Array(Math.max(0, ...rows));
   return head.sides.map((side) => {
     const tables: Record<string, Table> = {};
     for (const name of side.order) {
       const written = side.tables[name];
       if (!written) throw new DataError(`The charts' data lacks the table ${name}.`);
-      const columns: Record<string, Float64Array> = {};
+      const columns: Record<string, Column> = {};
       for (const [column, encoding] of written.columns) {
-        columns[column] = reader.column(written.rows, encoding);
+        columns[column] = reader.column(wide.subarray(0, written.rows), encoding);
       }
       tables[name] = { rows: written.rows, columns };
     }
@@ -191,13 +209,15 @@ export async function read(text: string): Promise<Side[]> {
         "Chrome 80, Firefox 113 and Safari 16.4 brought. The answer and the tables need no charts.",
     );
   }
-  const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
+  const letters = atob(text.trim());
+  const packed = new Uint8Array(letters.length);
+  for (let at = 0; at < packed.length; at++) packed[at] = letters.charCodeAt(at);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return parse(new Uint8Array(await new Response(stream).arrayBuffer()));
 }
 
 /** A column of a table; a missing one is a mistake of this page. */
-export function column(side: Side, table: string, name: string): Float64Array {
+export function column(side: Side, table: string, name: string): Column {
   const found = side.tables[table]?.columns[name];
   if (!found) throw new DataError(`The charts' data lacks ${table}.${name}.`);
   return found;

@@ -20,6 +20,20 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** Gives an element of text another text. Drawn anew for each frame, new nodes would be megabytes of garbage. */
+export function setText(element: Element, text: string): void {
+  const own = element.firstChild;
+  if (!(own instanceof Text)) element.append(text);
+  else if (own.data !== text) own.data = text;
+}
+
+/** Gives an element other children, unless it has just these: elements that stay keep the focus. */
+export function setChildren(element: Element, children: Element[]): void {
+  const isSame = element.children.length === children.length &&
+    children.every((child, at) => element.children[at] === child);
+  if (!isSame) element.replaceChildren(...children);
+}
+
 /** An SVG element. */
 export function svg(tag: string, attributes: Record<string, string | number>, text?: string): SVGElement {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);

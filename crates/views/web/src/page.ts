@@ -2,7 +2,7 @@
 
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
-import { Breakdown, slowest } from "./breakdown";
+import { Breakdown, SlowestRequests } from "./breakdown";
 import { forget } from "./colours";
 import { read, type Side } from "./data";
 import { Distributions } from "./distributions";
@@ -27,7 +27,9 @@ class Page {
   readonly #flames: [FlameGraph, "blocked" | "code"][];
   readonly #chips = h("div", { class: "chips" });
   readonly #totals: HTMLElement[];
-  readonly #slowest: HTMLElement[];
+  readonly #slowest: SlowestRequests[];
+  /** What is shown. */
+  #sums: Sums[] = [];
   readonly #draw = perFrame(() => this.#show());
 
   constructor(readonly sides: Side[], readonly root: HTMLElement) {
@@ -47,7 +49,7 @@ class Page {
       [new FlameGraph("flame-code", "Time of requests by code path", "the time of requests with a stack"), "code"],
     ];
     this.#totals = sides.map(() => h("p", { class: "totals" }));
-    this.#slowest = sides.map(() => h("div", {}));
+    this.#slowest = sides.map((side) => new SlowestRequests(side));
     this.#lay();
     addEventListener("hashchange", () => {
       this.#filter = fromFragment(location.hash);
@@ -78,7 +80,7 @@ class Page {
       h("h2", { id: "selection" }, "Selection"),
       ...this.sides.flatMap((_, at) => [
         ...named(at), this.#totals[at] as HTMLElement, (this.#breakdowns[at] as Breakdown).root,
-        h("h3", {}, "Slowest requests"), this.#slowest[at] as HTMLElement,
+        h("h3", {}, "Slowest requests"), (this.#slowest[at] as SlowestRequests).root,
       ]),
       h("h2", {}, "Distributions"), this.#distributions.root,
       h("h2", {}, "Code paths and waits"), ...this.#flames.map(([flame]) => flame.root), ...graphs,
@@ -129,15 +131,15 @@ class Page {
 
   #show(): void {
     const filter = this.#filter;
-    const sums = this.sides.map((side) => sumsOf(side, filter));
+    const sums = this.sides.map((side, at) => sumsOf(side, filter, this.#sums[at]));
+    this.#sums = sums;
     const window = this.#window().map((it) => it / 1e9) as [number, number];
     this.#overview.show(busy(sums[sums.length - 1]), window);
     this.#timeline.show(sums, filter, window);
     sums.forEach((one, at) => {
       this.#breakdowns[at]?.show(one, filter);
       this.#total(this.#totals[at], one);
-      const found = slowest(one.side, filter);
-      this.#slowest[at]?.replaceChildren(found ?? h("p", { class: "faint" }, "None of the slowest is in the selection."));
+      this.#slowest[at]?.show(filter);
     });
     this.#distributions.show(sums, filter);
     for (const [flame, table] of this.#flames) flame.show(this.sides, table, filter);

@@ -148,9 +148,19 @@ export function columnsOf(side: Side, time: Filter["time"]): [number, number] {
   return [Math.floor(time[0] / side.column_ns), last];
 }
 
-/** Adds up all cells that a filter keeps. */
-export function sumsOf(side: Side, filter: Filter): Sums {
-  const sums = empty(side);
+/** Those sums with nothing in them, in the memory that they have. */
+function cleared(sums: Sums): Sums {
+  for (const values of [...sums.counts, ...sums.bytes, ...sums.stages, ...sums.sizes]) values.fill(0);
+  for (const values of [sums.inFlight, sums.heat, sums.latencies]) values.fill(0);
+  return { ...sums, waits: [], total: { count: 0, bytes: 0, time: 0, blocked: 0 }, rows: {} as Sums["rows"] };
+}
+
+/**
+ * Adds up all cells that a filter keeps. Sums of `before`, of the same watch, are overwritten: they have
+ * megabytes, and a selection that moves needs new ones for each picture.
+ */
+export function sumsOf(side: Side, filter: Filter, before?: Sums): Sums {
+  const sums = before ? cleared(before) : empty(side);
   const kept = new Kept(side, filter);
   const breakdowns = {} as Record<Dimension, Breakdown>;
   for (const dimension of DIMENSIONS) {
@@ -242,10 +252,15 @@ function addInFlight(sums: Sums, kept: Kept): void {
   const of = (name: string) => column(side, "in_flight", name);
   const [columns, devices, owners, files, kinds, time] =
     [of("column"), of("device"), of("owner"), of("file"), of("kind"), of("time_ns")] as const;
+  const numbers = [0, 0, 0, 0, 0];
   for (let at = 0; at < time.length; at++) {
-    const [owner, kind] = [owners[at] as number, kinds[at] as number];
-    const numbers = [devices[at] as number, owner, owner, files[at] as number, kind];
-    if (!kept.top[kind] || outBy(kept, numbers) !== -1) continue;
+    const kind = kinds[at] as number;
+    if (!kept.top[kind]) continue;
+    numbers[0] = devices[at] as number;
+    numbers[1] = numbers[2] = owners[at] as number;
+    numbers[3] = files[at] as number;
+    numbers[4] = kind;
+    if (outBy(kept, numbers) !== -1) continue;
     add(sums.inFlight, columns[at] as number, (time[at] as number) / side.column_ns);
   }
 }
@@ -260,9 +275,11 @@ function addWaits(sums: Sums, kept: Kept, breakdowns: Record<Dimension, Breakdow
     name: phrase, values: new Float64Array(sums.columns), total: 0,
   }));
   const [from, to] = columnsOf(side, kept.filter.time);
+  const numbers = [0, 0, 0, 0];
   for (let at = 0; at < time.length; at++) {
-    const owner = owners[at] as number;
-    const numbers = [devices[at] as number, owner, owner, files[at] as number];
+    numbers[0] = devices[at] as number;
+    numbers[1] = numbers[2] = owners[at] as number;
+    numbers[3] = files[at] as number;
     let out = -1;
     for (let dimension = 0; dimension < numbers.length && out !== -2; dimension++) {
       const name = DIMENSIONS[dimension] as Dimension;
@@ -323,10 +340,15 @@ export function pointsOf(side: Side, table: "points" | "slowest", filter: Filter
   const [start, time, devices, owners, files, kinds] =
     [of("start_us"), of("time_us"), of("device"), of("owner"), of("file"), of("kind")] as const;
   const found: number[] = [];
+  const numbers = [0, 0, 0, 0, 0];
   for (let at = 0; at < start.length; at++) {
-    const [owner, kind] = [owners[at] as number, kinds[at] as number];
-    const numbers = [devices[at] as number, owner, owner, files[at] as number, kind];
-    if (!kept.top[kind] || outBy(kept, numbers) !== -1) continue;
+    const kind = kinds[at] as number;
+    if (!kept.top[kind]) continue;
+    numbers[0] = devices[at] as number;
+    numbers[1] = numbers[2] = owners[at] as number;
+    numbers[3] = files[at] as number;
+    numbers[4] = kind;
+    if (outBy(kept, numbers) !== -1) continue;
     const took = time[at] as number;
     const end = ((start[at] as number) + Math.max(took - 1, 0)) * 1e3;
     if (filter.time && (end < filter.time[0] || end >= filter.time[1])) continue;

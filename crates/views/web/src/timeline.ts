@@ -147,6 +147,9 @@ function fill(panel: Panel, content: Content, sides: Side[]): void {
   const legend = panel.root.nextElementSibling as HTMLElement;
   legend.hidden = panel.root.hidden;
   const lines = content.lines.filter((line) => line.label !== "");
+  const shown = lines.map((line) => `${line.colour} ${line.label}`).join("\n");
+  if (legend.dataset["shown"] === shown) return;
+  legend.dataset["shown"] = shown;
   const marks = sides.flatMap((side, index) => moments(side).map(({ at, text }) => {
     const when = `${sides.length > 1 ? `${"AB"[index]}, ` : ""}${seconds(at, 0.01)}`;
     return h("span", {}, h("i", { class: "moment" }), `${when}: ${text}`);

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { DataError, column, parse, read, type Chain, type Side } from "../src/data";
+import { DataError, column, narrow, parse, read, type Chain, type Side } from "../src/data";
 import { EMPTY, fromFragment, toFragment, toggled, type Filter } from "../src/filter";
 import { grow } from "../src/flame";
 import { chainOf } from "../src/pictures";
@@ -15,6 +15,8 @@ const sample = async (name = "sample") => {
   return side;
 };
 
+const sum = (numbers: ArrayLike<number>) => Array.from(numbers).reduce((all, value) => all + value, 0);
+
 test("every table of the sample has its rows", async () => {
   const side = await sample();
   // The wait names no device; the last one stands for all that have no number.
@@ -23,8 +25,24 @@ test("every table of the sample has its rows", async () => {
   assert.equal(side.chosen_of, 4);
   assert.equal(side.tables["points"]?.rows, 4);
   const counts = column(side, "requests", "count");
-  assert.equal(counts.reduce((sum, value) => sum + value, 0), 3);
+  assert.equal(sum(counts), 3);
   assert.throws(() => column(side, "requests", "no such"), DataError);
+});
+
+test("columns are as narrow as their numbers allow, and exact", async () => {
+  const cases: [number[], unknown][] = [
+    [[], Uint8Array], [[0, 255], Uint8Array], [[256, 1], Uint16Array], [[65_535], Uint16Array],
+    [[1, 65_536], Uint32Array], [[4_294_967_295], Uint32Array], [[4_294_967_296, 3], Float64Array],
+    [[-1], Float64Array], [[Number.MAX_SAFE_INTEGER], Float64Array],
+  ];
+  for (const [numbers, kind] of cases) {
+    const found = narrow(Float64Array.from(numbers));
+    assert.deepEqual([Array.from(found), found.constructor], [numbers, kind]);
+  }
+  const side = await sample();
+  assert.ok(column(side, "requests", "kind") instanceof Uint8Array);
+  // Each has its own memory: all were read by way of the same.
+  assert.notDeepEqual(Array.from(column(side, "points", "start_us")), Array.from(column(side, "points", "time_us")));
 });
 
 test("sums are those of the rows that the sample was made of", async () => {
@@ -70,7 +88,7 @@ test("rows of a thinned watch count as often as they stand for", async () => {
   assert.deepEqual([all.total.count, all.total.bytes], [4 * 8 + 1, 4 * 8 * 4096 + 8192]);
   assert.deepEqual([all.total.time, all.total.blocked], [32_000_000 + 300_000_000, 12_000_000]);
   const weights = column(side, "points", "stands_for_100ths");
-  assert.equal(weights.reduce((sum, value) => sum + value, 0), 3300);
+  assert.equal(sum(weights), 3300);
   assert.deepEqual(side.marks.map((it) => [it.kind, it.at_s]), [["thinning", 5]]);
   assert.ok(!(await sample()).estimated);
 });
