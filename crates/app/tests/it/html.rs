@@ -210,3 +210,49 @@ fn hostile_names_stay_texts() {
     assert!(!text.contains(strange));
     fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile.html"), text).unwrap();
 }
+
+/// Programs in a container of Docker, in a pod and in none, whose pages are also written by the
+/// kernel. The recording is kept for the browser's tests, which compare what the page shows of each
+/// container with SQL on the recording's files.
+#[test]
+fn containers_are_those_of_owners() {
+    const DOCKER: (&str, &str) = ("/system.slice/docker-4f5c0f7d6f0e.scope", "docker:4f5c0f7d6f0e");
+    const POD: (&str, &str) =
+        ("/kubepods/burstable/pod2b698bd8/9d8e7f6a", "pod:shop/db-0/postgres");
+    let mut script = Script::new(10);
+    script.device("sda", &[]);
+    script.process(11, "nginx", DOCKER.0, DOCKER.1);
+    script.process(21, "postgres", POD.0, POD.1);
+    for number in 0..60_u64 {
+        let (at, ns) = (number as i64 * 150_000_000, 200_000 + number * 30_000);
+        let read = script.read("sda", 4096).by(11, "nginx").cgroup(DOCKER.0, DOCKER.1);
+        read.at(at).direct(0, 0, ns).file("/srv/www/index.html").add();
+        if number % 3 == 0 {
+            let write = script.write("sda", 65_536).by(21, "postgres").cgroup(POD.0, POD.1);
+            write.at(at + 1_000_000).direct(ns, 0, 2 * ns).file("/data/base/16384").add();
+            let wait = script.sleep((21, "postgres"), at as u64, 3 * ns).device("sda");
+            wait.container(POD.1).add();
+        }
+        if number % 4 == 0 {
+            // Most of it is the pod's, some is nginx's.
+            let write = script.write("sda", 12_288).by(5, "kworker/u8:1").at(at + 2_000_000);
+            let write =
+                write.direct(0, ns, ns).part(Ok("/data/base/16384"), 8_192, Ok((21, "postgres")));
+            write.part(Ok("/srv/www/access.log"), 4_096, Ok((11, "nginx"))).add();
+        }
+        if number % 5 == 0 {
+            let read = script.read("sda", 131_072).by(31, "backup").at(at + 3_000_000);
+            read.direct(0, 0, 4 * ns).file("/srv/www/index.html").add();
+            script.sleep((31, "backup"), at as u64, 4 * ns).device("sda").add();
+        }
+    }
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("containers");
+    if kept.exists() {
+        fs::remove_dir_all(&kept).unwrap();
+    }
+    fs::create_dir_all(&kept).unwrap();
+    let path = recorded(&kept, &mut script);
+    let Some(text) = page(folder().path(), &["report", path.to_str().unwrap()]) else { return };
+    holds(&text, "107");
+    assert!(text.contains(DOCKER.1) && text.contains(POD.1));
+}

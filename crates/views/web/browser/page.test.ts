@@ -41,7 +41,8 @@ function sql(recording: string, query: string): number[] | null {
   try {
     const text = query.replaceAll("REQUESTS", `'${recording}/requests/*.parquet'`)
       .replaceAll("PARTS", `'${recording}/request_parts/*.parquet'`)
-      .replaceAll("WAITS", `'${recording}/waits/*.parquet'`);
+      .replaceAll("WAITS", `'${recording}/waits/*.parquet'`)
+      .replaceAll("PROCESSES", `'${recording}/processes/*.parquet'`);
     return (JSON.parse(execFileSync("python3", ["-c", script, text], { stdio: "pipe" }).toString()) as unknown[]).map(Number);
   } catch (error) {
     if (String((error as { stderr?: Buffer }).stderr).includes("No module named")) return null;
@@ -97,6 +98,7 @@ test("filters give the figures that SQL gives", async (t) => {
   await page.locator(".chip", { hasText: "operation" }).click();
   // The journal, which was alone, has no path.
   await page.waitForFunction(() => document.querySelector("[data-dimension=file] button.link")?.getAttribute("title")?.startsWith("/"));
+  await ready(page);
   const file = await page.locator("[data-dimension=file] button.link").first().getAttribute("title");
   await page.locator("[data-dimension=file] button.link").first().click();
   await page.waitForFunction(() => location.hash.includes("file="));
@@ -290,6 +292,7 @@ test("hostile names make no element, no script and no complaint", async (t) => {
       await page.keyboard.press("Escape");
     }
     await page.evaluate(() => { location.hash = ""; });
+    await ready(page);
   }
   const flames = page.locator("figure.flame:visible canvas");
   assert.ok(await flames.count() > 0);
@@ -330,6 +333,7 @@ test("tables and percentiles of a selection are those of SQL", async (t) => {
   const choose = async (dimension: string): Promise<string> => {
     await page.evaluate(() => { location.hash = ""; });
     await page.waitForFunction(() => document.querySelectorAll(".chip").length === 0);
+    await ready(page);
     const row = page.locator(`[data-dimension=${dimension}] button.link`).first();
     const name = (await row.getAttribute("title")) ?? "";
     await row.click();
@@ -351,6 +355,7 @@ test("tables and percentiles of a selection are those of SQL", async (t) => {
 
   await page.evaluate(() => { location.hash = ""; });
   await page.waitForFunction(() => document.querySelectorAll(".chip").length === 0);
+  await ready(page);
   const text = await page.locator(".totals").first().innerText();
   const exact = sql(DEMO, `SELECT quantile_disc(q2c_ns, 0.5), quantile_disc(q2c_ns, 0.99) FROM REQUESTS WHERE ${ENDED} AND status <> 'begun_before'`) ?? [];
   const units: Record<string, number> = { ns: 1, µs: 1e3, ms: 1e6, s: 1e9 };
@@ -360,6 +365,41 @@ test("tables and percentiles of a selection are those of SQL", async (t) => {
     // At most an eighth too high, and never too low; figures have three digits.
     assert.ok(shown >= (exact[at] ?? 0) * 0.995 && shown <= (exact[at] ?? 0) * 1.13, `${name}: ${text}, ${exact[at]}`);
   });
+  assert.deepEqual(complaints, []);
+});
+
+test("each container has the figures that SQL gives", async (t) => {
+  // A test of the program makes this recording: cargo test -p iowhy --test it html.
+  const recording = join(dirname(IOWHY), "../tmp/containers/recording");
+  if (!existsSync(recording)) return t.skip(`${recording} is missing: cargo test -p iowhy --test it html`);
+  // A request is its owner's, who has most of its bytes; whoever submitted it, where no owner is known.
+  const main = "SELECT request_id, arg_max(struct_pack(known := owner IS NOT NULL, p := owner_pid), bytes) AS main FROM PARTS GROUP BY request_id";
+  const rows = `SELECT bytes, CASE WHEN main.known AND main.p IS DISTINCT FROM pid THEN of_owner.container ELSE r.container END AS own
+    FROM (SELECT * FROM REQUESTS WHERE ${ENDED}) r LEFT JOIN (${main}) USING (request_id)
+    LEFT JOIN (SELECT pid AS owner_pid, max(container) AS container FROM PROCESSES GROUP BY pid) of_owner ON of_owner.owner_pid = main.p`;
+  const ofRequests = (which: string) => `SELECT count(*), coalesce(sum(bytes), 0) FROM (${rows}) WHERE ${which}`;
+  const all = sql(recording, ofRequests("true"));
+  if (!all) return t.skip("DuckDB is not there");
+  const { page, complaints } = await open(browser, pageOf(recording));
+  await ready(page);
+  const buttons = page.locator("[data-dimension=container] button.link");
+  const names = await buttons.evaluateAll((them) => them.map((it) => it.getAttribute("title") ?? ""));
+  assert.deepEqual([...names].sort(), ["(none)", "docker:4f5c0f7d6f0e", "pod:shop/db-0/postgres"]);
+  const sums = [0, 0];
+  for (const name of names) {
+    await buttons.and(page.getByTitle(name, { exact: true })).click();
+    await page.waitForFunction(() => location.hash.includes("container="));
+    await ready(page);
+    const [found, which] = [await totals(page), name === "(none)" ? "IS NULL" : `= '${name}'`];
+    assert.deepEqual([found.count, found.bytes], sql(recording, ofRequests(`own ${which}`)), name);
+    assert.equal(found.blocked, sql(recording, `SELECT coalesce(sum(duration_ns), 0) FROM WAITS WHERE container ${which}`)?.[0], name);
+    assert.ok(found.count > 0);
+    sums[0] = (sums[0] ?? 0) + found.count;
+    sums[1] = (sums[1] ?? 0) + found.bytes;
+    await page.evaluate(() => { location.hash = ""; });
+    await ready(page);
+  }
+  assert.deepEqual(sums, all, "each request is in one of them");
   assert.deepEqual(complaints, []);
 });
 
