@@ -3,6 +3,7 @@
 //! What does not belong here: what commands do.
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use iowhy_fleet::clock::{GivenSpan, GivenTime};
 use iowhy_fleet::push::RecordingChoice;
 use iowhy_fleet::questions::top::TopOrder;
@@ -147,6 +148,18 @@ pub enum FleetCommand {
     Scheduler(SchedulerArgs),
     /// Run an executor of a cluster
     Executor(ExecutorArgs),
+    /// Print a script that completes commands and options in a shell
+    Completions {
+        /// The shell that reads the script
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Write the manual pages
+    Man {
+        /// Directory for the pages; created if it does not exist
+        #[arg(value_name = "DIR")]
+        output: PathBuf,
+    },
 }
 
 /// What is sent.

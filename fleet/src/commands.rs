@@ -6,6 +6,7 @@ use crate::args::{
     AccessArgs, ExecutorArgs, FleetCommand, PlaceArgs, PushArgs, QueryArgs, SchedulerArgs,
     SimulateArgs,
 };
+use crate::manual;
 use iowhy_fleet::clock::{FleetHour, GivenSpan, GivenTime, HOUR_S, minute_text, now_s};
 use iowhy_fleet::commit;
 use iowhy_fleet::compact::compact;
@@ -40,6 +41,8 @@ pub async fn run(command: FleetCommand) -> Result<String> {
         FleetCommand::Simulate(args) => simulate(&args).await,
         FleetCommand::Scheduler(args) => scheduler(args).await,
         FleetCommand::Executor(args) => executor(args).await,
+        FleetCommand::Completions { shell } => Ok(manual::completions(shell)),
+        FleetCommand::Man { output } => manual::write_pages(&output).map(|()| String::new()),
         FleetCommand::Findings(about) => {
             let engine = open(&about).await?;
             answer(&engine, &about, &[findings::findings(&engine).await?])

@@ -5,6 +5,7 @@
 
 mod args;
 mod commands;
+mod manual;
 
 use args::FleetArgs;
 use clap::Parser;
