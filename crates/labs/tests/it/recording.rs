@@ -118,7 +118,7 @@ impl Recording {
         items.iter().filter(|loss| loss.place == place).map(|loss| loss.count).sum()
     }
 
-    /// What a kernel may hide is a few in a hundred (docs/architecture.md, known drift): more is a
+    /// What a kernel may hide is a few in a hundred (docs/architecture.md, known limits): more is a
     /// defect, counted or not. A kernel that takes the CPU from programs keeps more from them where
     /// an emulated CPU is long in each.
     fn expect_few_lost(&self) {

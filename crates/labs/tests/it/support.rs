@@ -55,7 +55,7 @@ fn unlocked(name: String, test: impl FnOnce(&str) -> Result<()> + Send + 'static
 }
 
 /// Runs a test. What a kernel hides depends on what else the machine does (docs/architecture.md,
-/// known drift): after a watch that lost too many requests the test runs once more, and says so. A
+/// known limits): after a watch that lost too many requests the test runs once more, and says so. A
 /// defect loses them again.
 #[allow(clippy::print_stderr, reason = "a test's second attempt")]
 fn run(name: &str, test: impl Fn() -> Result<()>) -> Result<()> {
