@@ -240,7 +240,7 @@ fn screen_and_recording() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
     let output = scratch.fresh("recording");
-    let mut record = iowhy(["record", "--every", "-t", AT_MOST, "-d", device.name(), "-o"])?;
+    let mut record = iowhy(["record", "-t", AT_MOST, "-d", device.name(), "-o"])?;
     record.arg(&output);
     let recorder = watching(record)?;
     let screen = watching(iowhy(["--every", "-t", AT_MOST, "--json", "-d", device.name()])?)?;
