@@ -12,15 +12,21 @@ use super::runtime;
 use crate::error::{FleetError, Result};
 use crate::store::FleetStores;
 use ballista_core::config::TaskSchedulingPolicy;
+use ballista_core::execution_plans::DistributedQueryExec;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
+use ballista_core::serde::protobuf::CancelJobParams;
+use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
+use ballista_core::utils::{GrpcClientConfig, create_grpc_client_connection};
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::start_server;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
+use datafusion_proto::protobuf::LogicalPlanNode;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,6 +45,22 @@ fn config() -> SessionConfig {
 
 fn failed(what: &str, error: impl std::fmt::Display) -> FleetError {
     FleetError::new(format!("failed to run the {what}: {error}"))
+}
+
+/// Ends the query of `plan` that a cluster was given, if it is still there: its tasks would keep
+/// their slots of the executors, also where they wait for one that is lost.
+///
+/// # Errors
+/// When the scheduler cannot be reached, or refuses.
+pub async fn cancel(scheduler: &str, plan: &dyn ExecutionPlan) -> Result<()> {
+    let sent = plan.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>();
+    let Some(job) = sent.and_then(DistributedQueryExec::job_id) else { return Ok(()) };
+    let address = scheduler.replacen("df://", "http://", 1);
+    let channel = create_grpc_client_connection(address, &GrpcClientConfig::default()).await;
+    let channel = channel.map_err(|error| failed("end of the query", error))?;
+    let job_id = job.as_str().to_owned();
+    let ended = SchedulerGrpcClient::new(channel).cancel_job(CancelJobParams { job_id }).await;
+    ended.map(drop).map_err(|error| failed("end of the query", error))
 }
 
 /// Runs a scheduler until it is ended.

@@ -28,13 +28,17 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use provider::{FleetCodec, FleetTableProvider};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// How often a query is run again whose files were merged meanwhile.
 const TRIES: usize = 3;
+
+/// How long a scheduler may take to end a query.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where and over what queries run.
 #[derive(Clone, Debug)]
@@ -175,8 +179,10 @@ impl FleetEngine {
         let mut tries = 0;
         loop {
             tries += 1;
-            let answer = tokio::time::timeout(self.options.patience, self.query_once(sql)).await;
-            let Ok(answer) = answer else {
+            let sent = OnceLock::new();
+            let answer = self.query_once(sql, &sent);
+            let Ok(answer) = tokio::time::timeout(self.options.patience, answer).await else {
+                self.cancel(&sent).await;
                 let limit_s = self.options.patience.as_secs();
                 let message = format!("failed to run the query: it took longer than {limit_s} s");
                 return Err(FleetError::new(message)
@@ -191,7 +197,21 @@ impl FleetEngine {
         }
     }
 
-    async fn query_once(&self, sql: &str) -> std::result::Result<QueryAnswer, DataFusionError> {
+    /// Ends on the cluster what is left of a query.
+    async fn cancel(&self, sent: &OnceLock<Arc<dyn ExecutionPlan>>) {
+        if let (Some(scheduler), Some(plan)) = (&self.options.cluster, sent.get()) {
+            let cancelled = cluster::cancel(scheduler, plan.as_ref());
+            // The query's own error says more than that the scheduler could not be told.
+            let _ = tokio::time::timeout(CANCEL_PATIENCE, cancelled).await;
+        }
+    }
+
+    /// Runs a query once; `sent` gets its plan as soon as that runs.
+    async fn query_once(
+        &self,
+        sql: &str,
+        sent: &OnceLock<Arc<dyn ExecutionPlan>>,
+    ) -> std::result::Result<QueryAnswer, DataFusionError> {
         let context = self.session().await.map_err(|it| DataFusionError::External(it.into()))?;
         let only_reading = SQLOptions::new()
             .with_allow_ddl(false)
@@ -199,7 +219,9 @@ impl FleetEngine {
             .with_allow_statements(false);
         let frame = context.sql_with_options(sql, only_reading).await?;
         let schema: SchemaRef = Arc::new(frame.schema().as_arrow().clone());
-        let batches = frame.collect().await?;
+        let task = Arc::new(frame.task_ctx());
+        let plan = frame.create_physical_plan().await?;
+        let batches = collect(Arc::clone(sent.get_or_init(|| plan)), task).await?;
         // What a query returns may name its columns anew.
         let schema = batches.first().map_or(schema, RecordBatch::schema);
         let rows = concat_batches(&schema, &batches)?;

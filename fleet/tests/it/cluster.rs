@@ -85,7 +85,7 @@ async fn an_executor_that_is_killed_spoils_no_answer() {
     let expected = sorted(&test.engine(None).await.query(QUERIES[1]).await.unwrap());
     let engine = test.engine(cluster.url()).await;
     let query = tokio::spawn(async move { (engine.query(QUERIES[1]).await, engine) });
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    tokio::time::sleep(Duration::from_millis(60)).await;
     cluster.executors[0].kill();
     let (answer, engine) =
         tokio::time::timeout(Duration::from_secs(120), query).await.unwrap().unwrap();
