@@ -11,7 +11,7 @@ use super::provider::FleetCodec;
 use super::runtime;
 use crate::error::{FleetError, Result};
 use crate::store::FleetStores;
-use ballista_core::config::TaskSchedulingPolicy;
+use ballista_core::config::{BALLISTA_CLIENT_PULL, TaskSchedulingPolicy};
 use ballista_core::execution_plans::DistributedQueryExec;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
@@ -38,9 +38,16 @@ const HEARTBEAT_S: u64 = 5;
 /// Bytes of a message: a plan that names the files of a year.
 const MOST_MESSAGE_BYTES: u32 = 64 << 20;
 
-fn config() -> SessionConfig {
+/// Executors ask for their tasks. A scheduler that sends them counts the free slots itself, and loses
+/// some for good when an executor is lost ("No executor vcores available").
+const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PullStaged;
+
+/// Sessions of the client and of both servers. The client asks for the state of its query, because
+/// it then knows the query's identifier from the start, and can end it.
+pub(super) fn config() -> SessionConfig {
     SessionConfig::new_with_ballista()
         .with_ballista_logical_extension_codec(Arc::new(FleetCodec::default()))
+        .set_bool(BALLISTA_CLIENT_PULL, true)
 }
 
 fn failed(what: &str, error: impl std::fmt::Display) -> FleetError {
@@ -83,7 +90,7 @@ pub async fn run_scheduler(stores: Arc<FleetStores>, bind: IpAddr, port: u16) ->
         bind_host: bind.to_string(),
         bind_port: port,
         external_host: bind.to_string(),
-        scheduling_policy: TaskSchedulingPolicy::PushStaged,
+        scheduling_policy: SCHEDULING,
         executor_timeout_seconds: LOST_AFTER_S,
         expire_dead_executor_interval_seconds: HEARTBEAT_S,
         no_executors_grace_period_seconds: LOST_AFTER_S,
@@ -147,7 +154,7 @@ pub async fn run_executor(stores: Arc<FleetStores>, options: ExecutorOptions) ->
         scheduler_port: options.scheduler_port,
         scheduler_connect_timeout_seconds: 30,
         vcores: options.slots,
-        task_scheduling_policy: TaskSchedulingPolicy::PushStaged,
+        task_scheduling_policy: SCHEDULING,
         work_dir: folder,
         grpc_max_decoding_message_size: MOST_MESSAGE_BYTES,
         grpc_max_encoding_message_size: MOST_MESSAGE_BYTES,

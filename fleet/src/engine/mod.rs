@@ -19,7 +19,7 @@ use crate::error::{FleetContext, FleetError, Result};
 use crate::store::counted::ReadCounts;
 use crate::store::{FleetStores, Place};
 use crate::tables::TABLES;
-use ballista::prelude::{SessionConfigExt, SessionContextExt};
+use ballista::prelude::SessionContextExt;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -30,7 +30,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use provider::{FleetCodec, FleetTableProvider};
+use provider::FleetTableProvider;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -146,11 +146,9 @@ impl FleetEngine {
                 SessionContext::new_with_config_rt(SessionConfig::new(), runtime)
             }
             Some(url) => {
-                let config = SessionConfig::new_with_ballista()
-                    .with_ballista_logical_extension_codec(Arc::new(FleetCodec::default()));
                 let state = SessionStateBuilder::new()
                     .with_default_features()
-                    .with_config(config)
+                    .with_config(cluster::config())
                     .with_runtime_env(runtime(Arc::clone(&self.stores), None)?)
                     .build();
                 SessionContext::remote_with_state(url, state).await.map_err(failed)?

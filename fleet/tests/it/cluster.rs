@@ -1,10 +1,10 @@
 //! A cluster of real processes answers as this process does, or says that it cannot.
 
 use crate::support::{Server, TestPlace, directory, free_port, half_sick, program, sorted};
-use iowhy_fleet::engine::FleetEngine;
 use iowhy_fleet::questions::cells::drive_hours_sql;
 use iowhy_fleet::questions::outliers::{FALSE_ALARMS, find};
 use iowhy_fleet::questions::slower;
+use std::fs::File;
 use std::time::Duration;
 
 struct TestCluster {
@@ -16,10 +16,11 @@ struct TestCluster {
 impl TestCluster {
     fn start(executors: usize) -> TestCluster {
         let port = free_port();
-        let mut command = program();
-        command.args(["scheduler", "--port", &port.to_string()]);
-        let scheduler = Server::start(command, port);
         let folder = tempfile::tempdir().unwrap();
+        let mut command = program();
+        command.args(["scheduler", "--port", &port.to_string()]).env("IOWHY_FLEET_LOG", "info");
+        let log = File::create(folder.path().join("log")).unwrap();
+        let scheduler = Server::start_with(command, port, log.into());
         let mut cluster = TestCluster { scheduler, executors: Vec::new(), folder };
         for _ in 0..executors {
             cluster.add_executor();
@@ -37,6 +38,11 @@ impl TestCluster {
         command.args(["--scheduler", &format!("127.0.0.1:{}", self.scheduler.port)]);
         command.args(["--memory-mb", "500"]).arg("--folder").arg(folder);
         self.executors.push(Server::start(command, port));
+    }
+
+    /// What the scheduler has logged.
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
     fn url(&self) -> Option<String> {
@@ -94,29 +100,16 @@ async fn an_executor_that_is_killed_spoils_no_answer() {
         Ok(answer) => assert_eq!(sorted(&answer), expected),
         Err(error) => assert!(error.to_string().contains("failed to run the query"), "{error}"),
     }
-    // The other one answers alone, unless it is stuck in what the lost one had: then it is replaced.
-    if !answers(&engine, &expected, 2).await {
-        cluster.executors[1].kill();
-        cluster.add_executor();
-        assert!(answers(&engine, &expected, 5).await, "no answer from a new executor");
-    }
-}
-
-/// Whether a query is answered in so many tries. An answer is the expected one; else it is an error.
-async fn answers(engine: &FleetEngine, expected: &[String], tries: usize) -> bool {
-    for _ in 0..tries {
+    // Once the cluster knows that it is lost, the other one answers alone.
+    let mut tries = 0;
+    loop {
         match engine.query(QUERIES[1]).await {
-            Ok(answer) => {
-                assert_eq!(sorted(&answer), expected);
-                return true;
-            }
-            Err(error) => {
-                assert!(error.to_string().contains("failed to run the query"), "{error}");
-                tokio::time::sleep(Duration::from_secs(2)).await;
-            }
+            Ok(answer) => break assert_eq!(sorted(&answer), expected),
+            Err(_) if tries < 10 => tokio::time::sleep(Duration::from_secs(2)).await,
+            Err(error) => panic!("{error}"),
         }
+        tries += 1;
     }
-    false
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,4 +132,21 @@ async fn a_scheduler_that_is_killed_is_an_error() {
     }
     let error = engine.query(QUERIES[0]).await.unwrap_err();
     assert!(error.to_string().contains("failed to run the query"), "{error}");
+}
+
+/// What is left of it would keep the slots of executors.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_ran_out_of_time_is_ended() {
+    let test = fleet().await;
+    let cluster = TestCluster::start(1);
+    cluster.executors[0].signal("STOP");
+    let engine = test.engine_of(cluster.url(), Duration::from_secs(3)).await;
+    let error = engine.query(QUERIES[1]).await.unwrap_err();
+    assert!(error.to_string().contains("took longer than 3 s"), "{error}");
+    let log = cluster.log();
+    assert!(log.contains("Job cancelled"), "{log}");
+    cluster.executors[0].signal("CONT");
+    let expected = sorted(&test.engine(None).await.query(QUERIES[1]).await.unwrap());
+    let engine = test.engine(cluster.url()).await;
+    assert_eq!(sorted(&engine.query(QUERIES[1]).await.unwrap()), expected);
 }

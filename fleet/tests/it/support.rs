@@ -45,7 +45,10 @@ impl TestPlace {
     }
 
     pub async fn engine(&self, cluster: Option<String>) -> FleetEngine {
-        let patience = Duration::from_secs(40);
+        self.engine_of(cluster, Duration::from_secs(40)).await
+    }
+
+    pub async fn engine_of(&self, cluster: Option<String>, patience: Duration) -> FleetEngine {
         let options = EngineOptions { cluster, patience, ..EngineOptions::default() };
         FleetEngine::open(Arc::clone(&self.stores), self.place.clone(), options).await.unwrap()
     }
@@ -88,8 +91,13 @@ impl Drop for Server {
 }
 
 impl Server {
-    pub fn start(mut command: Command, port: u16) -> Server {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    pub fn start(command: Command, port: u16) -> Server {
+        Server::start_with(command, port, Stdio::null())
+    }
+
+    /// Starts it; what it logs goes to `log`.
+    pub fn start_with(mut command: Command, port: u16, log: Stdio) -> Server {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let mut child = command.spawn().unwrap();
         let until = Instant::now() + Duration::from_secs(60);
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
