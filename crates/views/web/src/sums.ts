@@ -247,20 +247,30 @@ function add(into: Float64Array | undefined, at: number, value: number): void {
   if (into) into[at] = (into[at] ?? 0) + value;
 }
 
-function addInFlight(sums: Sums, kept: Kept): void {
-  const { side } = sums;
-  const of = (name: string) => column(side, "in_flight", name);
-  const [columns, devices, owners, files, kinds, time] =
-    [of("column"), of("device"), of("owner"), of("file"), of("kind"), of("time_ns")] as const;
+/** Tells whether a filter keeps a row of a table, whatever the row's time and latency. */
+function rowFilter(kept: Kept, table: string): (at: number) => boolean {
+  const of = (name: string) => column(kept.side, table, name);
+  const [devices, owners, files, kinds] =
+    [of("device"), of("owner"), of("file"), of("kind")] as const;
   const numbers = [0, 0, 0, 0, 0];
-  for (let at = 0; at < time.length; at++) {
+  return (at) => {
     const kind = kinds[at] as number;
-    if (!kept.top[kind]) continue;
+    if (!kept.top[kind]) return false;
     numbers[0] = devices[at] as number;
     numbers[1] = numbers[2] = owners[at] as number;
     numbers[3] = files[at] as number;
     numbers[4] = kind;
-    if (outBy(kept, numbers) !== -1) continue;
+    return outBy(kept, numbers) === -1;
+  };
+}
+
+function addInFlight(sums: Sums, kept: Kept): void {
+  const { side } = sums;
+  const columns = column(side, "in_flight", "column");
+  const time = column(side, "in_flight", "time_ns");
+  const keeps = rowFilter(kept, "in_flight");
+  for (let at = 0; at < time.length; at++) {
+    if (!keeps(at)) continue;
     add(sums.inFlight, columns[at] as number, (time[at] as number) / side.column_ns);
   }
 }
@@ -335,20 +345,12 @@ export const LATENCY_BINS = BINS;
 
 /** Single requests that a filter keeps, as positions in the table. */
 export function pointsOf(side: Side, table: "points" | "slowest", filter: Filter): number[] {
-  const of = (name: string) => column(side, table, name);
-  const kept = new Kept(side, filter);
-  const [start, time, devices, owners, files, kinds] =
-    [of("start_us"), of("time_us"), of("device"), of("owner"), of("file"), of("kind")] as const;
+  const start = column(side, table, "start_us");
+  const time = column(side, table, "time_us");
+  const keeps = rowFilter(new Kept(side, filter), table);
   const found: number[] = [];
-  const numbers = [0, 0, 0, 0, 0];
   for (let at = 0; at < start.length; at++) {
-    const kind = kinds[at] as number;
-    if (!kept.top[kind]) continue;
-    numbers[0] = devices[at] as number;
-    numbers[1] = numbers[2] = owners[at] as number;
-    numbers[3] = files[at] as number;
-    numbers[4] = kind;
-    if (outBy(kept, numbers) !== -1) continue;
+    if (!keeps(at)) continue;
     const took = time[at] as number;
     const end = ((start[at] as number) + Math.max(took - 1, 0)) * 1e3;
     if (filter.time && (end < filter.time[0] || end >= filter.time[1])) continue;
