@@ -4,17 +4,11 @@
 //! What does not belong here: texts about single options. They are in `args`.
 
 use crate::args::FleetArgs;
-use clap::{Command, CommandFactory};
+use clap::CommandFactory;
 use clap_complete::Shell;
-use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
 use iowhy_fleet::error::{FleetContext, Result};
-use std::fs;
-use std::io;
+use iowhy_manual::ManualTexts;
 use std::path::Path;
-
-/// The manual's section: system administration, as for `iowhy`.
-const SECTION: &str = "8";
 
 /// Command lines for the first page, each with what it does.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -37,41 +31,15 @@ pub fn completions(shell: Shell) -> String {
 
 /// Writes a manual page for the program and one for each of its commands.
 pub fn write_pages(directory: &Path) -> Result<()> {
-    let failed = || format!("write manual pages into {}", directory.display());
-    fs::create_dir_all(directory).context(failed)?;
-    let mut program = FleetArgs::command().disable_help_subcommand(true);
-    program.build();
-    write_page(&program, true, directory).context(failed)?;
-    for command in program.get_subcommands() {
-        write_page(command, false, directory).context(failed)?;
-    }
-    Ok(())
-}
-
-fn write_page(command: &Command, is_program: bool, directory: &Path) -> io::Result<()> {
-    let man = Man::new(command.clone())
-        .section(SECTION)
-        .source(concat!("iowhy-fleet ", env!("CARGO_PKG_VERSION")))
-        .manual("iowhy");
-    let mut page = Vec::new();
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
-    man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
-    let mut end = Roff::default();
-    if is_program {
-        man.render_subcommands_section(&mut page)?;
-        end.control("SH", ["EXAMPLES"]);
-        for (command, effect) in EXAMPLES {
-            end.control("TP", []).text([bold(*command)]).text([roman(*effect)]);
-        }
-    }
-    end.control("SH", ["EXIT STATUS"]).text([roman(EXIT_CODES)]);
-    let others = if is_program { "iowhy(8), iowhy-daemon(8)" } else { "iowhy-fleet(8)" };
-    end.control("SH", ["SEE ALSO"]).text([roman(others)]);
-    end.to_writer(&mut page)?;
-    fs::write(directory.join(man.get_filename()), page)
+    let texts = ManualTexts {
+        version: env!("CARGO_PKG_VERSION"),
+        examples: EXAMPLES,
+        sections: &[],
+        exit_codes: EXIT_CODES,
+        see_also: "iowhy(8), iowhy-daemon(8)",
+    };
+    iowhy_manual::write_pages(FleetArgs::command(), &texts, directory)
+        .context(|| format!("write manual pages into {}", directory.display()))
 }
 
 #[cfg(test)]
@@ -95,9 +63,9 @@ mod tests {
         assert!(commands.len() > 10);
         for command in commands {
             let path = folder.path().join(format!("iowhy-fleet-{command}.8"));
-            assert!(fs::read_to_string(path).unwrap().contains(".SH OPTIONS"), "{command}");
+            assert!(std::fs::read_to_string(path).unwrap().contains(".SH OPTIONS"), "{command}");
         }
-        let page = fs::read_to_string(folder.path().join("iowhy-fleet.8")).unwrap();
+        let page = std::fs::read_to_string(folder.path().join("iowhy-fleet.8")).unwrap();
         assert!(page.contains("EXIT STATUS") && page.contains("iowhy\\-fleet\\-push"));
     }
 

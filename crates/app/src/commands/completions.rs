@@ -7,15 +7,8 @@ use crate::args::completions::{CompletionsArgs, ManArgs};
 use crate::args::{Cli, EXIT_CODES};
 use crate::failure::Failure;
 use crate::output;
-use clap::{Command, CommandFactory};
-use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
-use std::fs;
-use std::io;
-use std::path::Path;
-
-/// The manual's section: system administration, as for blktrace and biosnoop.
-const SECTION: &str = "8";
+use clap::CommandFactory;
+use iowhy_manual::ManualTexts;
 
 /// Command lines for the first page, each with what it does.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -41,46 +34,15 @@ pub fn print(args: &CompletionsArgs) -> Result<(), Failure> {
 
 /// Writes a manual page for the program and one for each of its commands.
 pub fn write_pages(args: &ManArgs) -> Result<(), Failure> {
-    let directory = &args.output;
-    let failed = |cause: &io::Error| Failure::not_written(directory, cause);
-    fs::create_dir_all(directory).map_err(|cause| failed(&cause))?;
-    let mut program = Cli::command().disable_help_subcommand(true);
-    program.build();
-    write_page(&program, true, directory).map_err(|cause| failed(&cause))?;
-    for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
-        write_page(command, false, directory).map_err(|cause| failed(&cause))?;
-    }
-    Ok(())
-}
-
-fn write_page(command: &Command, is_program: bool, directory: &Path) -> io::Result<()> {
-    let man = Man::new(command.clone())
-        .section(SECTION)
-        .source(format!("iowhy {}", env!("CARGO_PKG_VERSION")))
-        .manual("iowhy");
-    let mut page = Vec::new();
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
-    man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
-    let mut end = Roff::default();
-    if is_program {
-        man.render_subcommands_section(&mut page)?;
-        end.control("SH", ["EXAMPLES"]);
-        for (command, effect) in EXAMPLES {
-            end.control("TP", []).text([bold(*command)]).text([roman(*effect)]);
-        }
-        end.control("SH", ["OVERHEAD"]).text([roman(OVERHEAD)]);
-    }
-    end.control("SH", ["EXIT STATUS"]).text([roman(EXIT_CODES)]);
-    let others = match is_program {
-        true => "blktrace(8), blkparse(1), iostat(1), biosnoop(8)",
-        false => "iowhy(8)",
+    let texts = ManualTexts {
+        version: env!("CARGO_PKG_VERSION"),
+        examples: EXAMPLES,
+        sections: &[("OVERHEAD", OVERHEAD)],
+        exit_codes: EXIT_CODES,
+        see_also: "blktrace(8), blkparse(1), iostat(1), biosnoop(8)",
     };
-    end.control("SH", ["SEE ALSO"]).text([roman(others)]);
-    end.to_writer(&mut page)?;
-    fs::write(directory.join(man.get_filename()), page)
+    iowhy_manual::write_pages(Cli::command(), &texts, &args.output)
+        .map_err(|cause| Failure::not_written(&args.output, &cause))
 }
 
 #[cfg(test)]

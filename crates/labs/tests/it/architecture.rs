@@ -50,20 +50,22 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
         &["iowhy-core"],
         &["libbpf-rs", "libbpf-sys", "clap", "ratatui", "indicatif", "parquet", "arrow-array"],
     ),
+    ("iowhy-manual", &[], &["libbpf-rs", "libbpf-sys", "rustix", "parquet", "datafusion"]),
     (
         "iowhy",
         &[
             "iowhy-blktrace",
             "iowhy-core",
             "iowhy-capture",
+            "iowhy-manual",
             "iowhy-recorder",
             "iowhy-reproduce",
             "iowhy-views",
         ],
         &["libbpf-rs", "libbpf-sys", "parquet", "arrow-array", "datafusion"],
     ),
-    // A workspace of its own, fleet/, which takes nothing of ours but files.
-    ("iowhy-fleet", &["iowhy-core"], &["libbpf-rs", "libbpf-sys", "blazesym"]),
+    // A workspace of its own, fleet/, which reads the recorder's files.
+    ("iowhy-fleet", &["iowhy-manual"], &["libbpf-rs", "libbpf-sys", "blazesym"]),
     // It drives the binary, too, and links nothing of it.
     (
         "iowhy-mcp",
