@@ -38,8 +38,8 @@ const HEARTBEAT_S: u64 = 5;
 /// Bytes of a message: a plan that names the files of a year.
 const MOST_MESSAGE_BYTES: u32 = 64 << 20;
 
-/// Executors ask for their tasks. A scheduler that sends them counts the free slots itself, and loses
-/// some for good when an executor is lost ("No executor vcores available").
+/// Executors ask for their tasks. A scheduler that sends them counts the free slots itself, and
+/// loses some for good when an executor is lost ("No executor vcores available").
 const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PullStaged;
 
 /// Sessions of the client and of both servers. The client asks for the state of its query, because
