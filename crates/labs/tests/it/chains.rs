@@ -37,6 +37,7 @@ pub fn tests() -> Vec<Trial> {
         trial("chains::mutex_in_go", || moving(go()?, &["chains-go", "chains-go"])),
         trial("chains::monitor_in_java", java),
         trial("chains::standing_in_c", || standing(c("mutex")?, KnownBy::Owner)),
+        trial("chains::standing_with_timeouts", || standing(c("timed")?, KnownBy::Owner)),
         trial("chains::standing_in_java", || {
             standing(java_program(compiler("java")?, &java_classes()?), KnownBy::Likely)
         }),
@@ -65,6 +66,7 @@ pub fn compiler(name: &str) -> Result<PathBuf> {
 /// The programs that gcc makes: source and name. Guests have no gcc, but these.
 pub const COMPILED: &[(&str, &str)] = &[
     ("chains.c", "chains-c-mutex"),
+    ("chains.c", "chains-c-timed"),
     ("chains.c", "chains-c-hops"),
     ("chains.c", "chains-c-pipe"),
     ("aio.c", "waits-aio-0"),

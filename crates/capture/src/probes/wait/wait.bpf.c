@@ -7,6 +7,8 @@
 #include "skipped_waits.bpf.h"
 #include "storage_sleeps.bpf.h"
 
+#define DETACHING_NS 1000000000 /* detaching takes less than this */
+
 static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 {
 	u32 state = state_of_sleep(ctx, task), tid = task->pid, flags, one_in;
@@ -186,6 +188,18 @@ int list_sleepers(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/*
+ * Whether the thread slept for another one when the programs were detached. Detaching takes many
+ * milliseconds, in which a time limit may have ended the sleep and nobody saw the next one begin.
+ */
+static __always_inline bool slept_at_end(struct wire_thread *thread)
+{
+	if (thread->asleep == SLEEP_FOR_THREAD)
+		return true;
+	return thread->is_timed && thread->since_ns &&
+	       bpf_ktime_get_ns() - thread->woken_ns < DETACHING_NS;
+}
+
 /* Lists threads that sleep for other threads when the watch ends, with their call's arguments. */
 SEC("iter/task")
 int list_thread_sleepers(struct bpf_iter__task *ctx)
@@ -200,7 +214,7 @@ int list_thread_sleepers(struct bpf_iter__task *ctx)
 		return 0;
 	tid = READ(task, pid);
 	thread = thread_of(tid);
-	if (!thread || thread->asleep != SLEEP_FOR_THREAD || thread->tid != tid)
+	if (!thread || thread->tid != tid || !slept_at_end(thread))
 		return 0;
 	regs = user_registers(task);
 	/* It may have been woken since, and sleep for something else now. */

@@ -1,4 +1,4 @@
-// Threads that wait for one that writes. usage: chains mutex|hops|pipe FILE SECONDS
+// Threads that wait for one that writes. usage: chains mutex|timed|hops|pipe FILE SECONDS
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #define BYTES	4096
 
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
-static int file, pipe_ends[2];
+static int file, pipe_ends[2], gives_up;
 static time_t end;
 static void *page;
 
@@ -46,9 +46,25 @@ static void *writer(void *unused)
 	return unused;
 }
 
+// Like a JVM: it wakes up again and again to look whether the lock is free.
+static void lock_with_timeouts(pthread_mutex_t *lock)
+{
+	struct timespec until;
+
+	do {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += 100000000;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+	} while (pthread_mutex_timedlock(lock, &until));
+}
+
 static void __attribute__((noinline)) take(pthread_mutex_t *lock, pthread_mutex_t *inner)
 {
-	pthread_mutex_lock(lock);
+	if (gives_up)
+		lock_with_timeouts(lock);
+	else
+		pthread_mutex_lock(lock);
 	if (inner) {
 		pthread_mutex_lock(inner);
 		pthread_mutex_unlock(inner);
@@ -109,6 +125,7 @@ int main(int count, char **arguments)
 	}
 	memset(page, 'x', BYTES);
 	end = time(NULL) + atoi(arguments[3]);
+	gives_up = !strcmp(arguments[1], "timed");
 	if (!strcmp(arguments[1], "pipe")) {
 		pthread_create(&threads[used++], NULL, feeder, NULL);
 		pthread_create(&threads[used++], NULL, reader, NULL);
