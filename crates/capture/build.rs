@@ -5,12 +5,13 @@
 
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 use libbpf_cargo::SkeletonBuilder;
+use object::{Object, ObjectSection, ObjectSymbol};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
 
-/// The probe groups: `src/probes/NAME/NAME.bpf.c` becomes `NAME.bpf.o`.
+/// The probe groups: `src/probes/NAME/NAME.bpf.c`.
 const GROUPS: &[&str] = &[
     "aggregate",
     "block",
@@ -22,9 +23,13 @@ const GROUPS: &[&str] = &[
     "file",
     "page_cache",
 ];
+/// Groups that are loaded by themselves: `NAME.bpf.o`.
+const ALONE: &[&str] = &["aggregate", "events", "symbols", "page_cache"];
 /// Groups with instructions that some kernels reject even where they are never reached:
 /// `NAME-plain.bpf.o` does without (see emit.bpf.h and in_flight.bpf.h).
 const PLAIN: &[&str] = &["block", "writeback", "events", "snapshot"];
+/// Most of the groups as one object: `src/probes/default_watch.bpf.c`.
+const DEFAULT_WATCH: &str = "default_watch";
 const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
 
 /// The strongest level: it is done once, and decompression takes no longer.
@@ -56,15 +61,17 @@ fn make() -> Result<(), Box<dyn Error>> {
     if let Err(error) = can_run(&clang()) {
         return take(&generated, &checksum, &out).map_err(|cause| without_clang(&error, &*cause));
     }
-    for group in GROUPS {
-        let source = group_source(group);
-        compile(&source, &[], &out.join(format!("{group}.bpf.o")))?;
-        if PLAIN.contains(group) {
-            compile(&source, &["-DIOWHY_NO_ATOMICS"], &out.join(format!("{group}-plain.bpf.o")))?;
-        }
+    for group in ALONE {
+        compile(&group_source(group), &[], &out.join(format!("{group}.bpf.o")))?;
     }
+    for group in PLAIN {
+        let object = out.join(format!("{group}-plain.bpf.o"));
+        compile(&group_source(group), &["-DIOWHY_NO_ATOMICS"], &object)?;
+    }
+    compile(&default_watch_source(), &[], &out.join(format!("{DEFAULT_WATCH}.bpf.o")))?;
     generate_wire(&out)?;
     generate_symbols(&out)?;
+    generate_group_maps(&out)?;
     if env::var_os("IOWHY_GENERATE").is_some() {
         keep(&out, &checksum, &generated)?;
     }
@@ -75,12 +82,17 @@ fn group_source(group: &str) -> String {
     format!("src/probes/{group}/{group}.bpf.c")
 }
 
+fn default_watch_source() -> String {
+    format!("src/probes/{DEFAULT_WATCH}.bpf.c")
+}
+
 /// All that the results depend on; this script contains the list of groups.
 fn sources() -> io::Result<Vec<PathBuf>> {
     let mut files = fs::read_dir("bpf")?
         .map(|header| Ok(header?.path()))
         .collect::<io::Result<Vec<PathBuf>>>()?;
     files.extend(GROUPS.iter().map(|group| PathBuf::from(group_source(group))));
+    files.push(PathBuf::from(default_watch_source()));
     files.push(PathBuf::from("build.rs"));
     files.sort();
     Ok(files)
@@ -143,15 +155,17 @@ fn keep(out: &Path, checksum: &str, generated: &Path) -> io::Result<()> {
 }
 
 fn compile(source: &str, more: &[&str], object: &Path) -> Result<(), Box<dyn Error>> {
-    SkeletonBuilder::new()
-        .source(source)
-        .clang(clang())
-        .clang_args(ARGUMENTS.iter().chain(more))
-        .obj(object)
-        .build()?;
+    run_clang(source, more, object)?;
     let compressed = zstd::stream::encode_all(fs::File::open(object)?, COMPRESSION)?;
     fs::write(object.with_extension("o.zst"), compressed)?;
     fs::remove_file(object)?;
+    Ok(())
+}
+
+fn run_clang(source: &str, more: &[&str], object: &Path) -> Result<(), Box<dyn Error>> {
+    let mut clang_run = SkeletonBuilder::new();
+    clang_run.source(source).clang(clang()).clang_args(ARGUMENTS.iter().chain(more));
+    clang_run.obj(object).build()?;
     Ok(())
 }
 
@@ -220,4 +234,32 @@ fn generate_symbols(out: &Path) -> Result<(), Box<dyn Error>> {
     );
     fs::write(out.join("symbols.rs"), text)?;
     Ok(())
+}
+
+/// `GROUP_MAPS`: which maps each group of the default watch has, so that a watch without a group
+/// does not create its maps.
+fn generate_group_maps(out: &Path) -> Result<(), Box<dyn Error>> {
+    let mut rows = String::new();
+    let together = fs::read_to_string(default_watch_source())?;
+    let is_there = |group: &&&str| together.contains(&format!("\"{group}/"));
+    for group in GROUPS.iter().filter(is_there) {
+        let object = out.join("maps.bpf.o");
+        run_clang(&group_source(group), &[], &object)?;
+        for map in maps_of(&fs::read(&object)?)? {
+            rows.push_str(&format!("({group:?}, {map:?}),"));
+        }
+        fs::remove_file(&object)?;
+    }
+    let text = format!("pub const GROUP_MAPS: &[(&str, &str)] = &[{rows}];\n");
+    fs::write(out.join("group_maps.rs"), text)?;
+    Ok(())
+}
+
+/// The names of the maps that an object defines.
+fn maps_of(object: &[u8]) -> Result<Vec<String>, Box<dyn Error>> {
+    let file = object::File::parse(object)?;
+    let maps = file.section_by_name(".maps").map(|section| section.index());
+    let here = file.symbols().filter(|symbol| maps.is_some() && symbol.section_index() == maps);
+    let names = here.filter(|symbol| symbol.is_global()).map(|symbol| symbol.name());
+    Ok(names.map(|name| name.map(str::to_owned)).collect::<Result<_, _>>()?)
 }

@@ -12,6 +12,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+/* Of every object: helpers that read the kernel's memory are for GPL-compatible programs only. */
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
 #define PF_KTHREAD 0x00200000
 #define PF_WORKERS 0x00004010 /* PF_USER_WORKER, PF_IO_WORKER */
 

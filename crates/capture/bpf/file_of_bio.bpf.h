@@ -16,7 +16,8 @@
 
 SEEN_MAP(seen_files);
 
-static __always_inline u32 end_io_of(u64 address)
+/* Global, as kind_of_ending(): the verifier takes the result for any number. */
+__noinline u32 end_io_of(u64 address)
 {
 #define END_IO_MATCH(id, symbol)            \
 	if (address == settings.end_io[id]) \
@@ -173,20 +174,11 @@ enum ending {
 	ENDING_UNKNOWN, /* nothing more */
 };
 
-/*
- * Reduced to a few cases, because the verifier follows each of them through the rest of the
- * program. Computed at this point, not where the result is first used.
- */
-static __always_inline enum ending kind_of_ending(u32 end_io)
+__noinline u32 kind_of_ending(u32 end_io)
 {
-	u32 kind = ENDING_KNOWN;
-
 	if (end_io == END_IO_UNKNOWN)
-		kind = ENDING_UNKNOWN;
-	else if (end_io == END_IO_SUBMIT_WAIT)
-		kind = ENDING_WAITED;
-	asm volatile("" : "+r"(kind));
-	return kind;
+		return ENDING_UNKNOWN;
+	return end_io == END_IO_SUBMIT_WAIT ? ENDING_WAITED : ENDING_KNOWN;
 }
 
 static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, enum ending ending)

@@ -28,20 +28,30 @@ static __always_inline struct wire_wait *find_sleeper(struct wire_thread *thread
 	return thread && thread->sleepers ? bpf_map_lookup_elem(&sleepers, &tid) : NULL;
 }
 
-/* The wait's flags; 0 if it is not recorded. */
-static __always_inline u32 kind_of_sleep(struct task_struct *task, u32 state, int system_call)
+/*
+ * A global function, because the verifier then takes the result for any number, and does not follow
+ * each combination of flags through the rest of the program.
+ */
+__noinline u32 flags_of_sleep(u32 in_iowait, u32 task_flags, u32 state, int system_call)
 {
 	u32 flags = 0;
 
-	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+	if (in_iowait)
 		flags |= WAIT_IOWAIT;
 	if ((state & TASK_UNINTERRUPTIBLE) && !(state & TASK_NOLOAD))
 		flags |= WAIT_UNINTERRUPTIBLE;
 	if ((state & TASK_INTERRUPTIBLE) && is_among(settings.sleep_calls, system_call))
 		flags |= WAIT_FOR_OWN;
-	if (flags && task->flags & PF_KTHREAD)
+	if (flags && task_flags & PF_KTHREAD)
 		flags |= WAIT_KERNEL_THREAD;
 	return flags;
+}
+
+/* The wait's flags; 0 if it is not recorded. */
+static __always_inline u32 kind_of_sleep(struct task_struct *task, u32 state, int system_call)
+{
+	return flags_of_sleep(BPF_CORE_READ_BITFIELD(task, in_iowait), task->flags, state,
+			      system_call);
 }
 
 /* The end of its last sleep was not seen; it slept at least until it was woken. */

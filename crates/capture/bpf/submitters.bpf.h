@@ -11,10 +11,22 @@
 SEEN_MAP(seen_tasks);
 SEEN_MAP(seen_cgroups);
 
-__noinline int send_cgroup(u64 node, u64 id, u32 level)
+/* Appends a cgroup's name; returns its parent, 0 at the end. */
+__noinline u64 name_cgroup(u64 node, u32 level)
 {
 	struct kernfs_node *kn = (struct kernfs_node *)node;
+	u64 parent = number_of(kernfs_parent(kn));
+	union room *room = room_of(level);
+
+	if (!room || !parent)
+		return 0;
+	return add_name(&room->cgroup.names, READ(kn, name)) ? parent : 0;
+}
+
+__noinline int send_cgroup(u64 node, u64 id, u32 level)
+{
 	struct wire_cgroup *record;
+	u64 next = node;
 	union room *room;
 	int depth;
 
@@ -26,15 +38,8 @@ __noinline int send_cgroup(u64 node, u64 id, u32 level)
 	record->padding = 0;
 	record->id = id;
 	clear_names(&record->names);
-	for (depth = 0; depth <= WIRE_NAMES_MAX; depth++) {
-		struct kernfs_node *parent = kernfs_parent(kn);
-
-		if (!parent)
-			break;
-		if (!add_name(&record->names, READ(kn, name)))
-			break;
-		kn = parent;
-	}
+	for (depth = 0; next && depth <= WIRE_NAMES_MAX; depth++)
+		next = name_cgroup(next, level);
 	if (record->names.cut)
 		count(COUNT_PATH_CUT);
 	if (emit(record, NAMED_SIZE(struct wire_cgroup, record), COUNT_RING_FULL_DETAIL))

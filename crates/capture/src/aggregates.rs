@@ -311,7 +311,7 @@ impl Aggregates {
         let settings = settings::of(facts, &Wishes { devices, ..Wishes::default() })?;
         let plan = Plan::of_aggregates(facts);
         let is_wanted = |name: &std::ffi::OsStr| plan.probes.iter().any(|it| name == it.program);
-        let object = loader::load(object!("aggregate"), is_wanted, &settings, &[])
+        let object = loader::load(object!("aggregate"), is_wanted, |_| false, &settings, &[])
             .map_err(|cause| fail("load", cause))?;
         let mut links = Vec::new();
         for program in object.progs_mut().filter(|program| is_wanted(program.name())) {

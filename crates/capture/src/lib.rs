@@ -40,6 +40,7 @@ pub mod kernel;
 pub mod live;
 mod loader;
 pub mod locate;
+mod objects;
 pub mod plan;
 pub mod priority;
 pub mod privilege;

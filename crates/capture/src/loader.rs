@@ -5,7 +5,7 @@
 //! [`crate::session`]).
 
 use crate::wire;
-use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{Map, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
@@ -69,23 +69,26 @@ fn take_warnings() -> String {
     WARNINGS.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default()
 }
 
-/// Loads the programs of an object that `is_wanted`, with their settings. Maps that an earlier
-/// object has too are shared with it. An error holds libbpf's and the verifier's words.
+/// Loads the programs of an object that `is_wanted`, with their settings, and without the maps that
+/// are `unused` by them. Maps that an earlier object has too are shared with it. An error holds
+/// libbpf's and the verifier's words.
 pub(crate) fn load(
     object: CompressedObject,
     is_wanted: impl Fn(&OsStr) -> bool,
+    unused: impl Fn(&OsStr) -> bool,
     settings: &wire::wire_settings,
     earlier: &[Object],
 ) -> Result<Object, String> {
     take_warnings();
     let mut open = object.open().map_err(|cause| cause.to_string())?;
-    prepare(&mut open, is_wanted, settings, earlier).map_err(|cause| cause.to_string())?;
+    prepare(&mut open, is_wanted, unused, settings, earlier).map_err(|cause| cause.to_string())?;
     open.load().map_err(|cause| format!("{cause}\n{}", take_warnings()))
 }
 
 fn prepare(
     open: &mut OpenObject,
     is_wanted: impl Fn(&OsStr) -> bool,
+    unused: impl Fn(&OsStr) -> bool,
     settings: &wire::wire_settings,
     earlier: &[Object],
 ) -> libbpf_rs::Result<()> {
@@ -98,8 +101,11 @@ fn prepare(
             map.set_initial_value(settings.as_bytes())?;
             continue;
         }
-        let shared = earlier.iter().flat_map(Object::maps).find(|other| other.name() == map.name());
-        if let Some(shared) = shared {
+        if unused(map.name()) {
+            map.set_autocreate(false)?;
+            continue;
+        }
+        if let Some(shared) = map_of(earlier, map.name()) {
             map.reuse_fd(shared.as_fd())?;
         } else if map.name() == RING {
             map.set_max_entries(settings.ring_bytes)?;
@@ -108,4 +114,9 @@ fn prepare(
         }
     }
     Ok(())
+}
+
+/// The map of that name that one of the objects has created.
+pub(crate) fn map_of<'a>(objects: &'a [Object], name: &OsStr) -> Option<Map<'a>> {
+    objects.iter().flat_map(Object::maps).find(|map| map.name() == name && map.autocreate())
 }

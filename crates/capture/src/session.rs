@@ -6,7 +6,8 @@
 use crate::counters::{COUNTERS, SKIPPED, batch_of, counter, is_all, untold};
 use crate::error::WatchError;
 use crate::kernel::KernelFeatures;
-use crate::loader::{self, CompressedObject, object};
+use crate::loader;
+use crate::objects::{self, LoadedGroups};
 use crate::plan::{Plan, Probe, ProbeGroup, Wishes};
 use crate::settings;
 use crate::wire;
@@ -21,21 +22,6 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The compiled programs of a group; the first object that the kernel accepts is used. The plain
-/// ones do without atomic instructions, which Linux 5.12 added.
-fn objects_of(group: ProbeGroup) -> Vec<CompressedObject> {
-    match group {
-        ProbeGroup::Aggregate => vec![object!("aggregate")],
-        ProbeGroup::Block => vec![object!("block"), object!("block-plain")],
-        ProbeGroup::Writeback => vec![object!("writeback"), object!("writeback-plain")],
-        ProbeGroup::Events => vec![object!("events"), object!("events-plain")],
-        ProbeGroup::Wait => vec![object!("wait")],
-        ProbeGroup::File => vec![object!("file")],
-        ProbeGroup::PageCache => vec![object!("page_cache")],
-        ProbeGroup::Snapshot => vec![object!("snapshot"), object!("snapshot-plain")],
-    }
-}
-
 /// Programs that are attached, and the ring they write to.
 pub struct Session {
     // Drop order: detach first, then free the ring buffer and the maps.
@@ -49,6 +35,9 @@ pub struct Session {
     untold: RefCell<FxHashMap<&'static str, u64>>,
     /// Probes that were planned but could not be used, with the kernel's reason.
     pub failed: Vec<(Probe, String)>,
+    /// Whether the groups of a usual watch were loaded at once; else one by one, because the kernel
+    /// rejects some of their programs.
+    pub together: bool,
 }
 
 /// Records copied out of the ring buffer, in order, each padded to a multiple of 8 bytes.
@@ -70,10 +59,9 @@ impl Session {
     ) -> Result<Session, WatchError> {
         loader::keep_warnings();
         let settings = settings::of(facts, wishes)?;
-        let (mut objects, mut failed) = (Vec::new(), Vec::new());
         // Load all before the first is attached: the verifier uses a CPU for a while, which is not
         // part of the watch.
-        load_groups(plan, &settings, &mut objects, &mut failed)?;
+        let LoadedGroups { objects, failed, together } = objects::load(plan, &settings)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let ring = ring(&objects, &inbox)?;
         let mut session = Session {
@@ -84,6 +72,7 @@ impl Session {
             skipped_before: FxHashMap::default(),
             untold: RefCell::default(),
             failed,
+            together,
         };
         session.attach(plan, ProbeGroup::Block)?;
         attached(&session, ProbeGroup::Block);
@@ -271,7 +260,7 @@ impl Session {
     }
 
     fn map(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
-        self.objects.iter().flat_map(Object::maps).find(|map| map.name() == name)
+        loader::map_of(&self.objects, OsStr::new(name))
     }
 
     /// Adds the losses of the BPF programs.
@@ -332,7 +321,7 @@ impl Session {
     pub fn verified(&self) -> FxHashMap<String, u32> {
         const NAME: usize = 15;
         let known: Vec<_> = libbpf_rs::query::ProgInfoIter::default().collect();
-        let ours = self.objects.iter().flat_map(Object::progs);
+        let ours = self.objects.iter().flat_map(Object::progs).filter(|it| it.autoload());
         ours.filter_map(|program| {
             let name = program.name().to_str()?.to_owned();
             let short = name.get(..NAME).unwrap_or(&name);
@@ -346,7 +335,7 @@ impl Session {
     pub fn map_bytes(&self) -> u64 {
         let mut seen = Vec::new();
         let mut total = 0;
-        for map in self.objects.iter().flat_map(Object::maps) {
+        for map in self.objects.iter().flat_map(Object::maps).filter(|it| it.autocreate()) {
             let id = map.info().map(|info| info.info.id).unwrap_or(0);
             if !seen.contains(&id) {
                 seen.push(id);
@@ -394,62 +383,19 @@ fn memory_of(fd: i32) -> u64 {
     text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok()).unwrap_or(0)
 }
 
-fn group_name(group: ProbeGroup) -> String {
-    format!("the {group:?} programs").to_lowercase()
-}
-
 fn kernel(verb: &'static str, object: String, cause: String) -> WatchError {
     WatchError::Kernel { verb, object, cause }
 }
 
 fn find_program<'a>(objects: &'a [Object], name: &str) -> Option<ProgramMut<'a>> {
-    objects.iter().flat_map(Object::progs_mut).find(|program| program.name() == name)
-}
-
-fn load_groups(
-    plan: &Plan,
-    settings: &wire::wire_settings,
-    objects: &mut Vec<Object>,
-    failed: &mut Vec<(Probe, String)>,
-) -> Result<(), WatchError> {
-    for group in plan.groups() {
-        let probes: Vec<Probe> =
-            plan.probes.iter().copied().filter(|probe| probe.group == group).collect();
-        match load(group, &probes, settings, objects) {
-            Ok(object) => objects.push(object),
-            Err(cause) if probes.iter().any(|probe| probe.needed) => {
-                return Err(kernel("load", group_name(group), cause));
-            }
-            Err(cause) => failed.extend(probes.iter().map(|probe| (*probe, cause.clone()))),
-        }
-    }
-    Ok(())
-}
-
-/// Loads a group. Maps that an earlier group has too are shared with it.
-fn load(
-    group: ProbeGroup,
-    probes: &[Probe],
-    settings: &wire::wire_settings,
-    earlier: &[Object],
-) -> Result<Object, String> {
-    let mut result = Err(String::new());
-    for object in objects_of(group) {
-        let is_wanted = |name: &OsStr| probes.iter().any(|probe| name == probe.program);
-        result = loader::load(object, is_wanted, settings, earlier);
-        if result.is_ok() {
-            break;
-        }
-    }
-    result
+    // Where groups are loaded one by one, several objects have it, and one has loaded it.
+    let mut all = objects.iter().flat_map(Object::progs_mut);
+    all.find(|program| program.name() == name && program.autoload())
 }
 
 fn ring(objects: &[Object], inbox: &Rc<RefCell<Inbox>>) -> Result<RingBuffer<'static>, WatchError> {
     let fail = |cause: String| kernel("read", "the ring buffer".to_owned(), cause);
-    let map = objects
-        .iter()
-        .flat_map(Object::maps)
-        .find(|map| map.name() == loader::RING)
+    let map = loader::map_of(objects, OsStr::new(loader::RING))
         .ok_or_else(|| fail("no such map".to_owned()))?;
     let inbox = Rc::clone(inbox);
     let mut builder = RingBufferBuilder::new();

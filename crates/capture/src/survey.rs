@@ -210,8 +210,9 @@ fn probes(facts: &KernelFeatures, programs: &mut Vec<ProgramCheck>) -> Vec<Check
             let took = begun.elapsed().as_millis();
             *programs = outcomes(&plan, &session);
             let value = format!(
-                "{} load and attach in {took} ms",
-                plan.probes.len() - session.failed.len()
+                "{} load and attach in {took} ms{}",
+                plan.probes.len() - session.failed.len(),
+                if session.together { "" } else { ", group by group" }
             );
             items.push(item("programs", Availability::Yes, value, ""));
             items.extend(session.failed.iter().map(|(probe, cause)| {

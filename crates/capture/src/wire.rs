@@ -12,3 +12,4 @@
 
 include!(concat!(env!("OUT_DIR"), "/wire.rs"));
 include!(concat!(env!("OUT_DIR"), "/symbols.rs"));
+include!(concat!(env!("OUT_DIR"), "/group_maps.rs"));

@@ -247,5 +247,3 @@ UNDISTURBED(count_submission)
 		    bio->bi_iter.bi_size, 0);
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -49,6 +49,22 @@ static __always_inline bool is_noted(u64 key)
 	return true;
 }
 
+/*
+ * For whom a kernel thread queued a bio. A global function, which the verifier checks once and not
+ * for each way in which the bio's file was found.
+ */
+__noinline int note_origin(u64 key, u64 waiter, u64 iocb)
+{
+	struct wire_request *r = find_request(key);
+
+	if (!r)
+		return 0;
+	note_waiter(r, (struct task_struct *)waiter);
+	note_uring(r, (struct kiocb *)iocb);
+	note_parent(r, (struct kiocb *)iocb);
+	return 0;
+}
+
 TWICE("block_bio_queue", on_queue)
 {
 	struct bio *bio = bio_argument(ctx);
@@ -86,9 +102,8 @@ TWICE("block_bio_queue", on_queue)
 	note_cgroup(bio, r);
 	r->part.found =
 		has_pages(r->operation) && r->bytes ? find_file(bio, r, &direct) : FOUND_NO_DATA;
-	note_waiter(r, direct.waiter);
-	note_uring(r, direct.iocb);
-	note_parent(r, direct.iocb);
+	if (r->flags & REQUEST_KERNEL_THREAD)
+		note_origin(number_of(bio), number_of(direct.waiter), number_of(direct.iocb));
 	note_mapped(r, bio);
 	if (!again && must_hold_cpu())
 		r->flags |= REQUEST_NOTED;
@@ -281,5 +296,3 @@ TWICE("block_bio_complete", on_bio_complete)
 	finish(r, key);
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";

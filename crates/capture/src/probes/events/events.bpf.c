@@ -183,5 +183,3 @@ UNDISTURBED(event_unplug)
 	event.payload = depth;
 	return send(&event);
 }
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";

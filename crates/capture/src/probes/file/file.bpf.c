@@ -7,7 +7,8 @@
 #include "aio_submissions.bpf.h"
 #include "named_files.bpf.h"
 
-#define STARTS 65536
+#define STARTS	    65536
+#define SECOND_PATH (1U << 31) /* beside the kind of a call: its second path */
 
 /* The start of the calls that threads are in, indexed by the low bits of the tid. */
 struct start {
@@ -58,12 +59,8 @@ static __always_inline u64 duration_of(u32 tid, u32 number)
 	return bpf_ktime_get_ns() - began;
 }
 
-/*
- * A call that names a file: a successful open is charged to the file, everything else to the
- * directory.
- */
-static __noinline void on_path(struct wire_slots *own, struct task_struct *task,
-			       struct naming *naming, struct outcome *outcome)
+static __always_inline void charge_path(struct wire_slots *own, struct task_struct *task,
+					struct naming *naming, struct outcome *outcome)
 {
 	bool opened = naming->kind == USE_OPEN && outcome->result >= 0;
 	struct file *file = NULL;
@@ -100,46 +97,68 @@ static __noinline void on_path(struct wire_slots *own, struct task_struct *task,
 		charge(slot_of_path(own, call, base, task), naming->kind, outcome);
 }
 
-static __always_inline void on_shape(struct wire_slots *own, struct task_struct *task,
-				     struct pt_regs *regs, u32 use, struct outcome *outcome)
+/*
+ * A call that names a file: a successful open is charged to the file, everything else to the
+ * directory. A global function, as the next one: the verifier checks it once and not for each shape
+ * of a call.
+ */
+__noinline int on_path(u32 kind, u64 text, u32 directory, s64 result, u64 duration_ns)
 {
-	struct naming naming = { .kind = use & ~SHAPE_MASK, .directory = AT_FDCWD };
-	u64 first = argument_of(regs, 0);
+	struct naming naming = {
+		.text = text,
+		.directory = directory,
+		.kind = kind & ~SECOND_PATH,
+		.second = !!(kind & SECOND_PATH),
+	};
+	struct outcome outcome = { .result = result, .duration_ns = duration_ns };
+	struct wire_slots *own = own_slots();
+
+	if (own)
+		charge_path(own, current_task(), &naming, &outcome);
+	return 0;
+}
+
+/* A call that uses a descriptor beside another one. */
+__noinline int on_other_descriptor(u32 kind, u64 descriptor, s64 result, u64 duration_ns)
+{
+	struct outcome outcome = { .result = result, .duration_ns = duration_ns };
+	struct wire_slots *own = own_slots();
+
+	if (own)
+		on_descriptor(own, current_task(), kind, descriptor, &outcome);
+	return 0;
+}
+
+static __always_inline void on_shape(struct pt_regs *regs, u32 use, s64 result, u64 duration_ns)
+{
+	u64 first = argument_of(regs, 0), second = argument_of(regs, 1);
+	u32 kind = use & ~SHAPE_MASK;
 
 	switch (use & SHAPE_MASK) {
 	case SHAPE_SEND:
-		on_descriptor(own, task, USE_WRITE, first, outcome);
-		on_descriptor(own, task, USE_READ, argument_of(regs, 1), outcome);
+		on_other_descriptor(USE_WRITE, first, result, duration_ns);
+		on_other_descriptor(USE_READ, second, result, duration_ns);
 		return;
 	case SHAPE_COPY:
-		on_descriptor(own, task, USE_READ, first, outcome);
-		on_descriptor(own, task, USE_WRITE, argument_of(regs, 2), outcome);
+		on_other_descriptor(USE_READ, first, result, duration_ns);
+		on_other_descriptor(USE_WRITE, argument_of(regs, 2), result, duration_ns);
 		return;
 	case SHAPE_SUBMIT:
-		on_submit(argument_of(regs, 2), outcome->result);
+		on_submit(argument_of(regs, 2), result);
 		return;
 	case SHAPE_PATH:
-	case SHAPE_TWO_PATHS:
-		naming.text = first;
-		break;
-	default:
-		naming.directory = first;
-		naming.text = argument_of(regs, 1);
-	}
-	on_path(own, task, &naming, outcome);
-	naming.second = 1;
-	switch (use & SHAPE_MASK) {
-	case SHAPE_TWO_PATHS:
-		naming.text = argument_of(regs, 1);
-		break;
-	case SHAPE_TWO_AT:
-		naming.directory = argument_of(regs, 2);
-		naming.text = argument_of(regs, 3);
-		break;
-	default:
+		on_path(kind, first, AT_FDCWD, result, duration_ns);
 		return;
+	case SHAPE_TWO_PATHS:
+		on_path(kind, first, AT_FDCWD, result, duration_ns);
+		on_path(kind | SECOND_PATH, second, AT_FDCWD, result, duration_ns);
+		return;
+	default:
+		on_path(kind, second, first, result, duration_ns);
 	}
-	on_path(own, task, &naming, outcome);
+	if ((use & SHAPE_MASK) == SHAPE_TWO_AT)
+		on_path(kind | SECOND_PATH, argument_of(regs, 3), argument_of(regs, 2), result,
+			duration_ns);
 }
 
 SEC("tp_btf/sys_exit")
@@ -165,7 +184,7 @@ UNDISTURBED(on_call)
 	if (!(use & SHAPE_MASK))
 		on_descriptor(own, task, use, argument_of(regs, 0), &outcome);
 	else
-		on_shape(own, task, regs, use, &outcome);
+		on_shape(regs, use, outcome.result, outcome.duration_ns);
 	return 0;
 }
 
@@ -251,5 +270,3 @@ UNDISTURBED(on_file_mapped)
 {
 	return on_fault((struct address_space *)ctx[0], ctx[2] - ctx[1] + 1);
 }
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -40,5 +40,3 @@ UNDISTURBED(on_page_removed)
 		counts->removed_bytes += folio_pages((struct page *)ctx[0]) << settings.page_shift;
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -5,10 +5,12 @@
  */
 #include "request_bios.bpf.h"
 
-#define MAX_DISKS   1024 /* block devices that are searched for one */
-#define FMODE_WRITE 2
-#define S_IFMT	    0170000
-#define S_IFREG	    0100000
+#define MAX_DISKS     1024 /* block devices that are searched for one */
+#define DISKS_AT_ONCE 32
+#define TAGS_AT_ONCE  16
+#define FMODE_WRITE   2
+#define S_IFMT	      0170000
+#define S_IFREG	      0100000
 
 static __always_inline bool is_in_flight(struct request *rq)
 {
@@ -96,6 +98,16 @@ __noinline int look_at_tag(u64 place, u64 queue, u32 device, u32 mode)
 	return 0;
 }
 
+/* Checks some tags. */
+__noinline int look_at_tags(u64 place, u64 queue, u32 device, u32 mode, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < TAGS_AT_ONCE && i < count; i++)
+		look_at_tag(place + i * sizeof(void *), queue, device, mode);
+	return 0;
+}
+
 /* The block device of the file system of the descriptor's file. */
 static __always_inline struct block_device *device_under(u64 descriptor)
 {
@@ -116,28 +128,50 @@ __noinline u64 queue_if(u64 address, u32 device)
 	return disk && device_of(disk) == device ? number_of(READ(disk, queue)) : 0;
 }
 
+/* From a block device to its inode. */
+static __always_inline u64 to_inode(void)
+{
+	return bpf_core_field_offset(struct bdev_inode, vfs_inode) -
+	       bpf_core_field_offset(struct bdev_inode, bdev);
+}
+
+/* From a block device to the link of its inode in the list of all. */
+static __always_inline u64 to_link(void)
+{
+	return to_inode() + bpf_core_field_offset(struct inode, i_sb_list);
+}
+
+/* Follows some links of the list up to the one of `device`, or to its end; returns the last. */
+__noinline u64 follow_links(u64 link, u64 end, u32 device)
+{
+	u32 i;
+
+	for (i = 0; i < DISKS_AT_ONCE && link && link != end; i++) {
+		if (queue_if(link - to_link(), device))
+			break;
+		link = number_of(READ((struct list_head *)link, next));
+	}
+	return link;
+}
+
 /*
  * Finds the queue of a device: the inodes of all block devices are in one list, which any of them
  * leads to.
  */
 __noinline u64 find_queue(u64 anchor, u32 device)
 {
-	u64 to_inode = bpf_core_field_offset(struct bdev_inode, vfs_inode) -
-		       bpf_core_field_offset(struct bdev_inode, bdev);
-	u64 to_link = to_inode + bpf_core_field_offset(struct inode, i_sb_list);
-	struct super_block *sb = READ((struct inode *)(anchor + to_inode), i_sb);
+	struct super_block *sb = READ((struct inode *)(anchor + to_inode()), i_sb);
 	u64 end = number_of(sb) + bpf_core_field_offset(struct super_block, s_inodes);
-	u64 link = number_of(READ((struct list_head *)end, next));
+	u64 link = number_of(READ((struct list_head *)end, next)), queue;
 	u32 i;
 
-	for (i = 0; i < MAX_DISKS && link && link != end; i++) {
-		u64 queue = queue_if(link - to_link, device);
-
+	for (i = 0; i < MAX_DISKS / DISKS_AT_ONCE && link && link != end; i++) {
+		queue = queue_if(link - to_link(), device);
 		if (queue)
 			return queue;
-		link = number_of(READ((struct list_head *)link, next));
+		link = follow_links(link, end, device);
 	}
-	return 0;
+	return link && link != end ? queue_if(link - to_link(), device) : 0;
 }
 
 /*
@@ -151,7 +185,7 @@ int look_in_flight(u64 *ctx)
 	u64 device = ctx[1], queue_number = ctx[2], first = ctx[3], mode = ctx[4];
 	struct blk_mq_tags *tags = NULL;
 	struct blk_mq_tag_set *set;
-	u64 queue, requests;
+	u64 queue, requests, at;
 	u32 count, i;
 
 	if (!anchor)
@@ -165,8 +199,12 @@ int look_in_flight(u64 *ctx)
 	bpf_probe_read_kernel(&tags, sizeof(tags), READ(set, tags) + queue_number);
 	count = READ(tags, nr_tags);
 	requests = number_of(READ(tags, rqs));
-	for (i = 0; i < WIRE_TAGS_AT_ONCE && first + i < count; i++)
-		look_at_tag(requests + (first + i) * sizeof(void *), queue, device, mode);
+	for (i = 0; i < WIRE_TAGS_AT_ONCE / TAGS_AT_ONCE; i++) {
+		at = first + i * TAGS_AT_ONCE;
+		if (at >= count)
+			break;
+		look_at_tags(requests + at * sizeof(void *), queue, device, mode, count - at);
+	}
 	return count;
 }
 
@@ -219,5 +257,3 @@ int list_writers(struct bpf_iter__task_file *ctx)
 	bpf_seq_write(ctx->meta->seq, &writer, sizeof(writer));
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -39,5 +39,3 @@ int find_symbols(struct wire_symbols *found)
 #undef LOOK_UP
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";

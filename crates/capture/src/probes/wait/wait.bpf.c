@@ -236,5 +236,3 @@ int list_thread_sleepers(struct bpf_iter__task *ctx)
 	bpf_seq_write(ctx->meta->seq, &thread_sleeper, sizeof(thread_sleeper));
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";

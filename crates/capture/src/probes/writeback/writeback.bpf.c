@@ -54,7 +54,8 @@ static __always_inline void charge_others(struct dirtiers *dirtiers, struct task
 }
 
 /* Adds `bytes` to the task's account, or to the shared one. */
-static __always_inline void charge(struct dirtiers *dirtiers, struct task_struct *task, u64 bytes)
+static __always_inline void charge_dirtier(struct dirtiers *dirtiers, struct task_struct *task,
+					   u64 bytes)
 {
 	u32 tgid = READ(task, tgid);
 	int i, tries;
@@ -152,7 +153,7 @@ static __always_inline int note_dirty(struct page *folio, struct address_space *
 	bytes = folio_pages(folio) << settings.page_shift;
 	see_task(number_of(task), ROOM_DIRTY);
 	note_place(dirtiers, page_index(folio) << settings.page_shift, bytes);
-	charge(dirtiers, task, bytes);
+	charge_dirtier(dirtiers, task, bytes);
 	return 0;
 }
 
@@ -168,5 +169,3 @@ UNDISTURBED(on_dirty_page)
 {
 	return note_dirty((struct page *)ctx[0], (struct address_space *)ctx[1]);
 }
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
