@@ -64,17 +64,15 @@ fn differences(device: Option<&str>, before: &Settings, after: &Settings) -> Vec
     if before.is_empty() || after.is_empty() {
         return Vec::new();
     }
-    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let absent = || "(absent)".to_owned();
-    let differs = names.into_iter().filter(|name| is_another(before.get(*name), after.get(*name)));
+    // What is there at one end only came or went with something else: a device, a scheduler.
+    let both = before.iter().filter_map(|(name, value)| Some((name, value, after.get(name)?)));
+    let differs = both.filter(|(_, before, after)| is_another(Some(before), Some(after)));
     differs
-        .map(|name| ChangedSetting {
+        .map(|(name, before, after)| ChangedSetting {
             device: device.map(str::to_owned),
             setting: name.clone(),
-            before: before.get(name).cloned().unwrap_or_else(absent),
-            after: after.get(name).cloned().unwrap_or_else(absent),
+            before: before.clone(),
+            after: after.clone(),
             between_ns: None,
         })
         .collect()

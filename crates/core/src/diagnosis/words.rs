@@ -3,6 +3,7 @@
 use super::subject::Subject;
 use crate::analysis::Summary;
 use crate::figures::three;
+use crate::model::cgroup::IoLimit;
 use crate::model::clock::WallClock;
 
 /// `13,920`.
@@ -42,6 +43,22 @@ pub(crate) fn percent(share: f64) -> String {
 /// `12.3`, `1,391`: a rate or a depth.
 pub(crate) fn number(value: f64) -> String {
     if value >= 999.5 { count(value.round() as u64) } else { three(value) }
+}
+
+/// Returns a limit of a cgroup: `read 1.00 MiB/s, 400 writes/s`.
+pub(crate) fn io_limit(limit: &IoLimit) -> String {
+    let of_bytes = |word: &str, value: Option<u64>| {
+        value.map(|value| format!("{word} {}/s", bytes(value as f64)))
+    };
+    let of_calls =
+        |word: &str, value: Option<u64>| value.map(|value| format!("{} {word}/s", count(value)));
+    let all = [
+        of_bytes("read", limit.read_bytes),
+        of_bytes("write", limit.write_bytes),
+        of_calls("reads", limit.reads),
+        of_calls("writes", limit.writes),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A process as sentences name it: `java (30603, jenkins.service)`.

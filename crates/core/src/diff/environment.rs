@@ -109,13 +109,14 @@ fn cgroups(pairs: &[DevicePair<'_>], sides: [&Summary; 2], found: &mut Differenc
         for pair in pairs {
             let of = |at: usize| {
                 let device = pair.devices[at];
-                limits[at].get(&(device.major, device.minor)).map(limit)
+                limits[at].get(&(device.major, device.minor)).map(words::io_limit)
             };
             found.note(Some(pair), &format!("I/O limit of cgroup {path}"), [0, 1].map(of));
         }
         let rest = [0, 1].map(|at| -> BTreeMap<String, String> {
             let named = |(number, own): (&(u32, u32), &IoLimit)| {
-                Some((name_of(sides[at], *number), limit(own))).filter(|it| !is_paired(&it.0))
+                Some((name_of(sides[at], *number), words::io_limit(own)))
+                    .filter(|it| !is_paired(&it.0))
             };
             limits[at].iter().filter_map(named).collect()
         });
@@ -131,23 +132,6 @@ fn name_of(summary: &Summary, (major, minor): (u32, u32)) -> String {
     let mut devices = summary.environment.devices.iter();
     let known = devices.find(|device| (device.major, device.minor) == (major, minor));
     known.map_or_else(|| format!("{major}:{minor}"), |device| device.name.clone())
-}
-
-/// `read 1.00 MiB/s, 400 writes/s`.
-fn limit(limit: &IoLimit) -> String {
-    let bytes = |word: &str, value: Option<u64>| {
-        value.map(|value| format!("{word} {}/s", words::bytes(value as f64)))
-    };
-    let calls = |word: &str, value: Option<u64>| {
-        value.map(|value| format!("{} {word}/s", words::count(value)))
-    };
-    let all = [
-        bytes("read", limit.read_bytes),
-        bytes("write", limit.write_bytes),
-        calls("reads", limit.reads),
-        calls("writes", limit.writes),
-    ];
-    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 #[derive(Default)]

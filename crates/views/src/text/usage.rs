@@ -260,7 +260,7 @@ pub(crate) fn process_name(row: &ProcessRow, style: &Style) -> String {
 }
 
 fn with_container(name: &str, which: &str, container: Option<&str>, style: &Style) -> String {
-    let name = if name.is_empty() { "unnamed".into() } else { escape(name, style) };
+    let name = if name.is_empty() { "unknown process".into() } else { escape(name, style) };
     match container.filter(|container| !container.is_empty()) {
         Some(container) => format!("{name} ({which}, {})", escape(container, style)),
         None => format!("{name} ({which})"),

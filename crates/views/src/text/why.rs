@@ -14,6 +14,8 @@ use iowhy_core::figures::counted;
 
 /// Maximum number of findings on the first screen.
 const SHOWN: usize = 3;
+/// Maximum number of further findings that are named.
+const NAMED: usize = 3;
 /// Maximum number of evidence items of each.
 const EVIDENCE: usize = 3;
 /// Indentation of a finding, columns.
@@ -100,8 +102,11 @@ fn whole(finding: &Finding, limits: &LineLimits, screen: &mut Screen) {
     let text = readable(&evidence.join("; "), &style);
     capped("", &text, INDENT, limits.evidence, Paint::Plain, screen);
     capped("fix    ", &readable(&finding.fix, &style), INDENT, limits.fix, Paint::Plain, screen);
-    let check = readable(&finding.check, &style);
-    capped("check  ", &check, INDENT, limits.check, Paint::Faint, screen);
+    // Half an instruction is worth less than none.
+    let check = format!("check  {}", readable(&finding.check, &style));
+    if clauses_within(&check, style.columns() - INDENT - 2, limits.check, &style).is_some() {
+        capped("", &check, INDENT, limits.check, Paint::Faint, screen);
+    }
 }
 
 /// Text in at most `most` lines, behind a label.
@@ -118,26 +123,12 @@ fn capped(label: &str, text: &str, indent: usize, most: usize, paint: Paint, scr
     }
 }
 
-/// Text in at most `most` lines. A longer one loses its last clauses: sentences, clauses behind a
-/// semicolon and commands are never cut.
+/// Text in at most `most` lines. A longer one loses its last clauses; without a clause that fits,
+/// lines are cut.
 fn at_most(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String> {
-    let lines = prose(text, columns);
-    if lines.len() <= most {
-        return lines;
-    }
-    let mark = style.either(" …", " ...");
-    let ends = text.match_indices(['.', ';']).map(|(at, _)| at);
-    let is_end = |at: &usize| {
-        let (before, after) = text.split_at(*at);
-        after[1..].starts_with(' ') && before.matches('`').count() % 2 == 0
-    };
-    let clauses: Vec<usize> = ends.filter(is_end).collect();
-    let shorter =
-        clauses.iter().rev().map(|end| prose(&format!("{}{mark}", &text[..*end]), columns));
-    let mut fitting = shorter.filter(|lines| lines.len() <= most);
-    // Without a clause that fits, lines are cut.
-    fitting.next().unwrap_or_else(|| {
-        let mut lines: Vec<String> = lines.into_iter().take(most).collect();
+    clauses_within(text, columns, most, style).unwrap_or_else(|| {
+        let mark = style.either(" …", " ...");
+        let mut lines: Vec<String> = prose(text, columns).into_iter().take(most).collect();
         if let Some(last) = lines.last_mut() {
             let is_full = width(last) + width(mark) > columns;
             // The text is one column longer than the line, so that it is cut and ends with the
@@ -150,6 +141,26 @@ fn at_most(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String
         }
         lines
     })
+}
+
+/// The text, or as many of its clauses as fit in `most` lines: sentences, clauses behind a semicolon
+/// and commands are never cut. `None` if the first does not fit.
+fn clauses_within(text: &str, columns: usize, most: usize, style: &Style) -> Option<Vec<String>> {
+    let lines = prose(text, columns);
+    if lines.len() <= most {
+        return Some(lines);
+    }
+    let mark = style.either(" …", " ...");
+    let ends = text.match_indices(['.', ';']).map(|(at, _)| at);
+    let is_end = |at: &usize| {
+        let (before, after) = text.split_at(*at);
+        after[1..].starts_with(' ') && before.matches('`').count() % 2 == 0
+    };
+    let clauses: Vec<usize> = ends.filter(is_end).collect();
+    let shorter =
+        clauses.iter().rev().map(|end| prose(&format!("{}{mark}", &text[..*end]), columns));
+    let mut fitting = shorter.filter(|lines| lines.len() <= most);
+    fitting.next()
 }
 
 pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Screen) {
@@ -353,10 +364,15 @@ fn rest(diagnosis: &Diagnosis, shown: usize, screen: &mut Screen) {
     if let Some(doubt) = &diagnosis.doubt {
         screen.prose(&format!("! {doubt}"), 2, Paint::Alert);
     }
-    let more = diagnosis.findings.len().saturating_sub(shown);
+    let more = &diagnosis.findings[shown.min(diagnosis.findings.len())..];
     let mut text = Vec::new();
-    if more > 0 {
-        text.push(plural(more as u64, "smaller finding"));
+    if !more.is_empty() {
+        let mut names: Vec<&str> = more.iter().take(NAMED).map(|it| it.cause).collect();
+        if more.len() > NAMED {
+            names.push(screen.style.either("…", "..."));
+        }
+        let count = plural(more.len() as u64, "smaller finding");
+        text.push(format!("{count}: {}", names.join(", ")));
     }
     // Where nothing was recorded, the answer says so.
     if !diagnosis.not_judged.is_empty() && diagnosis.unjudged.is_none() {

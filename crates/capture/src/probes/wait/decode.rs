@@ -81,14 +81,16 @@ impl WaitDecoder {
         cx: &mut DecodeContext<'_>,
     ) -> Option<()> {
         let row = cx.out.batch.requests.last()?;
-        let cgroup = row.cgroup;
+        let (cgroup, names) = (row.cgroup, &cx.out.names);
+        let thread = cx.known.tasks.thread(request.tid).map(|task| names.get(task.thread));
+        let held_back = is_held_back(request, thread);
         // Requests still in flight are handed over at the end, and lasted at least until then.
         let until_ns = if request.complete_ns == 0 { self.end_ns } else { request.complete_ns };
-        self.served.note(request, row, until_ns);
+        self.served.note(request, row, until_ns, held_back);
         for slept in self.undecided.decided_by(request, until_ns) {
             self.add(slept, false, cx);
         }
-        if cgroup.is_some() && is_held_back(request) {
+        if cgroup.is_some() && held_back {
             self.decide_held_back(request, cgroup, cx);
         }
         Some(())
@@ -166,9 +168,7 @@ impl WaitDecoder {
                 overlap_ns: overlap,
             });
         }
-        let own = matches!(class, WaitClass::Device | WaitClass::PageRead | WaitClass::PageFault);
-        let held_back = own && served.iter().any(|served| served.held_back);
-        let throttled = held_back && split.before_ns > split.rest_ns;
+        let throttled = can_be_held_back(class) && is_throttled(split, woken_ns, &served);
         let row = Wait {
             wait_id,
             class: if throttled { WaitClass::CgroupThrottle } else { class },
@@ -194,6 +194,28 @@ impl WaitDecoder {
         let meaning = "waits dropped: not known whether for storage";
         losses.add("undecided_waits", self.undecided.dropped, meaning, false);
     }
+}
+
+/// Classes of waits for requests, which throttling may have delayed.
+fn can_be_held_back(class: WaitClass) -> bool {
+    matches!(
+        class,
+        WaitClass::Device
+            | WaitClass::PageRead
+            | WaitClass::PageFault
+            | WaitClass::PageLock
+            | WaitClass::Fsync
+    )
+}
+
+/// Whether most of the time in which none of its requests was in flight came before one that
+/// throttling delayed.
+fn is_throttled(split: WaitSplit, woken_ns: u64, served: &[ServedRequest]) -> bool {
+    let delayed = served.iter().filter(|served| served.held_back);
+    let Some(last_ns) = delayed.map(|served| served.span.completed_ns).max() else { return false };
+    let idle_ns = split.before_ns + split.rest_ns;
+    let after_ns = woken_ns.saturating_sub(last_ns);
+    idle_ns.saturating_sub(after_ns) > after_ns
 }
 
 /// The device of its requests, else of the file in its system call's arguments.

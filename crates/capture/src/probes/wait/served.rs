@@ -55,8 +55,15 @@ impl ServedRequests {
         ServedRequests { ended, ..ServedRequests::default() }
     }
 
-    /// Notes a request that its thread may be waiting for; it completed at `completed_ns`.
-    pub fn note(&mut self, request: &wire_request, row: &Request, completed_ns: u64) {
+    /// Notes a request that its thread may be waiting for; it completed at `completed_ns`, and was
+    /// `held_back` or not (see [`is_held_back`]).
+    pub fn note(
+        &mut self,
+        request: &wire_request,
+        row: &Request,
+        completed_ns: u64,
+        held_back: bool,
+    ) {
         if self.ended.is_empty() || completed_ns == 0 {
             return;
         }
@@ -66,7 +73,7 @@ impl ServedRequests {
             device: row.device,
             span: Span { queued_ns: request.queue_ns, issued_ns: request.issue_ns, completed_ns },
             cgroup: row.cgroup,
-            held_back: is_held_back(request),
+            held_back,
         };
         if let Some(slot) = self.ended.get_mut(place_of(request.id)) {
             *slot = Some((request.id, served));
@@ -149,12 +156,60 @@ fn place_of(id: u64) -> usize {
     (id >> 10 ^ id << 3) as usize % MOST_ENDED
 }
 
-/// Whether throttling delayed the queueing of the request. Reads and direct I/O are queued by a
-/// kernel worker for no other reason; writeback and journals always are.
-pub fn is_held_back(request: &wire_request) -> bool {
-    let direct =
-        matches!(request.part.found, wire::FOUND_DIRECT | wire::FOUND_RAW | wire::FOUND_RAW_ANON);
+/// Whether throttling delayed the queueing of the request, by a thread of this name. Reads and
+/// direct I/O are queued by a kernel worker for no other reason. Writeback and journals always are,
+/// but by threads of their own or by workers that are bound to no CPU; the workers of throttling are
+/// bound to one.
+pub fn is_held_back(request: &wire_request, thread: Option<&str>) -> bool {
+    if request.flags & wire::REQUEST_WORKER_FOR != 0 {
+        return true;
+    }
+    // The device mapper's workers queue what they map.
+    if request.flags & wire::REQUEST_KERNEL_THREAD == 0 || request.parent != 0 {
+        return false;
+    }
     let is_read = request.operation & 0xff == 0;
-    request.flags & wire::REQUEST_WORKER_FOR != 0
-        || (request.flags & wire::REQUEST_KERNEL_THREAD != 0 && (direct || is_read))
+    match request.part.found {
+        wire::FOUND_DIRECT | wire::FOUND_RAW | wire::FOUND_RAW_ANON => true,
+        wire::FOUND_PAGE | wire::FOUND_NO_DATA => is_read || thread.is_some_and(is_bound_worker),
+        _ => is_read,
+    }
+}
+
+/// Whether a thread's name is that of a kernel worker that is bound to a CPU, of normal priority:
+/// `kworker/0:14`, but not `kworker/u8:5` or the block layer's own `kworker/0:1H`.
+fn is_bound_worker(thread: &str) -> bool {
+    let Some((cpu, number)) = thread.strip_prefix("kworker/").and_then(|it| it.split_once(':'))
+    else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    is_number(cpu) && is_number(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    #[test]
+    fn a_worker_of_throttling_is_bound_to_a_cpu() {
+        let mut writeback = wire_request::new_zeroed();
+        writeback.flags = wire::REQUEST_KERNEL_THREAD;
+        writeback.operation = 1;
+        writeback.part.found = wire::FOUND_PAGE;
+        for (thread, held_back) in [
+            ("kworker/0:14", true),
+            ("kworker/u8:5", false),
+            ("kworker/0:1H", false),
+            ("kworker/0:", false),
+            ("jbd2/sda1-8", false),
+            ("postgres", false),
+        ] {
+            assert_eq!(is_held_back(&writeback, Some(thread)), held_back, "{thread}");
+        }
+        assert!(!is_held_back(&writeback, None));
+        writeback.parent = 7;
+        assert!(!is_held_back(&writeback, Some("kworker/0:14")), "the device mapper's");
+    }
 }

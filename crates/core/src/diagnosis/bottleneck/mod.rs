@@ -127,8 +127,9 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Option<String> {
     let seconds = super::words::time(facts.duration_ns() as f64);
     let threads = ledger.blocked_ns as f64 / facts.duration_ns().max(1) as f64;
     Some(match threads {
+        _ if ledger.blocked_ns == 0 => format!("No thread waits for storage within {seconds}."),
         it if it < NOBODY => {
-            format!("No thread waits for storage: {time} in total within {seconds}.")
+            format!("Threads hardly wait for storage: {time} in total within {seconds}.")
         }
         _ => format!("All threads together were blocked for {time} within {seconds}."),
     })

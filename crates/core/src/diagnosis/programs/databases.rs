@@ -38,9 +38,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             ),
             (
                 Topic::Reads,
-                "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` the query; use an index instead of the \
-                 scan, more memory for shared_buffers and the page cache, fewer parallel workers \
-                 (max_parallel_workers_per_gather) next to latency-sensitive clients",
+                "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` the query; if it scans a table, use an \
+                 index, and fewer parallel workers (max_parallel_workers_per_gather) next to \
+                 latency-sensitive clients; else more memory for shared_buffers and the page cache",
             ),
         ],
     },

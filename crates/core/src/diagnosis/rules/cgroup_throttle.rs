@@ -1,8 +1,10 @@
 //! A cgroup's I/O limit delays bios before they become requests.
 
 use super::*;
+use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
+use crate::model::cgroup::{Cgroup, IoLimit};
 
 /// Functions that queue a throttled bio.
 const DISPATCH: &[&str] = &["blk_throtl_dispatch_work_fn", "throtl_pd_offline"];
@@ -15,6 +17,11 @@ const OF_LATENCY: &[&str] = &["blkcg_iolatency_throttle"];
 /// The least share of the requests' time, queued by the throttle worker, to blame the limit without
 /// waits (asynchronous programs). Chosen.
 const DISPATCHED: f64 = 0.3;
+/// From this share of a limit on, a device does as much as it allows. Chosen: merged requests and
+/// the ends of the watch are in the rate.
+const REACHED: f64 = 0.85;
+/// The largest share of time with requests in flight of a device that could do more. Chosen.
+const IDLE: f64 = 0.5;
 
 rule!(
     "cgroup-throttle",
@@ -29,7 +36,7 @@ rule!(
     symptoms: [
         "lock-behind-io", "journal-commit", "serial-reads", "inode-lock", "provider-cap",
         "fsync-heavy", "bulk-scan", "device-slow-tail", "noisy-neighbour", "burst-credits",
-        "readahead-waste",
+        "readahead-waste", "dirty-throttle",
     ],
 );
 
@@ -38,6 +45,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let dispatched = facts.path_share(DISPATCH);
     let held_ns = waited.class_ns;
     if held_ns == 0 && dispatched < DISPATCHED {
+        if let Some(reached) = reached(facts) {
+            return Ok(reached.into());
+        }
         if facts.need_waits().is_err() {
             facts.need_stacks()?;
         }
@@ -53,10 +63,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
         Finding::of_share(ImpactOf::DeviceTime, dispatched, 1.0, String::new())
     };
     let by = Throttle::of(facts);
+    let known = subject.device.as_deref().and_then(|device| only_limit(facts, device));
     let (who, on, pid) = (words::who(&subject), words::on(&subject), words::pid(&subject));
     let mut finding = finding
         .saying(match by {
-            Throttle::Limit => format!("the I/O limit of its cgroup throttles {who}{on}"),
+            Throttle::Limit => match &known {
+                Some(KnownLimit { path, limit, .. }) => {
+                    format!("the I/O limit of cgroup {path} ({limit}) throttles {who}{on}")
+                }
+                None => format!("the I/O limit of its cgroup throttles {who}{on}"),
+            },
             Throttle::Latency => format!(
                 "io.latency throttles {who}{on}: a neighbour of its cgroup misses its target"
             ),
@@ -67,7 +83,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         })
         .about(subject)
         .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
-        .fix(by.fix(&pid))
+        .fix(by.fix(&pid, known.as_ref()))
         .check(format!(
             "without the limit the waits end and the device gets busier; if they stay, the limit \
              is not the cause{}",
@@ -88,6 +104,91 @@ fn judge(facts: &Facts<'_>) -> Judged {
         );
     }
     Ok(finding.into())
+}
+
+/// A limit that is known.
+struct KnownLimit {
+    /// The cgroup.
+    path: String,
+    /// `60 writes/s`.
+    limit: String,
+    /// The same as numbers.
+    io: IoLimit,
+    /// The command that removes it, below the cgroup's folder.
+    removal: String,
+}
+
+/// The only limit of a cgroup on a device; `None` if several have one, or none that is known.
+fn only_limit(facts: &Facts<'_>, device: &str) -> Option<KnownLimit> {
+    let device = facts.devices().iter().find(|it| it.device == device)?;
+    let number = (device.major, device.minor);
+    let cgroups = facts.summary().environment.cgroups.iter();
+    let mut limited = cgroups.filter_map(|cgroup| {
+        let io = cgroup.io_limits().remove(&number)?;
+        let (limit, removal) = (words::io_limit(&io), removal(cgroup, number));
+        Some(KnownLimit { path: cgroup.path.clone(), limit, io, removal })
+    });
+    limited.next().filter(|_| limited.next().is_none())
+}
+
+/// A finding about a device that does as much as the only limit on it allows, while it is mostly
+/// idle and threads wait: for dirty pages to be written, for a commit.
+fn reached(facts: &Facts<'_>) -> Option<Finding> {
+    let idle = facts.devices().iter().filter(|it| it.util_share.is_some_and(|it| it < IDLE));
+    let mut bound = idle.filter_map(|device| {
+        let known = only_limit(facts, &device.device)?;
+        let of = |direction| &device.directions[direction];
+        let (reads, writes) = (of(Direction::Read), of(Direction::Write));
+        let limits = [
+            (known.io.read_bytes, reads.bytes_per_s),
+            (known.io.write_bytes, writes.bytes_per_s),
+            (known.io.reads, reads.requests_per_s),
+            (known.io.writes, writes.requests_per_s),
+        ];
+        let is_reached = |(limit, rate): &(Option<u64>, f64)| {
+            limit.is_some_and(|limit| *rate >= REACHED * limit as f64)
+        };
+        limits.iter().any(is_reached).then_some((device, known))
+    });
+    let (device, known) = bound.next()?;
+    let waited = facts.waits(|it| it.device.as_deref() == Some(device.device.as_str()));
+    let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
+    let sentence = format!(
+        "{} does as much as the I/O limit of cgroup {} allows ({}), and {} waits",
+        device.device,
+        known.path,
+        known.limit,
+        words::who(&subject),
+    );
+    let pid = words::pid(&subject);
+    (waited.class_ns > 0).then(|| {
+        Finding::of_blocked(facts, waited.class_ns, sentence)
+            .about(subject)
+            .sure(Confidence::Likely)
+            .shown("time with requests in flight", device.util_share.unwrap_or(0.0) * 100.0, "%", {
+                format!("iowhy stat -d {}", device.device)
+            })
+            .shown("blocked time", waited.class_ns as f64, "ns", "iowhy waits")
+            .fix(Throttle::Limit.fix(&pid, Some(&known)))
+            .check(format!(
+                "without the limit the waits end and the device gets busier{}",
+                words::tried("limits=none"),
+            ))
+    })
+}
+
+/// Version 1 has a file for each kind of limit, in which 0 means none.
+fn removal(cgroup: &Cgroup, (major, minor): (u32, u32)) -> String {
+    let number = format!("{major}:{minor}");
+    let is_set = |text: &str| {
+        let mut lines = text.split(';').filter_map(|line| line.trim().split_once(' '));
+        lines.any(|(device, limit)| device == number && limit != "0")
+    };
+    let mut files = cgroup.settings_start.iter();
+    match files.find(|(name, text)| name.starts_with("blkio.throttle.") && is_set(text)) {
+        Some((file, _)) => format!("echo \"{number} 0\" > {file}"),
+        None => format!("echo \"{number} rbps=max wbps=max riops=max wiops=max\" > io.max"),
+    }
 }
 
 /// What throttles.
@@ -121,14 +222,22 @@ impl Throttle {
         }
     }
 
-    fn fix(self, pid: &str) -> String {
+    fn fix(self, pid: &str, known: Option<&KnownLimit>) -> String {
         match self {
-            Throttle::Limit => format!(
-                "raise or remove the limit of its cgroup (`cat /proc/{pid}/cgroup`) or of one \
-                 above it: `echo \"MAJ:MIN rbps=max wbps=max riops=max wiops=max\" > io.max` \
-                 (version 1: blkio.throttle.*). systemd (IOReadIOPSMax= and the like) or the \
-                 container's settings may set it again"
-            ),
+            Throttle::Limit => match known {
+                Some(KnownLimit { path, removal, .. }) => format!(
+                    "raise or remove the limit of cgroup {path}, unless it is meant to protect \
+                     others: `{removal}` in its folder. systemd (IOReadIOPSMax= and the like) or \
+                     the container's settings may set it again"
+                ),
+                None => format!(
+                    "raise or remove the limit of its cgroup (`cat /proc/{pid}/cgroup`) or of one \
+                     above it, unless it is meant to protect others: `echo \"MAJ:MIN rbps=max \
+                     wbps=max riops=max wiops=max\" > io.max` (version 1: blkio.throttle.*). \
+                     systemd (IOReadIOPSMax= and the like) or the container's settings may set it \
+                     again"
+                ),
+            },
             Throttle::Latency | Throttle::Debt => format!(
                 "raise the target in io.latency of the neighbours of its cgroup (`cat \
                  /proc/{pid}/cgroup`), or remove it; if `cat /sys/fs/cgroup/io.cost.qos` shows \
@@ -142,6 +251,7 @@ impl Throttle {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
+    use crate::model::cgroup::Cgroup;
     use crate::model::{Stack, WaitClass};
     use crate::script::Script;
 
@@ -171,6 +281,58 @@ mod tests {
         assert_eq!(rows(&found), ["share of request time queued by the throttle worker"]);
         // The throttled process is not the worker.
         assert_eq!(found.sentence, "the I/O limit of its cgroup throttles a process on sda");
+    }
+
+    #[test]
+    fn the_only_limit_of_a_device_is_named() {
+        let limited = |path: &str| Cgroup {
+            path: path.to_owned(),
+            settings_start: [("io.max".to_owned(), "8:0 rbps=max wiops=60".to_owned())].into(),
+            ..Cgroup::default()
+        };
+        let mut script = Script::new(10);
+        script.read("sda", 4096).by(7, "cat").direct(1000, 1000, MS).add();
+        script.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
+        script.batch.waits[0].device = Some(script.names.intern("sda"));
+        let disk = script.device("sda", &[]);
+        (disk.major, disk.minor) = (8, 0);
+        script.environment.cgroups.push(limited("/web"));
+        let one = found(&script);
+        let expected = "the I/O limit of cgroup /web (60 writes/s) throttles cat (7) on sda";
+        assert_eq!(one.sentence, expected);
+        assert!(one.fix.contains("limit of cgroup /web, unless"), "{}", one.fix);
+        assert!(one.fix.contains("`echo \"8:0 rbps=max wbps=max"), "{}", one.fix);
+        let legacy = ("blkio.throttle.write_iops_device".to_owned(), "8:0 60".to_owned());
+        script.environment.cgroups[0].settings_start = [legacy].into();
+        let removal = "`echo \"8:0 0\" > blkio.throttle.write_iops_device`";
+        assert!(found(&script).fix.contains(removal), "{}", found(&script).fix);
+        script.environment.cgroups.push(limited("/batch"));
+        let several = found(&script);
+        assert_eq!(several.sentence, "the I/O limit of its cgroup throttles cat (7) on sda");
+    }
+
+    #[test]
+    fn an_idle_device_that_does_what_its_limit_allows_is_throttled() {
+        let judged = |wiops: &str| {
+            let mut script = Script::new(10);
+            for index in 0..590_i64 {
+                let write = script.write("sda", 4096).by(7, "db").at(index * 16 * MS as i64);
+                write.direct(1000, 1000, 100_000).add();
+            }
+            script.wait((7, "db"), WaitClass::DirtyThrottle, 5000 * MS, 0, 0);
+            script.batch.waits[0].device = Some(script.names.intern("sda"));
+            let disk = script.device("sda", &[]);
+            (disk.major, disk.minor) = (8, 0);
+            let limit = ("io.max".to_owned(), format!("8:0 wiops={wiops}"));
+            let cgroup = Cgroup { path: "/web".to_owned(), ..Cgroup::default() };
+            script.environment.cgroups.push(Cgroup { settings_start: [limit].into(), ..cgroup });
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|it| it.cause == "cgroup-throttle")
+        };
+        let limited = judged("60").unwrap();
+        let expected = "sda does as much as the I/O limit of cgroup /web allows (60 writes/s)";
+        assert!(limited.sentence.starts_with(expected), "{}", limited.sentence);
+        assert_eq!(judged("600"), None);
     }
 
     #[test]

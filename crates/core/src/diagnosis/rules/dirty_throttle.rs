@@ -4,6 +4,7 @@ use super::super::programs;
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::{ProcessRow, UsedRow};
 use crate::model::WaitClass;
 use facts::Waited;
 
@@ -15,6 +16,8 @@ const ENOUGH_S: f64 = 5.0;
 /// The least mean number of other waiting threads. As for a warning.
 const OTHERS: f64 = super::super::finding::WARNING_THREADS;
 
+/// A process writes by far more than another from this ratio on. Chosen.
+const BY_FAR: u64 = 4;
 /// A rate of calls that were counted for a shorter time says nothing. Chosen.
 const LEAST_COUNTED_S: f64 = 0.5;
 
@@ -38,10 +41,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(RuleVerdict::Clear);
     }
     let subject = waited.subject();
-    let sentence = format!(
-        "{} writes faster than the device: the dirty page limit puts it to sleep",
-        words::who(&subject),
-    );
+    let sentence = match heavy(facts, &subject) {
+        Some(heavy) => format!(
+            "{} writes faster than the device: the dirty page limit puts {} to sleep, too",
+            words::who(&heavy),
+            words::who(&subject),
+        ),
+        None => format!(
+            "{} writes faster than the device: the dirty page limit puts it to sleep",
+            words::who(&subject),
+        ),
+    };
     let settings = &facts.summary().environment.settings_start;
     let setting = |name: &str| settings.get(name).map_or("?", String::as_str).to_owned();
     let hurts = hurts(facts, &waited);
@@ -66,6 +76,21 @@ fn judge(facts: &Facts<'_>) -> Judged {
              it is the limit of its cgroup (file_dirty in memory.stat) or something else",
         )
         .into())
+}
+
+/// Returns the process whose data most of the device's writes are, if it is by far another one than
+/// the one that waits longest.
+fn heavy(facts: &Facts<'_>, waiting: &Subject) -> Option<Subject> {
+    let device = facts.devices().iter().find(|it| Some(&it.device) == waiting.device.as_ref())?;
+    let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
+    let most = device.processes.iter().max_by_key(written)?;
+    let own = device.processes.iter().find(|row| row.subject.pid == waiting.pid);
+    let is_other = most.subject.pid.is_some() && most.subject.pid != waiting.pid;
+    let is_far = written(&most) >= BY_FAR * own.as_ref().map_or(0, written).max(1);
+    let name = most.subject.process.as_str();
+    let is_program = !name.is_empty() && !name.starts_with("kworker");
+    (is_other && is_far && is_program)
+        .then(|| facts::subject_of(&device.device, Some(most)))
 }
 
 /// Whether the throttling hurts more than a bulk writer: a program that writes little sleeps, or
@@ -182,6 +207,27 @@ mod tests {
         assert_eq!(severity("dd", 403_000, 0, "0"), Severity::Critical);
         assert_eq!(severity("cp", 300 << 20, 4000, "0"), Severity::Critical);
         assert_eq!(severity("postgres", 300 << 20, 0, "0"), Severity::Critical);
+    }
+
+    #[test]
+    fn who_fills_the_device_is_named_before_who_sleeps() {
+        let sentence = |writer: &str| {
+            let mut script = Script::new(10);
+            for index in 0..300 {
+                let at = (index * 33 * MS) as i64;
+                let write = script.write("sda", 1 << 20).by(9, writer).at(at);
+                write.origin(Origin::Writeback).direct(500, 500, 30 * MS).add();
+            }
+            script.wait((7, "web"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
+            script.batch.waits[0].device = Some(script.batch.requests[0].device);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|it| it.cause == "dirty-throttle").unwrap().sentence
+        };
+        let named = sentence("cp");
+        assert!(named.starts_with("cp (9) writes faster than the device"), "{named}");
+        assert!(named.ends_with("puts web (7) to sleep, too"), "{named}");
+        // The kernel's own thread writes for others.
+        assert!(sentence("kworker/u8:1").starts_with("web (7) writes"));
     }
 
     #[test]

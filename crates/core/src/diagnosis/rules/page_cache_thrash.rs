@@ -6,6 +6,7 @@ use super::*;
 use crate::analysis::patterns::DevicePatterns;
 use crate::model::{Metric, WaitClass};
 use facts::Waited;
+use facts::calls::READ;
 
 /// The least share of sampled pages that had been read before in the same watch. Chosen: a set that
 /// fits is read once, so a third is far too many.
@@ -41,12 +42,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some((patterns, waited)) = found.max_by_key(|(it, _)| it.access.pages_again) else {
         return Ok(RuleVerdict::Clear);
     };
-    let share = again(patterns);
     let read = facts::read_per_s(facts, &patterns.device);
     let refaults = facts.summary().samples.system(Metric::RefaultsFile).and_then(|it| it.mean);
-    if refaults.is_some_and(|refaults| refaults < REFAULTS * share * read) {
+    if refaults.is_some_and(|refaults| refaults < REFAULTS * again(patterns) * read) {
         return Ok(RuleVerdict::Clear);
     }
+    // The kernel also knows what was read before the watch.
+    let all: f64 = facts.devices().iter().map(|it| facts::read_per_s(facts, &it.device)).sum();
+    let refaulted = refaults.map_or(0.0, |refaults| (refaults / all.max(1.0)).min(1.0));
+    let share = again(patterns).max(refaulted);
     let subject = Subject { device: Some(patterns.device.clone()), ..waited.subject() };
     let sentence = format!(
         "the working set of {} does not fit in its memory: {} of its reads from {} are repeated",
@@ -93,14 +97,17 @@ fn again(patterns: &DevicePatterns) -> f64 {
 }
 
 /// Returns the waits for pages of a device, including waits without a known device of programs that
-/// wait for it.
+/// wait for it, and waits for a limit that throttles their reads.
 fn waits_for<'a>(facts: &Facts<'a>, device: &str) -> Waited<'a> {
     let cached = [WaitClass::PageRead, WaitClass::PageFault];
     let own = facts.waits(|it| cached.contains(&it.class) && it.device.as_deref() == Some(device));
     let uses = |pid| own.groups.iter().any(|it| it.pid == pid);
-    facts.waits(|it| {
-        cached.contains(&it.class)
-            && it.device.as_deref().map_or_else(|| uses(it.pid), |it| it == device)
+    facts.waits(|it| match &it.device {
+        Some(other) if other != device => false,
+        Some(_) if it.class == WaitClass::CgroupThrottle => {
+            uses(it.pid) && (it.syscall.is_none() || facts.is_call(it.syscall, READ))
+        }
+        known => cached.contains(&it.class) && (known.is_some() || uses(it.pid)),
     })
 }
 

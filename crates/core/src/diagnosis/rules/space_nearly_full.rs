@@ -24,6 +24,10 @@ const RETRIES: &[&str] = &[
 /// advises balance below 10 %.
 const FREE: f64 = 0.10;
 
+/// The largest free share that is worth a warning however short the waits are: ENOSPC is near.
+/// Chosen.
+const LAST: f64 = 0.02;
+
 rule!(
     "space-nearly-full",
     "nearly full file system",
@@ -61,8 +65,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let sentence =
         format!("{} waits until {place} finds space to write{left}", words::who(&subject));
     let is_full = free.is_some_and(|free| free <= FREE);
+    let is_last = free.is_some_and(|free| free <= LAST);
     let mut finding = Finding::of_blocked(facts, stacked.time_ns, sentence)
         .about(subject)
+        .at_least(if is_last { Severity::Warning } else { Severity::Info })
         .sure(if is_full { Confidence::Certain } else { Confidence::Likely })
         .shown("blocked time for space", stacked.time_ns as f64, "ns", "iowhy waits --by stack")
         .shown("longest wait", stacked.longest_ns as f64, "ns", "iowhy waits");
@@ -107,6 +113,11 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn found(frames: &[&str], free: Option<u64>) -> Option<Finding> {
+        waited(frames, free, 6 * S)
+    }
+
+    /// The same with this much blocked time.
+    fn waited(frames: &[&str], free: Option<u64>, blocked_ns: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.mounts.push(Mount {
             path: "/srv".to_owned(),
@@ -116,7 +127,7 @@ mod tests {
             ..Mount::default()
         });
         script.write("sda", 4096).by(7, "rsync").direct(0, 0, 1000).add();
-        script.wait((7, "rsync"), WaitClass::JournalSpace, 6 * S, 0, 0);
+        script.wait((7, "rsync"), WaitClass::JournalSpace, blocked_ns, 0, 0);
         script.stacked(frames);
         let device = script.names.intern("sda");
         script.batch.waits[0].device = Some(device);
@@ -137,6 +148,13 @@ mod tests {
         );
         assert_eq!(found(TICKET, Some(101)).unwrap().confidence, Confidence::Likely);
         assert_eq!(found(TICKET, None).unwrap().confidence, Confidence::Likely);
+    }
+
+    #[test]
+    fn the_last_space_is_worth_a_warning_however_short_the_waits_are() {
+        let last = waited(TICKET, Some(7), S / 5).unwrap();
+        assert_eq!(last.severity, Severity::Warning);
+        assert_eq!(waited(TICKET, Some(50), S / 5).unwrap().severity, Severity::Info);
     }
 
     #[test]

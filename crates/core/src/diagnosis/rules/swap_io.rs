@@ -1,6 +1,9 @@
 //! Memory is swapped to and from disk.
 
 use super::*;
+use super::super::finding::LEAST_IMPACT;
+use crate::analysis::Direction;
+use crate::analysis::summary::DeviceSummary;
 use crate::model::{Origin, WaitClass};
 
 rule!(
@@ -13,6 +16,15 @@ rule!(
     needs: [Waits],
     symptoms: ["major-faults", "serial-reads", "page-cache-thrash", "readahead-waste"],
 );
+
+/// The least pages read from swap in memory per second for which its CPU time matters: at some
+/// microseconds to decompress each, a twentieth of a CPU. Chosen.
+const THRASHING: f64 = 10_000.0;
+
+/// Returns the reads of swap per second.
+fn reads_per_s(device: &DeviceSummary) -> f64 {
+    device.directions[Direction::Read].requests_per_s
+}
 
 /// Swap-in from zram costs CPU time and no disk I/O: there a larger vm.swappiness is intended.
 fn fix(device: &str) -> &'static str {
@@ -36,10 +48,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
         facts.devices().iter().map(|device| (device, facts::origin_of(device, Origin::Swap)));
     let found = swapping.find(|(_, (_, requests, _))| *requests > 0);
     let waited = facts.waits_for(WaitClass::Swap);
-    let (Some((device, (_, requests, bytes))), true) = (found, waited.time_ns > 0) else {
+    let Some((device, (_, requests, bytes))) = found else { return Ok(RuleVerdict::Clear) };
+    // Swap in memory takes CPU time of the thread that needs the page, which is no wait.
+    let is_thrashing = device.device.starts_with("zram") && reads_per_s(device) >= THRASHING;
+    if waited.time_ns == 0 && !is_thrashing {
         return Ok(RuleVerdict::Clear);
+    }
+    let mut subject = match waited.time_ns {
+        0 => facts::subject_of(&device.device, facts.top_process(device, |_| true)),
+        _ => waited.subject(),
     };
-    let mut subject = waited.subject();
     subject.device = Some(device.device.clone());
     subject.file = None;
     let how = match device.device.starts_with("zram") {
@@ -51,9 +69,19 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
         device.device,
     );
-    Ok(Finding::of_blocked(facts, waited.time_ns, sentence)
+    let blocked = Finding::of_blocked(facts, waited.time_ns, sentence.clone());
+    let finding = match is_thrashing && blocked.impact < LEAST_IMPACT {
+        true => {
+            let (used, all) = (facts::origin_of(device, Origin::Swap).0, facts::device_time_ns(device));
+            let share = used as f64 / all.max(1) as f64;
+            Finding::of_share(ImpactOf::DeviceTime, share, device.util_share.unwrap_or(0.0), sentence)
+        }
+        false => blocked,
+    };
+    Ok(finding
         .about(subject)
         .sure(Confidence::Certain)
+        .at_least(if is_thrashing { Severity::Warning } else { Severity::Info })
         .shown("blocked time for swap", waited.time_ns as f64, "ns", "iowhy waits")
         .shown(
             "swap requests",
@@ -69,7 +97,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 
 #[cfg(test)]
 mod tests {
-    use crate::diagnosis::{Finding, diagnose};
+    use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::{Origin, WaitClass};
     use crate::script::Script;
 
@@ -83,6 +111,24 @@ mod tests {
         }
         script.wait((7, "java"), class, 5000 * MS, 4000 * MS, 0);
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "swap-io")
+    }
+
+    #[test]
+    fn swap_in_memory_takes_cpu_time_that_is_no_wait() {
+        let judged = |pages: u64| {
+            let mut script = Script::new(1);
+            for index in 0..pages {
+                let read = script.read("zram0", 4096).by(7, "java").at((index * 20_000) as i64);
+                read.origin(Origin::Swap).sector(index * 8).direct(0, 0, 2_000).add();
+            }
+            script.wait((8, "cat"), WaitClass::Device, MS, MS, 0);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|it| it.cause == "swap-io")
+        };
+        let thrashing = judged(20_000).unwrap();
+        assert!(thrashing.severity == Severity::Warning, "{thrashing:?}");
+        assert_eq!(thrashing.subject.process.as_deref(), Some("java"));
+        assert_eq!(judged(2_000), None);
     }
 
     #[test]
