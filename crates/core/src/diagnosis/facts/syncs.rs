@@ -43,9 +43,17 @@ impl ProgramSyncs<'_> {
         Some(self.bytes? as f64 / self.calls?.max(1) as f64)
     }
 
-    /// Returns the time per sync, nanoseconds.
+    /// Returns the time of its syncs, nanoseconds, without a single wait that is longer than all
+    /// others together: that is an event of its own, and no habit of the program.
+    pub fn usual_ns(&self) -> u64 {
+        let longest_ns = self.waited.longest_ns();
+        let others_ns = self.waited.time_ns.saturating_sub(longest_ns);
+        if longest_ns > others_ns { others_ns } else { self.waited.time_ns }
+    }
+
+    /// Returns the usual time per sync, nanoseconds.
     pub fn mean_ns(&self) -> f64 {
-        self.waited.time_ns as f64 / self.count().max(1) as f64
+        self.usual_ns() as f64 / self.count().max(1) as f64
     }
 }
 

@@ -63,8 +63,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
     let device = syncs.waited.subject().device;
     let near = device.as_deref().map_or(facts.blocked_ns(), |it| facts.blocked_near(it));
-    let share = syncs.waited.time_ns as f64 / near.max(1) as f64;
-    let threads = syncs.waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
+    let share = syncs.usual_ns() as f64 / near.max(1) as f64;
+    let threads = syncs.usual_ns() as f64 / facts.duration_ns().max(1) as f64;
     let rate = syncs.count() as f64 / facts.seconds();
     let is_number = syncs.mean_ns() < ITSELF_NS;
     share >= SHARE
@@ -107,7 +107,7 @@ fn finding(
     let process = subject.process.as_deref();
     let role = subject.file.as_deref().and_then(|file| programs::role_of(process, file));
     let is_well = role == Some(FileRole::WriteAheadLog) && syncs.mean_ns() < SLOW_SYNC_NS;
-    Finding::of_blocked(facts, syncs.waited.time_ns, sentence)
+    Finding::of_blocked(facts, syncs.usual_ns(), sentence)
         .about(subject)
         .at_most(if is_well { Severity::Info } else { Severity::Critical })
         .shown(what, rate, "1/s", format!("iowhy files{flags}"))

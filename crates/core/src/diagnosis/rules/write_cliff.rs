@@ -195,7 +195,12 @@ fn cliff(timeline: &Timeline) -> Option<Cliff> {
     let reads =
         (before.reads >= READS && after.reads >= READS).then(|| (before.read(), after.read()));
     let fine = reads.is_none_or(|(before, after)| after <= READS_FINE * before);
-    let slow = after.write() >= SLOWER * before.write();
+    // One pause without a completion is a hang.
+    let runs = bins[at..].chunk_by(|a, b| is_pause(&a) == is_pause(&b));
+    let pauses = runs.filter(|run| is_pause(&&run[0])).count();
+    let crawls = bins[at..].iter().filter(|bin| is_pause(bin) && bin.requests > bin.reads).count();
+    let repeats = pauses > 1 || crawls > 1;
+    let slow = repeats && after.write() >= SLOWER * before.write();
     // In writeback bursts each write is slow, too, but they move more than before.
     let span = (at - first) as f64 / (bins.len() - at) as f64;
     let moved = |side: &CliffSide, span: f64| side.bytes as f64 / span;
@@ -248,6 +253,22 @@ mod tests {
             read.by(8, "cat").direct(0, 0, d2c).add();
         }
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "write-cliff")
+    }
+
+    #[test]
+    fn a_single_pause_is_no_cliff() {
+        let mut script = Script::new(10);
+        for index in 0..500_u64 {
+            let is_hung = (200..450).contains(&index);
+            if is_hung && index != 200 {
+                continue;
+            }
+            let d2c = if is_hung { 5000 * MS } else { MS };
+            let write = script.write("sda", 4096).at((index * 20 * MS) as i64).sector(index * 8);
+            write.by(7, "app").direct(0, 0, d2c).add();
+        }
+        let findings = diagnose(&script.summary()).findings;
+        assert!(findings.iter().all(|it| it.cause != "write-cliff"), "{findings:#?}");
     }
 
     #[test]
