@@ -113,10 +113,15 @@ fn stands_above(finding: &Finding, bottleneck: &Finding) -> bool {
 /// The bottleneck that reports for a device what others report for its waits.
 const SATURATED: &str = "device-saturated";
 
-/// Whether a cause explains most of the time of a bottleneck, on the same device or a disk of it.
+/// Whether a cause explains most of the time of a bottleneck, on the same device or a disk of it;
+/// where the bottleneck's device is not known, of the same process.
 fn covers(cause: &Finding, bottleneck: &Finding, is_below: &dyn Fn(&str, &str) -> bool) -> bool {
     let same = match (&cause.subject.device, &bottleneck.subject.device) {
         (Some(a), Some(b)) => a == b || is_below(a, b),
+        (Some(_), None) => match (&cause.subject.process, &bottleneck.subject.process) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        },
         _ => true,
     };
     let time = match cause.impact_of == bottleneck.impact_of {

@@ -170,6 +170,8 @@ impl Drop for LoopDevice {
     fn drop(&mut self) {
         // Each may be gone already; a busy one is removed by the next lab.
         if !self.node.as_os_str().is_empty() {
+            // Others may get its number next.
+            self.forget_settings();
             let _gone = self.detach();
         }
         let _gone = fs::remove_file(&self.file);

@@ -154,7 +154,7 @@ fn draw(
         stages::line(sick, &mut screen);
         latency::of_device(sick, detail.histograms, &mut screen);
     }
-    top::section(summary, &mut screen);
+    top::section(summary, sick, &mut screen);
     notes.below(detail.losses, &mut screen);
     more(diagnosis, source, &mut screen);
     screen.text

@@ -20,6 +20,10 @@ const HOLDERS: u64 = 2;
 /// time. Chosen.
 const EACH: f64 = 0.5;
 
+/// The mean number of threads that wait for storage if there is always one, and never two. Chosen.
+const ALWAYS: f64 = 0.7;
+const ONE: f64 = 1.1;
+
 rule!(
     "lock-behind-io",
     "lock contention behind I/O",
@@ -74,9 +78,9 @@ fn sureness(facts: &Facts<'_>, row: &ChainRow) -> Option<Confidence> {
     if by_owner || is_lock(first.user_stack.iter().map(String::as_str)) {
         return Some(Confidence::Certain);
     }
-    // A pool whose members wake each other looks the same.
+    // A pool whose members wake each other looks the same, unless they wait one at a time.
     if holder.threads > HOLDERS {
-        return None;
+        return takes_turns(facts, row).then_some(Confidence::Possible);
     }
     let held = held(facts, row).waits;
     let sleeps = row.sleeps as f64 / first.threads.max(1) as f64;
@@ -84,6 +88,12 @@ fn sureness(facts: &Facts<'_>, row: &ChainRow) -> Option<Confidence> {
         true => Some(Confidence::Likely),
         false => Some(Confidence::Possible),
     }
+}
+
+/// Whether nearly all the time one thread waits for storage in the chain's class, and never two.
+fn takes_turns(facts: &Facts<'_>, row: &ChainRow) -> bool {
+    let waiting = held(facts, row).time_ns as f64 / facts.duration_ns().max(1) as f64;
+    (ALWAYS..=ONE).contains(&waiting)
 }
 
 /// Returns all waits of the chain's last process in the class of the chain.
@@ -154,6 +164,10 @@ fn sentence(convoy: &Convoy<'_>, file: Option<&str>) -> String {
             "{count} threads of {who} wait for a lock held by thread {}, which waits for \
              {for_what}",
             named(holder),
+        ),
+        _ if holder.threads > HOLDERS => format!(
+            "{count} threads of {who} seem to take turns holding a lock: one at a time waits for \
+             {for_what} (no stack shows a lock, and workers of a single client look the same)"
         ),
         _ => format!(
             "{count} threads of {who} may wait for a lock (no stack shows one, and idle workers \
@@ -298,8 +312,13 @@ mod tests {
             found(&LockScene { stack: MONITOR, holders: 12, threads: 12, ..SCENE }).unwrap();
         assert!(round.sentence.contains("take turns holding a lock"), "{round:?}");
         assert_eq!(round.severity, Severity::Critical);
+        // Without a stack, one that syncs at any time, and never two, is a hint.
+        let hint = found(&LockScene { holders: 12, threads: 12, ..SCENE }).unwrap();
+        assert_eq!(hint.confidence, Confidence::Possible);
+        assert!(hint.sentence.contains("seem to take turns"), "{hint:?}");
         // A pool whose members only wake each other.
-        assert_eq!(found(&LockScene { holders: 12, threads: 12, ..SCENE }), None);
+        assert_eq!(found(&LockScene { holders: 12, threads: 12, syncs: 50, ..SCENE }), None);
+        assert_eq!(found(&LockScene { holders: 12, threads: 12, syncs: 200, ..SCENE }), None);
     }
 
     #[test]

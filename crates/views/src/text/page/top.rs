@@ -1,12 +1,14 @@
-//! Shares of the requests' time: processes, files and the code path, a line each.
+//! Shares of the requests' time: processes, files and the code path, a line each. Where most of the
+//! time is other devices', they are those of the device that the first finding is about.
 
-use super::super::usage::{UsageRow, file_name, program_name, rows};
+use super::super::usage::{UsageRow, file_name, process_name, program_name, rows};
 use super::super::{Screen, frames};
-use crate::escape::{escape, fit, width};
+use crate::escape::{cut, escape, fit, width};
 use crate::fold::wrap;
 use crate::human;
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
+use iowhy_core::analysis::summary::{CodePathRow, DeviceSummary, Usage, UsedRow};
 use iowhy_core::model::Origin;
 use iowhy_core::model::stack::without_types;
 
@@ -14,23 +16,41 @@ use iowhy_core::model::stack::without_types;
 const LABEL: usize = 11;
 /// Anything with a smaller share of the time is not named.
 const LEAST_SHARE: f64 = 0.01;
+/// The least share of all requests' time for a device whose figures all devices' can stand for.
+const MAIN_SHARE: f64 = 0.5;
 /// Maximum number of each.
 const MOST: usize = 3;
 /// Maximum number of lines of the code path.
 const PATH_LINES: usize = 2;
 
-pub(super) fn section(summary: &Summary, screen: &mut Screen) {
+pub(super) fn section(summary: &Summary, sick: Option<&DeviceSummary>, screen: &mut Screen) {
     let style = *screen.style;
-    let processes = rows(&summary.programs, &style, |row| (program_name(row, &style), None));
-    let files = rows(&summary.files, &style, |row| (file_name(row, &style), None));
-    let lines = [("processes", shares(processes, &style)), ("files", shares(files, &style))];
-    let path = code_path(summary, &style);
+    let sick = sick.filter(|it| time_share(it, summary) < MAIN_SHARE && !it.processes.is_empty());
+    let (of_what, lines, path) = match sick {
+        Some(device) => {
+            let of_what = format!("share of {}'s time", device.device);
+            let lines = vec![("processes", shares(processes_of(device, &style), &style))];
+            let patterns = summary.patterns.devices.iter().find(|it| it.device == device.device);
+            (of_what, lines, patterns.and_then(|it| it.code_paths.first()))
+        }
+        None => {
+            let processes =
+                rows(&summary.programs, &style, |row| (program_name(row, &style), None));
+            let files = rows(&summary.files, &style, |row| (file_name(row, &style), None));
+            let lines =
+                vec![("processes", shares(processes, &style)), ("files", shares(files, &style))];
+            let of_what = "share of the requests' time".to_owned();
+            (of_what, lines, summary.code_paths.table.rows.first())
+        }
+    };
+    let path = path.and_then(|path| code_path(path, &style));
     if path.is_none() && lines.iter().all(|(_, text)| text.is_none()) {
         return;
     }
     screen.gap();
     let heading = screen.style.paint("TOP", Paint::Heading);
-    let of_what = screen.style.paint("share of the requests' time", Paint::Faint);
+    let of_what = cut(&escape(&of_what, &style), style.columns() - LABEL, &style);
+    let of_what = screen.style.paint(&of_what, Paint::Faint);
     screen.line(&format!("{heading}        {of_what}"));
     for (label, text) in lines {
         let Some(text) = text else { continue };
@@ -41,6 +61,38 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
         let label = if index == 0 { "code path" } else { "" };
         screen.line(&format!("{label:LABEL$}{line}"));
     }
+}
+
+/// The share of a device in the time of all requests.
+fn time_share(device: &DeviceSummary, summary: &Summary) -> f64 {
+    let time =
+        |it: &DeviceSummary| -> u64 { it.origins.iter().map(|row| row.usage.all_time_ns()).sum() };
+    let all: u64 = summary.devices.iter().map(time).sum();
+    time(device) as f64 / all.max(1) as f64
+}
+
+/// The processes with most of a device's time, those of one name together.
+fn processes_of(device: &DeviceSummary, style: &Style) -> Vec<UsageRow> {
+    let mut found: Vec<UsageRow> = Vec::new();
+    for row in &device.processes {
+        let name = process_name(&row.subject, style);
+        let program = escape(&row.subject.process, style).into_owned();
+        let is_same = |it: &&mut UsageRow| {
+            it.name.split(" (").next() == Some(program.as_str()) && !program.is_empty()
+        };
+        match found.iter_mut().find(is_same) {
+            // How many there are is not known: only the first are listed.
+            Some(same) => {
+                same.name = program;
+                same.usage.time_share += row.usage.time_share;
+            }
+            None => {
+                let usage = Usage { time_share: row.usage.time_share, ..Usage::default() };
+                found.push(UsageRow { name, usage, sequential_share: None, rest: false });
+            }
+        }
+    }
+    found
 }
 
 /// `postgres (×16) 97 %, jbd2/sda1-8 (212) 2.1 %`, as many as fit in the line.
@@ -63,8 +115,7 @@ fn shares(mut rows: Vec<UsageRow>, style: &Style) -> Option<String> {
 }
 
 /// `flush by postgres 86 %: XLogFlush > ext4_sync_file > blkdev_issue_flush`.
-fn code_path(summary: &Summary, style: &Style) -> Option<String> {
-    let first = summary.code_paths.table.rows.first()?;
+fn code_path(first: &UsedRow<CodePathRow>, style: &Style) -> Option<String> {
     let frames = frames::that_matter(&first.subject);
     if frames.is_empty() {
         return None;
