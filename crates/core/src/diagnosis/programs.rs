@@ -165,6 +165,10 @@ pub fn role_of(process: Option<&str>, path: &str) -> Option<FileRole> {
 
 /// Returns the name of a file of that role in sentences about a program.
 pub fn phrase(process: Option<&str>, file: Option<&str>, role: FileRole) -> &'static str {
+    // SQLite's other mode; both are of one program.
+    if role == WriteAheadLog && file.is_some_and(|it| it.ends_with("-journal")) {
+        return "rollback journal";
+    }
     of(process, file).map_or(role.phrase(), |program| program.phrase(role))
 }
 
@@ -182,6 +186,13 @@ mod tests {
         assert_eq!(role_of(Some("postgres"), "/db/base/pgsql_tmp/pgsql_tmp7.0"), Some(Temporary));
         assert_eq!(role_of(Some("postgres"), "/db/base/16384/2619"), Some(Data));
         assert_eq!(role_of(None, "/db/base/16384/2619"), None);
+    }
+
+    #[test]
+    fn a_rollback_journal_has_its_own_name() {
+        let named = |file| phrase(Some("python3"), Some(file), WriteAheadLog);
+        assert_eq!(named("/srv/app.db-journal"), "rollback journal");
+        assert_eq!(named("/srv/app.db-wal"), "write-ahead log");
     }
 
     #[test]

@@ -20,6 +20,7 @@ const MIB: u64 = 1 << 20;
 pub fn tests() -> Vec<Trial> {
     vec![
         trial_alone("waits::throttled_in_a_cgroup", throttled),
+        trial_alone("waits::synced_under_a_limit", synced_under_a_limit),
         trial("waits::fsync_ext4", || fsync(FileSystemKind::Ext4)),
         trial("waits::fsync_xfs", || fsync(FileSystemKind::Xfs)),
         trial("waits::page_cache_misses", buffered),
@@ -155,6 +156,28 @@ fn buffered() -> Result<()> {
     let read = waits.iter().any(|wait| wait.class == WaitClass::PageRead);
     let at_device = time_in(&sums, WaitClass::Device) > 0;
     assert!(read && at_device, "{sums:?}\n{}", described(&recording, &waits));
+    Ok(())
+}
+
+/// What a sync waits for is writeback that a worker of the limit queues later.
+fn synced_under_a_limit() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let cgroup = LabCgroup::block(&scratch)?;
+    cgroup.limit(&device, Limit::WriteIops(10))?;
+    let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
+    let file = fio::prepare(&disk.path().join("data"), MIB)?;
+    let job = Job::strided(&file, Engine::Psync, FioAccess::Write, 29, 4096);
+    let job = job.with("direct", "0").with("fdatasync", "1");
+    let command = cgroup.inside(&job.command(&scratch.fresh("fio.json"))?);
+    let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
+    let waits = waits_of(&recording, "fio");
+    let sums = by_class(&waits);
+    let blocked: u64 = sums.values().sum();
+    let throttled = time_in(&sums, WaitClass::CgroupThrottle);
+    let shown = || described(&recording, &waits);
+    assert!(blocked > 2_000_000_000, "{sums:?}\n{}", shown());
+    assert!(throttled * 10 >= blocked * 8, "{sums:?}\n{}", shown());
     Ok(())
 }
 
