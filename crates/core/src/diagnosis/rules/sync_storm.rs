@@ -1,7 +1,7 @@
 //! A process syncs whole file systems, and all others wait.
 
 use super::*;
-use crate::model::WaitClass;
+use crate::model::{FileKind, WaitClass};
 use facts::Waited;
 use facts::calls::SYNC_FILE;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if syncing.waits == 0 {
         return Ok(RuleVerdict::Clear);
     }
-    let calls = calls(&syncing);
+    let calls = calls(facts, &syncing);
     let rate = calls as f64 / facts.seconds();
     let subject = Subject { file: None, ..syncing.subject() };
     let behind = [WaitClass::JournalCommit, WaitClass::JournalSpace, WaitClass::PageLock];
@@ -86,11 +86,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// Returns the number of sync calls: one call waits many times without pauses in between, but only
-/// once for the journal of one device.
-fn calls(syncing: &Waited<'_>) -> u64 {
+/// Returns the number of sync calls. Those of syncfs were counted, with the folder that they name;
+/// else one call waits many times without pauses in between, but only once for the journal of one
+/// device.
+fn calls(facts: &Facts<'_>, syncing: &Waited<'_>) -> u64 {
     let mut of_process: BTreeMap<u32, u64> = BTreeMap::new();
     for group in &syncing.groups {
+        if let Some(counted) = counted(facts, group.pid) {
+            of_process.insert(group.pid, counted);
+            continue;
+        }
         let commits = if group.class == WaitClass::JournalCommit { group.waits } else { 0 };
         let calls = of_process.entry(group.pid).or_default();
         *calls = (*calls).max(group.bouts).max(commits);
@@ -98,10 +103,20 @@ fn calls(syncing: &Waited<'_>) -> u64 {
     of_process.values().sum()
 }
 
+/// Returns the syncs of folders that a process called, if calls were counted all the time.
+fn counted(facts: &Facts<'_>, pid: u32) -> Option<u64> {
+    let summary = facts.summary();
+    let rows = summary.activity.iter().flat_map(|it| &it.rows);
+    let own = rows.filter(|row| row.pid == pid && row.file_type == Some(FileKind::Directory.word()));
+    let calls: u64 = own.map(|row| row.counts.fsyncs).sum();
+    (calls > 0 && !summary.environment.lacks_calls()).then_some(calls)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Severity, diagnose};
-    use crate::model::WaitClass;
+    use crate::model::file::Counts;
+    use crate::model::{FileActivity, FileKind, WaitClass};
     use crate::script::Script;
 
     const MS: u64 = 1_000_000;
@@ -133,6 +148,23 @@ mod tests {
             let message = if calls == 1 { "once".to_owned() } else { format!("{calls} times") };
             assert!(found.sentence.contains(&message), "{}", found.sentence);
         }
+    }
+
+    #[test]
+    fn calls_that_were_counted_are_known() {
+        let mut script = Script::new(10);
+        script.read("sda", 4096).direct(0, 0, MS).add();
+        // Each call waits twice, with a pause.
+        for call in 0..10 {
+            synced(&mut script, call * 900 * MS, 20 * MS);
+            synced(&mut script, (call * 900 + 100) * MS, 20 * MS);
+        }
+        let counts = Counts { fsyncs: 10, ..Counts::default() };
+        let row = FileActivity::of(1, 7, &counts);
+        script.batch.files.push(FileActivity { file_type: Some(FileKind::Directory), ..row });
+        let findings = diagnose(&script.summary()).findings;
+        let found = findings.into_iter().find(|it| it.cause == "sync-storm").unwrap();
+        assert!(found.sentence.contains("called sync 10 times"), "{}", found.sentence);
     }
 
     /// The impact of syncfs on sda, ten times per second, while another process waits for the
