@@ -89,8 +89,7 @@ fn heavy(facts: &Facts<'_>, waiting: &Subject) -> Option<Subject> {
     let is_far = written(&most) >= BY_FAR * own.as_ref().map_or(0, written).max(1);
     let name = most.subject.process.as_str();
     let is_program = !name.is_empty() && !name.starts_with("kworker");
-    (is_other && is_far && is_program)
-        .then(|| facts::subject_of(&device.device, Some(most)))
+    (is_other && is_far && is_program).then(|| facts::subject_of(&device.device, Some(most)))
 }
 
 /// Whether the throttling hurts more than a bulk writer: a program that writes little sleeps, or

@@ -1,7 +1,7 @@
 //! Memory is swapped to and from disk.
 
-use super::*;
 use super::super::finding::LEAST_IMPACT;
+use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::{Origin, WaitClass};
@@ -72,9 +72,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let blocked = Finding::of_blocked(facts, waited.time_ns, sentence.clone());
     let finding = match is_thrashing && blocked.impact < LEAST_IMPACT {
         true => {
-            let (used, all) = (facts::origin_of(device, Origin::Swap).0, facts::device_time_ns(device));
+            let (used, all) =
+                (facts::origin_of(device, Origin::Swap).0, facts::device_time_ns(device));
             let share = used as f64 / all.max(1) as f64;
-            Finding::of_share(ImpactOf::DeviceTime, share, device.util_share.unwrap_or(0.0), sentence)
+            Finding::of_share(
+                ImpactOf::DeviceTime,
+                share,
+                device.util_share.unwrap_or(0.0),
+                sentence,
+            )
         }
         false => blocked,
     };

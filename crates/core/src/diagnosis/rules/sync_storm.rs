@@ -107,7 +107,8 @@ fn calls(facts: &Facts<'_>, syncing: &Waited<'_>) -> u64 {
 fn counted(facts: &Facts<'_>, pid: u32) -> Option<u64> {
     let summary = facts.summary();
     let rows = summary.activity.iter().flat_map(|it| &it.rows);
-    let own = rows.filter(|row| row.pid == pid && row.file_type == Some(FileKind::Directory.word()));
+    let own =
+        rows.filter(|row| row.pid == pid && row.file_type == Some(FileKind::Directory.word()));
     let calls: u64 = own.map(|row| row.counts.fsyncs).sum();
     (calls > 0 && !summary.environment.lacks_calls()).then_some(calls)
 }
