@@ -64,23 +64,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let by = Throttle::of(facts);
     let known = subject.device.as_deref().and_then(|device| only_limit(facts, device));
-    let (who, on, pid) = (words::who(&subject), words::on(&subject), words::pid(&subject));
+    let pid = words::pid(&subject);
     let mut finding = finding
-        .saying(match by {
-            Throttle::Limit => match &known {
-                Some(KnownLimit { path, limit, .. }) => {
-                    format!("the I/O limit of cgroup {path} ({limit}) throttles {who}{on}")
-                }
-                None => format!("the I/O limit of its cgroup throttles {who}{on}"),
-            },
-            Throttle::Latency => format!(
-                "io.latency throttles {who}{on}: a neighbour of its cgroup misses its target"
-            ),
-            Throttle::Debt => format!(
-                "{who}{on} is throttled for its cgroup's debt: io.latency of a neighbour, or \
-                 io.cost"
-            ),
-        })
+        .saying(by.sentence(&subject, known.as_ref()))
         .about(subject)
         .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .fix(by.fix(&pid, known.as_ref()))
@@ -219,6 +205,25 @@ impl Throttle {
             Throttle::Latency
         } else {
             Throttle::Debt
+        }
+    }
+
+    fn sentence(self, subject: &Subject, known: Option<&KnownLimit>) -> String {
+        let (who, on) = (words::who(subject), words::on(subject));
+        match (self, known) {
+            (Throttle::Limit, Some(KnownLimit { path, limit, .. })) => {
+                format!("the I/O limit of cgroup {path} ({limit}) throttles {who}{on}")
+            }
+            (Throttle::Limit, None) => {
+                format!("the I/O limit of its cgroup throttles {who}{on}")
+            }
+            (Throttle::Latency, _) => format!(
+                "io.latency throttles {who}{on}: a neighbour of its cgroup misses its target"
+            ),
+            (Throttle::Debt, _) => format!(
+                "{who}{on} is throttled for its cgroup's debt: io.latency of a neighbour, or \
+                 io.cost"
+            ),
         }
     }
 
