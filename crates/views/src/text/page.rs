@@ -151,7 +151,7 @@ fn draw(
     let sick = sick(summary, diagnosis);
     devices(summary, sick, detail.devices, &mut screen);
     if let Some(sick) = sick {
-        stages::line(sick, &mut screen);
+        stages::lines(sick, &mut screen);
         latency::of_device(sick, detail.histograms, &mut screen);
     }
     top::section(summary, sick, &mut screen);

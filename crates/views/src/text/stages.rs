@@ -11,6 +11,8 @@ use iowhy_core::analysis::{Direction, Interval, Summary};
 /// A stage with a smaller share of the time than this has no row.
 const LEAST_SHARE: f64 = 0.01;
 
+/// The least share of a device's time for flushes to have a line of their own.
+const WORTH_A_LINE: f64 = 0.2;
 /// A stage with a smaller share is not in the line of the first screen. Chosen.
 const WORTH_A_WORD: f64 = 0.05;
 
@@ -148,11 +150,24 @@ pub(super) fn of_one<'a>(device: &'a DeviceSummary, style: &Style) -> Vec<StageG
     groups
 }
 
-/// The stages of a device's requests in one line: of the direction with the most time.
-pub(super) fn line(device: &DeviceSummary, screen: &mut Screen) {
+/// The stages of a device's requests: a line for the direction with the most time, and one for
+/// flushes where they take a part of it that matters, since no other column has their time.
+pub(super) fn lines(device: &DeviceSummary, screen: &mut Screen) {
     let style = *screen.style;
     let groups = of_one(device, &style);
-    let Some(group) = groups.first() else { return };
+    let all_ns: u64 = groups.iter().map(StageGroup::time_ns).sum();
+    let flush = &device.directions[Direction::Flush];
+    for (index, group) in groups.iter().enumerate() {
+        let is_flush = std::ptr::eq(group.figures, flush);
+        let is_worth = group.time_ns() as f64 >= WORTH_A_LINE * all_ns as f64;
+        if index == 0 || is_flush && is_worth {
+            line(group, screen);
+        }
+    }
+}
+
+fn line(group: &StageGroup<'_>, screen: &mut Screen) {
+    let style = *screen.style;
     let intervals = &group.figures.intervals;
     let Some((whole, stage)) =
         [Interval::Q2c, Interval::D2c].into_iter().find_map(|at| Some((at, intervals[at]?)))
