@@ -143,8 +143,8 @@ fn at_most(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String
     })
 }
 
-/// The text, or as many of its clauses as fit in `most` lines: sentences, clauses behind a semicolon
-/// and commands are never cut. `None` if the first does not fit.
+/// The text, or as many of its clauses as fit in `most` lines: sentences, clauses behind a
+/// semicolon and commands are never cut. `None` if the first does not fit.
 fn clauses_within(text: &str, columns: usize, most: usize, style: &Style) -> Option<Vec<String>> {
     let lines = prose(text, columns);
     if lines.len() <= most {

@@ -8,8 +8,8 @@
  * allocated. Requests without a bio (of the flush machinery, passthrough commands of drivers) are
  * stored under their own address.
  *
- * The bios of a merged request are walked in request_bios.bpf.h; files are found in file_of_bio.bpf.h, owners in
- * owners.bpf.h.
+ * The bios of a merged request are walked in request_bios.bpf.h and request_parts.bpf.h; files are
+ * found in file_of_bio.bpf.h, owners in owners.bpf.h.
  */
 #include "request_bios.bpf.h"
 #include "file_of_bio.bpf.h"

@@ -158,7 +158,7 @@ fn place_of(id: u64) -> usize {
 
 /// Whether throttling delayed the queueing of the request, by a thread of this name. Reads and
 /// direct I/O are queued by a kernel worker for no other reason. Writeback and journals always are,
-/// but by threads of their own or by workers that are bound to no CPU; the workers of throttling are
+/// but by threads of their own or by workers that are bound to no CPU; those of throttling are
 /// bound to one.
 pub fn is_held_back(request: &wire_request, thread: Option<&str>) -> bool {
     if request.flags & wire::REQUEST_WORKER_FOR != 0 {

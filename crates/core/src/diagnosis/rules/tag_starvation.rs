@@ -181,8 +181,8 @@ fn fix(device: &DeviceSummary, is_claimed: bool) -> String {
         return format!(
             "find the smaller limit behind the setting: a loop device may keep an earlier, lower \
              depth even when it is attached anew (write another number to \
-             /sys/block/{name}/queue/nr_requests and then this one); disks of one host adapter share its tags \
-             (/sys/class/scsi_host/host*/can_queue); for SCSI device/queue_depth"
+             /sys/block/{name}/queue/nr_requests and then this one); disks of one host adapter \
+             share its tags (/sys/class/scsi_host/host*/can_queue); for SCSI device/queue_depth"
         );
     }
     format!(
