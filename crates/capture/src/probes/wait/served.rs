@@ -164,14 +164,15 @@ pub fn is_held_back(request: &wire_request, thread: Option<&str>) -> bool {
     if request.flags & wire::REQUEST_WORKER_FOR != 0 {
         return true;
     }
-    // The device mapper's workers queue what they map.
-    if request.flags & wire::REQUEST_KERNEL_THREAD == 0 || request.parent != 0 {
+    if request.flags & wire::REQUEST_KERNEL_THREAD == 0 {
         return false;
     }
     let is_read = request.operation & 0xff == 0;
+    // The device mapper's workers are bound, too, and queue what they map.
+    let is_bound = request.parent == 0 && thread.is_some_and(is_bound_worker);
     match request.part.found {
         wire::FOUND_DIRECT | wire::FOUND_RAW | wire::FOUND_RAW_ANON => true,
-        wire::FOUND_PAGE | wire::FOUND_NO_DATA => is_read || thread.is_some_and(is_bound_worker),
+        wire::FOUND_PAGE | wire::FOUND_NO_DATA => is_read || is_bound,
         _ => is_read,
     }
 }

@@ -17,8 +17,9 @@ const OF_LATENCY: &[&str] = &["blkcg_iolatency_throttle"];
 /// The least share of the requests' time, queued by the throttle worker, to blame the limit without
 /// waits (asynchronous programs). Chosen.
 const DISPATCHED: f64 = 0.3;
-/// From this share of a limit on, a device does as much as it allows. Chosen: merged requests and
-/// the ends of the watch are in the rate.
+/// From this share of a limit on, a device does as much as it allows, and beyond its inverse more:
+/// then the limit is another program's. Chosen: merged requests and the ends of the watch are in the
+/// rate.
 const REACHED: f64 = 0.85;
 /// The largest share of time with requests in flight of a device that could do more. Chosen.
 const IDLE: f64 = 0.5;
@@ -132,7 +133,10 @@ fn reached(facts: &Facts<'_>) -> Option<Finding> {
             (known.io.writes, writes.requests_per_s),
         ];
         let is_reached = |(limit, rate): &(Option<u64>, f64)| {
-            limit.is_some_and(|limit| *rate >= REACHED * limit as f64)
+            limit.is_some_and(|limit| {
+                let share = *rate / limit.max(1) as f64;
+                (REACHED..=1.0 / REACHED).contains(&share)
+            })
         };
         limits.iter().any(is_reached).then_some((device, known))
     });
@@ -338,6 +342,7 @@ mod tests {
         let expected = "sda does as much as the I/O limit of cgroup /web allows (60 writes/s)";
         assert!(limited.sentence.starts_with(expected), "{}", limited.sentence);
         assert_eq!(judged("600"), None);
+        assert_eq!(judged("30"), None, "others do more than the cgroup may");
     }
 
     #[test]

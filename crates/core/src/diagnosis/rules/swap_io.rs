@@ -5,6 +5,7 @@ use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::{Origin, WaitClass};
+use facts::Waited;
 
 rule!(
     "swap-io",
@@ -69,26 +70,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
         device.device,
     );
-    let blocked = Finding::of_blocked(facts, waited.time_ns, sentence.clone());
-    let finding = match is_thrashing && blocked.impact < LEAST_IMPACT {
-        true => {
-            let (used, all) =
-                (facts::origin_of(device, Origin::Swap).0, facts::device_time_ns(device));
-            let share = used as f64 / all.max(1) as f64;
-            Finding::of_share(
-                ImpactOf::DeviceTime,
-                share,
-                device.util_share.unwrap_or(0.0),
-                sentence,
-            )
-        }
-        false => blocked,
-    };
+    let finding = weighed(facts, device, &waited, is_thrashing, sentence);
     Ok(finding
         .about(subject)
         .sure(Confidence::Certain)
         .at_least(if is_thrashing { Severity::Warning } else { Severity::Info })
-        .shown("blocked time for swap", waited.time_ns as f64, "ns", "iowhy waits")
         .shown(
             "swap requests",
             requests as f64 / facts.seconds(),
@@ -99,6 +85,31 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix(fix(&device.device))
         .check("`vmstat 1`: if si and so are zero, nothing swaps")
         .into())
+}
+
+/// The finding by its blocked time; of swap in memory that is hardly any, by its part of the device's
+/// time.
+fn weighed(
+    facts: &Facts<'_>,
+    device: &DeviceSummary,
+    waited: &Waited<'_>,
+    is_thrashing: bool,
+    sentence: String,
+) -> Finding {
+    let blocked = Finding::of_blocked(facts, waited.time_ns, sentence.clone());
+    let finding = match is_thrashing && blocked.impact < LEAST_IMPACT {
+        true => {
+            let used = facts::origin_of(device, Origin::Swap).0 as f64;
+            let share = used / facts::device_time_ns(device).max(1) as f64;
+            let busy = device.util_share.unwrap_or(0.0);
+            Finding::of_share(ImpactOf::DeviceTime, share, busy, sentence)
+        }
+        false => blocked,
+    };
+    match waited.time_ns {
+        0 => finding,
+        time => finding.shown("blocked time for swap", time as f64, "ns", "iowhy waits"),
+    }
 }
 
 #[cfg(test)]
