@@ -11,8 +11,11 @@
 #include "submitters.bpf.h"
 #include "thinning.bpf.h"
 
-/* A sleep is the same as the one before where only a time limit ended that. */
-#define SAME_SLEEP_NS 20000000
+/*
+ * A sleep is the same as the one before where only a time limit ended that. On a busy machine the
+ * thread waits for a CPU for tens of milliseconds before it can sleep again.
+ */
+#define SAME_SLEEP_NS 100000000
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
