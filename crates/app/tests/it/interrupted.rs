@@ -177,7 +177,7 @@ const BEGUN_TICKS: u64 = 5;
 /// The CPU time that a process has used in its own code, ticks; what is gone has used enough.
 fn cpu_ticks(child: &Child) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
-    // The name in brackets may hold anything.
+    // The name in brackets can have spaces and brackets of its own.
     let fields = stat.rsplit(") ").next().unwrap_or_default();
     fields.split(' ').nth(11).and_then(|ticks| ticks.parse().ok()).unwrap_or(BEGUN_TICKS)
 }

@@ -18,8 +18,8 @@ const OF_LATENCY: &[&str] = &["blkcg_iolatency_throttle"];
 /// waits (asynchronous programs). Chosen.
 const DISPATCHED: f64 = 0.3;
 /// From this share of a limit on, a device does as much as it allows, and beyond its inverse more:
-/// then the limit is another program's. Chosen: merged requests and the ends of the watch are in the
-/// rate.
+/// then the limit is another program's. Chosen: merged requests and the ends of the watch are in
+/// the rate.
 const REACHED: f64 = 0.85;
 /// The largest share of time with requests in flight of a device that could do more. Chosen.
 const IDLE: f64 = 0.5;

@@ -87,8 +87,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// The finding by its blocked time; of swap in memory that is hardly any, by its part of the device's
-/// time.
+/// The finding by its blocked time; of swap in memory that is hardly any, by its part of the
+/// device's time.
 fn weighed(
     facts: &Facts<'_>,
     device: &DeviceSummary,
