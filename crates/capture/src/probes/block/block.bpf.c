@@ -61,7 +61,6 @@ __noinline int note_origin(u64 key, u64 waiter, u64 iocb)
 		return 0;
 	note_waiter(r, (struct task_struct *)waiter);
 	note_uring(r, (struct kiocb *)iocb);
-	note_parent(r, (struct kiocb *)iocb);
 	return 0;
 }
 
@@ -104,6 +103,8 @@ TWICE("block_bio_queue", on_queue)
 		has_pages(r->operation) && r->bytes ? find_file(bio, r, &direct) : FOUND_NO_DATA;
 	if (r->flags & REQUEST_KERNEL_THREAD)
 		note_origin(number_of(bio), number_of(direct.waiter), number_of(direct.iocb));
+	/* Not only of kernel threads: a loop device may queue from the thread that uses it. */
+	note_parent(r, direct.iocb);
 	note_mapped(r, bio);
 	if (!again && must_hold_cpu())
 		r->flags |= REQUEST_NOTED;
