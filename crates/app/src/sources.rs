@@ -369,12 +369,13 @@ impl Source for OpenedKind {
     }
 }
 
-/// Reads `source` and passes the rows that `filter` keeps to `each`. Returns the texts of all rows,
-/// and the number of waits that were left out because they lack the data that the filter needs.
+/// Reads `source` and passes the rows that `filter` keeps to `each`, which may take them out of the
+/// batch. Returns the texts of all rows, and the number of waits that were left out because they
+/// lack the data that the filter needs.
 pub fn read_all(
     source: &mut Opened,
     filter: &Filter,
-    mut each: impl FnMut(&Batch, &Names, &Environment) -> Result<(), Failure>,
+    mut each: impl FnMut(&mut Batch, &Names, &Environment) -> Result<(), Failure>,
 ) -> Result<(Names, SilentWaits), Failure> {
     read_while(source, filter, |batch, names, source| {
         each(batch, names, source.environment()).map(|()| true)
@@ -385,7 +386,7 @@ pub fn read_all(
 pub fn read_while(
     source: &mut Opened,
     filter: &Filter,
-    mut each: impl FnMut(&Batch, &Names, &Opened) -> Result<bool, Failure>,
+    mut each: impl FnMut(&mut Batch, &Names, &Opened) -> Result<bool, Failure>,
 ) -> Result<(Names, SilentWaits), Failure> {
     source.require_devices(filter, false)?;
     let filter = &filter.on_disks(&source.environment().devices);
@@ -395,7 +396,7 @@ pub fn read_while(
         batch.clear();
         let progress = source.fill(&mut batch, &mut names)?;
         silent.add(batch.retain(filter, &names, source.environment().end_ns));
-        if !each(&batch, &names, source)? {
+        if !each(&mut batch, &names, source)? {
             return Ok((names, silent));
         }
         if progress == Progress::Done {

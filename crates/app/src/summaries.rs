@@ -29,10 +29,11 @@ pub fn read_with(paths: &[PathBuf], only: &Only, charts: bool) -> Result<ReadSou
     let mut source = sources::open(paths, false)?;
     let filter = only.filter();
     source.require_devices(&filter, false)?;
-    let mut filtered = Filtered::new(source.environment(), &filter).on_two_threads();
+    let mut filtered = Filtered::new(source.environment(), &filter);
     if charts {
         filtered = filtered.with_charts(source.environment());
     }
+    let mut filtered = filtered.on_threads();
     let all = Filter::default();
     let (names, _) = sources::read_all(&mut source, &all, |batch, names, environment| {
         filtered.add(batch, names, environment.end_ns);

@@ -27,7 +27,7 @@ pub fn run(args: &ImportArgs) -> Result<(), Failure> {
     // Created with the first event, so that an input that is not a capture leaves nothing behind.
     let mut writer = None;
     let mut requests = 0;
-    let take = |batch: &Batch, names: &Names, now: &Environment| {
+    let take = |batch: &mut Batch, names: &Names, now: &Environment| {
         requests += batch.requests.len() as u64;
         if writer.is_none() && !batch.is_empty() {
             let created = RecordingWriter::create(partial.path(), now);

@@ -1,12 +1,11 @@
-//! The two halves of adding a request, which share nothing and so can run side by side: who is
-//! charged with it, and what it says of its device.
+//! Adding a request: what it says of its device, and who is charged with it.
 //!
-//! What does not belong here: rows of other tables (see [`super::summarizer`]).
+//! What does not belong here: blame, which needs the waits, too (see [`super::blame`]); rows of
+//! other tables (see [`super::summarizer`]).
 
 use super::attribution::{Attribution, FileKey};
 use super::axes::Direction;
 use super::below::{self, LowerRequests};
-use super::blame::BlameTally;
 use super::bounded::{Charge, DeviceLayer};
 use super::device::{DeviceTotals, LostEnds};
 use super::life::{Life, Stand};
@@ -14,14 +13,15 @@ use super::patterns::PatternTally;
 use super::streams::{GroupKey, Sequential, StreamOwner, Streams};
 use super::summarizer::layer;
 use crate::model::{Names, Request, RequestPart};
-use crate::source::Batch;
 
 /// Maximum number of open requests that are kept until the end of the watch is known; the time of
 /// further ones is counted up to the latest time seen when they arrive.
 pub(super) const MAX_OPEN: usize = 1 << 14;
 
-/// Charges requests to their owners, files and code paths.
+/// Adds requests to their devices, and charges them to their owners, files and code paths.
 pub(super) struct Charger<'a> {
+    pub devices: &'a mut [DeviceTotals],
+    pub patterns: &'a mut PatternTally,
     pub charged: &'a mut Attribution,
     pub streams: &'a mut Streams,
     pub below: &'a mut LowerRequests,
@@ -29,44 +29,48 @@ pub(super) struct Charger<'a> {
     pub open: &'a mut Vec<(Request, Vec<RequestPart>)>,
     /// Numbers requests in the order in which they are charged.
     pub sequence: &'a mut u64,
+    /// How many requests there were.
+    pub requests: &'a mut u64,
+    /// The latest time that was seen.
+    pub latest_ns: &'a mut u64,
     /// When the watch began, or 0 if that is not known yet.
     pub start_ns: u64,
 }
 
-/// Requests of a device that were found to be sequential.
-pub(super) type FoundSequential = (u16, Direction, Sequential);
-
 impl Charger<'_> {
-    /// Charges the requests of a batch; `slots` are their devices, `late` the times of open ones
-    /// beyond [`MAX_OPEN`]. Returns the sequential ones.
-    pub fn add(
-        &mut self,
-        batch: &Batch,
-        slots: &[u16],
-        late: &[u64],
-        names: &Names,
-    ) -> Vec<FoundSequential> {
-        let (mut late, mut sequential) = (late.iter(), Vec::new());
-        for ((request, parts), slot) in batch.requests_with_parts().zip(slots) {
-            let life = Life::of(request);
-            if life.stand == Stand::Open && self.open.len() < MAX_OPEN {
+    /// Adds a request of the device in `slot`.
+    #[inline]
+    pub fn add(&mut self, request: &Request, parts: &[RequestPart], slot: u16, names: &Names) {
+        let (life, layer) = (Life::of(request), layer(request, names));
+        let direction = Direction::from(request.operation);
+        *self.requests += request.stands_for();
+        *self.latest_ns = (*self.latest_ns).max(life.ended_ns());
+        self.patterns.request(slot, request, parts, &life, self.start_ns);
+        let mut device = self.devices.get_mut(usize::from(slot));
+        if let Some(device) = &mut device {
+            device.add(request, &life, direction, layer);
+        }
+        let time_ns = match life.stand {
+            Stand::Open if self.open.len() < MAX_OPEN => {
                 self.open.push((request.clone(), parts.to_vec()));
-                continue;
+                return;
             }
-            let time_ns = match life.stand {
-                Stand::Open => late.next().copied().unwrap_or(0),
-                _ => self.ended_time(&life),
-            };
-            let device_layer = DeviceLayer::new(*slot, layer(request, names));
-            let whole = self.whole(request, &life, device_layer, time_ns);
-            self.charge(request, parts, &whole, names);
-            let direction = Direction::from(request.operation);
-            if life.stand != Stand::Open && direction.has_sectors() {
-                let found = self.follow_stream(request, parts, device_layer, direction);
-                sequential.extend(found.map(|found| (*slot, direction, found)));
+            Stand::Open => {
+                let (now_ns, ends) = (*self.latest_ns, LostEnds::Some);
+                open_time(device, &life, direction, now_ns, ends, self.start_ns)
+            }
+            _ => self.ended_time(&life),
+        };
+        let device_layer = DeviceLayer::new(slot, layer);
+        let whole = self.whole(request, &life, device_layer, time_ns);
+        self.charge(request, parts, &whole, names);
+        if life.stand != Stand::Open && direction.has_sectors() {
+            let found = self.follow_stream(request, parts, device_layer, direction);
+            let device = self.devices.get_mut(usize::from(slot));
+            if let (Some(device), Some(found)) = (device, found) {
+                device.note_sequential(direction, found);
             }
         }
-        sequential
     }
 
     /// Charges a request, and the lower requests that serve it; a request that serves another waits
@@ -165,50 +169,6 @@ fn subject(request: &Request, parts: &[RequestPart]) -> StreamOwner {
         }
         (_, Some(pid)) => StreamOwner::Process(pid),
         _ => StreamOwner::Nobody,
-    }
-}
-
-/// Adds requests to the figures of their devices, and to blame.
-pub(super) struct DeviceObserver<'a> {
-    pub devices: &'a mut [DeviceTotals],
-    pub patterns: &'a mut PatternTally,
-    pub blame: &'a mut BlameTally,
-    /// How many requests there were.
-    pub requests: &'a mut u64,
-    /// The latest time that was seen.
-    pub latest_ns: &'a mut u64,
-    /// How many open requests are kept.
-    pub open: usize,
-    /// When the watch began, or 0 if that is not known yet.
-    pub start_ns: u64,
-}
-
-impl DeviceObserver<'_> {
-    /// Adds the requests of a batch, and its waits to blame; `slots` are the requests' devices.
-    /// Returns the times of open requests beyond [`MAX_OPEN`].
-    pub fn add(&mut self, batch: &Batch, slots: &[u16], names: &Names) -> Vec<u64> {
-        let mut late = Vec::new();
-        for ((request, parts), slot) in batch.requests_with_parts().zip(slots) {
-            *self.requests += request.stands_for();
-            let (life, layer) = (Life::of(request), layer(request, names));
-            let direction = Direction::from(request.operation);
-            *self.latest_ns = (*self.latest_ns).max(life.ended_ns());
-            self.patterns.request(*slot, request, parts, &life, self.start_ns);
-            let mut device = self.devices.get_mut(usize::from(*slot));
-            if let Some(device) = &mut device {
-                device.add(request, &life, direction, layer);
-            }
-            if life.stand == Stand::Open {
-                if self.open < MAX_OPEN {
-                    self.open += 1;
-                } else {
-                    let (now_ns, ends) = (*self.latest_ns, LostEnds::Some);
-                    late.push(open_time(device, &life, direction, now_ns, ends, self.start_ns));
-                }
-            }
-        }
-        self.blame.add(batch, slots, names);
-        late
     }
 }
 

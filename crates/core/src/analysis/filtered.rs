@@ -6,9 +6,11 @@
 //!
 //! What does not belong here: filters (see [`crate::model::filter`]), and the diagnosis.
 
+use super::blame::BlameTally;
 use super::charts::{ChartTally, Charts};
 use super::summarizer::Summarizer;
 use super::summary::Summary;
+use super::threads::{BatchSharer, ConsumerThread, SharedRows};
 use crate::model::filter::SilentWaits;
 use crate::model::{Environment, Filter, Names};
 use crate::source::Batch;
@@ -47,14 +49,14 @@ impl Filtered {
         Filtered { shown: FilteredPart::new(environment, filter), whole }
     }
 
-    /// For a source that is read as fast as it can be: see [`Summarizer::on_two_threads`].
-    #[must_use]
-    pub fn on_two_threads(mut self) -> Filtered {
-        self.shown.summarizer = self.shown.summarizer.on_two_threads();
-        self.whole = self
-            .whole
-            .map(|whole| FilteredPart { summarizer: whole.summarizer.on_two_threads(), ..whole });
-        self
+    /// The same on several threads, for a source that is read as fast as it can be.
+    pub fn on_threads(self) -> FilteredOnThreads {
+        let sharer = BatchSharer::new();
+        FilteredOnThreads {
+            shown: PartOnThreads::of(self.shown, &sharer),
+            whole: self.whole.map(|whole| PartOnThreads::of(whole, &sharer)),
+            sharer,
+        }
     }
 
     /// Also makes what charts draw.
@@ -82,36 +84,27 @@ impl Filtered {
     }
 }
 
-/// The rows that a filter keeps.
+/// The rows that a filter keeps, added up.
 #[derive(Clone, Debug)]
 struct FilteredPart {
-    filter: Filter,
+    keeper: RowKeeper,
     summarizer: Summarizer,
-    silent: SilentWaits,
     charts: Option<ChartTally>,
 }
 
 impl FilteredPart {
     fn new(environment: &Environment, filter: Filter) -> FilteredPart {
-        FilteredPart {
-            filter,
-            summarizer: Summarizer::new(environment),
-            silent: SilentWaits::default(),
-            charts: None,
-        }
+        let keeper = RowKeeper { filter, silent: SilentWaits::default(), left_out: (0, 0) };
+        FilteredPart { keeper, summarizer: Summarizer::new(environment), charts: None }
     }
 
     fn add(&mut self, batch: &Batch, names: &Names, until_ns: u64) {
-        if self.filter.is_empty() {
-            return self.take(batch, names);
-        }
-        let mut kept = batch.clone();
-        self.silent.add(kept.retain(&self.filter, names, until_ns));
-        self.summarizer.leave_out(batch, &kept);
-        self.take(&kept, names);
-    }
-
-    fn take(&mut self, batch: &Batch, names: &Names) {
+        let kept = (!self.keeper.filter.is_empty()).then(|| {
+            let mut kept = batch.clone();
+            self.keeper.keep(&mut kept, names, until_ns);
+            kept
+        });
+        let batch = kept.as_ref().unwrap_or(batch);
         self.summarizer.add(batch, names);
         if let Some(charts) = &mut self.charts {
             charts.add(batch, names);
@@ -120,9 +113,95 @@ impl FilteredPart {
 
     fn finish(self, environment: &Environment, names: &Names) -> Summary {
         let mut environment = environment.clone();
-        environment.keep(&self.filter);
-        environment.limits.extend(self.silent.sentences());
-        self.summarizer.finish(&environment, names)
+        environment.keep(&self.keeper.filter);
+        environment.limits.extend(self.keeper.silent.sentences());
+        let mut summarizer = self.summarizer;
+        summarizer.left_out = self.keeper.left_out;
+        summarizer.finish(&environment, names)
+    }
+}
+
+/// Removes rows that a filter leaves out, and counts them.
+#[derive(Clone, Debug)]
+struct RowKeeper {
+    filter: Filter,
+    silent: SilentWaits,
+    /// Requests and waits.
+    left_out: (u64, u64),
+}
+
+impl RowKeeper {
+    fn keep(&mut self, batch: &mut Batch, names: &Names, until_ns: u64) {
+        if self.filter.is_empty() {
+            return;
+        }
+        let (requests, waits) = (batch.requests.len(), batch.waits.len());
+        self.silent.add(batch.retain(&self.filter, names, until_ns));
+        self.left_out.0 += (requests - batch.requests.len()) as u64;
+        self.left_out.1 += (waits - batch.waits.len()) as u64;
+    }
+}
+
+/// As [`Filtered`], with a thread for each part of the work.
+pub struct FilteredOnThreads {
+    shown: PartOnThreads,
+    whole: Option<PartOnThreads>,
+    sharer: BatchSharer,
+}
+
+impl FilteredOnThreads {
+    /// Takes an unfiltered batch, whose texts are in `names`, and leaves an empty one in its place;
+    /// the watch ends at `until_ns`, as far as that is known.
+    pub fn add(&mut self, batch: &mut Batch, names: &Names, until_ns: u64) {
+        let mut batch = std::mem::replace(batch, self.sharer.empty());
+        let mut whole = self.whole.as_mut().map(|part| (batch.clone(), part));
+        self.shown.keeper.keep(&mut batch, names, until_ns);
+        let shown = self.sharer.share(batch, names);
+        self.shown.give(&shown);
+        if let Some((batch, part)) = &mut whole {
+            part.keeper.keep(batch, names, until_ns);
+            part.give(&shown.with(std::mem::take(batch)));
+        }
+    }
+
+    /// As [`Filtered::finish`].
+    pub fn finish(self, environment: &Environment, names: &Names) -> Summaries {
+        let (shown, whole) = (self.shown.join(), self.whole.map(PartOnThreads::join));
+        Filtered { shown, whole }.finish(environment, names)
+    }
+}
+
+/// A [`FilteredPart`] on threads.
+struct PartOnThreads {
+    keeper: RowKeeper,
+    summarizer: ConsumerThread<Summarizer>,
+    blame: Option<ConsumerThread<BlameTally>>,
+    charts: Option<ConsumerThread<ChartTally>>,
+}
+
+impl PartOnThreads {
+    fn of(part: FilteredPart, sharer: &BatchSharer) -> PartOnThreads {
+        let FilteredPart { keeper, mut summarizer, charts } = part;
+        let blame = summarizer.take_blame().map(|blame| sharer.spawn(blame));
+        PartOnThreads {
+            keeper,
+            summarizer: sharer.spawn(summarizer),
+            blame,
+            charts: charts.map(|charts| sharer.spawn(charts)),
+        }
+    }
+
+    fn give(&self, rows: &SharedRows) {
+        self.summarizer.give(rows);
+        self.blame.iter().for_each(|thread| thread.give(rows));
+        self.charts.iter().for_each(|thread| thread.give(rows));
+    }
+
+    fn join(self) -> FilteredPart {
+        let mut summarizer = self.summarizer.join();
+        self.blame.into_iter().for_each(|blame| summarizer.give_blame(blame.join()));
+        let charts = self.charts.map(ConsumerThread::join);
+        FilteredPart { keeper: self.keeper, summarizer, charts }
     }
 }
 
@@ -166,5 +245,38 @@ mod tests {
         let both = summaries(Filter { devices, processes, ..Filter::default() });
         assert_eq!(counts(&both.shown), (1, 2, 2, "--device sda --process 1"));
         assert_eq!(counts(both.judged()), (2, 1, 1, "--device sda"));
+    }
+    #[test]
+    fn threads_find_the_same() {
+        let mut script = Script::new(10);
+        for number in 0..3_000_u64 {
+            let (device, pid) = (["sda", "sdb", "dm-0"][number as usize % 3], number as u32 % 7);
+            let read = script.read(device, 512 << (number % 4)).at(number as i64 * 3_000_000);
+            let read = read.by(pid, "cat").file(&format!("/srv/{}", number % 50));
+            let id = read.direct(0, 1_000, 20_000 + number).add();
+            script.wait_for((pid, "cat"), number * 3_000_000, 21_000 + number, &[id]);
+        }
+        for filter in [
+            Filter::default(),
+            Filter { processes: vec!["1".to_owned()], ..Filter::default() },
+            Filter { devices: vec!["sda".to_owned()], ..Filter::default() },
+        ] {
+            let new = || {
+                let filtered = Filtered::new(&script.environment, &filter);
+                filtered.with_charts(&script.environment)
+            };
+            let (mut plain, mut threads) = (new(), new().on_threads());
+            for mut batch in script.source(100).batches {
+                plain.add(&batch, &script.names, script.environment.end_ns);
+                threads.add(&mut batch, &script.names, script.environment.end_ns);
+                assert!(batch.is_empty());
+            }
+            let plain = plain.finish(&script.environment, &script.names);
+            let threads = threads.finish(&script.environment, &script.names);
+            assert!(plain.judged().blame.is_some() && plain.shown.watch.requests > 0);
+            assert_eq!(plain.shown, threads.shown);
+            assert_eq!(plain.judged(), threads.judged());
+            assert_eq!(format!("{:?}", plain.charts), format!("{:?}", threads.charts));
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! | [`Summarizer`] | the pass: each request goes to its device, its owners and its stream |
 //! | [`summary`], `usage` | the result, which every view shows and every rule reads |
 //! | `filtered` | the summaries of a filtered watch: shown, and for the diagnosis |
+//! | `threads` | parts of the pass on threads of their own |
 //! | [`axes`] | directions and intervals, the axes of figures |
 //! | [`intervals`] | the same figures for each interval of a source |
 //! | [`histograms`] | latency by device, flags and process |
@@ -65,12 +66,13 @@ pub mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod usage;
 pub mod waits;
 mod watch_window;
 
 pub use axes::{ByDirection, ByInterval, Direction, Interval};
-pub use filtered::{Filtered, Summaries};
+pub use filtered::{Filtered, FilteredOnThreads, Summaries};
 pub use latency::Latencies;
 pub use summarize::summarize;
 pub use summarizer::{MAX_DEVICES, Summarizer};

@@ -6,7 +6,7 @@ use super::below::LowerRequests;
 use super::blame::BlameTally;
 use super::bounded::{DeviceLayer, RequestLayer};
 use super::breakdown::{BreakdownTally, of_wait};
-use super::charger::{Charger, DeviceObserver, MAX_OPEN, open_time};
+use super::charger::{Charger, MAX_OPEN, open_time};
 use super::device::{DeviceTotals, LostEnds};
 use super::files;
 use super::life::Life;
@@ -16,19 +16,18 @@ use super::report;
 use super::samples::SampleTally;
 use super::streams::Streams;
 use super::summary::Summary;
+use super::threads::BatchConsumer;
 use super::waits::chains;
 use super::waits::ledger::LedgerTally;
 use super::watch_window::WatchWindow;
 use crate::model::{
-    Environment, Metric, Name, Names, Operation, Origin, Request, RequestPart, Status, WaitClass,
+    Environment, Metric, Name, Names, Operation, Origin, Request, RequestPart, WaitClass,
 };
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of devices; further ones share an entry, whose name says so.
 pub const MAX_DEVICES: usize = 256;
-/// Requests of a batch from which on a second thread is worth its start.
-const SHARED_OUT: usize = 1 << 10;
 
 /// Computes a [`Summary`] from the batches of one source, in bounded memory.
 ///
@@ -45,7 +44,8 @@ pub struct Summarizer {
     pub(super) own_waits: u64,
     pub(super) waits: LedgerTally,
     pub(super) chains: chains::ChainTally,
-    pub(super) blame: BlameTally,
+    /// Blame, unless it takes the batches by itself.
+    pub(super) blame: Option<BlameTally>,
     pub(super) files: files::ActivityTally,
     pub(super) patterns: patterns::PatternTally,
     pub(super) samples: SampleTally,
@@ -59,8 +59,12 @@ pub struct Summarizer {
     streams: Streams,
     open: Vec<(Request, Vec<RequestPart>)>,
     below: LowerRequests,
-    /// Whether large batches are added on two threads.
-    is_shared_out: bool,
+}
+
+impl BatchConsumer for Summarizer {
+    fn take(&mut self, batch: &Batch, names: &Names) {
+        self.add(batch, names);
+    }
 }
 
 impl Summarizer {
@@ -75,7 +79,7 @@ impl Summarizer {
             own_waits: 0,
             waits: LedgerTally::default(),
             chains: chains::ChainTally::default(),
-            blame: BlameTally::default(),
+            blame: Some(BlameTally::default()),
             files: files::ActivityTally::default(),
             patterns: patterns::PatternTally::default(),
             samples: SampleTally::default(),
@@ -87,15 +91,7 @@ impl Summarizer {
             streams: Streams::default(),
             open: Vec::new(),
             below: LowerRequests::default(),
-            is_shared_out: false,
         }
-    }
-
-    /// One that adds large batches on two threads: for sources that are read as fast as possible.
-    #[must_use]
-    pub fn on_two_threads(mut self) -> Summarizer {
-        self.is_shared_out = true;
-        self
     }
 
     /// One whose summary has a [`super::breakdown::Breakdown`].
@@ -126,61 +122,39 @@ impl Summarizer {
             }
         }
         self.samples.add(batch, names);
-        self.add_requests(batch, names);
-    }
-
-    /// Adds the requests of a batch, and its waits to blame.
-    fn add_requests(&mut self, batch: &Batch, names: &Names) {
-        let slots: Vec<u16> = batch.requests.iter().map(|request| self.device(request)).collect();
-        let is_open = |request: &&Request| request.status == Status::InFlight;
-        let open = self.open.len() + batch.requests.iter().filter(is_open).count();
-        let is_large = batch.requests.len() >= SHARED_OUT;
-        let is_shared_out = self.is_shared_out && is_large && open <= MAX_OPEN;
-        let (mut charger, mut observer) = self.halves();
-        let sequential = if is_shared_out {
-            std::thread::scope(|scope| {
-                let other = scope.spawn(|| observer.add(batch, &slots, names));
-                let sequential = charger.add(batch, &slots, &[], names);
-                other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                sequential
-            })
-        } else {
-            let late = observer.add(batch, &slots, names);
-            charger.add(batch, &slots, &late, names)
-        };
-        for (slot, direction, found) in sequential {
-            if let Some(device) = self.devices.get_mut(usize::from(slot)) {
-                device.note_sequential(direction, found);
-            }
+        for (request, parts) in batch.requests_with_parts() {
+            let slot = self.device(request);
+            self.charger().add(request, parts, slot, names);
+        }
+        if let Some(blame) = &mut self.blame {
+            blame.add(batch, names);
         }
     }
 
-    /// What a request is added to: two halves that share nothing.
-    fn halves(&mut self) -> (Charger<'_>, DeviceObserver<'_>) {
-        let charger = Charger {
+    /// Gives blame away, which then takes every batch by itself; [`Summarizer::give_blame`] gives
+    /// it back before the end.
+    pub(super) fn take_blame(&mut self) -> Option<BlameTally> {
+        self.blame.take()
+    }
+
+    /// Takes back what [`Summarizer::take_blame`] gave away.
+    pub(super) fn give_blame(&mut self, blame: BlameTally) {
+        self.blame = Some(blame);
+    }
+
+    fn charger(&mut self) -> Charger<'_> {
+        Charger {
+            devices: &mut self.devices,
+            patterns: &mut self.patterns,
             charged: &mut self.charged,
             streams: &mut self.streams,
             below: &mut self.below,
-            sequence: &mut self.sequence,
-            start_ns: self.start_ns,
             open: &mut self.open,
-        };
-        let observer = DeviceObserver {
-            devices: &mut self.devices,
-            patterns: &mut self.patterns,
-            blame: &mut self.blame,
+            sequence: &mut self.sequence,
             requests: &mut self.requests,
             latest_ns: &mut self.latest_ns,
-            open: charger.open.len(),
             start_ns: self.start_ns,
-        };
-        (charger, observer)
-    }
-
-    /// Counts the rows of `batch` that a filter left out; `kept` are added.
-    pub fn leave_out(&mut self, batch: &Batch, kept: &Batch) {
-        self.left_out.0 += batch.requests.len().saturating_sub(kept.requests.len()) as u64;
-        self.left_out.1 += batch.waits.len().saturating_sub(kept.waits.len()) as u64;
+        }
     }
 
     /// The index of the request's device, which is added if it is new.
@@ -241,7 +215,7 @@ impl Summarizer {
             let device = self.devices.get_mut(usize::from(slot));
             let (now_ns, start_ns) = (window.end_ns, self.start_ns);
             let time_ns = open_time(device, &life, direction, now_ns, ends, start_ns);
-            let (mut charger, _) = self.halves();
+            let mut charger = self.charger();
             let whole = charger.whole(&request, &life, device_layer, time_ns);
             charger.charge(&request, &parts, &whole, names);
         }
@@ -251,7 +225,8 @@ impl Summarizer {
         }
         self.note_in_flight(window, environment, names);
         self.charged.settle();
-        let blame = std::mem::take(&mut self.blame).finish(environment, window, names);
+        let blame = self.blame.take();
+        let blame = blame.and_then(|blame| blame.finish(environment, window, names));
         self.correct(environment);
         let mut summary = report::summary(&self, environment, names, window);
         let classes = summary.ledger.iter_mut().flat_map(|ledger| &mut ledger.classes);

@@ -2,6 +2,7 @@
 //! a second; a [`Name`] takes four bytes for each.
 
 use rustc_hash::FxHashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// Words with the same [`Name`] in every table, so that an enum can be stored as its name.
@@ -64,7 +65,7 @@ pub(super) const fn reserved(word: &str) -> Name {
     while !same(RESERVED[index], word) {
         index += 1;
     }
-    Name(index as u32)
+    Name::from_index(index)
 }
 
 const fn same(a: &str, b: &str) -> bool {
@@ -77,21 +78,23 @@ const fn same(a: &str, b: &str) -> bool {
 }
 
 /// A text that was interned in a [`Names`]; only meaningful together with it.
+///
+/// One more than its position, so that an `Option` of it takes four bytes, too: a request has ten.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Name(u32);
+pub struct Name(NonZeroU32);
 
 impl Name {
     /// The first name of every table: the empty text.
-    pub const EMPTY: Name = Name(0);
+    pub const EMPTY: Name = Name(NonZeroU32::MIN);
 
     /// The position of this name in its table.
     pub fn index(self) -> usize {
-        self.0 as usize
+        (self.0.get() - 1) as usize
     }
 
     /// The name at `index` of its table, the reverse of [`Name::index`].
-    pub fn from_index(index: usize) -> Name {
-        Name(index as u32)
+    pub const fn from_index(index: usize) -> Name {
+        Name(NonZeroU32::MIN.saturating_add(index as u32))
     }
 }
 
@@ -156,7 +159,7 @@ impl Names {
     }
 
     fn insert(&mut self, text: Arc<str>) -> Name {
-        let name = Name(self.texts.len() as u32);
+        let name = Name::from_index(self.texts.len());
         self.bytes += text.len();
         self.texts.push(text.clone());
         self.index.insert(text, name);

@@ -24,7 +24,8 @@ pub struct RecordingReader {
     /// Bytes of rounds that were opened, and of all.
     bytes: (u64, u64),
     round: Option<Round>,
-    /// The latest time that a row speaks of, CLOCK_MONOTONIC nanoseconds.
+    /// The latest time that a row speaks of, CLOCK_MONOTONIC nanoseconds; only of a recording whose
+    /// end is not known.
     last_ns: u64,
 }
 
@@ -115,7 +116,9 @@ impl Source for RecordingReader {
         if !round.next(batch, names, losses)? {
             self.round = None;
         }
-        self.last_ns = self.last_ns.max(latest(batch, before));
+        if self.environment.end_ns == 0 {
+            self.last_ns = self.last_ns.max(latest(batch, before));
+        }
         Ok(Progress::More)
     }
 

@@ -168,9 +168,11 @@ impl Round {
     ) -> Result<(), RecordingError> {
         let Some(ids) = request_ids::<Request>(columns) else { return Ok(()) };
         let Batch { requests, parts, .. } = batch;
+        let are_all_kept = requests.len() - first == columns.len();
         let mut requests = requests.iter().skip(first).peekable();
         for id in (0..ids.len()).filter_map(|row| u64::take(ids, row)) {
-            let kept = requests.next_if(|request| request.request_id == id).is_some();
+            let kept =
+                are_all_kept || requests.next_if(|request| request.request_id == id).is_some();
             self.ahead.choose(kept, parts, losses);
             let mut left = MOST_PARTS;
             while left > 0 && self.is_part_ahead(parts, names, losses)? {

@@ -194,14 +194,17 @@ pub(super) fn spread(values: &mut Vec<i64>, begin: usize, valid: &[bool]) {
         return;
     }
     values.resize(begin + valid.len(), 0);
-    // From the end, so that no value is overwritten before it is moved.
+    let Some(values) = values.get_mut(begin..) else { return };
+    from -= begin;
+    // From the end, so that no value is overwritten before it is moved; without a branch, which
+    // would be guessed wrong where nulls come at random.
     for (row, is_valid) in valid.iter().enumerate().rev() {
-        values[begin + row] = if *is_valid && from > begin {
-            from -= 1;
-            values[from]
-        } else {
-            0
-        };
+        let taken = usize::from(*is_valid && from > 0);
+        from -= taken;
+        let value = values.get(from).copied().unwrap_or_default();
+        if let Some(place) = values.get_mut(row) {
+            *place = value * taken as i64;
+        }
     }
 }
 

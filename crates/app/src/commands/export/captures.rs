@@ -23,7 +23,7 @@ pub fn write(args: &Export) -> Result<(), Failure> {
     let mut source = sources::open(&args.source.paths, true)?;
     let devices = args.only.filter().devices;
     let mut order = InOrder::default();
-    let take = |batch: &iowhy_core::source::Batch, names: &Names, now: &Environment| {
+    let take = |batch: &mut iowhy_core::source::Batch, names: &Names, now: &Environment| {
         let wanted = |event: &&Event| {
             devices.is_empty() || devices.iter().any(|device| device == names.get(event.device))
         };

@@ -24,7 +24,7 @@ pub fn write(args: &Export) -> Result<(), Failure> {
     let writer = RecordingWriter::create(partial.path(), source.environment());
     let mut writer = writer.map_err(|error| partial.named(error.into()))?;
     let mut requests = 0;
-    let take = |batch: &Batch, names: &Names, _: &_| {
+    let take = |batch: &mut Batch, names: &Names, _: &_| {
         requests += batch.requests.len() as u64;
         Ok(writer.add(batch, names)?)
     };

@@ -24,7 +24,8 @@ use super::attribution::ProcessKey;
 use super::bounded::RequestLayer;
 use super::life::{Life, Stand};
 use super::own::is_own_name;
-use super::summarizer::layer;
+use super::summarizer::{MAX_DEVICES, layer};
+use super::threads::BatchConsumer;
 use super::waits::split::{self, Doing, Span};
 use super::watch_window::WatchWindow as Watch;
 use crate::model::{Environment, Name, Names, Request, RequestPart, Wait, WaitClass, WaitRequest};
@@ -72,6 +73,15 @@ struct PendingWait {
     queued_at: Option<Name>,
 }
 
+/// A wait that is being settled; the memory is used again for the next one.
+#[derive(Clone, Debug, Default)]
+struct SettledWait {
+    found: Vec<Recent>,
+    spans: Vec<Span>,
+    /// By device.
+    intervals: Vec<(u16, WaitInterval)>,
+}
+
 /// Charges waits to the owners of the requests that were served meanwhile.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlameTally {
@@ -80,25 +90,51 @@ pub(super) struct BlameTally {
     /// Rows of `wait_requests`, in the order of the waits.
     links: VecDeque<WaitRequest>,
     devices: Vec<ServiceWindow>,
-    /// The devices' names, in order of arrival.
+    /// The devices' names, by number.
     names: Vec<Name>,
+    latest_device: Option<(Name, u16)>,
     kept: usize,
     latest_ns: u64,
     /// Requests since waits were settled.
     unsettled: usize,
     accounts: Accounts,
+    settling: SettledWait,
     begun: bool,
 }
 
+impl BatchConsumer for BlameTally {
+    fn take(&mut self, batch: &Batch, names: &Names) {
+        self.add(batch, names);
+    }
+}
+
 impl BlameTally {
-    /// Takes a batch; `devices` are the summarizer's numbers of the devices of its requests.
-    pub fn add(&mut self, batch: &Batch, devices: &[u16], names: &Names) {
+    /// Takes a batch.
+    pub fn add(&mut self, batch: &Batch, names: &Names) {
         self.add_waits(batch, names);
-        for ((request, parts), device) in batch.requests_with_parts().zip(devices) {
+        for (request, parts) in batch.requests_with_parts() {
             let (life, layer) = (Life::of(request), layer(request, names));
-            self.add_request(request, parts, &life, layer, *device);
+            let device = self.device(request.device);
+            self.add_request(request, parts, &life, layer, device);
         }
         self.settle();
+    }
+
+    /// The number of a device; the last is that of all further ones.
+    #[inline]
+    fn device(&mut self, device: Name) -> u16 {
+        match self.latest_device {
+            Some((latest, number)) if latest == device => number,
+            _ => {
+                let known = self.names.iter().position(|name| *name == device);
+                let number = known.unwrap_or(self.names.len()).min(MAX_DEVICES);
+                if number == self.names.len() {
+                    self.names.push(device);
+                }
+                self.latest_device = Some((device, number as u16));
+                number as u16
+            }
+        }
     }
 
     /// Takes the waits of a batch, which may come before or after their requests.
@@ -137,7 +173,7 @@ impl BlameTally {
         })
     }
 
-    /// Takes a request of the summarizer's device `device`.
+    /// Takes a request of the device with number `device`.
     #[inline]
     fn add_request(
         &mut self,
@@ -178,9 +214,6 @@ impl BlameTally {
         let request_id = request.request_id;
         if let Some(slot) = self.recent.get_mut(request_id as usize % RECENT) {
             *slot = Some(Recent { request_id, device, span });
-        }
-        if self.names.len() <= usize::from(device) {
-            self.names.push(request.device);
         }
     }
 
@@ -224,7 +257,9 @@ impl BlameTally {
     /// charged as unknown.
     fn settle_first(&mut self, end_ns: Option<u64>) {
         let Some(wait) = self.pending.pop_front() else { return };
-        let mut found: Vec<Recent> = Vec::new();
+        let mut work = std::mem::take(&mut self.settling);
+        let found = &mut work.found;
+        found.clear();
         while let Some(link) = self.links.pop_front_if(|link| link.wait_id <= wait.wait_id) {
             if link.wait_id < wait.wait_id {
                 continue;
@@ -234,7 +269,8 @@ impl BlameTally {
         for recent in found.iter_mut().filter(|recent| recent.span.completed_ns == 0) {
             recent.span.completed_ns = end_ns.unwrap_or(u64::MAX);
         }
-        let intervals = self.intervals_of(&wait, &found);
+        self.split(&wait, &mut work);
+        let intervals = &work.intervals;
         let in_stage = |stage| {
             let own = intervals.iter().filter(|(_, interval)| interval.stage == stage);
             own.map(|(_, interval)| interval.to - interval.from).sum::<u64>()
@@ -245,22 +281,26 @@ impl BlameTally {
         };
         self.accounts.note_wait(wait.waiter, unknown);
         for (device, interval) in intervals {
-            self.wait_at(device, interval);
+            self.wait_at(*device, *interval);
         }
+        self.settling = work;
     }
 
-    /// The intervals of a wait by device and stage.
-    fn intervals_of(&self, wait: &PendingWait, found: &[Recent]) -> Vec<(u16, WaitInterval)> {
+    /// Finds the intervals of a wait by device and stage.
+    fn split(&self, wait: &PendingWait, work: &mut SettledWait) {
+        let SettledWait { found, spans, intervals } = work;
         let waiter = wait.waiter;
+        intervals.clear();
         if let Some(name) = wait.queued_at {
             let (from, to, stage) = (wait.start_ns, wait.woken_ns, WaitedFor::Queue);
             let index = self.names.iter().position(|it| *it == name);
             let at = index.map(|index| (index as u16, WaitInterval { from, to, waiter, stage }));
-            return at.into_iter().collect();
+            intervals.extend(at);
+            return;
         }
-        let spans: Vec<Span> = found.iter().map(|recent| recent.span).collect();
-        let mut intervals: Vec<(u16, WaitInterval)> = Vec::new();
-        split::walk(wait.start_ns, wait.woken_ns, &spans, |doing, from, to| {
+        spans.clear();
+        spans.extend(found.iter().map(|recent| recent.span));
+        split::walk(wait.start_ns, wait.woken_ns, spans, |doing, from, to| {
             let stage = match doing {
                 Doing::Served => WaitedFor::Device,
                 Doing::Queued => WaitedFor::Queue,
@@ -276,7 +316,6 @@ impl BlameTally {
                 _ => intervals.push((device, WaitInterval { from, to, waiter, stage })),
             }
         });
-        intervals
     }
 
     fn wait_at(&mut self, device: u16, interval: WaitInterval) {

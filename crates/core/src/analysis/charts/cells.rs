@@ -2,6 +2,7 @@
 //! columns become one; sums stay exact.
 
 use rustc_hash::FxHashMap;
+use std::hash::{Hash, Hasher};
 
 /// Bins of latency for each doubling: each is at most an eighth wider than where it begins.
 pub const PER_OCTAVE: u32 = 8;
@@ -33,7 +34,7 @@ pub fn bin_from_ns(bin: u8) -> u64 {
 }
 
 /// What a cell is of.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CellKey {
     /// The column of time.
     pub column: u16,
@@ -49,6 +50,17 @@ pub struct CellKey {
     pub latency: u8,
     /// The exponent of the power of two that the size in bytes is at least; 0 for no bytes.
     pub size: u8,
+}
+
+/// Two words are hashed faster than seven fields.
+impl Hash for CellKey {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let CellKey { column, device, owner, file, kind, latency, size } = *self;
+        let [column, device, owner, file] = [column, device, owner, file].map(u64::from);
+        state.write_u64(column << 48 | device << 32 | owner << 16 | file);
+        state.write_u32(u32::from_le_bytes([kind, latency, size, 0]));
+    }
 }
 
 /// What a cell adds up.
@@ -141,6 +153,7 @@ impl Cells {
     pub fn rekey(&mut self, key: impl Fn(CellKey) -> CellKey) {
         self.settle();
         let old = std::mem::take(&mut self.cells);
+        self.cells.reserve(old.len() / 2);
         for (old_key, sums) in old {
             self.cells.entry(key(old_key)).or_default().add(&sums);
         }

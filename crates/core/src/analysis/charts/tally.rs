@@ -9,6 +9,7 @@ use crate::analysis::bounded::RequestLayer;
 use crate::analysis::life::{Life, Stand};
 use crate::analysis::own::is_own_name;
 use crate::analysis::summarizer::layer;
+use crate::analysis::threads::BatchConsumer;
 use crate::analysis::waits::ledger::parts_of;
 use crate::model::{Environment, Name, Names, Operation, Origin, Request, RequestPart, Wait};
 use crate::source::Batch;
@@ -16,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 /// Columns of time: when they are used up, each two become one.
 const COLUMNS: u64 = 1_200;
-/// The first width of a column, nanoseconds.
+/// The first width of a column where the end of the watch is not known, nanoseconds.
 const FIRST_WIDTH: u64 = 1 << 18;
 /// Numbers of devices, owners, files and kinds while a source is read.
 const SLOTS: (usize, usize, usize, usize) = (63, 1_000, 8_000, 200);
@@ -65,6 +66,12 @@ const NO_SECTOR: u64 = 1 << 44;
 /// Open requests of which it is kept when they began.
 const MOST_OPEN: usize = 1 << 14;
 
+impl BatchConsumer for ChartTally {
+    fn take(&mut self, batch: &Batch, names: &Names) {
+        self.add(batch, names);
+    }
+}
+
 impl ChartTally {
     /// Nothing yet, of a watch that began with `environment`.
     pub fn new(environment: &Environment) -> ChartTally {
@@ -72,7 +79,7 @@ impl ChartTally {
         ChartTally {
             start_ns: environment.start_ns,
             latest_ns: 0,
-            column_ns: FIRST_WIDTH,
+            column_ns: first_width(environment),
             devices: Slots::new(devices),
             owners: Slots::new(owners),
             files: Slots::new(files),
@@ -440,6 +447,16 @@ impl ChartTally {
             }
         }
     }
+}
+
+/// The width of columns at first: that of the end, if the end of the watch is known.
+fn first_width(environment: &Environment) -> u64 {
+    let length_ns = environment.end_ns.saturating_sub(environment.start_ns);
+    let mut width_ns = FIRST_WIDTH;
+    while length_ns / width_ns >= COLUMNS {
+        width_ns *= 2;
+    }
+    width_ns
 }
 
 fn renamed(chosen: ChosenRequests, owners: &[u16], files: &[u16]) -> ChosenRequests {

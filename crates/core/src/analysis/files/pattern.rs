@@ -9,11 +9,12 @@ pub fn without_numbers(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     let mut rest = path;
     while !rest.is_empty() {
-        let word = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
-        let (own, after) = rest.split_at(word);
+        // A byte that is not ASCII is no letter here: words end between two characters.
+        let word = rest.bytes().position(|byte| !byte.is_ascii_alphanumeric());
+        let (own, after) = rest.split_at(word.unwrap_or(rest.len()));
         push_word(own, &mut out);
-        let gap = after.find(|c: char| c.is_ascii_alphanumeric()).unwrap_or(after.len());
-        let (between, next) = after.split_at(gap);
+        let gap = after.bytes().position(|byte| byte.is_ascii_alphanumeric());
+        let (between, next) = after.split_at(gap.unwrap_or(after.len()));
         out.push_str(between);
         rest = next;
     }

@@ -12,8 +12,8 @@ const STRIDE: u64 = 16;
 const PAGES: usize = 1 << 16;
 /// Maximum number of pages of one request that are examined: more than any request has.
 const MOST_PAGES: u64 = 1 << 16;
-/// Number of reads that a following write is compared with.
-const RECENT: usize = 4096;
+/// Number of pages read of which it is kept when that was: a later one takes the place of another.
+const RECENT: usize = 8192;
 /// Maximum time between a read and a write of one read-modify-write, nanoseconds.
 const SOON_NS: u64 = 1_000_000_000;
 /// Maximum time between the queueing of pieces of one bio, nanoseconds.
@@ -114,10 +114,77 @@ pub(super) struct AccessTally {
     sums: Access,
     stride: u64,
     pages: FxHashSet<u64>,
-    recent: FxHashMap<u64, u64>,
-    sizes: FxHashMap<u64, u64>,
+    recent: RecentReads,
+    sizes: SizeTally,
     threads: FxHashMap<u32, AccessThread>,
     files: FxHashMap<Name, FileTally>,
+}
+
+/// Requests by size.
+#[derive(Clone, Debug, Default)]
+struct SizeTally {
+    counts: FxHashMap<u64, u64>,
+    /// The size of the latest requests, and how many of them are not among `counts` yet: most
+    /// requests are as large as the one before.
+    latest: (u64, u64),
+}
+
+impl SizeTally {
+    #[inline]
+    fn add(&mut self, bytes: u64) {
+        if self.latest.0 != bytes {
+            self.settle();
+            self.latest = (bytes, 0);
+        }
+        self.latest.1 += 1;
+    }
+
+    fn settle(&mut self) {
+        let (bytes, count) = self.latest;
+        if count > 0 && (self.counts.len() < SIZES || self.counts.contains_key(&bytes)) {
+            *self.counts.entry(bytes).or_default() += count;
+        }
+    }
+
+    /// Sizes and their numbers of requests, most frequent first.
+    fn finish(mut self) -> Vec<(u64, u64)> {
+        self.settle();
+        let mut sizes: Vec<(u64, u64)> = self.counts.into_iter().collect();
+        sizes.sort_unstable_by_key(|(size, count)| (std::cmp::Reverse(*count), *size));
+        sizes
+    }
+}
+
+/// When pages were read last: each in the one place that it can have.
+#[derive(Clone, Debug, Default)]
+struct RecentReads {
+    /// The page, and when it was read.
+    places: Vec<(u64, u64)>,
+}
+
+impl RecentReads {
+    #[inline]
+    fn note(&mut self, page: u64, at_ns: u64) {
+        if self.places.is_empty() {
+            self.places.resize(RECENT, (u64::MAX, 0));
+        }
+        if let Some(place) = self.places.get_mut(Self::place(page)) {
+            *place = (page, at_ns);
+        }
+    }
+
+    #[inline]
+    fn of(&self, page: u64) -> Option<u64> {
+        let known = self.places.get(Self::place(page)).filter(|(known, _)| *known == page);
+        known.map(|(_, at_ns)| *at_ns)
+    }
+
+    /// Neighbours are apart, and so are pages at regular distances.
+    #[inline]
+    fn place(page: u64) -> usize {
+        let hash = page.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (hash >> (u64::BITS - RECENT.ilog2())) as usize
+    }
 }
 
 impl AccessTally {
@@ -127,9 +194,7 @@ impl AccessTally {
         if request.bytes == 0 || !direction.has_sectors() {
             return;
         }
-        if self.sizes.len() < SIZES || self.sizes.contains_key(&request.bytes) {
-            *self.sizes.entry(request.bytes).or_default() += 1;
-        }
+        self.sizes.add(request.bytes);
         self.follow_thread(request, direction, life);
         match direction {
             Direction::Read => self.read(request),
@@ -142,11 +207,8 @@ impl AccessTally {
 
     fn read(&mut self, request: &Request) {
         let (first, last) = pages_of(request);
-        if self.recent.len() >= RECENT {
-            self.recent.clear();
-        }
-        self.recent.insert(first, request.start_ns);
-        self.recent.insert(last, request.start_ns);
+        self.recent.note(first, request.start_ns);
+        self.recent.note(last, request.start_ns);
         let cached = [Origin::Read, Origin::Readahead, Origin::PageFault];
         if !cached.contains(&request.origin) {
             return;
@@ -178,7 +240,7 @@ impl AccessTally {
         self.sums.unaligned_writes += u64::from(!aligned);
         let (first, last) = pages_of(request);
         let read_before = [first, last].iter().any(|page| {
-            let read = self.recent.get(page).copied();
+            let read = self.recent.of(*page);
             read.is_some_and(|at| request.start_ns.saturating_sub(at) <= SOON_NS)
         });
         self.sums.writes_after_read += u64::from(read_before);
@@ -245,9 +307,7 @@ impl AccessTally {
     }
 
     pub fn finish(&self, names: &Names) -> Access {
-        let mut sizes: Vec<(u64, u64)> =
-            self.sizes.iter().map(|(size, count)| (*size, *count)).collect();
-        sizes.sort_unstable_by_key(|(size, count)| (std::cmp::Reverse(*count), *size));
+        let sizes = self.sizes.clone().finish();
         let mut files: Vec<FilePattern> = self.files.iter().map(|it| listed(it, names)).collect();
         files.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.file.cmp(&b.file)));
         files.truncate(LISTED);
