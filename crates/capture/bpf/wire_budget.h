@@ -15,7 +15,6 @@
 #define PROGRAM_LIST(X)          \
 	X(count_completion)      \
 	X(count_bio_completion)  \
-	X(count_submission)      \
 	X(on_complete)           \
 	X(on_complete_again)     \
 	X(on_bio_complete)       \
@@ -120,13 +119,6 @@ struct wire_total {
 	unsigned long long device_max_ns;
 	unsigned int latencies[WIRE_LATENCIES];
 	unsigned int device_times[WIRE_LATENCIES];
-};
-
-/* Exact counts of a cgroup or process on one CPU: reads, writes, others. */
-struct wire_owner_total {
-	unsigned long long requests[3];
-	unsigned long long bytes[3];
-	unsigned long long latency_ns[3];
 };
 
 #endif

@@ -1,5 +1,5 @@
-//! Exact counts of everything that completes, kept by the kernel: per disk and operation, per
-//! cgroup, per process. They cost a few tens of nanoseconds per request, whatever the rate.
+//! Exact counts of everything that completes, kept by the kernel, per disk and operation. They cost
+//! a few tens of nanoseconds per request, whatever the rate.
 //!
 //! Started alone ([`Aggregates::begin`]) they are the cheapest watch that there is; a live watch
 //! reads those of its own session. Counts only grow: take a snapshot at each end of an interval,
@@ -20,7 +20,7 @@ use iowhy_core::model::Operation;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
 
 /// Buckets of a [`LatencyTotal`].
 pub const LATENCY_BUCKETS: usize = wire::WIRE_LATENCIES as usize;
@@ -114,17 +114,6 @@ pub struct IoTotal {
     pub device_time: LatencyTotal,
 }
 
-/// Requests of one cgroup or process: reads, writes, others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OwnerTotal {
-    /// Of a cgroup the requests that completed, of a process the bios that it queued.
-    pub requests: [u64; 3],
-    /// Their bytes.
-    pub bytes: [u64; 3],
-    /// The sum of their latencies, nanoseconds; 0 of processes.
-    pub latency_ns: [u64; 3],
-}
-
 /// All counts at one time, or what came between two times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AggregateSnapshot {
@@ -133,10 +122,6 @@ pub struct AggregateSnapshot {
     /// By device number (see [`crate::host::devices::number`]) and operation. Number 0 holds the
     /// disks beyond those that the kernel's table has room for.
     pub disks: BTreeMap<(u32, Operation), IoTotal>,
-    /// By cgroup id. 0 holds requests without one, and cgroups beyond the table.
-    pub cgroups: BTreeMap<u64, OwnerTotal>,
-    /// By process id. 0 holds processes beyond the table.
-    pub processes: BTreeMap<u32, OwnerTotal>,
 }
 
 impl AggregateSnapshot {
@@ -152,8 +137,6 @@ impl AggregateSnapshot {
                 new.disks.insert(*key, total);
             }
         }
-        new.cgroups = owners_since(&self.cgroups, &earlier.cgroups);
-        new.processes = owners_since(&self.processes, &earlier.processes);
         new
     }
 
@@ -185,31 +168,10 @@ impl IoTotal {
     }
 }
 
-fn owners_since<K: Ord + Copy>(
-    now: &BTreeMap<K, OwnerTotal>,
-    earlier: &BTreeMap<K, OwnerTotal>,
-) -> BTreeMap<K, OwnerTotal> {
-    let new = now.iter().map(|(key, now)| {
-        let before = earlier.get(key).copied().unwrap_or_default();
-        let less = |now: [u64; 3], before: [u64; 3]| {
-            std::array::from_fn(|place| now[place].saturating_sub(before[place]))
-        };
-        let total = OwnerTotal {
-            requests: less(now.requests, before.requests),
-            bytes: less(now.bytes, before.bytes),
-            latency_ns: less(now.latency_ns, before.latency_ns),
-        };
-        (*key, total)
-    });
-    new.filter(|(_, total)| total.requests.iter().any(|count| *count > 0)).collect()
-}
-
 /// Reads the kernel's counts.
 #[derive(Debug)]
 pub struct AggregateReader {
     totals: MapHandle,
-    cgroups: MapHandle,
-    processes: MapHandle,
     operations: FxHashMap<u32, Operation>,
 }
 
@@ -226,8 +188,6 @@ impl AggregateReader {
         let names = &facts.operations.names;
         Some(AggregateReader {
             totals: map("totals")?,
-            cgroups: map("cgroup_totals")?,
-            processes: map("process_totals")?,
             operations: names.iter().map(|(id, name)| (*id, operation::operation(name))).collect(),
         })
     }
@@ -240,39 +200,8 @@ impl AggregateReader {
             let key = (key.device, operation.unwrap_or(Operation::Other));
             snapshot.disks.entry(key).or_default().add(cpu);
         });
-        each_entry(&self.cgroups, |key: u64, cpu: &wire::wire_owner_total| {
-            snapshot.cgroups.entry(key).or_default().add(cpu);
-        });
-        each_entry(&self.processes, |key: u64, cpu: &wire::wire_owner_total| {
-            snapshot.processes.entry(key as u32).or_default().add(cpu);
-        });
         snapshot.time_ns = system::now_ns();
         snapshot
-    }
-
-    /// Frees space for others: adds the counts of processes that have ended to those of number 0,
-    /// once the table is half full. Their ids may be used again.
-    pub fn forget_ended(&self, of: &mut AggregateSnapshot) {
-        if of.processes.len() * 2 < self.processes.max_entries() as usize {
-            return;
-        }
-        let ended =
-            |pid: &u32| *pid != 0 && !std::path::Path::new("/proc").join(pid.to_string()).exists();
-        for pid in of.processes.keys().copied().filter(ended).collect::<Vec<_>>() {
-            if self.processes.delete(u64::from(pid).as_bytes()).is_ok() {
-                of.processes.remove(&pid);
-            }
-        }
-    }
-}
-
-impl OwnerTotal {
-    fn add(&mut self, on_cpu: &wire::wire_owner_total) {
-        for place in 0..self.requests.len() {
-            self.requests[place] += on_cpu.requests[place];
-            self.bytes[place] += on_cpu.bytes[place];
-            self.latency_ns[place] += on_cpu.latency_ns[place];
-        }
     }
 }
 
@@ -380,14 +309,12 @@ mod tests {
         let mut before = AggregateSnapshot::default();
         before.disks.entry(key).or_default().latency.buckets[3] = u32::MAX;
         before.disks.entry((9, Operation::Read)).or_default().requests = 5;
-        before.processes.entry(1).or_default().requests[0] = 7;
         let mut after = before.clone();
         let total = after.disks.entry(key).or_default();
         (total.requests, total.latency.buckets[3]) = (2, 1);
         let new = after.since(&before);
         assert_eq!(new.disks.len(), 1);
         assert_eq!(new.disks[&key].latency.buckets[3], 2);
-        assert!(new.processes.is_empty());
         assert_eq!(new.requests(), 2);
     }
 }

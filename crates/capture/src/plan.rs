@@ -96,13 +96,6 @@ pub const PROBES: &[Probe] = &[
         "exact counts of bio-based devices",
         false,
     ),
-    probe(
-        ProbeGroup::Aggregate,
-        "count_submission",
-        "block_bio_queue",
-        "exact counts of processes",
-        false,
-    ),
     probe(ProbeGroup::Block, "on_complete", "block_rq_complete", "request completions", true),
     probe(
         ProbeGroup::Block,

@@ -109,6 +109,4 @@ fn exact_counts_are_those_of_the_kernel() {
     let in_buckets: u64 = latency.buckets.iter().map(|count| u64::from(*count)).sum();
     assert_eq!(in_buckets, latency.count);
     assert!(latency.mean_ns() <= Some(latency.max_ns), "{latency:?}");
-    assert!(new.processes.len() >= 2, "both runs of dd: {:?}", new.processes);
-    assert!(!new.cgroups.is_empty());
 }

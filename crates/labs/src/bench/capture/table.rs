@@ -157,7 +157,11 @@ fn programs(page: &mut String, account: &CostAccount) -> std::fmt::Result {
             format!("{:.0} | {:.0}", ns / program.runs as f64, ns / counted.ios.max(1) as f64)
         })
     };
-    for program in account.every.programs.iter().filter(|program| program.runs > 0) {
+    let of_every =
+        |name: &str| account.every.programs.iter().any(|it| it.name == name && it.runs > 0);
+    let within = account.within.programs.iter().filter(|program| !of_every(&program.name));
+    let all = account.every.programs.iter().chain(within);
+    for program in all.filter(|program| program.runs > 0) {
         let name = &program.name;
         let (every, within) = (cells(&account.every, name), cells(&account.within, name));
         writeln!(page, "| `{name}` | {every} | {within} |")?;
