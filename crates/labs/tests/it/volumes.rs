@@ -214,15 +214,20 @@ fn bcache() -> Result<()> {
         "dd if=/dev/zero of={disk} bs=4k count=64 oflag=direct status=none
         dd if={disk} of=/dev/null bs=4k count=64 iflag=direct status=none"
     );
-    let watched = Watched::of(&["bcache0"], &load)?;
+    // It writes dirty data back by itself, some kilobytes a second.
+    let running = "/sys/block/bcache0/bcache/writeback_running";
+    let watched = Watched::of(&["bcache0"], &format!("echo 0 >{running}; {load}"))?;
     let [_, after] = watched.health("bcache0").map(|it| it.bcache.as_ref().expect("bcache"));
     assert_eq!((after.state.as_str(), after.mode.as_str()), ("dirty", "writeback"), "{after:?}");
     // Hits and misses are added up every 22 s.
     assert!(after.dirty_bytes >= Some(250 << 10) && after.hits.is_some(), "{after:?}");
     watched.says("bcache: dirty, writeback");
 
-    let detach = "echo 1 >/sys/block/bcache0/bcache/detach
-        until grep -q 'no cache' /sys/block/bcache0/bcache/state; do sleep 0.1; done";
+    let detach = format!(
+        "echo 1 >{running}
+        echo 1 >/sys/block/bcache0/bcache/detach
+        until grep -q 'no cache' /sys/block/bcache0/bcache/state; do sleep 0.1; done"
+    );
     let watched = Watched::of(&["bcache0"], &format!("{load}; {detach}; {load}"))?;
     let states = watched.health("bcache0").map(|it| it.bcache.as_ref().expect("bcache"));
     assert_ne!(states[0].state, "no cache");
