@@ -83,8 +83,9 @@ impl WatchedLoad {
 
     /// The goal of a variant: the share of its speed that the load keeps, percent.
     fn goal(self, variant: Variant) -> Option<f64> {
+        let is_limited = self == WatchedLoad::Reads(ReadSpeed::Limited);
         match (self, variant) {
-            (WatchedLoad::Reads(ReadSpeed::Limited), _) => None,
+            (_, Variant::Iowhy | Variant::Requests) if is_limited => Some(99.5),
             (_, Variant::Iowhy) => Some(95.0),
             (WatchedLoad::Reads(_), Variant::Requests) => Some(90.0),
             _ => None,
