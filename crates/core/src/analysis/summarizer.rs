@@ -79,7 +79,7 @@ impl Summarizer {
             own_waits: 0,
             waits: LedgerTally::default(),
             chains: chains::ChainTally::default(),
-            blame: Some(BlameTally::default()),
+            blame: Some(BlameTally::new()),
             files: files::ActivityTally::default(),
             patterns: patterns::PatternTally::default(),
             samples: SampleTally::default(),

@@ -22,6 +22,7 @@ mod window;
 
 use super::attribution::ProcessKey;
 use super::bounded::RequestLayer;
+use super::charts::slots::Slots;
 use super::life::{Life, Stand};
 use super::own::is_own_name;
 use super::summarizer::{MAX_DEVICES, layer};
@@ -83,16 +84,15 @@ struct SettledWait {
 }
 
 /// Charges waits to the owners of the requests that were served meanwhile.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct BlameTally {
     recent: Vec<Option<Recent>>,
     pending: VecDeque<PendingWait>,
     /// Rows of `wait_requests`, in the order of the waits.
     links: VecDeque<WaitRequest>,
     devices: Vec<ServiceWindow>,
-    /// The devices' names, by number.
-    names: Vec<Name>,
-    latest_device: Option<(Name, u16)>,
+    /// The devices' numbers; the last is that of all further ones.
+    numbers: Slots<Name>,
     kept: usize,
     latest_ns: u64,
     /// Requests since waits were settled.
@@ -109,32 +109,31 @@ impl BatchConsumer for BlameTally {
 }
 
 impl BlameTally {
+    pub fn new() -> BlameTally {
+        BlameTally {
+            recent: Vec::new(),
+            pending: VecDeque::new(),
+            links: VecDeque::new(),
+            devices: Vec::new(),
+            numbers: Slots::new(MAX_DEVICES),
+            kept: 0,
+            latest_ns: 0,
+            unsettled: 0,
+            accounts: Accounts::default(),
+            settling: SettledWait::default(),
+            begun: false,
+        }
+    }
+
     /// Takes a batch.
     pub fn add(&mut self, batch: &Batch, names: &Names) {
         self.add_waits(batch, names);
         for (request, parts) in batch.requests_with_parts() {
             let (life, layer) = (Life::of(request), layer(request, names));
-            let device = self.device(request.device);
+            let device = self.numbers.of(request.device);
             self.add_request(request, parts, &life, layer, device);
         }
         self.settle();
-    }
-
-    /// The number of a device; the last is that of all further ones.
-    #[inline]
-    fn device(&mut self, device: Name) -> u16 {
-        match self.latest_device {
-            Some((latest, number)) if latest == device => number,
-            _ => {
-                let known = self.names.iter().position(|name| *name == device);
-                let number = known.unwrap_or(self.names.len()).min(MAX_DEVICES);
-                if number == self.names.len() {
-                    self.names.push(device);
-                }
-                self.latest_device = Some((device, number as u16));
-                number as u16
-            }
-        }
     }
 
     /// Takes the waits of a batch, which may come before or after their requests.
@@ -293,9 +292,8 @@ impl BlameTally {
         intervals.clear();
         if let Some(name) = wait.queued_at {
             let (from, to, stage) = (wait.start_ns, wait.woken_ns, WaitedFor::Queue);
-            let index = self.names.iter().position(|it| *it == name);
-            let at = index.map(|index| (index as u16, WaitInterval { from, to, waiter, stage }));
-            intervals.extend(at);
+            let number = self.numbers.find(name);
+            intervals.extend(number.map(|it| (it, WaitInterval { from, to, waiter, stage })));
             return;
         }
         spans.clear();

@@ -41,6 +41,11 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         slot
     }
 
+    /// The number that `key` has by itself; `None` if it has none.
+    pub fn find(&self, key: K) -> Option<u16> {
+        self.index.get(&key).copied()
+    }
+
     /// What a number stands for; `None` for all further ones.
     pub fn get(&self, slot: u16) -> Option<K> {
         self.keys.get(usize::from(slot)).copied()
