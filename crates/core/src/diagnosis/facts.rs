@@ -21,6 +21,7 @@ pub mod shape;
 pub mod stacked;
 pub mod syncs;
 pub mod targets;
+mod work;
 
 pub use behind::BehindProgram;
 pub use beside::{OtherWork, has_name};

@@ -1,20 +1,21 @@
 //! A named cause: subject, impact, confidence, evidence, fix and check.
 
+use super::claims::Claims;
 use super::facts::{Facts, OtherWork, Waited, device_time_ns};
+use super::place::Place;
+use super::rule::Rule;
 use super::subject::Subject;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The least share of the time for a warning. Below a tenth, removing the cause changes less than
-/// the difference between two equal watches (chosen with the controls of the labs).
-pub const WARNING_IMPACT: f64 = 0.10;
-/// The least share for a critical finding: it explains more than everything else together.
-pub const CRITICAL_IMPACT: f64 = 0.50;
-/// The least mean number of threads blocked over the watch for a warning: the kernel's
-/// documentation of pressure stall information calls 5 % of the time slight.
+/// The least share of a program's own time for a warning: whoever loses less than a tenth is not
+/// held up (chosen with the controls of the labs). Also the least share of a device's time.
+pub const WARNING_SHARE: f64 = 0.10;
+/// The least share for a critical finding: more than everything else together.
+pub const CRITICAL_SHARE: f64 = 0.50;
+/// The least mean number of threads blocked over the watch to count as others that wait: the
+/// kernel's documentation of pressure stall information calls 5 % of the time slight.
 pub const WARNING_THREADS: f64 = 0.05;
-/// The same for a critical finding: one thread that did nothing else half of the time.
-pub const CRITICAL_THREADS: f64 = 0.5;
 /// Findings below this share are not reported.
 pub const LEAST_IMPACT: f64 = 0.01;
 
@@ -140,9 +141,18 @@ pub struct Finding {
     pub symptoms: Vec<&'static str>,
     /// Bottlenecks whose time it explains.
     pub bottlenecks: Vec<&'static str>,
-    /// The mean number of threads that it blocks over the watch.
+    /// The mean number of threads that it blocks over the watch; of a device, of its requests.
     #[serde(skip)]
     threads: f64,
+    /// The time that it explains.
+    #[serde(skip)]
+    pub(super) claims: Claims,
+    /// Where it acts.
+    #[serde(skip)]
+    pub(super) place: Place,
+    /// The largest share of its own time that one program loses because of it.
+    #[serde(skip)]
+    pub(super) held: f64,
     /// The lowest severity that its rule allows.
     #[serde(skip)]
     least: Severity,
@@ -169,6 +179,16 @@ impl Finding {
         let share = time_ns as f64 / facts.blocked_ns().max(1) as f64;
         let threads = time_ns as f64 / facts.duration_ns().max(1) as f64;
         Finding::of_share(ImpactOf::BlockedTime, share, threads, sentence)
+    }
+
+    /// Returns a finding that explains all of these waits.
+    pub fn of_waits(facts: &Facts<'_>, waited: &Waited<'_>, sentence: String) -> Finding {
+        Finding::of_blocked(facts, waited.time_ns, sentence).claiming(Claims::of_waits(waited))
+    }
+
+    /// Returns a finding that explains the part of these waits that their class takes.
+    pub fn of_class(facts: &Facts<'_>, waited: &Waited<'_>, sentence: String) -> Finding {
+        Finding::of_blocked(facts, waited.class_ns, sentence).claiming(Claims::of_class(waited))
     }
 
     /// Returns a finding that explains `time_ns` of the `whole_ns` that a device's requests took.
@@ -198,12 +218,22 @@ impl Finding {
             symptoms: Vec::new(),
             bottlenecks: Vec::new(),
             threads,
+            claims: Claims::default(),
+            place: Place::Pattern,
+            held: 0.0,
             most: Severity::Critical,
             least: Severity::Info,
             is_of_device: false,
             is_of_stall: false,
             unlost: Confidence::Likely,
         }
+    }
+
+    /// The time that it explains, if it is not all that its subject waits for.
+    #[must_use]
+    pub fn claiming(mut self, claims: Claims) -> Finding {
+        self.claims = claims;
+        self
     }
 
     /// The cause in one sentence.
@@ -330,47 +360,64 @@ impl Finding {
         }
     }
 
-    /// Whether it would be critical without the waits for other devices: a blocked program is no
-    /// better off because another one has more waiting threads elsewhere.
-    fn rules_its_device(&self, facts: &Facts<'_>) -> bool {
-        let Some(device) = self.subject.device.as_deref() else { return false };
-        if self.impact_of != ImpactOf::BlockedTime {
-            return false;
+    /// Returns the time that it explains where its rule does not say: the requests of its device,
+    /// or the waits of its program, up to its share.
+    fn usual_claims(&self, facts: &Facts<'_>) -> Claims {
+        let name = self.subject.device.as_deref();
+        let device = facts.devices().iter().find(|row| Some(row.device.as_str()) == name);
+        if self.impact_of == ImpactOf::DeviceTime {
+            let all = device.map_or_else(Claims::default, |row| Claims::of_device(facts, row));
+            return all.scaled(self.impact);
         }
-        let near = facts.blocked_near(device) as f64 / facts.duration_ns().max(1) as f64;
-        self.threads >= CRITICAL_THREADS && self.threads >= CRITICAL_IMPACT * near
+        let waits = facts.waits(|group| {
+            let near = name.is_none() || group.device.is_none() || group.device.as_deref() == name;
+            let process = self.subject.process.as_deref();
+            near && process.is_none_or(|process| process == group.process)
+        });
+        let time_ns = (self.impact * facts.blocked_ns() as f64) as u64;
+        Claims::of_waits(&waits).limited_to(time_ns)
+    }
+
+    /// Returns the severity by what the programs lose that it holds up; by the device's time where
+    /// waits are not in the data.
+    fn by_loss(&self, facts: &Facts<'_>) -> Severity {
+        let share = match facts.need_waits() {
+            Ok(()) => self.held,
+            Err(_) => self.impact.min(self.threads),
+        };
+        match share {
+            share if share >= CRITICAL_SHARE => Severity::Critical,
+            share if share >= WARNING_SHARE => Severity::Warning,
+            _ => Severity::Info,
+        }
     }
 
     /// Returns the highest severity for a share of a device's time: all of the time of a nearly
     /// idle device is little.
     fn by_use(&self, facts: &Facts<'_>) -> Severity {
         let name = self.subject.device.as_ref();
-        let device = facts.devices().iter().find(|it| Some(&it.device) == name);
-        match device.and_then(|it| it.util_share) {
-            Some(util) if util < WARNING_THREADS => Severity::Info,
-            Some(util) if util < CRITICAL_THREADS => Severity::Warning,
+        let device = facts.devices().iter().find(|row| Some(&row.device) == name);
+        match device.and_then(|row| row.util_share) {
+            Some(util) if util < WARNING_SHARE => Severity::Info,
+            Some(util) if util < CRITICAL_SHARE => Severity::Warning,
             _ => Severity::Critical,
         }
     }
 
-    /// Adds what is the same for every rule: the severity from the impact, the confidence from what
-    /// the watch has lost.
+    /// Adds what is the same for every rule: the severity from what is lost, the confidence from
+    /// what the watch has lost.
     pub(super) fn complete(
         mut self,
-        cause: &'static str,
+        rule: &Rule,
         layer: FindingLayer,
         facts: &Facts<'_>,
     ) -> Finding {
-        (self.cause, self.layer) = (cause, layer);
-        let severity = if self.impact >= CRITICAL_IMPACT && self.threads >= CRITICAL_THREADS {
-            Severity::Critical
-        } else if self.impact >= WARNING_IMPACT && self.threads >= WARNING_THREADS {
-            Severity::Warning
-        } else {
-            Severity::Info
-        };
-        let severity =
-            if self.rules_its_device(facts) { severity.max(Severity::Warning) } else { severity };
+        (self.cause, self.layer, self.place) = (rule.cause, layer, rule.place);
+        if self.claims.is_empty() {
+            self.claims = self.usual_claims(facts);
+        }
+        self.held = self.claims.held_share(facts, |group| !facts.is_background(group));
+        let severity = self.by_loss(facts);
         let severity = if self.is_of_device { severity.min(self.by_use(facts)) } else { severity };
         self.severity = severity.min(self.most).max(self.least);
         let of_waits = self.impact_of == ImpactOf::BlockedTime && facts.loses_waits();
@@ -378,5 +425,10 @@ impl Finding {
             self.confidence = self.confidence.weaker();
         }
         self
+    }
+
+    /// Whether it is worth a line: one hundredth of the blocked time, or a program is held up.
+    pub(super) fn matters(&self) -> bool {
+        self.impact >= LEAST_IMPACT || self.held >= WARNING_SHARE || self.severity > Severity::Info
     }
 }

@@ -7,6 +7,8 @@
 //! | [`rules`] | one file for each cause, and the list of them |
 //! | [`bottleneck`] | without a known cause: who waits in which call, for what, from the ledger |
 //! | [`finding`] | a named cause with severity, confidence, evidence, fix and check |
+//! | `claims` | the ledger of cells: which time a finding claims |
+//! | `place` | where a cause acts, which decides what it may explain |
 //! | `needs` | what may be missing in the data, so that a cause cannot be ruled out |
 //! | `rank` | which finding comes first, and which is another's symptom |
 //! | `herrings` | processes with much I/O that are not the cause |
@@ -18,6 +20,7 @@
 //! What does not belong here: gathering data (see [`crate::analysis`]), and displaying a finding.
 
 pub mod bottleneck;
+mod claims;
 pub mod facts;
 pub mod finding;
 mod herrings;
@@ -25,6 +28,7 @@ mod herrings;
 mod impacts;
 mod missing;
 mod needs;
+mod place;
 pub mod programs;
 mod rank;
 pub mod rule;
@@ -128,16 +132,19 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
                 }
             },
             RuleVerdict::Finding(finding) => {
-                diagnosis.findings.push(finding.complete(rule.cause, FindingLayer::Cause, &facts));
+                let finding = finding.complete(rule, FindingLayer::Cause, &facts);
+                match finding.matters() {
+                    true => diagnosis.findings.push(finding),
+                    false => diagnosis.clear += 1,
+                }
             }
             RuleVerdict::NotEnough(reason) => {
                 diagnosis.not_judged.push(NotJudged { cause: rule.cause, reason });
             }
         }
     }
-    let causes = rank::rank(std::mem::take(&mut diagnosis.findings));
     diagnosis.findings =
-        rank::place(causes, bottlenecks(&facts), &|disk, upper| facts.stands_on(upper, disk));
+        rank::rank(std::mem::take(&mut diagnosis.findings), bottlenecks(&facts));
     if diagnosis.findings.iter().all(|it| it.severity == Severity::Info) {
         diagnosis.quiet = bottleneck::quiet(&facts);
     }
@@ -151,11 +158,11 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
 fn bottlenecks(facts: &Facts<'_>) -> Vec<Finding> {
     let judged = bottleneck::ALL.iter().filter_map(|rule| match (rule.judge)(facts) {
         RuleVerdict::Finding(finding) => {
-            Some(finding.complete(rule.cause, FindingLayer::Bottleneck, facts))
+            Some(finding.complete(rule, FindingLayer::Bottleneck, facts))
         }
         RuleVerdict::Clear | RuleVerdict::NotEnough(_) => None,
     });
-    judged.collect()
+    judged.filter(Finding::matters).collect()
 }
 
 /// Returns every cause, then every bottleneck.

@@ -152,6 +152,19 @@ pub(crate) fn known_beginning(process: &str) -> Option<&str> {
     names.filter_map(begins).max().map(|end| &process[..end])
 }
 
+/// Programs of maintenance that run on their own, at night or on a timer.
+const MAINTENANCE: &[&str] = &[
+    "restic", "borg", "bacula-fd", "bareos-fd", "duplicity", "rdiff-backup", "rsnapshot", "kopia",
+    "updatedb", "updatedb.mlocat", "updatedb.plocat", "mandb", "fstrim", "e4defrag", "xfs_fsr",
+    "btrfs-scrub", "logrotate", "debsums", "aide", "clamscan", "tmpwatch", "pg_dump", "mysqldump",
+    "mariadb-dump", "pg_basebackup", "mariabackup", "xtrabackup",
+];
+
+/// Whether a process is a backup, an index or another program of maintenance.
+pub fn is_maintenance(process: &str) -> bool {
+    MAINTENANCE.contains(&process)
+}
+
 /// Whether a process is a logger: all that it writes is a log.
 pub fn is_logger(process: &str) -> bool {
     logs::ALL.iter().any(|it| it.runs_as(process))

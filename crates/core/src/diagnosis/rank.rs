@@ -1,162 +1,144 @@
-//! Ranks findings, removes symptoms of others, and assigns bottlenecks to the causes that explain
-//! them.
+//! The order of findings: each explains time, and time is explained once.
 //!
-//! Only a certain cause hides what it explains; a likely one ranks above it and leaves it visible.
-//! A bottleneck claims no mechanism: any likely cause of the same waits replaces it, and reports
-//! whose waits they are.
+//! The first finding is the one whose programs lose most; then the one that explains most of what
+//! is left, and so on. A finding is a symptom of another one that acts earlier (see
+//! [`super::place`]) and claims at least half of its time, if that one's mechanism was seen; a
+//! cause that is only likely stands above it and leaves it visible. Findings that claim different
+//! time never hide each other, whatever they are called.
+//!
+//! A bottleneck claims no mechanism: any likely cause of half of its time replaces it, and says
+//! whose waits they are. What no cause claims remains, as the bottleneck.
+//!
+//! What does not belong here: what a finding claims (see [`super::claims`]).
 
+use super::claims::Claims;
 use super::finding::{Confidence, Finding, FindingLayer, Severity};
-#[cfg(test)]
-use super::rule::Rule;
-use super::rules;
-use super::subject::Subject;
-use std::cmp::Ordering;
 
-/// The least ratio of a cause's impact to its symptom's, if it is less severe. Chosen.
+/// The least share of another's time that a cause must claim to explain it: most of it. Chosen.
 const HALF: f64 = 0.5;
-/// What an impact counts that is only an upper bound. Chosen: it decides between findings that are
+/// The least share of a bottleneck's time that a likely cause must claim to stand above it. Chosen:
+/// who acts on it first gets a third of the time back.
+const THIRD: f64 = 1.0 / 3.0;
+/// What a time counts that is only an upper bound. Chosen: it decides between findings that are
 /// nearly alike.
 const UPPER_BOUND: f64 = 0.9;
-/// What a likely cause must explain at least of a bottleneck's time to stand above it. Chosen: who
-/// acts on it first gets a third of the time back.
-const THIRD: f64 = 1.0 / 3.0;
 
-/// Returns the findings in the order in which to act on them, without symptoms of others.
-pub(super) fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
-    findings.sort_by(order);
-    let mut kept: Vec<Finding> = Vec::new();
-    let mut symptoms: Vec<Finding> = Vec::new();
-    for finding in findings.iter() {
-        match findings.iter().find(|cause| explains(cause, finding)) {
-            None => kept.push(finding.clone()),
-            Some(_) => symptoms.push(finding.clone()),
+/// Returns the causes, and the bottlenecks that none of them explains, in the order in which to act
+/// on them, without symptoms of others.
+pub(super) fn rank(causes: Vec<Finding>, bottlenecks: Vec<Finding>) -> Vec<Finding> {
+    let mut causes = without_symptoms(causes);
+    let mut left = Vec::new();
+    for bottleneck in in_order(bottlenecks) {
+        match first_that_covers(&causes, &bottleneck) {
+            Some(place) => causes[place].explain(&bottleneck),
+            None => left.push(bottleneck),
         }
     }
-    for symptom in &symptoms {
-        let causes = behind(symptom, &findings);
-        for cause in kept.iter_mut().filter(|cause| causes.contains(&cause.cause)) {
-            cause.symptoms.push(symptom.cause);
+    causes.extend(left);
+    in_order(causes)
+}
+
+/// Returns the findings that no other one explains; those name what they explain.
+fn without_symptoms(findings: Vec<Finding>) -> Vec<Finding> {
+    let hides = |place: usize| {
+        let symptom = &findings[place];
+        let certain = |cause: &Finding| cause.unlost == Confidence::Certain;
+        (0..findings.len()).find(|at| certain(&findings[*at]) && explains(&findings[*at], symptom))
+    };
+    let hidden_by: Vec<Option<usize>> = (0..findings.len()).map(hides).collect();
+    let mut kept = findings.clone();
+    for (place, symptom) in findings.iter().enumerate() {
+        // The symptom of a symptom is one of its cause.
+        let mut cause = hidden_by[place];
+        while let Some(next) = cause.and_then(|at| hidden_by[at]) {
+            cause = Some(next);
+        }
+        if let Some(cause) = cause {
+            kept[cause].symptoms.push(symptom.cause);
         }
     }
-    causes_first(kept)
+    let places = hidden_by.into_iter();
+    kept.into_iter().zip(places).filter(|(_, by)| by.is_none()).map(|it| it.0).collect()
 }
 
-/// Returns the findings, each below its likely causes, and those below theirs.
-fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
-    let mut order: Vec<usize> = Vec::with_capacity(findings.len());
-    for at in 0..findings.len() {
-        put_after_causes(&findings, at, &mut vec![false; findings.len()], &mut order);
-    }
-    order.into_iter().map(|at| findings[at].clone()).collect()
+/// Whether a cause acts earlier than another finding, matters as much, and claims at least half of
+/// its time.
+fn explains(cause: &Finding, other: &Finding) -> bool {
+    let matters = cause.severity > Severity::Info || other.severity == Severity::Info;
+    cause.place < other.place && matters && claimed_share(cause, other) >= HALF
 }
 
-/// Adds a finding to the order after its causes; `begun` marks those still being added.
-fn put_after_causes(findings: &[Finding], at: usize, begun: &mut [bool], order: &mut Vec<usize>) {
-    if begun[at] || order.contains(&at) {
-        return;
-    }
-    begun[at] = true;
-    let finding = &findings[at];
-    let is_cause = |it: &Finding| {
-        it.unlost >= Confidence::Likely && it.cause != finding.cause && fits(it, finding)
+/// Returns the share of a finding's time that a cause claims, too.
+fn claimed_share(cause: &Finding, finding: &Finding) -> f64 {
+    let (shared_ns, all_ns) = finding.claims.shared_with(&cause.claims);
+    if all_ns == 0 { 0.0 } else { shared_ns as f64 / all_ns as f64 }
+}
+
+/// Returns the cause that claims most of a bottleneck's time, if that is half of it.
+fn first_that_covers(causes: &[Finding], bottleneck: &Finding) -> Option<usize> {
+    let covers = |cause: &Finding| {
+        let matters = cause.severity > Severity::Info || bottleneck.severity == Severity::Info;
+        let share = claimed_share(cause, bottleneck);
+        (matters && cause.unlost >= Confidence::Likely && share >= HALF).then_some(share)
     };
-    for cause in (0..findings.len()).filter(|cause| is_cause(&findings[*cause])) {
-        put_after_causes(findings, cause, begun, order);
-    }
-    order.push(at);
+    let found = causes.iter().enumerate().filter_map(|(at, cause)| Some((at, covers(cause)?)));
+    let earlier = |at: usize| std::cmp::Reverse((causes[at].place, at));
+    found.max_by(|a, b| a.1.total_cmp(&b.1).then(earlier(a.0).cmp(&earlier(b.0)))).map(|it| it.0)
 }
 
-/// Returns the causes and the bottlenecks that none of them explains, in the order in which to act
-/// on them. A cause takes over the waits of the first bottleneck that it explains.
-///
-/// A finding on a disk explains waits for its upper devices; `is_below` returns whether the first
-/// device is a disk of the second.
-pub(super) fn place(
-    mut causes: Vec<Finding>,
-    mut bottlenecks: Vec<Finding>,
-    is_below: &dyn Fn(&str, &str) -> bool,
-) -> Vec<Finding> {
-    bottlenecks.sort_by(order);
-    let mut left: Vec<Finding> = Vec::new();
-    for bottleneck in bottlenecks {
-        let same = |it: &Finding| it.subject.device == bottleneck.subject.device;
-        let is_said = bottleneck.cause == SATURATED && left.iter().any(same);
-        match causes.iter_mut().find(|cause| covers(cause, &bottleneck, is_below)) {
-            Some(cause) => cause.explain(&bottleneck),
-            None if !is_said => left.push(bottleneck),
-            None => {}
+/// Returns the findings in the order of the time that they explain and those before them do not.
+fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let mut order: Vec<Finding> = Vec::with_capacity(findings.len());
+    let mut explained = Claims::default();
+    while !findings.is_empty() {
+        let key = |finding: &Finding| (finding.severity, is_first(finding), finding.is_of_stall);
+        let best = (0..findings.len()).max_by(|a, b| {
+            let (a, b) = (&findings[*a], &findings[*b]);
+            let weights = weight(a, &explained).total_cmp(&weight(b, &explained));
+            key(a).cmp(&key(b)).then(weights).then_with(|| b.cause.cmp(a.cause))
+        });
+        let best = cause_of(&findings, best.unwrap_or(0));
+        let finding = findings.swap_remove(best);
+        explained = explained.and(&finding.claims);
+        order.push(finding);
+    }
+    order
+}
+
+/// Whether it is a bottleneck that is more useful than minor causes: nothing is worth a warning.
+fn is_first(finding: &Finding) -> bool {
+    finding.severity == Severity::Info && finding.layer == FindingLayer::Bottleneck
+}
+
+/// Returns the likely cause of a finding that stands above it, or of that one; itself if there is
+/// none.
+fn cause_of(findings: &[Finding], place: usize) -> usize {
+    let mut place = place;
+    for _ in 0..findings.len() {
+        let finding = &findings[place];
+        let above = (0..findings.len()).find(|at| stands_above(&findings[*at], finding));
+        match above {
+            Some(above) => place = above,
+            None => break,
         }
     }
-    let mut at = 0;
-    for bottleneck in left {
-        let below = causes.iter().rposition(|it| stands_above(it, &bottleneck));
-        at = below.map_or(at, |below| at.max(below + 1));
-        causes.insert(at, bottleneck);
-    }
-    causes
+    place
 }
 
-/// Whether a finding ranks above a bottleneck that it does not cover: it weighs more, or it is a
-/// likely cause on the same device that explains a third of the waits, or whose share of the
-/// device's time is not comparable.
-fn stands_above(finding: &Finding, bottleneck: &Finding) -> bool {
-    let same = finding.subject.device.is_some()
-        && (bottleneck.subject.device.is_none()
-            || finding.subject.device == bottleneck.subject.device);
-    let is_worth = finding.severity > Severity::Info && finding.unlost >= Confidence::Likely;
-    let is_part = finding.impact_of == bottleneck.impact_of;
-    let is_enough = !is_part || finding.impact >= THIRD * bottleneck.impact;
-    let is_cause = finding.layer == FindingLayer::Cause && is_enough;
-    order(finding, bottleneck) != Ordering::Greater || same && is_worth && is_cause
-}
-
-/// The bottleneck that reports for a device what others report for its waits.
-const SATURATED: &str = "device-saturated";
-
-/// Whether a cause explains most of the time of a bottleneck, on the same device or a disk of it;
-/// where the bottleneck's device is not known, of the same process.
-fn covers(cause: &Finding, bottleneck: &Finding, is_below: &dyn Fn(&str, &str) -> bool) -> bool {
-    let same = match (&cause.subject.device, &bottleneck.subject.device) {
-        (Some(a), Some(b)) => a == b || is_below(a, b),
-        (Some(_), None) => match (&cause.subject.process, &bottleneck.subject.process) {
-            (Some(a), Some(b)) => a == b,
-            _ => true,
-        },
-        _ => true,
+/// Whether a likely cause stands above a finding of which it explains much.
+fn stands_above(cause: &Finding, finding: &Finding) -> bool {
+    let is_worth = cause.unlost >= Confidence::Likely && cause.severity > Severity::Info;
+    let least = match finding.layer {
+        FindingLayer::Cause => HALF,
+        FindingLayer::Bottleneck => THIRD,
     };
-    let time = match cause.impact_of == bottleneck.impact_of {
-        true => HALF * bottleneck.impact,
-        false => HALF,
-    };
-    let is_worth = cause.severity > Severity::Info || bottleneck.severity == Severity::Info;
-    same && is_worth && cause.unlost >= Confidence::Likely && cause.impact >= time
+    let is_earlier = cause.place < finding.place
+        || cause.layer == FindingLayer::Cause && finding.layer == FindingLayer::Bottleneck;
+    is_worth && is_earlier && claimed_share(cause, finding) >= least
 }
 
-/// Returns what explains a symptom, transitively: otherwise the symptom of a symptom would have no
-/// cause.
-fn behind(symptom: &Finding, findings: &[Finding]) -> Vec<&'static str> {
-    let mut reached: Vec<&Finding> = vec![symptom];
-    let mut at = 0;
-    while let Some(next) = reached.get(at).copied() {
-        let known: Vec<&str> = reached.iter().map(|it| it.cause).collect();
-        let further = findings.iter().filter(|it| explains(it, next) && !known.contains(&it.cause));
-        reached.extend(further);
-        at += 1;
-    }
-    reached.iter().map(|it| it.cause).collect()
-}
-
-fn order(a: &Finding, b: &Finding) -> Ordering {
-    // If nothing is worth a warning, bottlenecks are more useful than minor causes.
-    let is_first =
-        |it: &Finding| it.severity == Severity::Info && it.layer == FindingLayer::Bottleneck;
-    let key = |it: &Finding| (it.severity, is_first(it), it.is_of_stall);
-    let by_weight = || weight(b).total_cmp(&weight(a));
-    key(b).cmp(&key(a)).then_with(by_weight).then(a.cause.cmp(b.cause))
-}
-
-/// The impact, weighted by confidence.
-fn weight(finding: &Finding) -> f64 {
+/// Returns the time that a finding explains and `explained` does not, by how sure it is.
+fn weight(finding: &Finding, explained: &Claims) -> f64 {
     let trust = match finding.confidence {
         Confidence::Certain => 1.0,
         Confidence::Likely => 0.8,
@@ -164,109 +146,6 @@ fn weight(finding: &Finding) -> f64 {
     };
     // The most that can be gained counts a little less than what was seen to be lost.
     let bound = if finding.impact_at_most { UPPER_BOUND } else { 1.0 };
-    finding.impact * trust * bound
-}
-
-/// Whether `cause` explains `symptom`: its mechanism was observed, and they match.
-fn explains(cause: &Finding, symptom: &Finding) -> bool {
-    cause.unlost == Confidence::Certain && fits(cause, symptom)
-}
-
-/// Whether `symptom` matches `cause`: a known symptom of about the same weight, on the same device,
-/// and on the same file if it is about one.
-fn fits(cause: &Finding, symptom: &Finding) -> bool {
-    let Some(rule) = rules::rule_of(cause.cause) else { return false };
-    let same =
-        |of: fn(&Subject) -> &Option<String>| match (of(&cause.subject), of(&symptom.subject)) {
-            (Some(a), Some(b)) => a == b,
-            _ => true,
-        };
-    let known = rule.symptoms.contains(&symptom.cause)
-        || rule.symptoms_of_file.contains(&symptom.cause) && same(|it| &it.file);
-    let weighs = cause.severity >= symptom.severity
-        || (cause.severity > Severity::Info
-            && (cause.impact >= HALF * symptom.impact || cause.impact_of != symptom.impact_of));
-    known && same(|it| &it.device) && weighs
-}
-
-/// Returns the symptoms of a cause.
-#[cfg(test)]
-fn symptoms_of(rule: &Rule) -> impl Iterator<Item = &'static str> {
-    rule.symptoms.iter().chain(rule.symptoms_of_file).copied()
-}
-
-/// Returns every cause that is another's symptom.
-#[cfg(test)]
-pub(super) fn known() -> impl Iterator<Item = &'static str> {
-    rules::ALL.iter().flat_map(symptoms_of)
-}
-
-/// Returns causes that are symptoms of their own symptoms, which would remove both.
-#[cfg(test)]
-pub(super) fn cycles() -> Vec<&'static str> {
-    let mut found = Vec::new();
-    for rule in rules::ALL {
-        let mut reached: Vec<&str> = symptoms_of(rule).collect();
-        let mut at = 0;
-        while let Some(next) = reached.get(at).copied() {
-            for symptom in rules::rule_of(next).into_iter().flat_map(symptoms_of) {
-                if !reached.contains(&symptom) {
-                    reached.push(symptom);
-                }
-            }
-            at += 1;
-        }
-        if reached.contains(&rule.cause) {
-            found.push(rule.cause);
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::finding::ImpactOf;
-    use super::*;
-
-    /// Returns what ranks first of a cause with that share of the blocked time and a bottleneck
-    /// with 90 % of it, on devices of those names.
-    fn first(share: f64, severity: Severity, devices: [&str; 2]) -> FindingLayer {
-        let finding = |cause, layer, severity, impact, device: &str| {
-            let subject = Subject { device: Some(device.to_owned()), ..Subject::default() };
-            let it = Finding::of_share(ImpactOf::BlockedTime, impact, 1.0, String::new());
-            let mut it = it.about(subject);
-            (it.cause, it.layer, it.severity) = (cause, layer, severity);
-            it
-        };
-        let cause =
-            finding("kernel-housekeeping", FindingLayer::Cause, severity, share, devices[0]);
-        let slow =
-            finding("slow-reads", FindingLayer::Bottleneck, Severity::Critical, 0.9, devices[1]);
-        place(vec![cause], vec![slow], &|_, _| false)[0].layer
-    }
-
-    #[test]
-    fn the_cause_of_a_cause_stands_above_both() {
-        let finding = |cause, impact: f64| {
-            let mut it = Finding::of_share(ImpactOf::BlockedTime, impact, 1.0, String::new());
-            (it.cause, it.severity) = (cause, Severity::Warning);
-            it
-        };
-        let findings = vec![
-            finding("device-slow-tail", 0.5),
-            finding("noisy-neighbour", 0.35),
-            finding("writeback-burst", 0.33),
-        ];
-        let order: Vec<&str> = rank(findings).iter().map(|it| it.cause).collect();
-        assert_eq!(order, ["writeback-burst", "noisy-neighbour", "device-slow-tail"]);
-    }
-
-    #[test]
-    fn a_cause_of_a_third_of_the_waits_stands_above_them() {
-        let same = ["sda", "sda"];
-        assert_eq!(first(0.31, Severity::Warning, same), FindingLayer::Cause);
-        assert_eq!(first(0.29, Severity::Warning, same), FindingLayer::Bottleneck);
-        assert_eq!(first(0.31, Severity::Info, same), FindingLayer::Bottleneck);
-        assert_eq!(first(0.31, Severity::Warning, ["sda", "sdb"]), FindingLayer::Bottleneck);
-    }
+    let left = finding.claims.clone().without(explained);
+    left.weight_ns() as f64 * trust * bound
 }

@@ -4,6 +4,7 @@ use super::facts::Facts;
 use super::finding::Finding;
 use super::missing::Missing;
 use super::needs::Need;
+use super::place::Place;
 
 /// The result of a rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,9 +19,6 @@ pub enum RuleVerdict {
 
 impl From<Finding> for RuleVerdict {
     fn from(finding: Finding) -> RuleVerdict {
-        if finding.impact < super::finding::LEAST_IMPACT {
-            return RuleVerdict::Clear;
-        }
         RuleVerdict::Finding(Box::new(finding))
     }
 }
@@ -49,20 +47,17 @@ pub struct Rule {
     pub judge: fn(&Facts<'_>) -> RuleVerdict,
     /// The data needed to rule it out, beyond requests with their times.
     pub(super) needs: &'static [Need],
-    /// The causes that it imitates: a finding of one of these on the same device is its symptom.
-    pub symptoms: &'static [&'static str],
-    /// The same for causes about one file: only findings about the same file are symptoms.
-    pub symptoms_of_file: &'static [&'static str],
+    /// Where it acts, which decides what it may explain.
+    pub(super) place: Place,
 }
 
-/// The rule of a file under `rules/`, whose function is `judge`. `needs`, `symptoms` and
-/// `symptoms_of_file` are optional.
+/// The rule of a file under `rules/`, whose function is `judge`. `needs` is
+/// optional.
 macro_rules! rule {
     (
         $cause:literal, $title:literal, $mechanism:literal, $changes:literal
+        , place: $place:ident
         $(, needs: [$($need:ident),+ $(,)?])?
-        $(, symptoms: [$($symptom:literal),+ $(,)?])?
-        $(, symptoms_of_file: [$($of_file:literal),+ $(,)?])?
         $(,)?
     ) => {
         /// The rule.
@@ -73,8 +68,7 @@ macro_rules! rule {
             changes: $changes,
             judge: |facts| judge(facts).unwrap_or_else(|missing| missing.into()),
             needs: &[$($($crate::diagnosis::needs::Need::$need),+)?],
-            symptoms: &[$($($symptom),+)?],
-            symptoms_of_file: &[$($($of_file),+)?],
+            place: $crate::diagnosis::place::Place::$place,
         };
     };
 }

@@ -28,14 +28,6 @@ fn causes_are_distinguished() {
     }
 }
 
-#[test]
-fn no_symptom_explains_its_cause() {
-    assert_eq!(rank::cycles(), Vec::<&str>::new());
-    for cause in rank::known() {
-        assert!(rules::rule_of(cause).is_some(), "{cause} is no cause");
-    }
-}
-
 /// A watch of `seconds` with all data that rules need, as far as a script can: a process walks
 /// inodes.
 fn whole(seconds: u64) -> Script {

@@ -26,6 +26,7 @@ mod tests;
 
 use super::facts::Facts;
 use super::needs::Need;
+use super::place::Place;
 use super::rule::{Judged, Rule, RuleVerdict};
 use kind::BottleneckKind;
 
@@ -107,7 +108,7 @@ const fn rule(
     judge: fn(&Facts<'_>) -> RuleVerdict,
 ) -> Rule {
     let needs: &[Need] = &[];
-    Rule { cause, title, mechanism, changes, judge, needs, symptoms: &[], symptoms_of_file: &[] }
+    Rule { cause, title, mechanism, changes, judge, needs, place: Place::Pattern }
 }
 
 fn wait(facts: &Facts<'_>, kind: BottleneckKind) -> RuleVerdict {

@@ -42,7 +42,7 @@ fn judged(script: &Script, id: &str) -> Option<Finding> {
     let facts = Facts::new(&summary);
     match (rule_of(id).unwrap().judge)(&facts) {
         RuleVerdict::Finding(found) => {
-            Some(found.complete(rule_of(id).unwrap().cause, FindingLayer::Bottleneck, &facts))
+            Some(found.complete(rule_of(id).unwrap(), FindingLayer::Bottleneck, &facts))
         }
         _ => None,
     }

@@ -22,8 +22,8 @@ rule!(
      and to the inode table. A read-only load writes one inode per file. relatime, the default, \
      updates the access time at most once a day, or once after each change of the file.",
     "The same programs write data.",
+    place: Calls,
     needs: [Settings, Origins],
-    symptoms: ["journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -73,8 +73,8 @@ rule!(
      space or for the inode lock; I/O without O_DIRECT waits for pages. A program that does \
      everything in one thread (ScyllaDB, nginx, event loops) stalls meanwhile.",
     "The waits are for completions (io_getevents), where such programs sleep when idle.",
+    place: Pattern,
     needs: [Waits],
-    symptoms: ["inode-lock", "journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -63,12 +63,8 @@ rule!(
      writes it. Transactions that include such work take seconds, and every process that creates, \
      renames or syncs a file waits for the running transaction.",
     "The requests come from programs, or the file system has no snapshots and quotas.",
+    place: KernelWork,
     needs: [Stacks, Waits],
-    // Unthrottled maintenance takes all throughput that the device has.
-    symptoms: [
-        "journal-commit", "noisy-neighbour", "metadata-scan", "sync-storm", "inode-lock",
-        "provider-cap",
-    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -29,8 +29,8 @@ rule!(
      large requests fill the queue, other processes' small ones wait behind them, and its pages \
      evict theirs from the page cache.",
     "No other process waits: then the scan is busy, but harmless.",
+    place: Program,
     needs: [Waits, Processes],
-    symptoms: ["page-cache-thrash", "provider-cap", "noisy-neighbour", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -34,7 +34,7 @@ rule!(
      the same when blocks are read for the first time. A local SSD does the same when its fast \
      write cache (SLC) is full, or when it throttles because it is too hot.",
     "The load changed at the same moment: other processes, sizes or depth.",
-    symptoms: ["provider-cap", "noisy-neighbour", "serial-reads", "device-slow-tail"],
+    place: Volume,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

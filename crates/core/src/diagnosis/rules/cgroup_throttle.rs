@@ -34,11 +34,7 @@ rule!(
      io.latency throttles the neighbours of a cgroup that misses its target, and io.cost a cgroup \
      in debt for swap or metadata: their threads wait in the kernel.",
     "The same program waits without the worker, or waits as long after the limit was raised.",
-    symptoms: [
-        "lock-behind-io", "journal-commit", "serial-reads", "inode-lock", "provider-cap",
-        "fsync-heavy", "bulk-scan", "device-slow-tail", "noisy-neighbour", "burst-credits",
-        "readahead-waste", "dirty-throttle",
-    ],
+    place: Limit,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

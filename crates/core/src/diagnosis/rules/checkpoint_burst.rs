@@ -37,8 +37,8 @@ rule!(
      syncs a few kilobytes of the log, waits behind them. Between bursts commits are fast, so \
      averages look harmless.",
     "Syncs are as slow without the writes.",
+    place: Program,
     needs: [Waits, Origins, FineTime],
-    symptoms: ["fsync-heavy", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -29,11 +29,8 @@ rule!(
      compares the times before and after a change; between two hosts, or before and after an \
      update, iowhy diff A B shows which settings and which stages differ.",
     "The times changed at another moment than the setting, or with the load.",
+    place: Fault,
     needs: [Settings],
-    symptoms: [
-        "burst-credits", "device-slow-tail", "noisy-neighbour", "provider-cap", "readahead-waste",
-        "scheduler-overhead", "serial-reads", "small-writes", "split-requests", "tag-starvation",
-    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -13,8 +13,8 @@ rule!(
      layer, syncs it, and only then returns: this takes seconds for a large file, in a call that \
      changes a single byte.",
     "Later writes to the same file, by then in the upper layer, are as slow.",
+    place: Program,
     needs: [Waits],
-    symptoms: ["writeback-burst", "bulk-scan", "serial-reads"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

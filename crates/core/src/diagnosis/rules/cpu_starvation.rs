@@ -31,6 +31,7 @@ rule!(
      the requests were fast. Since Linux 6.18 a limit stops a thread only when it returns to user \
      space, after its wait, so only the cgroup's own count (cpu.stat) shows it.",
     "The delays take microseconds, the cost of a context switch.",
+    place: Pattern,
     needs: [Waits],
 );
 

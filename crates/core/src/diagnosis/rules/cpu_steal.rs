@@ -25,8 +25,8 @@ rule!(
      Requests seem to take longer, on every device at once, although the disks behind them are as \
      fast as before: the clock runs, the machine does not.",
     "Only one of several devices is slower, or the times do not follow the steal.",
+    place: Fault,
     needs: [Waits],
-    symptoms: ["device-slow-tail", "noisy-neighbour", "cpu-starvation"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

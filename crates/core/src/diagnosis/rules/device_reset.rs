@@ -12,7 +12,7 @@ rule!(
      Until then nothing completes, and everything in flight has waited for nothing. The kernel \
      logs it and counts timeouts (`iotmo_cnt`); rates and averages do not show it.",
     "The messages are those of an administrator's own reset or rescan.",
-    symptoms: ["device-slow-tail"],
+    place: Fault,
 );
 
 /// Kinds of messages that tell of it.

@@ -51,6 +51,7 @@ rule!(
      millisecond.",
     "The outliers coincide with bursts of load, or a sibling device under the same load has them \
      too.",
+    place: Device,
 );
 
 struct Tail {
@@ -281,7 +282,7 @@ fn failing(facts: &Facts<'_>) -> Option<RuleVerdict> {
     );
     // Even a single error matters; many matter more.
     let share = errors as f64 / all.max(LEAST_REQUESTS) as f64;
-    let impact = share.max(finding::WARNING_IMPACT);
+    let impact = share.max(finding::WARNING_SHARE);
     let finding = Finding::of_share(ImpactOf::DeviceTime, impact, 1.0, sentence)
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
         .sure(Confidence::Certain)

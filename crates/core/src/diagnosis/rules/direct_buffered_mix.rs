@@ -31,9 +31,8 @@ rule!(
      and buffered users pays for both each time, and a buffered write waits for the file's lock \
      until the direct I/O in flight completes.",
     "The two kinds of I/O are on different files, or at different times.",
+    place: Program,
     needs: [Files],
-    symptoms: ["journal-commit", "writeback-burst", "noisy-neighbour"],
-    symptoms_of_file: ["inode-lock"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -29,9 +29,8 @@ rule!(
      puts every writer to sleep until the device catches up, in proportion to how much it writes. \
      Programs that write little to the same device or in the same cgroup sleep, too.",
     "The writers wait in fsync instead: then they wait for the device on purpose.",
+    place: Throttle,
     needs: [Waits],
-    // A commit queues at the device behind the bulk writes.
-    symptoms: ["journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -18,7 +18,7 @@ rule!(
      file systems wait for them in their commits. A large deletion then stalls everything for \
      seconds.",
     "No process waits for the discards.",
-    symptoms: ["device-slow-tail", "journal-commit", "noisy-neighbour", "inode-lock"],
+    place: Program,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -32,8 +32,8 @@ rule!(
      do work of their own (encryption, copy on first write, mapping lookups), serially or on few \
      CPUs, and that time shows on the upper device and not on the lower one.",
     "The lower device's time explains the upper one's.",
+    place: Queue,
     needs: [Settings],
-    symptoms: ["serial-reads", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

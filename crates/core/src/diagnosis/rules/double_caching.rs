@@ -17,6 +17,7 @@ rule!(
      the file system on the device has its own. All data is in memory twice and copied once more, \
      flushes wait for both, and write errors of the backing file show late.",
     "The loop device uses direct I/O (losetup -l shows DIO 1), or holds a compressed image.",
+    place: Setting,
     needs: [Settings],
 );
 

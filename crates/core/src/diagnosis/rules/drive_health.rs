@@ -20,7 +20,7 @@ rule!(
      iowhy reads at both ends of a watch.",
     "The log is the same before the trouble began: then the drive has a problem, and the slow \
      requests have another reason.",
-    symptoms: ["burst-credits", "device-slow-tail"],
+    place: Fault,
 );
 
 /// What a drive reports, the worst first.

@@ -10,8 +10,8 @@ rule!(
      process that opens, reads or executes a file then sleeps until that program answers. It may \
      read the whole file first; if it is slow, stopped or short of CPU, so is every other process.",
     "Opens are answered at once, or the listener only takes notifications.",
+    place: KernelWork,
     needs: [Waits],
-    symptoms: ["lock-behind-io"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

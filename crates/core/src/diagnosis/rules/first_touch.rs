@@ -27,8 +27,8 @@ rule!(
      write, is fast. It looks like a slow disk after a restore or a start, and goes away as blocks \
      are read.",
     "Reads are as slow the second time, or the rate is flat at a limit.",
+    place: Program,
     needs: [Settings],
-    symptoms: ["burst-credits", "serial-reads", "device-slow-tail", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

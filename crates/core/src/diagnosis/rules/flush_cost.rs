@@ -21,7 +21,7 @@ rule!(
      power-loss protection takes milliseconds for that, whatever the amount of data, and writes \
      that arrive meanwhile often wait behind it.",
     "Flushes are about as slow as writes: then the whole device is slow.",
-    symptoms: ["fsync-heavy", "journal-commit", "device-slow-tail", "serial-reads"],
+    place: Flush,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

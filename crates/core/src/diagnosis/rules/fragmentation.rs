@@ -18,8 +18,8 @@ rule!(
      A sequential read of it then seeks across the device, requests stay small, and finding free \
      space for the next extent takes time before the first request is queued.",
     "The file is read at random: its requests seek however it is laid out.",
+    place: Setting,
     needs: [Files],
-    symptoms: ["serial-reads", "split-requests", "provider-cap", "device-slow-tail"],
 );
 
 const DEFRAGMENT: &str = "keep 10 % of the file system free; allocate files at once (fallocate); \

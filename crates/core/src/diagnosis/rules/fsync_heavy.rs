@@ -32,8 +32,8 @@ rule!(
      other thread's fsync of the same file system gets ahead of it.",
     "Larger or fewer syncs take the same share of the time: then the device's flush is slow \
      (flush-cost), or the journal is busy with others' data (journal-commit).",
+    place: Calls,
     needs: [Waits],
-    symptoms: ["journal-commit", "small-writes", "serial-reads"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -12,8 +12,8 @@ rule!(
      network or a disk; on virtiofs it is a request to the hypervisor. The caller sleeps until it \
      is answered. No block device shows any of it.",
     "The waits take less than a millisecond, or the server is idle meanwhile.",
+    place: KernelWork,
     needs: [Waits],
-    symptoms: ["lock-behind-io"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

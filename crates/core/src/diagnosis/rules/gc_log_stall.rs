@@ -21,8 +21,8 @@ rule!(
      long, and the collector is blamed. The same happens with the counters that a JVM keeps in a \
      mapped file (hsperfdata).",
     "The VM thread waits for pages of its own code or of swap, or does not wait for the disk.",
+    place: Program,
     needs: [Waits, Chains],
-    symptoms: ["lock-behind-io"],
 );
 
 /// Whether a chain ends at the VM thread of a JVM, or at a JVM thread that writes a GC log: JVMs

@@ -5,7 +5,7 @@ use super::*;
 use crate::analysis::Direction;
 use crate::analysis::patterns::Slow;
 use crate::analysis::summary::DeviceSummary;
-use crate::diagnosis::finding::WARNING_IMPACT;
+use crate::diagnosis::finding::WARNING_SHARE;
 use crate::figures::plural;
 
 /// The least time without a completion. Garbage collection of flash takes less; a rotating disk
@@ -29,9 +29,7 @@ rule!(
      gives up after its timeout (30 s for SCSI and NVMe; virtio disks have none), resets the \
      device and retries.",
     "The requests complete after the watch: then the device was very slow, not hung.",
-    symptoms: [
-        "device-slow-tail", "lock-behind-io", "journal-commit", "inode-lock", "noisy-neighbour",
-    ],
+    place: Fault,
 );
 
 /// The number of other devices that the sentence names.
@@ -130,7 +128,7 @@ fn before(facts: &Facts<'_>) -> Option<Finding> {
     let sure = if events > 0 { Confidence::Certain } else { Confidence::Likely };
     let finding = Finding::of_share(ImpactOf::DeviceTime, share, share, sentence);
     // In a long watch it is one event, and what goes on all the time may matter more.
-    let is_stall = lasts(facts, device, in_flight_ns) && share >= WARNING_IMPACT;
+    let is_stall = lasts(facts, device, in_flight_ns) && share >= WARNING_SHARE;
     let finding = if is_stall { finding.of_stall() } else { finding };
     Some(
         finding

@@ -15,8 +15,8 @@ rule!(
      whose images and volumes share a disk, every other program waits behind that, mostly just \
      after a deployment or on a new node.",
     "The runtime only starts containers whose images are present.",
+    place: Program,
     needs: [Processes, Waits],
-    symptoms: ["noisy-neighbour", "writeback-burst"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -12,6 +12,7 @@ rule!(
      direct writes to space that is already allocated. Threads that append to one file, or create \
      files in one directory, are serialized however fast the device is.",
     "The waits are for different files at once: then they are for the device or the journal.",
+    place: FileSystem,
     needs: [Waits],
 );
 

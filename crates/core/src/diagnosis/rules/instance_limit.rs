@@ -13,9 +13,7 @@ rule!(
      changes nothing. Volumes of Amazon EBS count the time in which the instance's limit held \
      their I/O back; iowhy reads that count at both ends of a watch.",
     "The count does not grow while requests are slow: then the limit is the volume's, or none.",
-    symptoms: [
-        "provider-cap", "serial-reads", "device-slow-tail", "tag-starvation", "journal-commit",
-    ],
+    place: Limit,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

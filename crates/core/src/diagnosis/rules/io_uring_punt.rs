@@ -14,8 +14,8 @@ rule!(
      systems, IOSQE_ASYNC, fsync, open) to kernel threads. Each request then costs two context \
      switches, threads contend for the same locks, and the benefit of asynchronous I/O is gone.",
     "The program's own thread submits the requests.",
+    place: Pattern,
     needs: [Stacks],
-    symptoms: ["inode-lock", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -10,9 +10,8 @@ rule!(
      that exceeds its share waits in the kernel even if the device is idle. A model that \
      underestimates the device throttles every cgroup.",
     "The same waits occur without io.cost.qos enabled.",
+    place: Limit,
     needs: [Waits],
-    // It sets the pace at which requests are submitted.
-    symptoms: ["serial-reads", "journal-commit", "fsync-heavy", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

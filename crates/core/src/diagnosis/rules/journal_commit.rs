@@ -22,8 +22,8 @@ rule!(
      device's queue and the size of the transaction. btrfs also waits to reserve space for a \
      change.",
     "The commits are short: then the number of syncs is the cause (fsync-heavy).",
+    place: FileSystem,
     needs: [Waits],
-    symptoms: ["noisy-neighbour"],
 );
 
 const OF_JOURNAL: [WaitClass; 2] = [WaitClass::JournalCommit, WaitClass::JournalSpace];

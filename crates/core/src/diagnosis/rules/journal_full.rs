@@ -17,8 +17,8 @@ rule!(
      a log of any size causes the same wait if its oldest change cannot be written, for example \
      behind a locked buffer.",
     "The waits are for a commit, and the journal has space (journal-commit).",
+    place: Throttle,
     needs: [Waits],
-    symptoms: ["journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

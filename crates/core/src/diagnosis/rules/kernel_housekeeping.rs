@@ -64,11 +64,8 @@ rule!(
      trims flash once a week, XFS frees removed files, a check or defragmentation runs. It reads \
      and writes the whole disk concurrently with the load, although no application started it.",
     "The requests come from the programs that wait, or the disk is idle while they do not run.",
+    place: KernelWork,
     needs: [Processes, Waits],
-    symptoms: [
-        "noisy-neighbour", "bulk-scan", "metadata-scan", "discard-storm", "inode-lock",
-        "xfs-contention",
-    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

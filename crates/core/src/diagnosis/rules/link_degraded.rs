@@ -20,7 +20,7 @@ rule!(
      ones wait for the link.",
     "The load moves far less than the link can carry: then the link is slow, but not the limit. A \
      slot that has only these lanes cannot be faster.",
-    symptoms: ["device-slow-tail", "provider-cap"],
+    place: Fault,
 );
 
 /// A link below its best.

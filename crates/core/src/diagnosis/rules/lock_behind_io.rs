@@ -32,8 +32,8 @@ rule!(
      one writer, the program shows forty threads in futex(2). The lock may pass from thread to \
      thread, so that each of them is the holder for a while.",
     "The holder computes or waits for the network; or the threads wait for work, not for a lock.",
+    place: Lock,
     needs: [Waits, Chains],
-    symptoms: ["fsync-heavy", "journal-commit", "serial-reads", "flush-cost", "dirty-throttle"],
 );
 
 /// The wait chains of one process with holders of the same certainty.

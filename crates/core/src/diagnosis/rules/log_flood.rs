@@ -29,8 +29,8 @@ rule!(
      is a small append, often synced on its own, so the log keeps the device and the journal busy \
      and every other fsync waits for it.",
     "The file is a log by name only: a database's write-ahead log is data, and is never reported.",
+    place: Program,
     needs: [Files],
-    symptoms: ["fsync-heavy", "journal-commit", "small-writes", "flush-cost", "noisy-neighbour"],
 );
 
 /// A log file and its writer.

@@ -21,8 +21,8 @@ rule!(
      page, and the next call of a function waits for the disk. Everything gets slow at once, even \
      programs that do no I/O, and the disk shows small random reads that no program submitted.",
     "The faults occur only while programs start.",
+    place: Setting,
     needs: [Waits],
-    symptoms: ["readahead-waste", "page-cache-thrash", "serial-reads", "provider-cap"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -34,8 +34,8 @@ rule!(
      delayed. For a large page the kernel also migrates others (compaction). To the program this \
      looks like a slow read, write or page fault.",
     "Only kswapd reclaims, which runs in the background and blocks no one.",
+    place: Memory,
     needs: [Waits],
-    symptoms: ["page-cache-thrash", "major-faults"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

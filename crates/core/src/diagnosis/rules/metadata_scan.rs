@@ -45,9 +45,7 @@ rule!(
      small random read after another. The disk is busy, but no file data is read, and no process \
      seems to read anything.",
     "Reads of file data take more of the time; or the tree is cached.",
-    symptoms: [
-        "serial-reads", "atime-updates", "provider-cap", "device-slow-tail", "noisy-neighbour",
-    ],
+    place: Program,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

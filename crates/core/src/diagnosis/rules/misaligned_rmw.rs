@@ -48,7 +48,7 @@ rule!(
      can only be written as a whole. To change a part of one, it is read, modified and written: a \
      write costs a read, and the program waits for both.",
     "The reads are of other locations than the writes.",
-    symptoms: ["small-writes", "serial-reads"],
+    place: Setting,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::Interval;
 use crate::analysis::summary::{DeviceSummary, DirectionSummary};
-use crate::diagnosis::finding::WARNING_IMPACT;
+use crate::diagnosis::finding::WARNING_SHARE;
 use crate::model::environment::is_part_of;
 
 /// The least share of requeued requests. Chosen.
@@ -26,7 +26,7 @@ rule!(
      over another one. Until then they wait, and a flapping path makes them wait again and again.",
     "The requeues are of a device with one path: its queue is full, or its driver is short of \
      memory.",
-    symptoms: ["dm-layer", "device-slow-tail", "hung-io"],
+    place: Fault,
 );
 
 /// A device and the state of its paths.
@@ -100,7 +100,7 @@ fn finding(paths: &Paths<'_>) -> Finding {
         )
     };
     let (impact, most, sure) = match has_failed {
-        true => (held.max(*share).max(WARNING_IMPACT), Severity::Critical, Confidence::Likely),
+        true => (held.max(*share).max(WARNING_SHARE), Severity::Critical, Confidence::Likely),
         false => (held, Severity::Warning, Confidence::Possible),
     };
     Finding::of_share(ImpactOf::DeviceTime, impact, 1.0, sentence)

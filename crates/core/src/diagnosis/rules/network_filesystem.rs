@@ -18,6 +18,7 @@ rule!(
      No local block device is involved, so iostat shows nothing. Their latency is that of the \
      network, the server and its disk; every open and stat of an uncached name adds one more.",
     "The client's cache serves the calls, or the waits take less than a millisecond.",
+    place: KernelWork,
     needs: [Waits],
 );
 

@@ -38,7 +38,7 @@ rule!(
      of the same size and at the same depth.",
     "This machine's own load changed at the same moment, or the rate is flat at both levels (then \
      it is a limit: burst-credits, provider-cap).",
-    symptoms: ["serial-reads", "device-slow-tail"],
+    place: Neighbour,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

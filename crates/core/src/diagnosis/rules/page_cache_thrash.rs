@@ -26,8 +26,8 @@ rule!(
      same files, over and over.",
     "Pages are read only once, however many: then the load is larger than memory, but does not \
      thrash.",
+    place: Setting,
     needs: [Waits],
-    symptoms: ["serial-reads", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

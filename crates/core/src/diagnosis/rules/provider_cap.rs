@@ -45,7 +45,7 @@ rule!(
      of them varies. A limit is often the baseline after a burst credit is exhausted.",
     "The rate varies, or rises with the size or depth of the requests: then it is the device. A \
      local drive at its own maximum looks the same, and is not judged.",
-    symptoms: ["serial-reads", "device-slow-tail", "tag-starvation", "journal-commit"],
+    place: Volume,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

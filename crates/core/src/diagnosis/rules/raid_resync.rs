@@ -25,8 +25,8 @@ rule!(
      --bitmap=internal ARRAY`), added once it is complete, keeps the next resync after a crash \
      short.",
     "The requests come from a program on the same disks.",
+    place: KernelWork,
     needs: [Processes],
-    symptoms: ["noisy-neighbour", "bulk-scan", "device-slow-tail", "provider-cap"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

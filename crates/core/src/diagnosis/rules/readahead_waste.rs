@@ -29,11 +29,8 @@ rule!(
     "A sequential scan uses the windows; or memory is large enough to read each page once. The \
      gain depends on the device: if a page takes as long as a window, it is only the pages that \
      the windows evicted.",
+    place: Setting,
     needs: [Waits],
-    symptoms: [
-        "page-cache-thrash", "serial-reads", "provider-cap", "bulk-scan", "cpu-starvation",
-        "noisy-neighbour",
-    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -25,6 +25,7 @@ rule!(
      the device's full latency and most of its capacity is unused: at 1 ms per read, any device \
      does at most 1,000 reads per second.",
     "A greater depth does not give more reads per second: then the device itself is the limit.",
+    place: Pattern,
     needs: [Waits],
 );
 

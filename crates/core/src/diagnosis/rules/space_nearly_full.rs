@@ -36,11 +36,8 @@ rule!(
      discards its preallocations and commits the journal, XFS writes everything back and trims its \
      preallocations. Writes then take hundreds of milliseconds, long before one fails with ENOSPC.",
     "The same waits occur with much free space.",
+    place: Memory,
     needs: [Waits],
-    symptoms: [
-        "journal-commit", "inode-lock", "dirty-throttle", "journal-full", "temp-file-churn",
-        "sync-storm",
-    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

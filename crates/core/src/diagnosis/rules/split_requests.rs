@@ -22,8 +22,8 @@ rule!(
     "The hardware's own limit (max_hw_sectors_kb) causes the split. The gain depends on the \
      device: if each request costs the same, nearly all of the time after the first piece; if it \
      serves all pieces in parallel, or only bytes count, next to nothing.",
+    place: Throttle,
     needs: [Settings],
-    symptoms: ["small-writes", "serial-reads"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -14,8 +14,8 @@ rule!(
      are accessed. A program then waits for the disk on plain memory accesses that have nothing to \
      do with files.",
     "Swap traffic causes no waits: unused pages go out once and are not read back.",
+    place: Memory,
     needs: [Waits],
-    symptoms: ["major-faults", "serial-reads", "page-cache-thrash", "readahead-waste"],
 );
 
 /// The least pages read from swap in memory per second for which its CPU time matters: at some

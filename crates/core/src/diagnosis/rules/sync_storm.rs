@@ -19,12 +19,8 @@ rule!(
      device's cache. A script or agent that calls them every second makes all others' commits and \
      fsyncs wait, and defeats the page cache.",
     "The calls are fsync of single files, however many (fsync-heavy).",
+    place: Program,
     needs: [Waits],
-    // If writeback is throttled, the sync waits for that, too, within its own time.
-    symptoms: [
-        "journal-commit", "fsync-heavy", "writeback-burst", "flush-cost", "noisy-neighbour",
-        "wbt-throttle",
-    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -29,9 +29,8 @@ rule!(
      until one is freed. With few tags a fast device never gets enough requests, and threads wait \
      for tags instead of the device.",
     "A long queue is full: then the device is slow.",
+    place: Queue,
     needs: [Queueing, Settings],
-    // io_uring punts requests without a tag to its workers.
-    symptoms: ["io-uring-punt", "blocking-submit"],
 );
 
 /// Returns the current number of tags of each hardware queue.

@@ -34,11 +34,8 @@ rule!(
      discarded.",
     "The files stay; or they are synced before they are removed, such as a database's rollback \
      journal: then the program needs them on disk.",
+    place: Program,
     needs: [Waits, Calls],
-    symptoms: [
-        "journal-commit", "journal-full", "writeback-burst", "fsync-heavy", "log-flood",
-        "small-writes", "provider-cap", "dirty-throttle", "noisy-neighbour",
-    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

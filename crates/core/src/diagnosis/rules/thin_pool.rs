@@ -27,8 +27,8 @@ rule!(
      allocates a new block for each first write, in one worker for the whole pool. Later writes to \
      the same blocks are fast.",
     "Writes are as slow on blocks already written since the snapshot was created.",
+    place: Fault,
     needs: [Stacks],
-    symptoms: ["dm-layer", "noisy-neighbour", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -19,6 +19,7 @@ rule!(
      CPU. With a single queue many CPUs submit through one lock, and one CPU handles all \
      completions.",
     "Requests hardly wait before the driver, or one CPU handles the rate easily.",
+    place: Queue,
     needs: [Settings, Queueing],
 );
 

@@ -24,7 +24,7 @@ rule!(
      cache that is detached or congested leaves every request to the slow device behind it. The \
      kernel reports these states; iowhy asks for them at both ends of a watch.",
     "The state was the same before the trouble began: then the slow requests have another reason.",
-    symptoms: ["hung-io", "multipath-failover", "device-slow-tail", "dm-layer"],
+    place: Fault,
 );
 
 /// What a device reports, and what to do.

@@ -33,8 +33,8 @@ rule!(
      with a target that the device can never meet, writes are slow although the device could take \
      more.",
     "Writes wait although wbt is off (wbt_lat_usec 0).",
+    place: Throttle,
     needs: [Waits],
-    symptoms: ["writeback-burst", "tag-starvation", "noisy-neighbour", "journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -36,8 +36,8 @@ rule!(
      it can take more: writes take ten to a hundred times longer and pause for seconds, while \
      reads are as fast as before. After some idle time it recovers.",
     "Reads are as slow, or writes are slowed evenly: then it is a limit.",
+    place: Program,
     needs: [FineTime],
-    symptoms: ["device-slow-tail", "burst-credits", "noisy-neighbour", "fsync-heavy", "flush-cost"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

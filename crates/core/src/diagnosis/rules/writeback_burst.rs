@@ -21,8 +21,8 @@ rule!(
      writes, and every read waits behind them. Between bursts reads are fast, so averages look \
      harmless.",
     "Reads are as slow without the writes.",
+    place: Program,
     needs: [Origins, FineTime],
-    symptoms: ["noisy-neighbour", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -34,8 +34,8 @@ rule!(
      also has one header for free space and one for inodes, which only one transaction at a time \
      may change: many threads that create, extend or remove files in few groups queue up there.",
     "The waits are for one inode's lock (inode-lock), or for log space (journal-full).",
+    place: Memory,
     needs: [Waits],
-    symptoms: ["inode-lock", "memory-reclaim"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

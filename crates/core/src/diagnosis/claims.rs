@@ -1,0 +1,227 @@
+//! The ledger of cells, and what findings claim of it.
+//!
+//! Every nanosecond of every wait of a program stands in one cell: the waits of one process, class,
+//! device and system call (a [`WaitGroup`]), split by the place where the time passed. The cells
+//! add up to the waits. A finding claims cells, each up to its time; what two findings claim alike
+//! is decided by their places (see [`super::rank`]). Time behind a thread that waits for storage is
+//! a cell of its own: it is not part of the waits.
+//!
+//! What does not belong here: which finding comes first (see [`super::rank`]).
+
+use super::facts::{Facts, Waited};
+use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::{ChainRow, DeviceSummary};
+use std::collections::BTreeMap;
+
+/// The part of a wait that a cell holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Segment {
+    /// Where the wait's class says: a lock, a limit, a journal.
+    Class,
+    /// In the block layer's queue.
+    Queue,
+    /// In the driver and the device.
+    Device,
+    /// Runnable and waiting for a CPU.
+    Cpu,
+}
+
+/// Identifies a cell.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Cell {
+    /// A segment of a group of waits.
+    Wait(u32, Segment),
+    /// Threads behind a thread that waits: the place of a chain in its list.
+    Chain(u32),
+    /// The requests of a device, by major and minor number; for time that no program waits for.
+    Requests(u32, u32),
+}
+
+/// Cells with the time that is claimed of each, nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    cells: BTreeMap<Cell, u64>,
+}
+
+impl Claims {
+    /// Returns all of these waits.
+    pub fn of_waits(waited: &Waited<'_>) -> Claims {
+        waited.groups.iter().flat_map(|group| segments(group)).collect()
+    }
+
+    /// Returns the part of these waits that their class takes, without requests and the CPU.
+    pub fn of_class(waited: &Waited<'_>) -> Claims {
+        let all = waited.groups.iter().flat_map(|group| segments(group));
+        all.filter(|(cell, _)| matches!(cell, Cell::Wait(_, Segment::Class))).collect()
+    }
+
+    /// Returns the part of these waits that passed at their device or in its queue.
+    pub fn of_requests(waited: &Waited<'_>) -> Claims {
+        let all = waited.groups.iter().flat_map(|group| segments(group));
+        let is_of_request =
+            |cell: &Cell| matches!(cell, Cell::Wait(_, Segment::Queue | Segment::Device));
+        all.filter(|(cell, _)| is_of_request(cell)).collect()
+    }
+
+    /// Returns the part of these waits in which their threads were ready and had no CPU.
+    pub fn of_cpu(waited: &Waited<'_>) -> Claims {
+        let all = waited.groups.iter().flat_map(|group| segments(group));
+        all.filter(|(cell, _)| matches!(cell, Cell::Wait(_, Segment::Cpu))).collect()
+    }
+
+    /// Returns the requests of a device: what programs wait for at it, and the requests themselves.
+    pub fn of_device(facts: &Facts<'_>, device: &DeviceSummary) -> Claims {
+        let name = device.device.as_str();
+        let waited = facts.waits(|group| {
+            let on = group.device.as_deref();
+            on.is_some_and(|on| on == name || facts.stands_on(on, name))
+        });
+        let mut claims = Claims::of_requests(&waited);
+        let own = Cell::Requests(device.major, device.minor);
+        claims.cells.insert(own, super::facts::device_time_ns(device));
+        claims
+    }
+
+    /// Returns the time that threads waited behind the end of these chains, without what is part of
+    /// the waits already.
+    pub fn of_chains<'a>(
+        facts: &Facts<'a>,
+        fits: impl Fn(&ChainRow) -> bool,
+    ) -> Claims {
+        let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+        let fitting = rows.zip(0..).filter(|(row, _)| !row.is_in_ledger && fits(row));
+        fitting.map(|(row, place)| (Cell::Chain(place), row.time_ns)).collect()
+    }
+
+    /// Returns both together; of a cell that both claim, the larger part.
+    #[must_use]
+    pub fn and(mut self, other: &Claims) -> Claims {
+        for (cell, time_ns) in &other.cells {
+            let own = self.cells.entry(*cell).or_default();
+            *own = (*own).max(*time_ns);
+        }
+        self
+    }
+
+    /// Returns the claims cut down to `share` of each cell.
+    #[must_use]
+    pub fn scaled(mut self, share: f64) -> Claims {
+        let share = share.clamp(0.0, 1.0);
+        self.cells.values_mut().for_each(|time_ns| *time_ns = (*time_ns as f64 * share) as u64);
+        self
+    }
+
+    /// Returns the claims cut down to a total of `time_ns` of what programs waited.
+    #[must_use]
+    pub fn limited_to(self, time_ns: u64) -> Claims {
+        let all = self.waited_ns();
+        if all <= time_ns { self } else { self.scaled(time_ns as f64 / all as f64) }
+    }
+
+    /// Whether nothing is claimed.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Returns the claimed time of programs' threads, nanoseconds.
+    pub fn waited_ns(&self) -> u64 {
+        self.times().filter(|(cell, _)| !cell.is_of_requests()).map(|it| it.1).sum()
+    }
+
+    /// Returns the claimed time of programs' threads, or of requests where no thread waits,
+    /// nanoseconds.
+    pub fn weight_ns(&self) -> u64 {
+        match self.waited_ns() {
+            0 => self.cells.values().sum(),
+            waited_ns => waited_ns,
+        }
+    }
+
+    /// Returns the time that both claim, nanoseconds, and all that `self` claims; of requests if
+    /// one of them claims no waits.
+    pub fn shared_with(&self, other: &Claims) -> (u64, u64) {
+        let by_waits = self.waited_ns() > 0 && other.waited_ns() > 0;
+        let counts = |cell: &Cell| cell.is_of_requests() != by_waits;
+        let both = self.times().filter(|(cell, _)| counts(cell)).map(|(cell, time_ns)| {
+            other.cells.get(&cell).map_or(0, |others_ns| time_ns.min(*others_ns))
+        });
+        let own = self.times().filter(|(cell, _)| counts(cell)).map(|it| it.1);
+        (both.sum(), own.sum())
+    }
+
+    /// Returns what is left of the claims without those of `other`.
+    #[must_use]
+    pub fn without(mut self, other: &Claims) -> Claims {
+        for (cell, time_ns) in &mut self.cells {
+            *time_ns = time_ns.saturating_sub(other.cells.get(cell).copied().unwrap_or(0));
+        }
+        self.cells.retain(|_, time_ns| *time_ns > 0);
+        self
+    }
+
+    /// Returns the largest share of its own time that one program loses in the claimed cells: of
+    /// its thread that waited longest, whatever the number of its threads.
+    pub fn held_share(&self, facts: &Facts<'_>, counts: impl Fn(&WaitGroup) -> bool) -> f64 {
+        let patterns = &facts.summary().patterns;
+        let mut lost: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
+        for (cell, time_ns) in &self.cells {
+            let Cell::Wait(group, _) = cell else { continue };
+            let Some(group) = patterns.waits.get(*group as usize).filter(|it| counts(it)) else {
+                continue;
+            };
+            *lost.entry((&group.process, group.container.as_deref())).or_default() += time_ns;
+        }
+        let shares = lost.into_iter().map(|((process, container), lost_ns)| {
+            let program = patterns.programs.iter();
+            let mut program = program
+                .filter(|it| it.process == process && it.container.as_deref() == container);
+            program.next().map_or(0.0, |program| {
+                let part = lost_ns as f64 / program.time_ns.max(1) as f64;
+                part.min(1.0) * program.foremost_ns as f64 / facts.duration_ns().max(1) as f64
+            })
+        });
+        shares.fold(self.chained_share(facts), f64::max).min(1.0)
+    }
+
+    /// Returns the largest share of the watch that the threads of one chain are behind another.
+    fn chained_share(&self, facts: &Facts<'_>) -> f64 {
+        let rows = facts.summary().chains.as_ref().map_or(&[][..], |chains| &chains.rows);
+        let shares = self.cells.iter().filter_map(|(cell, time_ns)| {
+            let Cell::Chain(place) = cell else { return None };
+            let threads = rows.get(*place as usize)?.steps.first()?.threads.max(1);
+            Some(*time_ns as f64 / threads as f64 / facts.duration_ns().max(1) as f64)
+        });
+        shares.fold(0.0, f64::max)
+    }
+
+    fn times(&self) -> impl Iterator<Item = (Cell, u64)> {
+        self.cells.iter().map(|(cell, time_ns)| (*cell, *time_ns))
+    }
+}
+
+impl FromIterator<(Cell, u64)> for Claims {
+    fn from_iter<I: IntoIterator<Item = (Cell, u64)>>(cells: I) -> Claims {
+        Claims { cells: cells.into_iter().filter(|(_, time_ns)| *time_ns > 0).collect() }
+    }
+}
+
+impl Cell {
+    fn is_of_requests(self) -> bool {
+        matches!(self, Cell::Requests(..))
+    }
+}
+
+/// Returns the cells of a group of waits, which add up to its time; none for those of kernel
+/// threads, which work for others.
+fn segments(group: &WaitGroup) -> impl Iterator<Item = (Cell, u64)> {
+    let parts = [
+        (Segment::Class, group.class_ns()),
+        (Segment::Queue, group.queue_ns),
+        (Segment::Device, group.device_ns),
+        (Segment::Cpu, group.run_queue_ns),
+    ];
+    let cell = group.cell;
+    parts
+        .into_iter()
+        .filter_map(move |(segment, time_ns)| Some((Cell::Wait(cell?, segment), time_ns)))
+}
