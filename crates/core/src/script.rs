@@ -356,6 +356,15 @@ impl Draft<'_> {
         draft
     }
 
+    /// The same at an offset of the file.
+    pub fn file_at(self, file: &str, offset: u64) -> Self {
+        let mut draft = self.file(file);
+        if let Some(part) = draft.parts.last_mut() {
+            part.file_offset = Some(offset);
+        }
+        draft
+    }
+
     /// `bytes` of it belong to a file and an owner, or to none of them with a reason.
     pub fn part(
         mut self,

@@ -10,8 +10,19 @@
 
 use super::facts::{Facts, Waited};
 use crate::analysis::patterns::WaitGroup;
-use crate::analysis::summary::{ChainRow, DeviceSummary};
+use crate::analysis::summary::ChainRow;
+use crate::model::WaitClass;
 use std::collections::BTreeMap;
+
+/// Classes of waits for requests, also where it is not known for which.
+const FOR_REQUESTS: &[WaitClass] = &[
+    WaitClass::PageRead,
+    WaitClass::PageFault,
+    WaitClass::Fsync,
+    WaitClass::Swap,
+    WaitClass::Tag,
+    WaitClass::Unknown,
+];
 
 /// The part of a wait that a cell holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,8 +44,8 @@ enum Cell {
     Wait(u32, Segment),
     /// Threads behind a thread that waits: the place of a chain in its list.
     Chain(u32),
-    /// The requests of a device, by major and minor number; for time that no program waits for.
-    Requests(u32, u32),
+    /// The requests of a device, by its place in the list; for time that no program waits for.
+    Requests(u32),
 }
 
 /// Cells with the time that is claimed of each, nanoseconds.
@@ -57,10 +68,14 @@ impl Claims {
 
     /// Returns the part of these waits that passed at their device or in its queue.
     pub fn of_requests(waited: &Waited<'_>) -> Claims {
-        let all = waited.groups.iter().flat_map(|group| segments(group));
-        let is_of_request =
-            |cell: &Cell| matches!(cell, Cell::Wait(_, Segment::Queue | Segment::Device));
-        all.filter(|(cell, _)| is_of_request(cell)).collect()
+        let groups = waited.groups.iter();
+        let cells = groups.flat_map(|group| segments(group).map(|cell| (group.class, cell)));
+        let of_requests = cells.filter(|(class, (cell, _))| match cell {
+            Cell::Wait(_, Segment::Queue | Segment::Device) => true,
+            Cell::Wait(_, Segment::Class) => FOR_REQUESTS.contains(class),
+            _ => false,
+        });
+        of_requests.map(|(_, cell)| cell).collect()
     }
 
     /// Returns the part of these waits in which their threads were ready and had no CPU.
@@ -70,24 +85,23 @@ impl Claims {
     }
 
     /// Returns the requests of a device: what programs wait for at it, and the requests themselves.
-    pub fn of_device(facts: &Facts<'_>, device: &DeviceSummary) -> Claims {
-        let name = device.device.as_str();
+    pub fn of_device(facts: &Facts<'_>, name: &str) -> Claims {
+        // A layer without a queue, such as the device mapper, hands its requests down.
+        let is_layer = facts.devices().iter().any(|row| row.device == name && row.bio_based);
         let waited = facts.waits(|group| {
-            let on = group.device.as_deref();
-            on.is_some_and(|on| on == name || facts.stands_on(on, name))
+            group.device.as_deref().is_some_and(|on| {
+                on == name || facts.stands_on(on, name) || is_layer && facts.stands_on(name, on)
+            })
         });
-        let mut claims = Claims::of_requests(&waited);
-        let own = Cell::Requests(device.major, device.minor);
-        claims.cells.insert(own, super::facts::device_time_ns(device));
-        claims
+        let own = facts.devices().iter().zip(0..).filter(|(row, _)| row.device == name);
+        let requests =
+            own.map(|(row, place)| (Cell::Requests(place), super::facts::device_time_ns(row)));
+        Claims::of_requests(&waited).and(&requests.collect())
     }
 
     /// Returns the time that threads waited behind the end of these chains, without what is part of
     /// the waits already.
-    pub fn of_chains<'a>(
-        facts: &Facts<'a>,
-        fits: impl Fn(&ChainRow) -> bool,
-    ) -> Claims {
+    pub fn of_chains<'a>(facts: &Facts<'a>, fits: impl Fn(&ChainRow) -> bool) -> Claims {
         let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
         let fitting = rows.zip(0..).filter(|(row, _)| !row.is_in_ledger && fits(row));
         fitting.map(|(row, place)| (Cell::Chain(place), row.time_ns)).collect()
@@ -159,28 +173,20 @@ impl Claims {
         self
     }
 
-    /// Returns the largest share of its own time that one program loses in the claimed cells: of
-    /// its thread that waited longest, whatever the number of its threads.
+    /// Returns the largest share of the watch that one program loses in the claimed cells: the mean
+    /// number of its threads that are blocked, at most 1.
     pub fn held_share(&self, facts: &Facts<'_>, counts: impl Fn(&WaitGroup) -> bool) -> f64 {
-        let patterns = &facts.summary().patterns;
+        let waits = &facts.summary().patterns.waits;
         let mut lost: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
         for (cell, time_ns) in &self.cells {
             let Cell::Wait(group, _) = cell else { continue };
-            let Some(group) = patterns.waits.get(*group as usize).filter(|it| counts(it)) else {
+            let Some(group) = waits.get(*group as usize).filter(|group| counts(group)) else {
                 continue;
             };
             *lost.entry((&group.process, group.container.as_deref())).or_default() += time_ns;
         }
-        let shares = lost.into_iter().map(|((process, container), lost_ns)| {
-            let program = patterns.programs.iter();
-            let mut program = program
-                .filter(|it| it.process == process && it.container.as_deref() == container);
-            program.next().map_or(0.0, |program| {
-                let part = lost_ns as f64 / program.time_ns.max(1) as f64;
-                part.min(1.0) * program.foremost_ns as f64 / facts.duration_ns().max(1) as f64
-            })
-        });
-        shares.fold(self.chained_share(facts), f64::max).min(1.0)
+        let most = lost.into_values().max().unwrap_or(0) as f64 / facts.duration_ns().max(1) as f64;
+        most.max(self.chained_share(facts)).min(1.0)
     }
 
     /// Returns the largest share of the watch that the threads of one chain are behind another.
@@ -214,10 +220,16 @@ impl Cell {
 /// Returns the cells of a group of waits, which add up to its time; none for those of kernel
 /// threads, which work for others.
 fn segments(group: &WaitGroup) -> impl Iterator<Item = (Cell, u64)> {
+    // What is left of a wait for requests is for them, too.
+    let (device_ns, queue_ns, class_ns) = match group.class {
+        WaitClass::Device => (group.device_ns + group.class_ns(), group.queue_ns, 0),
+        WaitClass::Queue => (group.device_ns, group.queue_ns + group.class_ns(), 0),
+        _ => (group.device_ns, group.queue_ns, group.class_ns()),
+    };
     let parts = [
-        (Segment::Class, group.class_ns()),
-        (Segment::Queue, group.queue_ns),
-        (Segment::Device, group.device_ns),
+        (Segment::Class, class_ns),
+        (Segment::Queue, queue_ns),
+        (Segment::Device, device_ns),
         (Segment::Cpu, group.run_queue_ns),
     ];
     let cell = group.cell;

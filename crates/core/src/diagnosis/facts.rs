@@ -15,6 +15,7 @@ pub mod beside;
 pub mod calls;
 pub mod health;
 pub mod moment;
+pub mod neighbours;
 pub mod over_time;
 mod roles;
 pub mod shape;
@@ -101,7 +102,8 @@ impl<'a> Waited<'a> {
     /// Returns the process that waited longest, with its device and file.
     pub fn subject(&self) -> Subject {
         let Some(longest) = self.groups.first() else { return Subject::default() };
-        let of_device = self.groups.iter().find_map(|group| group.device.clone());
+        let mut own = self.groups.iter().filter(|group| group.pid == longest.pid);
+        let of_device = own.find_map(|group| group.device.clone());
         Subject {
             device: longest.device.clone().or(of_device),
             process: Some(longest.process.clone()),

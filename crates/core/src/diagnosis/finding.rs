@@ -153,6 +153,9 @@ pub struct Finding {
     /// The largest share of its own time that one program loses because of it.
     #[serde(skip)]
     pub(super) held: f64,
+    /// Whether its rule says that share.
+    #[serde(skip)]
+    is_held_known: bool,
     /// The lowest severity that its rule allows.
     #[serde(skip)]
     least: Severity,
@@ -221,6 +224,7 @@ impl Finding {
             claims: Claims::default(),
             place: Place::Pattern,
             held: 0.0,
+            is_held_known: false,
             most: Severity::Critical,
             least: Severity::Info,
             is_of_device: false,
@@ -233,6 +237,15 @@ impl Finding {
     #[must_use]
     pub fn claiming(mut self, claims: Claims) -> Finding {
         self.claims = claims;
+        self
+    }
+
+    /// Says which share of its own time its program loses, where the claimed waits do not show it:
+    /// beside its waits, or behind the thread whose waits they are.
+    #[must_use]
+    pub fn holding(mut self, share: f64) -> Finding {
+        self.held = share;
+        self.is_held_known = true;
         self
     }
 
@@ -301,7 +314,8 @@ impl Finding {
             return Finding::of_device(facts, time_ns, whole, sentence).at_most(Severity::Info);
         }
         let time_ns = (victims.time_ns as f64 * work.share) as u64;
-        Finding::of_blocked(facts, time_ns, sentence).upper_bound()
+        let claims = Claims::of_waits(victims).scaled(work.share);
+        Finding::of_blocked(facts, time_ns, sentence).claiming(claims).upper_bound()
     }
 
     /// A figure that speaks for it, and the command that shows it. `iowhy` without a view means all
@@ -364,9 +378,8 @@ impl Finding {
     /// or the waits of its program, up to its share.
     fn usual_claims(&self, facts: &Facts<'_>) -> Claims {
         let name = self.subject.device.as_deref();
-        let device = facts.devices().iter().find(|row| Some(row.device.as_str()) == name);
         if self.impact_of == ImpactOf::DeviceTime {
-            let all = device.map_or_else(Claims::default, |row| Claims::of_device(facts, row));
+            let all = name.map_or_else(Claims::default, |name| Claims::of_device(facts, name));
             return all.scaled(self.impact);
         }
         let waits = facts.waits(|group| {
@@ -381,9 +394,10 @@ impl Finding {
     /// Returns the severity by what the programs lose that it holds up; by the device's time where
     /// waits are not in the data.
     fn by_loss(&self, facts: &Facts<'_>) -> Severity {
+        let nobody_is_known = self.is_of_device && self.claims.waited_ns() == 0;
         let share = match facts.need_waits() {
-            Ok(()) => self.held,
-            Err(_) => self.impact.min(self.threads),
+            Ok(()) if !nobody_is_known => self.held,
+            _ => self.impact.min(self.threads),
         };
         match share {
             share if share >= CRITICAL_SHARE => Severity::Critical,
@@ -416,7 +430,9 @@ impl Finding {
         if self.claims.is_empty() {
             self.claims = self.usual_claims(facts);
         }
-        self.held = self.claims.held_share(facts, |group| !facts.is_background(group));
+        if !self.is_held_known {
+            self.held = self.claims.held_share(facts, |group| !facts.is_background(group));
+        }
         let severity = self.by_loss(facts);
         let severity = if self.is_of_device { severity.min(self.by_use(facts)) } else { severity };
         self.severity = severity.min(self.most).max(self.least);

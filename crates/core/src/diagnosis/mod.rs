@@ -144,25 +144,13 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
         }
     }
     diagnosis.findings =
-        rank::rank(std::mem::take(&mut diagnosis.findings), bottlenecks(&facts));
+        rank::rank(std::mem::take(&mut diagnosis.findings), bottleneck::findings(&facts));
     if diagnosis.findings.iter().all(|it| it.severity == Severity::Info) {
         diagnosis.quiet = bottleneck::quiet(&facts);
     }
     diagnosis.over_time = facts.over_time().clone();
     diagnosis.red_herrings = herrings::red_herrings(&facts, &diagnosis.findings);
     diagnosis
-}
-
-/// Returns where threads wait most, for each kind; a kind that the data cannot show is not a
-/// bottleneck.
-fn bottlenecks(facts: &Facts<'_>) -> Vec<Finding> {
-    let judged = bottleneck::ALL.iter().filter_map(|rule| match (rule.judge)(facts) {
-        RuleVerdict::Finding(finding) => {
-            Some(finding.complete(rule, FindingLayer::Bottleneck, facts))
-        }
-        RuleVerdict::Clear | RuleVerdict::NotEnough(_) => None,
-    });
-    judged.filter(Finding::matters).collect()
 }
 
 /// Returns every cause, then every bottleneck.

@@ -11,7 +11,8 @@
 pub enum Place {
     /// The device, its path or the machine is broken, degraded or set up anew.
     Fault,
-    /// A limit that somebody set: of a cgroup or an instance.
+    /// A limit that somebody set, of a cgroup or an instance, or a part of the file system that all
+    /// share.
     Limit,
     /// Memory or space is short.
     Memory,

@@ -65,6 +65,14 @@ pub enum Topic {
     Logging,
     /// Names and inodes of many files are looked up.
     Lookups,
+    /// Files are synced or replayed after a crash.
+    Recovery,
+    /// Few threads do one request each.
+    Pool,
+    /// A table is read whole.
+    Scan,
+    /// Work of its own beside its clients' queries: vacuum, rebuilding a table.
+    Maintenance,
 }
 
 /// One program.
@@ -127,11 +135,20 @@ fn all() -> impl Iterator<Item = &'static KnownProgram> {
 /// Returns the program of a process, else of a file whose path is unmistakable.
 pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static KnownProgram> {
     let by_process = process.and_then(|name| all().find(|it| it.runs_as(name)));
-    by_process.or_else(|| {
+    let by_path = || {
         let path = file?;
         all().find(|it| it.paths.iter().any(|(_, part)| fits(path, part)))
-    })
+    };
+    match by_process {
+        // What runs in it is known by its files.
+        Some(runtime) if runtime.name == RUNTIME => by_path().or(Some(runtime)),
+        Some(program) => Some(program),
+        None => by_path(),
+    }
 }
+
+/// The name of a program in which others run.
+const RUNTIME: &str = "JVM";
 
 /// Returns every process name and every part of a path in the table.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
@@ -154,10 +171,33 @@ pub(crate) fn known_beginning(process: &str) -> Option<&str> {
 
 /// Programs of maintenance that run on their own, at night or on a timer.
 const MAINTENANCE: &[&str] = &[
-    "restic", "borg", "bacula-fd", "bareos-fd", "duplicity", "rdiff-backup", "rsnapshot", "kopia",
-    "updatedb", "updatedb.mlocat", "updatedb.plocat", "mandb", "fstrim", "e4defrag", "xfs_fsr",
-    "btrfs-scrub", "logrotate", "debsums", "aide", "clamscan", "tmpwatch", "pg_dump", "mysqldump",
-    "mariadb-dump", "pg_basebackup", "mariabackup", "xtrabackup",
+    "restic",
+    "borg",
+    "bacula-fd",
+    "bareos-fd",
+    "duplicity",
+    "rdiff-backup",
+    "rsnapshot",
+    "kopia",
+    "updatedb",
+    "updatedb.mlocat",
+    "updatedb.plocat",
+    "mandb",
+    "fstrim",
+    "e4defrag",
+    "xfs_fsr",
+    "btrfs-scrub",
+    "logrotate",
+    "debsums",
+    "aide",
+    "clamscan",
+    "tmpwatch",
+    "pg_dump",
+    "mysqldump",
+    "mariadb-dump",
+    "pg_basebackup",
+    "mariabackup",
+    "xtrabackup",
 ];
 
 /// Whether a process is a backup, an index or another program of maintenance.

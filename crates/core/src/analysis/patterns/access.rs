@@ -78,6 +78,10 @@ pub struct FilePattern {
     pub faults: u64,
     /// Bytes written.
     pub written: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// The largest offset at which a request ends: the least size of the file.
+    pub end: u64,
     /// Time of its requests (Q2C), nanoseconds.
     pub time_ns: u64,
 }
@@ -95,6 +99,8 @@ struct FileTally {
     faults: u64,
     ahead_bytes: u64,
     written: u64,
+    bytes: u64,
+    end: u64,
     time_ns: u64,
 }
 
@@ -297,7 +303,9 @@ impl AccessTally {
         if Direction::from(request.operation) == Direction::Write {
             file.written = file.written.saturating_add(request.bytes);
         }
+        file.bytes = file.bytes.saturating_add(request.bytes);
         let Some(offset) = offset else { return };
+        file.end = file.end.max(offset.saturating_add(request.bytes));
         if file.requests > 1 && offset == file.next_offset {
             file.sequential += 1;
             file.scattered += u64::from(request.sector != file.next_sector);
@@ -328,6 +336,8 @@ fn listed((name, tally): (&Name, &FileTally), names: &Names) -> FilePattern {
         cached: tally.cached,
         faults: tally.faults,
         written: tally.written,
+        bytes: tally.bytes,
+        end: tally.end,
         time_ns: tally.time_ns,
     }
 }

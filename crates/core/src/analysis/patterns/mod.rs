@@ -31,7 +31,7 @@ pub use owners::OwnerTimeline;
 pub use syncs::{SyncBin, SyncTimeline};
 pub use timeline::{Bin, Slow, Timeline};
 pub use touch::Touch;
-pub use waiting::{ProgramWaits, WaitGroup, WaitStack};
+pub use waiting::{WaitGroup, WaitStack};
 
 /// The patterns of one watch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,8 +40,6 @@ pub struct Patterns {
     pub devices: Vec<DevicePatterns>,
     /// Waits of programs' threads, longest first.
     pub waits: Vec<WaitGroup>,
-    /// The same waits by program, longest first.
-    pub programs: Vec<ProgramWaits>,
     /// The same waits by kernel stack, longest first; at most [`waiting::STACKS`].
     pub wait_stacks: Vec<WaitStack>,
     /// Waits of the kernel's own threads, longest first: not part of the blocked time of programs.
@@ -144,7 +142,6 @@ impl PatternTally {
         let (waits, wait_stacks) = self.waits.programs(names, stacks);
         let (kernel_waits, kernel_wait_stacks) = self.waits.kernel(names, stacks);
         let devices = devices.collect();
-        let programs = self.waits.by_program(names);
-        Patterns { devices, waits, programs, wait_stacks, kernel_waits, kernel_wait_stacks }
+        Patterns { devices, waits, wait_stacks, kernel_waits, kernel_wait_stacks }
     }
 }

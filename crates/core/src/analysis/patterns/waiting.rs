@@ -1,7 +1,6 @@
 //! Waits by process, class, device and system call, separately for programs and kernel threads.
 
 use crate::analysis::stacks::{StackRef, StackTable};
-use crate::bounded_map::CappedMap;
 use crate::model::{Name, Names, Wait, WaitClass};
 use rustc_hash::FxHashMap;
 
@@ -9,8 +8,6 @@ use rustc_hash::FxHashMap;
 const GROUPS: usize = 4096;
 /// Maximum number of distinct threads of a group.
 const THREADS: usize = 256;
-/// Maximum number of threads while summing.
-const ALL_THREADS: usize = 16_384;
 /// Maximum number of stacks while summing.
 const ALL_STACKS: usize = 4096;
 /// Run queue delay from which a thread counts as delayed: longer than a slice of the scheduler
@@ -21,9 +18,6 @@ const STARVED_NS: u64 = 3_000_000;
 const PAUSE_NS: u64 = 10_000_000;
 /// Stacks in the result.
 pub const STACKS: usize = 64;
-
-/// A program: the name of its processes and its container.
-type ProgramKey = (Option<Name>, Option<Name>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct WaiterKey {
@@ -175,11 +169,6 @@ impl WaitingTally {
         (groups, stacks)
     }
 
-    /// The same by program.
-    pub fn by_program(&self, names: &Names) -> Vec<ProgramWaits> {
-        self.programs.by_program(names)
-    }
-
     /// The waits of the kernel's own threads.
     pub fn kernel(&self, names: &Names, stacks: &StackTable) -> (Vec<WaitGroup>, Vec<WaitStack>) {
         self.kernel.finish(names, stacks)
@@ -190,8 +179,6 @@ impl WaitingTally {
 #[derive(Clone, Debug, Default)]
 struct WaiterSide {
     groups: FxHashMap<WaiterKey, WaiterGroup>,
-    /// The time of each thread; further threads than [`ALL_THREADS`] are left out.
-    threads: CappedMap<(ProgramKey, u32), u64, ALL_THREADS>,
     stacks: FxHashMap<(WaitClass, StackRef), OfStack>,
 }
 
@@ -203,10 +190,6 @@ impl WaiterSide {
             key = WaiterKey { pid: 0, process: None, class, device: None, syscall: None };
         }
         self.groups.entry(key).or_default().add(wait);
-        if let Some(sum) = self.threads.or_default(((process, wait.container), wait.tid)) {
-            let time_ns = wait.duration_ns.saturating_mul(wait.stands_for());
-            *sum = sum.saturating_add(time_ns);
-        }
         let Some(stack) = stacks.find(wait.stack_id, false) else { return };
         let key = (class, stack);
         if self.stacks.len() < ALL_STACKS || self.stacks.contains_key(&key) {
@@ -244,31 +227,6 @@ impl WaiterSide {
             .collect();
         groups.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.order().cmp(&b.order())));
         (groups, self.stacks(names, stacks))
-    }
-
-    /// Returns the waits of each program, longest first.
-    fn by_program(&self, names: &Names) -> Vec<ProgramWaits> {
-        let text = |name: Option<Name>| name.map(|name| names.get(name).to_owned());
-        let mut programs: FxHashMap<ProgramKey, (u64, u64)> = FxHashMap::default();
-        for ((program, _), time_ns) in self.threads.iter() {
-            let (all_ns, foremost_ns) = programs.entry(*program).or_default();
-            *all_ns = all_ns.saturating_add(*time_ns);
-            *foremost_ns = (*foremost_ns).max(*time_ns);
-        }
-        let mut rows: Vec<ProgramWaits> = programs
-            .into_iter()
-            .map(|((process, container), (time_ns, foremost_ns))| ProgramWaits {
-                process: text(process).unwrap_or_default(),
-                container: text(container),
-                time_ns,
-                foremost_ns,
-            })
-            .collect();
-        rows.sort_by(|a, b| {
-            let name = |row: &ProgramWaits| (row.process.clone(), row.container.clone());
-            b.time_ns.cmp(&a.time_ns).then_with(|| name(a).cmp(&name(b)))
-        });
-        rows
     }
 
     fn stacks(&self, names: &Names, stacks: &StackTable) -> Vec<WaitStack> {
@@ -349,19 +307,6 @@ pub struct WaitGroup {
     pub censored: u64,
     /// Its place in the list of programs' waits; `None` for those of kernel threads.
     pub cell: Option<u32>,
-}
-
-/// The waits of one program: of all processes of one name in one container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProgramWaits {
-    /// The name of its processes.
-    pub process: String,
-    /// Its container or systemd unit.
-    pub container: Option<String>,
-    /// All of its waits, nanoseconds.
-    pub time_ns: u64,
-    /// Those of the thread that waited longest, nanoseconds.
-    pub foremost_ns: u64,
 }
 
 impl WaitGroup {

@@ -113,10 +113,54 @@ pub fn is_slow(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
     if 2 * paced > waited.time_ns {
         return false;
     }
-    let mean = waited.mean_ns();
+    if is_bulk(facts, group) {
+        return false;
+    }
+    let mean = mean_ns(group);
     let is_felt = mean >= FELT_NS && is_contended(group) && !is_by_itself(facts, group);
     mean >= limit(facts, group) || is_felt || spills(facts, group)
 }
+
+/// Returns the mean wait, nanoseconds; of asynchronous I/O the mean time of the device's requests:
+/// the program sleeps only until the next of many completes.
+fn mean_ns(group: &GroupedWaits<'_>) -> f64 {
+    let mean = group.waited.mean_ns();
+    match (group.kind, group.device) {
+        (BottleneckKind::Async, Some(device)) => mean.max(request_ns(device)),
+        _ => mean,
+    }
+}
+
+/// Returns the mean time of a device's requests, nanoseconds.
+pub fn request_ns(device: &DeviceSummary) -> f64 {
+    let stages = device.directions.0.iter().filter_map(|it| it.intervals[Interval::Q2c]);
+    let (sum, count) =
+        stages.fold((0, 0), |all, stage| (all.0 + stage.sum_ns, all.1 + stage.requests));
+    sum as f64 / count.max(1) as f64
+}
+
+/// Whether one program copies as much as its device takes, and nobody else waits for it: a copy or
+/// a backup is as fast as the device, which is no trouble. A database is not such a program.
+fn is_bulk(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
+    let (Some(device), [program]) = (group.device, group.programs.as_slice()) else { return false };
+    let is_known = programs::of(Some(program.process), program.file().as_deref()).is_some();
+    let rows = device.processes.iter();
+    let own = rows.filter(|row| row.subject.process == program.process);
+    let moved: u64 = own.map(|row| row.usage.bytes).sum();
+    let all: u64 = device.directions.0.iter().map(|direction| direction.bytes).sum();
+    let per_s = moved as f64 / facts.seconds();
+    let others = facts.waits(|wait| {
+        wait.device.as_deref() == Some(&device.device) && wait.process != program.process
+    });
+    let is_alone = (others.time_ns as f64) < ALONE * facts.duration_ns() as f64;
+    !is_known && is_alone && is_saturated(device) && 2 * moved >= all && per_s >= BULK_PER_S
+}
+
+/// The least bytes per second of a copy. Chosen, as for a bulk reader.
+const BULK_PER_S: f64 = 4e6;
+/// The largest mean number of others' blocked threads beside a program that has its device to
+/// itself: as for a warning.
+const ALONE: f64 = crate::diagnosis::finding::WARNING_THREADS;
 
 /// Returns the first program and the role of the files it waits for.
 fn role<'a>(group: &GroupedWaits<'a>) -> Option<(&'a str, FileRole)> {

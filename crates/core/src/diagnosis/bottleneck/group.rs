@@ -72,18 +72,21 @@ pub struct GroupedWaits<'a> {
     pub programs: Vec<WaitingProgram<'a>>,
 }
 
-/// Returns the group of this kind for the device with the most time.
-pub fn largest<'a>(facts: &Facts<'a>, kind: BottleneckKind) -> Option<GroupedWaits<'a>> {
+/// Returns the groups of this kind, one for each device, the one with the most time first.
+pub fn all<'a>(facts: &Facts<'a>, kind: BottleneckKind) -> Vec<GroupedWaits<'a>> {
     let of_kind = facts.waits(|group| BottleneckKind::of(facts, group) == kind);
-    let mut devices: BTreeMap<Option<&str>, u64> = BTreeMap::new();
-    for group in &of_kind.groups {
-        *devices.entry(group.device.as_deref()).or_default() += group.time_ns;
+    let mut devices: BTreeMap<Option<&str>, Vec<&'a WaitGroup>> = BTreeMap::new();
+    for group in of_kind.groups {
+        devices.entry(group.device.as_deref()).or_default().push(group);
     }
-    let (name, _) = devices.into_iter().max_by_key(|(_, time)| *time)?;
-    let groups = of_kind.groups.into_iter().filter(|it| it.device.as_deref() == name);
-    let waited = Waited::of(groups.collect());
-    let device = facts.devices().iter().find(|it| Some(it.device.as_str()) == name);
-    Some(GroupedWaits { kind, device, programs: programs(&waited), waited })
+    let of_device = |(name, groups): (Option<&str>, Vec<&'a WaitGroup>)| {
+        let waited = Waited::of(groups);
+        let device = facts.devices().iter().find(|row| Some(row.device.as_str()) == name);
+        GroupedWaits { kind, device, programs: programs(&waited), waited }
+    };
+    let mut groups: Vec<GroupedWaits<'a>> = devices.into_iter().map(of_device).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.waited.time_ns));
+    groups
 }
 
 fn programs<'a>(waited: &Waited<'a>) -> Vec<WaitingProgram<'a>> {

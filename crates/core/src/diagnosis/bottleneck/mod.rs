@@ -25,6 +25,7 @@ mod saturated;
 mod tests;
 
 use super::facts::Facts;
+use super::finding::{Finding, FindingLayer};
 use super::needs::Need;
 use super::place::Place;
 use super::rule::{Judged, Rule, RuleVerdict};
@@ -114,26 +115,84 @@ const fn rule(
 fn wait(facts: &Facts<'_>, kind: BottleneckKind) -> RuleVerdict {
     let judged = || -> Judged {
         facts.need_waits()?;
-        let Some(group) = group::largest(facts, kind) else { return Ok(RuleVerdict::Clear) };
-        Ok(report::finding(facts, &group).into())
+        let groups = group::all(facts, kind);
+        let Some(group) = groups.first() else { return Ok(RuleVerdict::Clear) };
+        Ok(report::finding(facts, group).into())
     };
     judged().unwrap_or_else(Into::into)
 }
 
-/// Returns the sentence about waits if nothing is worth a warning; `None` if waits are not in the
-/// data.
+/// Returns where threads wait, for each kind of call and each device; a kind that the data cannot
+/// show is not a bottleneck.
+pub(super) fn findings(facts: &Facts<'_>) -> Vec<Finding> {
+    let complete =
+        |rule: &Rule, finding: Finding| finding.complete(rule, FindingLayer::Bottleneck, facts);
+    let mut found: Vec<Finding> = Vec::new();
+    for (rule, kind) in ALL.iter().zip(KINDS) {
+        if facts.need_waits().is_ok() {
+            let groups = group::all(facts, *kind);
+            found.extend(groups.iter().map(|group| complete(rule, report::finding(facts, group))));
+        }
+    }
+    if let (Some(rule), RuleVerdict::Finding(finding)) = (ALL.last(), saturated::judge(facts)) {
+        found.push(complete(rule, *finding));
+    }
+    found.retain(Finding::matters);
+    found
+}
+
+/// The kinds of the bottlenecks in [`ALL`], in its order; the saturated device has none.
+const KINDS: &[BottleneckKind] = &[
+    BottleneckKind::Sync,
+    BottleneckKind::Read,
+    BottleneckKind::Write,
+    BottleneckKind::Metadata,
+    BottleneckKind::Async,
+    BottleneckKind::Memory,
+    BottleneckKind::Unknown,
+];
+
+/// Returns the sentence about waits if nothing is worth a warning: whom storage holds up most, for
+/// what, and what bounds it; that nobody is if no program loses a tenth of its time. `None` if waits
+/// are not in the data.
 pub(super) fn quiet(facts: &Facts<'_>) -> Option<String> {
     let ledger = facts.summary().ledger.as_ref()?;
     let time = super::words::time(ledger.blocked_ns as f64);
     let seconds = super::words::time(facts.duration_ns() as f64);
     let threads = ledger.blocked_ns as f64 / facts.duration_ns().max(1) as f64;
-    Some(match threads {
+    let all_kinds = KINDS.iter().flat_map(|kind| group::all(facts, *kind));
+    let most =
+        all_kinds.max_by_key(|group| group.programs.first().map_or(0, |it| it.waited.time_ns));
+    let held = most.as_ref().and_then(|group| held_up(facts, group));
+    Some(match (held, threads) {
+        (Some(held), _) => held,
         _ if ledger.blocked_ns == 0 => format!("No thread waits for storage within {seconds}."),
-        it if it < NOBODY => {
+        (_, share) if share < NOBODY => {
             format!("Threads hardly wait for storage: {time} in total within {seconds}.")
         }
-        _ => format!("All threads together were blocked for {time} within {seconds}."),
+        _ => format!("No program waits for storage much: {time} in total within {seconds}."),
     })
+}
+
+/// Returns who waits in a group of waits, and what bounds it, if it loses a tenth of its time.
+fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<String> {
+    let program = group.programs.first()?;
+    let share = program.waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
+    if share < super::finding::WARNING_SHARE {
+        return None;
+    }
+    let bound = bound::bound(group);
+    let call = program.call(facts).map_or_else(|| group.kind.doing().to_owned(), str::to_owned);
+    let how_long = match share {
+        share if share < 1.0 => format!("{} of the time", super::words::percent(share)),
+        share => format!("with {} threads at a time", super::words::number(share)),
+    };
+    Some(format!(
+        "{} waits {how_long} in {call}, {} each: bounded by {}.",
+        program.process,
+        super::words::time(program.waited.mean_ns()),
+        bound.by,
+    ))
 }
 
 /// The mean number of blocked threads below which no thread waits: what the kernel's documentation

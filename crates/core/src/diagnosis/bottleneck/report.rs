@@ -27,7 +27,7 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
     let sentence = sentence(facts, group, &subject, role);
     let bound = bound(group);
     let flags = words::flags(&subject);
-    let finding = Finding::of_blocked(facts, group.waited.time_ns, sentence)
+    let finding = Finding::of_waits(facts, &group.waited, sentence)
         .sure(Confidence::Certain)
         .at_most(if bound::is_slow(facts, group) { Severity::Critical } else { Severity::Info })
         .shown(

@@ -63,7 +63,7 @@ fn of<'a>(diagnosis: &'a Diagnosis, id: &str) -> Option<&'a Finding> {
 #[test]
 fn slow_commits_of_a_database_are_named() {
     let found = judged(&commits(12 * MS), "slow-sync").unwrap();
-    assert_eq!((found.severity, found.layer), (Severity::Critical, FindingLayer::Bottleneck));
+    assert_eq!((found.severity, found.layer), (Severity::Warning, FindingLayer::Bottleneck));
     assert!(found.impact > 0.95, "{found:#?}");
     let subject = &found.subject;
     assert_eq!(subject.process.as_deref(), Some("postgres"));
@@ -80,7 +80,7 @@ fn slow_commits_of_a_database_are_named() {
 #[test]
 fn syncs_are_slow_from_five_milliseconds_on() {
     let severity = |each: u64| severity(&commits(each), "slow-sync");
-    assert_eq!(severity(SLOW_SYNC_NS as u64 + MS / 10), Some(Severity::Critical));
+    assert_eq!(severity(SLOW_SYNC_NS as u64 + MS / 10), Some(Severity::Warning));
     assert!(severity(SLOW_SYNC_NS as u64 - MS / 10).is_none_or(|it| it == Severity::Info));
 }
 

@@ -28,7 +28,8 @@ impl<'a> Facts<'a> {
             let named = rows.filter(|row| has_name(&row.subject.process, processes));
             let time: u64 = named.map(|row| row.usage.all_time_ns()).sum();
             let by_name = time as f64 / device_time_ns(device).max(1) as f64;
-            let share = by_path.max(by_name).min(1.0);
+            // The time of named threads is exact; that of code paths rests on sampled stacks.
+            let share = if by_name > 0.0 { by_name } else { by_path }.min(1.0);
             OtherWork { device, share, by_function: by_path > 0.0 }
         });
         let found = found.filter(|work| work.share > 0.0);

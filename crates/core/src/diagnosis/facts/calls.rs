@@ -19,6 +19,16 @@ pub const SYNC_FILE: &[SystemCall] =
     &[SystemCall("fsync", 74, 82), SystemCall("fdatasync", 75, 83), SystemCall("msync", 26, 227)];
 /// Calls that write back a whole file system or all of them.
 pub const SYNC_ALL: &[SystemCall] = &[SystemCall("sync", 162, 81), SystemCall("syncfs", 306, 267)];
+/// Calls that close files, also all of them at the end of a process.
+pub const CLOSE: &[SystemCall] = &[SystemCall("close", 3, 57)];
+/// Calls that give a file another name.
+pub const RENAME: &[SystemCall] = &[
+    SystemCall("rename", 82, NONE),
+    SystemCall("renameat", 264, 38),
+    SystemCall("renameat2", 316, 276),
+];
+/// Calls that detach a file system.
+pub const UNMOUNT: &[SystemCall] = &[SystemCall("umount2", 166, 39)];
 /// Calls in which user space locks wait.
 pub const FUTEX: &[SystemCall] = &[
     SystemCall("futex", 202, 98),

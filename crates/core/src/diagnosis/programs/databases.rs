@@ -32,6 +32,29 @@ pub(super) const ALL: &[KnownProgram] = &[
                  on its own device",
             ),
             (
+                Topic::Recovery,
+                "PostgreSQL 14 and later: set recovery_init_sync_method=syncfs, which syncs the \
+                 file system once instead of each data file",
+            ),
+            (
+                Topic::Scan,
+                "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` the query and give it an index; a scan \
+                 that is meant to be one runs off-peak, with fewer parallel workers \
+                 (max_parallel_workers_per_gather)",
+            ),
+            (
+                Topic::Maintenance,
+                "PostgreSQL: see who it is (`SELECT pid, backend_type, query FROM \
+                 pg_stat_activity`, pg_stat_progress_vacuum); for autovacuum raise \
+                 autovacuum_vacuum_cost_delay or lower autovacuum_vacuum_cost_limit, run VACUUM \
+                 FULL, CLUSTER and CREATE INDEX off-peak",
+            ),
+            (
+                Topic::Pool,
+                "PostgreSQL: raise effective_io_concurrency (18 and later: io_workers, too), or \
+                 use more connections",
+            ),
+            (
                 Topic::Spill,
                 "PostgreSQL: raise work_mem for the sessions that sort or hash (`log_temp_files=0` \
                  names the queries), or set temp_tablespaces to another device",
@@ -86,6 +109,20 @@ pub(super) const ALL: &[KnownProgram] = &[
             (
                 Topic::Reads,
                 "MySQL/MariaDB: raise innodb_buffer_pool_size; `EXPLAIN` the query that scans",
+            ),
+            (
+                Topic::Scan,
+                "MySQL/MariaDB: `EXPLAIN` the query that reads the whole table (`SHOW \
+                 PROCESSLIST`), and give it an index",
+            ),
+            (
+                Topic::Maintenance,
+                "MySQL/MariaDB: `SHOW PROCESSLIST` names the statement (ALTER TABLE, OPTIMIZE, a \
+                 dump): run it off-peak, or in portions",
+            ),
+            (
+                Topic::Pool,
+                "MySQL/MariaDB: raise innodb_read_io_threads and innodb_write_io_threads",
             ),
         ],
     },

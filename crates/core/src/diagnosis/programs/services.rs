@@ -125,6 +125,43 @@ pub(super) const ALL: &[KnownProgram] = &[
         ],
     },
     KnownProgram {
+        name: "Node.js",
+        processes: &["node", "nodejs", "libuv-worker"],
+        paths: &[],
+        own_paths: &[],
+        advice: &[
+            (
+                Topic::Pool,
+                "Node.js: set UV_THREADPOOL_SIZE (4 by default) in its environment to the number \
+                 of files that it should read at once",
+            ),
+            (
+                Topic::Reads,
+                "Node.js: cache the files in memory, or set UV_THREADPOOL_SIZE (4 by default) so \
+                 that more are read at once",
+            ),
+        ],
+    },
+    KnownProgram {
+        name: "web server",
+        processes: &["nginx", "apache2", "httpd", "caddy", "gunicorn*", "uwsgi"],
+        paths: &[],
+        own_paths: &[],
+        advice: &[
+            (
+                Topic::Pool,
+                "nginx: `aio threads` with a larger `thread_pool`; other servers: more workers",
+            ),
+            (
+                Topic::Reads,
+                "nginx: `aio threads`, so that a read does not block its worker; other servers: \
+                 more workers; cache hot files in memory (a larger page cache, proxy_cache on a \
+                 tmpfs)",
+            ),
+            (Topic::Logging, "buffer the access log (nginx: `access_log ... buffer=64k flush=5s`)"),
+        ],
+    },
+    KnownProgram {
         name: "git",
         processes: &["git", "git-*"],
         paths: &[(Data, "/.git/")],

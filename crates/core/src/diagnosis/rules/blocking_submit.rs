@@ -73,7 +73,7 @@ rule!(
      space or for the inode lock; I/O without O_DIRECT waits for pages. A program that does \
      everything in one thread (ScyllaDB, nginx, event loops) stalls meanwhile.",
     "The waits are for completions (io_getevents), where such programs sleep when idle.",
-    place: Pattern,
+    place: Limit,
     needs: [Waits],
 );
 

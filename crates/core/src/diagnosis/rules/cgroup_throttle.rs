@@ -41,6 +41,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waited = facts.waits_for(WaitClass::CgroupThrottle);
     let dispatched = facts.path_share(DISPATCH);
     let held_ns = waited.class_ns;
+    // A thread that syncs waits for pages whose bios are held, not in the limit itself.
+    let bound = bound(facts).filter(|bound| bound.waited.time_ns > held_ns);
+    if let Some(bound) = bound {
+        let sure = if held_ns > 0 { Confidence::Certain } else { Confidence::Likely };
+        return Ok(of_bound(facts, &bound).sure(sure).into());
+    }
     if held_ns == 0 && dispatched < DISPATCHED {
         if let Some(reached) = reached(facts) {
             return Ok(reached.into());
@@ -114,6 +120,86 @@ fn only_limit(facts: &Facts<'_>, device: &str) -> Option<KnownLimit> {
     limited.next().filter(|_| limited.next().is_none())
 }
 
+/// A cgroup that does as much on a device as its limit allows, and the waits of its programs.
+struct BoundCgroup<'a> {
+    device: &'a DeviceSummary,
+    known: KnownLimit,
+    waited: facts::Waited<'a>,
+    /// What it does as a share of its limit.
+    share: f64,
+}
+
+/// Returns the cgroup at its limit whose programs wait longest.
+fn bound<'a>(facts: &Facts<'a>) -> Option<BoundCgroup<'a>> {
+    let cgroups = &facts.summary().environment.cgroups;
+    let limits = cgroups.iter().flat_map(|cgroup| {
+        cgroup.io_limits().into_iter().map(move |(number, io)| (cgroup, number, io))
+    });
+    let bound = limits.filter_map(|(cgroup, number, io)| {
+        let device =
+            facts.devices().iter().find(|device| (device.major, device.minor) == number)?;
+        let rows = facts.summary().containers.rows.iter();
+        let own: Vec<_> =
+            rows.filter(|row| is_within(&row.subject.cgroup, &cgroup.path)).collect();
+        let share = own.iter().map(|row| share_of(facts, &io, &row.usage)).fold(0.0, f64::max);
+        let waited = facts.waits(|group| {
+            let inside = own.iter().any(|row| Some(&row.subject.container) == group.container.as_ref());
+            inside && group.device.as_ref().is_none_or(|on| *on == device.device)
+        });
+        let (limit, removal) = (words::io_limit(&io), removal(cgroup, number));
+        let known = KnownLimit { path: cgroup.path.clone(), limit, io, removal };
+        let is_reached = (REACHED..=1.0 / REACHED).contains(&share) && waited.time_ns > 0;
+        is_reached.then_some(BoundCgroup { device, known, waited, share })
+    });
+    bound.max_by_key(|bound| bound.waited.time_ns)
+}
+
+/// Whether a cgroup is another one or below it.
+fn is_within(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Returns the largest share of one of the limits that this usage is.
+fn share_of(facts: &Facts<'_>, io: &IoLimit, usage: &crate::analysis::summary::Usage) -> f64 {
+    let per_s = |count: u64| count as f64 / facts.seconds();
+    let (reads, writes) = (&usage.directions[Direction::Read], &usage.directions[Direction::Write]);
+    let shares = [
+        (io.read_bytes, reads.bytes),
+        (io.write_bytes, writes.bytes),
+        (io.reads, reads.requests),
+        (io.writes, writes.requests),
+    ];
+    let known = shares.into_iter().filter_map(|(limit, used)| Some((limit?, used)));
+    known.map(|(limit, used)| per_s(used) / limit.max(1) as f64).fold(0.0, f64::max)
+}
+
+fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Finding {
+    let name = &bound.device.device;
+    let subject = Subject { device: Some(name.clone()), ..bound.waited.subject() };
+    let call = bound.waited.groups.first().and_then(|group| facts.call_name(group.syscall));
+    let sentence = format!(
+        "the I/O limit of cgroup {} ({}) on {name} throttles {}: it does {} of what the limit \
+         allows, and waits {} in {}, {} each",
+        bound.known.path,
+        bound.known.limit,
+        words::who(&subject),
+        words::percent(bound.share),
+        words::time(bound.waited.time_ns as f64),
+        call.unwrap_or("its I/O"),
+        words::time(bound.waited.mean_ns()),
+    );
+    let pid = words::pid(&subject);
+    Finding::of_waits(facts, &bound.waited, sentence)
+        .about(subject)
+        .shown("what it does of its limit", bound.share * 100.0, "%", "iowhy proc")
+        .shown("blocked time", bound.waited.time_ns as f64, "ns", "iowhy waits")
+        .fix(Throttle::Limit.fix(&pid, Some(&bound.known)))
+        .check(format!(
+            "without the limit the waits end and the device gets busier{}",
+            words::tried("limits=none"),
+        ))
+}
+
 /// A finding about a device that does as much as the only limit on it allows, while it is mostly
 /// idle and threads wait: for dirty pages to be written, for a commit.
 fn reached(facts: &Facts<'_>) -> Option<Finding> {
@@ -148,7 +234,7 @@ fn reached(facts: &Facts<'_>) -> Option<Finding> {
     );
     let pid = words::pid(&subject);
     (waited.class_ns > 0).then(|| {
-        Finding::of_blocked(facts, waited.class_ns, sentence)
+        Finding::of_class(facts, &waited, sentence)
             .about(subject)
             .sure(Confidence::Likely)
             .shown("time with requests in flight", device.util_share.unwrap_or(0.0) * 100.0, "%", {

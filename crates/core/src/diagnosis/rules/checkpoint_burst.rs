@@ -215,7 +215,11 @@ fn of_lasting(
         words::percent(share),
     );
     let stat = format!("iowhy stat -d {name}");
-    Finding::of_blocked(facts, waited.time_ns, sentence)
+    // Reads wait behind these writes, too.
+    let near = facts.waits(|group| group.device.as_ref() == Some(name));
+    let behind = Claims::of_requests(&near).scaled(share);
+    Finding::of_waits(facts, waited, sentence)
+        .claiming(Claims::of_waits(waited).and(&behind))
         // Without these writes syncs would still take their own time.
         .upper_bound()
         .sure(Confidence::Likely)

@@ -92,6 +92,7 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
     if after < SHARE * blocked || starved < STARVED * blocked || starved < OF_DELAYS * after {
         return None;
     }
+    let threads = groups.iter().map(|group| group.threads).max().unwrap_or(1);
     let subject = Subject { device: None, file: None, ..Waited::of(groups).subject() };
     let its = wanted.all_ns() as f64 / (wanted.waited_ns + wanted.beside_ns).max(1) as f64;
     let sentence = format!(
@@ -100,7 +101,10 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
         words::percent(its),
     );
     let pid = subject.pid.unwrap_or(0);
+    let all: Vec<&WaitGroup> = facts.summary().patterns.waits.iter().collect();
     let finding = of_lost(facts, lost_ns, beside_ns, sentence)
+        .claiming(Claims::of_cpu(&Waited::of(all)))
+        .holding(share_of_thread(facts, wanted.all_ns(), threads))
         .about(subject)
         .sure(Confidence::Certain)
         .shown(
@@ -132,6 +136,11 @@ fn of_lost(facts: &Facts<'_>, lost_ns: u64, beside_ns: u64, sentence: String) ->
     let impact = lost_ns as f64 / all_ns.max(1) as f64;
     let threads = lost_ns as f64 / facts.duration_ns().max(1) as f64;
     Finding::of_share(ImpactOf::BlockedTime, impact, threads, sentence)
+}
+
+/// Returns the share of the watch that each of a program's threads lost.
+fn share_of_thread(facts: &Facts<'_>, lost_ns: u64, threads: u64) -> f64 {
+    lost_ns as f64 / threads.max(1) as f64 / facts.duration_ns().max(1) as f64
 }
 
 /// Programs throttled by their cgroup's CPU limit.
@@ -213,7 +222,10 @@ impl Throttled<'_> {
             words::who(&subject),
             words::percent(its),
         );
+        let threads = waited.groups.iter().map(|group| group.threads).max().unwrap_or(1);
         of_lost(facts, lost_ns, whole_ns - waited.time_ns, sentence)
+            .claiming(Claims::of_cpu(waited))
+            .holding(share_of_thread(facts, lost_ns, threads))
             .about(subject)
             .shown(
                 "CPU throttled time, on all CPUs",

@@ -72,7 +72,14 @@ fn finding<'a>(facts: &Facts<'a>, device: &'a DeviceSummary, file: &FilePattern)
     );
     let of_requests =
         Finding::of_device(facts, file.time_ns, facts::device_time_ns(device), sentence.clone());
-    let of_threads = Finding::of_blocked(facts, cleaning_ns + locked_ns, sentence);
+    let at_file = facts.waits(|it| it.file.as_deref() == Some(&file.file));
+    let held = Claims::of_waits(&at_file).limited_to(cleaning_ns + locked_ns);
+    let of_requests = match locked_ns {
+        0 => of_requests,
+        _ => of_requests.claiming(Claims::of_device(facts, name).and(&held)),
+    };
+    let of_threads =
+        Finding::of_blocked(facts, cleaning_ns + locked_ns, sentence).claiming(held);
     let cleans = through_cache(file) >= BOTH;
     let finding =
         if !cleans || of_threads.impact > of_requests.impact { of_threads } else { of_requests };
@@ -192,7 +199,7 @@ mod tests {
         let found = found(&script);
         let mix = of(&found, "direct-buffered-mix").unwrap();
         assert_eq!((mix.impact, mix.impact_of), (0.75, ImpactOf::BlockedTime));
-        assert!(mix.impact_at_most && mix.severity == Severity::Critical, "{mix:?}");
+        assert!(mix.impact_at_most && mix.severity == Severity::Warning, "{mix:?}");
         assert!(mix.symptoms.contains(&"inode-lock") && of(&found, "inode-lock").is_none());
     }
 

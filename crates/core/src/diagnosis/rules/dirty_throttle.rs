@@ -1,5 +1,6 @@
 //! Writers are throttled because too many pages are dirty.
 
+use super::super::bottleneck::kind::BottleneckKind;
 use super::super::programs;
 use super::*;
 use crate::analysis::Direction;
@@ -54,7 +55,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let settings = &facts.summary().environment.settings_start;
     let setting = |name: &str| settings.get(name).map_or("?", String::as_str).to_owned();
     let hurts = hurts(facts, &waited);
-    Ok(Finding::of_blocked(facts, waited.class_ns, sentence)
+    Ok(Finding::of_class(facts, &waited, sentence)
         .about(subject)
         .sure(Confidence::Certain)
         // Throttling a pure bulk writer to the speed of its device is as intended.
@@ -62,7 +63,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("time throttled for dirty pages", waited.class_ns as f64, "ns", "iowhy waits")
         .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
         .shown("throttled sleeps", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
-        .fix(format!(
+        .fix(own_advice(&waited).map_or_else(String::new, |own| format!("{own}; else ")) + &format!(
             "write less or more slowly; give the cgroup more memory (version 2); raise the limits \
              only if the device is fast enough, since syncs then wait for more data: `sysctl \
              vm.dirty_bytes=N`, which affects the entire machine (now vm.dirty_ratio {}, \
@@ -75,6 +76,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
              it is the limit of its cgroup (file_dirty in memory.stat) or something else",
         )
         .into())
+}
+
+/// Returns the advice of the program that waits longest for the kind of file that it writes: a
+/// sort's temporary files are another matter than a checkpoint.
+fn own_advice(waited: &Waited<'_>) -> Option<&'static str> {
+    let subject = waited.subject();
+    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+    let role = programs::role_of(process, file?);
+    let topic = BottleneckKind::Write.topic(role);
+    programs::of(process, file)?.advice(topic)
 }
 
 /// Returns the process whose data most of the device's writes are, if it is by far another one than

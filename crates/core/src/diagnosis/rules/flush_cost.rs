@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::summary::{DeviceSummary, StageTime};
 use crate::analysis::{Direction, Interval};
+use crate::diagnosis::programs::{self, Topic};
 use facts::syncs::{ProgramSyncs, advice, of_file};
 
 /// The least mean time of a slow flush: devices with power-loss protection take 0.1 ms and less,
@@ -11,6 +12,9 @@ const SLOW_NS: f64 = 2_000_000.0;
 /// And at least this multiple of the median write latency, so that the flush is slow and not the
 /// device. Chosen.
 const TIMES_WRITE: f64 = 4.0;
+/// The least number of files that are synced without having been written. Chosen: a program that
+/// makes sure of its own files has some.
+const MANY_FILES: u64 = 50;
 /// The least number of flushes to judge.
 const LEAST: u64 = 5;
 
@@ -65,7 +69,13 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
         true => format!(" (a write: {})", words::time(median)),
         false => String::new(),
     };
+    let unwritten = syncs.first().and_then(|syncs| unwritten(facts, syncs));
     let waits = match &subject.process {
+        Some(_) if unwritten.is_some() => format!(
+            "; {} syncs {} files one by one that it has not written",
+            words::who(&subject),
+            words::count(unwritten.unwrap_or(0)),
+        ),
         Some(_) => {
             format!("; {} waits for it with each sync{}", words::who(&subject), of_file(&subject))
         }
@@ -74,7 +84,9 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
     let sentence =
         format!("{name} takes {} to flush its cache{than}{waits}", words::time(flush.mean_ns));
     let finding = if waited_ns > 0 {
-        Finding::of_blocked(facts, waited_ns, sentence)
+        let groups = syncs.iter().flat_map(|syncs| syncs.waited.groups.iter().copied());
+        let claims = Claims::of_waits(&facts::Waited::of(groups.collect()));
+        Finding::of_blocked(facts, waited_ns, sentence).claiming(claims.limited_to(waited_ns))
     } else {
         let whole = facts::device_time_ns(device) + flush.sum_ns;
         Finding::of_device(facts, flush.sum_ns, whole, sentence)
@@ -92,7 +104,10 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
         }
         false => finding,
     };
-    let fix = fix(facts, device, &subject);
+    let fix = match unwritten {
+        Some(_) => of_many_files(&subject),
+        None => fix(facts, device, &subject),
+    };
     finding
         .about(subject)
         .sure(Confidence::Certain)
@@ -102,6 +117,29 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
             "writes without syncs are fast (`dd if=/dev/zero of=NEWFILE bs=1M count=64 \
              oflag=direct` on it); if they are as slow, the whole device is slow",
         )
+}
+
+/// Returns the number of files that a program syncs although it wrote nothing to them, as a database
+/// does after a crash; `None` unless those are most of its syncs.
+fn unwritten(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> Option<u64> {
+    let process = syncs.subject().process?;
+    let rows = facts.summary().activity.iter().flat_map(|report| &report.rows);
+    let own: Vec<_> = rows.filter(|row| row.process.as_ref() == Some(&process)).collect();
+    let sum = |fits: &dyn Fn(u64) -> bool| -> u64 {
+        let fitting = own.iter().filter(|row| fits(row.counts.write_bytes));
+        fitting.map(|row| row.counts.fsyncs).sum()
+    };
+    let (clean, all) = (sum(&|bytes| bytes == 0), sum(&|_| true));
+    (clean >= MANY_FILES && 10 * clean >= 9 * all).then_some(clean)
+}
+
+/// Returns the fix for a program that syncs files which it has not written.
+fn of_many_files(subject: &Subject) -> String {
+    let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
+    let own = program.and_then(|it| it.advice(Topic::Recovery));
+    let general = "sync the file system once (syncfs) instead of each of its files: one flush \
+                   instead of thousands";
+    own.map_or_else(|| general.to_owned(), |own| format!("{own}; else {general}"))
 }
 
 fn fix(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -> String {

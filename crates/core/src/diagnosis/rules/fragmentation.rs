@@ -8,6 +8,11 @@ use crate::command::shell_word;
 /// files of a healthy file system have extents of up to 128 MiB, for hundreds of requests each.
 /// Chosen.
 const SCATTERED: f64 = 0.3;
+/// The largest mean request of a file whose pieces cost a request each, bytes. Chosen: a file in few
+/// extents is read in requests of 128 KiB and more.
+const SMALL: f64 = 32_768.0;
+/// The least mean time of such a request, nanoseconds: below it a device takes thousands per second.
+const SLOW_NS: f64 = 300_000.0;
 /// The least number of sequential requests to judge.
 const REQUESTS: u64 = 30;
 
@@ -52,12 +57,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let names: Vec<&str> = files.iter().map(|file| file.file.as_str()).collect();
     let pattern = words::pattern(&names);
     let rotates = facts.setting(device, "queue/rotational") != Some("0");
+    let each = sum(|file| file.bytes) as f64 / sum(|file| file.requests).max(1) as f64;
+    let each_ns = sum(|file| file.time_ns) as f64 / sum(|file| file.requests).max(1) as f64;
+    let is_small = each <= SMALL && each_ns >= SLOW_NS;
     let example = names.first().copied().unwrap_or("FILE");
     let sentence = format!(
         "{} is fragmented on {name}: {} of its sequential requests are not contiguous on the \
-         device",
+         device, {} each",
         pattern.clone().unwrap_or_else(|| "a file".to_owned()),
         words::percent(share),
+        words::bytes(each),
     );
     let time = (sum(|file| file.time_ns) as f64 * share) as u64;
     Ok(Finding::of_device(facts, time, facts::device_time_ns(device), sentence)
@@ -78,9 +87,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "iowhy files",
         )
         .upper_bound()
-        // Only a disk that seeks pays for each discontinuity.
-        .at_most(if rotates { Severity::Critical } else { Severity::Info })
-        .fix(if rotates { DEFRAGMENT } else { ON_FLASH })
+        .sure(Confidence::Certain)
+        // A disk that seeks pays for each discontinuity; any other one for each small request.
+        .at_most(if rotates || is_small { Severity::Critical } else { Severity::Info })
+        .fix(if rotates || is_small { DEFRAGMENT } else { ON_FLASH })
         .check(format!(
             "`filefrag -v {}`: many extents below a megabyte confirm it; few large ones refute it",
             shell_word(example)

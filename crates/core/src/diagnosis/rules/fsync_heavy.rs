@@ -1,6 +1,6 @@
 //! Many small writes, each synced on its own.
 
-use super::super::bottleneck::bound::SLOW_SYNC_NS;
+use super::super::bottleneck::bound::{FELT_NS, SLOW_SYNC_NS};
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
@@ -106,8 +106,10 @@ fn finding(
     // A database has to commit, in groups if it can: if a sync is not slow, nothing is wrong.
     let process = subject.process.as_deref();
     let role = subject.file.as_deref().and_then(|file| programs::role_of(process, file));
-    let is_well = role == Some(FileRole::WriteAheadLog) && syncs.mean_ns() < SLOW_SYNC_NS;
+    let is_well = syncs.mean_ns() < FELT_NS
+        || role == Some(FileRole::WriteAheadLog) && syncs.mean_ns() < SLOW_SYNC_NS;
     Finding::of_blocked(facts, syncs.usual_ns(), sentence)
+        .claiming(Claims::of_waits(&syncs.waited).limited_to(syncs.usual_ns()))
         .about(subject)
         .at_most(if is_well { Severity::Info } else { Severity::Critical })
         .shown(what, rate, "1/s", format!("iowhy files{flags}"))

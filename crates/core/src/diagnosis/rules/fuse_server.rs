@@ -42,7 +42,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let own = server.map_or(0, |server| waits_of(facts, server));
     let per_s = waited.waits as f64 / facts.seconds();
-    let mut finding = Finding::of_blocked(facts, waited.class_ns, sentence)
+    let mut finding = Finding::of_class(facts, &waited, sentence)
         .about(subject)
         .sure(Confidence::Certain)
         .at_most(severity_of(waited.mean_ns(), per_s))

@@ -81,7 +81,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let flags = words::flags(&subject);
     let command = format!("iowhy chains{flags}");
+    let pid = first.pid;
+    let behind = Claims::of_chains(facts, |row| row.steps.first().is_some_and(|it| it.pid == pid));
     Ok(Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
+        .claiming(behind.limited_to(time_ns))
+        .holding(part)
         .about(subject)
         .sure(if is_vm_thread(most) { Confidence::Certain } else { Confidence::Likely })
         .shown("stalled threads", first.threads as f64, "threads", &*command)

@@ -131,7 +131,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let sentence = lock.sentence(&subject);
     let is_seen = lock == Lock::Frozen || lock == Lock::Inode && subject.file.is_some();
-    let finding = Finding::of_blocked(facts, waited.class_ns, sentence);
+    let finding = Finding::of_class(facts, &waited, sentence);
     // Without the lock all of them submit to the device at once, which may be the next limit.
     let finding = if lock == Lock::Frozen { finding } else { finding.upper_bound() };
     Ok(finding

@@ -14,7 +14,7 @@ rule!(
      systems, IOSQE_ASYNC, fsync, open) to kernel threads. Each request then costs two context \
      switches, threads contend for the same locks, and the benefit of asynchronous I/O is gone.",
     "The program's own thread submits the requests.",
-    place: Pattern,
+    place: Calls,
     needs: [Stacks],
 );
 

@@ -26,7 +26,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
         words::on(&subject),
     );
-    Ok(Finding::of_blocked(facts, waited.class_ns, sentence)
+    Ok(Finding::of_class(facts, &waited, sentence)
         .about(subject)
         .sure(Confidence::Certain)
         .shown("time throttled by io.cost", waited.class_ns as f64, "ns", "iowhy waits")

@@ -1,6 +1,8 @@
 //! Threads wait for a journal commit.
 
 use super::*;
+use crate::analysis::Direction;
+use crate::analysis::summary::{ProcessRow, UsedRow};
 use crate::model::WaitClass;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 
@@ -47,22 +49,76 @@ fn judge(facts: &Facts<'_>) -> Judged {
         Some(JournalKind::Xfs) => "the log of XFS",
         _ => "the file system's journal",
     };
+    let filler = filler(facts, &subject);
     let sentence = format!(
-        "{} waits for {for_what}{}, {} on average, up to {}",
+        "{} waits for {for_what}{}, {} on average, up to {}{}",
         words::who(&subject),
         words::on(&subject),
         words::time(all.mean_ns()),
         words::time(all.longest_ns() as f64),
+        filler.words(),
     );
+    let is_own = matches!(filler, Filler::Itself);
     let outside = others.time_ns as f64 / all.time_ns as f64 * 100.0;
-    Ok(Finding::of_blocked(facts, all.time_ns, sentence)
+    Ok(Finding::of_waits(facts, &all, sentence)
         .about(subject)
         .shown("blocked time for the journal", all.time_ns as f64, "ns", "iowhy waits")
         .shown("share outside fsync", outside, "%", "iowhy waits")
         .shown("longest wait", all.longest_ns() as f64, "ns", "iowhy waits")
-        .fix(fix(kind))
+        .fix(if is_own { OWN.to_owned() } else { fix(kind).to_owned() })
+        // Its own writes fill the journal, as fast as the device is.
+        .at_most(if is_own && all.mean_ns() < SLOW_NS { Severity::Info } else { Severity::Critical })
         .check(check(kind))
         .into())
+}
+
+/// What to do about a journal that the waiting program fills itself.
+const OWN: &str = "its own changes fill the journal: change fewer names and inodes, sync less often \
+                   or several files at once (syncfs), keep scratch files on a tmpfs; else a \
+                   faster device";
+
+/// Who fills the journal of a device.
+enum Filler {
+    /// The program that waits longest.
+    Itself,
+    /// Another program, and its share of the written bytes.
+    Other(Subject, f64),
+    /// It is not known.
+    Unknown,
+}
+
+impl Filler {
+    fn words(&self) -> String {
+        match self {
+            Filler::Itself => "; its own writes are most of what the device writes".to_owned(),
+            Filler::Other(who, share) => format!(
+                "; {} of what the device writes is of {}",
+                words::percent(*share),
+                words::who(who)
+            ),
+            Filler::Unknown => String::new(),
+        }
+    }
+}
+
+/// Returns who writes most to the device of a journal: half of the bytes and more.
+fn filler(facts: &Facts<'_>, waiting: &Subject) -> Filler {
+    let device = facts.devices().iter().find(|row| Some(&row.device) == waiting.device.as_ref());
+    let Some(device) = device else { return Filler::Unknown };
+    let written = |row: &UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
+    let programs = device.processes.iter().filter(|row| {
+        let name = row.subject.process.as_str();
+        !name.is_empty() && !name.starts_with("kworker") && !name.starts_with("jbd2")
+    });
+    let Some(most) = programs.max_by_key(|row| written(row)) else { return Filler::Unknown };
+    let all = facts::of(device, Direction::Write).bytes.max(1);
+    if Some(&most.subject.process) == waiting.process.as_ref() {
+        return Filler::Itself;
+    }
+    match written(most) as f64 / all as f64 {
+        share if share >= 0.5 => Filler::Other(facts::subject_of(&device.device, Some(most)), share),
+        _ => Filler::Unknown,
+    }
 }
 
 /// File systems whose journals differ.

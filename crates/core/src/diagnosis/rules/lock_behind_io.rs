@@ -123,7 +123,13 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
     // Threads that wait for a group commit sleep the same way: if that is fast, nothing is wrong.
     let each = most.time_ns as f64 / most.sleeps.max(1) as f64;
     let is_well = *sure != Confidence::Certain && each < SLOW_SYNC_NS;
+    let pid = sleepers.pid;
+    let behind = Claims::of_chains(facts, |row| row.steps.first().is_some_and(|it| it.pid == pid));
+    // What its holder waits for is part of it.
+    let holder = held(facts, most);
     Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
+        .claiming(behind.limited_to(*time_ns).and(&Claims::of_waits(&holder)))
+        .holding(part)
         .about(subject)
         .sure(*sure)
         .at_most(if is_well { Severity::Info } else { Severity::Critical })
@@ -326,7 +332,7 @@ mod tests {
         // Seven threads, 1.1 s in total: a flusher that writes outside the lock.
         let scene = LockScene { threads: 7, sleeps: 2, ns: 79 * MS, stack: MONITOR, ..SCENE };
         assert_eq!(found(&scene).unwrap().severity, Severity::Info);
-        let scene = LockScene { sleeps: 10, ..scene };
+        let scene = LockScene { sleeps: 14, ..scene };
         assert_eq!(found(&scene).unwrap().severity, Severity::Warning);
         assert_eq!(found(&LockScene { threads: 2, ..SCENE }), None);
     }

@@ -164,7 +164,7 @@ fn finding(facts: &Facts<'_>, log: &Log<'_>) -> Finding {
          drops messages (RateLimitBurst= in journald.conf, SysSock.RateLimit.Burst of rsyslog's \
          imuxsock)",
     );
-    Finding::of_blocked(facts, waited.time_ns, sentence)
+    Finding::of_waits(facts, &waited, sentence)
         .about(subject)
         .sure(confidence)
         .shown("write requests for the log", rate, "1/s", "iowhy files")

@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_walk_is_as_severe_as_the_device_is_busy() {
         assert_eq!(found(6190, "xfs_lookup").unwrap().severity, Severity::Critical);
-        assert_eq!(found(650, "xfs_lookup").unwrap().severity, Severity::Warning, "busy 9 %");
+        assert_eq!(found(750, "xfs_lookup").unwrap().severity, Severity::Warning, "busy 10 %");
         assert_eq!(found(250, "xfs_lookup").unwrap().severity, Severity::Info);
     }
 

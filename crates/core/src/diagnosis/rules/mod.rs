@@ -3,6 +3,7 @@
 //! A threshold is a constant with its source; "chosen" means chosen here and checked by the labs'
 //! near misses and controls.
 
+use super::claims::Claims;
 use super::facts::{self, Facts};
 use super::finding::{Confidence, Finding, ImpactOf, Severity};
 use super::missing::Missing;
@@ -85,6 +86,11 @@ rules! {
     device_reset,
     instance_limit,
     volume_state,
+    synchronous_mount,
+    core_dump,
+    close_writeback,
+    log_wraps,
+    readahead_small,
 }
 
 /// The rule of a cause.

@@ -42,7 +42,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let per_s = waited.waits as f64 / facts.seconds();
     let most = severity_of(waited.mean_ns(), per_s);
     let point = mount.map_or("MOUNTPOINT", |it| it.path.as_str());
-    Ok(Finding::of_blocked(facts, waited.class_ns, sentence)
+    Ok(Finding::of_class(facts, &waited, sentence)
         .about(subject)
         .sure(Confidence::Certain)
         .at_most(most)

@@ -5,8 +5,11 @@ use super::provider_cap::{even_bins, plateau};
 use super::*;
 use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
+use super::super::finding::WARNING_SHARE;
 use facts::BehindProgram;
-use facts::shape;
+use crate::diagnosis::programs::{self, Topic};
+use facts::neighbours::MainUser;
+use facts::{Waited, shape};
 
 /// How many times longer requests take than before. Chosen.
 const SLOWER: f64 = 2.0;
@@ -28,6 +31,20 @@ const MOST: f64 = 0.5;
 /// Origins of a program's own I/O; metadata and journals have rules of their own.
 const OWN_DOING: &[&str] = &["read", "readahead", "page_fault", "write", "writeback", "discard"];
 
+/// The least share of the watch in which the device has requests, for others to wait behind some.
+/// Chosen.
+const BUSY: f64 = 0.3;
+const FIX: &str = "limit it (io.max of its cgroup, or ionice with bfq, and with mq-deadline since \
+                   Linux 5.14), lower its concurrency or run it at another time, or move one of \
+                   the two to another device";
+const CHECK: &str = "if it can be paused, stop all of it for ten seconds (`kill -STOP PID`, then \
+                     `kill -CONT PID`, for each process that `ps` shows now): if the others wait \
+                     as long, it is not the cause";
+
+const OF_DATABASE: &str = "watch again after it has ended: if the others are as slow, it is not the \
+                           cause; do not stop a database process with a signal, others may wait \
+                           for its locks";
+
 rule!(
     "noisy-neighbour",
     "contention for shared storage",
@@ -42,6 +59,9 @@ rule!(
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
+    if let Some(user) = facts.main_user().filter(|user| holds_up(facts, user)) {
+        return Ok(main(facts, &user).into());
+    }
     if let Some(neighbour) = neighbour(facts) {
         return Ok(here(facts, &neighbour).into());
     }
@@ -94,6 +114,63 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
+/// Whether others are held up behind a device's main user: not by the device alone, which answers
+/// fast.
+fn holds_up(facts: &Facts<'_>, user: &MainUser<'_>) -> bool {
+    let held = Claims::of_waits(&user.others).scaled(user.share).held_share(facts, |_| true);
+    let is_busy = user.device.util_share.is_none_or(|share| share >= BUSY);
+    held >= WARNING_SHARE && is_busy && user.others.mean_ns() >= SLOW_NS
+}
+
+/// The finding about a device's main user, which others wait for.
+fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
+    let name = &user.device.device;
+    let file = facts.main_file(user);
+    let subject = Subject { file: file.clone(), ..facts::subject_of(name, Some(user.row)) };
+    let victim = user.others.subject();
+    let what = match (user.reads, &file) {
+        (true, Some(file)) => format!("which reads {file}"),
+        (false, Some(file)) => format!("which writes {file}"),
+        (true, None) => "which reads".to_owned(),
+        (false, None) => "which writes".to_owned(),
+    };
+    let call = user.others.groups.first().and_then(|group| facts.call_name(group.syscall));
+    let waits = match (call, &victim.file) {
+        (Some(call), Some(file)) => format!("{call} of {file}"),
+        (Some(call), None) => call.to_owned(),
+        (None, Some(file)) => format!("its I/O on {file}"),
+        (None, None) => "its I/O".to_owned(),
+    };
+    let sentence = format!(
+        "{} delays {}: {waits} waits {} on average behind {}, {what} and has {} of {name}",
+        words::who(&subject),
+        words::who(&victim),
+        words::time(user.others.mean_ns()),
+        user.row.subject.process,
+        words::percent(user.share),
+    );
+    let time_ns = (user.others.time_ns as f64 * user.share) as u64;
+    let mut blamed = facts.behind(OWN_DOING).into_iter();
+    let blamed = blamed.find(|it| it.process == user.row.subject.process);
+    let behind_ns = blamed.map_or(0, |it| it.time_ns);
+    // What the device served meanwhile was seen.
+    let is_seen = behind_ns as f64 >= MOST * user.others.time_ns as f64;
+    let flags = words::flags(&subject);
+    // A process of a database must not be stopped or limited like a copy.
+    let program = programs::of(subject.process.as_deref(), None);
+    let fix = program.and_then(|program| program.advice(Topic::Maintenance));
+    Finding::of_blocked(facts, time_ns, sentence)
+        .claiming(Claims::of_waits(&user.others).scaled(user.share))
+        .about(subject)
+        .upper_bound()
+        .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
+        .shown("its share of the device", user.share * 100.0, "%", format!("iowhy proc{flags}"))
+        .shown("time others waited for the device", user.others.time_ns as f64, "ns", "iowhy waits")
+        .shown("of it behind its requests", behind_ns as f64, "ns", "iowhy blame")
+        .fix(fix.map_or_else(|| FIX.to_owned(), str::to_owned))
+        .check(if fix.is_some() { OF_DATABASE } else { CHECK })
+}
+
 /// Returns the program that programs of other names wait behind longest.
 fn neighbour(facts: &Facts<'_>) -> Option<BehindProgram> {
     let most = facts.behind(OWN_DOING).into_iter().max_by_key(|it| it.time_ns)?;
@@ -131,7 +208,13 @@ fn here(facts: &Facts<'_>, neighbour: &BehindProgram) -> Finding {
     let of_device = on.map_or(0.0, |(_, row)| row.usage.time_share);
     let flags = words::flags(&subject);
     // Shares of requests in flight together are an upper bound: the device may serve both at once.
+    let victims = facts.waits(|group| {
+        let is_victim = words::who(&Waited::of(vec![group]).subject()) == neighbour.victim;
+        is_victim || group.process != neighbour.process && group.device == subject.device
+    });
+    let claims = Claims::of_requests(&victims).limited_to(neighbour.time_ns);
     Finding::of_blocked(facts, neighbour.time_ns, sentence)
+        .claiming(claims)
         .about(subject)
         .upper_bound()
         .sure(Confidence::Likely)
@@ -143,16 +226,8 @@ fn here(facts: &Facts<'_>, neighbour: &BehindProgram) -> Finding {
         )
         .shown("share of the others' waits for requests", share * 100.0, "%", "iowhy blame")
         .shown("share of the device's time", of_device * 100.0, "%", format!("iowhy proc{flags}"))
-        .fix(
-            "limit it (io.max of its cgroup, or ionice with bfq, and with mq-deadline since Linux \
-              5.14), lower its concurrency or run it at another time, or move one of the two to \
-              another device",
-        )
-        .check(
-            "if it can be paused, stop all of it for ten seconds (`kill -STOP PID`, then `kill \
-                -CONT PID`, for each process that `ps` shows now): if the others wait as long, it \
-                is not the cause",
-        )
+        .fix(FIX)
+        .check(CHECK)
 }
 
 struct SlowedBy {

@@ -101,7 +101,12 @@ fn again(patterns: &DevicePatterns) -> f64 {
 fn waits_for<'a>(facts: &Facts<'a>, device: &str) -> Waited<'a> {
     let cached = [WaitClass::PageRead, WaitClass::PageFault];
     let own = facts.waits(|it| cached.contains(&it.class) && it.device.as_deref() == Some(device));
-    let uses = |pid| own.groups.iter().any(|it| it.pid == pid);
+    let time_of = |waited: &Waited<'_>, pid| -> u64 {
+        waited.groups.iter().filter(|it| it.pid == pid).map(|it| it.time_ns).sum()
+    };
+    let all = facts.waits(|it| cached.contains(&it.class));
+    // A few stray waits for the device say nothing about those whose device is not known.
+    let uses = |pid| 2 * time_of(&own, pid) >= time_of(&all, pid) && time_of(&own, pid) > 0;
     facts.waits(|it| match &it.device {
         Some(other) if other != device => false,
         Some(_) if it.class == WaitClass::CgroupThrottle => {

@@ -216,7 +216,8 @@ pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plate
     let waits = mean_ns(device) >= slow_ns && is_deep(device);
     let has_own_pace = super::tag_starvation::sets_the_pace(facts, device)
         || super::raid_resync::sets_the_pace(facts, device)
-        || is_flushing(device);
+        || is_flushing(device)
+        || !is_sold && super::serial_reads::pool_of(facts, device).is_some();
     if !waits || has_own_pace {
         return None;
     }

@@ -29,7 +29,7 @@ rule!(
      long, and those still queued have no I2D at all.",
     "The device has as many requests as it can take while the others wait in the scheduler: then \
      it is full, and any queue would hold them.",
-    place: Throttle,
+    place: Setting,
     needs: [Queueing],
 );
 

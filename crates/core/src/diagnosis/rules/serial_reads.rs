@@ -1,6 +1,7 @@
 //! One thread reads one block at a time from a device that could serve many.
 
 use super::*;
+use crate::diagnosis::programs;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
 use crate::model::WaitClass;
@@ -18,6 +19,13 @@ const DEPTH: f64 = 1.5;
 /// A shorter read is fast: more concurrency would help, but it is not slow. Chosen.
 const SLOW_NS: f64 = 500_000.0;
 
+/// The largest pool of threads whose number is suspected. Chosen: above, the device is rather full.
+const POOL: u64 = 16;
+/// The most requests in flight per thread of the pool. Chosen: a little of others' and of readahead.
+const ALONE: f64 = 1.15;
+/// Reads below this size are small although they are in order, bytes. Chosen.
+const SMALL: f64 = 65_536.0;
+
 rule!(
     "serial-reads",
     "serial reads",
@@ -32,7 +40,7 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let reading = [WaitClass::Device, WaitClass::PageRead, WaitClass::PageFault];
-    let Some(device) = facts.busiest(is_read_one_by_one) else { return Ok(RuleVerdict::Clear) };
+    let Some(device) = facts.busiest(is_read_one_by_one) else { return Ok(pool(facts)) };
     let name = &device.device;
     let waited = facts.waits(|group| {
         let is_one =
@@ -88,6 +96,86 @@ fn judge(facts: &Facts<'_>) -> Judged {
              rate, the device has no spare capacity"
         ))
         .into())
+}
+
+/// Threads of one process that read one block each, all of them all the time: their number is the
+/// limit, and requests wait in the program.
+pub(super) struct ReadingPool<'a> {
+    pub device: &'a DeviceSummary,
+    waited: facts::Waited<'a>,
+    threads: u64,
+}
+
+/// Returns the process whose threads are all that a device's depth consists of.
+pub(super) fn pool_of<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Option<ReadingPool<'a>> {
+    let reading = [WaitClass::Device, WaitClass::PageRead, WaitClass::PageFault];
+    let all = facts.waits(|group| {
+        let on = group.device.as_deref() == Some(device.device.as_str());
+        on && reading.contains(&group.class) && !facts.is_call(group.syscall, facts::calls::ASYNC)
+    });
+    let pid = all.groups.first()?.pid;
+    let own = all.groups.iter().copied().filter(|group| group.pid == pid);
+    let waited = facts::Waited::of(own.collect());
+    let threads = waited.groups.iter().map(|group| group.threads).max()?;
+    let each = waited.time_ns as f64 / threads.max(1) as f64 / facts.duration_ns().max(1) as f64;
+    let depth = super::super::bottleneck::bound::depth(device);
+    let fits = (2..=POOL).contains(&threads)
+        && each >= WAITING
+        && depth <= threads as f64 * ALONE
+        && 10 * waited.time_ns >= 9 * all.time_ns;
+    fits.then_some(ReadingPool { device, waited, threads })
+}
+
+fn pool(facts: &Facts<'_>) -> RuleVerdict {
+    let slow = |device: &&DeviceSummary| {
+        let reads = facts::of(device, Direction::Read);
+        let is_random = reads.sequential_share.unwrap_or(0.0) < SEQUENTIAL
+            || reads.average_bytes.unwrap_or(0.0) < SMALL;
+        let mean = facts::stage(device, Direction::Read, Interval::D2c);
+        is_random
+            && device.stalled_ns.is_none()
+            && reads.requests > 4 * facts::of(device, Direction::Write).requests
+            && mean.is_some_and(|stage| stage.mean_ns >= SLOW_NS)
+    };
+    let pools = facts.devices().iter().filter(slow).filter_map(|device| pool_of(facts, device));
+    let Some(pool) = pools.max_by_key(|pool| pool.waited.time_ns) else {
+        return RuleVerdict::Clear;
+    };
+    let (name, subject) = (&pool.device.device, pool.waited.subject());
+    let reads = facts::of(pool.device, Direction::Read);
+    let flags = words::flags(&subject);
+    let sentence = format!(
+        "{} reads from {name} with {} threads, one request each: {} per second, {} each; what \
+         else it has to read waits in the program",
+        words::who(&subject),
+        pool.threads,
+        words::number(reads.requests_per_s),
+        words::time(pool.waited.mean_ns()),
+    );
+    let own = programs::of(subject.process.as_deref(), subject.file.as_deref());
+    let own = own.and_then(|program| program.advice(programs::Topic::Pool));
+    Finding::of_waits(facts, &pool.waited, sentence)
+        .about(subject)
+        .upper_bound()
+        .sure(Confidence::Likely)
+        .shown("threads that read", pool.threads as f64, "threads", format!("iowhy waits{flags}"))
+        .shown(
+            "mean requests in flight while busy",
+            super::super::bottleneck::bound::depth(pool.device),
+            "requests",
+            format!("iowhy stat -d {name}"),
+        )
+        .shown("reads", reads.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
+        .fix(own.unwrap_or(
+            "let the program read with more threads or asynchronously (io_uring), as many at once \
+             as the device serves",
+        ))
+        .check(format!(
+            "`iowhy probe {name}` reads with 1 to 64 requests at once: if the rate does not rise \
+             beyond {} at once, the device is the limit",
+            pool.threads,
+        ))
+        .into()
 }
 
 /// Whether the device is nearly only read, slowly, and hardly ever by two requests at once.

@@ -70,8 +70,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
         device.device,
     );
+    // Memory is short for all programs: each of them loses a little.
+    let share = waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
     let finding = weighed(facts, device, &waited, is_thrashing, sentence);
     Ok(finding
+        .holding(share.min(1.0))
         .about(subject)
         .sure(Confidence::Certain)
         .at_least(if is_thrashing { Severity::Warning } else { Severity::Info })
@@ -96,7 +99,7 @@ fn weighed(
     is_thrashing: bool,
     sentence: String,
 ) -> Finding {
-    let blocked = Finding::of_blocked(facts, waited.time_ns, sentence.clone());
+    let blocked = Finding::of_waits(facts, &waited, sentence.clone());
     let finding = match is_thrashing && blocked.impact < LEAST_IMPACT {
         true => {
             let used = facts::origin_of(device, Origin::Swap).0 as f64;

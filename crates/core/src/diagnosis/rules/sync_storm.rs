@@ -1,9 +1,12 @@
 //! A process syncs whole file systems, and all others wait.
 
 use super::*;
+use crate::analysis::Direction;
+use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::{ProcessRow, UsedRow};
 use crate::model::{FileKind, WaitClass};
 use facts::Waited;
-use facts::calls::SYNC_FILE;
+use facts::calls::{SYNC_FILE, UNMOUNT};
 use std::collections::BTreeMap;
 
 /// The least calls of sync or syncfs per second for a storm. Chosen: a package manager makes one
@@ -11,6 +14,17 @@ use std::collections::BTreeMap;
 const SYNCS_PER_S: f64 = 0.5;
 /// The least calls in a watch, however short it is. Chosen.
 const LEAST: u64 = 3;
+/// The length from which a single call matters, nanoseconds. Chosen: whoever starts a container
+/// notices a second.
+const LONG_NS: u64 = 1_000_000_000;
+/// Classes of waits for data to be written, other than a sync's own.
+const FOR_WRITEBACK: &[WaitClass] = &[
+    WaitClass::Fsync,
+    WaitClass::JournalCommit,
+    WaitClass::PageLock,
+    WaitClass::Device,
+    WaitClass::Unknown,
+];
 
 rule!(
     "sync-storm",
@@ -25,7 +39,7 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let syncing = facts.waits(|group| facts.is_sync_all(group));
+    let syncing = facts.waits(|group| facts.is_sync_all(group) || is_unmount(facts, group));
     if syncing.waits == 0 {
         return Ok(RuleVerdict::Clear);
     }
@@ -44,19 +58,28 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let is_storm = calls >= LEAST && rate >= SYNCS_PER_S;
     let each = words::time(syncing.time_ns as f64 / calls.max(1) as f64);
+    let is_long = syncing.longest_ns() >= LONG_NS;
+    let call = facts.call_name(syncing.groups.first().and_then(|it| it.syscall)).unwrap_or("sync");
+    let dirtied = dirtied(facts, &syncing, &subject);
     let sentence = match is_storm {
         true => format!(
-            "{} called sync {} times in {}; each took {each}",
+            "{} called {call} {} times in {}; each took {each}{dirtied}",
             words::who(&subject),
             words::count(calls),
             words::time(facts.duration_ns() as f64),
         ),
-        false if calls == 1 => format!("{} called sync once: it took {each}", words::who(&subject)),
-        false => format!("{} called sync {calls} times: each took {each}", words::who(&subject)),
+        false if calls == 1 => {
+            format!("{} called {call} once: it took {each}{dirtied}", words::who(&subject))
+        }
+        false => {
+            format!("{} called {call} {calls} times: each took {each}{dirtied}", words::who(&subject))
+        }
     };
     let flags = words::flags(&subject);
     let time_ns = syncing.time_ns + others.time_ns;
+    let claims = Claims::of_waits(&syncing).and(&Claims::of_waits(&others));
     Ok(Finding::of_blocked(facts, time_ns, sentence)
+        .claiming(claims)
         .about(subject)
         // Processes that wait for pages and commits meanwhile may wait for their own.
         .sure(if others.time_ns > syncing.time_ns {
@@ -64,7 +87,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         } else {
             Confidence::Certain
         })
-        .at_most(if is_storm { Severity::Critical } else { Severity::Info })
+        .at_most(if is_storm || is_long { Severity::Critical } else { Severity::Info })
         .shown("sync and syncfs calls", rate, "1/s", format!("iowhy waits{flags}"))
         .shown("time in these calls", syncing.time_ns as f64, "ns", format!("iowhy waits{flags}"))
         .shown(
@@ -73,13 +96,56 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "ns",
             "iowhy waits",
         )
-        .fix("stop the caller, or change it to fsync its own files only")
+        .fix(fix(call))
         .check(
             "if the caller can be paused for ten seconds, stop it or what starts it (`kill -STOP \
              PID`, then `kill -CONT PID`, as `ps` shows it now): if the others wait as long, the \
              sync is not the cause",
         )
         .into())
+}
+
+/// Whether a thread waits in an unmount until the file system below is written back: umount of an
+/// overlay calls syncfs on it, and the last umount of a file system writes all of it.
+fn is_unmount(facts: &Facts<'_>, group: &WaitGroup) -> bool {
+    facts.is_call(group.syscall, UNMOUNT) && FOR_WRITEBACK.contains(&group.class)
+}
+
+/// Returns who dirtied most of what the calls wait for: a program other than the caller.
+fn dirtied(facts: &Facts<'_>, syncing: &Waited<'_>, caller: &Subject) -> String {
+    let device = syncing.groups.iter().find_map(|group| group.device.as_deref());
+    let known = facts.devices().iter().filter(|row| device.is_none_or(|name| row.device == name));
+    let busiest = known.max_by_key(|row| facts::of(row, Direction::Write).bytes);
+    let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
+    let writers = busiest.into_iter().flat_map(|row| &row.processes);
+    let others = writers.filter(|row| {
+        let name = row.subject.process.as_str();
+        Some(name) != caller.process.as_deref() && !name.starts_with("kworker")
+    });
+    match (others.max_by_key(written), busiest) {
+        (Some(writer), Some(device)) if 4 * written(&writer) >= facts::of(device, Direction::Write).bytes => {
+            let name = words::process(&writer.subject.process, writer.subject.pid, None);
+            format!("; it waits for what {name} wrote to {}", device.device)
+        }
+        (_, Some(device)) => format!("; it waits for all dirty data of {}", device.device),
+        _ => String::new(),
+    }
+}
+
+/// Returns what to do instead of the call.
+fn fix(call: &str) -> &'static str {
+    match call {
+        "umount2" => {
+            "an unmount writes back all dirty data of the file system, for an overlay that of the \
+             file system below it: let containers use the overlay option `volatile` if their files \
+             need not survive a crash (containerd, podman), keep bulk writers on another file \
+             system, or have them sync as they go"
+        }
+        _ => {
+            "drop the call, or have it sync only its own files (fsync, `sync FILE`): sync(1) waits \
+             for all dirty data of the machine, syncfs for that of one file system"
+        }
+    }
 }
 
 /// Returns the number of sync calls. Those of syncfs were counted, with the folder that they name;

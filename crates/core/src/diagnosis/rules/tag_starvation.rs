@@ -134,7 +134,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let top = facts.top_process(device, |_| true);
     let finding = if of_threads > held as f64 / whole.max(1) as f64 {
-        Finding::of_blocked(facts, waited.class_ns, sentence)
+        Finding::of_class(facts, &waited, sentence)
     } else {
         Finding::of_device(facts, held, whole, sentence)
     };

@@ -184,7 +184,7 @@ fn finding(facts: &Facts<'_>, row: &ActivityRow, seen: SeenLifetimes) -> Finding
     let files = format!("iowhy files{flags}");
     let per_s = |count: u64| count as f64 / facts.seconds();
     let sentence = sentence(row, seen, &words::who(&subject));
-    let finding = Finding::of_blocked(facts, waited.time_ns, sentence)
+    let finding = Finding::of_waits(facts, &waited, sentence)
         // It may wait as long for what it does instead.
         .upper_bound()
         .sure(sureness(seen))

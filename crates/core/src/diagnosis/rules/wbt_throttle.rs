@@ -25,6 +25,10 @@ const FULL: f64 = 8.0;
 const OF_DISKS_US: u32 = 75_000;
 const OF_FLASH_US: u32 = 2_000;
 
+/// Classes of waits for data to be written.
+const FOR_WRITEBACK: &[WaitClass] =
+    &[WaitClass::Fsync, WaitClass::JournalCommit, WaitClass::JournalSpace];
+
 rule!(
     "wbt-throttle",
     "writeback throttling",
@@ -41,7 +45,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits_for(WaitClass::Wbt);
     if waited.class_ns > 0 {
-        let of_programs = Finding::of_blocked(facts, waited.class_ns, String::new());
+        let of_programs = Finding::of_class(facts, &waited, String::new());
         let found = finding(facts, &waited, waited.subject(), of_programs);
         return Ok(unless_meant(facts, &waited, found).into());
     }
@@ -95,9 +99,12 @@ fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
     }
     let (q2g, q2c) = (Interval::Q2g, Interval::Q2c);
     let (time, whole) = (facts::stage_sum(device, q2g), facts::stage_sum(device, q2c));
+    // What waits for data that the worker holds waits for no device yet.
+    let behind = facts.waits(|it| it.device.is_none() && FOR_WRITEBACK.contains(&it.class));
     let found = match is_asleep {
         // What waits there has no record yet.
-        true => Finding::of_share(ImpactOf::DeviceTime, asleep.min(1.0), 1.0, String::new()),
+        true => Finding::of_share(ImpactOf::DeviceTime, asleep.min(1.0), 1.0, String::new())
+            .claiming(Claims::of_device(facts, &device.device).and(&Claims::of_waits(&behind))),
         false => Finding::of_device(facts, time, whole, String::new()),
     };
     // The flusher writes on behalf of the dirtiers.

@@ -34,7 +34,7 @@ rule!(
      also has one header for free space and one for inodes, which only one transaction at a time \
      may change: many threads that create, extend or remove files in few groups queue up there.",
     "The waits are for one inode's lock (inode-lock), or for log space (journal-full).",
-    place: Memory,
+    place: Limit,
     needs: [Waits],
 );
 

@@ -1,0 +1,179 @@
+//! Programs that take most of a device while others wait for it.
+//!
+//! What does not belong here: the exact time behind single requests (see `analysis::blame`).
+
+use super::{Facts, Waited, device_time_ns};
+use crate::analysis::Direction;
+use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
+use crate::diagnosis::programs;
+use crate::diagnosis::words;
+use crate::model::WaitClass;
+
+/// The least share of a device's time or of its written bytes for its main user. Chosen: more than
+/// everything else together.
+const MOST: f64 = 0.5;
+/// The least share of a device's bytes of one process among those of its program, and how many
+/// times the next one's it must be. Chosen: sessions of one kind do about the same.
+const PART: f64 = 0.4;
+const BY_FAR: u64 = 3;
+/// Where others wait because a device is busy with somebody's requests: at the device, in its
+/// queue, for the kernel to admit their writes, for a journal or for writeback that is behind them.
+const BEHIND: &[WaitClass] = &[
+    WaitClass::Device,
+    WaitClass::Queue,
+    WaitClass::Tag,
+    WaitClass::PageRead,
+    WaitClass::PageFault,
+    WaitClass::PageLock,
+    WaitClass::Fsync,
+    WaitClass::JournalCommit,
+    WaitClass::JournalSpace,
+    WaitClass::Wbt,
+    WaitClass::DirtyThrottle,
+    WaitClass::Swap,
+];
+
+/// The main user of a device, and those of other programs that wait for the device.
+#[derive(Clone, Debug)]
+pub struct MainUser<'a> {
+    /// The device.
+    pub device: &'a DeviceSummary,
+    /// The process with most of it.
+    pub row: &'a UsedRow<ProcessRow>,
+    /// The share of the device's time or bytes, whichever is larger, of all processes of its name
+    /// and container.
+    pub share: f64,
+    /// Whether it mostly reads.
+    pub reads: bool,
+    /// The waits of other programs.
+    pub others: Waited<'a>,
+}
+
+impl<'a> Facts<'a> {
+    /// Returns the program with most of a device's time, or of what is written to it, and the waits
+    /// of others for the device; of several devices the one for which others wait longest.
+    pub fn main_user(&self) -> Option<MainUser<'a>> {
+        let programs = self.devices().iter().filter_map(|device| self.main_user_of(device));
+        let processes = self.devices().iter().filter_map(|device| self.main_process_of(device));
+        let users = programs.chain(processes);
+        users.max_by_key(|user| (user.others.time_ns as f64 * user.share) as u64)
+    }
+
+    /// Returns a process that does by far more than the others of its program, such as a vacuum
+    /// beside a database's sessions, and their waits.
+    fn main_process_of(&self, device: &'a DeviceSummary) -> Option<MainUser<'a>> {
+        let moved = |row: &UsedRow<ProcessRow>| {
+            let directions = &row.usage.directions;
+            (directions[Direction::Read].bytes, directions[Direction::Write].bytes)
+        };
+        let bytes = |row: &UsedRow<ProcessRow>| moved(row).0 + moved(row).1;
+        let most = device.processes.iter().max_by_key(|row| bytes(row))?;
+        let same = device.processes.iter().filter(|row| {
+            row.subject.process == most.subject.process && row.subject.pid != most.subject.pid
+        });
+        let next = same.map(|row| bytes(row)).max()?;
+        let all: u64 = device.directions.0.iter().map(|direction| direction.bytes).sum();
+        let share = bytes(most) as f64 / all.max(1) as f64;
+        let others = self.waits(|group| {
+            BEHIND.contains(&group.class)
+                && self.is_at(group, &device.device)
+                && is_same(group, &most.subject)
+                && Some(group.pid) != most.subject.pid
+        });
+        let is_by_far = share >= PART && bytes(most) >= BY_FAR * next;
+        let (read, written) = moved(most);
+        let is_known = programs::of(Some(&most.subject.process), None).is_some();
+        (is_known && is_by_far && others.time_ns > 0).then_some(MainUser {
+            device,
+            row: most,
+            share,
+            reads: read > written,
+            others,
+        })
+    }
+
+    fn main_user_of(&self, device: &'a DeviceSummary) -> Option<MainUser<'a>> {
+        let rows = || device.processes.iter().filter(|row| is_program(&row.subject));
+        let same = |row: &UsedRow<ProcessRow>| {
+            let subject = row.subject.clone();
+            rows().filter(move |other| {
+                other.subject.process == subject.process
+                    && other.subject.container == subject.container
+            })
+        };
+        let all_ns = device_time_ns(device).max(1) as f64;
+        let bytes = |row: &UsedRow<ProcessRow>| {
+            let directions = &row.usage.directions;
+            (directions[Direction::Read].bytes, directions[Direction::Write].bytes)
+        };
+        let whole: Vec<u64> = [Direction::Read, Direction::Write]
+            .map(|direction| device.directions[direction].bytes)
+            .to_vec();
+        let all_bytes = whole.iter().sum::<u64>().max(1) as f64;
+        let share = |row: &UsedRow<ProcessRow>| {
+            let time_ns: u64 = same(row).map(|it| it.usage.all_time_ns()).sum();
+            let moved: u64 = same(row).map(|it| bytes(it).0 + bytes(it).1).sum();
+            // Who moves most of the bytes may have its requests alone in flight.
+            (time_ns as f64 / all_ns).max(moved as f64 / all_bytes).min(1.0)
+        };
+        let most = rows().max_by(|a, b| share(a).total_cmp(&share(b)))?;
+        let taken = share(most);
+        let others = self.waits(|group| {
+            BEHIND.contains(&group.class)
+                && self.is_at(group, &device.device)
+                && !is_same(group, &most.subject)
+                && !self.is_background(group)
+        });
+        let (read, written) = bytes(most);
+        (taken >= MOST && others.time_ns > 0).then_some(MainUser {
+            device,
+            row: most,
+            share: taken,
+            reads: read > written,
+            others,
+        })
+    }
+
+    /// Whether a wait is for a device, or for a device that stands on it.
+    fn is_at(&self, group: &WaitGroup, device: &str) -> bool {
+        let on = group.device.as_deref();
+        on.is_some_and(|on| on == device || self.stands_on(on, device))
+    }
+
+    /// Returns the file that a process writes or reads most, by its calls; `None` without them.
+    pub fn main_file(&self, user: &MainUser<'_>) -> Option<String> {
+        let rows = self.summary().activity.iter().flat_map(|report| &report.rows);
+        let subject = &user.row.subject;
+        let own = rows.filter(|row| {
+            row.process.as_ref() == Some(&subject.process)
+                && subject.pid.is_none_or(|pid| pid == row.pid)
+        });
+        let moved = |row: &&crate::analysis::summary::ActivityRow| match user.reads {
+            true => row.counts.read_bytes,
+            false => row.counts.write_bytes,
+        };
+        let most = own.filter(|row| row.file.is_some()).max_by_key(moved)?;
+        most.file.clone().filter(|_| moved(&most) > 0)
+    }
+}
+
+impl MainUser<'_> {
+    /// Returns the program that waits longest.
+    pub fn victim(&self) -> String {
+        words::who(&self.others.subject())
+    }
+}
+
+/// Whether a row is a program, not a worker of the kernel.
+fn is_program(row: &ProcessRow) -> bool {
+    let name = row.process.as_str();
+    !name.is_empty()
+        && !["kworker", "jbd2", "xfsaild", "btrfs-"].iter().any(|it| name.starts_with(it))
+}
+
+fn is_same(group: &WaitGroup, row: &ProcessRow) -> bool {
+    let differ =
+        row.container.is_some() && group.container.is_some() && row.container != group.container;
+    group.process == row.process && !differ
+}

@@ -1,0 +1,80 @@
+//! The kernel writes the memory of a crashed program to a file.
+
+use super::*;
+use crate::analysis::Direction;
+use crate::analysis::summary::DeviceSummary;
+
+/// Functions that write a core dump.
+const FUNCTIONS: &[&str] = &[
+    "do_coredump",
+    "vfs_coredump",
+    "elf_core_dump",
+    "elf_fdpic_core_dump",
+    "coredump_write",
+    "dump_emit*",
+    "dump_user_range",
+    "__dump_emit",
+];
+
+rule!(
+    "core-dump",
+    "core dump",
+    "When a program crashes, the kernel writes its memory to a file (kernel.core_pattern), \
+     gigabytes for a large program, as fast as the page cache takes it. The write-back saturates \
+     the device, and the commits of others wait behind it.",
+    "No program crashed, or core dumps go to a device of their own.",
+    place: Program,
+    needs: [Waits],
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let stacked = facts.stacked(FUNCTIONS);
+    let Some(process) = stacked.subject().process else { return Ok(RuleVerdict::Clear) };
+    let written = |device: &DeviceSummary| {
+        let own = device.processes.iter().filter(|row| row.subject.process == process);
+        own.map(|row| row.usage.directions[Direction::Write].bytes).sum::<u64>()
+    };
+    let device = facts.devices().iter().max_by_key(|device| written(device));
+    let device = device.filter(|device| written(device) > 0);
+    let name = device.map(|device| device.device.clone());
+    let subject = Subject { device: name.clone(), ..stacked.subject() };
+    let all = device.map_or(0, |it| facts::of(it, Direction::Write).bytes);
+    let share = device.map_or(0.0, |it| written(it) as f64 / all.max(1) as f64).min(1.0);
+    let others = facts.waits(|group| group.device == name && group.process != process);
+    let own = facts.waits(|group| Some(group.pid) == subject.pid || group.process == process);
+    let behind = match others.time_ns {
+        0 => String::new(),
+        _ => format!(
+            "; {} waits for {} meanwhile",
+            words::who(&others.subject()),
+            words::time(others.time_ns as f64),
+        ),
+    };
+    let sentence = format!(
+        "the kernel writes a core dump of {}{}: {} within {}{behind}",
+        words::who(&subject),
+        words::on(&subject),
+        words::bytes(device.map_or(0.0, |it| written(it) as f64)),
+        words::time(facts.duration_ns() as f64),
+    );
+    let claims = Claims::of_waits(&others).scaled(share).and(&Claims::of_waits(&own));
+    let time_ns = own.time_ns + (others.time_ns as f64 * share) as u64;
+    Ok(Finding::of_blocked(facts, time_ns, sentence)
+        .claiming(claims)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("time in the dump's own writes", stacked.time_ns as f64, "ns", "iowhy waits --by stack")
+        .shown("its share of the device's writes", share * 100.0, "%", "iowhy proc")
+        .fix(
+            "find why it crashed; limit the size (`ulimit -c`, LimitCORE= of the unit, \
+             ProcessSizeMax= in coredump.conf), leave memory that no debugger needs out \
+             (/proc/PID/coredump_filter, madvise(MADV_DONTDUMP)), or direct dumps to another \
+             device (kernel.core_pattern, which affects the entire machine)",
+        )
+        .check(
+            "`coredumpctl list` or the file of kernel.core_pattern shows a dump of that time; when \
+             it is complete the others are fast again",
+        )
+        .into())
+}

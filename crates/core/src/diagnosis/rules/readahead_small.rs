@@ -1,0 +1,137 @@
+//! Read-ahead is too small for a program that reads in order.
+
+use super::*;
+use crate::analysis::Direction;
+use crate::analysis::summary::DeviceSummary;
+use crate::model::WaitClass;
+
+/// The largest window that is too small, bytes: half of the kernel's default of 128 KiB.
+const SMALL: f64 = 65_536.0;
+/// The largest ratio of a read's size to the window, for the window to set it. Chosen: with a window
+/// of 0 each read is one page.
+const OF_WINDOW: f64 = 2.0;
+/// The least share of sequential bytes. Chosen, as for bulk-scan.
+const SEQUENTIAL: f64 = 0.5;
+/// The least share of the watch that a reader waits. Chosen: it does little else.
+const WAITING: f64 = 0.3;
+const PAGE: f64 = 4096.0;
+
+rule!(
+    "readahead-small",
+    "read-ahead that is too small",
+    "When a program reads a file in order, the kernel reads ahead of it, in windows of \
+     queue/read_ahead_kb. With a window of a few kilobytes each read(2) waits for a small request, \
+     and the device never gets two large ones at once: the throughput is the size of the window \
+     divided by the device's latency, whatever the device could do.",
+    "The program reads at random, or with O_DIRECT: then no window applies.",
+    place: Setting,
+    needs: [Waits, Settings],
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let fits = |device: &DeviceSummary| window(facts, device).is_some() && is_in_order(facts, device);
+    let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
+    let Some(kib) = window(facts, device) else { return Ok(RuleVerdict::Clear) };
+    let name = &device.device;
+    let waited = facts.waits(|group| {
+        group.class == WaitClass::PageRead && group.device.as_deref() == Some(name)
+    });
+    if (waited.time_ns as f64) < WAITING * facts.duration_ns() as f64 {
+        return Ok(RuleVerdict::Clear);
+    }
+    let subject = waited.subject();
+    let reads = facts::of(device, Direction::Read);
+    let sentence = format!(
+        "{} reads {} in order with a read-ahead of {kib} KiB on {name}: {} per second in requests \
+         of {}, {} each",
+        words::who(&subject),
+        subject.file.as_deref().unwrap_or("its files"),
+        words::bytes(reads.bytes_per_s),
+        words::bytes(reads.average_bytes.unwrap_or(0.0)),
+        words::time(waited.mean_ns()),
+    );
+    Ok(Finding::of_waits(facts, &waited, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .upper_bound()
+        .shown(
+            "read-ahead window",
+            kib * 1024.0,
+            "bytes",
+            format!("cat /sys/block/{name}/queue/read_ahead_kb"),
+        )
+        .shown(
+            "average size of a read",
+            reads.average_bytes.unwrap_or(0.0),
+            "bytes",
+            format!("iowhy stat -d {name}"),
+        )
+        .shown("share of reads in order", reads.sequential_share.unwrap_or(0.0) * 100.0, "%", format!("iowhy stat -d {name}"))
+        .fix(format!(
+            "raise it to the default or more: `echo 128 > /sys/block/{name}/queue/read_ahead_kb` \
+             (1024 to 4096 for large files read in order); files that are open keep the old value \
+             until they are opened again"
+        ))
+        .check(
+            "`dd if=FILE of=/dev/null bs=1M` of a file that is not cached, before and after: the \
+             throughput rises with the window; if it stays, the device is the limit",
+        )
+        .into())
+}
+
+/// Returns the read-ahead window of a device in KiB, if it is small.
+fn window(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
+    facts.latest_number(device, "queue/read_ahead_kb").filter(|kib| kib * 1024.0 < SMALL)
+}
+
+/// Whether the device is read in order, in requests of the size that the window allows.
+fn is_in_order(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
+    let reads = facts::of(device, Direction::Read);
+    let most = OF_WINDOW * (window(facts, device).unwrap_or(0.0) * 1024.0).max(PAGE);
+    reads.sequential_share.unwrap_or(0.0) >= SEQUENTIAL
+        && reads.average_bytes.is_some_and(|bytes| bytes <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, Severity, diagnose};
+    use crate::model::WaitClass;
+    use crate::model::environment::Device;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    fn found(kib: &str, bytes: u64, apart: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.environment.devices.push(Device {
+            name: "sda".to_owned(),
+            settings_start: [("queue/read_ahead_kb".to_owned(), kib.to_owned())].into(),
+            ..Device::default()
+        });
+        for index in 0..3000_u64 {
+            let read = script.read("sda", bytes).by(7, "tar").at((index * 3 * MS) as i64);
+            let read = read.sector(index * bytes / 512 * apart % (1 << 30));
+            read.direct(500, 500, 2 * MS).add();
+            script.wait((7, "tar"), WaitClass::PageRead, 2 * MS, 2 * MS, 0);
+            script.waited_on("sda", "/srv/a", 0);
+        }
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "readahead-small")
+    }
+
+    #[test]
+    fn small_windows_are_named_with_the_setting() {
+        let found = found("4", 4096, 1).unwrap();
+        assert_eq!(found.severity, Severity::Critical);
+        assert!(found.sentence.contains("read-ahead of 4 KiB on sda"), "{}", found.sentence);
+        assert!(self::found("0", 4096, 1).is_some());
+        assert!(self::found("32", 32_768, 1).is_some());
+    }
+
+    #[test]
+    fn random_or_large_reads_and_the_default_are_not_it() {
+        assert_eq!(found("128", 131_072, 1), None);
+        assert_eq!(found("4", 65_536, 1), None, "the program reads large blocks itself");
+        assert_eq!(found("4", 4096, 7919), None, "at random");
+    }
+}

@@ -1,0 +1,156 @@
+//! A file system is mounted so that each change waits for the device.
+
+use super::*;
+use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::DeviceSummary;
+use crate::model::WaitClass;
+use facts::calls::{SYNC_ALL, SYNC_FILE};
+
+/// Mount options that make calls wait: for data and metadata, for directories, for the log of XFS.
+const OPTIONS: &[&str] = &["sync", "dirsync", "wsync"];
+/// Where a call waits that has to be durable before it returns.
+const DURABLE: &[WaitClass] = &[
+    WaitClass::Fsync,
+    WaitClass::JournalCommit,
+    WaitClass::JournalSpace,
+    WaitClass::Device,
+    WaitClass::PageLock,
+];
+
+rule!(
+    "synchronous-mount",
+    "synchronous mount",
+    "With the mount option sync every write(2) waits until its data and metadata are on stable \
+     storage, as if fsync followed; with dirsync (XFS: wsync) every create, rename and unlink does. \
+     A copy of small blocks then takes a journal commit and a cache flush for each of them.",
+    "The program calls fsync itself, or opens its files with O_SYNC.",
+    place: Setting,
+    needs: [Waits, Settings],
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let mounted = facts.devices().iter().filter_map(|device| Some((device, option_of(facts, device)?)));
+    let waiting = mounted.map(|(device, option)| (device, option, waits_of(facts, device)));
+    let Some((device, (path, option), waited)) = waiting.max_by_key(|it| it.2.time_ns) else {
+        return Ok(RuleVerdict::Clear);
+    };
+    if waited.time_ns == 0 {
+        return Ok(RuleVerdict::Clear);
+    }
+    let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
+    let call = waited.groups.first().and_then(|group| facts.call_name(group.syscall));
+    let sentence = format!(
+        "{path} ({}) is mounted with `{option}`: each {} of {} waits until it is on stable \
+         storage, {} on average",
+        device.device,
+        call.unwrap_or("change"),
+        words::who(&subject),
+        words::time(waited.mean_ns()),
+    );
+    let flags = words::flags(&subject);
+    Ok(Finding::of_waits(facts, &waited, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("time in calls that wait for it", waited.time_ns as f64, "ns", format!("iowhy waits{flags}"))
+        .shown(
+            "such waits",
+            waited.waits as f64 / facts.seconds(),
+            "1/s",
+            format!("iowhy waits{flags}"),
+        )
+        .fix(fix(option, path))
+        .check(format!(
+            "`findmnt -no OPTIONS {path}` shows `{option}`; on a copy mounted without it the calls \
+             return at once"
+        ))
+        .into())
+}
+
+fn fix(option: &str, path: &str) -> String {
+    let without = match option {
+        "sync" => "async",
+        _ => "no such option",
+    };
+    match option {
+        "sync" => format!(
+            "mount it without `sync` (`mount -o remount,{without} {path}`, and in fstab or the \
+             automounter); a crash or an unplugged drive then loses what was written in the last \
+             seconds: programs that need durability call fsync, and removable drives are unmounted \
+             first"
+        ),
+        _ => format!(
+            "mount it without `{option}`, if the programs need no durable names: after a crash \
+             the last creates and renames may be gone, as on other file systems"
+        ),
+    }
+}
+
+/// Returns the mount point of a device and the option that makes its calls wait.
+fn option_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<(&'a str, &'static str)> {
+    facts.mounts(device).into_iter().find_map(|mount| {
+        let given = |option: &&&str| mount.options.split(',').any(|word| word == **option);
+        OPTIONS.iter().find(given).map(|option| (mount.path.as_str(), *option))
+    })
+}
+
+/// Returns the waits of calls that do not sync by themselves.
+fn waits_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> facts::Waited<'a> {
+    let syncs = |group: &WaitGroup| {
+        facts.is_call(group.syscall, SYNC_FILE) || facts.is_call(group.syscall, SYNC_ALL)
+    };
+    facts.waits(|group| {
+        group.device.as_deref() == Some(device.device.as_str())
+            && DURABLE.contains(&group.class)
+            && group.syscall.is_some()
+            && !facts.is_call(group.syscall, facts::calls::READ)
+            && !syncs(group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, Severity, diagnose};
+    use crate::model::WaitClass;
+    use crate::model::environment::{Device, Mount};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    fn found(options: &str, call: u32) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.environment.devices.push(Device { name: "sdb".to_owned(), ..Device::default() });
+        script.environment.mounts.push(Mount {
+            path: "/media/usb".to_owned(),
+            kind: "ext4".to_owned(),
+            source: "/dev/sdb".to_owned(),
+            options: options.to_owned(),
+            ..Mount::default()
+        });
+        for index in 0..500 {
+            let write = script.write("sdb", 4096).by(7, "cp").at((index * 20 * MS) as i64);
+            write.direct(500, 500, 8 * MS).add();
+            script.wait((7, "cp"), WaitClass::JournalCommit, 15 * MS, 0, 0);
+            script.waited_on("sdb", "/media/usb/film", call);
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().next().filter(|finding| finding.cause == "synchronous-mount")
+    }
+
+    #[test]
+    fn a_write_that_waits_for_its_mount_is_named() {
+        let found = found("rw,sync,relatime", 1).unwrap();
+        assert_eq!(found.severity, Severity::Critical);
+        for message in ["/media/usb (sdb) is mounted with `sync`", "write of cp (7)"] {
+            assert!(found.sentence.contains(message), "{}", found.sentence);
+        }
+        assert!(found.fix.contains("remount,async"), "{}", found.fix);
+    }
+
+    #[test]
+    fn other_options_and_own_syncs_are_not_it() {
+        assert_eq!(found("rw,async,nosync2", 1), None);
+        assert_eq!(found("rw,sync", 74), None, "fsync");
+        assert!(found("rw,dirsync", 82).is_some(), "rename");
+    }
+}
