@@ -8,6 +8,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const PAGE_SECTORS: u64 = 8;
 /// Initial sampling of pages: one in every 64 KiB.
 const STRIDE: u64 = 16;
+/// The part of a log file that may be its header, which is written at any time. Chosen: InnoDB's has
+/// 2 KiB.
+const HEADER: u64 = 16_384;
 /// Maximum number of sampled pages; beyond it the sampling rate is halved.
 const PAGES: usize = 1 << 16;
 /// Maximum number of pages of one request that are examined: more than any request has.
@@ -82,6 +85,9 @@ pub struct FilePattern {
     pub bytes: u64,
     /// The largest offset at which a request ends: the least size of the file.
     pub end: u64,
+    /// How often writing went on near its beginning after it had been far behind: a log that is
+    /// written in a circle.
+    pub wraps: u64,
     /// Time of its requests (Q2C), nanoseconds.
     pub time_ns: u64,
 }
@@ -101,6 +107,9 @@ struct FileTally {
     written: u64,
     bytes: u64,
     end: u64,
+    /// Where the file was written last, other than in its header.
+    front: u64,
+    wraps: u64,
     time_ns: u64,
 }
 
@@ -306,6 +315,10 @@ impl AccessTally {
         file.bytes = file.bytes.saturating_add(request.bytes);
         let Some(offset) = offset else { return };
         file.end = file.end.max(offset.saturating_add(request.bytes));
+        if Direction::from(request.operation) == Direction::Write && offset >= HEADER {
+            file.wraps += u64::from(offset < file.front / 2);
+            file.front = offset;
+        }
         if file.requests > 1 && offset == file.next_offset {
             file.sequential += 1;
             file.scattered += u64::from(request.sector != file.next_sector);
@@ -338,6 +351,7 @@ fn listed((name, tally): (&Name, &FileTally), names: &Names) -> FilePattern {
         written: tally.written,
         bytes: tally.bytes,
         end: tally.end,
+        wraps: tally.wraps,
         time_ns: tally.time_ns,
     }
 }

@@ -149,11 +149,17 @@ fn is_bulk(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
     let moved: u64 = own.map(|row| row.usage.bytes).sum();
     let all: u64 = device.directions.0.iter().map(|direction| direction.bytes).sum();
     let per_s = moved as f64 / facts.seconds();
+    let in_order: u64 = device.directions.0.iter().map(|it| it.sequential_bytes).sum();
     let others = facts.waits(|wait| {
         wait.device.as_deref() == Some(&device.device) && wait.process != program.process
     });
     let is_alone = (others.time_ns as f64) < ALONE * facts.duration_ns() as f64;
-    !is_known && is_alone && is_saturated(device) && 2 * moved >= all && per_s >= BULK_PER_S
+    !is_known
+        && is_alone
+        && is_saturated(device)
+        && 2 * moved >= all
+        && 2 * in_order >= all
+        && per_s >= BULK_PER_S
 }
 
 /// The least bytes per second of a copy. Chosen, as for a bulk reader.

@@ -6,7 +6,7 @@ use super::{Facts, Waited, device_time_ns};
 use crate::analysis::Direction;
 use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
-use crate::diagnosis::programs;
+use crate::diagnosis::programs::{self, FileRole};
 use crate::diagnosis::words;
 use crate::model::WaitClass;
 
@@ -84,13 +84,12 @@ impl<'a> Facts<'a> {
         let is_by_far = share >= PART && bytes(most) >= BY_FAR * next;
         let (read, written) = moved(most);
         let is_known = programs::of(Some(&most.subject.process), None).is_some();
-        (is_known && is_by_far && others.time_ns > 0).then_some(MainUser {
-            device,
-            row: most,
-            share,
-            reads: read > written,
-            others,
-        })
+        let user = MainUser { device, row: most, share, reads: read > written, others };
+        // One session may write the log for all others, which is no work of its own.
+        let role =
+            self.main_file(&user).map(|file| programs::role_of(Some(&most.subject.process), &file));
+        let is_own = role.is_some_and(|role| role != Some(FileRole::WriteAheadLog));
+        (is_known && is_by_far && is_own && user.others.time_ns > 0).then_some(user)
     }
 
     fn main_user_of(&self, device: &'a DeviceSummary) -> Option<MainUser<'a>> {

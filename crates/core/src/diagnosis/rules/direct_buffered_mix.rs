@@ -199,7 +199,7 @@ mod tests {
         let found = found(&script);
         let mix = of(&found, "direct-buffered-mix").unwrap();
         assert_eq!((mix.impact, mix.impact_of), (0.75, ImpactOf::BlockedTime));
-        assert!(mix.impact_at_most && mix.severity == Severity::Warning, "{mix:?}");
+        assert!(mix.impact_at_most && mix.severity == Severity::Critical, "{mix:?}");
         assert!(mix.symptoms.contains(&"inode-lock") && of(&found, "inode-lock").is_none());
     }
 

@@ -58,7 +58,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::time(all.longest_ns() as f64),
         filler.words(),
     );
-    let is_own = matches!(filler, Filler::Itself);
+    let is_own = matches!(filler, Filler::Itself)
+        && matches!(kind, Some(JournalKind::Ext4 | JournalKind::Xfs));
     let outside = others.time_ns as f64 / all.time_ns as f64 * 100.0;
     Ok(Finding::of_waits(facts, &all, sentence)
         .about(subject)

@@ -7,6 +7,8 @@ use crate::diagnosis::programs::{self, FileRole, Topic};
 /// How often a log must be overwritten per minute. Chosen: a checkpoint of its contents should take
 /// minutes.
 const PER_MINUTE: f64 = 2.0;
+/// How many times its size must be written, so that a log that grows is none. Chosen.
+const TWICE: f64 = 1.5;
 /// The least number of bytes written to it, so that a few appends prove nothing.
 const LEAST_BYTES: u64 = 1 << 20;
 
@@ -32,7 +34,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let most = logs.max_by(|a, b| turns(a.1).total_cmp(&turns(b.1)));
     let Some((device, log)) = most else { return Ok(RuleVerdict::Clear) };
     let per_minute = turns(log) * 60.0 / facts.seconds();
-    if log.written < LEAST_BYTES || turns(log) < 1.0 || per_minute < PER_MINUTE {
+    if log.wraps == 0 || log.written < LEAST_BYTES || turns(log) < TWICE || per_minute < PER_MINUTE {
         return Ok(RuleVerdict::Clear);
     }
     let program = programs::of(None, Some(&log.file));

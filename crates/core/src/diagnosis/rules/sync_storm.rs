@@ -227,7 +227,7 @@ mod tests {
         script.batch.files.push(FileActivity { file_type: Some(FileKind::Directory), ..row });
         let findings = diagnose(&script.summary()).findings;
         let found = findings.into_iter().find(|it| it.cause == "sync-storm").unwrap();
-        assert!(found.sentence.contains("called sync 10 times"), "{}", found.sentence);
+        assert!(found.sentence.contains("called syncfs 10 times"), "{}", found.sentence);
     }
 
     /// The impact of syncfs on sda, ten times per second, while another process waits for the
