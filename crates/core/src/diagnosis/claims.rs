@@ -78,6 +78,18 @@ impl Claims {
         of_requests.map(|(_, cell)| cell).collect()
     }
 
+    /// Returns the part of these waits that passed at their device.
+    pub fn of_service(waited: &Waited<'_>) -> Claims {
+        let all = waited.groups.iter().flat_map(|group| segments(group));
+        all.filter(|(cell, _)| matches!(cell, Cell::Wait(_, Segment::Device))).collect()
+    }
+
+    /// Returns some of the time of a device's requests, whether or not a program waits for it.
+    pub fn of_own_requests(facts: &Facts<'_>, name: &str, time_ns: u64) -> Claims {
+        let own = facts.devices().iter().zip(0..).filter(|(row, _)| row.device == name);
+        own.map(|(_, place)| (Cell::Requests(place), time_ns)).collect()
+    }
+
     /// Returns the part of these waits in which their threads were ready and had no CPU.
     pub fn of_cpu(waited: &Waited<'_>) -> Claims {
         let all = waited.groups.iter().flat_map(|group| segments(group));
@@ -86,12 +98,22 @@ impl Claims {
 
     /// Returns the requests of a device: what programs wait for at it, and the requests themselves.
     pub fn of_device(facts: &Facts<'_>, name: &str) -> Claims {
+        Claims::of_device_for(facts, name, |_| true)
+    }
+
+    /// The same of what some programs wait for.
+    pub fn of_device_for(
+        facts: &Facts<'_>,
+        name: &str,
+        counts: impl Fn(&WaitGroup) -> bool,
+    ) -> Claims {
         // A layer without a queue, such as the device mapper, hands its requests down.
         let is_layer = facts.devices().iter().any(|row| row.device == name && row.bio_based);
         let waited = facts.waits(|group| {
-            group.device.as_deref().is_some_and(|on| {
-                on == name || facts.stands_on(on, name) || is_layer && facts.stands_on(name, on)
-            })
+            counts(group)
+                && group.device.as_deref().is_some_and(|on| {
+                    on == name || facts.stands_on(on, name) || is_layer && facts.stands_on(name, on)
+                })
         });
         let own = facts.devices().iter().zip(0..).filter(|(row, _)| row.device == name);
         let requests =

@@ -5,6 +5,7 @@ use super::facts::{Facts, OtherWork, Waited, device_time_ns};
 use super::place::Place;
 use super::rule::Rule;
 use super::subject::Subject;
+use crate::analysis::patterns::WaitGroup;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -379,16 +380,27 @@ impl Finding {
     fn usual_claims(&self, facts: &Facts<'_>) -> Claims {
         let name = self.subject.device.as_deref();
         if self.impact_of == ImpactOf::DeviceTime {
-            let all = name.map_or_else(Claims::default, |name| Claims::of_device(facts, name));
+            // What a program does by itself it does to itself; whom else it delays is blame's.
+            let is_own = matches!(self.place, Place::Program | Place::Calls | Place::Pattern);
+            let all = name.map_or_else(Claims::default, |name| {
+                Claims::of_device_for(facts, name, |group| !is_own || self.is_about(group))
+            });
             return all.scaled(self.impact);
         }
         let waits = facts.waits(|group| {
             let near = name.is_none() || group.device.is_none() || group.device.as_deref() == name;
-            let process = self.subject.process.as_deref();
-            near && process.is_none_or(|process| process == group.process)
+            near && self.is_about(group)
         });
         let time_ns = (self.impact * facts.blocked_ns() as f64) as u64;
         Claims::of_waits(&waits).limited_to(time_ns)
+    }
+
+    /// Whether a wait is of its subject's process; of any if that is not known.
+    fn is_about(&self, group: &WaitGroup) -> bool {
+        let process = self.subject.process.as_deref();
+        let pid = self.subject.pid.filter(|pid| *pid > 0);
+        process.is_none_or(|process| process == group.process)
+            && pid.is_none_or(|pid| pid == group.pid)
     }
 
     /// Returns the severity by what the programs lose that it holds up; by the device's time where

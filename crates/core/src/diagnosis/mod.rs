@@ -131,13 +131,8 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
                     diagnosis.not_judged.push(NotJudged { cause: rule.cause, reason });
                 }
             },
-            RuleVerdict::Finding(finding) => {
-                let finding = finding.complete(rule, FindingLayer::Cause, &facts);
-                match finding.matters() {
-                    true => diagnosis.findings.push(finding),
-                    false => diagnosis.clear += 1,
-                }
-            }
+            RuleVerdict::Finding(finding) => diagnosis.take(vec![*finding], rule, &facts),
+            RuleVerdict::Findings(findings) => diagnosis.take(findings, rule, &facts),
             RuleVerdict::NotEnough(reason) => {
                 diagnosis.not_judged.push(NotJudged { cause: rule.cause, reason });
             }
@@ -151,6 +146,16 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
     diagnosis.over_time = facts.over_time().clone();
     diagnosis.red_herrings = herrings::red_herrings(&facts, &diagnosis.findings);
     diagnosis
+}
+
+impl Diagnosis {
+    /// Adds the findings of a rule that matter; without one its cause is not detected.
+    fn take(&mut self, findings: Vec<Finding>, rule: &Rule, facts: &Facts<'_>) {
+        let complete = findings.into_iter().map(|it| it.complete(rule, FindingLayer::Cause, facts));
+        let worth: Vec<Finding> = complete.filter(Finding::matters).collect();
+        self.clear += usize::from(worth.is_empty());
+        self.findings.extend(worth);
+    }
 }
 
 /// Returns every cause, then every bottleneck.

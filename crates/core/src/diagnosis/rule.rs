@@ -13,6 +13,8 @@ pub enum RuleVerdict {
     Clear,
     /// The cause is detected.
     Finding(Box<Finding>),
+    /// It is detected in several places, such as on several devices.
+    Findings(Vec<Finding>),
     /// The data is insufficient, for this reason.
     NotEnough(String),
 }

@@ -10,6 +10,7 @@
 mod formats;
 mod incidents;
 mod labs;
+mod pairs;
 mod python;
 mod recording;
 mod sampled;

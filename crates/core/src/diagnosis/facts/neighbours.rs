@@ -72,7 +72,7 @@ impl<'a> Facts<'a> {
         let same = device.processes.iter().filter(|row| {
             row.subject.process == most.subject.process && row.subject.pid != most.subject.pid
         });
-        let next = same.map(|row| bytes(row)).max()?;
+        let next = same.map(&bytes).max()?;
         let all: u64 = device.directions.0.iter().map(|direction| direction.bytes).sum();
         let share = bytes(most) as f64 / all.max(1) as f64;
         let others = self.waits(|group| {

@@ -42,7 +42,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let dispatched = facts.path_share(DISPATCH);
     let held_ns = waited.class_ns;
     // A thread that syncs waits for pages whose bios are held, not in the limit itself.
-    let bound = bound(facts).filter(|bound| bound.waited.time_ns > held_ns);
+    let bound = bound(facts).filter(|bound| bound.waited.class_ns > held_ns);
     if let Some(bound) = bound {
         let sure = if held_ns > 0 { Confidence::Certain } else { Confidence::Likely };
         return Ok(of_bound(facts, &bound).sure(sure).into());
@@ -139,11 +139,11 @@ fn bound<'a>(facts: &Facts<'a>) -> Option<BoundCgroup<'a>> {
         let device =
             facts.devices().iter().find(|device| (device.major, device.minor) == number)?;
         let rows = facts.summary().containers.rows.iter();
-        let own: Vec<_> =
-            rows.filter(|row| is_within(&row.subject.cgroup, &cgroup.path)).collect();
+        let own: Vec<_> = rows.filter(|row| is_within(&row.subject.cgroup, &cgroup.path)).collect();
         let share = own.iter().map(|row| share_of(facts, &io, &row.usage)).fold(0.0, f64::max);
         let waited = facts.waits(|group| {
-            let inside = own.iter().any(|row| Some(&row.subject.container) == group.container.as_ref());
+            let inside =
+                own.iter().any(|row| Some(&row.subject.container) == group.container.as_ref());
             inside && group.device.as_ref().is_none_or(|on| *on == device.device)
         });
         let (limit, removal) = (words::io_limit(&io), removal(cgroup, number));
@@ -189,7 +189,8 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Finding {
         words::time(bound.waited.mean_ns()),
     );
     let pid = words::pid(&subject);
-    Finding::of_waits(facts, &bound.waited, sentence)
+    // Time at the device is the device's: a limit acts before a request exists.
+    Finding::of_class(facts, &bound.waited, sentence)
         .about(subject)
         .shown("what it does of its limit", bound.share * 100.0, "%", "iowhy proc")
         .shown("blocked time", bound.waited.time_ns as f64, "ns", "iowhy waits")

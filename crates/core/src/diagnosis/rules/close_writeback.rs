@@ -14,7 +14,14 @@ const FUNCTIONS: &[&str] = &[
     "xfs_file_release",
 ];
 /// Functions of any writeback, for a call that is known to be close.
-const WRITEBACK: &[&str] = &["do_writepages", "ext4_writepages", "ext4_bio_write_folio", "xfs_vm_writepages", "btrfs_writepages", "iomap_writepages"];
+const WRITEBACK: &[&str] = &[
+    "do_writepages",
+    "ext4_writepages",
+    "ext4_bio_write_folio",
+    "xfs_vm_writepages",
+    "btrfs_writepages",
+    "iomap_writepages",
+];
 
 rule!(
     "close-writeback",
@@ -47,7 +54,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let of_waits = waited.subject();
     let file = of_waits.file.clone().or_else(|| first.file.clone());
-    let subject = Subject { file, device: of_waits.device.clone().or_else(|| first.device.clone()), ..of_waits };
+    let subject = Subject {
+        file,
+        device: of_waits.device.clone().or_else(|| first.device.clone()),
+        ..of_waits
+    };
     let call = facts.call_name(first.syscall).unwrap_or("close");
     let sentence = format!(
         "{} waits {} in {call} until {} is written back to {}: the file replaces older contents",
@@ -93,7 +104,8 @@ mod tests {
 
     #[test]
     fn closing_an_overwritten_file_is_named_with_the_file() {
-        let frames = ["wbt_wait", "ext4_writepages", "filemap_flush", "ext4_release_file", "__fput"];
+        let frames =
+            ["wbt_wait", "ext4_writepages", "filemap_flush", "ext4_release_file", "__fput"];
         let found = found(3, &frames).unwrap();
         assert!(found.sentence.contains("4.00 s in close until /srv/image"), "{}", found.sentence);
         assert_eq!(self::found(1, &["wbt_wait", "ext4_writepages"]), None, "write");

@@ -64,7 +64,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .claiming(claims)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("time in the dump's own writes", stacked.time_ns as f64, "ns", "iowhy waits --by stack")
+        .shown(
+            "time in the dump's own writes",
+            stacked.time_ns as f64,
+            "ns",
+            "iowhy waits --by stack",
+        )
         .shown("its share of the device's writes", share * 100.0, "%", "iowhy proc")
         .fix(
             "find why it crashed; limit the size (`ulimit -c`, LimitCORE= of the unit, \

@@ -68,16 +68,21 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if let Some(failing) = failing(facts) {
         return Ok(failing);
     }
-    let mut worst: Option<(f64, Finding)> = None;
-    for device in facts.devices().iter().filter(|it| !it.bio_based && it.stalled_ns.is_none()) {
-        for direction in [Direction::Read, Direction::Write] {
-            let Some(tail) = tail(facts, device, direction) else { continue };
-            if worst.as_ref().is_none_or(|(most, _)| tail.time_ns > *most) {
-                worst = Some((tail.time_ns, of_tail(facts, device, direction, &tail)));
-            }
-        }
-    }
-    Ok(worst.map_or(RuleVerdict::Clear, |(_, finding)| finding.into()))
+    let answering = facts.devices().iter().filter(|it| !it.bio_based && it.stalled_ns.is_none());
+    let found: Vec<Finding> = answering.filter_map(|device| of_device(facts, device)).collect();
+    Ok(match found.is_empty() {
+        true => RuleVerdict::Clear,
+        false => RuleVerdict::Findings(found),
+    })
+}
+
+/// Returns the finding about a device, of reads or of writes, whichever lose more.
+fn of_device(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
+    let tails = [Direction::Read, Direction::Write]
+        .into_iter()
+        .filter_map(|direction| Some((direction, tail(facts, device, direction)?)));
+    let (direction, tail) = tails.max_by(|a, b| a.1.time_ns.total_cmp(&b.1.time_ns))?;
+    Some(of_tail(facts, device, direction, &tail))
 }
 
 /// Returns the least time of an outlier of the device, nanoseconds, and its least multiple of the
@@ -220,7 +225,13 @@ fn of_tail(
     // A request that no queue explains is worth reporting, even if it is a small part of the total
     // time.
     let least = if tail.max_ns >= LONG_NS { Severity::Warning } else { Severity::Info };
+    // Whoever waited that long waited for one of them.
+    let behind = facts.waits(|group| {
+        group.device.as_deref() == Some(name) && group.longest_ns >= tail.max_ns / 2
+    });
+    let claims = Claims::of_service(&behind).limited_to(tail.time_ns as u64);
     Finding::of_device(facts, tail.time_ns as u64, tail.whole_ns, sentence)
+        .claiming(claims.and(&Claims::of_own_requests(facts, name, tail.time_ns as u64)))
         .at_least(least)
         .about(Subject { device: device_name, ..Subject::default() })
         .sure(sure)

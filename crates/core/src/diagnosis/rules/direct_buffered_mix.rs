@@ -78,8 +78,7 @@ fn finding<'a>(facts: &Facts<'a>, device: &'a DeviceSummary, file: &FilePattern)
         0 => of_requests,
         _ => of_requests.claiming(Claims::of_device(facts, name).and(&held)),
     };
-    let of_threads =
-        Finding::of_blocked(facts, cleaning_ns + locked_ns, sentence).claiming(held);
+    let of_threads = Finding::of_blocked(facts, cleaning_ns + locked_ns, sentence).claiming(held);
     let cleans = through_cache(file) >= BOTH;
     let finding =
         if !cleans || of_threads.impact > of_requests.impact { of_threads } else { of_requests };

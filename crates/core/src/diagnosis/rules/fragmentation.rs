@@ -33,22 +33,25 @@ const DEFRAGMENT: &str = "keep 10 % of the file system free; allocate files at o
 const ON_FLASH: &str = "nothing for the device, which does not seek; many extents cost the file \
                         system CPU time: allocate files at once (fallocate)";
 
+/// Returns the device whose fragmented files take most time, and these files.
+fn worst<'a>(facts: &Facts<'a>) -> Option<(&'a str, Vec<&'a FilePattern>)> {
+    let scattered = |file: &&FilePattern| {
+        file.sequential >= REQUESTS && file.scattered as f64 >= SCATTERED * file.sequential as f64
+    };
+    let devices = facts.summary().patterns.devices.iter().map(|patterns| {
+        let files: Vec<&FilePattern> = patterns.access.files.iter().filter(scattered).collect();
+        (patterns.device.as_str(), files)
+    });
+    let time = |files: &[&FilePattern]| files.iter().map(|file| file.time_ns).sum::<u64>();
+    let found = devices.filter(|(_, files)| !files.is_empty());
+    found.max_by_key(|(_, files)| time(files))
+}
+
 fn judge(facts: &Facts<'_>) -> Judged {
     if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
         return Err(Missing("files are not in the data".to_owned()));
     }
-    let scattered = |file: &&FilePattern| {
-        file.sequential >= REQUESTS && file.scattered as f64 >= SCATTERED * file.sequential as f64
-    };
-    let mut worst: Option<(&str, Vec<&FilePattern>, u64)> = None;
-    for patterns in &facts.summary().patterns.devices {
-        let files: Vec<&FilePattern> = patterns.access.files.iter().filter(scattered).collect();
-        let time: u64 = files.iter().map(|file| file.time_ns).sum();
-        if !files.is_empty() && worst.as_ref().is_none_or(|(_, _, most)| time > *most) {
-            worst = Some((&patterns.device, files, time));
-        }
-    }
-    let Some((name, files, _)) = worst else { return Ok(RuleVerdict::Clear) };
+    let Some((name, files)) = worst(facts) else { return Ok(RuleVerdict::Clear) };
     let Some(device) = facts.devices().iter().find(|it| it.device == name) else {
         return Ok(RuleVerdict::Clear);
     };

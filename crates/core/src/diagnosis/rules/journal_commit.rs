@@ -68,7 +68,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("longest wait", all.longest_ns() as f64, "ns", "iowhy waits")
         .fix(if is_own { OWN.to_owned() } else { fix(kind).to_owned() })
         // Its own writes fill the journal, as fast as the device is.
-        .at_most(if is_own && all.mean_ns() < SLOW_NS { Severity::Info } else { Severity::Critical })
+        .at_most(if is_own && all.mean_ns() < SLOW_NS {
+            Severity::Info
+        } else {
+            Severity::Critical
+        })
         .check(check(kind))
         .into())
 }
@@ -117,7 +121,9 @@ fn filler(facts: &Facts<'_>, waiting: &Subject) -> Filler {
         return Filler::Itself;
     }
     match written(most) as f64 / all as f64 {
-        share if share >= 0.5 => Filler::Other(facts::subject_of(&device.device, Some(most)), share),
+        share if share >= 0.5 => {
+            Filler::Other(facts::subject_of(&device.device, Some(most)), share)
+        }
         _ => Filler::Unknown,
     }
 }

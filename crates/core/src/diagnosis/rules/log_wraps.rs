@@ -34,7 +34,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let most = logs.max_by(|a, b| turns(a.1).total_cmp(&turns(b.1)));
     let Some((device, log)) = most else { return Ok(RuleVerdict::Clear) };
     let per_minute = turns(log) * 60.0 / facts.seconds();
-    if log.wraps == 0 || log.written < LEAST_BYTES || turns(log) < TWICE || per_minute < PER_MINUTE {
+    if log.wraps == 0 || log.written < LEAST_BYTES || turns(log) < TWICE || per_minute < PER_MINUTE
+    {
         return Ok(RuleVerdict::Clear);
     }
     let program = programs::of(None, Some(&log.file));
@@ -58,7 +59,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::time(60e9 / per_minute),
     );
     let pid = subject.pid;
-    let behind = Claims::of_chains(facts, |row| row.steps.last().is_some_and(|it| Some(it.pid) == pid));
+    let behind =
+        Claims::of_chains(facts, |row| row.steps.last().is_some_and(|it| Some(it.pid) == pid));
     let claims = Claims::of_waits(&waits).and(&behind);
     let advice = program.and_then(|it| it.advice(Topic::Checkpoint));
     Ok(Finding::of_blocked(facts, waits.time_ns, sentence)

@@ -3,7 +3,8 @@
 use super::super::programs::{self, Topic};
 use super::*;
 use crate::analysis::Direction;
-use crate::analysis::summary::{CodePathRow, DeviceSummary, UsedRow};
+use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::{CodePathRow, DeviceSummary, ProcessRow, UsedRow};
 use crate::model::Origin;
 use crate::model::stack::without_types;
 
@@ -37,6 +38,9 @@ const LOOKUP: &[&str] = &[
     "walk_component",
 ];
 
+/// The least mean number of them in flight. Chosen: one at a time, most of the time.
+const ALWAYS: f64 = 0.5;
+
 rule!(
     "metadata-scan",
     "metadata scan",
@@ -61,7 +65,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let device = facts.busiest(|device| {
         let (time_ns, requests) = reads_of(device);
-        time_ns as f64 >= SHARE * facts::device_time_ns(device) as f64
+        // Beside another program's queue it is a small share, and yet always there.
+        let is_most = time_ns as f64 >= SHARE * facts::device_time_ns(device) as f64;
+        (is_most || time_ns as f64 >= ALWAYS * facts.duration_ns() as f64)
             && requests as f64 / facts.seconds() >= READS_PER_S
     });
     let Some(device) = device else { return Ok(RuleVerdict::Clear) };
@@ -93,6 +99,34 @@ fn own_functions(subject: &Subject) -> &'static str {
     }
 }
 
+/// Returns the process that reads most metadata from a device, as far as stacks tell; else the one
+/// that reads most.
+fn top_reader<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Option<&'a UsedRow<ProcessRow>> {
+    let reader = reader(facts, &device.device);
+    let reads = |row: &UsedRow<ProcessRow>| row.usage.directions[Direction::Read].requests > 0;
+    let is_reader = |row: &UsedRow<ProcessRow>| Some(&row.subject.process) == reader.as_ref();
+    let top = facts.top_process(device, |row| reads(row) && is_reader(row));
+    top.or_else(|| facts.top_process(device, reads))
+}
+
+/// Returns the waits for a device of the programs that read metadata from it; of all programs where
+/// stacks do not tell.
+fn claims(facts: &Facts<'_>, device: &str, share: f64) -> Claims {
+    let rows = facts.patterns(device).map_or(&[][..], |patterns| &patterns.code_paths).iter();
+    let of_metadata = rows.filter(|row| row.subject.origin == Origin::Metadata);
+    let names: Vec<&String> = of_metadata.filter_map(|row| row.subject.process.as_ref()).collect();
+    let counts = |group: &WaitGroup| names.is_empty() || names.contains(&&group.process);
+    Claims::of_device_for(facts, device, counts).scaled(share)
+}
+
+/// Returns the program that reads most metadata from a device, by the stacks of its requests.
+fn reader(facts: &Facts<'_>, device: &str) -> Option<String> {
+    let rows = facts.patterns(device).map_or(&[][..], |patterns| &patterns.code_paths).iter();
+    let of_metadata = rows.filter(|row| row.subject.origin == Origin::Metadata);
+    let most = of_metadata.max_by(|a, b| a.usage.time_share.total_cmp(&b.usage.time_share))?;
+    most.subject.process.clone()
+}
+
 fn finding(
     facts: &Facts<'_>,
     device: &DeviceSummary,
@@ -100,7 +134,7 @@ fn finding(
     all: u64,
 ) -> Finding {
     let name = &device.device;
-    let top = facts.top_process(device, |row| row.usage.directions[Direction::Read].requests > 0);
+    let top = top_reader(facts, device);
     let subject = facts::subject_of(name, top);
     let lookups = facts.paths(LOOKUP).into_iter();
     let paths: Vec<_> = lookups.filter(|row| row.subject.origin == Origin::Metadata).collect();
@@ -135,6 +169,7 @@ fn finding(
         .and_then(|it| it.advice(Topic::Lookups))
         .unwrap_or("stop the scan, or run it rarely and at night");
     Finding::of_device(facts, time_ns, whole, sentence)
+        .claiming(claims(facts, name, time_ns as f64 / whole.max(1) as f64))
         .about(subject)
         .sure(sure)
         .shown(

@@ -1,13 +1,13 @@
 //! Contention for shared storage: by another program of this machine, or by another machine behind
 //! the device.
 
+use super::super::finding::WARNING_SHARE;
 use super::provider_cap::{even_bins, plateau};
 use super::*;
 use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
-use super::super::finding::WARNING_SHARE;
-use facts::BehindProgram;
 use crate::diagnosis::programs::{self, Topic};
+use facts::BehindProgram;
 use facts::neighbours::MainUser;
 use facts::{Waited, shape};
 

@@ -30,13 +30,13 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let fits = |device: &DeviceSummary| window(facts, device).is_some() && is_in_order(facts, device);
+    let fits =
+        |device: &DeviceSummary| window(facts, device).is_some() && is_in_order(facts, device);
     let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
     let Some(kib) = window(facts, device) else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
-    let waited = facts.waits(|group| {
-        group.class == WaitClass::PageRead && group.device.as_deref() == Some(name)
-    });
+    let waited = facts
+        .waits(|group| group.class == WaitClass::PageRead && group.device.as_deref() == Some(name));
     if (waited.time_ns as f64) < WAITING * facts.duration_ns() as f64 {
         return Ok(RuleVerdict::Clear);
     }
@@ -67,7 +67,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "bytes",
             format!("iowhy stat -d {name}"),
         )
-        .shown("share of reads in order", reads.sequential_share.unwrap_or(0.0) * 100.0, "%", format!("iowhy stat -d {name}"))
+        .shown(
+            "share of reads in order",
+            reads.sequential_share.unwrap_or(0.0) * 100.0,
+            "%",
+            format!("iowhy stat -d {name}"),
+        )
         .fix(format!(
             "raise it to the default or more: `echo 128 > /sys/block/{name}/queue/read_ahead_kb` \
              (1024 to 4096 for large files read in order); files that are open keep the old value \

@@ -1,9 +1,9 @@
 //! One thread reads one block at a time from a device that could serve many.
 
 use super::*;
-use crate::diagnosis::programs;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
+use crate::diagnosis::programs;
 use crate::model::WaitClass;
 
 /// The least share of the interval that the thread waits for its reads. Chosen: it hardly does

@@ -99,7 +99,7 @@ fn weighed(
     is_thrashing: bool,
     sentence: String,
 ) -> Finding {
-    let blocked = Finding::of_waits(facts, &waited, sentence.clone());
+    let blocked = Finding::of_waits(facts, waited, sentence.clone());
     let finding = match is_thrashing && blocked.impact < LEAST_IMPACT {
         true => {
             let used = facts::origin_of(device, Origin::Swap).0 as f64;

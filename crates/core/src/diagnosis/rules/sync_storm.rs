@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::patterns::WaitGroup;
-use crate::analysis::summary::{ProcessRow, UsedRow};
+use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
 use crate::model::{FileKind, WaitClass};
 use facts::Waited;
 use facts::calls::{SYNC_FILE, UNMOUNT};
@@ -57,24 +57,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && (behind.contains(&group.class) || facts.is_call(group.syscall, SYNC_FILE))
     });
     let is_storm = calls >= LEAST && rate >= SYNCS_PER_S;
-    let each = words::time(syncing.time_ns as f64 / calls.max(1) as f64);
     let is_long = syncing.longest_ns() >= LONG_NS;
     let call = facts.call_name(syncing.groups.first().and_then(|it| it.syscall)).unwrap_or("sync");
-    let dirtied = dirtied(facts, &syncing, &subject);
-    let sentence = match is_storm {
-        true => format!(
-            "{} called {call} {} times in {}; each took {each}{dirtied}",
-            words::who(&subject),
-            words::count(calls),
-            words::time(facts.duration_ns() as f64),
-        ),
-        false if calls == 1 => {
-            format!("{} called {call} once: it took {each}{dirtied}", words::who(&subject))
-        }
-        false => {
-            format!("{} called {call} {calls} times: each took {each}{dirtied}", words::who(&subject))
-        }
-    };
+    let sentence = sentence(facts, &syncing, &subject, call, (calls, is_storm));
     let flags = words::flags(&subject);
     let time_ns = syncing.time_ns + others.time_ns;
     let claims = Claims::of_waits(&syncing).and(&Claims::of_waits(&others));
@@ -105,6 +90,28 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
+/// `agent (7) called sync 12 times in 10.0 s; each took 40.0 ms`, and for whose data.
+fn sentence(
+    facts: &Facts<'_>,
+    syncing: &Waited<'_>,
+    subject: &Subject,
+    call: &str,
+    (calls, is_storm): (u64, bool),
+) -> String {
+    let each = words::time(syncing.time_ns as f64 / calls.max(1) as f64);
+    let dirtied = dirtied(facts, syncing, subject);
+    let who = words::who(subject);
+    match is_storm {
+        true => format!(
+            "{who} called {call} {} times in {}; each took {each}{dirtied}",
+            words::count(calls),
+            words::time(facts.duration_ns() as f64),
+        ),
+        false if calls == 1 => format!("{who} called {call} once: it took {each}{dirtied}"),
+        false => format!("{who} called {call} {calls} times: each took {each}{dirtied}"),
+    }
+}
+
 /// Whether a thread waits in an unmount until the file system below is written back: umount of an
 /// overlay calls syncfs on it, and the last umount of a file system writes all of it.
 fn is_unmount(facts: &Facts<'_>, group: &WaitGroup) -> bool {
@@ -115,7 +122,10 @@ fn is_unmount(facts: &Facts<'_>, group: &WaitGroup) -> bool {
 fn dirtied(facts: &Facts<'_>, syncing: &Waited<'_>, caller: &Subject) -> String {
     let device = syncing.groups.iter().find_map(|group| group.device.as_deref());
     let known = facts.devices().iter().filter(|row| device.is_none_or(|name| row.device == name));
-    let busiest = known.max_by_key(|row| facts::of(row, Direction::Write).bytes);
+    let is_written = |row: &&DeviceSummary| facts::of(row, Direction::Write).bytes > 0;
+    // Of several devices the busiest is the one that takes long.
+    let busy = |row: &&DeviceSummary| (row.util_share.unwrap_or(0.0) * 1e6) as u64;
+    let busiest = known.filter(is_written).max_by_key(busy);
     let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
     let writers = busiest.into_iter().flat_map(|row| &row.processes);
     let others = writers.filter(|row| {
@@ -123,7 +133,9 @@ fn dirtied(facts: &Facts<'_>, syncing: &Waited<'_>, caller: &Subject) -> String 
         Some(name) != caller.process.as_deref() && !name.starts_with("kworker")
     });
     match (others.max_by_key(written), busiest) {
-        (Some(writer), Some(device)) if 4 * written(&writer) >= facts::of(device, Direction::Write).bytes => {
+        (Some(writer), Some(device))
+            if 4 * written(&writer) >= facts::of(device, Direction::Write).bytes =>
+        {
             let name = words::process(&writer.subject.process, writer.subject.pid, None);
             format!("; it waits for what {name} wrote to {}", device.device)
         }

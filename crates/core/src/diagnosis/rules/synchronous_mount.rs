@@ -30,7 +30,8 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let mounted = facts.devices().iter().filter_map(|device| Some((device, option_of(facts, device)?)));
+    let mounted =
+        facts.devices().iter().filter_map(|device| Some((device, option_of(facts, device)?)));
     let waiting = mounted.map(|(device, option)| (device, option, waits_of(facts, device)));
     let Some((device, (path, option), waited)) = waiting.max_by_key(|it| it.2.time_ns) else {
         return Ok(RuleVerdict::Clear);
@@ -52,7 +53,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_waits(facts, &waited, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("time in calls that wait for it", waited.time_ns as f64, "ns", format!("iowhy waits{flags}"))
+        .shown(
+            "time in calls that wait for it",
+            waited.time_ns as f64,
+            "ns",
+            format!("iowhy waits{flags}"),
+        )
         .shown(
             "such waits",
             waited.waits as f64 / facts.seconds(),
