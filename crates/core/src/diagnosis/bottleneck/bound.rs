@@ -154,12 +154,7 @@ fn is_bulk(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
         wait.device.as_deref() == Some(&device.device) && wait.process != program.process
     });
     let is_alone = (others.time_ns as f64) < ALONE * facts.duration_ns() as f64;
-    !is_known
-        && is_alone
-        && is_saturated(device)
-        && 2 * moved >= all
-        && 2 * in_order >= all
-        && per_s >= BULK_PER_S
+    !is_known && is_alone && 2 * moved >= all && 2 * in_order >= all && per_s >= BULK_PER_S
 }
 
 /// The least bytes per second of a copy. Chosen, as for a bulk reader.

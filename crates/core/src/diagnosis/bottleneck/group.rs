@@ -79,7 +79,18 @@ pub fn all<'a>(facts: &Facts<'a>, kind: BottleneckKind) -> Vec<GroupedWaits<'a>>
     for group in of_kind.groups {
         devices.entry(group.device.as_deref()).or_default().push(group);
     }
+    // What the main user of a device waits for is its own work: those behind it come first.
+    let culprit = facts.main_user().filter(|user| !user.is_known());
+    let is_culprits = |group: &WaitGroup| {
+        culprit.as_ref().is_some_and(|user| {
+            group.device.as_ref() == Some(&user.device.device)
+                && group.process == user.row.subject.process
+        })
+    };
     let of_device = |(name, groups): (Option<&str>, Vec<&'a WaitGroup>)| {
+        let (own, others): (Vec<&WaitGroup>, Vec<&WaitGroup>) =
+            groups.into_iter().partition(|group| is_culprits(group));
+        let groups = if others.is_empty() { own } else { others };
         let waited = Waited::of(groups);
         let device = facts.devices().iter().find(|row| Some(row.device.as_str()) == name);
         GroupedWaits { kind, device, programs: programs(&waited), waited }

@@ -7,7 +7,6 @@ use crate::analysis::Direction;
 use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
 use crate::diagnosis::programs::{self, FileRole};
-use crate::diagnosis::words;
 use crate::model::WaitClass;
 
 /// The least share of a device's time or of its written bytes for its main user. Chosen: more than
@@ -158,9 +157,9 @@ impl<'a> Facts<'a> {
 }
 
 impl MainUser<'_> {
-    /// Returns the program that waits longest.
-    pub fn victim(&self) -> String {
-        words::who(&self.others.subject())
+    /// Whether it is a program that serves others, such as a database.
+    pub fn is_known(&self) -> bool {
+        programs::of(Some(&self.row.subject.process), None).is_some()
     }
 }
 

@@ -9,6 +9,10 @@ use crate::analysis::summary::ActivityRow;
 use crate::diagnosis::programs::{self, Topic};
 use std::collections::BTreeMap;
 
+/// The least number of files that are synced without having been written. Chosen: a program that
+/// makes sure of its own files has some.
+const MANY_FILES: u64 = 50;
+
 /// The syncs of one program: of all processes of one name in one container.
 #[derive(Clone, Debug)]
 pub struct ProgramSyncs<'a> {
@@ -102,6 +106,20 @@ impl<'a> Facts<'a> {
         };
         let is_partial = self.summary().environment.lacks_calls();
         ProgramSyncs { waited, calls, bytes, is_partial }
+    }
+
+    /// Returns the number of files that a program syncs although it wrote nothing to them, as a database
+    /// does after a crash; `None` unless those are most of its syncs.
+    pub fn unwritten(&self, syncs: &ProgramSyncs<'_>) -> Option<u64> {
+        let process = syncs.subject().process?;
+        let rows = self.summary().activity.iter().flat_map(|report| &report.rows);
+        let own: Vec<_> = rows.filter(|row| row.process.as_ref() == Some(&process)).collect();
+        let sum = |fits: &dyn Fn(u64) -> bool| -> u64 {
+            let fitting = own.iter().filter(|row| fits(row.counts.write_bytes));
+            fitting.map(|row| row.counts.fsyncs).sum()
+        };
+        let (clean, all) = (sum(&|bytes| bytes == 0), sum(&|_| true));
+        (clean >= MANY_FILES && 10 * clean >= 9 * all).then_some(clean)
     }
 
     /// Whether a group of waits is in sync or syncfs.

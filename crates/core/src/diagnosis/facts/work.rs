@@ -4,13 +4,16 @@
 
 use super::Facts;
 use crate::analysis::patterns::WaitGroup;
-use crate::diagnosis::programs;
+use crate::diagnosis::programs::{self, FileRole};
 
 impl Facts<'_> {
-    /// Whether a program works in the background, as a backup does: nobody waits for it, so its own
-    /// waits hold nobody up.
+    /// Whether a program works in the background, as a backup or a database's snapshot does: nobody
+    /// waits for it, so its own waits hold nobody up.
     pub fn is_background(&self, group: &WaitGroup) -> bool {
-        programs::is_maintenance(&group.process) && !self.is_waited_for(group.pid)
+        let role =
+            group.file.as_deref().and_then(|file| programs::role_of(Some(&group.process), file));
+        let is_own_work = role == Some(FileRole::Snapshot);
+        (programs::is_maintenance(&group.process) || is_own_work) && !self.is_waited_for(group.pid)
     }
 
     /// Whether other programs wait for a process.

@@ -50,11 +50,6 @@ pub(super) const ALL: &[KnownProgram] = &[
                  FULL, CLUSTER and CREATE INDEX off-peak",
             ),
             (
-                Topic::Pool,
-                "PostgreSQL: raise effective_io_concurrency (18 and later: io_workers, too), or \
-                 use more connections",
-            ),
-            (
                 Topic::Spill,
                 "PostgreSQL: raise work_mem for the sessions that sort or hash (`log_temp_files=0` \
                  names the queries), or set temp_tablespaces to another device",
@@ -119,10 +114,6 @@ pub(super) const ALL: &[KnownProgram] = &[
                 Topic::Maintenance,
                 "MySQL/MariaDB: `SHOW PROCESSLIST` names the statement (ALTER TABLE, OPTIMIZE, a \
                  dump): run it off-peak, or in portions",
-            ),
-            (
-                Topic::Pool,
-                "MySQL/MariaDB: raise innodb_read_io_threads and innodb_write_io_threads",
             ),
         ],
     },

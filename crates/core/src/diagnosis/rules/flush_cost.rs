@@ -12,9 +12,6 @@ const SLOW_NS: f64 = 2_000_000.0;
 /// And at least this multiple of the median write latency, so that the flush is slow and not the
 /// device. Chosen.
 const TIMES_WRITE: f64 = 4.0;
-/// The least number of files that are synced without having been written. Chosen: a program that
-/// makes sure of its own files has some.
-const MANY_FILES: u64 = 50;
 /// The least number of flushes to judge.
 const LEAST: u64 = 5;
 
@@ -69,7 +66,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
         true => format!(" (a write: {})", words::time(median)),
         false => String::new(),
     };
-    let unwritten = syncs.first().and_then(|syncs| unwritten(facts, syncs));
+    let unwritten = syncs.first().and_then(|syncs| facts.unwritten(syncs));
     let waits = match &subject.process {
         Some(_) if unwritten.is_some() => format!(
             "; {} syncs {} files one by one that it has not written",
@@ -119,22 +116,8 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
         )
 }
 
-/// Returns the number of files that a program syncs although it wrote nothing to them, as a database
-/// does after a crash; `None` unless those are most of its syncs.
-fn unwritten(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> Option<u64> {
-    let process = syncs.subject().process?;
-    let rows = facts.summary().activity.iter().flat_map(|report| &report.rows);
-    let own: Vec<_> = rows.filter(|row| row.process.as_ref() == Some(&process)).collect();
-    let sum = |fits: &dyn Fn(u64) -> bool| -> u64 {
-        let fitting = own.iter().filter(|row| fits(row.counts.write_bytes));
-        fitting.map(|row| row.counts.fsyncs).sum()
-    };
-    let (clean, all) = (sum(&|bytes| bytes == 0), sum(&|_| true));
-    (clean >= MANY_FILES && 10 * clean >= 9 * all).then_some(clean)
-}
-
 /// Returns the fix for a program that syncs files which it has not written.
-fn of_many_files(subject: &Subject) -> String {
+pub(super) fn of_many_files(subject: &Subject) -> String {
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
     let own = program.and_then(|it| it.advice(Topic::Recovery));
     let general = "sync the file system once (syncfs) instead of each of its files: one flush \

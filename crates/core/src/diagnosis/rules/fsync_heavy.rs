@@ -87,6 +87,7 @@ fn finding(
     bytes: f64,
 ) -> Finding {
     let subject = syncs.subject();
+    let of_files = subject.clone();
     let flags = words::flags(&subject);
     let rate = syncs.count() as f64 / facts.seconds();
     let what = if syncs.calls.is_some() && !syncs.is_partial { "syncs" } else { "sync waits" };
@@ -98,6 +99,16 @@ fn finding(
         words::bytes(bytes),
         words::time(syncs.mean_ns()),
     );
+    let unwritten = facts.unwritten(syncs);
+    let sentence = match unwritten {
+        Some(files) => format!(
+            "{} syncs {} files one by one that it has not written, {} each",
+            words::who(&subject),
+            words::count(files),
+            words::time(syncs.mean_ns()),
+        ),
+        None => sentence,
+    };
     let fix = advice(
         &subject,
         "commit several changes with one sync, or put the log on its own device, one with \
@@ -121,7 +132,7 @@ fn finding(
             "bytes",
             format!("iowhy -d {}", device.device),
         )
-        .fix(fix)
+        .fix(unwritten.map_or(fix, |_| super::flush_cost::of_many_files(&of_files)))
         .check(format!(
             "repeat the same writes on a copy of the data without fsync, or with one fsync for \
              ten: if the waits stay, something else is slow{}",

@@ -125,8 +125,11 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
     let is_well = *sure != Confidence::Certain && each < SLOW_SYNC_NS;
     let pid = sleepers.pid;
     let behind = Claims::of_chains(facts, |row| row.steps.first().is_some_and(|it| it.pid == pid));
-    // What its holder waits for is part of it.
-    let holder = held(facts, most);
+    // What its holder waits for is part of it, if it is known to be a lock.
+    let holder = match sure {
+        Confidence::Certain => held(facts, most),
+        _ => Waited::default(),
+    };
     Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
         .claiming(behind.limited_to(*time_ns).and(&Claims::of_waits(&holder)))
         .holding(part)

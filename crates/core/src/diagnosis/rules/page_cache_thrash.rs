@@ -15,6 +15,9 @@ const AGAIN: f64 = 0.3;
 /// drop their own pages (POSIX_FADV_DONTNEED, drop_caches) and direct reads cause no refaults.
 /// Chosen.
 const REFAULTS: f64 = 0.2;
+/// The least ratio of refaults to all reads for the kernel's count alone to prove it. Chosen: most of
+/// what is read had been in memory.
+const EVICTED: f64 = 0.5;
 /// The least number of sampled pages (one per 64 KiB) to judge: 16 MiB.
 const LEAST_PAGES: u64 = 256;
 
@@ -32,8 +35,13 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let thrashing =
-        |it: &&DevicePatterns| it.access.watched_pages >= LEAST_PAGES && again(it) >= AGAIN;
+    // A watch is short for a set of gigabytes: the kernel knows what it evicted before.
+    let all_read: f64 = facts.devices().iter().map(|it| facts::read_per_s(facts, &it.device)).sum();
+    let known = facts.summary().samples.system(Metric::RefaultsFile).and_then(|it| it.mean);
+    let is_evicted = known.is_some_and(|refaults| refaults >= EVICTED * all_read.max(1.0));
+    let thrashing = |it: &&DevicePatterns| {
+        it.access.watched_pages >= LEAST_PAGES && (again(it) >= AGAIN || is_evicted)
+    };
     let devices = facts.summary().patterns.devices.iter().filter(thrashing);
     // Both a loop device and its backing device show repeated reads; programs wait for the one that
     // they use.

@@ -93,7 +93,7 @@ fn window(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
 /// Whether the device is read in order, in requests of the size that the window allows.
 fn is_in_order(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     let reads = facts::of(device, Direction::Read);
-    let most = OF_WINDOW * (window(facts, device).unwrap_or(0.0) * 1024.0).max(PAGE);
+    let most = OF_WINDOW * (window(facts, device).unwrap_or(0.0) * 1024.0).max(2.0 * PAGE);
     reads.sequential_share.unwrap_or(0.0) >= SEQUENTIAL
         && reads.average_bytes.is_some_and(|bytes| bytes <= most)
 }

@@ -54,7 +54,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let subject = waited.subject();
     let sequential = facts::of(device, Direction::Read).sequential_share.unwrap_or(0.0);
-    let is_copy = sequential >= SEQUENTIAL;
+    // A copy in small blocks is slow because of them.
+    let is_small = facts::of(device, Direction::Read).average_bytes.unwrap_or(0.0) < SMALL;
+    let is_copy = sequential >= SEQUENTIAL && !is_small;
     let sentence = format!(
         "{} reads one block at a time from {name}: each takes {}, so {} per second is the maximum",
         words::who(&subject),
@@ -113,7 +115,13 @@ pub(super) fn pool_of<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Optio
         let on = group.device.as_deref() == Some(device.device.as_str());
         on && reading.contains(&group.class) && !facts.is_call(group.syscall, facts::calls::ASYNC)
     });
-    let pid = all.groups.first()?.pid;
+    let first = all.groups.first()?;
+    // A database reads for its clients, of which each has a thread.
+    let program = programs::of(Some(&first.process), first.file.as_deref());
+    if program.is_some_and(|program| program.advice(programs::Topic::Pool).is_none()) {
+        return None;
+    }
+    let pid = first.pid;
     let own = all.groups.iter().copied().filter(|group| group.pid == pid);
     let waited = facts::Waited::of(own.collect());
     let threads = waited.groups.iter().map(|group| group.threads).max()?;
@@ -219,9 +227,14 @@ mod tests {
     /// One thread of a pool reads one page at a time, `apart` sectors apart; another waits
     /// `other_ms`.
     fn severity(apart: u64, other_ms: u64) -> Option<Severity> {
+        of_size(16_384, apart, other_ms)
+    }
+
+    /// The same with reads of a size.
+    fn of_size(bytes: u64, apart: u64, other_ms: u64) -> Option<Severity> {
         let mut script = Script::new(10);
         for index in 0..900_u64 {
-            let read = script.read("sda", 16_384).by(7, "mysqld").at((index * 10 * MS) as i64);
+            let read = script.read("sda", bytes).by(7, "mysqld").at((index * 10 * MS) as i64);
             read.sector(index * apart).direct(500, 500, 10 * MS - 2000).file("/db/t").add();
         }
         for (tid, ms) in [(7, 8500), (8, other_ms)] {
@@ -267,6 +280,8 @@ mod tests {
 
     #[test]
     fn a_copy_is_no_fault() {
-        assert_eq!(severity(32, 0), Some(Severity::Info));
+        assert_eq!(of_size(131_072, 256, 0), Some(Severity::Info));
+        // One in small blocks is slow because of them.
+        assert_eq!(severity(32, 0), Some(Severity::Critical));
     }
 }

@@ -123,9 +123,8 @@ fn dirtied(facts: &Facts<'_>, syncing: &Waited<'_>, caller: &Subject) -> String 
     let device = syncing.groups.iter().find_map(|group| group.device.as_deref());
     let known = facts.devices().iter().filter(|row| device.is_none_or(|name| row.device == name));
     let is_written = |row: &&DeviceSummary| facts::of(row, Direction::Write).bytes > 0;
-    // Of several devices the busiest is the one that takes long.
-    let busy = |row: &&DeviceSummary| (row.util_share.unwrap_or(0.0) * 1e6) as u64;
-    let busiest = known.filter(is_written).max_by_key(busy);
+    // Of several devices the one with most in flight is the one that takes long.
+    let busiest = known.filter(is_written).max_by_key(|row| facts::device_time_ns(row));
     let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
     let writers = busiest.into_iter().flat_map(|row| &row.processes);
     let others = writers.filter(|row| {

@@ -1,9 +1,10 @@
 //! A file system is mounted so that each change waits for the device.
 
 use super::*;
+use crate::analysis::Direction;
 use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::DeviceSummary;
-use crate::model::WaitClass;
+use crate::model::{Origin, WaitClass};
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 
 /// Mount options that make calls wait: for data and metadata, for directories, for the log of XFS.
@@ -30,6 +31,9 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
+    if let Some(finding) = data_journal(facts) {
+        return Ok(finding.into());
+    }
     let mounted =
         facts.devices().iter().filter_map(|device| Some((device, option_of(facts, device)?)));
     let waiting = mounted.map(|(device, option)| (device, option, waits_of(facts, device)));
@@ -73,14 +77,57 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
+/// The option of ext4 that writes all data to the journal first.
+const DATA_JOURNAL: &str = "data=journal";
+/// The least share of the bytes written to a device that are its journal's, for the option to cost
+/// as much as the data. Chosen.
+const JOURNAL_SHARE: f64 = 0.3;
+
+/// A file system that writes all data twice.
+fn data_journal(facts: &Facts<'_>) -> Option<Finding> {
+    let found = facts.devices().iter().filter_map(|device| {
+        let given = |options: &str| options.split(',').any(|word| word == DATA_JOURNAL);
+        let mount = facts.mounts(device).into_iter().find(|mount| given(&mount.options))?;
+        let journal = facts::origin_of(device, Origin::Journal).2;
+        let written = facts::of(device, Direction::Write).bytes;
+        let share = journal as f64 / written.max(1) as f64;
+        let waited = facts.waits(|group| group.device.as_deref() == Some(&device.device));
+        (share >= JOURNAL_SHARE && waited.time_ns > 0).then_some((device, mount, share, waited))
+    });
+    let (device, mount, share, waited) = found.max_by_key(|it| it.3.time_ns)?;
+    let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
+    let (name, path) = (&device.device, &mount.path);
+    let sentence = format!(
+        "{path} ({name}) is mounted with `{DATA_JOURNAL}`: all data is written to the journal \
+         first, {} of what the device writes; {} waits {}",
+        words::percent(share),
+        words::who(&subject),
+        words::time(waited.time_ns as f64),
+    );
+    let finding = Finding::of_waits(facts, &waited, sentence)
+        .about(subject)
+        .upper_bound()
+        .sure(Confidence::Certain)
+        .shown(
+            "share of the journal in the bytes written",
+            share * 100.0,
+            "%",
+            format!("iowhy -d {name}"),
+        )
+        .shown("time waited for the device", waited.time_ns as f64, "ns", "iowhy waits")
+        .fix(
+            "mount it with data=ordered, the default (in fstab, and `tune2fs -l` shows the \
+             default options; it cannot be changed by a remount), unless each write must be whole \
+             after a crash without fsync",
+        )
+        .check("with data=ordered the device writes the data once: half of the bytes");
+    Some(finding)
+}
+
 fn fix(option: &str, path: &str) -> String {
-    let without = match option {
-        "sync" => "async",
-        _ => "no such option",
-    };
     match option {
         "sync" => format!(
-            "mount it without `sync` (`mount -o remount,{without} {path}`, and in fstab or the \
+            "mount it without `sync` (`mount -o remount,async {path}`, and in fstab or the \
              automounter); a crash or an unplugged drive then loses what was written in the last \
              seconds: programs that need durability call fsync, and removable drives are unmounted \
              first"
