@@ -3,13 +3,12 @@
 use super::claims::Claims;
 use super::facts::{Facts, OtherWork, Waited, device_time_ns};
 use super::place::Place;
-use super::rule::Rule;
 use super::subject::Subject;
 use crate::analysis::patterns::WaitGroup;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The least share of a program's own time for a warning: whoever loses less than a tenth is not
+/// The least share of a program's own time for a warning: a program that loses less than a tenth is not
 /// held up (chosen with the controls of the labs). Also the least share of a device's time.
 pub const WARNING_SHARE: f64 = 0.10;
 /// The least share for a critical finding: more than everything else together.
@@ -434,11 +433,11 @@ impl Finding {
     /// what the watch has lost.
     pub(super) fn complete(
         mut self,
-        rule: &Rule,
+        (cause, place): (&'static str, Place),
         layer: FindingLayer,
         facts: &Facts<'_>,
     ) -> Finding {
-        (self.cause, self.layer, self.place) = (rule.cause, layer, rule.place);
+        (self.cause, self.layer, self.place) = (cause, layer, place);
         if self.claims.is_empty() {
             self.claims = self.usual_claims(facts);
         }

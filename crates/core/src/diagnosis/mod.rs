@@ -151,7 +151,8 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
 impl Diagnosis {
     /// Adds the findings of a rule that matter; without one its cause is not detected.
     fn take(&mut self, findings: Vec<Finding>, rule: &Rule, facts: &Facts<'_>) {
-        let complete = findings.into_iter().map(|it| it.complete(rule, FindingLayer::Cause, facts));
+        let of = (rule.cause, rule.place);
+        let complete = findings.into_iter().map(|it| it.complete(of, FindingLayer::Cause, facts));
         let worth: Vec<Finding> = complete.filter(Finding::matters).collect();
         self.clear += usize::from(worth.is_empty());
         self.findings.extend(worth);

@@ -8,8 +8,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const PAGE_SECTORS: u64 = 8;
 /// Initial sampling of pages: one in every 64 KiB.
 const STRIDE: u64 = 16;
-/// The part of a log file that may be its header, which is written at any time. Chosen: InnoDB's has
-/// 2 KiB.
+/// The part of a log file that may be its header, which is written at any time. Chosen: InnoDB's
+/// has 2 KiB.
 const HEADER: u64 = 16_384;
 /// Maximum number of sampled pages; beyond it the sampling rate is halved.
 const PAGES: usize = 1 << 16;

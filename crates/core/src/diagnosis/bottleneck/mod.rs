@@ -125,8 +125,9 @@ fn wait(facts: &Facts<'_>, kind: BottleneckKind) -> RuleVerdict {
 /// Returns where threads wait, for each kind of call and each device; a kind that the data cannot
 /// show is not a bottleneck.
 pub(super) fn findings(facts: &Facts<'_>) -> Vec<Finding> {
-    let complete =
-        |rule: &Rule, finding: Finding| finding.complete(rule, FindingLayer::Bottleneck, facts);
+    let complete = |rule: &Rule, finding: Finding| {
+        finding.complete((rule.cause, rule.place), FindingLayer::Bottleneck, facts)
+    };
     let mut found: Vec<Finding> = Vec::new();
     for (rule, kind) in ALL.iter().zip(KINDS) {
         if facts.need_waits().is_ok() {
@@ -153,8 +154,8 @@ const KINDS: &[BottleneckKind] = &[
 ];
 
 /// Returns the sentence about waits if nothing is worth a warning: whom storage holds up most, for
-/// what, and what bounds it; that nobody is if no program loses a tenth of its time. `None` if waits
-/// are not in the data.
+/// what, and what bounds it; that nobody is if no program loses a tenth of its time. `None` if
+/// waits are not in the data.
 pub(super) fn quiet(facts: &Facts<'_>) -> Option<String> {
     let ledger = facts.summary().ledger.as_ref()?;
     let time = super::words::time(ledger.blocked_ns as f64);

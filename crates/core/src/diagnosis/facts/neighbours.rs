@@ -133,7 +133,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Whether a wait is for a device, or for a device that stands on it.
+    /// Whether a wait is for a device, or for a device above it.
     fn is_at(&self, group: &WaitGroup, device: &str) -> bool {
         let on = group.device.as_deref();
         on.is_some_and(|on| on == device || self.stands_on(on, device))

@@ -108,8 +108,8 @@ impl<'a> Facts<'a> {
         ProgramSyncs { waited, calls, bytes, is_partial }
     }
 
-    /// Returns the number of files that a program syncs although it wrote nothing to them, as a database
-    /// does after a crash; `None` unless those are most of its syncs.
+    /// Returns the number of files that a program syncs although it wrote nothing to them, as a
+    /// database does after a crash; `None` unless those are most of its syncs.
     pub fn unwritten(&self, syncs: &ProgramSyncs<'_>) -> Option<u64> {
         let process = syncs.subject().process?;
         let rows = self.summary().activity.iter().flat_map(|report| &report.rows);

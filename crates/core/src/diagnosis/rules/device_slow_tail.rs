@@ -225,7 +225,7 @@ fn of_tail(
     // A request that no queue explains is worth reporting, even if it is a small part of the total
     // time.
     let least = if tail.max_ns >= LONG_NS { Severity::Warning } else { Severity::Info };
-    // Whoever waited that long waited for one of them.
+    // A thread that waited that long waited for one of them.
     let behind = facts.waits(|group| {
         group.device.as_deref() == Some(name) && group.longest_ns >= tail.max_ns / 2
     });

@@ -8,10 +8,11 @@ use crate::command::shell_word;
 /// files of a healthy file system have extents of up to 128 MiB, for hundreds of requests each.
 /// Chosen.
 const SCATTERED: f64 = 0.3;
-/// The largest mean request of a file whose pieces cost a request each, bytes. Chosen: a file in few
-/// extents is read in requests of 128 KiB and more.
+/// The largest mean request of a file whose pieces cost a request each, bytes. Chosen: a file in
+/// few extents is read in requests of 128 KiB and more.
 const SMALL: f64 = 32_768.0;
-/// The least mean time of such a request, nanoseconds: below it a device takes thousands per second.
+/// The least mean time of such a request, nanoseconds: below it a device takes thousands per
+/// second.
 const SLOW_NS: f64 = 300_000.0;
 /// The least number of sequential requests to judge.
 const REQUESTS: u64 = 30;

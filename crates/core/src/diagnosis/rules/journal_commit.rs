@@ -78,8 +78,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
 }
 
 /// What to do about a journal that the waiting program fills itself.
-const OWN: &str = "its own changes fill the journal: change fewer names and inodes, sync less often \
-                   or several files at once (syncfs), keep scratch files on a tmpfs; else a \
+const OWN: &str = "its own changes fill the journal: change fewer names and inodes, sync less \
+                   often or several files at once (syncfs), keep scratch files on a tmpfs; else a \
                    faster device";
 
 /// Who fills the journal of a device.

@@ -19,7 +19,8 @@ rule!(
      again, the changes that it holds must be in the data files. A log that is full within seconds \
      makes the program flush data pages all the time, the same ones over and over, and commits \
      wait for that.",
-    "The log is written once through in several minutes: then flushing is the program's own choice.",
+    "The log is written once through in several minutes: then flushing is the program's own \
+     choice.",
     place: Program,
     needs: [Files],
 );

@@ -15,8 +15,8 @@ const AGAIN: f64 = 0.3;
 /// drop their own pages (POSIX_FADV_DONTNEED, drop_caches) and direct reads cause no refaults.
 /// Chosen.
 const REFAULTS: f64 = 0.2;
-/// The least ratio of refaults to all reads for the kernel's count alone to prove it. Chosen: most of
-/// what is read had been in memory.
+/// The least ratio of refaults to all reads for the kernel's count alone to prove it. Chosen: most
+/// of what is read had been in memory.
 const EVICTED: f64 = 0.5;
 /// The least number of sampled pages (one per 64 KiB) to judge: 16 MiB.
 const LEAST_PAGES: u64 = 256;

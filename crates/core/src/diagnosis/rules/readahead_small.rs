@@ -7,8 +7,8 @@ use crate::model::WaitClass;
 
 /// The largest window that is too small, bytes: half of the kernel's default of 128 KiB.
 const SMALL: f64 = 65_536.0;
-/// The largest ratio of a read's size to the window, for the window to set it. Chosen: with a window
-/// of 0 each read is one page.
+/// The largest ratio of a read's size to the window, for the window to set it. Chosen: with a
+/// window of 0 each read is one page.
 const OF_WINDOW: f64 = 2.0;
 /// The least share of sequential bytes. Chosen, as for bulk-scan.
 const SEQUENTIAL: f64 = 0.5;

@@ -21,7 +21,8 @@ const SLOW_NS: f64 = 500_000.0;
 
 /// The largest pool of threads whose number is suspected. Chosen: above, the device is rather full.
 const POOL: u64 = 16;
-/// The most requests in flight per thread of the pool. Chosen: a little of others' and of readahead.
+/// The most requests in flight per thread of the pool. Chosen: a little of others' and of
+/// readahead.
 const ALONE: f64 = 1.15;
 /// Reads below this size are small although they are in order, bytes. Chosen.
 const SMALL: f64 = 65_536.0;

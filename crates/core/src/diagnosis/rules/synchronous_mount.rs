@@ -22,8 +22,8 @@ rule!(
     "synchronous-mount",
     "synchronous mount",
     "With the mount option sync every write(2) waits until its data and metadata are on stable \
-     storage, as if fsync followed; with dirsync (XFS: wsync) every create, rename and unlink does. \
-     A copy of small blocks then takes a journal commit and a cache flush for each of them.",
+     storage, as if fsync followed; with dirsync (XFS: wsync) every create, rename and unlink \
+     does. A copy of small blocks then takes a journal commit and a cache flush for each of them.",
     "The program calls fsync itself, or opens its files with O_SYNC.",
     place: Setting,
     needs: [Waits, Settings],
