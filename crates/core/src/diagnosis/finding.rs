@@ -8,8 +8,8 @@ use crate::analysis::patterns::WaitGroup;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The least share of a program's own time for a warning: a program that loses less than a tenth is not
-/// held up (chosen with the controls of the labs). Also the least share of a device's time.
+/// The least share of a program's own time for a warning: a program that loses less than a tenth is
+/// not held up (chosen with the controls of the labs). Also the least share of a device's time.
 pub const WARNING_SHARE: f64 = 0.10;
 /// The least share for a critical finding: more than everything else together.
 pub const CRITICAL_SHARE: f64 = 0.50;

@@ -42,8 +42,8 @@ const CHECK: &str = "if it can be paused, stop all of it for ten seconds (`kill 
                      as long, it is not the cause";
 
 const OF_DATABASE: &str = "watch again after it has ended: if the others are as slow, it is not \
-                           the cause; do not stop a database process with a signal, others may wait \
-                           for its locks";
+                           the cause; do not stop a database process with a signal, others may \
+                           wait for its locks";
 
 rule!(
     "noisy-neighbour",

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 const SYNCS_PER_S: f64 = 0.5;
 /// The least calls in a watch, however short it is. Chosen.
 const LEAST: u64 = 3;
-/// The length from which a single call matters, nanoseconds. Chosen: a person who starts a container
-/// notices a second.
+/// The length from which a single call matters, nanoseconds. Chosen: a person who starts a
+/// container notices a second.
 const LONG_NS: u64 = 1_000_000_000;
 /// Classes of waits for data to be written, other than a sync's own.
 const FOR_WRITEBACK: &[WaitClass] = &[
