@@ -51,6 +51,19 @@ impl Probe {
             name => name.to_owned(),
         }
     }
+
+    /// Whether it tells nothing, or something wrong, without the other: who lists sleepers must see
+    /// them wake.
+    pub fn rests_on(&self, other: &Probe) -> bool {
+        let others: &[&str] = match self.program {
+            "list_sleepers" => &["on_switch"],
+            "list_thread_sleepers" => &["on_switch", "on_waking"],
+            "on_call_begins" => &["on_call"],
+            _ => &[],
+        };
+        self.again && self.group == other.group && self.tracepoint == other.tracepoint
+            || others.contains(&other.program)
+    }
 }
 
 const fn probe(

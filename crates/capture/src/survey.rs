@@ -209,11 +209,8 @@ fn probes(facts: &KernelFeatures, programs: &mut Vec<ProgramCheck>) -> Vec<Check
         Ok(session) => {
             let took = begun.elapsed().as_millis();
             *programs = outcomes(&plan, &session);
-            let value = format!(
-                "{} load and attach in {took} ms{}",
-                plan.probes.len() - session.failed.len(),
-                if session.together { "" } else { ", group by group" }
-            );
+            let usable = plan.probes.len() - session.failed.len();
+            let value = format!("{usable} load and attach in {took} ms");
             items.push(item("programs", Availability::Yes, value, ""));
             items.extend(session.failed.iter().map(|(probe, cause)| {
                 let cause = cause.lines().next().unwrap_or_default();
