@@ -28,7 +28,7 @@ use crate::thinning::Thinner;
 use device_health::DeviceReports;
 use iowhy_core::figures::plural;
 use iowhy_core::held_back::HeldBack;
-use iowhy_core::model::environment::Device;
+use iowhy_core::model::environment::{Cost, Device};
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use std::path::Path;
@@ -124,6 +124,8 @@ pub struct LiveWatch {
     thinner: Option<Thinner>,
     /// What iowhy itself had used when the watch began.
     own_before: OwnUse,
+    /// When the start was over, CLOCK_MONOTONIC nanoseconds.
+    started_ns: u64,
     sampler: Option<Sampler>,
     changes: Changes,
     health: DeviceReports,
@@ -170,7 +172,7 @@ impl LiveWatch {
         environment.limits = limits(&plan, &session, &facts, unlisted);
         environment.limits.extend(health.limit());
         let start_ns = environment.start_ns;
-        Ok(LiveWatch {
+        let mut watch = LiveWatch {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
             changes: Changes::new(start_ns, options.settings_every),
             health,
@@ -191,7 +193,11 @@ impl LiveWatch {
             tables,
             thinner,
             own_before,
-        })
+            started_ns: 0,
+        };
+        watch.environment.cost.start_cpu_ns = watch.cpu_ns();
+        watch.started_ns = system::now_ns();
+        Ok(watch)
     }
 
     /// Ends the watch; `why` is written to the recording. What is in the ring buffer can still be
@@ -252,7 +258,7 @@ impl LiveWatch {
         self.reader.losses(&mut self.environment.losses);
         self.changes.losses(&mut self.environment.losses);
         self.environment.cgroups = self.known.cgroups.limits();
-        self.environment.cost.cpu_ns = self.cpu_ns();
+        self.environment.cost = self.cost();
         if let Some(thinner) = &self.thinner {
             self.environment.thinning.clone_from(&thinner.history);
         }
@@ -280,6 +286,13 @@ impl LiveWatch {
         own::cpu_ns().saturating_sub(self.own_before.cpu_ns)
             + self.reader.cpu_ns()
             + self.health.cpu_ns()
+    }
+
+    /// What the watch has cost so far.
+    pub fn cost(&self) -> Cost {
+        let spent_ns = system::now_ns().saturating_sub(self.started_ns);
+        let cpus = self.environment.cpus;
+        Cost { cpu_ns: self.cpu_ns(), spent_ns, cpus, ..self.environment.cost.clone() }
     }
 
     /// Adds requests and waits that the budget left out and that have lasted for long: what hangs
@@ -382,10 +395,9 @@ impl LiveWatch {
         self.reader.losses(&mut self.environment.losses);
         self.changes.losses(&mut self.environment.losses);
         self.session.untold(&mut self.environment.losses);
-        let (cpu_ns, memory) = (self.cpu_ns(), own::anonymous_bytes());
+        let memory = own::anonymous_bytes();
+        self.environment.cost = self.cost();
         let cost = &mut self.environment.cost;
-        cost.cpus = self.environment.cpus;
-        cost.cpu_ns = cpu_ns;
         (cost.copied_stacks, cost.copy_ns) = self.known.stacks.copied.copied;
         cost.memory_bytes = cost.memory_bytes.max(memory + self.reader.anonymous_bytes());
         self.environment.finished = true;
@@ -548,7 +560,8 @@ fn limits(plan: &Plan, session: &Session, facts: &KernelFeatures, unlisted: u64)
         .missing
         .iter()
         .map(|probe| format!("not visible: {}; this kernel has no {}", probe.gives, probe.needs()));
-    let failed = session.failed.iter().map(|(probe, cause)| {
+    let lost = session.failed.iter().filter(|(probe, _)| probe.otherwise().is_none());
+    let failed = lost.map(|(probe, cause)| {
         let cause = cause.lines().next().unwrap_or_default();
         format!("not visible: {}; {} could not be used: {cause}", probe.gives, probe.program)
     });

@@ -134,6 +134,10 @@ pub(crate) fn refused(
             }
         }
     }
+    let alone = object!("aggregate");
+    if let Err(failure) = loader::load(source, alone, |_| true, |_| false, settings, &[]) {
+        refused.push((alone.name, failure.program.unwrap_or_default(), failure.cause));
+    }
     refused
 }
 
@@ -204,23 +208,27 @@ impl Loading<'_> {
     ) -> Result<(Object, Vec<(Probe, String)>), LoadFailure> {
         let mut left_out: Vec<(Probe, String)> = Vec::new();
         loop {
-            let is_left_out =
-                |probe: &Probe| left_out.iter().any(|(refused, _)| refused == probe);
+            let is_left_out = |probe: &Probe| left_out.iter().any(|(refused, _)| refused == probe);
             let mut wanted: Vec<Probe> = self.plan.probes.clone();
             wanted.retain(|probe| groups.contains(&probe.group) && !is_left_out(probe));
             let failure = match self.object(file, groups, &wanted, earlier) {
                 Ok(object) => return Ok((object, left_out)),
                 Err(failure) => failure,
             };
-            let is_refused =
-                |probe: &&Probe| failure.program.as_deref() == Some(probe.program);
+            let is_refused = |probe: &&Probe| failure.program.as_deref() == Some(probe.program);
             let Some(refused) = wanted.iter().find(is_refused) else { return Err(failure) };
             let lost = |probe: &&Probe| *probe == refused || probe.rests_on(refused);
             let lost: Vec<Probe> = wanted.iter().filter(lost).copied().collect();
             if lost.iter().any(|probe| probe.needed) {
                 return Err(failure);
             }
-            left_out.extend(lost.into_iter().map(|probe| (probe, failure.cause.clone())));
+            left_out.extend(lost.into_iter().map(|probe| {
+                let cause = &failure.cause;
+                let is_refused = probe.program == refused.program;
+                let resting =
+                    || format!("it is worth nothing without {}: {cause}", refused.program);
+                (probe, if is_refused { cause.clone() } else { resting() })
+            }));
         }
     }
 

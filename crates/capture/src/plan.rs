@@ -52,6 +52,11 @@ impl Probe {
         }
     }
 
+    /// How what it gives is found out without it; `None` if it is not visible then.
+    pub fn otherwise(&self) -> Option<&'static str> {
+        (self.program == "list_pending").then_some("read from user space, at a higher cost")
+    }
+
     /// Whether it tells nothing, or something wrong, without the other: who lists sleepers must see
     /// them wake.
     pub fn rests_on(&self, other: &Probe) -> bool {

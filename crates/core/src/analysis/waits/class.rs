@@ -48,6 +48,7 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "dmu_tx_wait",
             "handle_reserve_ticket",
             "wait_reserve_ticket",
+            "jbd2_journal_lock_updates",
         ],
     ),
     (
@@ -60,6 +61,12 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "jbd2_journal_get_write_access",
             "ext4_fc_commit",
             "jbd2_fc_begin_commit",
+            "jbd2_journal_destroy",
+            "jbd2_journal_flush",
+            "jbd2_journal_force_commit*",
+            "ext4_force_commit",
+            "f2fs_write_checkpoint",
+            "f2fs_issue_checkpoint",
             "xlog_wait_on_iclog*",
             "xlog_cil_*",
             "xfs_log_force*",
@@ -75,7 +82,23 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
     ),
     (
         Swap,
-        &["swap_read_*", "swapin_*", "do_swap_page", "swap_writepage", "swap_cluster_readahead"],
+        &[
+            "swap_read_*",
+            "swap_readpage*",
+            "swapin_*",
+            "do_swap_page",
+            "swap_writepage*",
+            "__swap_writepage*",
+            "swap_cluster_readahead",
+            "swap_vma_readahead",
+            "read_swap_cache_async",
+            "__read_swap_cache_async",
+            "shmem_swapin*",
+            "shmem_swap_alloc_folio",
+            "shmem_unuse*",
+            "try_to_unuse",
+            "zswap_writeback_entry",
+        ],
     ),
     (
         Reclaim,
@@ -132,6 +155,10 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "__sb_start_write*",
             "zfs_range*",
             "percpu_rwsem_wait",
+            "super_lock*",
+            "__super_lock*",
+            "grab_super*",
+            "deactivate_super",
             "thaw_super*",
             "freeze_super*",
         ],
@@ -173,6 +200,7 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "do_writepages",
         ],
     ),
+    (Fsync, WRITEBACK),
     (
         PageLock,
         &[
@@ -229,6 +257,56 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "loop_process_work",
         ],
     ),
+];
+
+/// Writeback that a thread starts, and waits for, itself: in a sync, and also when it closes a file,
+/// unmounts, freezes, or dumps core. The names of the file systems stand here, because the common
+/// functions around them are often left by a tail call.
+const WRITEBACK: &[&str] = &[
+    "filemap_fdatawrite*",
+    "__filemap_fdatawrite*",
+    "filemap_writeback",
+    "filemap_flush*",
+    "write_cache_pages",
+    "writeback_iter",
+    "generic_writepages",
+    "mpage_writepages",
+    "iomap_writepages",
+    "blkdev_writepages",
+    "ext4_writepages",
+    "ext4_do_writepages",
+    "ext4_alloc_da_blocks",
+    "xfs_vm_writepages",
+    "xfs_flush_unmap_range",
+    "btrfs_writepages",
+    "extent_writepages",
+    "extent_write_cache_pages",
+    "btrfs_wait_ordered_*",
+    "btrfs_start_ordered_extent*",
+    "btrfs_start_delalloc_*",
+    "f2fs_write_*_pages",
+    "f2fs_wait_on_*",
+    "f2fs_sync_*",
+    "write_inode_now",
+    "sync_inode*",
+    "sync_blockdev*",
+    "writeback_sb_inodes",
+    "writeback_single_inode",
+    "__writeback_inodes_*",
+    "writeback_inodes_*",
+    "inode_wait_for_writeback",
+    "__inode_wait_for_writeback",
+    "xfs_ail_push_all_sync",
+    "xfs_buftarg_drain",
+    "xfs_buftarg_wait",
+    "xfs_wait_buftarg",
+    "xfs_log_quiesce",
+    "xfs_log_unmount",
+    "xfs_unmountfs",
+    "xfs_fs_put_super",
+    "ext4_put_super",
+    "btrfs_put_super",
+    "close_ctree",
 ];
 
 /// Of FUSE and virtiofs, whose requests are FUSE's; `fuse_dev_*` is the server's own side, which
@@ -304,7 +382,6 @@ const ELSEWHERE: &[&str] = &[
     "__vm_munmap",
     "do_mprotect_pkey",
     "exit_mm",
-    "kthread_stop",
     "cgroup_*",
     "rtnl_lock",
     "unix_stream_*",
@@ -318,6 +395,10 @@ const ELSEWHERE: &[&str] = &[
     "__lru_add_drain_all",
 ];
 
+/// Functions that wait for another thread to do or end something, which is storage if a function
+/// around them is: an unmount stops the journal's thread, which writes until then.
+const FOR_ANOTHER: &[&str] = &["kthread_stop*", "__kthread_stop*"];
+
 /// Functions that only wait for buffers to be read or written, whatever calls them.
 const OF_BUFFERS: &[&str] = &["bit_wait_io", "out_of_line_wait_on_bit"];
 
@@ -326,6 +407,9 @@ const OF_BUFFERS: &[&str] = &["bit_wait_io", "out_of_line_wait_on_bit"];
 const FOR_A_PAGE: &[(&str, WaitClass)] = &[
     ("filemap_fault", PageFault),
     ("do_swap_page", Swap),
+    ("shmem_swapin*", Swap),
+    ("shmem_unuse*", Swap),
+    ("try_to_unuse", Swap),
     ("__filemap_fdatawait_range", Fsync),
     ("file_write_and_wait_range", Fsync),
     ("filemap_write_and_wait_range", Fsync),
@@ -351,9 +435,23 @@ pub fn verdict<'a>(frames: impl IntoIterator<Item = &'a str>) -> StackVerdict {
         return verdict;
     }
     let reason = around.iter().find_map(|name| {
-        FOR_A_PAGE.iter().find(|(function, _)| function == name).map(|(_, class)| *class)
+        let is_one = |(function, _): &&(&str, WaitClass)| stands_for(function, name);
+        FOR_A_PAGE.iter().find(is_one).map(|(_, class)| *class)
     });
     reason.map_or(verdict, StackVerdict::Storage)
+}
+
+/// The class of a wait for pages of a file on a file system of this type, as a mount names it:
+/// `fuse.sshfs`. A server fills and writes the pages of some, and their own functions need not be on
+/// the stack: the kernel leaves them by a tail call.
+pub fn class_on(class: WaitClass, file_system: &str) -> WaitClass {
+    let server = match file_system {
+        "virtiofs" | "fuse" | "fuseblk" => Fuse,
+        "nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "9p" | "afs" => NetworkFs,
+        kind if kind.starts_with("fuse.") || kind.starts_with("fuseblk.") => Fuse,
+        _ => return class,
+    };
+    if matches!(class, PageRead | PageLock | PageFault | Fsync | Unknown) { server } else { class }
 }
 
 /// The meaning of the innermost known function; `frames` are consumed up to it.
@@ -374,6 +472,9 @@ fn innermost<'a>(frames: &mut impl Iterator<Item = &'a str>) -> StackVerdict {
         }
         if OF_BUFFERS.contains(&name) {
             otherwise = StackVerdict::Storage(Device);
+        }
+        if FOR_ANOTHER.iter().any(|function| stands_for(function, name)) {
+            otherwise = StackVerdict::Elsewhere;
         }
     }
     otherwise
@@ -471,6 +572,124 @@ mod tests {
         let bitmap =
             ["bit_wait_io", "ext4_wait_block_bitmap", "ext4_mb_init_group", "ext4_map_blocks"];
         assert_eq!(verdict(bitmap), StackVerdict::Storage(Device));
+    }
+
+    #[test]
+    fn memory_of_tmpfs_comes_from_swap_as_other_memory_does() {
+        for stack in [
+            // 6.18: a fault on shared memory.
+            &[
+                "io_schedule",
+                "folio_wait_bit_common",
+                "__folio_lock",
+                "shmem_swapin_folio",
+                "shmem_get_folio_gfp",
+                "shmem_fault",
+            ][..],
+            // 5.10: a read of a file in tmpfs.
+            &[
+                "io_schedule",
+                "wait_on_page_bit_common",
+                "__lock_page",
+                "shmem_swapin_page.isra.0",
+                "shmem_getpage_gfp",
+                "shmem_file_read_iter",
+            ],
+            &["io_schedule", "swap_readpage", "swap_cluster_readahead", "shmem_swapin"],
+            // swapoff
+            &["io_schedule", "folio_wait_bit_common", "folio_wait_writeback", "try_to_unuse"],
+            &["io_schedule", "__folio_lock", "shmem_swapin_folio", "shmem_unuse_inode"],
+        ] {
+            assert_eq!(verdict(stack.iter().copied()), StackVerdict::Storage(Swap), "{stack:?}");
+        }
+        // A page of a file that shares memory is not swap's.
+        let read = ["io_schedule", "__folio_lock", "filemap_fault", "__do_fault"];
+        assert_eq!(verdict(read), StackVerdict::Storage(PageFault));
+    }
+
+    #[test]
+    fn a_page_s_server_is_known_by_the_mount_where_the_stack_has_none_of_its_functions() {
+        let read = [
+            "schedule",
+            "io_schedule",
+            "folio_wait_bit_common",
+            "filemap_get_pages",
+            "filemap_read",
+            "vfs_read",
+            "__x64_sys_read",
+        ];
+        assert_eq!(verdict(read), StackVerdict::Storage(PageRead));
+        for (kind, class) in [
+            ("fuse", Fuse),
+            ("fuse.sshfs", Fuse),
+            ("fuseblk", Fuse),
+            ("virtiofs", Fuse),
+            ("nfs4", NetworkFs),
+            ("cifs", NetworkFs),
+            ("ceph", NetworkFs),
+            ("9p", NetworkFs),
+            ("ext4", PageRead),
+            ("fusectl", PageRead),
+            ("", PageRead),
+        ] {
+            assert_eq!(class_on(PageRead, kind), class, "{kind}");
+        }
+        // The lock of a file, and what limits a cgroup, are not its server's.
+        assert_eq!(class_on(FsLock, "fuse"), FsLock);
+        assert_eq!(class_on(DirtyThrottle, "nfs"), DirtyThrottle);
+    }
+
+    #[test]
+    fn writeback_is_storage_whatever_starts_it() {
+        for stack in [
+            // close of a file that replaced another (auto_da_alloc)
+            &[
+                "folio_wait_bit_common",
+                "__filemap_get_folio",
+                "ext4_writepages",
+                "filemap_flush",
+                "ext4_release_file",
+                "__fput",
+            ][..],
+            &["schedule", "write_cache_pages", "xfs_vm_writepages", "filemap_flush", "xfs_release"],
+            &["schedule", "extent_write_cache_pages", "btrfs_writepages", "filp_close"],
+            // umount
+            &["schedule", "wb_wait_for_completion", "__sync_filesystem", "generic_shutdown_super"],
+            &[
+                "schedule",
+                "schedule_timeout",
+                "__wait_for_common",
+                "kthread_stop",
+                "close_ctree",
+                "generic_shutdown_super",
+                "cleanup_mnt",
+            ],
+            &["schedule", "schedule_timeout", "xfs_ail_push_all_sync", "xfs_unmount_flush_inodes"],
+            &["schedule", "__inode_wait_for_writeback", "evict", "dispose_list", "evict_inodes"],
+            // ioctl: a freeze, a clone, a defragmentation, a flush of a device's buffers
+            &["schedule", "wait_sb_inodes", "sync_inodes_sb", "sync_filesystem", "freeze_super"],
+            &[
+                "schedule",
+                "btrfs_start_ordered_extent_nowriteback",
+                "btrfs_wait_ordered_range",
+                "btrfs_remap_file_range",
+                "do_vfs_ioctl",
+            ],
+            &["schedule", "filemap_write_and_wait_range", "ext4_move_extents", "ext4_ioctl"],
+            &["schedule", "sync_blockdev", "blkdev_ioctl"],
+            // a core dump
+            &["folio_wait_bit_common", "write_cache_pages", "filemap_flush", "do_coredump"],
+        ] {
+            assert_eq!(verdict(stack.iter().copied()), StackVerdict::Storage(Fsync), "{stack:?}");
+        }
+        let stopped = ["schedule", "kthread_stop", "jbd2_journal_destroy", "ext4_put_super"];
+        assert_eq!(verdict(stopped), StackVerdict::Storage(JournalCommit));
+        let throttled = ["io_schedule", "balance_dirty_pages", "dump_user_range", "do_coredump"];
+        assert_eq!(verdict(throttled), StackVerdict::Storage(DirtyThrottle));
+        // Not storage: a thread that is stopped by itself, and the dump's wait for other threads.
+        let stopped = ["schedule", "__wait_for_common", "kthread_stop", "some_driver_remove"];
+        assert_eq!(verdict(stopped), StackVerdict::Elsewhere);
+        assert_eq!(verdict(["schedule", "coredump_wait", "do_coredump"]), StackVerdict::Elsewhere);
     }
 
     #[test]
