@@ -3,7 +3,7 @@
 
 use crate::kernel::{self, KernelFeatures};
 
-/// A group of BPF programs that loads or fails as a unit.
+/// A group of BPF programs that share a purpose, a decoder and maps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ProbeGroup {
     /// Exact counts: alone, or together with the others.
