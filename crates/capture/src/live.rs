@@ -172,7 +172,7 @@ impl LiveWatch {
         environment.limits = limits(&plan, &session, &facts, unlisted);
         environment.limits.extend(health.limit());
         let start_ns = environment.start_ns;
-        let mut watch = LiveWatch {
+        let watch = LiveWatch {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
             changes: Changes::new(start_ns, options.settings_every),
             health,
@@ -195,9 +195,14 @@ impl LiveWatch {
             own_before,
             started_ns: 0,
         };
-        watch.environment.cost.start_cpu_ns = watch.cpu_ns();
-        watch.started_ns = system::now_ns();
-        Ok(watch)
+        Ok(watch.started())
+    }
+
+    /// From here on the cost is that of watching.
+    fn started(mut self) -> LiveWatch {
+        self.environment.cost.start_cpu_ns = self.cpu_ns();
+        self.started_ns = system::now_ns();
+        self
     }
 
     /// Ends the watch; `why` is written to the recording. What is in the ring buffer can still be
