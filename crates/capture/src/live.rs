@@ -165,16 +165,16 @@ impl LiveWatch {
         let unlisted = in_flight.add(&session).unlisted;
         decoders.begin(&session, environment.start_ns, options.chains, &mut known);
         let tables = options.files.then(|| Tables::begin(&session, environment.start_ns));
-        let own_ns = own::cpu_ns() + reader.cpu_ns();
-        let thinner = (options.controller())
-            .map(|controller| Thinner::begin(&session, &plan, &facts, controller, own_ns));
+        let thinner = options.controller().map(|controller| {
+            let own_ns = own::cpu_ns() + reader.cpu_ns();
+            Thinner::begin(&session, &plan, &facts, controller, own_ns)
+        });
         environment.tables = tables_of(options);
         environment.limits = limits(&plan, &session, &facts, unlisted);
         environment.limits.extend(health.limit());
-        let start_ns = environment.start_ns;
-        let watch = LiveWatch {
-            sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
-            changes: Changes::new(start_ns, options.settings_every),
+        Ok(LiveWatch {
+            sampler: options.sampling.map(|every| Sampler::new(every, environment.start_ns)),
+            changes: Changes::new(environment.start_ns, options.settings_every),
             health,
             asleep,
             session,
@@ -194,8 +194,8 @@ impl LiveWatch {
             thinner,
             own_before,
             started_ns: 0,
-        };
-        Ok(watch.started())
+        }
+        .started())
     }
 
     /// From here on the cost is that of watching.
