@@ -3,7 +3,7 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, printed, trial};
-use iowhy_core::model::{Metric, Status};
+use iowhy_core::model::{Sample, Status};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::kernels::{Claims, KernelProgram};
@@ -128,12 +128,13 @@ fn read_instead() -> Result<()> {
     drop(frozen);
     process::wait_or_kill(&mut dd, Duration::from_secs(10));
     let recording = Recording::open(&output)?;
-    let open = recording.requests.iter().filter(|it| it.status == Status::InFlight).count();
+    let open = recording.requests.iter().filter(|row| row.status == Status::InFlight).count();
     assert_eq!(open, 1, "{printed}{}", recording.overview());
     let limits = &recording.environment.limits;
     assert!(!limits.iter().any(|limit| limit.contains("not visible")), "{limits:?}");
-    let ages = recording.samples.iter().filter(|it| it.metric == Metric::OldestAge);
-    let oldest_ns = ages.map(|it| it.value).fold(0.0, f64::max);
+    let is_age = |row: &&Sample| recording.text(row.metric) == "under_way.oldest_ns";
+    let ages = recording.samples.iter().filter(is_age);
+    let oldest_ns = ages.map(|row| row.value).fold(0.0, f64::max);
     assert!(oldest_ns > 2e9, "{oldest_ns} {}", recording.overview());
     Ok(())
 }
