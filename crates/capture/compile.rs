@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// The range of clang's versions that `scripts/test-compilers` tries.
 pub const OLDEST: u32 = 14;
-/// Its newest.
+/// The newest of that range.
 pub const NEWEST: u32 = 23;
 
 /// The probe groups: `src/probes/NAME/NAME.bpf.c`.
@@ -29,7 +29,7 @@ pub const DEFAULT_WATCH: &str = "default_watch";
 /// An object, `NAME.bpf.o`.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
-    /// Its name.
+    /// The name of the file, without `.bpf.o`.
     pub name: &'static str,
     /// The group that it holds, or [`DEFAULT_WATCH`].
     pub source: &'static str,

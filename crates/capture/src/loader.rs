@@ -17,9 +17,9 @@ use zerocopy::IntoBytes;
 /// the verifier, and compresses to a sixth.
 #[derive(Clone, Copy)]
 pub(crate) struct ObjectFile {
-    /// Its name, without `.bpf.o`.
+    /// The name of the file, without `.bpf.o`.
     pub name: &'static str,
-    /// Its contents, compressed.
+    /// The contents, compressed.
     pub built_in: &'static [u8],
 }
 

@@ -273,7 +273,9 @@ mod tests {
     #[test]
     fn without_atomics_only_the_groups_that_use_them_are_loaded_apart() {
         let portions = portions(&plan(), Instructions::Plain);
-        let of = |name: &str| portions.iter().find(|(file, _)| file.name == name).map(|it| &it.1);
+        let of = |name: &str| {
+            portions.iter().find(|(file, _)| file.name == name).map(|(_, groups)| groups)
+        };
         assert_eq!(of("default_watch"), Some(&vec![ProbeGroup::Wait, ProbeGroup::File]));
         assert_eq!(of("block-plain"), Some(&vec![ProbeGroup::Block]));
         assert_eq!(portions.len(), 5);

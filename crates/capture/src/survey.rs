@@ -205,7 +205,7 @@ fn everything() -> Wishes {
 pub struct RefusedProgram {
     /// The object that it is in.
     pub object: &'static str,
-    /// Its name; empty if the object was refused for another reason.
+    /// The name; empty if the object was refused for another reason.
     pub program: String,
     /// The system's error, and the words of libbpf and the verifier on further lines.
     pub cause: String,
