@@ -1,4 +1,4 @@
-//! The BPF objects, and how clang compiles them: shared by build.rs and by what tries other compilers.
+//! The BPF objects, and how clang compiles them: shared by build.rs and what tries other compilers.
 //!
 //! What does not belong here: which compiler is taken (build.rs).
 

@@ -279,7 +279,8 @@ impl WatchProgress {
         let length = self.time.map_or(String::new(), |time| format!("/{} s", time.as_secs_f64()));
         self.bar.set_position(elapsed.as_millis() as u64);
         self.bar.set_message(format!(
-            "{:.0}{length}  {}, {}/s, {} lost, {start:.1} s to start, then {share:.1} % of all CPUs",
+            "{:.0}{length}  {}, {}/s, {} lost, {start:.1} s to start, then {share:.1} % of all \
+             CPUs",
             elapsed.as_secs_f64(),
             counted(self.requests, "requests"),
             grouped(rate),

@@ -1,4 +1,4 @@
-//! The BPF objects of any compiler, tried on the running kernel: what `scripts/test-compilers` runs.
+//! The BPF objects of any compiler, tried on the running kernel, for `scripts/test-compilers`.
 //!
 //! usage: objects compile CLANG FOLDER
 //!        objects load FOLDER...
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         ["compile", clang, folder] => compile_all(Path::new(clang), Path::new(folder)),
         ["load", ref folders @ ..] if !folders.is_empty() => load_all(folders),
         _ => Err(format!(
-            "usage: objects compile CLANG FOLDER; clang {} to {} are tested; objects load FOLDER...",
+            "usage: objects compile CLANG FOLDER (clang {} to {} are tested), or load FOLDER...",
             compile::OLDEST,
             compile::NEWEST
         )

@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use std::{fs, io};
 use zerocopy::IntoBytes;
 
-/// An object file, in this program as `build.rs` compresses it: most of it describes instructions to
-/// the verifier, and compresses to a sixth.
+/// An object file, in this program as `build.rs` compresses it: most of it describes instructions
+/// to the verifier, and compresses to a sixth.
 #[derive(Clone, Copy)]
 pub(crate) struct ObjectFile {
     /// The name of the file, without `.bpf.o`.

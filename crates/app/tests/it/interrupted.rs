@@ -145,8 +145,8 @@ fn whole_data_files_have_their_names() {
     assert_eq!(names(folder.path()), written);
 }
 
-/// A page is written at the end: Ctrl-C while its recording is read leaves none. On a machine that has
-/// read it before the signal comes, a recording of twice the size is tried.
+/// A page is written at the end: Ctrl-C while its recording is read leaves none. On a machine that
+/// has read it before the signal comes, a recording of twice the size is tried.
 #[test]
 fn an_interrupted_page_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,3 +1,5 @@
+//! The classes of stacks, as kernels from 5.10 to 7.2 show them.
+
 use super::*;
 
 #[test]
