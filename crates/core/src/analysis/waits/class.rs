@@ -259,9 +259,9 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
     ),
 ];
 
-/// Writeback that a thread starts, and waits for, itself: in a sync, and also when it closes a file,
-/// unmounts, freezes, or dumps core. The names of the file systems stand here, because the common
-/// functions around them are often left by a tail call.
+/// Writeback that a thread starts, and waits for, itself: in a sync, and also when it closes a
+/// file, unmounts, freezes, or dumps core. The names of the file systems are here, because the
+/// common functions around them are often left by a tail call.
 const WRITEBACK: &[&str] = &[
     "filemap_fdatawrite*",
     "__filemap_fdatawrite*",
@@ -442,8 +442,8 @@ pub fn verdict<'a>(frames: impl IntoIterator<Item = &'a str>) -> StackVerdict {
 }
 
 /// The class of a wait for pages of a file on a file system of this type, as a mount names it:
-/// `fuse.sshfs`. A server fills and writes the pages of some, and their own functions need not be on
-/// the stack: the kernel leaves them by a tail call.
+/// `fuse.sshfs`. A server fills and writes the pages of some, and their own functions need not be
+/// on the stack: the kernel leaves them by a tail call.
 pub fn class_on(class: WaitClass, file_system: &str) -> WaitClass {
     let server = match file_system {
         "virtiofs" | "fuse" | "fuseblk" => Fuse,
