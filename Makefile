@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo man test test-static test-kernels kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet
+.PHONY: help demo man test test-static test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -40,6 +40,10 @@ test-static: ## Build the static release binary and run it in a bullseye userlan
 test-kernels: ## Run what needs a kernel in guests with Linux 5.10, 6.1, 6.12 and the newest
 	@scripts/install-deps build test vm
 	@scripts/test-kernels
+
+test-compilers: ## Compile the BPF programs with every clang, 14 to the newest, and load them here and in guests
+	@scripts/install-deps build test static vm
+	@scripts/test-compilers --page 5.10 6.1 6.12 sid
 
 kernels-page: ## Ask each kernel in a guest what it gives; writes docs/kernels.md
 	@scripts/install-deps build test vm

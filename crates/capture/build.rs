@@ -3,40 +3,23 @@
 //! The published crate has the results in `generated/`, for those who build without clang; nothing
 //! of them is in the repository. `scripts/publish-files` makes them with `IOWHY_GENERATE=1`.
 
+mod compile;
+
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
-use libbpf_cargo::SkeletonBuilder;
+use compile::{DEFAULT_WATCH, GROUPS, NEWEST, OBJECTS, OLDEST, run_clang};
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
 
-/// The probe groups: `src/probes/NAME/NAME.bpf.c`.
-const GROUPS: &[&str] = &[
-    "aggregate",
-    "block",
-    "writeback",
-    "events",
-    "snapshot",
-    "symbols",
-    "wait",
-    "file",
-    "page_cache",
-];
-/// Groups that are loaded by themselves: `NAME.bpf.o`.
-const ALONE: &[&str] = &["aggregate", "events", "symbols", "page_cache"];
-/// Groups with instructions that some kernels reject even where they are never reached:
-/// `NAME-plain.bpf.o` does without (see emit.bpf.h and in_flight.bpf.h).
-const PLAIN: &[&str] = &["block", "writeback", "events", "snapshot"];
-/// Most of the groups as one object: `src/probes/default_watch.bpf.c`.
-const DEFAULT_WATCH: &str = "default_watch";
-const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
-
 /// The strongest level: it is done once, and decompression takes no longer.
 const COMPRESSION: i32 = 19;
 /// Below this, by architecture: what this script makes of the sources, and their checksum.
 const GENERATED: &str = "generated";
 const CHECKSUM: &str = "sources";
+/// What compiled the programs, for `iowhy check`.
+const COMPILER: &str = "compiler";
 
 fn main() {
     if let Err(error) = make() {
@@ -58,32 +41,26 @@ fn make() -> Result<(), Box<dyn Error>> {
     }
     let generated = Path::new(GENERATED).join(env::var("CARGO_CFG_TARGET_ARCH")?);
     let checksum = checksum(&sources)?;
-    if let Err(error) = can_run(&clang()) {
-        return take(&generated, &checksum, &out).map_err(|cause| without_clang(&error, &*cause));
+    let clang = clang();
+    let version = match version_of(&clang) {
+        Ok(version) => version,
+        Err(error) => {
+            let taken = take(&generated, &checksum, &out);
+            return taken.map_err(|cause| without_clang(&clang, &error, &*cause));
+        }
+    };
+    say_compiler(&clang, &version);
+    fs::write(out.join(COMPILER), format!("clang {version}"))?;
+    for object in OBJECTS {
+        compile(&clang, object, &out.join(format!("{}.bpf.o", object.name)))?;
     }
-    for group in ALONE {
-        compile(&group_source(group), &[], &out.join(format!("{group}.bpf.o")))?;
-    }
-    for group in PLAIN {
-        let object = out.join(format!("{group}-plain.bpf.o"));
-        compile(&group_source(group), &["-DIOWHY_NO_ATOMICS"], &object)?;
-    }
-    compile(&default_watch_source(), &[], &out.join(format!("{DEFAULT_WATCH}.bpf.o")))?;
     generate_wire(&out)?;
     generate_symbols(&out)?;
-    generate_group_maps(&out)?;
+    generate_group_maps(&clang, &out)?;
     if env::var_os("IOWHY_GENERATE").is_some() {
         keep(&out, &checksum, &generated)?;
     }
     Ok(())
-}
-
-fn group_source(group: &str) -> String {
-    format!("src/probes/{group}/{group}.bpf.c")
-}
-
-fn default_watch_source() -> String {
-    format!("src/probes/{DEFAULT_WATCH}.bpf.c")
 }
 
 /// All that the results depend on; this script contains the list of groups.
@@ -91,9 +68,9 @@ fn sources() -> io::Result<Vec<PathBuf>> {
     let mut files = fs::read_dir("bpf")?
         .map(|header| Ok(header?.path()))
         .collect::<io::Result<Vec<PathBuf>>>()?;
-    files.extend(GROUPS.iter().map(|group| PathBuf::from(group_source(group))));
-    files.push(PathBuf::from(default_watch_source()));
-    files.push(PathBuf::from("build.rs"));
+    files.extend(GROUPS.iter().map(|group| PathBuf::from(compile::source_of(group))));
+    files.push(PathBuf::from(compile::source_of(DEFAULT_WATCH)));
+    files.extend(["build.rs", "compile.rs"].map(PathBuf::from));
     files.sort();
     Ok(files)
 }
@@ -109,10 +86,25 @@ fn checksum(files: &[PathBuf]) -> io::Result<String> {
     Ok(format!("{hash:016x}"))
 }
 
-fn can_run(program: &Path) -> io::Result<()> {
-    let mut command = Command::new(program);
-    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().map(drop)
+/// The version that a compiler reports: `16.0.6`.
+fn version_of(clang: &Path) -> io::Result<String> {
+    let output = Command::new(clang).arg("--version").stdin(Stdio::null()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version =
+        text.lines().next().and_then(|line| line.split_once("version ")?.1.split(' ').next());
+    Ok(version.unwrap_or("of an unknown version").to_owned())
+}
+
+/// Says which compiler is taken, as a warning if its programs were not tried.
+fn say_compiler(clang: &Path, version: &str) {
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    let is_tested = major.is_some_and(|major| (OLDEST..=NEWEST).contains(&major));
+    let kind = if is_tested { "" } else { "cargo::warning=" };
+    println!(
+        "{kind}the BPF programs are compiled by {}, clang {version}; clang {OLDEST} to {NEWEST} \
+         were tested",
+        clang.display()
+    );
 }
 
 /// Takes what was generated from these sources elsewhere.
@@ -131,12 +123,12 @@ fn take(generated: &Path, checksum: &str, out: &Path) -> Result<(), Box<dyn Erro
     Ok(())
 }
 
-fn without_clang(error: &io::Error, cause: &dyn std::fmt::Display) -> Box<dyn Error> {
+fn without_clang(clang: &Path, error: &io::Error, cause: &dyn std::fmt::Display) -> Box<dyn Error> {
     format!(
         "failed to compile the BPF programs: {} cannot be run ({error}), and {cause}\n\
-         hint: install clang 16 or newer and libclang (Debian: apt install clang-16 libclang1-16), \
+         hint: install clang {OLDEST} or newer and libclang (Debian: apt install clang libclang1), \
          or name another in CLANG",
-        clang().display()
+        clang.display()
     )
     .into()
 }
@@ -154,31 +146,26 @@ fn keep(out: &Path, checksum: &str, generated: &Path) -> io::Result<()> {
     fs::write(generated.join(CHECKSUM), checksum)
 }
 
-fn compile(source: &str, more: &[&str], object: &Path) -> Result<(), Box<dyn Error>> {
-    run_clang(source, more, object)?;
+fn compile(clang: &Path, wanted: &compile::Object, object: &Path) -> Result<(), Box<dyn Error>> {
+    run_clang(clang, &compile::source_of(wanted.source), wanted.arguments, object)?;
     let compressed = zstd::stream::encode_all(fs::File::open(object)?, COMPRESSION)?;
     fs::write(object.with_extension("o.zst"), compressed)?;
     fs::remove_file(object)?;
     Ok(())
 }
 
-fn run_clang(source: &str, more: &[&str], object: &Path) -> Result<(), Box<dyn Error>> {
-    let mut clang_run = SkeletonBuilder::new();
-    clang_run.source(source).clang(clang()).clang_args(ARGUMENTS.iter().chain(more));
-    clang_run.obj(object).build()?;
-    Ok(())
-}
-
-/// The compiler: `$CLANG`, else the newest installed.
+/// The compiler: `$CLANG`, else the newest installed of those that were tested, else any.
 fn clang() -> PathBuf {
-    let wanted = env::var_os("CLANG").map(PathBuf::from);
-    let directories: Vec<PathBuf> =
-        env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
-    let installed = ["clang-19", "clang-16", "clang"]
-        .iter()
-        .flat_map(|name| directories.iter().map(move |directory| directory.join(name)))
-        .find(|path| path.exists());
-    wanted.or(installed).unwrap_or_else(|| PathBuf::from("clang"))
+    if let Some(wanted) = env::var_os("CLANG").filter(|name| !name.is_empty()) {
+        return PathBuf::from(wanted);
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<PathBuf> = env::split_paths(&path).collect();
+    let installed = |name: String| {
+        directories.iter().map(|directory| directory.join(&name)).find(|path| path.exists())
+    };
+    let tested = (OLDEST..=NEWEST).rev().find_map(|major| installed(format!("clang-{major}")));
+    tested.unwrap_or_else(|| PathBuf::from("clang"))
 }
 
 /// Lets wire records be read from bytes without unsafe code.
@@ -238,13 +225,13 @@ fn generate_symbols(out: &Path) -> Result<(), Box<dyn Error>> {
 
 /// `GROUP_MAPS`: which maps each group of the default watch has, so that a watch without a group
 /// does not create its maps.
-fn generate_group_maps(out: &Path) -> Result<(), Box<dyn Error>> {
+fn generate_group_maps(clang: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
     let mut rows = String::new();
-    let together = fs::read_to_string(default_watch_source())?;
+    let together = fs::read_to_string(compile::source_of(DEFAULT_WATCH))?;
     let is_there = |group: &&&str| together.contains(&format!("\"{group}/"));
     for group in GROUPS.iter().filter(is_there) {
         let object = out.join("maps.bpf.o");
-        run_clang(&group_source(group), &[], &object)?;
+        run_clang(clang, &compile::source_of(group), &[], &object)?;
         for map in maps_of(&fs::read(&object)?)? {
             rows.push_str(&format!("({group:?}, {map:?}),"));
         }

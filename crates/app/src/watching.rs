@@ -273,11 +273,14 @@ impl WatchProgress {
         }
         let elapsed = self.begun.elapsed();
         let rate = ((self.requests - self.requests_then) as f64 / since.as_secs_f64()) as u64;
-        let cpu = live.cpu_ns() as f64 / elapsed.as_nanos().max(1) as f64 * 100.0;
+        let cost = live.cost();
+        let share = cost.steady_share(elapsed.as_nanos() as u64, 0).unwrap_or(0.0) * 100.0;
+        let start = cost.start_cpu_ns as f64 / 1e9;
         let length = self.time.map_or(String::new(), |time| format!("/{} s", time.as_secs_f64()));
         self.bar.set_position(elapsed.as_millis() as u64);
         self.bar.set_message(format!(
-            "{:.0}{length}  {}, {}/s, {} lost, {cpu:.1} % of a CPU",
+            "{:.0}{length}  {}, {}/s, {} lost, {start:.1} s to start, then {share:.1} % of all \
+             CPUs",
             elapsed.as_secs_f64(),
             counted(self.requests, "requests"),
             grouped(rate),

@@ -54,7 +54,9 @@ extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
 
 /*
  * Converts a typed pointer to a scalar, for arithmetic or to pass it to a global function. The
- * verifier allows subtracting two pointers, and accepts the cast of address 0.
+ * verifier allows subtracting two pointers, and accepts the cast of address 0. It does not allow
+ * adding them, which is what clang 17 and later make of the subtraction if they see it: so it is an
+ * instruction that no compiler changes. Nothing else may calculate with a pointer.
  */
 static __always_inline u64 number_of(const void *pointer)
 {
@@ -62,8 +64,11 @@ static __always_inline u64 number_of(const void *pointer)
 
 	if (bpf_ksym_exists(bpf_rdonly_cast)) {
 		u32 any = bpf_core_type_id_kernel(struct bio);
+		u64 zero = (u64)bpf_rdonly_cast(NULL, any);
 
-		return (u64)bpf_rdonly_cast(pointer, any) - (u64)bpf_rdonly_cast(NULL, any);
+		number = (u64)bpf_rdonly_cast(pointer, any);
+		asm volatile("%0 -= %1" : "+r"(number) : "r"(zero));
+		return number;
 	}
 	bpf_probe_read_kernel(&number, sizeof(number), &pointer);
 	return number;

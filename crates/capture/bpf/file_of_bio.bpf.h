@@ -285,7 +285,7 @@ static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r)
 		return find_btrfs_pages(bio, r);
 	bbio = (void *)(number_of(bio) - bpf_core_field_offset(struct btrfs_bio, bio));
 	owner = BPF_CORE_READ(bbio, inode); /* perhaps of a module */
-	inode = (u64)owner + bpf_core_field_offset(struct btrfs_inode, vfs_inode);
+	inode = number_of(owner) + bpf_core_field_offset(struct btrfs_inode, vfs_inode);
 	if (!owner || !identify((struct inode *)inode, &id))
 		return find_pages(bio, r, ENDING_KNOWN);
 	if (id.number == BTRFS_BTREE_INODE)

@@ -47,7 +47,7 @@ static __always_inline void skip_sleep(struct wire_thread *thread, u32 tid, u32 
 
 static __always_inline bool is_skipped_sleep(struct wire_thread *thread, u32 tid)
 {
-	return thread && thread->asleep == SLEEP_SKIPPED && thread->tid == tid;
+	return thread && thread->asleep == SLEEP_SKIPPED && thread->tid == tid && thread->since_ns;
 }
 
 /* Sends what the record of a skipped wait refers to: its task, and its file, which `found` gets. */

@@ -164,6 +164,17 @@ static __always_inline void send_thread_sleep(struct wire_thread *thread, struct
 	thread->is_chained = 1;
 }
 
+/*
+ * A thread that runs does not sleep, whatever its slot says: who wakes a thread in the moment in
+ * which it begins to sleep finds no sleep to end. Left as it is, the slot would be ended by the
+ * thread's next waker while the next sleep is being written to it.
+ */
+static __always_inline void forget_unended(struct wire_thread *thread, u32 tid)
+{
+	if (thread && thread->tid == tid && thread->asleep == SLEEP_FOR_THREAD)
+		thread->asleep = SLEEP_NONE;
+}
+
 static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thread,
 					     struct task_struct *task)
 {
@@ -173,6 +184,9 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thre
 
 	thread->asleep = SLEEP_NONE;
 	thread->since_ns = 0;
+	/* Another thread takes the slot at this moment. */
+	if (!since)
+		return;
 	/* While waits are thinned, sleeps within a jiffy are not worth reading the clock. */
 	if (are_waits_thinned() && !thread->is_timed && !has_ticked(thread))
 		return;

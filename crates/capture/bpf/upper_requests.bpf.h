@@ -19,7 +19,7 @@ static __always_inline void note_mapped(struct wire_request *r, struct bio *bio)
 	    number_of(bio->bi_end_io) != settings.end_io[END_IO_DM])
 		return;
 	target = (void *)(number_of(bio) - bpf_core_field_offset(struct dm_target_io, clone));
-	found = find_request((u64)BPF_CORE_READ(target, io, orig_bio));
+	found = find_request(number_of(BPF_CORE_READ(target, io, orig_bio)));
 	if (found)
 		r->parent = found->id;
 }

@@ -11,7 +11,7 @@ use crate::decode::operation;
 use crate::error::WatchError;
 use crate::host::system;
 use crate::kernel::KernelFeatures;
-use crate::loader::{self, object};
+use crate::loader::{self, ObjectSource, object};
 use crate::plan::{Plan, Wishes};
 use crate::session::Session;
 use crate::settings;
@@ -178,6 +178,8 @@ pub struct AggregateReader {
 impl AggregateReader {
     /// Of a session that counts; `None` of one that does not.
     pub fn of(session: &Session, facts: &KernelFeatures) -> Option<AggregateReader> {
+        // Without it the counts would be those of a few devices.
+        session.is_attached("count_completion").then_some(())?;
         AggregateReader::new(|name| session.handle(name), facts)
     }
 
@@ -240,8 +242,9 @@ impl Aggregates {
         let settings = settings::of(facts, &Wishes { devices, ..Wishes::default() })?;
         let plan = Plan::of_aggregates(facts);
         let is_wanted = |name: &std::ffi::OsStr| plan.probes.iter().any(|it| name == it.program);
-        let object = loader::load(object!("aggregate"), is_wanted, |_| false, &settings, &[])
-            .map_err(|cause| fail("load", cause))?;
+        let (source, file) = (ObjectSource::BuiltIn, object!("aggregate"));
+        let object = loader::load(&source, file, is_wanted, |_| false, &settings, &[])
+            .map_err(|failure| fail("load", failure.cause))?;
         let mut links = Vec::new();
         for program in object.progs_mut().filter(|program| is_wanted(program.name())) {
             links.push(program.attach().map_err(|cause| fail("attach", cause.to_string()))?);

@@ -31,6 +31,9 @@ pub struct KernelFeatures {
     pub switch_has_state: bool,
     /// Whether BPF programs on tracepoints are preemptible (from 7.x) and may disable preemption.
     pub programs_are_preemptible: bool,
+    /// Whether programs may use atomic instructions other than adding (from 5.12). A kernel's
+    /// compiler for another architecture may still refuse them.
+    pub may_have_atomics: bool,
     /// How the kernel reports the result of an io_uring request.
     pub uring_result: UringResult,
     /// Whether the kernel's types show which request of a loop device a request of the disk below
@@ -98,6 +101,7 @@ pub fn probe(
         operations: operations(&btf),
         switch_has_state: switch_has_state(&btf),
         programs_are_preemptible: symbols.tracepoints_have_srcu() && may_hold_cpu(&btf),
+        may_have_atomics: has_helper(&btf, "BPF_FUNC_check_mtu"),
         uring_result,
         loops_are_described: loops_are_described(&btf),
         page_size: rustix::param::page_size() as u32,
@@ -112,9 +116,14 @@ pub fn maps_are_locked_memory() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
         let Ok(btf) = Btf::from_vmlinux() else { return false };
-        let helpers = enumerators(&btf, "bpf_func_id");
-        !helpers.iter().any(|(_, name)| name == "BPF_FUNC_ktime_get_coarse_ns")
+        !has_helper(&btf, "BPF_FUNC_ktime_get_coarse_ns")
     })
+}
+
+/// Whether programs may call a helper. It also stands for what came with it and shows in no type:
+/// `BPF_FUNC_check_mtu` for atomic instructions (91c960b00566, 5.12).
+fn has_helper(btf: &Btf<'_>, name: &str) -> bool {
+    enumerators(btf, "bpf_func_id").iter().any(|(_, known)| known == name)
 }
 
 fn tracepoint<'a>(btf: &'a Btf<'_>, name: &str) -> Option<FuncProto<'a>> {

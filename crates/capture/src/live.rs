@@ -28,7 +28,7 @@ use crate::thinning::Thinner;
 use device_health::DeviceReports;
 use iowhy_core::figures::plural;
 use iowhy_core::held_back::HeldBack;
-use iowhy_core::model::environment::Device;
+use iowhy_core::model::environment::{Cost, Device};
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use std::path::Path;
@@ -124,6 +124,8 @@ pub struct LiveWatch {
     thinner: Option<Thinner>,
     /// What iowhy itself had used when the watch began.
     own_before: OwnUse,
+    /// When the start was over, CLOCK_MONOTONIC nanoseconds.
+    started_ns: u64,
     sampler: Option<Sampler>,
     changes: Changes,
     health: DeviceReports,
@@ -163,16 +165,16 @@ impl LiveWatch {
         let unlisted = in_flight.add(&session).unlisted;
         decoders.begin(&session, environment.start_ns, options.chains, &mut known);
         let tables = options.files.then(|| Tables::begin(&session, environment.start_ns));
-        let own_ns = own::cpu_ns() + reader.cpu_ns();
-        let thinner = (options.controller())
-            .map(|controller| Thinner::begin(&session, &plan, &facts, controller, own_ns));
+        let thinner = options.controller().map(|controller| {
+            let own_ns = own::cpu_ns() + reader.cpu_ns();
+            Thinner::begin(&session, &plan, &facts, controller, own_ns)
+        });
         environment.tables = tables_of(options);
         environment.limits = limits(&plan, &session, &facts, unlisted);
         environment.limits.extend(health.limit());
-        let start_ns = environment.start_ns;
         Ok(LiveWatch {
-            sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
-            changes: Changes::new(start_ns, options.settings_every),
+            sampler: options.sampling.map(|every| Sampler::new(every, environment.start_ns)),
+            changes: Changes::new(environment.start_ns, options.settings_every),
             health,
             asleep,
             session,
@@ -191,7 +193,16 @@ impl LiveWatch {
             tables,
             thinner,
             own_before,
-        })
+            started_ns: 0,
+        }
+        .started())
+    }
+
+    /// From here on the cost is that of watching.
+    fn started(mut self) -> LiveWatch {
+        self.environment.cost.start_cpu_ns = self.cpu_ns();
+        self.started_ns = system::now_ns();
+        self
     }
 
     /// Ends the watch; `why` is written to the recording. What is in the ring buffer can still be
@@ -252,7 +263,7 @@ impl LiveWatch {
         self.reader.losses(&mut self.environment.losses);
         self.changes.losses(&mut self.environment.losses);
         self.environment.cgroups = self.known.cgroups.limits();
-        self.environment.cost.cpu_ns = self.cpu_ns();
+        self.environment.cost = self.cost();
         if let Some(thinner) = &self.thinner {
             self.environment.thinning.clone_from(&thinner.history);
         }
@@ -280,6 +291,13 @@ impl LiveWatch {
         own::cpu_ns().saturating_sub(self.own_before.cpu_ns)
             + self.reader.cpu_ns()
             + self.health.cpu_ns()
+    }
+
+    /// What the watch has cost so far.
+    pub fn cost(&self) -> Cost {
+        let spent_ns = system::now_ns().saturating_sub(self.started_ns);
+        let cpus = self.environment.cpus;
+        Cost { cpu_ns: self.cpu_ns(), spent_ns, cpus, ..self.environment.cost.clone() }
     }
 
     /// Adds requests and waits that the budget left out and that have lasted for long: what hangs
@@ -382,10 +400,9 @@ impl LiveWatch {
         self.reader.losses(&mut self.environment.losses);
         self.changes.losses(&mut self.environment.losses);
         self.session.untold(&mut self.environment.losses);
-        let (cpu_ns, memory) = (self.cpu_ns(), own::anonymous_bytes());
+        let memory = own::anonymous_bytes();
+        self.environment.cost = self.cost();
         let cost = &mut self.environment.cost;
-        cost.cpus = self.environment.cpus;
-        cost.cpu_ns = cpu_ns;
         (cost.copied_stacks, cost.copy_ns) = self.known.stacks.copied.copied;
         cost.memory_bytes = cost.memory_bytes.max(memory + self.reader.anonymous_bytes());
         self.environment.finished = true;
@@ -548,7 +565,8 @@ fn limits(plan: &Plan, session: &Session, facts: &KernelFeatures, unlisted: u64)
         .missing
         .iter()
         .map(|probe| format!("not visible: {}; this kernel has no {}", probe.gives, probe.needs()));
-    let failed = session.failed.iter().map(|(probe, cause)| {
+    let lost = session.failed.iter().filter(|(probe, _)| probe.otherwise().is_none());
+    let failed = lost.map(|(probe, cause)| {
         let cause = cause.lines().next().unwrap_or_default();
         format!("not visible: {}; {} could not be used: {cause}", probe.gives, probe.program)
     });

@@ -8,38 +8,80 @@ use crate::wire;
 use libbpf_rs::{Map, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Mutex;
+use std::{fs, io};
 use zerocopy::IntoBytes;
 
-/// An object file as `build.rs` compresses it: most of it describes instructions to the verifier,
-/// and compresses to a sixth.
+/// An object file, in this program as `build.rs` compresses it: most of it describes instructions
+/// to the verifier, and compresses to a sixth.
 #[derive(Clone, Copy)]
-pub(crate) struct CompressedObject(pub(crate) &'static [u8]);
+pub(crate) struct ObjectFile {
+    /// The name of the file, without `.bpf.o`.
+    pub name: &'static str,
+    /// The contents, compressed.
+    pub built_in: &'static [u8],
+}
 
 macro_rules! object {
     ($name:literal) => {
-        $crate::loader::CompressedObject(include_bytes!(concat!(
-            env!("OUT_DIR"),
-            "/",
-            $name,
-            ".bpf.o.zst"
-        )))
+        $crate::loader::ObjectFile {
+            name: $name,
+            built_in: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o.zst")),
+        }
     };
 }
 pub(crate) use object;
 
-impl CompressedObject {
-    /// The object file. The allocator aligns it as an ELF reader expects it.
-    fn open(self) -> libbpf_rs::Result<OpenObject> {
-        let bytes = zstd::stream::decode_all(self.0)?;
-        ObjectBuilder::default().open_memory(&bytes)
+/// Where object files come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ObjectSource {
+    /// This program.
+    #[default]
+    BuiltIn,
+    /// A folder that holds what another compiler made of the same sources: `NAME.bpf.o`.
+    Folder(PathBuf),
+}
+
+impl ObjectSource {
+    /// Opens an object file. The allocator aligns it as an ELF reader expects it.
+    fn open(&self, file: ObjectFile) -> libbpf_rs::Result<OpenObject> {
+        ObjectBuilder::default().open_memory(&self.bytes_of(file)?)
+    }
+
+    fn bytes_of(&self, file: ObjectFile) -> io::Result<Vec<u8>> {
+        match self {
+            ObjectSource::BuiltIn => zstd::stream::decode_all(file.built_in),
+            ObjectSource::Folder(folder) => fs::read(folder.join(format!("{}.bpf.o", file.name))),
+        }
     }
 }
 
 /// The program that looks up symbols: it is run before others are loaded, with what it finds.
-pub(crate) fn load_symbols() -> libbpf_rs::Result<Object> {
+pub(crate) fn load_symbols(source: &ObjectSource) -> libbpf_rs::Result<Object> {
     keep_warnings();
-    object!("symbols").open()?.load()
+    source.open(object!("symbols"))?.load()
+}
+
+/// Why an object could not be loaded.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadFailure {
+    /// The program that was refused; `None` if the reason is another, such as a map.
+    pub program: Option<String>,
+    /// The system's error, and the words of libbpf and the verifier on further lines.
+    pub cause: String,
+}
+
+impl LoadFailure {
+    fn new(cause: &libbpf_rs::Error, warnings: &str) -> LoadFailure {
+        LoadFailure { program: refused_program(warnings), cause: format!("{cause}\n{warnings}") }
+    }
+}
+
+/// The program that libbpf speaks of last: it stops at the first one that is refused.
+fn refused_program(warnings: &str) -> Option<String> {
+    let (_, last) = warnings.rsplit_once("prog '")?;
+    Some(last.split_once('\'')?.0.to_owned())
 }
 
 /// From now on what libbpf says is kept for error messages, and not printed.
@@ -47,12 +89,12 @@ pub(crate) fn keep_warnings() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
 }
 
-/// libbpf explains a failure in warnings; they are kept for the error message.
 /// The map that records are sent through.
 pub(crate) const RING: &str = "ring";
 /// The table of requests in flight.
 const PENDING: &str = "pending";
 
+/// libbpf explains a failure in warnings; they are kept for the error message.
 static WARNINGS: Mutex<String> = Mutex::new(String::new());
 
 fn keep_warning(_level: PrintLevel, text: String) {
@@ -70,19 +112,20 @@ fn take_warnings() -> String {
 }
 
 /// Loads the programs of an object that `is_wanted`, with their settings, and without the maps that
-/// are `unused` by them. Maps that an earlier object has too are shared with it. An error holds
-/// libbpf's and the verifier's words.
+/// are `unused` by them. Maps that an earlier object has too are shared with it.
 pub(crate) fn load(
-    object: CompressedObject,
+    source: &ObjectSource,
+    file: ObjectFile,
     is_wanted: impl Fn(&OsStr) -> bool,
     unused: impl Fn(&OsStr) -> bool,
     settings: &wire::wire_settings,
     earlier: &[Object],
-) -> Result<Object, String> {
+) -> Result<Object, LoadFailure> {
     take_warnings();
-    let mut open = object.open().map_err(|cause| cause.to_string())?;
-    prepare(&mut open, is_wanted, unused, settings, earlier).map_err(|cause| cause.to_string())?;
-    open.load().map_err(|cause| format!("{cause}\n{}", take_warnings()))
+    let fail = |cause| LoadFailure::new(&cause, &take_warnings());
+    let mut open = source.open(file).map_err(fail)?;
+    prepare(&mut open, is_wanted, unused, settings, earlier).map_err(fail)?;
+    open.load().map_err(fail)
 }
 
 fn prepare(
@@ -119,4 +162,20 @@ fn prepare(
 /// The map of that name that one of the objects has created.
 pub(crate) fn map_of<'a>(objects: &'a [Object], name: &OsStr) -> Option<Map<'a>> {
     objects.iter().flat_map(Object::maps).find(|map| map.name() == name && map.autocreate())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libbpf_says_which_program_was_refused() {
+        let warnings = "libbpf: prog 'on_get': -- BEGIN PROG LOAD LOG --\n-- END PROG LOAD LOG --\n\
+                        libbpf: prog 'list_pending': BPF program load failed: -EPERM\n\
+                        libbpf: prog 'list_pending': failed to load: -EPERM\n\
+                        libbpf: failed to load object 'default_watch'\n";
+        assert_eq!(refused_program(warnings).as_deref(), Some("list_pending"));
+        let of_a_map = "libbpf: map 'pending': failed to create: -ENOMEM\n";
+        assert_eq!(refused_program(of_a_map), None);
+    }
 }

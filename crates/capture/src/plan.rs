@@ -3,7 +3,7 @@
 
 use crate::kernel::{self, KernelFeatures};
 
-/// A group of BPF programs that loads or fails as a unit.
+/// A group of BPF programs that share a purpose, a decoder and maps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ProbeGroup {
     /// Exact counts: alone, or together with the others.
@@ -50,6 +50,24 @@ impl Probe {
             kernel::URING => format!("{} with a request argument", kernel::URING),
             name => name.to_owned(),
         }
+    }
+
+    /// How what it gives is found out without it; `None` if it is not visible then.
+    pub fn otherwise(&self) -> Option<&'static str> {
+        (self.program == "list_pending").then_some("read from user space, at a higher cost")
+    }
+
+    /// Whether it tells nothing, or something wrong, without the other: who lists sleepers must see
+    /// them wake.
+    pub fn rests_on(&self, other: &Probe) -> bool {
+        let others: &[&str] = match self.program {
+            "list_sleepers" => &["on_switch"],
+            "list_thread_sleepers" => &["on_switch", "on_waking"],
+            "on_call_begins" => &["on_call"],
+            _ => &[],
+        };
+        self.again && self.group == other.group && self.tracepoint == other.tracepoint
+            || others.contains(&other.program)
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::counters::{COUNTERS, SKIPPED, batch_of, counter, is_all, untold};
 use crate::error::WatchError;
 use crate::kernel::KernelFeatures;
-use crate::loader;
+use crate::loader::{self, ObjectSource};
 use crate::objects::{self, LoadedGroups};
 use crate::plan::{Plan, Probe, ProbeGroup, Wishes};
 use crate::settings;
@@ -35,9 +35,6 @@ pub struct Session {
     untold: RefCell<FxHashMap<&'static str, u64>>,
     /// Probes that were planned but could not be used, with the kernel's reason.
     pub failed: Vec<(Probe, String)>,
-    /// Whether the groups of a usual watch were loaded at once; else one by one, because the kernel
-    /// rejects some of their programs.
-    pub together: bool,
 }
 
 /// Records copied out of the ring buffer, in order, each padded to a multiple of 8 bytes.
@@ -61,7 +58,8 @@ impl Session {
         let settings = settings::of(facts, wishes)?;
         // Load all before the first is attached: the verifier uses a CPU for a while, which is not
         // part of the watch.
-        let LoadedGroups { objects, failed, together } = objects::load(plan, &settings)?;
+        let LoadedGroups { objects, failed } =
+            objects::load(plan, facts, &settings, &ObjectSource::BuiltIn)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let ring = ring(&objects, &inbox)?;
         let mut session = Session {
@@ -72,7 +70,6 @@ impl Session {
             skipped_before: FxHashMap::default(),
             untold: RefCell::default(),
             failed,
-            together,
         };
         session.attach(plan, ProbeGroup::Block)?;
         attached(&session, ProbeGroup::Block);

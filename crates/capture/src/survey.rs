@@ -3,12 +3,16 @@
 //!
 //! Claims are tested: the programs are loaded and attached briefly.
 
+use crate::error::WatchError;
 use crate::host::{lockdown, read_text};
 use crate::kernel::KernelFeatures;
 use crate::live;
+use crate::loader::ObjectSource;
+use crate::objects;
 use crate::plan::{Plan, Probe, Wishes};
 use crate::privilege::{self, Capability};
 use crate::session::Session;
+use crate::settings;
 use std::path::Path;
 use std::time::Instant;
 
@@ -75,7 +79,7 @@ pub struct Survey {
 pub fn survey() -> Survey {
     let mut items = vec![kernel()];
     items.extend(privileges());
-    items.extend([btf(), lockdown()]);
+    items.extend([btf(), lockdown(), compiler()]);
     let mut programs = Vec::new();
     match live::facts() {
         Ok(facts) => {
@@ -146,6 +150,11 @@ fn lockdown() -> CheckItem {
     }
 }
 
+fn compiler() -> CheckItem {
+    let value = include_str!(concat!(env!("OUT_DIR"), "/compiler"));
+    item("compiler", Availability::Yes, value, "")
+}
+
 fn symbols(facts: &KernelFeatures) -> CheckItem {
     let known = facts.end_io.iter().filter(|address| **address != 0).count();
     let state = if known > 0 { Availability::Yes } else { Availability::No };
@@ -177,8 +186,9 @@ fn outcomes(plan: &Plan, session: &Session) -> Vec<ProgramCheck> {
     planned.chain(missing).collect()
 }
 
-fn probes(facts: &KernelFeatures, programs: &mut Vec<ProgramCheck>) -> Vec<CheckItem> {
-    let wishes = Wishes {
+/// All that a watch may want, but for the page cache's own programs.
+fn everything() -> Wishes {
+    Wishes {
         events: true,
         user_stacks: true,
         stacks_per_second: 1,
@@ -187,7 +197,37 @@ fn probes(facts: &KernelFeatures, programs: &mut Vec<ProgramCheck>) -> Vec<Check
         files: true,
         aggregates: true,
         ..Wishes::default()
-    };
+    }
+}
+
+/// A program that this kernel refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RefusedProgram {
+    /// The object that it is in.
+    pub object: &'static str,
+    /// The name; empty if the object was refused for another reason.
+    pub program: String,
+    /// The system's error, and the words of libbpf and the verifier on further lines.
+    pub cause: String,
+}
+
+/// Loads what another compiler made of the same sources, every object that this kernel should
+/// accept, and returns the programs that it refuses. `folder` holds all objects: `NAME.bpf.o`.
+///
+/// # Errors
+/// Where the kernel's types or symbols cannot be read.
+pub fn refused_of(folder: &Path) -> Result<Vec<RefusedProgram>, WatchError> {
+    let facts = live::facts()?;
+    let wishes = Wishes { page_cache: true, ..everything() };
+    let settings = settings::of(&facts, &wishes)?;
+    let plan = Plan::new(&facts, &wishes);
+    let source = ObjectSource::Folder(folder.to_owned());
+    let refused = objects::refused(&plan, &facts, &settings, &source).into_iter();
+    Ok(refused.map(|(object, program, cause)| RefusedProgram { object, program, cause }).collect())
+}
+
+fn probes(facts: &KernelFeatures, programs: &mut Vec<ProgramCheck>) -> Vec<CheckItem> {
+    let wishes = everything();
     let plan = Plan::new(facts, &wishes);
     let mut items: Vec<CheckItem> = plan
         .missing
@@ -209,20 +249,19 @@ fn probes(facts: &KernelFeatures, programs: &mut Vec<ProgramCheck>) -> Vec<Check
         Ok(session) => {
             let took = begun.elapsed().as_millis();
             *programs = outcomes(&plan, &session);
-            let value = format!(
-                "{} load and attach in {took} ms{}",
-                plan.probes.len() - session.failed.len(),
-                if session.together { "" } else { ", group by group" }
-            );
+            let usable = plan.probes.len() - session.failed.len();
+            let value = format!("{usable} load and attach in {took} ms");
             items.push(item("programs", Availability::Yes, value, ""));
             items.extend(session.failed.iter().map(|(probe, cause)| {
                 let cause = cause.lines().next().unwrap_or_default();
-                item(
-                    "program",
-                    Availability::No,
-                    format!("{}: {cause}", probe.program),
-                    probe.gives,
-                )
+                let value = format!("{}: {cause}", probe.program);
+                match probe.otherwise() {
+                    Some(way) => {
+                        let lost = format!("nothing: {} is {way}", probe.gives);
+                        item("program", Availability::Partly, value, &lost)
+                    }
+                    None => item("program", Availability::No, value, probe.gives),
+                }
             }));
         }
         Err(error) => {

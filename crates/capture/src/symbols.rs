@@ -3,7 +3,7 @@
 //! What does not belong here: names for stacks (see [`crate::decode::stacks`]).
 
 use crate::error::WatchError;
-use crate::loader;
+use crate::loader::{self, ObjectSource};
 use crate::wire;
 use libbpf_rs::ProgramInput;
 use std::fs::File;
@@ -29,7 +29,7 @@ impl KernelSymbols {
     }
 
     fn asked() -> libbpf_rs::Result<KernelSymbols> {
-        let object = loader::load_symbols()?;
+        let object = loader::load_symbols(&ObjectSource::BuiltIn)?;
         let mut found = wire::wire_symbols::new_zeroed();
         for program in object.progs_mut() {
             let input =

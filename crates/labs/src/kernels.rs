@@ -102,7 +102,11 @@ impl Claims {
         Claims::parse(&text.context(|| format!("read {}", path.display()))?)
     }
 
-    fn parse(text: &str) -> Result<Claims> {
+    /// Reads the output of `iowhy check --json`.
+    ///
+    /// # Errors
+    /// When it is not JSON, or lacks a field.
+    pub fn parse(text: &str) -> Result<Claims> {
         serde_json::from_str(text).context(|| "read the output of iowhy check".to_owned())
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
  * The groups of a watch without options as one object: libbpf reads the kernel's BTF once, and looks
- * up each type once, instead of six times. A kernel that rejects any of their programs gets the
- * groups one by one.
+ * up each type once, instead of six times. A program that a kernel rejects is left out, and the rest
+ * is loaded again.
  *
  * Programs and maps do not belong here (see the groups).
  */

@@ -6,14 +6,13 @@
 //!
 //! Nothing is loaded here: that needs a kernel of that architecture.
 
+use crate::compile::ARGUMENTS;
 use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::ObjectBuilder;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// As in build.rs.
-const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
 /// The define of the second variant of some objects (see in_flight.bpf.h).
 const PLAIN: &str = "-DIOWHY_NO_ATOMICS";
 

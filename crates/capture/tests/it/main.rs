@@ -3,4 +3,8 @@
 
 mod aarch64;
 mod aggregates;
+#[path = "../../compile.rs"]
+#[allow(dead_code, reason = "build.rs needs all of it")]
+mod compile;
+mod pointers;
 mod priority;

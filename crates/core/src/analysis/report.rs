@@ -134,8 +134,6 @@ impl Reporter<'_> {
         let Environment { cost, cpus, .. } = self.environment;
         let devices = &self.all.devices;
         let sum = |count: fn(&DeviceTotals) -> u64| devices.iter().map(count).sum::<u64>();
-        let cpu_ns = cost.cpu_ns.saturating_add(cost.bpf_ns.unwrap_or(0));
-        let all_ns = self.window.duration_ns().saturating_mul(u64::from(cost.cpus.max(*cpus)));
         let own = self.own(counted);
         let hidden = devices.iter().zip(counted.chunks(DeviceLayer::LAYERS)).filter(|it| !it.1[1]);
         WatchSummary {
@@ -155,7 +153,8 @@ impl Reporter<'_> {
             own_requests: own.requests,
             own_bytes: own.bytes,
             own_waits: self.all.own_waits,
-            cost_share: (cpu_ns > 0 && all_ns > 0).then(|| cpu_ns as f64 / all_ns as f64),
+            cost_share: cost.steady_share(self.window.duration_ns(), *cpus),
+            start_cpu_ns: cost.start_cpu_ns,
         }
     }
 

@@ -111,9 +111,11 @@ pub struct WatchSummary {
     pub own_bytes: u64,
     /// Waits of iowhy itself, which are in no table of waits.
     pub own_waits: u64,
-    /// iowhy's own CPU time, with that of its BPF programs if the kernel counts it, as a share of
-    /// all CPU time; `None` if it is not recorded.
+    /// iowhy's own CPU time after its start, with that of its BPF programs if the kernel counts it,
+    /// as a share of all CPU time in which it was spent; `None` if it is not recorded.
     pub cost_share: Option<f64>,
+    /// iowhy's CPU time until the watch began, ns.
+    pub start_cpu_ns: u64,
 }
 
 /// One block device.

@@ -403,6 +403,11 @@ object! {
     pub struct Cost {
         /// CPU time of iowhy's own process, ns.
         pub cpu_ns: u64,
+        /// The part of `cpu_ns` that it took until the programs were attached, ns.
+        pub start_cpu_ns: u64,
+        /// The time in which the rest of `cpu_ns` and `bpf_ns` were spent, ns: the watch, and
+        /// reading what remained at its end. 0 in older recordings.
+        pub spent_ns: u64,
         /// CPU time of its BPF programs, ns, if the kernel counts it.
         pub bpf_ns: Option<u64>,
         /// Memory of its BPF maps, bytes.
@@ -418,9 +423,46 @@ object! {
     }
 }
 
+impl Cost {
+    /// CPU time after the start, as a share of the time of one CPU in `spent_ns`; of a recording
+    /// without it in `watched_ns`. `None` if nothing was measured.
+    pub fn steady_cpu_share(&self, watched_ns: u64) -> Option<f64> {
+        let steady_ns = self.cpu_ns.saturating_sub(self.start_cpu_ns);
+        share(steady_ns, if self.spent_ns > 0 { self.spent_ns } else { watched_ns })
+    }
+
+    /// The same together with the BPF programs, as a share of all CPUs: never above 1.
+    pub fn steady_share(&self, watched_ns: u64, cpus: u32) -> Option<f64> {
+        let programs_ns = self.bpf_ns.unwrap_or(0);
+        let whole = Cost { cpu_ns: self.cpu_ns.saturating_add(programs_ns), ..self.clone() };
+        let of_one = whole.steady_cpu_share(watched_ns)?;
+        Some((of_one / f64::from(self.cpus.max(cpus).max(1))).min(1.0))
+    }
+}
+
+fn share(cpu_ns: u64, time_ns: u64) -> Option<f64> {
+    (cpu_ns > 0 && time_ns > 0).then(|| cpu_ns as f64 / time_ns as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cost_is_divided_by_the_time_in_which_it_was_spent() {
+        const S: u64 = 1_000_000_000;
+        // An incident of two minutes, cut out of an hour.
+        let cost = Cost { cpu_ns: 73 * S, start_cpu_ns: S, spent_ns: 3600 * S, ..Cost::default() };
+        assert_eq!(cost.steady_cpu_share(120 * S), Some(0.02));
+        assert_eq!(cost.steady_share(120 * S, 2), Some(0.01));
+        // To start is no part of it, however short the watch.
+        let brief = Cost { cpu_ns: S, start_cpu_ns: S, spent_ns: S / 10, ..Cost::default() };
+        assert_eq!(brief.steady_share(S / 10, 2), None);
+        // Older recordings do not have the time.
+        let older = Cost { cpu_ns: 30 * S, cpus: 2, ..Cost::default() };
+        assert_eq!(older.steady_share(S, 2), Some(1.0));
+        assert_eq!(older.steady_share(30 * S, 2), Some(0.5));
+    }
 
     #[test]
     fn a_mount_is_on_its_own_disk_alone() {

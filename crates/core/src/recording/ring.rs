@@ -296,6 +296,8 @@ impl RecordingRing {
         about.finished = true;
         "saved from iowhy top".clone_into(&mut about.ended_by);
         about.cost.cpu_ns = now.cost.cpu_ns.saturating_sub(first.cpu_ns);
+        about.cost.start_cpu_ns = now.cost.start_cpu_ns.saturating_sub(first.cpu_ns);
+        about.cost.spent_ns = about.end_ns.saturating_sub(about.start_ns);
         for loss in &mut about.losses.items {
             let before = first.losses.items.iter().find(|it| it.place == loss.place);
             loss.count = loss.count.saturating_sub(before.map_or(0, |it| it.count));

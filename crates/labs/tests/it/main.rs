@@ -44,6 +44,7 @@ mod recorder_host;
 mod recorder_trouble;
 mod recording;
 mod records;
+mod refused;
 mod reproduce;
 mod secret;
 mod side_by_side;
@@ -106,6 +107,7 @@ fn main() {
         filters::tests(),
         tables::tests(),
         thinning::tests(),
+        refused::tests(),
         recorder::tests(),
         recorder_trouble::tests(),
         recorder_guest::tests(),

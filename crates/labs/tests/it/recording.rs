@@ -33,6 +33,27 @@ pub struct Recording {
     names: Names,
 }
 
+/// How long before its beginning a watch may see a wait begin, and how much longer one may last:
+/// while programs are attached and detached.
+const ATTACHING_NS: u64 = 20_000_000_000;
+
+/// No wait, and no chain of waits, of a watch begins long before it or outlasts it.
+fn hold_to_watch(environment: &Environment, batch: &Batch) {
+    if environment.source != "live" || environment.end_ns == 0 {
+        return;
+    }
+    let (start_ns, watched_ns) = (environment.start_ns, environment.duration_ns());
+    let waits = batch.waits.iter().map(|row| (row.start_ns, row.duration_ns, row.tid));
+    let chains = batch.wait_chains.iter().map(|row| (row.start_ns, row.duration_ns, row.tid));
+    for (begun_ns, lasted_ns, tid) in waits.chain(chains) {
+        let within = begun_ns + ATTACHING_NS >= start_ns && lasted_ns <= watched_ns + ATTACHING_NS;
+        assert!(
+            within,
+            "{tid} slept for {lasted_ns} ns from {begun_ns} in a watch of {watched_ns}"
+        );
+    }
+}
+
 /// A part and the request that it belongs to.
 pub type Pair<'a> = (&'a Request, &'a RequestPart);
 
@@ -43,6 +64,7 @@ impl Recording {
         let mut reader = RecordingReader::open(folder).context(action)?;
         let (mut names, mut batch) = (Names::new(), Batch::default());
         while reader.fill(&mut batch, &mut names).context(action)? == Progress::More {}
+        hold_to_watch(reader.environment(), &batch);
         Ok(Recording {
             environment: reader.environment().clone(),
             requests: batch.requests,

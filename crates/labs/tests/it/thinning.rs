@@ -1,7 +1,7 @@
 //! A watch that keeps to a budget: what it leaves out is known, and its sums are still right.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, printed, trial, trial_alone};
+use crate::support::{finish, iowhy, printed, trial, trial_alone, wait_until};
 use iowhy_core::model::{Operation, Status, Wait};
 use iowhy_labs::devices::{Backing, BlockDevice, LabCgroup, LoopDevice, ServedDevice};
 use iowhy_labs::error::Context;
@@ -147,6 +147,8 @@ fn lasting() -> Result<()> {
     let mut record = iowhy(["record", "--budget", BUDGET, "-t", "8", "-o"])?;
     record.arg(&output).stdout(Stdio::null()).stderr(Stdio::null());
     let mut record = record.spawn().context(|| "start iowhy".to_owned())?;
+    // What stalls must have begun in the watch, however long it takes to begin.
+    wait_until("the watch", || Ok(output.exists()))?;
     std::thread::sleep(Duration::from_secs(6));
     slow.hand().stall(Duration::from_secs(30));
     let _status = record.wait();

@@ -102,7 +102,11 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
     }
     facts.push((lost, if are_losses_material(summary) { Paint::Alert } else { Paint::Plain }));
     if let Some(share) = watch.cost_share {
-        let mut cost = format!("cost {} % of all CPUs", human::percent(share));
+        let start = match watch.start_cpu_ns {
+            0 => String::new(),
+            start_ns => format!("{} to start, then ", human::time(start_ns as f64, style)),
+        };
+        let mut cost = format!("cost {start}{} % of all CPUs", human::percent(share));
         if watch.own_requests > 0 {
             cost.push_str(&format!(", {}", plural(watch.own_requests, "own request")));
         }

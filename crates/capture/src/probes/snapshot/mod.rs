@@ -211,13 +211,18 @@ impl PendingRequest {
     }
 }
 
-/// The requests in flight now; empty where the kernel cannot list them.
+/// The requests in flight now. Where the kernel does not list them, their whole table is read,
+/// megabytes.
 pub fn pending(session: &Session) -> Vec<PendingRequest> {
     let mut found = Vec::new();
-    list_pending(session, |record| {
+    let is_listed = list_pending(session, |record| {
         let wire::wire_pending { device, queue_ns, issue_ns, .. } = record;
         found.push(PendingRequest { device, queue_ns, issue_ns });
     });
+    if !is_listed {
+        session.pending(|record| found.extend(PendingRequest::of(record)));
+        return found;
+    }
     // Those that did not fit into the table, which are few.
     if session.has_overflowed() {
         session.overflowed(|record| found.extend(PendingRequest::of(record)));

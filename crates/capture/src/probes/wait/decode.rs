@@ -11,7 +11,7 @@ use super::undecided::Undecided;
 use crate::decode::{DecodeContext, KnownEntities};
 use crate::session::Session;
 use crate::wire::{self, wire_request, wire_sleeper, wire_wait};
-use iowhy_core::analysis::waits::class::StackVerdict;
+use iowhy_core::analysis::waits::class::{StackVerdict, class_on};
 use iowhy_core::analysis::waits::split::{Span, WaitSplit, split};
 use iowhy_core::model::table::Table;
 use iowhy_core::model::{Losses, Name, Wait, WaitClass, WaitRequest};
@@ -154,6 +154,7 @@ impl WaitDecoder {
             }
             return;
         };
+        let class = class_of_file(class, &wait, cx.known);
         let device = device_of(&wait, &served, cx);
         let served = if class.is_for_requests() { served } else { Vec::new() };
         let spans: Vec<Span> = served.iter().map(|served| served.span).collect();
@@ -286,6 +287,18 @@ fn class_of(
         _ if wait.flags & wire::WAIT_UNINTERRUPTIBLE != 0 => Some(WaitClass::Unknown),
         _ => None,
     }
+}
+
+/// The class of a wait for pages is that of the server of its file's file system, if it has one.
+fn class_of_file(class: WaitClass, wait: &wire_wait, known: &KnownEntities) -> WaitClass {
+    let device = wait.inode.device;
+    if device == 0 {
+        return class;
+    }
+    known
+        .mounts
+        .kind_of((device >> 20, device & 0xf_ffff))
+        .map_or(class, |kind| class_on(class, kind))
 }
 
 fn overlap(span: Span, start_ns: u64, end_ns: u64) -> u64 {

@@ -51,6 +51,7 @@ static __always_inline void end_sleep(struct task_struct *task)
 
 	if (is_skipped_sleep(thread, tid))
 		end_skipped_sleep(thread, task);
+	forget_unended(thread, tid);
 	wait = find_sleeper(thread, tid);
 	if (!wait)
 		return;
@@ -194,10 +195,11 @@ int list_sleepers(struct bpf_iter__task *ctx)
  */
 static __always_inline bool slept_at_end(struct wire_thread *thread)
 {
+	if (!thread->since_ns)
+		return false;
 	if (thread->asleep == SLEEP_FOR_THREAD)
 		return true;
-	return thread->is_timed && thread->since_ns &&
-	       bpf_ktime_get_ns() - thread->woken_ns < DETACHING_NS;
+	return thread->is_timed && bpf_ktime_get_ns() - thread->woken_ns < DETACHING_NS;
 }
 
 /* Lists threads that sleep for other threads when the watch ends, with their call's arguments. */

@@ -88,13 +88,9 @@ impl MomentCutter {
             return Vec::new();
         }
         self.judge(until_ns, environment, names);
-        let cpu_ns = environment.cost.cpu_ns;
         let passed_ns = until_ns.saturating_sub(environment.start_ns).max(1);
-        let moment = |interval| Moment {
-            judged: self.judged.clone(),
-            cpu_share: (cpu_ns > 0).then(|| cpu_ns as f64 / passed_ns as f64),
-            ..of(interval)
-        };
+        let cpu_share = environment.cost.steady_cpu_share(passed_ns);
+        let moment = |interval| Moment { judged: self.judged.clone(), cpu_share, ..of(interval) };
         ended.into_iter().map(moment).collect()
     }
 

@@ -344,7 +344,10 @@ fn quota(stage: &mut LabStage, (least, most): (u64, u64)) -> Result<()> {
 }
 
 pub(super) fn uring(stage: &mut LabStage, engine: Engine) -> Result<()> {
-    let device = stage.fast(256)?;
+    // A device of a known speed: punting matters by the time of the requests in flight.
+    let (device, hidden) = stage.hidden(256)?;
+    let latency = Duration::from_micros(stage.dice.between(2_000, 4_000));
+    stage.uneven_latency(&hidden, latency);
     let depth = stage.dice.between(4, 16).to_string();
     let job = Job::new(device.path(), engine, FioAccess::RandomRead, 4096)
         .direct()

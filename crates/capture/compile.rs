@@ -1,0 +1,88 @@
+//! The BPF objects, and how clang compiles them: shared by build.rs and what tries other compilers.
+//!
+//! What does not belong here: which compiler is taken (build.rs).
+
+use libbpf_cargo::SkeletonBuilder;
+use std::error::Error;
+use std::path::Path;
+
+/// The range of clang's versions that `scripts/test-compilers` tries.
+pub const OLDEST: u32 = 14;
+/// The newest of that range.
+pub const NEWEST: u32 = 23;
+
+/// The probe groups: `src/probes/NAME/NAME.bpf.c`.
+pub const GROUPS: &[&str] = &[
+    "aggregate",
+    "block",
+    "writeback",
+    "events",
+    "snapshot",
+    "symbols",
+    "wait",
+    "file",
+    "page_cache",
+];
+/// Most of the groups as one object: `src/probes/default_watch.bpf.c`.
+pub const DEFAULT_WATCH: &str = "default_watch";
+
+/// An object, `NAME.bpf.o`.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    /// The name of the file, without `.bpf.o`.
+    pub name: &'static str,
+    /// The group that it holds, or [`DEFAULT_WATCH`].
+    pub source: &'static str,
+    /// Further arguments of the compiler.
+    pub arguments: &'static [&'static str],
+}
+
+const fn alone(name: &'static str) -> Object {
+    Object { name, source: name, arguments: &[] }
+}
+
+/// Of groups with instructions that some kernels reject even where they are never reached: without
+/// (see emit.bpf.h and in_flight.bpf.h).
+const fn plain(name: &'static str, source: &'static str) -> Object {
+    Object { name, source, arguments: &["-DIOWHY_NO_ATOMICS"] }
+}
+
+/// Every object.
+pub const OBJECTS: &[Object] = &[
+    alone(DEFAULT_WATCH),
+    alone("aggregate"),
+    alone("events"),
+    alone("symbols"),
+    alone("page_cache"),
+    plain("block-plain", "block"),
+    plain("writeback-plain", "writeback"),
+    plain("events-plain", "events"),
+    plain("snapshot-plain", "snapshot"),
+];
+
+/// What every source is compiled with, beside what libbpf-cargo adds.
+pub const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
+
+/// The source of a group, or of [`DEFAULT_WATCH`], from the crate's folder.
+pub fn source_of(name: &str) -> String {
+    if name == DEFAULT_WATCH {
+        return format!("src/probes/{name}.bpf.c");
+    }
+    format!("src/probes/{name}/{name}.bpf.c")
+}
+
+/// Compiles a source; the current folder is the crate's.
+///
+/// # Errors
+/// The compiler's words, or why it could not be run.
+pub fn run_clang(
+    clang: &Path,
+    source: &str,
+    more: &[&str],
+    object: &Path,
+) -> Result<(), Box<dyn Error>> {
+    let mut clang_run = SkeletonBuilder::new();
+    clang_run.source(source).clang(clang).clang_args(ARGUMENTS.iter().chain(more));
+    clang_run.obj(object).build()?;
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The BPF objects of any compiler, tried on the running kernel, for `scripts/test-compilers`.
+//!
+//! usage: objects compile CLANG FOLDER
+//!        objects load FOLDER...
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output")]
+
+#[path = "../compile.rs"]
+#[allow(dead_code, reason = "build.rs needs all of it")]
+mod compile;
+
+use compile::{OBJECTS, run_clang, source_of};
+use iowhy_capture::survey;
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words[..] {
+        ["compile", clang, folder] => compile_all(Path::new(clang), Path::new(folder)),
+        ["load", ref folders @ ..] if !folders.is_empty() => load_all(folders),
+        _ => Err(format!(
+            "usage: objects compile CLANG FOLDER (clang {} to {} are tested), or load FOLDER...",
+            compile::OLDEST,
+            compile::NEWEST
+        )
+        .into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("objects: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Compiles every object into `folder`; the current folder is the crate's.
+fn compile_all(clang: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
+    for object in OBJECTS {
+        let path = folder.join(format!("{}.bpf.o", object.name));
+        run_clang(clang, &source_of(object.source), object.arguments, &path)
+            .map_err(|error| format!("{} by {}: {error:?}", object.name, clang.display()))?;
+    }
+    Ok(())
+}
+
+/// Loads the objects of each folder, and says which programs were refused.
+fn load_all(folders: &[&str]) -> Result<(), Box<dyn Error>> {
+    let mut failed = 0;
+    for folder in folders {
+        let refused = survey::refused_of(Path::new(folder))?;
+        for one in &refused {
+            eprintln!("{folder}: {} of {} is refused: {}", one.program, one.object, one.cause);
+        }
+        failed += refused.len();
+        let said = if refused.is_empty() { "all load" } else { "refused" };
+        let names: Vec<&str> = refused.iter().map(|one| one.program.as_str()).collect();
+        println!("{folder}: {said} {}", names.join(" "));
+    }
+    if failed > 0 { Err(format!("{failed} programs were refused").into()) } else { Ok(()) }
+}
