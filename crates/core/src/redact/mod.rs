@@ -147,9 +147,13 @@ impl Redactor {
     }
 
     fn hash(&self, of: &str, text: &str) -> [u8; 32] {
+        *self.hasher(of).update(text.as_bytes()).finalize().as_bytes()
+    }
+
+    fn hasher(&self, of: &str) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(of.as_bytes()).update(&[0]).update(text.as_bytes());
-        *hasher.finalize().as_bytes()
+        hasher.update(of.as_bytes()).update(&[0]);
+        hasher
     }
 
     /// Each digit is replaced by another that depends on the key and on the digits before it, so
@@ -161,8 +165,12 @@ impl Redactor {
         }
         let zeroes = number.len() - number.trim_start_matches('0').len();
         out.push_str(&number[..zeroes]);
+        // The hash of the digits so far, grown by each: names may be long.
+        let mut hasher = self.hasher("digits");
+        hasher.update(&number.as_bytes()[..zeroes]);
         for (at, digit) in number.char_indices().skip(zeroes) {
-            let by = self.hash("digits", &number[..at])[0];
+            let by = hasher.finalize().as_bytes()[0];
+            hasher.update(&number.as_bytes()[at..at + digit.len_utf8()]);
             let replaced = match digit {
                 '0'..='9' if at == zeroes => shifted(digit, '1', 9, by),
                 '0'..='9' => shifted(digit, '0', 10, by),
