@@ -20,8 +20,8 @@ pub fn write(path: &Path, value: &str) -> Result<()> {
     written.context(|| format!("write {value:?} to {}", path.display()))
 }
 
-/// Opens a setting, or a device, to be written.
+/// Opens a setting, or a device, to be written; neither becomes shorter by it.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    OpenOptions::new().write(true).custom_flags(flags).open(path)
+    OpenOptions::new().write(true).truncate(true).custom_flags(flags).open(path)
 }

@@ -40,6 +40,9 @@ const LENGTH: usize = 8;
 /// Numbers of so many digits stay: they are versions, partitions, CPUs.
 const SHORT_NUMBER: usize = 2;
 
+/// Bytes of a number that are hashed together: fewer than BLAKE3 takes for a tree.
+const MOST_HASHED: u64 = 1000;
+
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
 
@@ -169,6 +172,12 @@ impl Redactor {
         let mut hasher = self.hasher("digits");
         hasher.update(&number.as_bytes()[..zeroes]);
         for (at, digit) in number.char_indices().skip(zeroes) {
+            if hasher.count() > MOST_HASHED {
+                // One block for each digit, however many there were.
+                let so_far = hasher.finalize();
+                hasher = self.hasher("digits");
+                hasher.update(so_far.as_bytes());
+            }
             let by = hasher.finalize().as_bytes()[0];
             hasher.update(&number.as_bytes()[at..at + digit.len_utf8()]);
             let replaced = match digit {

@@ -160,6 +160,6 @@ fn digits_depend_on_all_before_them_and_long_numbers_take_no_longer_for_each() {
     }
     assert_eq!(redactor.words(number), expected);
     // With a hash of all digits for each it would take an hour.
-    let long = "0123456789abcdef".repeat(1 << 16);
+    let long = "0123456789abcdef".repeat(1 << 13);
     assert_eq!(redactor.words(&long).len(), long.len());
 }
