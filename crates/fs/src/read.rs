@@ -31,7 +31,7 @@ pub fn open_source(path: &Path) -> io::Result<File> {
     let opened = with_own_rights(|| rustix::fs::openat(CWD, path, flags, Mode::empty()));
     let file = File::from(opened?);
     match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
-        FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
+        FileType::Directory => Err(rustix::io::Errno::ISDIR.into()),
         _ => Ok(file),
     }
 }
@@ -44,7 +44,7 @@ pub(crate) fn regular(file: File) -> io::Result<File> {
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
     let found = match kind {
         FileType::RegularFile => return Ok(file),
-        FileType::Directory => return Err(io::ErrorKind::IsADirectory.into()),
+        FileType::Directory => return Err(rustix::io::Errno::ISDIR.into()),
         FileType::Fifo => "a pipe",
         FileType::Socket => "a socket",
         FileType::CharacterDevice | FileType::BlockDevice => "a device",
