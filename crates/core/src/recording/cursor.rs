@@ -75,6 +75,12 @@ impl Cursor {
     ) -> Result<Option<Cursor>, Problem> {
         let file = match read::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            // A directory, a pipe or a device: the other segments are worth reading.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::InvalidInput) =>
+            {
+                return Err(Problem::Damaged(error.into()));
+            }
             file => file.map_err(|error| Problem::Refused(RecordingError::read(path, error)))?,
         };
         if !is_whole(&file)? {

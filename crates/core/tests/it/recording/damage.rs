@@ -196,7 +196,7 @@ fn a_kilobyte_that_claims_millions_of_functions_is_refused_before_they_are_decod
     for (lengths, said) in [
         (vec![5_000], "has more than 4096 texts"),
         (vec![3_000_000], "more texts than iowhy keeps"),
-        (vec![4_000; 600], "more texts than iowhy keeps"),
+        (vec![4_000; 1_200], "more texts than iowhy keeps"),
     ] {
         let (_parent, directory) = with_stacks(&lengths);
         let bytes = fs::metadata(directory.join("stacks/00000001.parquet")).unwrap().len();
