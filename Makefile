@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo man test test-static test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet
+.PHONY: help demo man test test-static test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -178,3 +178,6 @@ lab-matrix: ## Run every lab, and write what iowhy found into docs/diagnosis.md
 
 deps: ## Install every package that any target needs
 	@scripts/install-deps build demo test web static vm bench
+
+fuzz-nightly: ## Feed every reader and every view with damaged input, twelve minutes each
+	@IOWHY_FUZZ_SECONDS=720 scripts/fuzz

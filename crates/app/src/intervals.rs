@@ -159,25 +159,34 @@ fn recorded<P: Pass>(
     mut printer: IntervalPrinter<P::Figures>,
 ) -> Result<(), Failure> {
     let mut source = sources::open(&given.paths, false)?.quietly();
-    let mut cutter = Cutter::new(like(source.environment()), given.wanted, source.environment());
+    let cutter = Cutter::new(like(source.environment()), given.wanted, source.environment());
+    let mut cutter = cutter.leaving_out_empty();
     let filter = args.only.filter();
     let mut print = |interval| printer.print(interval);
     let mut unread = false;
     let (names, silent) = sources::read_while(&mut source, &filter, |batch, names, source| {
         cutter.add(batch, source.environment(), names);
-        if source.is_settled() {
-            let until_ns = cutter.latest_ns().saturating_sub(LATE_NS);
+        if source.is_settled() || cutter.is_crowded() {
+            // Between two rounds nothing older comes; within one only what must make room is shown.
+            let until_ns = match source.is_settled() {
+                true => cutter.latest_ns().saturating_sub(LATE_NS),
+                false => 0,
+            };
             let closed = cutter.close_until(until_ns, source.environment(), names, &mut print);
             unread = closed.is_err();
         }
         Ok(!unread && !cutter.is_done())
     })?;
     let late = cutter.late();
+    let mut left_out = cutter.left_out();
     if !unread {
-        let _ = cutter.finish(source.environment(), &names, &mut print);
+        left_out = cutter.finish(source.environment(), &names, &mut print).unwrap_or(left_out);
     }
     printer.answer.finish()?;
     report_late(late);
+    if left_out > 0 {
+        output::note(&counted(left_out, "intervals without a row are not shown"));
+    }
     output::losses(&source.environment().losses);
     silent.sentences().for_each(|said| output::note(&said));
     Ok(())

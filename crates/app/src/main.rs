@@ -12,6 +12,7 @@
 //! | [`interruption`] | Ctrl-C while something is written |
 //! | [`partial`] | outputs that get their name when they are whole |
 //! | [`redaction`] | `--redact` |
+//! | [`slow_disk`] | a recording waits for its disk |
 //! | [`unprivileged`] | the kernel's own counters, where a watch is not possible |
 //! | [`failure`] | messages, hints and exit codes |
 //!
@@ -27,6 +28,7 @@ mod output;
 mod partial;
 mod progress;
 mod redaction;
+mod slow_disk;
 mod sources;
 mod summaries;
 mod unprivileged;
@@ -43,6 +45,9 @@ fn main() -> ExitCode {
         return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);
     }
     let cli = args::Cli::parse();
+    if cli.command.as_ref().is_some_and(only_reads) {
+        iowhy_fs::rights::keep_own_rights_only();
+    }
     let result = match cli.redact.then(|| redaction::begin(cli.command.as_ref())) {
         Some(Err(failure)) => Err(failure),
         _ => run(&cli),
@@ -54,6 +59,20 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
+}
+
+/// Whether a command only reads what its user names, for which that user's own rights do.
+fn only_reads(command: &args::Command) -> bool {
+    use args::Command;
+    matches!(
+        command,
+        Command::Report(_)
+            | Command::Import(_)
+            | Command::Diff(_)
+            | Command::Reproduce(_)
+            | Command::Incidents(_)
+            | Command::History(_)
+    )
 }
 
 fn run(cli: &args::Cli) -> Result<(), failure::Failure> {

@@ -88,6 +88,62 @@ pub fn answer() -> impl Write {
     io::stdout().lock()
 }
 
+/// Lines of text for a terminal, escaped: an export keeps names as they are, and a terminal does
+/// what the characters in them say.
+pub struct EscapedLines<W: Write> {
+    out: W,
+    style: Style,
+    /// The line that is not complete.
+    line: Vec<u8>,
+}
+
+impl<W: Write> EscapedLines<W> {
+    /// Lines that are written to `out`.
+    pub fn new(out: W) -> EscapedLines<W> {
+        EscapedLines { out, style: style(), line: Vec::new() }
+    }
+
+    fn end_line(&mut self, end: &str) -> io::Result<()> {
+        let text = String::from_utf8_lossy(&self.line);
+        let text = text.strip_suffix('\r').unwrap_or(&text);
+        let escaped = escape(text, &self.style);
+        let written = self.out.write_all(escaped.as_bytes());
+        self.line.clear();
+        written?;
+        self.out.write_all(end.as_bytes())
+    }
+}
+
+impl<W: Write> Write for EscapedLines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            match part.strip_suffix(b"\n") {
+                Some(rest) => {
+                    self.line.extend_from_slice(rest);
+                    self.end_line("\n")?;
+                }
+                None => self.line.extend_from_slice(part),
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    /// A line that is not complete stays until it is.
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Drop for EscapedLines<W> {
+    fn drop(&mut self) {
+        if !self.line.is_empty() {
+            // Where nobody reads any more, the next write says so.
+            let _ = self.end_line("");
+        }
+        let _ = self.out.flush();
+    }
+}
+
 /// Whether standard output is a terminal.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
@@ -154,5 +210,24 @@ pub fn failure(failure: &Failure) {
     }
     if let Some(hint) = &failure.hint {
         note(&format!("hint: {hint}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_to_a_terminal_is_escaped_line_by_line() {
+        let mut out = Vec::new();
+        let mut lines = EscapedLines::new(&mut out);
+        for part in ["a\x1b[31", "mred\u{202e}\u{9b}2J\r\nsec", "ond\tx\n\x07"] {
+            lines.write_all(part.as_bytes()).unwrap();
+        }
+        drop(lines);
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{text:?}");
+        assert!(text.starts_with("a\\x1b[31mred"), "{text:?}");
+        assert!(text.ends_with("\nsecond\\tx\n\\x07"), "{text:?}");
     }
 }

@@ -97,7 +97,9 @@ pub fn filter(filter: Filter) -> Filter {
 }
 
 fn keyed(environment: &Environment) -> Option<Redactor> {
-    let secret = std::fs::read(MACHINE_ID).ok().filter(|secret| secret.len() >= 32)?;
+    let secret = iowhy_fs::read::bytes(MACHINE_ID.as_ref(), 4096)
+        .ok()
+        .filter(|secret| secret.len() >= 32)?;
     let Environment { host, kernel, start_ns, realtime_offset_ns, .. } = environment;
     let recording = format!("{host}\0{kernel}\0{start_ns}\0{realtime_offset_ns}");
     Some(Redactor::new(Redactor::derive_key(&secret, recording.as_bytes())))

@@ -110,6 +110,11 @@ impl WatchError {
                  hides the kernel's memory"
                     .to_owned()
             }
+            WatchError::Kernel { cause, .. } if cause.contains("Cannot allocate memory") => {
+                "a watch needs 96 MiB: raise the memory limit of this cgroup (memory.max), or run \
+                 it outside of it"
+                    .to_owned()
+            }
             WatchError::Kernel { .. } => "`iowhy check` shows what this kernel supports".to_owned(),
             WatchError::NoDevice { known, .. } => format!("available devices: {}", known.join(" ")),
             WatchError::TooManyDevices { .. } => {

@@ -145,11 +145,14 @@ pub fn require() -> Result<(), WatchError> {
 }
 
 /// The command that grants all of them but CAP_SYS_ADMIN, which is nearly root. It replaces
-/// capabilities that were set before.
+/// capabilities that were set before. Only a group may run the program then: it sees every
+/// process's files. Changing the group takes capabilities away, so that comes first.
 pub fn granting() -> String {
     let granted = asked_for().filter(|it| it.granted);
     let names: Vec<String> = granted.map(|it| it.name.to_lowercase()).collect();
-    format!("sudo setcap {}+ep \"$(command -v iowhy)\"", names.join(","))
+    let own = "\"$(command -v iowhy)\"";
+    let names = names.join(",");
+    format!("sudo chgrp adm {own} && sudo chmod 0750 {own} && sudo setcap {names}+ep {own}")
 }
 
 /// A sentence for each missing capability: what is not visible without it. CAP_SYSLOG is left out:

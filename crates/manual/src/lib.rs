@@ -6,7 +6,7 @@
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use std::fs;
+use iowhy_fs::Folder;
 use std::io;
 use std::path::Path;
 
@@ -34,12 +34,17 @@ pub struct ManualTexts<'a> {
 /// # Errors
 /// When the directory or a page cannot be written.
 pub fn write_pages(program: Command, texts: &ManualTexts, directory: &Path) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
+    let folder = match Folder::open(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Folder::make_all(directory, 0o755)?
+        }
+        opened => opened?,
+    };
     let mut program = program.disable_help_subcommand(true);
     program.build();
-    write_page(&program, None, texts, directory)?;
+    write_page(&program, None, texts, &folder)?;
     for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
-        write_page(command, Some(program.get_name()), texts, directory)?;
+        write_page(command, Some(program.get_name()), texts, &folder)?;
     }
     Ok(())
 }
@@ -49,7 +54,7 @@ fn write_page(
     command: &Command,
     part_of: Option<&str>,
     texts: &ManualTexts,
-    directory: &Path,
+    folder: &Folder,
 ) -> io::Result<()> {
     let program = part_of.unwrap_or(command.get_name());
     let man = Man::new(command.clone())
@@ -80,5 +85,5 @@ fn write_page(
     };
     end.control("SH", ["SEE ALSO"]).text([roman(others)]);
     end.to_writer(&mut page)?;
-    fs::write(directory.join(man.get_filename()), page)
+    folder.replace(man.get_filename(), &page, 0o644, false)
 }

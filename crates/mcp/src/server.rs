@@ -139,14 +139,14 @@ impl IowhyServer {
         let recorded = self.run(arguments::record(arguments, &path), most, context).await;
         if let Err(message) = recorded {
             // What is left of it is of no use; the directory goes with the server anyway.
-            let _ = std::fs::remove_dir_all(&path);
+            let _ = iowhy_fs::remove_all(&path);
             return Err(message);
         }
         let mut state = self.state.lock().await;
         state.watches.push_back(number);
         while state.watches.len() > MOST_WATCHES {
             if let Some(oldest) = state.watches.pop_front() {
-                let _ = std::fs::remove_dir_all(self.recording(oldest));
+                let _ = iowhy_fs::remove_all(&self.recording(oldest));
             }
         }
         Ok(number)

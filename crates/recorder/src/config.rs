@@ -14,6 +14,7 @@ pub mod lines;
 use crate::units::{OptionalLimit, Size, TimeSpan};
 use condition::{ConditionConfig, MOST_CONDITIONS};
 use iowhy_capture::budget::{ALWAYS_PERCENT, PERCENT_RANGE};
+use iowhy_fs::read;
 use lines::{Contradiction, line_at};
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -22,6 +23,9 @@ use std::time::Duration;
 
 /// Where the configuration stands unless another file is named.
 pub const DEFAULT_PATH: &str = "/etc/iowhy/iowhy.toml";
+
+/// A larger configuration is not one.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -218,7 +222,7 @@ impl RecorderConfig {
     /// When the file cannot be read, or a line of it makes no sense.
     pub fn read(path: Option<&Path>) -> Result<RecorderConfig, ConfigError> {
         let file = path.unwrap_or(Path::new(DEFAULT_PATH));
-        match std::fs::read_to_string(file) {
+        match read::text(file, MOST_BYTES) {
             Ok(text) => RecorderConfig::parse(file, &text),
             Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
                 Ok(RecorderConfig::default())
@@ -263,6 +267,11 @@ impl RecorderConfig {
             wrong(key, reason)
         } else if self.keep_mb < Size::mb(16) {
             wrong("keep-mb", "keep-mb is less than 16".to_owned())
+        } else if let Some(reason) = self.misplaced() {
+            wrong("state", reason)
+        } else if self.trigger.pressure_io.value().is_some_and(|percent| percent > 100) {
+            let reason = "trigger.pressure-io is more than 100 %, which is never reached";
+            wrong("trigger.pressure-io", reason.to_owned())
         } else if self.history_mb < Size::mb(16) {
             wrong("history-mb", "history-mb is less than 16".to_owned())
         } else if !PERCENT_RANGE.contains(&self.watch.budget) {
@@ -273,6 +282,17 @@ impl RecorderConfig {
         } else {
             None
         }
+    }
+
+    /// What is wrong with the directories.
+    fn misplaced(&self) -> Option<String> {
+        let relative = [("state", &self.state), ("runtime", &self.runtime)];
+        let relative = relative.into_iter().find(|(_, path)| !path.is_absolute());
+        if let Some((key, path)) = relative {
+            return Some(format!("{key} is {}, not an absolute path", path.display()));
+        }
+        let same = self.state == self.runtime;
+        same.then(|| "state and runtime are the same directory".to_owned())
     }
 
     fn of_outputs(&self) -> Option<Contradiction> {
@@ -350,6 +370,9 @@ mod tests {
             ("before = \"1h\"", "line 1: before is 1h, more than the ring keeps"),
             ("\nkeep = \"1m\"", "line 2: before is 5m, more than the ring keeps"),
             ("[watch]\nbudget = 101", "line 2: watch.budget is 101"),
+            ("state = \"relative\"", "line 1: state is relative, not an absolute path"),
+            ("state = \"/run/iowhy\"", "line 1: state and runtime are the same directory"),
+            ("[trigger]\npressure-io = 400", "line 2: trigger.pressure-io is more than 100 %"),
             ("history-mb = 1", "line 1: history-mb is less than 16"),
             (
                 "[metrics]\nlisten = \"0.0.0.0:9\"",

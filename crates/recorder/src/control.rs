@@ -3,18 +3,22 @@
 //!
 //! What does not belong here: what an incident is.
 
-use std::fs::{self, Permissions};
+use crate::sockets;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
 
-/// How long either side waits for the other.
+/// How long either side waits for the other, for a whole request.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a line.
 const MOST_BYTES: u64 = 512;
+/// Clients at the same time; one more is refused at once.
+const MOST_CLIENTS: usize = 16;
+/// Requests that wait for the daemon.
+const MOST_WAITING: usize = 64;
 /// The only command.
 const CAPTURE: &str = "capture ";
 
@@ -39,29 +43,57 @@ pub fn socket_path(runtime: &Path) -> PathBuf {
 pub fn serve(runtime: &Path) -> io::Result<Receiver<CaptureRequest>> {
     let path = socket_path(runtime);
     // The lock says that no other daemon is there: what stands here is of one that was killed.
-    let _ = fs::remove_file(&path);
-    let listener = UnixListener::bind(&path)?;
-    fs::set_permissions(&path, Permissions::from_mode(0o660))?;
-    let (requests, received) = channel();
+    let listener = sockets::listen(&path)?;
+    let (requests, received) = sync_channel(MOST_WAITING);
+    let clients = Arc::new(());
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // One that fails is its client's trouble.
-            let _ = answer(stream, &requests);
+        for mut stream in listener.incoming().flatten() {
+            let (requests, counted) = (requests.clone(), Arc::clone(&clients));
+            if Arc::strong_count(&counted) > MOST_CLIENTS + 1 {
+                // It may not even read this.
+                let _ = stream.set_nonblocking(true);
+                let _ = writeln!(stream, "error: too many clients at once");
+                continue;
+            }
+            let client = std::thread::Builder::new().name("control-client".to_owned());
+            // One that fails is its client's trouble, and without a thread it gets no answer.
+            let _ = client.spawn(move || {
+                let _ = answer(stream, &requests);
+                drop(counted);
+            });
         }
     })?;
     Ok(received)
 }
 
-fn answer(mut stream: UnixStream, requests: &Sender<CaptureRequest>) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+/// Reads from a stream until a time that holds for all of its reads together.
+struct TimedReader<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl Read for TimedReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(buffer)
+    }
+}
+
+fn answer(mut stream: UnixStream, requests: &SyncSender<CaptureRequest>) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
-    BufReader::new((&stream).take(MOST_BYTES)).read_line(&mut line)?;
+    let timed = TimedReader { stream: &stream, until: Instant::now() + PATIENCE };
+    BufReader::new(timed.take(MOST_BYTES)).read_line(&mut line)?;
     let said = match line.trim_end().strip_prefix(CAPTURE) {
         None => "error: only `capture REASON` is understood".to_owned(),
         Some(reason) => {
             let (answer, answered) = sync_channel(1);
-            let _ = requests.send(CaptureRequest { reason: reason.to_owned(), answer });
+            // A daemon that is behind answers late or not at all.
+            let _ = requests.try_send(CaptureRequest { reason: reason.to_owned(), answer });
             let late = |_| "error: the daemon did not answer in time".to_owned();
             answered.recv_timeout(PATIENCE).unwrap_or_else(late)
         }
@@ -103,8 +135,33 @@ mod tests {
         });
         assert_eq!(capture(folder.path(), "slow\nlogin").unwrap(), "incident 7");
         assert_eq!(daemon.join().unwrap(), "slow login");
-        let mode = fs::metadata(socket_path(folder.path())).unwrap().permissions().mode();
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(socket_path(folder.path())).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o660);
+    }
+
+    #[test]
+    fn silent_clients_hold_up_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let requests = serve(folder.path()).unwrap();
+        let socket = socket_path(folder.path());
+        let silent: Vec<UnixStream> =
+            (0..MOST_CLIENTS - 1).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+        let daemon = std::thread::spawn(move || {
+            requests.recv().unwrap().answer.send("incident 7".to_owned()).unwrap();
+            requests
+        });
+        let begun = Instant::now();
+        assert_eq!(capture(folder.path(), "x").unwrap(), "incident 7");
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        let _requests = daemon.join().unwrap();
+        // More than are served are told so.
+        let many: Vec<UnixStream> =
+            (0..2 * MOST_CLIENTS).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+        let mut said = String::new();
+        many.last().unwrap().read_to_string(&mut said).unwrap();
+        assert!(said.contains("too many clients"), "{said}");
+        drop((silent, many));
     }
 
     #[test]

@@ -2,22 +2,48 @@
 //!
 //! What does not belong here: what is in them, and who may wait for a disk.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use iowhy_fs::{Folder, folder};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Directories are for root and the group.
 const DIRECTORY_MODE: u32 = 0o750;
 /// Files likewise.
-const FILE_MODE: u32 = 0o640;
+pub const FILE_MODE: u32 = 0o640;
 
-/// Makes a directory, and those above it.
+/// Makes a directory, and those above it, or opens it.
 ///
 /// # Errors
-/// When it cannot be made.
-pub fn make(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
+/// When it cannot be made, or is not the daemon's alone.
+pub fn make(path: &Path) -> io::Result<Folder> {
+    Folder::make_all(path, DIRECTORY_MODE)
+}
+
+/// The same for one of the daemon's own directories at its start: one that is the daemon's but that
+/// others may write to, as some runtimes make them, is closed to them.
+///
+/// # Errors
+/// When it cannot be made, or is somebody else's.
+pub fn make_closed(path: &Path) -> io::Result<()> {
+    match make(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Folder::open(path)?.make_own()
+        }
+        made => made.map(drop),
+    }
+}
+
+/// The directory in which `path` stands, which is the daemon's alone, and its name there.
+///
+/// # Errors
+/// When it cannot be opened, or others may write to it.
+pub fn own_parent(path: &Path) -> io::Result<(Folder, std::ffi::OsString)> {
+    let (folder, name) = iowhy_fs::parent(path)?;
+    folder.check_own()?;
+    Ok((folder, name))
 }
 
 /// Waits until the disk has the names in the directory `path`, as they are now: after a power cut a
@@ -28,13 +54,7 @@ pub fn make(path: &Path) -> io::Result<()> {
 pub fn sync_names(path: &Path) -> io::Result<()> {
     // Of a relative path.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    File::open(path)?.sync_all()
-}
-
-/// Where `path` is written before it gets its name.
-fn partial(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.partial"))
+    Folder::open(path)?.sync_names()
 }
 
 /// Replaces the content of `path` by `bytes`. They survive a power cut from then on.
@@ -42,18 +62,9 @@ fn partial(path: &Path) -> PathBuf {
 /// # Errors
 /// When it cannot be written; the old content stays.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let partial = partial(path);
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(FILE_MODE);
-    let written = options.open(&partial).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    written.and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
-        // It is of no use, and its space may be missing.
-        let _ = fs::remove_file(&partial);
-    })?;
-    path.parent().map_or(Ok(()), sync_names)
+    let (folder, name) = own_parent(path)?;
+    folder.replace(&name, bytes, FILE_MODE, true)?;
+    folder.sync_names()
 }
 
 /// Replaces the content of `path` by `bytes`, readable for everybody, in a directory that others
@@ -62,13 +73,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// When it cannot be written; the old content stays.
 pub fn publish(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let partial = partial(path);
-    let mut options = OpenOptions::new();
-    // A link that somebody put there is not followed.
-    options.write(true).create_new(true).mode(0o644);
-    let _ = fs::remove_file(&partial);
-    options.open(&partial)?.write_all(bytes)?;
-    fs::rename(&partial, path)
+    let (folder, name) = iowhy_fs::parent(path)?;
+    folder.replace(&name, bytes, 0o644, false)
 }
 
 /// Bytes that all files below `path` take; what cannot be read counts nothing.
@@ -93,7 +99,7 @@ pub fn mirror(
     is_final: &dyn Fn(&str) -> bool,
     kept: &[&str],
 ) -> io::Result<()> {
-    make(to)?;
+    let (source, target) = (Folder::open_own(from)?, make(to)?);
     let mut names = Vec::new();
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -102,21 +108,20 @@ pub fn mirror(
         if text.starts_with('.') {
             continue;
         }
-        let (source, target) = (entry.path(), to.join(&name));
         match entry.file_type()?.is_dir() {
-            true => mirror(&source, &target, is_final, kept)?,
-            false if is_final(&text) && is_copied(&source, &target) => (),
-            false => copy(&source, &target)?,
+            true => mirror(&entry.path(), &to.join(&name), is_final, kept)?,
+            false if is_final(&text) && is_copied(&entry.path(), &to.join(&name)) => (),
+            false => copy(&source, &target, &name)?,
         }
         names.push(name);
     }
-    for entry in fs::read_dir(to)?.flatten() {
-        let name = entry.file_name();
+    for name in target.names()? {
         if !names.contains(&name) && !kept.iter().any(|kept| **kept == *name) {
-            remove(&entry.path());
+            // What cannot be removed is removed the next time.
+            let _ = target.remove_all(&name);
         }
     }
-    sync_names(to)
+    target.sync_names()
 }
 
 fn is_copied(source: &Path, target: &Path) -> bool {
@@ -124,29 +129,52 @@ fn is_copied(source: &Path, target: &Path) -> bool {
     matches!((size(source), size(target)), (Ok(source), Ok(target)) if source == target)
 }
 
-fn copy(source: &Path, target: &Path) -> io::Result<()> {
-    let partial = partial(target);
-    let copied = File::open(source).and_then(|mut from| {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(FILE_MODE);
-        let mut to = options.open(&partial)?;
+fn copy(source: &Folder, target: &Folder, name: &OsStr) -> io::Result<()> {
+    let partial = folder::partial(name);
+    let copied = source.open_file(name).and_then(|mut from| {
+        let mut to = target.create_anew(&partial, FILE_MODE)?;
         io::copy(&mut from, &mut to)?;
         to.sync_all()
     });
-    copied.and_then(|()| fs::rename(&partial, target)).inspect_err(|_| {
-        let _ = fs::remove_file(&partial);
+    copied.and_then(|()| target.rename(&partial, target, name)).inspect_err(|_| {
+        let _ = target.remove_file(&partial);
     })
 }
 
 /// Removes a file or a directory; what cannot be removed is removed the next time.
 pub fn remove(path: &Path) {
-    let is_directory = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    let _ = if is_directory { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    let _ = iowhy_fs::remove_all(path);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iowhy_fs::PRIVATE_FOLDER;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_in_place_of_a_file_is_never_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let (victim, state) = (folder.path().join("victim"), folder.path().join("state"));
+        fs::write(&victim, "precious").unwrap();
+        let own = Folder::make_all(&state, PRIVATE_FOLDER).unwrap();
+        for name in ["file", ".file.partial"] {
+            own.symlink(&victim, name).unwrap();
+        }
+        replace(&state.join("file"), b"new").unwrap();
+        assert_eq!((text(&state.join("file")), text(&victim)), ("new".into(), "precious".into()));
+        symlink(&victim, state.join("x.prom")).unwrap();
+        publish(&state.join("x.prom"), b"figures").unwrap();
+        assert_eq!(text(&victim), "precious");
+        // A state directory that everybody may write to is refused with the reason.
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).unwrap();
+        let said = make(&state).unwrap_err().to_string();
+        assert!(said.contains("others may write to the directory"), "{said}");
+        assert!(replace(&state.join("file"), b"newer").is_err());
+        make_closed(&state).unwrap();
+        replace(&state.join("file"), b"newer").unwrap();
+    }
 
     fn text(path: &Path) -> String {
         fs::read_to_string(path).unwrap()

@@ -13,13 +13,13 @@ use iowhy_core::analysis::bins::bins;
 use iowhy_core::analysis::summary::{Bucket, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
 use iowhy_core::diagnosis::Diagnosis;
+use iowhy_fs::read;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Devices of a minute; those with the most time.
@@ -28,6 +28,8 @@ const MOST_DEVICES: usize = 32;
 const MOST_GROUPS: usize = 16;
 /// Findings of a minute.
 const MOST_FINDINGS: usize = 8;
+/// Minutes that are read at once: those of half a year.
+const MOST_MINUTES: usize = 1 << 18;
 /// A day that is longer is not read to its end: a minute of a large host takes 6 kB.
 const MOST_DAY_BYTES: u64 = 64 << 20;
 
@@ -104,8 +106,8 @@ pub struct HistoryFinding {
 
 impl HistoryFlow {
     fn add(&mut self, of: &DirectionSummary) {
-        self.requests += of.requests;
-        self.bytes += of.bytes;
+        self.requests = self.requests.saturating_add(of.requests);
+        self.bytes = self.bytes.saturating_add(of.bytes);
         self.add_latencies(
             bins(&of.q2c_histogram, 2).iter().map(|bin: &Bucket| (bin.from_ns, bin.requests)),
         );
@@ -116,15 +118,16 @@ impl HistoryFlow {
     fn add_latencies(&mut self, bins: impl Iterator<Item = (u64, u64)>) {
         let mut sums: BTreeMap<u64, u64> = self.latency.iter().copied().collect();
         for (from_ns, requests) in bins.filter(|(_, requests)| *requests > 0) {
-            *sums.entry(from_ns).or_default() += requests;
+            let sum = sums.entry(from_ns).or_default();
+            *sum = sum.saturating_add(requests);
         }
         self.latency = sums.into_iter().collect();
     }
 
     /// Adds what another one of the same device and direction holds.
     pub fn merge(&mut self, other: &HistoryFlow) {
-        self.requests += other.requests;
-        self.bytes += other.bytes;
+        self.requests = self.requests.saturating_add(other.requests);
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.add_latencies(other.latency.iter().copied());
     }
@@ -132,14 +135,15 @@ impl HistoryFlow {
     /// The time that this share of the requests took at most, as the upper end of its bin: up to
     /// 1.5 times too long. `None` without any.
     pub fn percentile(&self, share: f64) -> Option<u64> {
-        let total: u64 = self.latency.iter().map(|(_, requests)| requests).sum();
+        // Figures of a file may be anything.
+        let total = self.latency.iter().fold(0_u64, |sum, (_, each)| sum.saturating_add(*each));
         let wanted = (total as f64 * share).ceil().max(1.0) as u64;
-        let mut sum = 0;
+        let mut sum = 0_u64;
         for (from_ns, requests) in &self.latency {
-            sum += requests;
+            sum = sum.saturating_add(*requests);
             if sum >= wanted {
                 let octave = 1_u64 << from_ns.max(&4).ilog2();
-                return Some((from_ns + octave / 2).min(self.max_ns.max(*from_ns)));
+                return Some(from_ns.saturating_add(octave / 2).min(self.max_ns.max(*from_ns)));
             }
         }
         None
@@ -223,7 +227,7 @@ impl HistoryFiles {
     }
 
     fn path(&self, day: &str) -> PathBuf {
-        self.directory.join(format!("{day}.jsonl"))
+        self.directory.join(file_name(day))
     }
 
     /// Appends a line to the day of `time_s`, seconds since 1970. The oldest days go where there
@@ -232,11 +236,10 @@ impl HistoryFiles {
     /// # Errors
     /// When it cannot be written, or that day alone is as large as the history may become.
     pub fn append(&self, time_s: i64, line: &str, limits: HistoryLimits) -> io::Result<()> {
-        disk::make(&self.directory)?;
+        let folder = disk::make(&self.directory)?;
         let today = day_of(time_s);
         self.make_room(&today, line.len() as u64 + 1, limits)?;
-        let mut options = OpenOptions::new();
-        let mut file = options.append(true).create(true).mode(0o640).open(self.path(&today))?;
+        let mut file = folder.append(file_name(&today), disk::FILE_MODE)?;
         // One call: a line is there or it is not, unless the disk is full.
         file.write_all(format!("{line}\n").as_bytes())
     }
@@ -294,15 +297,21 @@ impl HistoryFiles {
         let (first, last) = (day_of(from_s), day_of(until_s));
         let mut minutes = Vec::new();
         for day in self.days()?.iter().filter(|day| (&first..=&last).contains(day)) {
-            let file = fs::File::open(self.path(day))?.take(MOST_DAY_BYTES);
-            for line in BufReader::new(file).split(b'\n') {
-                let minute = serde_json::from_slice::<HistoryMinute>(&line?);
+            let mut file = BufReader::new(read::open(&self.path(day))?.take(MOST_DAY_BYTES));
+            let mut line = Vec::new();
+            while minutes.len() < MOST_MINUTES && file.read_until(b'\n', &mut line)? > 0 {
+                let minute = serde_json::from_slice::<HistoryMinute>(&line);
+                line.clear();
                 minutes.extend(minute.ok().filter(|it| (from_s..until_s).contains(&it.time_s)));
             }
         }
         minutes.sort_by_key(|minute| minute.time_s);
         Ok(minutes)
     }
+}
+
+fn file_name(day: &str) -> String {
+    format!("{day}.jsonl")
 }
 
 /// The day in UTC, as files are named by it.
@@ -416,6 +425,23 @@ mod tests {
         let small = HistoryLimits { bytes: day.len() as u64, ..LIMITS };
         files.append(39 * DAY_S, line, small).unwrap_err();
         assert_eq!(files.days().unwrap(), [day_of(39 * DAY_S)]);
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_day_is_an_error_and_figures_that_cannot_be_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = HistoryFiles::below(folder.path());
+        files.append(0, "{\"time_s\": 60}", LIMITS).unwrap();
+        let pipe = files.path("1970-01-02");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+        let said = files.minutes(0, 2 * DAY_S).unwrap_err().to_string();
+        assert!(said.contains("it is a pipe"), "{said}");
+        let most = u64::MAX;
+        let latency = vec![(most, most), (1, most)];
+        let flow = HistoryFlow { requests: most, bytes: most, max_ns: most, latency };
+        let mut sum = flow.clone();
+        sum.merge(&flow);
+        assert_eq!((sum.requests, sum.percentile(0.99)), (most, Some(3)));
     }
 
     #[test]

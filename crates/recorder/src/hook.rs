@@ -4,10 +4,14 @@
 //! What does not belong here: when it is run.
 
 use crate::config::HookConfig;
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,6 +30,8 @@ pub struct HookRunner {
     failed: Sender<String>,
     /// Why it could not be run, as lines for the journal.
     pub failures: Receiver<String>,
+    /// The process group of the hook that runs; 0 if none does.
+    running: Arc<AtomicI32>,
     thread: JoinHandle<()>,
 }
 
@@ -49,16 +55,18 @@ impl HookRunner {
         let (events, received) = sync_channel::<HookEvent>(MOST_WAITING);
         let (failed, failures) = channel();
         let (hook, reported) = (hook.clone(), failed.clone());
+        let running = Arc::new(AtomicI32::new(0));
+        let current = Arc::clone(&running);
         let thread = std::thread::Builder::new().name("hook".to_owned()).spawn(move || {
             for event in received {
-                if let Err(error) = run(&hook, &event) {
+                if let Err(error) = run(&hook, &event, &current) {
                     let said = format!("failed to run {}: {error}", hook.program.display());
                     // At the end nobody listens any more.
                     let _ = reported.send(said);
                 }
             }
         })?;
-        Ok(HookRunner { events: Some(events), failed, failures, thread })
+        Ok(HookRunner { events: Some(events), failed, failures, running, thread })
     }
 
     /// Has it run for an event, after those before it. It ends by itself or is killed after a
@@ -72,18 +80,57 @@ impl HookRunner {
         }
     }
 
-    /// Waits for those that were offered, but not longer than `patience`.
+    /// Waits for those that were offered, but not longer than `patience`; what still runs then is
+    /// ended.
     pub fn finish(&mut self, patience: Duration) {
         self.events = None;
         let begun = Instant::now();
         while !self.thread.is_finished() && begun.elapsed() < patience {
             std::thread::sleep(Duration::from_millis(20));
         }
+        end_group(self.running.load(Ordering::Relaxed));
     }
 }
 
-/// Runs the hook for an event, and waits for it.
-fn run(hook: &HookConfig, event: &HookEvent) -> io::Result<()> {
+/// Ends the processes of a hook that are left in its process group.
+fn end_group(group: i32) {
+    // 0 would be the daemon's own.
+    if let Some(group) = Pid::from_raw(group).filter(|_| group > 1) {
+        // None may be left.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// Why the hook's user will not be able to read an incident below the directory `state`; `None` if
+/// it will.
+pub fn unreadable(hook: &HookConfig, state: &Path) -> Option<String> {
+    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    let (user, own_group) = find_user(&passwd, &hook.user)?;
+    let daemons = rustix::process::getegid().as_raw();
+    let group = if daemons == 0 { own_group } else { daemons };
+    let name = &hook.user;
+    if group != daemons {
+        return Some(format!(
+            "the hook's user {name} cannot read incidents: they are readable for root and its \
+             group; set Group= in the service, which the hook then has too"
+        ));
+    }
+    let closed = state.ancestors().find(|path| {
+        std::fs::metadata(path).is_ok_and(|about| {
+            let right = match (about.uid() == user, about.gid() == group) {
+                (true, _) => 0o100,
+                (false, true) => 0o010,
+                (false, false) => 0o001,
+            };
+            about.mode() & right == 0
+        })
+    })?;
+    let closed = closed.display();
+    Some(format!("the hook's user {name} cannot read incidents: {closed} is closed to it"))
+}
+
+/// Runs the hook for an event, and waits for it. What it leaves in its process group ends with it.
+fn run(hook: &HookConfig, event: &HookEvent, running: &AtomicI32) -> io::Result<()> {
     let passwd = std::fs::read_to_string("/etc/passwd")?;
     let (user, own_group) = find_user(&passwd, &hook.user)
         .ok_or_else(|| io::Error::other(format!("there is no user {}", hook.user)))?;
@@ -103,14 +150,22 @@ fn run(hook: &HookConfig, event: &HookEvent) -> io::Result<()> {
     command.stderr(Stdio::null());
     command.current_dir("/").uid(user).gid(group).process_group(0);
     let mut child = command.spawn()?;
+    let group = i32::try_from(child.id()).unwrap_or(0);
+    running.store(group, Ordering::Relaxed);
+    let result = wait(&mut child, group);
+    running.store(0, Ordering::Relaxed);
+    end_group(group);
+    result
+}
+
+fn wait(child: &mut Child, group: i32) -> io::Result<()> {
     let begun = Instant::now();
     loop {
         match child.try_wait()? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(io::Error::other(format!("it ended with {status}"))),
             None if begun.elapsed() > MOST_TIME => {
-                // It ended between both calls, or it is gone now.
-                let _ = child.kill();
+                end_group(group);
                 child.wait()?;
                 return Err(io::Error::other("it took more than a minute and was killed"));
             }
@@ -148,6 +203,46 @@ mod tests {
             runner.finish(Duration::from_secs(20));
             assert!(runner.thread.is_finished());
         }
+    }
+
+    #[test]
+    fn what_a_hook_starts_ends_with_it() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can run a hook as another user");
+            return;
+        }
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+        let (program, noted) = (folder.path().join("hook"), folder.path().join("child"));
+        let script = "#!/bin/sh\nsleep 3000 &\necho $! >\"$1/child\"\nexit 0\n";
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let hook = HookConfig { program, user: "nobody".to_owned() };
+        let mut runner = HookRunner::start(&hook).unwrap();
+        let directory = folder.path().to_owned();
+        runner.offer(HookEvent { directory, number: 1, event: "begin" });
+        runner.finish(Duration::from_secs(20));
+        assert_eq!(runner.failures.try_iter().collect::<Vec<_>>(), [""; 0]);
+        let child = std::fs::read_to_string(noted).unwrap();
+        let status = format!("/proc/{}/status", child.trim());
+        let is_there = || std::fs::read_to_string(&status).is_ok_and(|it| !it.contains("zombie"));
+        let begun = Instant::now();
+        while is_there() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{} still runs", child.trim());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn a_hook_that_cannot_read_an_incident_is_told_of() {
+        let hook = HookConfig { program: "/bin/true".into(), user: "nobody".to_owned() };
+        if rustix::process::getegid().as_raw() == 0 {
+            let said = unreadable(&hook, Path::new("/var/lib/iowhy")).unwrap();
+            assert!(said.contains("nobody cannot read incidents"), "{said}");
+        }
+        let missing = HookConfig { user: "no-such-user".to_owned(), ..hook };
+        assert_eq!(unreadable(&missing, Path::new("/")), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | [`control`] | the socket of `iowhy capture` |
 //! | [`journal`], [`hook`] | who is told of an incident |
 //! | [`metrics`] | OpenMetrics on a loopback address, a socket or as a file |
+//! | [`serving`], `sockets` | many clients at once, each with one time limit |
 //! | [`screen`] | incidents as text |
 //! | [`clock`] | times as people write them |
 //! | [`disk`] | files that are written whole |
@@ -37,6 +38,8 @@ pub mod ring;
 pub mod rolling;
 pub mod saver;
 pub mod screen;
+pub mod serving;
+mod sockets;
 pub mod trigger;
 pub mod units;
 

@@ -8,11 +8,12 @@ use crate::disk;
 use crate::history::{HistoryFiles, HistoryLimits};
 use crate::incidents::page::diagnose_window;
 use crate::incidents::record::IncidentRecord;
-use crate::incidents::retention::to_remove;
+use crate::incidents::retention::{NeededRoom, to_remove};
 use crate::incidents::store::{
     EARLIER, FINDINGS, IncidentStore, PAGE, RECORDING, read_record, write_record,
 };
 use iowhy_core::recording::OPEN_ROUND;
+use iowhy_fs::read;
 use std::io;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ use std::thread::JoinHandle;
 
 /// Tasks that may wait for the disk.
 const MOST_WAITING: usize = 16;
+
+/// A larger page of an incident is none of the daemon's.
+const MOST_PAGE_BYTES: u64 = 256 << 20;
 
 /// A task of the saver.
 #[derive(Clone, Debug)]
@@ -205,8 +209,12 @@ fn save(
     pending: &Path,
     is_last: bool,
 ) -> io::Result<IncidentRecord> {
-    let needed = disk::bytes_below(pending);
-    for old in to_remove(&store.sizes()?, limits.incident_bytes, needed, Some(number)) {
+    let needed = NeededRoom {
+        bytes: disk::bytes_below(pending),
+        spared: Some(number),
+        asked: read_record(pending).is_ok_and(|record| record.is_asked()),
+    };
+    for old in to_remove(&store.sizes()?, limits.incident_bytes, needed) {
         store.remove(old)?;
     }
     let path = store.path(number);
@@ -221,7 +229,7 @@ fn save(
     // Last: an incident is one once it says what it is.
     for file in [PAGE, FINDINGS] {
         if pending.join(file).exists() {
-            disk::replace(&path.join(file), &std::fs::read(pending.join(file))?)?;
+            disk::replace(&path.join(file), &read::bytes(&pending.join(file), MOST_PAGE_BYTES)?)?;
         }
     }
     let record = read_record(pending)?;

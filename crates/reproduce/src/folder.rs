@@ -6,10 +6,13 @@
 use crate::error::{ActionContext, ReproduceError, Result};
 use crate::jobs;
 use crate::plan::{FORMAT, LoadPlan, PlannedStep};
+use crate::plan_check;
 use crate::replay::ReplayText;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use iowhy_fs::{Folder, PRIVATE_FILE, PRIVATE_FOLDER, read as reading};
 use std::path::{Path, PathBuf};
+
+/// A larger `plan.json` is not one.
+const MOST_PLAN_BYTES: u64 = 64 << 20;
 
 /// A file of a reproduction: its path in the directory, its text, whether it can be executed.
 pub struct FolderFile {
@@ -68,34 +71,44 @@ pub fn replay_path(step: &str) -> String {
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn write_replay(folder: &Path, texts: &[ReplayText]) -> Result<()> {
+pub fn write_replay(folder: &Folder, texts: &[ReplayText]) -> Result<()> {
     for ReplayText { name, text } in texts {
-        let path = folder.join(replay_path(name));
-        let action = || format!("write {}", path.display());
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).context(action)?;
-        }
-        fs::write(&path, text).context(action)?;
+        put(folder, Path::new(&replay_path(name)), text, PRIVATE_FILE)?;
     }
     Ok(())
 }
 
-/// Writes the files of a plan into `folder`, which exists.
+/// Writes a file below `folder`, whose path has a directory and a name, or a name alone.
+fn put(folder: &Folder, path: &Path, text: &str, mode: u32) -> Result<()> {
+    let action = || format!("write {}", folder.path().join(path).display());
+    let below = path.parent().filter(|parent| *parent != Path::new(""));
+    let below = match below {
+        None => folder.clone(),
+        Some(parent) => folder.make_folder_once(parent, PRIVATE_FOLDER).context(action)?,
+    };
+    let name = path.file_name().unwrap_or_default();
+    below.replace(name, text.as_bytes(), mode, false).context(action)
+}
+
+/// Writes the files of a plan into `folder`. They are its owner's alone: they may hold names.
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn write(folder: &Path, plan: &LoadPlan) -> Result<()> {
+pub fn write(folder: &Folder, plan: &LoadPlan) -> Result<()> {
     for file in files(plan) {
-        let path = folder.join(&file.path);
-        let action = || format!("write {}", path.display());
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).context(action)?;
-        }
-        fs::write(&path, file.text).context(action)?;
-        let mode = if file.executable { 0o755 } else { 0o644 };
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).context(action)?;
+        let mode = if file.executable { PRIVATE_FOLDER } else { PRIVATE_FILE };
+        put(folder, &file.path, &file.text, mode)?;
     }
     Ok(())
+}
+
+/// The same into the directory `path`, which exists and is the caller's alone.
+///
+/// # Errors
+/// It is somebody else's, or a file cannot be written.
+pub fn write_below(path: &Path, plan: &LoadPlan) -> Result<()> {
+    let folder = Folder::open_own(path).context(|| format!("write {}", path.display()))?;
+    write(&folder, plan)
 }
 
 /// Reads the plan of a reproduction.
@@ -105,7 +118,7 @@ pub fn write(folder: &Path, plan: &LoadPlan) -> Result<()> {
 pub fn read(folder: &Path) -> Result<LoadPlan> {
     let path = folder.join("plan.json");
     let action = || format!("read {}", path.display());
-    let text = fs::read_to_string(&path).map_err(|cause| {
+    let text = reading::text(&path, MOST_PLAN_BYTES).map_err(|cause| {
         ReproduceError::new(action(), cause)
             .hint("name the directory that `iowhy reproduce SOURCE -o DIR` has written")
     })?;
@@ -115,13 +128,19 @@ pub fn read(folder: &Path) -> Result<LoadPlan> {
         return Err(ReproduceError::new(action(), cause)
             .hint("use the version of iowhy that wrote it, or write it anew"));
     }
+    if let Some(defect) = plan_check::defect(&plan) {
+        return Err(ReproduceError::new(action(), defect)
+            .hint("it was changed since iowhy wrote it: write the reproduction anew"));
+    }
     Ok(plan)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{PlannedJob, PlannedProgram};
+    use crate::plan::{PlannedDisk, PlannedJob, PlannedProgram};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_plan_is_read_as_it_was_written() {
@@ -132,11 +151,13 @@ mod tests {
             jobs: vec![job],
             ..PlannedProgram::default()
         };
-        let plan = LoadPlan { format: FORMAT, programs: vec![program], ..LoadPlan::default() };
-        write(folder.path(), &plan).unwrap();
+        let disk = PlannedDisk { name: "disk1".to_owned(), ..PlannedDisk::default() };
+        let (disks, programs) = (vec![disk], vec![program]);
+        let plan = LoadPlan { format: FORMAT, disks, programs, ..LoadPlan::default() };
+        write_below(folder.path(), &plan).unwrap();
         assert_eq!(read(folder.path()).unwrap(), plan);
         let run = fs::metadata(folder.path().join("run")).unwrap();
-        assert_eq!(run.permissions().mode() & 0o777, 0o755);
+        assert_eq!(run.permissions().mode() & 0o777, 0o700);
         assert!(folder.path().join("jobs/program1.fio").is_file());
     }
 

@@ -5,14 +5,14 @@
 //! |---|---|
 //! | [`streams`] | what each program did to each class of files, from a source's rows |
 //! | [`planning`] | from there to a plan |
-//! | [`plan`] | the plan: `plan.json` |
+//! | [`plan`], [`plan_check`] | the plan: `plan.json`; what is refused when it is read |
 //! | [`jobs`] | the plan as fio's jobs and small programs |
 //! | [`folder`] | the directory that all of it is written to |
 //! | [`target`] | where it may run, and where never |
 //! | [`replay`] | the exact sequence of requests instead |
 //! | [`run`] | laying out files, starting and ending the load |
 //! | [`undo`] | everything that was changed is given back, also after a kill |
-//! | [`settings`] | `scheduler=none` and the like |
+//! | [`settings`], `kernel_file` | `scheduler=none` and the like; the files of the kernel |
 //! | [`fit`] | free parameters, adjusted to what a run shows |
 //! | [`error`] | why something failed, and what to do |
 //!
@@ -24,7 +24,9 @@ pub mod error;
 pub mod fit;
 pub mod folder;
 pub mod jobs;
+mod kernel_file;
 pub mod plan;
+pub mod plan_check;
 pub mod planning;
 pub mod replay;
 pub mod run;

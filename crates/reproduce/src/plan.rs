@@ -194,7 +194,8 @@ pub struct PlannedJob {
 impl PlannedJob {
     /// Bytes that its files take.
     pub fn bytes(&self) -> u64 {
-        let files = u64::from(self.files) * if self.shares_files() { 1 } else { self.copies() };
+        let copies = if self.shares_files() { 1 } else { self.copies() };
+        let files = u64::from(self.files) * copies;
         files.saturating_mul(self.file_bytes)
     }
 
@@ -290,9 +291,12 @@ impl PlannedStep {
     pub fn bytes(&self) -> u64 {
         match self {
             // A directory takes a block, an inode a part of one.
-            PlannedStep::Scan { directories, files, .. } => directories * (4096 + files * 512),
+            PlannedStep::Scan { directories, files, .. } => {
+                directories.saturating_mul(files.saturating_mul(512).saturating_add(4096))
+            }
             PlannedStep::Churn { files, bytes, threads, .. } => {
-                files * bytes.next_multiple_of(4096) * u64::from(*threads) * 2
+                let blocks = bytes.div_ceil(4096).saturating_mul(4096);
+                files.saturating_mul(blocks).saturating_mul(u64::from(*threads) * 2)
             }
             PlannedStep::Lock { bytes, .. } | PlannedStep::Replay { bytes, .. } => *bytes,
         }

@@ -7,11 +7,13 @@
 //! What does not belong here: what is changed (see [`crate::run`], [`crate::settings`]).
 
 use crate::error::{ActionContext, ReproduceError, Result};
+use crate::kernel_file;
+use iowhy_fs::{Folder, PRIVATE_FILE, PRIVATE_FOLDER, read};
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,6 +21,12 @@ use std::time::Duration;
 const BASE: &str = "/run/iowhy-reproduce";
 /// The environment variable that tells whose a process is.
 pub const VARIABLE: &str = "IOWHY_REPRODUCTION";
+/// What was changed, a line each.
+const JOURNAL: &str = "journal";
+/// The lock that a living run holds.
+const LOCK: &str = "lock";
+/// Larger notes are not those of a run.
+const MOST_NOTES_BYTES: u64 = 1 << 20;
 /// The file that marks a directory as a reproduction's own.
 pub const MARK: &str = ".iowhy-reproduction";
 /// What the first bytes of a device are that only a reproduction has used; zeros follow.
@@ -71,7 +79,7 @@ impl NotedChange {
 /// What has been changed so far.
 #[derive(Debug)]
 pub struct Undo {
-    folder: PathBuf,
+    folder: Folder,
     _lock: File,
 }
 
@@ -85,37 +93,64 @@ impl Undo {
     }
 
     fn begin_in(base: &Path) -> Result<(Undo, Vec<String>)> {
-        make_base(base)?;
-        let _guard = locked(&base.join("lock"), FlockOperation::LockExclusive)?;
-        let swept = sweep(base);
-        let folder = (0..)
-            .map(|number| base.join(format!("{}-{number}", std::process::id())))
-            .find(|path| !path.exists())
-            .unwrap_or_else(|| base.join("run"));
-        fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
-        let lock = locked(&folder.join("lock"), FlockOperation::NonBlockingLockExclusive)?;
+        let notes = base_folder(base)?;
+        let _guard = locked(&notes, FlockOperation::LockExclusive)?;
+        let swept = sweep(&notes);
+        let name = (0..)
+            .map(|number| format!("{}-{number}", std::process::id()))
+            .find(|name| !notes.has(name))
+            .unwrap_or_else(|| "run".to_owned());
+        let folder = notes.make_folder(&name, PRIVATE_FOLDER);
+        let folder = folder.context(|| format!("make {}", base.join(name).display()))?;
+        let lock = locked(&folder, FlockOperation::NonBlockingLockExclusive)?;
         Ok((Undo { folder, _lock: lock }, swept))
     }
 
     /// A directory for logs and links, removed at the end.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
+    }
+
+    /// Writes a file into that directory.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let written = self.folder.replace(name, bytes, PRIVATE_FILE, false);
+        written.context(|| format!("write {}", self.folder().join(name).display()))
+    }
+
+    /// Makes a file for what a program says in that directory, in place of an earlier one.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn log_file(&self, name: &str) -> Result<File> {
+        let made = self.folder.create_anew(name, PRIVATE_FILE);
+        made.context(|| format!("write {}", self.folder().join(name).display()))
+    }
+
+    /// Makes a link in that directory.
+    ///
+    /// # Errors
+    /// Something of that name exists, or it cannot be made.
+    pub fn link(&self, target: &Path, name: &str) -> Result<()> {
+        let made = self.folder.symlink(target, name);
+        made.context(|| format!("make {}", self.folder().join(name).display()))
     }
 
     /// Marks a process as this run's.
     pub fn mark(&self, command: &mut Command) {
-        command.env(VARIABLE, &self.folder);
+        command.env(VARIABLE, self.folder());
     }
 
     fn note(&self, change: NotedChange, what: &Path, value: &str) -> Result<()> {
-        let path = self.folder.join("journal");
-        let action = || format!("write {}", path.display());
+        let action = || format!("write {}", self.folder().join(JOURNAL).display());
         let text = what.to_str().filter(|it| !it.contains(['\t', '\n']));
         let Some(text) = text else {
             let cause = "it cannot be noted: it contains a tab, a newline or broken characters";
             return Err(ReproduceError::new(format!("use {}", what.display()), cause));
         };
-        let mut file = OpenOptions::new().create(true).append(true).open(&path).context(action)?;
+        let mut file = self.folder.append(JOURNAL, PRIVATE_FILE).context(action)?;
         writeln!(file, "{}\t{text}\t{value}", change.word()).context(action)
     }
 
@@ -129,7 +164,7 @@ impl Undo {
             return Ok(before);
         }
         self.note(NotedChange::Setting, path, &before)?;
-        fs::write(path, value).context(|| format!("write {value:?} to {}", path.display()))?;
+        kernel_file::write(path, value)?;
         Ok(before)
     }
 
@@ -142,8 +177,9 @@ impl Undo {
             return Err(ReproduceError::new(format!("make {}", path.display()), "it exists"));
         }
         self.note(NotedChange::Folder, path, "")?;
-        fs::create_dir(path).context(|| format!("make {}", path.display()))?;
-        File::create_new(path.join(MARK)).context(|| format!("mark {}", path.display()))?;
+        let made = Folder::make_new(path, PRIVATE_FOLDER);
+        let made = made.context(|| format!("make {}", path.display()))?;
+        made.create(MARK, PRIVATE_FILE).context(|| format!("mark {}", path.display()))?;
         Ok(())
     }
 
@@ -177,13 +213,14 @@ impl Undo {
     /// It cannot be made.
     pub fn make_cgroup(&self, path: &Path) -> Result<()> {
         self.note(NotedChange::Cgroup, path, "")?;
-        fs::create_dir(path).context(|| format!("make {}", path.display()))
+        let made = Folder::make_new(path, 0o755);
+        made.map(drop).context(|| format!("make {}", path.display()))
     }
 }
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        give_back(&self.folder);
+        give_back(self.folder());
     }
 }
 
@@ -198,43 +235,31 @@ pub fn setting(path: &Path) -> Result<String> {
 }
 
 /// Makes the base directory; refuses one that somebody else could have prepared.
-fn make_base(base: &Path) -> Result<()> {
-    let made = fs::DirBuilder::new().mode(0o700).create(base);
-    let action = || format!("make {}", base.display());
-    if let Err(cause) = made
-        && cause.kind() != std::io::ErrorKind::AlreadyExists
-    {
-        return Err(ReproduceError::new(action(), cause).hint("run it as root"));
-    }
-    let about = fs::symlink_metadata(base).context(action)?;
-    let own = rustix::process::geteuid().as_raw();
-    if !about.is_dir() || about.uid() != own || about.mode() & 0o022 != 0 {
-        let cause = "it is not a directory that only this user can write to";
-        return Err(ReproduceError::new(format!("use {}", base.display()), cause));
-    }
-    Ok(())
+fn base_folder(base: &Path) -> Result<Folder> {
+    let made = Folder::make(base, PRIVATE_FOLDER).map_err(|cause| {
+        ReproduceError::new(format!("make {}", base.display()), cause).hint("run it as root")
+    });
+    Ok(made?.0)
 }
 
-fn locked(path: &Path, how: FlockOperation) -> Result<File> {
-    let action = || format!("lock {}", path.display());
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
-    let file = file.context(action)?;
+/// Takes the lock in `folder`.
+fn locked(folder: &Folder, how: FlockOperation) -> Result<File> {
+    let action = || format!("lock {}", folder.path().join(LOCK).display());
+    let file = folder.lock_file(LOCK, PRIVATE_FILE).context(action)?;
     flock(&file, how).context(action)?;
     Ok(file)
 }
 
 /// Undoes what runs left whose processes are gone.
-fn sweep(base: &Path) -> Vec<String> {
+fn sweep(notes: &Folder) -> Vec<String> {
     let mut swept = Vec::new();
-    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if !path.is_dir() {
-            continue;
-        }
-        let dead = File::open(path.join("lock"))
+    for name in notes.names().unwrap_or_default() {
+        let Ok(folder) = notes.folder(&name) else { continue };
+        let dead = folder
+            .open_file(LOCK)
             .map_or(true, |lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
         if dead {
-            let count = give_back(&path);
+            let count = give_back(folder.path());
             swept.push(format!("undid what a killed run had changed: {count} things"));
         }
     }
@@ -245,7 +270,7 @@ fn sweep(base: &Path) -> Vec<String> {
 /// now keeps its notes for the next run.
 fn give_back(folder: &Path) -> usize {
     end_processes(folder);
-    let text = fs::read_to_string(folder.join("journal")).unwrap_or_default();
+    let text = read::text(&folder.join(JOURNAL), MOST_NOTES_BYTES).unwrap_or_default();
     let mut left = Vec::new();
     let mut count = 0;
     for line in text.lines().rev() {
@@ -262,10 +287,12 @@ fn give_back(folder: &Path) -> usize {
     }
     if left.is_empty() {
         // It is ours, and holds only notes and logs.
-        let _ = fs::remove_dir_all(folder);
+        let _ = iowhy_fs::remove_all(folder);
     } else {
         left.reverse();
-        let _ = fs::write(folder.join("journal"), left.join("\n") + "\n");
+        let text = left.join("\n") + "\n";
+        let _ = Folder::open_own(folder)
+            .and_then(|folder| folder.replace(JOURNAL, text.as_bytes(), PRIVATE_FILE, false));
     }
     count
 }
@@ -306,15 +333,17 @@ fn eventually(mut action: impl FnMut() -> bool) -> bool {
 fn undone(change: NotedChange, path: &Path, value: &str) -> bool {
     match change {
         // A device that is gone has no setting.
-        NotedChange::Setting => !path.exists() || fs::write(path, value).is_ok(),
+        NotedChange::Setting => !path.exists() || kernel_file::write(path, value).is_ok(),
         NotedChange::Mount => {
             eventually(|| !is_mount_point(path) || run("umount", &[path.as_os_str()]))
         }
         NotedChange::Folder => {
             let is_ours = path.join(MARK).is_file() || is_empty(path);
-            !path.is_dir() || (is_ours && eventually(|| fs::remove_dir_all(path).is_ok()))
+            !path.is_dir() || (is_ours && eventually(|| iowhy_fs::remove_all(path).is_ok()))
         }
-        NotedChange::Cgroup => eventually(|| !path.exists() || fs::remove_dir(path).is_ok()),
+        NotedChange::Cgroup => {
+            eventually(|| !path.exists() || iowhy_fs::remove_folder(path).is_ok())
+        }
         // Once: a command that fails would fail again.
         NotedChange::Command => {
             run("sh", &["-c".as_ref(), path.as_os_str()]);
@@ -327,7 +356,7 @@ fn undone(change: NotedChange, path: &Path, value: &str) -> bool {
 /// Overwrites both ends of a device that a run used, so that no file system is found there, and
 /// leaves the mark by which the next run knows that its data is nobody's.
 fn blanked(path: &Path) -> std::io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
+    let file = kernel_file::open(path)?;
     let bytes = std::io::Seek::seek(&mut &file, std::io::SeekFrom::End(0))?;
     let edge = DEVICE_EDGE.min(bytes);
     let mut block = vec![0; edge as usize];
@@ -350,7 +379,7 @@ fn is_mount_point(path: &Path) -> bool {
 }
 
 fn run(program: &str, arguments: &[&std::ffi::OsStr]) -> bool {
-    let mut command = Command::new(program);
+    let mut command = Command::new(iowhy_fs::programs::find_or_name(program));
     command.args(arguments).stdin(std::process::Stdio::null());
     command.output().is_ok_and(|output| output.status.success())
 }

@@ -21,6 +21,9 @@ pub struct Export {
     /// The table to export, with --format csv
     #[arg(long, value_name = "TABLE", default_value = "requests", value_parser = table)]
     pub table: iowhy_core::formats::csv::Which,
+    /// With --format csv for a spreadsheet: what it would take for a formula has a ' before it
+    #[arg(long)]
+    pub spreadsheet: bool,
     /// The weight of a stack, with --format collapsed
     #[arg(long, value_enum, default_value = "time")]
     pub weight: StackWeight,

@@ -5,7 +5,7 @@ mod recording;
 
 use crate::args::export::{Export, ExportFormat};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, EscapedLines};
 use crate::partial::PartialOutput;
 use crate::sources;
 use iowhy_blktrace::iolog::{Iolog, Version};
@@ -14,7 +14,6 @@ use iowhy_core::formats::collapsed::Collapsed;
 use iowhy_core::formats::csv::{Csv, Which};
 use iowhy_core::formats::export::{self, ExportError, Exported, export};
 use iowhy_core::formats::perfetto::Perfetto;
-use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
@@ -56,11 +55,15 @@ fn writer(args: &Export, partial: Option<&PartialOutput>) -> Result<Box<dyn Writ
             let message = "failed to write the trace: it is binary, and standard output a terminal";
             return Err(Failure::new(message, Some(hint)));
         }
-        return Ok(Box::new(BufWriter::with_capacity(1 << 18, output::answer())));
+        let answer = BufWriter::with_capacity(1 << 18, output::answer());
+        // Names are anybody's: a terminal would do what they say.
+        let answer: Box<dyn Write> = match output::is_terminal() {
+            true => Box::new(EscapedLines::new(answer)),
+            false => Box::new(answer),
+        };
+        return Ok(answer);
     };
-    let file =
-        File::create(partial.path()).map_err(|cause| failed(args.output.as_deref(), &cause))?;
-    Ok(Box::new(BufWriter::with_capacity(1 << 18, file)))
+    Ok(Box::new(BufWriter::with_capacity(1 << 18, partial.create()?)))
 }
 
 fn failed(path: Option<&Path>, cause: &std::io::Error) -> Failure {
@@ -76,6 +79,7 @@ fn format(args: &Export) -> Option<Box<dyn export::Exporter>> {
         ExportFormat::Perfetto => Box::new(Perfetto::default()),
         ExportFormat::Iolog => Box::new(Iolog::new(Version::Three)),
         ExportFormat::IologV2 => Box::new(Iolog::new(Version::Two)),
+        ExportFormat::Csv if args.spreadsheet => Box::new(Csv::new(args.table).for_spreadsheet()),
         ExportFormat::Csv => Box::new(Csv::new(args.table)),
         ExportFormat::Collapsed => Box::new(Collapsed::new(args.weight.into())),
         ExportFormat::Recording | ExportFormat::Blktrace => return None,

@@ -75,7 +75,7 @@ impl<'a> NewPage<'a> {
     /// A file that somebody made meanwhile stays as it is.
     fn save(&self, page: &str) -> Result<(), Failure> {
         let partial = PartialOutput::of(self.path)?;
-        fs::write(partial.path(), page).map_err(|cause| Failure::not_written(self.path, &cause))?;
+        partial.write(page.as_bytes())?;
         partial.finish_new()?;
         let size = human::bytes(page.len() as f64);
         output::note(&format!("wrote {} ({size})", self.path.display()));

@@ -204,7 +204,7 @@ impl Drop for Target {
     fn drop(&mut self) {
         if self.is_own {
             // It exists only after fio has created it.
-            let _ = std::fs::remove_file(&self.path);
+            let _ = iowhy_fs::remove_all(&self.path);
         }
     }
 }
@@ -282,7 +282,7 @@ fn enough_room(folder: Option<&Path>) -> Result<(), Failure> {
 
 /// A new file.
 fn created(path: PathBuf) -> Result<PathBuf, Failure> {
-    match std::fs::File::create_new(&path) {
+    match iowhy_fs::create(&path, iowhy_fs::PRIVATE_FILE) {
         Ok(_) => Ok(path),
         Err(cause) => {
             let message = format!("failed to create {}: {cause}", path.display());
@@ -353,7 +353,7 @@ fn failed(target: &Target, cause: &str, hint: Option<String>) -> Failure {
 }
 
 fn fio(part: &ProbePart, target: &Target, args: &ProbeArgs) -> Command {
-    let mut command = Command::new("fio");
+    let mut command = Command::new(iowhy_fs::programs::find_or_name("fio"));
     command.args(["--name=iowhy-probe", "--output-format=json", "--time_based"]);
     match part.synced {
         true => command.args(["--ioengine=psync", "--fdatasync=1"]),

@@ -3,6 +3,7 @@
 use crate::args::RecordArgs;
 use crate::failure::Failure;
 use crate::output;
+use crate::slow_disk::SlowDiskNotice;
 use crate::sources;
 use crate::watching::{EndedWatch, Until, WatchSink, watch};
 use iowhy_capture::live::WatchOptions;
@@ -24,6 +25,7 @@ struct Recorder {
     filter: Filter,
     budget: Option<Budget>,
     begun: Instant,
+    notice: SlowDiskNotice,
 }
 
 impl Recorder {
@@ -36,8 +38,10 @@ impl Recorder {
         let mut now = now.clone();
         now.keep(filter);
         let budget = most_mb.map(|most| Budget::per_minute(most.saturating_mul(1_000_000), 0));
-        let writer = RecordingWriter::create(directory, &now)?;
-        Ok(Recorder { writer, requests: 0, filter: filter.clone(), budget, begun: Instant::now() })
+        let notice = SlowDiskNotice::start(directory);
+        let writer = notice.during(|| RecordingWriter::create(directory, &now))?;
+        let (filter, begun) = (filter.clone(), Instant::now());
+        Ok(Recorder { writer, requests: 0, filter, budget, begun, notice })
     }
 
     /// The content of `recording.json`.
@@ -57,7 +61,7 @@ impl WatchSink for Recorder {
         let thinned = self.budget.as_mut().and_then(|budget| budget.thinned(batch, now_ns));
         let batch = thinned.as_ref().unwrap_or(batch);
         self.requests += batch.requests.len() as u64;
-        Ok(self.writer.add(batch, names)?)
+        Ok(self.notice.during(|| self.writer.add(batch, names))?)
     }
 
     fn note(&mut self, now: &Environment) {
@@ -130,13 +134,14 @@ pub fn free_name() -> PathBuf {
 fn finish(watched: EndedWatch<Recorder>, directory: &Path) -> Result<(), Failure> {
     let EndedWatch { environment, names, sink, failed, child } = watched;
     let mut environment = sink.about(&environment);
-    let finished = sink.writer.finish(&mut environment, &names);
+    let Recorder { writer, notice, requests, .. } = sink;
+    let finished = notice.during(|| writer.finish(&mut environment, &names));
     if let Some(failure) = failed {
-        say_what_there_is(sink.requests, &environment, directory);
+        say_what_there_is(requests, &environment, directory);
         return Err(failure);
     }
     finished?;
-    say_what_there_is(sink.requests, &environment, directory);
+    say_what_there_is(requests, &environment, directory);
     if let Some(said) = child.and_then(told_of) {
         output::note(&said);
     }

@@ -22,7 +22,6 @@ use iowhy_core::source::{self, Source};
 use iowhy_views::stages;
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Prints the stages, or btt's report.
@@ -107,8 +106,7 @@ fn btt_report(btt: &mut Btt, args: &Args) -> Result<(), Failure> {
         path.push(ending);
         if !content.is_empty() {
             let output = PartialOutput::of(Path::new(&path))?;
-            let failed = |cause| output.named(Failure::not_written(output.path(), &cause));
-            fs::write(output.path(), content).map_err(failed)?;
+            output.write(content)?;
             outputs.push(output);
         }
     }

@@ -17,6 +17,7 @@ mod incidents;
 mod interrupted;
 mod manual;
 mod redact;
+mod safety;
 mod terminal;
 mod top;
 

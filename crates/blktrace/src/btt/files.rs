@@ -5,9 +5,10 @@
 use super::seconds;
 use crate::trace::TraceRecord;
 use crate::trace::action::category;
+use iowhy_fs::{Folder, PRIVATE_FILE};
 use rustc_hash::FxHashMap;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
@@ -122,23 +123,26 @@ impl DataFiles {
 #[derive(Debug)]
 struct PartialFile {
     writer: BufWriter<File>,
-    partial: PathBuf,
+    folder: Folder,
+    partial: OsString,
+    name: OsString,
     target: PathBuf,
     is_whole: bool,
 }
 
 impl PartialFile {
     fn create(target: PathBuf) -> io::Result<PartialFile> {
-        let mut name = OsString::from(".");
-        name.push(target.file_name().unwrap_or_default());
-        name.push(format!(".partial-{}", std::process::id()));
-        let partial = target.with_file_name(name);
-        let writer = BufWriter::new(File::create(&partial)?);
-        Ok(PartialFile { writer, partial, target, is_whole: false })
+        let (folder, name) = iowhy_fs::parent(&target)?;
+        let mut partial = OsString::from(".");
+        partial.push(&name);
+        partial.push(format!(".partial-{}", std::process::id()));
+        let writer = BufWriter::new(folder.create_anew(&partial, PRIVATE_FILE)?);
+        Ok(PartialFile { writer, folder, partial, name, target, is_whole: false })
     }
 
     fn finish(mut self) -> Result<(), (PathBuf, io::Error)> {
-        fs::rename(&self.partial, &self.target).map_err(|error| (self.target.clone(), error))?;
+        let renamed = self.folder.rename(&self.partial, &self.folder, &self.name);
+        renamed.map_err(|error| (self.target.clone(), error))?;
         self.is_whole = true;
         Ok(())
     }
@@ -148,7 +152,7 @@ impl Drop for PartialFile {
     fn drop(&mut self) {
         if !self.is_whole {
             // Nothing more can be done about what cannot be removed.
-            let _ = fs::remove_file(&self.partial);
+            let _ = self.folder.remove_file(&self.partial);
         }
     }
 }
@@ -177,7 +181,7 @@ mod tests {
     use super::*;
 
     fn names(folder: &std::path::Path) -> Vec<OsString> {
-        fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name()).collect()
+        std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name()).collect()
     }
 
     #[test]

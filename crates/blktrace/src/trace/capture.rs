@@ -10,9 +10,10 @@ use super::record::RecordBatch;
 use super::stream::{Bytes, Stream};
 use super::tournament::Tournament;
 use super::warning::{WarningKind, Warnings};
+use iowhy_fs::read;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Memory for all buffers of all streams.
 const BUFFERS: usize = 8 << 20;
@@ -152,8 +153,12 @@ impl TraceCapture {
     fn add(&mut self, input: &Input, group: u16, buffer: usize) -> Result<(), CaptureError> {
         let (bytes, name, cpu): (Bytes, String, _) = match input {
             Input::Stdin => (Box::new(io::stdin()), "standard input".to_owned(), None),
-            Input::Merged(path) => (open(path)?, path.display().to_string(), None),
-            Input::Cpu { path, cpu } => (open(path)?, path.display().to_string(), Some(*cpu)),
+            Input::Merged(path) => {
+                (open(path, read::open_source)?, path.display().to_string(), None)
+            }
+            Input::Cpu { path, cpu } => {
+                (open(path, read::open)?, path.display().to_string(), Some(*cpu))
+            }
         };
         let sort = cpu.is_none() && self.order == Order::Time;
         self.streams.push(Stream::new(bytes, &name, group, cpu, sort, buffer));
@@ -250,8 +255,10 @@ impl TraceCapture {
     }
 }
 
-fn open(path: &PathBuf) -> Result<Bytes, CaptureError> {
-    match File::open(path) {
+/// One of a capture's files is found by its name, and what stands there must be a file; a stream
+/// that is named may be a pipe.
+fn open(path: &PathBuf, by: fn(&Path) -> io::Result<File>) -> Result<Bytes, CaptureError> {
+    match by(path) {
         Ok(file) => Ok(Box::new(file)),
         Err(source) => Err(CaptureError::Open { path: path.clone(), source }),
     }

@@ -9,11 +9,12 @@ use super::encode::encode;
 use super::record::TraceRecord;
 use iowhy_core::bounded_map::CappedMap;
 use iowhy_core::model::{Event, Names};
+use iowhy_fs::{Folder, PRIVATE_FILE};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why a capture could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +57,7 @@ const MOST_NAMES: usize = 1 << 20;
 
 /// Writes a capture into a folder.
 pub struct CaptureWriter {
-    folder: PathBuf,
+    folder: Folder,
     settings: CaptureSettings,
     outputs: BTreeMap<(u32, u32), Output>,
     /// Names of devices, as their files are called.
@@ -71,10 +72,10 @@ impl CaptureWriter {
     /// Files that are open at once.
     const MAX_FILES: usize = 900;
 
-    /// A writer of files in `folder`, which must exist.
-    pub fn new(folder: &Path, settings: CaptureSettings) -> CaptureWriter {
+    /// A writer of files in `folder`.
+    pub fn new(folder: Folder, settings: CaptureSettings) -> CaptureWriter {
         CaptureWriter {
-            folder: folder.to_owned(),
+            folder,
             settings,
             outputs: BTreeMap::new(),
             devices: FxHashMap::default(),
@@ -124,9 +125,10 @@ impl CaptureWriter {
         let taken = self.devices.iter().any(|(other, used)| *other != device && used == name);
         let stem = if safe && !taken { name.to_owned() } else { plain };
         let stem = self.devices.entry(device).or_insert(stem).clone();
-        let path = self.folder.join(format!("{stem}.blktrace.{cpu}"));
-        let file =
-            File::create(&path).map_err(|source| WriteError { path: path.clone(), source })?;
+        let name = format!("{stem}.blktrace.{cpu}");
+        let path = self.folder.path().join(&name);
+        let file = self.folder.create(&name, PRIVATE_FILE);
+        let file = file.map_err(|source| WriteError { path: path.clone(), source })?;
         let file = BufWriter::with_capacity(64 << 10, file);
         self.outputs.insert(key, Output { path, file, sequence: 0 });
         self.written.files += 1;
@@ -190,8 +192,10 @@ impl CaptureWriter {
             let highest = self.outputs.range((*device, 0)..=(*device, u32::MAX)).next_back();
             for cpu in 0..highest.map_or(0, |((_, cpu), _)| (*cpu).min(1 << 13)) {
                 if !self.outputs.contains_key(&(*device, cpu)) {
-                    let path = self.folder.join(format!("{stem}.blktrace.{cpu}"));
-                    File::create(&path).map_err(|source| WriteError { path, source })?;
+                    let name = format!("{stem}.blktrace.{cpu}");
+                    let made = self.folder.create(&name, PRIVATE_FILE);
+                    let path = || self.folder.path().join(&name);
+                    made.map_err(|source| WriteError { path: path(), source })?;
                     self.written.files += 1;
                 }
             }

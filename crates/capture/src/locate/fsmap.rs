@@ -30,7 +30,7 @@ impl FsMap {
     /// # Errors
     /// The reason why there is no map.
     pub fn read(root: &Path, number: (u32, u32)) -> Result<FsMap, String> {
-        let mut command = Command::new("xfs_io");
+        let mut command = Command::new(iowhy_fs::programs::find_or_name("xfs_io"));
         command.args(["-r", "-c", "fsmap"]).arg(root).stdin(Stdio::null());
         let output = command.output().map_err(|cause| format!("xfs_io cannot be run: {cause}"))?;
         let said = String::from_utf8_lossy(&output.stderr);

@@ -10,6 +10,7 @@
 
 use super::counters::exact_counts;
 use super::life::Life;
+use super::open_intervals::OpenIntervals;
 use super::readings::Readings;
 use super::summarizer::Summarizer;
 use super::summary::Summary;
@@ -49,8 +50,9 @@ impl Pass for Summarizer {
     }
 }
 
-/// Maximum number of open intervals; if a recording opens more, the oldest is closed.
-const MOST_OPEN: usize = 256;
+/// Intervals without a row that may follow each other. More are left out, where that is wanted, and
+/// counted: one wrong time of a source may be a century away from the others.
+const MOST_EMPTY: u64 = 100;
 /// Processes of which more than the name is kept for later intervals: as many as a pass keeps. When
 /// there are more, the older half goes.
 const MOST_PROCESSES: usize = 1 << 14;
@@ -91,7 +93,10 @@ pub struct Cutter<P> {
     last: Option<u64>,
     /// The first interval that was not passed on.
     next: u64,
-    open: BTreeMap<u64, P>,
+    open: OpenIntervals<P>,
+    /// Whether long runs of intervals without a row are left out, and how many were.
+    leaves_out: bool,
+    left_out: u64,
     /// Processes and stacks that rows of later intervals may refer to.
     known: Batch,
     readings: Readings,
@@ -110,7 +115,9 @@ impl<P: Pass> Cutter<P> {
             start_ns: environment.start_ns,
             last: None,
             next: 0,
-            open: BTreeMap::new(),
+            open: OpenIntervals::default(),
+            leaves_out: false,
+            left_out: 0,
             known: Batch::default(),
             readings: Readings::default(),
             links: FxHashMap::default(),
@@ -126,6 +133,24 @@ impl<P: Pass> Cutter<P> {
             Some(_) => wanted.count.map(|count| count.saturating_sub(1)),
         };
         cutter
+    }
+
+    /// The same, but of more than a hundred intervals without a row that follow each other none is
+    /// passed on.
+    #[must_use]
+    pub fn leaving_out_empty(self) -> Cutter<P> {
+        Cutter { leaves_out: true, ..self }
+    }
+
+    /// How many intervals without a row were left out.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Whether so many rows wait for their interval to end that the oldest must end now
+    /// ([`Cutter::close_until`]), whatever may still come of it.
+    pub fn is_crowded(&self) -> bool {
+        self.open.is_crowded()
     }
 
     /// The latest time in a row, CLOCK_MONOTONIC nanoseconds.
@@ -164,7 +189,7 @@ impl<P: Pass> Cutter<P> {
             if self.wanted.count.is_some_and(|count| number >= count) {
                 continue;
             }
-            self.pass(number, environment, names).add(&part, names);
+            self.put(number, part, environment, names);
         }
         if self.links.len() > MOST_LINKED {
             // Their waits were filtered out.
@@ -182,7 +207,7 @@ impl<P: Pass> Cutter<P> {
             stacks: batch.stacks.clone(),
             ..Batch::default()
         };
-        self.open.values_mut().for_each(|pass| pass.add(&met, names));
+        self.open.meet(&met, names);
         self.known.processes.extend(met.processes);
         if self.known.processes.len() > MOST_PROCESSES {
             self.known.processes.drain(..MOST_PROCESSES / 2);
@@ -190,15 +215,17 @@ impl<P: Pass> Cutter<P> {
         self.known.stacks.extend(met.stacks);
     }
 
-    fn pass(&mut self, number: u64, environment: &Environment, names: &Names) -> &mut P {
-        // A copy of the environment: not for each batch.
-        let window = (!self.open.contains_key(&number)).then(|| self.window(number, environment));
-        let (like, known) = (&self.like, &self.known);
-        self.open.entry(number).or_insert_with(|| {
-            let mut pass = like.begin(&window.unwrap_or_default());
-            pass.add(known, names);
-            pass
-        })
+    fn put(&mut self, number: u64, rows: Batch, environment: &Environment, names: &Names) {
+        let mut open = std::mem::take(&mut self.open);
+        open.add(number, rows, names, || self.begun(number, environment, names));
+        self.open = open;
+    }
+
+    /// A pass of interval `number` without rows of its own.
+    fn begun(&self, number: u64, environment: &Environment, names: &Names) -> P {
+        let mut pass = self.like.begin(&self.window(number, environment));
+        pass.add(&self.known, names);
+        pass
     }
 
     /// The rows of `batch` by interval.
@@ -284,17 +311,30 @@ impl<P: Pass> Cutter<P> {
         each: &mut impl FnMut(EndedInterval<P::Figures>) -> Result<(), E>,
     ) -> Result<(), E> {
         let is_over = |cutter: &Cutter<P>| {
-            cutter.begin_of(cutter.next.saturating_add(1)) <= until_ns
-                || cutter.open.len() > MOST_OPEN
+            cutter.begin_of(cutter.next.saturating_add(1)) <= until_ns || cutter.is_crowded()
         };
+        self.leave_out(self.at(until_ns).min(self.last.unwrap_or(u64::MAX)));
         while self.start_ns > 0
             && !self.is_done()
             && self.last.is_none_or(|last| self.next < last)
             && is_over(self)
         {
             each(self.close(environment, names))?;
+            self.leave_out(self.at(until_ns).min(self.last.unwrap_or(u64::MAX)));
         }
         Ok(())
+    }
+
+    /// Leaves out the intervals before the next that has rows, if they are many and before `until`.
+    fn leave_out(&mut self, until: u64) {
+        let sampled = self.readings.first_ns().map(|time_ns| self.at(time_ns));
+        let busy = [self.open.first(), sampled, self.wanted.count, Some(until)];
+        let busy = busy.into_iter().flatten().min().unwrap_or(until);
+        let run = busy.saturating_sub(self.next);
+        if self.leaves_out && self.start_ns > 0 && run > MOST_EMPTY {
+            self.left_out += run;
+            self.next = busy;
+        }
     }
 
     fn close(&mut self, environment: &Environment, names: &Names) -> EndedInterval<P::Figures> {
@@ -304,8 +344,10 @@ impl<P: Pass> Cutter<P> {
         let samples = self.samples(&mut readings, &mut window, names);
         self.readings = readings;
         self.count_exactly(&mut window);
-        self.pass(number, environment, names).add(&samples, names);
-        let pass = self.open.remove(&number).unwrap_or_else(|| self.like.begin(&window));
+        let mut open = std::mem::take(&mut self.open);
+        open.pass(number, names, || self.begun(number, environment, names)).add(&samples, names);
+        let pass = open.close(number).unwrap_or_else(|| self.like.begin(&window));
+        self.open = open;
         self.next += 1;
         EndedInterval { number, figures: pass.finish(&window, names), environment: window }
     }
@@ -321,7 +363,7 @@ impl<P: Pass> Cutter<P> {
     where
         P: Clone,
     {
-        let mut pass = self.open.get(&self.next)?.clone();
+        let mut pass = self.open.get(self.next)?.clone();
         let mut window = self.window(self.next, environment);
         window.end_ns = until_ns.clamp(window.start_ns, window.end_ns);
         let samples = self.samples(&mut self.readings.clone(), &mut window, names);
@@ -371,7 +413,8 @@ impl<P: Pass> Cutter<P> {
         }
     }
 
-    /// Passes on the rest: the source has no more rows.
+    /// Passes on the rest: the source has no more rows. Says how many intervals without a row were
+    /// left out in all.
     ///
     /// # Errors
     /// Those of `each`.
@@ -380,18 +423,20 @@ impl<P: Pass> Cutter<P> {
         environment: &Environment,
         names: &Names,
         each: &mut impl FnMut(EndedInterval<P::Figures>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    ) -> Result<u64, E> {
         let end_ns = environment.end_ns.max(self.latest_ns);
-        let newest = self.open.last_key_value().map_or(0, |(number, _)| *number);
+        let newest = self.open.last().unwrap_or(0);
         let last = match self.last {
             Some(last) => last,
             None => newest.max(self.at(end_ns.saturating_sub(1))),
         };
         self.last = Some(last);
+        self.leave_out(last);
         while self.next <= last && !self.is_done() {
             each(self.close(environment, names))?;
+            self.leave_out(last);
         }
-        Ok(())
+        Ok(self.left_out)
     }
 }
 
@@ -408,127 +453,4 @@ fn last_of(whole_ns: u64, every_ns: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::script::{START_NS, Script};
-    use std::convert::Infallible;
-
-    const S: u64 = 1_000_000_000;
-
-    fn script() -> Script {
-        let mut script = Script::new(4);
-        for index in 0..40_u64 {
-            let at = (index * S / 10) as i64;
-            script.read("sda", 4096).by(7, "cat").at(at).direct(100, 200, 150_000_000).add();
-        }
-        script.read("sda", 512).at(3 * S as i64).status(Status::InFlight).add();
-        script
-    }
-
-    /// The requests of each interval, with rows given `size` at a time and closed as they come.
-    fn counts(every_ns: u64, size: usize, count: Option<u64>, end_known: bool) -> Vec<(u64, u64)> {
-        let script = script();
-        let mut environment = script.environment.clone();
-        if !end_known {
-            environment.end_ns = 0;
-        }
-        let wanted = WantedIntervals { every_ns: Some(every_ns), count };
-        let mut cutter = Cutter::new(Summarizer::new(&environment), wanted, &environment);
-        let mut counts = Vec::new();
-        let mut each = |interval: EndedInterval<Summary>| {
-            counts.push((interval.figures.watch.requests, interval.figures.watch.duration_ns));
-            Ok::<(), Infallible>(())
-        };
-        for batch in script.source(size).batches {
-            cutter.add(&batch, &environment, &script.names);
-            let until_ns = cutter.latest_ns().saturating_sub(S / 2);
-            cutter.close_until(until_ns, &environment, &script.names, &mut each).unwrap();
-        }
-        assert_eq!(cutter.late(), 0);
-        cutter.finish(&script.environment, &script.names, &mut each).unwrap();
-        counts
-    }
-
-    #[test]
-    fn each_row_counts_where_it_ended() {
-        for size in [1, 7, 100] {
-            // The first of each second ends in it, but for the two that end in the next.
-            assert_eq!(counts(S, size, None, true), [(9, S), (10, S), (10, S), (12, S)]);
-            // Live, where the end is not known: what ends after the watch has an interval of its
-            // own.
-            let live = counts(S, size, None, false);
-            assert_eq!(live.iter().map(|it| it.0).sum::<u64>(), 41);
-        }
-    }
-
-    #[test]
-    fn an_interval_of_a_sampled_watch_has_its_own_exact_counts() {
-        use crate::model::Metric;
-        use crate::model::environment::{ExactCount, Thinning};
-        let mut script = script();
-        let number = {
-            let device = script.device("sda", &[]);
-            device.stat_start = vec![0; 17];
-            (device.major, device.minor)
-        };
-        for (second, reads) in [0.0, 100.0, 250.0, 300.0, 400.0].into_iter().enumerate() {
-            script.sample(second as u64 * S, Metric::Reads, "sda", reads);
-            script.sample(second as u64 * S, Metric::QueueTime, "sda", 0.0);
-        }
-        for request in &mut script.batch.requests {
-            (request.major, request.minor, request.weight) = (number.0, number.1, Some(8));
-        }
-        let level = Thinning { requests_one_in: 8, ..Thinning::default() };
-        script.environment.thinning = vec![level];
-        let (major, minor) = number;
-        let operation = "read".to_owned();
-        let whole = ExactCount { major, minor, operation, requests: 400, ..ExactCount::default() };
-        script.environment.exact_counts = vec![whole];
-        // One is in flight, and stands for eight.
-        assert_eq!(script.summary().watch.requests, 408);
-        let wanted = WantedIntervals { every_ns: Some(S), count: None };
-        let environment = &script.environment;
-        let mut cutter = Cutter::new(Summarizer::new(environment), wanted, environment);
-        cutter.add(&script.batch, environment, &script.names);
-        let mut counts = Vec::new();
-        let mut each = |interval: EndedInterval<Summary>| {
-            counts.push(interval.figures.watch.requests);
-            Ok::<(), Infallible>(())
-        };
-        cutter.close_until(START_NS + 3 * S, environment, &script.names, &mut each).unwrap();
-        assert_eq!(counts, [100, 150, 50]);
-    }
-
-    #[test]
-    fn a_number_of_intervals_is_enough() {
-        assert_eq!(counts(S, 3, Some(2), true), [(9, S), (10, S)]);
-        let summary = script().summary();
-        assert_eq!(counts(u64::MAX, 3, None, true), [(41, summary.watch.duration_ns)]);
-    }
-
-    #[test]
-    fn what_is_left_over_joins_the_last() {
-        assert_eq!(last_of(10 * S, S), 10 - 1);
-        assert_eq!(last_of(10 * S + S / 20, S), 9);
-        assert_eq!(last_of(10 * S + S / 2, S), 10);
-        assert_eq!(last_of(S / 100, S), 0);
-        assert_eq!(counts(3 * S / 2, 5, None, true).len(), 3);
-    }
-
-    #[test]
-    fn quiet_intervals_are_intervals_too() {
-        let mut script = Script::new(3);
-        script.read("sda", 512).at(2 * S as i64).direct(0, 0, 1000).add();
-        let environment = &script.environment;
-        let wanted = WantedIntervals { every_ns: Some(S), count: None };
-        let mut cutter = Cutter::new(Summarizer::new(environment), wanted, environment);
-        let mut numbers = Vec::new();
-        cutter.add(&script.batch, environment, &script.names);
-        let mut each = |it: EndedInterval<Summary>| {
-            numbers.push((it.number, it.environment.start_ns - START_NS, it.figures.devices.len()));
-            Ok::<(), Infallible>(())
-        };
-        cutter.finish(environment, &script.names, &mut each).unwrap();
-        assert_eq!(numbers, [(0, 0, 0), (1, S, 0), (2, 2 * S, 1)]);
-    }
-}
+mod tests;

@@ -50,6 +50,7 @@ pub mod intervals;
 pub mod latency;
 pub(crate) mod life;
 pub mod moments;
+mod open_intervals;
 pub mod own;
 pub mod patterns;
 mod readings;

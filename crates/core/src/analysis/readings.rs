@@ -29,6 +29,11 @@ impl Readings {
         self.waiting.extend(samples.iter().cloned());
     }
 
+    /// The time of the earliest sample that belongs to no interval yet.
+    pub fn first_ns(&self) -> Option<u64> {
+        self.waiting.iter().map(|sample| sample.time_ns).min()
+    }
+
     /// The last poll of counters in the intervals so far.
     pub fn looked_ns(&self) -> u64 {
         self.looked_ns

@@ -39,8 +39,8 @@ macro_rules! tables {
                 match self { $( Which::$variant => <$row>::COLUMNS ),+ }
             }
 
-            fn write(self, batch: &Batch, names: &Names, out: &mut dyn Write) -> io::Result<u64> {
-                match self { $( Which::$variant => rows(&batch.$field, names, out) ),+ }
+            fn write(self, batch: &Batch, cells: &mut CellWriter<'_>) -> io::Result<u64> {
+                match self { $( Which::$variant => rows(&batch.$field, cells) ),+ }
             }
         }
     };
@@ -64,12 +64,20 @@ tables! {
 pub struct Csv {
     table: Which,
     rows: u64,
+    is_for_spreadsheet: bool,
 }
 
 impl Csv {
     /// The rows of `table`.
     pub fn new(table: Which) -> Csv {
-        Csv { table, rows: 0 }
+        Csv { table, rows: 0, is_for_spreadsheet: false }
+    }
+
+    /// The same for a spreadsheet: a text that it would take for a formula has a `'` before it.
+    /// Numbers stay numbers.
+    #[must_use]
+    pub fn for_spreadsheet(self) -> Csv {
+        Csv { is_for_spreadsheet: true, ..self }
     }
 }
 
@@ -80,7 +88,8 @@ impl Exporter for Csv {
     }
 
     fn take(&mut self, batch: &Batch, names: &Names, out: &mut dyn Write) -> io::Result<()> {
-        self.rows += self.table.write(batch, names, out)?;
+        let mut cells = CellWriter { names, out, is_for_spreadsheet: self.is_for_spreadsheet };
+        self.rows += self.table.write(batch, &mut cells)?;
         Ok(())
     }
 
@@ -95,7 +104,7 @@ impl Exporter for Csv {
     }
 }
 
-fn rows<T: Table>(rows: &[T], names: &Names, out: &mut dyn Write) -> io::Result<u64> {
+fn rows<T: Table>(rows: &[T], cells: &mut CellWriter<'_>) -> io::Result<u64> {
     let mut columns = Columns::of::<T>();
     for together in rows.chunks(TOGETHER) {
         columns.clear();
@@ -103,42 +112,78 @@ fn rows<T: Table>(rows: &[T], names: &Names, out: &mut dyn Write) -> io::Result<
         for row in 0..together.len() {
             for (index, (info, column)) in T::COLUMNS.iter().zip(columns.columns()).enumerate() {
                 if index > 0 {
-                    out.write_all(b",")?;
+                    cells.out.write_all(b",")?;
                 }
-                cell(info.kind, column, row, names, out)?;
+                cells.cell(info.kind, column, row)?;
             }
-            out.write_all(b"\r\n")?;
+            cells.out.write_all(b"\r\n")?;
         }
     }
     Ok(rows.len() as u64)
 }
 
-fn cell(
-    kind: ColumnKind,
-    column: &ColumnValues,
-    row: usize,
-    names: &Names,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let name = |raw: i64| names.get(Name::from_index(raw as usize));
-    if kind == ColumnKind::Texts {
-        let items: Vec<&str> =
-            column.list(row).unwrap_or_default().iter().map(|raw| name(*raw)).collect();
-        return text(&items.join("\n"), out);
+/// Writes cells.
+struct CellWriter<'a> {
+    names: &'a Names,
+    out: &'a mut dyn Write,
+    is_for_spreadsheet: bool,
+}
+
+impl CellWriter<'_> {
+    fn cell(&mut self, kind: ColumnKind, column: &ColumnValues, row: usize) -> io::Result<()> {
+        let names = self.names;
+        let name = |raw: i64| names.get(Name::from_index(raw as usize));
+        if kind == ColumnKind::Texts {
+            let items: Vec<&str> =
+                column.list(row).unwrap_or_default().iter().map(|raw| name(*raw)).collect();
+            return self.text(&items.join("\n"));
+        }
+        let Some(raw) = column.get(row) else { return Ok(()) };
+        match kind {
+            ColumnKind::Float => write!(self.out, "{}", f64::from_bits(raw as u64)),
+            ColumnKind::Flag => write!(self.out, "{}", raw != 0),
+            ColumnKind::Text => self.text(name(raw)),
+            ColumnKind::Integer | ColumnKind::Texts => write!(self.out, "{raw}"),
+        }
     }
-    let Some(raw) = column.get(row) else { return Ok(()) };
-    match kind {
-        ColumnKind::Float => write!(out, "{}", f64::from_bits(raw as u64)),
-        ColumnKind::Flag => write!(out, "{}", raw != 0),
-        ColumnKind::Text => text(name(raw), out),
-        ColumnKind::Integer | ColumnKind::Texts => write!(out, "{raw}"),
+
+    fn text(&mut self, text: &str) -> io::Result<()> {
+        let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
+        let mark = if self.is_for_spreadsheet && is_formula { "'" } else { "" };
+        let plain = |c: char| c != '"' && c != ',' && !c.is_control();
+        if !text.is_empty() && text.chars().all(plain) {
+            return write!(self.out, "{mark}{text}");
+        }
+        write!(self.out, "\"{mark}{}\"", text.replace('"', "\"\""))
     }
 }
 
-fn text(text: &str, out: &mut dyn Write) -> io::Result<()> {
-    let plain = |c: char| c != '"' && c != ',' && !c.is_control();
-    if !text.is_empty() && text.chars().all(plain) {
-        return out.write_all(text.as_bytes());
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Script;
+
+    /// The line of a request of the process `name`.
+    fn line(name: &str, csv: Csv) -> String {
+        let mut script = Script::new(1);
+        script.read("sda", 4096).by(7, name).direct(100, 200, 3_000_000).add();
+        let mut csv = csv;
+        let mut out = Vec::new();
+        csv.take(&script.batch, &script.names, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
     }
-    write!(out, "\"{}\"", text.replace('"', "\"\""))
+
+    #[test]
+    fn formulas_are_texts_in_a_spreadsheet_and_numbers_are_numbers() {
+        for name in ["=cmd|\"/C calc\"!A0", "+1", "-bash", "@SUM(A1)", "\t=1"] {
+            let exact = line(name, Csv::new(Which::Requests));
+            let quoted = name.replace('"', "\"\"");
+            assert!(exact.contains(&quoted) && !exact.contains('\''), "{exact}");
+            let safe = line(name, Csv::new(Which::Requests).for_spreadsheet());
+            assert!(safe.contains(&format!("'{quoted}")), "{safe}");
+            assert!(safe.contains(",4096,"), "{safe}");
+        }
+        let plain = line("cat", Csv::new(Which::Requests).for_spreadsheet());
+        assert_eq!(plain, line("cat", Csv::new(Which::Requests)));
+    }
 }

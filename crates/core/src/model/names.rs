@@ -115,6 +115,9 @@ impl Names {
     /// The last quarter is reserved for texts of at most this many bytes, so that very many long
     /// paths leave space for processes, functions and cgroups.
     const SHORT: usize = 64;
+    /// Bytes of one text: a thousand times the longest path that the kernel knows. A longer one is
+    /// refused.
+    const LONGEST: usize = 4 << 20;
     const REFUSED: &'static str = "(more names than iowhy keeps)";
 
     /// A table with only the reserved words.
@@ -147,7 +150,7 @@ impl Names {
             return *name;
         }
         let most = if text.len() > Self::SHORT { Self::MAX_BYTES / 4 * 3 } else { Self::MAX_BYTES };
-        if self.bytes + text.len() > most {
+        if text.len() > Self::LONGEST || self.bytes + text.len() > most {
             self.refused += 1;
             return self
                 .index

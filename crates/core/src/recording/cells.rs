@@ -8,10 +8,14 @@ use super::texts::{TextCellReader, spread};
 use crate::model::Names;
 use crate::model::table::{ColumnKind, ColumnValues, Scalar};
 use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
-use parquet::column::reader::ColumnReader;
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
 use parquet::file::reader::RowGroupReader;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a column of a file holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,7 +119,83 @@ impl FoundType {
     }
 }
 
-/// Reads a chunk.
+/// Texts of all lists of one row group; the writer ends a group long before.
+const MOST_IN_GROUP: u64 = 1 << 21;
+/// Texts of one list: a stack has some hundred functions.
+const MOST_IN_LIST: usize = 1 << 12;
+/// Texts of all lists of a recording, some 50 bytes of memory each.
+const MOST_IN_RECORDING: u64 = 1 << 22;
+
+/// How many more texts the lists of a recording may have. A kilobyte can claim a hundred million of
+/// them, so they are counted before they are decoded.
+#[derive(Clone)]
+pub(super) struct ListAllowance(Arc<AtomicU64>);
+
+impl Default for ListAllowance {
+    fn default() -> ListAllowance {
+        ListAllowance(Arc::new(AtomicU64::new(MOST_IN_RECORDING)))
+    }
+}
+
+impl ListAllowance {
+    fn take(&self, count: u64) -> bool {
+        let less = |left: u64| left.checked_sub(count);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}
+
+/// The pages of a column of lists, which ends where there are too many texts.
+struct BoundedPages {
+    pages: Box<dyn PageReader>,
+    read: u64,
+    allowance: ListAllowance,
+}
+
+impl PageReader for BoundedPages {
+    fn get_next_page(&mut self) -> parquet::errors::Result<Option<Page>> {
+        let page = self.pages.get_next_page()?;
+        if let Some(Page::DataPage { num_values, .. } | Page::DataPageV2 { num_values, .. }) = &page
+        {
+            self.read += u64::from(*num_values);
+            if self.read > MOST_IN_GROUP || !self.allowance.take(u64::from(*num_values)) {
+                let why = "its lists have more texts than iowhy keeps";
+                return Err(ParquetError::General(why.to_owned()));
+            }
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> parquet::errors::Result<Option<PageMetadata>> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> parquet::errors::Result<()> {
+        self.pages.skip_next_page()
+    }
+
+    fn supports_deferred_dictionary(&self) -> bool {
+        self.pages.supports_deferred_dictionary()
+    }
+
+    fn take_deferred_dictionary(&mut self) -> parquet::errors::Result<Option<Page>> {
+        self.pages.take_deferred_dictionary()
+    }
+
+    fn at_record_boundary(&mut self) -> parquet::errors::Result<bool> {
+        self.pages.at_record_boundary()
+    }
+}
+
+impl Iterator for BoundedPages {
+    type Item = parquet::errors::Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+/// Reads a chunk. A step takes at most some hundred bytes of memory for each of its rows, and 80
+/// for each of at most [`MOST_IN_GROUP`] texts of lists.
 pub(super) struct ChunkCells {
     reader: CellReader,
     sign: Sign,
@@ -134,12 +214,18 @@ impl ChunkCells {
         group: &dyn RowGroupReader,
         leaf: usize,
         found: &FoundType,
+        lists: &ListAllowance,
     ) -> Result<ChunkCells, Problem> {
         let chunk = group.metadata().column(leaf);
         let level = chunk.column_descr().max_def_level();
         let sign = if let FoundType::Integer(_, sign) = found { *sign } else { Sign::Signed };
         let reader = if *found == FoundType::Text && TextCellReader::reads(chunk) {
             CellReader::Texts(TextCellReader::new(group.get_column_page_reader(leaf)?, level > 0))
+        } else if *found == FoundType::Texts {
+            let pages = group.get_column_page_reader(leaf)?;
+            let pages = BoundedPages { pages, read: 0, allowance: lists.clone() };
+            let reader = get_column_reader(chunk.column_descr_ptr(), Box::new(pages));
+            CellReader::Other(Box::new(reader))
         } else {
             CellReader::Other(Box::new(group.get_column_reader(leaf)?))
         };
@@ -226,6 +312,10 @@ impl ChunkCells {
             if levels.get(index) == Some(&self.level)
                 && let Some(text) = texts.next()
             {
+                if list.len() == MOST_IN_LIST {
+                    let why = format!("a list of its has more than {MOST_IN_LIST} texts");
+                    return Err(ErrorCause::Content(why).into());
+                }
                 list.push(names.intern(text.as_utf8()?).to_raw());
             }
         }

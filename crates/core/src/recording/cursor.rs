@@ -5,13 +5,14 @@
 //!
 //! What does not belong here: which segment comes next (see [`super::reader`]).
 
-use super::cells::{ChunkCells, FoundType};
+use super::cells::{ChunkCells, FoundType, ListAllowance};
 use super::error::{ErrorCause, RecordingError};
 use super::segment::is_whole;
 use super::statistics;
 use super::tables::TableInfo;
 use crate::model::Names;
 use crate::model::table::{ColumnInfo, ColumnKind, ColumnValues, Columns};
+use iowhy_fs::read;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::SchemaDescriptor;
 use std::fs::File;
@@ -40,6 +41,7 @@ impl<E: Into<ErrorCause>> From<E> for Problem {
 pub(super) struct Cursor {
     file: SerializedFileReader<File>,
     columns: Vec<ColumnReading>,
+    lists: ListAllowance,
     /// The next row group, and the rows that are left of the one before.
     group: usize,
     left: usize,
@@ -66,9 +68,19 @@ enum GroupCells {
 
 impl Cursor {
     /// Opens the segment `path` of `table`; `None` where there is none.
-    pub(super) fn open(path: &Path, table: &TableInfo) -> Result<Option<Cursor>, Problem> {
-        let file = match File::open(path) {
+    pub(super) fn open(
+        path: &Path,
+        table: &TableInfo,
+        lists: &ListAllowance,
+    ) -> Result<Option<Cursor>, Problem> {
+        let file = match read::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            // A directory, a pipe or a device: the other segments are worth reading.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::InvalidInput) =>
+            {
+                return Err(Problem::Damaged(error.into()));
+            }
             file => file.map_err(|error| Problem::Refused(RecordingError::read(path, error)))?,
         };
         if !is_whole(&file)? {
@@ -80,7 +92,8 @@ impl Cursor {
             let schema = file.metadata().file_metadata().schema_descr();
             let columns = table.columns.iter().map(|info| reading(info, schema, path));
             let columns = columns.collect::<Result<_, _>>().map_err(Problem::Refused)?;
-            Ok(Some(Cursor { file, columns, group: 0, left: 0, bytes, rows: 0 }))
+            let lists = lists.clone();
+            Ok(Some(Cursor { file, columns, lists, group: 0, left: 0, bytes, rows: 0 }))
         })
     }
 
@@ -121,7 +134,8 @@ impl Cursor {
                     match statistics::same(chunk, reading.info.kind, names) {
                         Some(cell) => GroupCells::Same(cell),
                         None => {
-                            GroupCells::Chunk(Box::new(ChunkCells::open(&*group, *leaf, found)?))
+                            let cells = ChunkCells::open(&*group, *leaf, found, &self.lists)?;
+                            GroupCells::Chunk(Box::new(cells))
                         }
                     }
                 }

@@ -3,13 +3,12 @@
 use super::error::{ErrorCause, RecordingError};
 use crate::model::Environment;
 use crate::model::environment::FORMAT;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use iowhy_fs::{Folder, PRIVATE_FILE, read};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "recording.json";
-const PARTIAL: &str = ".recording.json.partial";
 const RESERVE: &str = ".recording.json.reserve";
 /// Space that is kept for the last `recording.json` on a disk that gets full: some ten kilobytes
 /// are usual, and a host with a thousand mounts needs some hundred.
@@ -23,39 +22,34 @@ pub(super) fn path(directory: &Path) -> PathBuf {
 }
 
 /// Writes `environment` in place of the earlier `recording.json`.
-pub(super) fn write(directory: &Path, environment: &Environment) -> Result<(), RecordingError> {
-    let partial = directory.join(PARTIAL);
-    replace(directory, &partial, environment).map_err(|cause| {
-        // It is useless and takes space; if it cannot be removed, nothing else breaks.
-        let _ = fs::remove_file(&partial);
-        RecordingError::write(&path(directory), cause)
-    })
+pub(super) fn write(folder: &Folder, environment: &Environment) -> Result<(), RecordingError> {
+    let replace = || -> Result<(), ErrorCause> {
+        let mut text = serde_json::to_vec_pretty(environment).map_err(io::Error::from)?;
+        text.push(b'\n');
+        Ok(folder.replace(NAME, &text, PRIVATE_FILE, false)?)
+    };
+    replace().map_err(|cause| RecordingError::write(&path(folder.path()), cause))
 }
 
-fn replace(directory: &Path, partial: &Path, environment: &Environment) -> Result<(), ErrorCause> {
-    let mut text = serde_json::to_vec_pretty(environment).map_err(io::Error::from)?;
-    text.push(b'\n');
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(partial)?;
-    file.write_all(&text)?;
-    fs::rename(partial, path(directory))?;
-    Ok(())
+/// Removes the `recording.json` of a recording that did not begin.
+pub(super) fn remove(folder: &Folder) {
+    // The error that led here is the one to show.
+    let _ = folder.remove_file(NAME);
 }
 
 /// Takes the space that the last `recording.json` will need, so that a watch which filled the disk
 /// can still say so. [`release`] frees it.
-pub(super) fn reserve(directory: &Path) -> Result<(), RecordingError> {
-    let path = directory.join(RESERVE);
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+pub(super) fn reserve(folder: &Folder) -> Result<(), RecordingError> {
+    let file = folder.create(RESERVE, PRIVATE_FILE);
     file.and_then(|mut file| file.write_all(&vec![0; RESERVED_BYTES]))
-        .map_err(|error| RecordingError::create(&path, error))
+        .map_err(|error| RecordingError::create(&folder.path().join(RESERVE), error))
 }
 
 /// Frees the space that [`reserve`] took.
-pub(super) fn release(directory: &Path) {
+pub(super) fn release(folder: &Folder) {
     // If it cannot be removed, at worst the file that needs its space cannot be written, which is
     // reported.
-    let _ = fs::remove_file(directory.join(RESERVE));
+    let _ = folder.remove_file(RESERVE);
 }
 
 /// Reads the `recording.json` of the recording `directory`.
@@ -67,16 +61,14 @@ pub(super) fn read(directory: &Path) -> Result<Environment, RecordingError> {
         return Err(not("it is a file, and a recording is a directory"));
     }
     let path = path(directory);
-    let file = match File::open(&path) {
+    let file = match read::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(not("it has no recording.json"));
         }
         file => file.map_err(|error| RecordingError::read(&path, error))?,
     };
-    let mut text = Vec::new();
-    file.take(MOST_BYTES)
-        .read_to_end(&mut text)
-        .map_err(|error| RecordingError::read(&path, error))?;
+    let text =
+        read::all_of(file, MOST_BYTES).map_err(|error| RecordingError::read(&path, error))?;
     parse(directory, &path, &text)
 }
 

@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: files of one round (see [`super::round`]), Parquet.
 
+use super::cells::ListAllowance;
 use super::error::RecordingError;
 use super::manifest;
 use super::round::Round;
@@ -15,7 +16,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Reads a recording.
+/// Reads a recording. Besides names, which have a bound of their own, it holds some thousand rows
+/// of each table, at most 65,536 parts of a request, and what [`ListAllowance`] lets lists have.
 pub struct RecordingReader {
     directory: PathBuf,
     environment: Environment,
@@ -24,6 +26,7 @@ pub struct RecordingReader {
     /// Bytes of rounds that were opened, and of all.
     bytes: (u64, u64),
     round: Option<Round>,
+    lists: ListAllowance,
     /// The latest time that a row speaks of, CLOCK_MONOTONIC nanoseconds; only of a recording whose
     /// end is not known.
     last_ns: u64,
@@ -54,7 +57,16 @@ impl RecordingReader {
         let directory = directory.to_owned();
         let all = rounds.iter().map(|number| bytes_of(&directory, *number)).sum();
         let bytes = (0, all);
-        Ok(RecordingReader { directory, environment, rounds, bytes, round: None, last_ns: 0 })
+        let lists = ListAllowance::default();
+        Ok(RecordingReader {
+            directory,
+            environment,
+            rounds,
+            bytes,
+            round: None,
+            lists,
+            last_ns: 0,
+        })
     }
 }
 
@@ -109,7 +121,7 @@ impl Source for RecordingReader {
                     return Ok(Progress::Done);
                 };
                 self.bytes.0 += bytes_of(&self.directory, number);
-                self.round.insert(Round::open(&self.directory, number, losses)?)
+                self.round.insert(Round::open(&self.directory, number, &self.lists, losses)?)
             }
         };
         let before = [batch.requests.len(), batch.samples.len(), batch.events.len()];

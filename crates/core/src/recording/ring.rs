@@ -340,7 +340,7 @@ impl RingSnapshot {
             // The last table first: what a row refers to is there before it.
             for (table, bytes) in round.iter().rev() {
                 let path = directory.join(table.name).join(file_name(number));
-                Segment::copy(directory, table, number, bytes)
+                Segment::copy(writer.folder(), table, number, bytes)
                     .map_err(|cause| RecordingError::write(&path, cause))?;
             }
         }

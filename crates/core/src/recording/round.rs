@@ -5,6 +5,7 @@
 //!
 //! What does not belong here: the order of rounds (see [`super::reader`]).
 
+use super::cells::ListAllowance;
 use super::cursor::{Cursor, Problem};
 use super::error::RecordingError;
 use super::segment::file_name;
@@ -98,6 +99,7 @@ impl Round {
     pub(super) fn open(
         directory: &Path,
         number: u32,
+        lists: &ListAllowance,
         losses: &mut Losses,
     ) -> Result<Round, RecordingError> {
         let mut round = Round {
@@ -109,7 +111,7 @@ impl Round {
         };
         for (index, table) in TABLES.iter().enumerate().rev() {
             let path = directory.join(table.name).join(file_name(number));
-            match Cursor::open(&path, table) {
+            match Cursor::open(&path, table, lists) {
                 Ok(cursor) if table.name == RequestPart::NAME => round.parts = cursor,
                 Ok(cursor) => round.cursors.extend(cursor.map(|cursor| (index, cursor))),
                 Err(problem) => round.damaged(table, problem, losses)?,

@@ -13,14 +13,17 @@ use crate::model::environment::FORMAT;
 use crate::model::table::Table;
 use crate::model::{Environment, Names, Process, Stack};
 use crate::source::Batch;
-use std::fs::{self, DirBuilder};
+use iowhy_fs::{Folder, PRIVATE_FOLDER};
+use std::fs;
 use std::io;
 use std::ops::RangeInclusive;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The round of rows that are not final: what was in flight when a cut was made. It is read last.
 pub const OPEN_ROUND: u32 = 99_999_999;
+
+/// Where a round is written that becomes a recording's open one.
+const ASIDE: &str = ".open";
 
 /// The tables whose rows later rounds refer to.
 const REFERRED: [&str; 2] = [Stack::NAME, Process::NAME];
@@ -53,7 +56,8 @@ pub fn remove_round(directory: &Path, number: u32) {
     for table in TABLES.iter().filter(|table| !REFERRED.contains(&table.name)) {
         // What is not there needs no removal, and what cannot be removed stays counted by its
         // owner.
-        let _ = fs::remove_file(directory.join(table.name).join(file_name(number)));
+        let _ = Folder::open(&directory.join(table.name))
+            .and_then(|folder| folder.remove_file(file_name(number)));
     }
 }
 
@@ -70,23 +74,31 @@ pub fn cut(
     rounds: RangeInclusive<u32>,
     environment: &Environment,
 ) -> Result<(), RecordingError> {
-    let make = |path: &Path| {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(|error| RecordingError::create(path, error))
-    };
-    make(to)?;
+    let target = Folder::make_all(to, PRIVATE_FOLDER);
+    let target = target.map_err(|error| RecordingError::create(to, error))?;
     for table in TABLES {
-        let (source, target) = (from.join(table.name), to.join(table.name));
-        make(&target)?;
-        for number in segments(&source)? {
+        let segments_to = target
+            .make_folder_once(table.name, PRIVATE_FOLDER)
+            .map_err(|error| RecordingError::create(&to.join(table.name), error))?;
+        let path = from.join(table.name);
+        let Some(segments_from) = table_folder(&path)? else { continue };
+        for number in segments(&path)? {
             if rounds.contains(&number) || REFERRED.contains(&table.name) {
-                link(&source.join(file_name(number)), &target.join(file_name(number)))?;
+                link(&segments_from, &segments_to, number)?;
             }
         }
     }
     let mut environment = Environment { format: FORMAT, ..environment.clone() };
     environment.note_start_time();
-    manifest::write(to, &environment)
+    manifest::write(&target, &environment)
+}
+
+/// The directory of a table; `None` where there is none.
+fn table_folder(path: &Path) -> Result<Option<Folder>, RecordingError> {
+    match Folder::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some).map_err(|error| RecordingError::read(path, error)),
+    }
 }
 
 fn segments(folder: &Path) -> Result<Vec<u32>, RecordingError> {
@@ -98,10 +110,11 @@ fn segments(folder: &Path) -> Result<Vec<u32>, RecordingError> {
     Ok(names.collect())
 }
 
-fn link(from: &Path, to: &Path) -> Result<(), RecordingError> {
-    match fs::hard_link(from, to) {
+fn link(from: &Folder, to: &Folder, number: u32) -> Result<(), RecordingError> {
+    let name = file_name(number);
+    match from.link(&name, to, &name) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        linked => linked.map_err(|error| RecordingError::create(to, error)),
+        linked => linked.map_err(|error| RecordingError::create(&to.path().join(name), error)),
     }
 }
 
@@ -117,20 +130,25 @@ pub fn add_open_round(
     if batch.is_empty() {
         return Ok(());
     }
-    let aside: PathBuf = directory.join(".open");
+    let aside = directory.join(ASIDE);
     let mut environment = Environment::default();
     let mut writer = RecordingWriter::create(&aside, &environment)?;
     writer.add(batch, names)?;
     writer.finish(&mut environment, names)?;
+    let failed = RecordingError::create;
+    let recording = Folder::open(directory).map_err(|error| failed(directory, error))?;
     for table in TABLES {
-        let (from, to) = (aside.join(table.name), directory.join(table.name));
+        let from = aside.join(table.name);
         for number in segments(&from)? {
-            let to = to.join(file_name(OPEN_ROUND));
-            let renamed = fs::rename(from.join(file_name(number)), &to);
-            renamed.map_err(|error| RecordingError::create(&to, error))?;
+            let to = directory.join(table.name);
+            let moved = recording.folder(table.name).and_then(|folder| {
+                let from = Folder::open(&from)?;
+                from.rename(file_name(number), &folder, file_name(OPEN_ROUND))
+            });
+            moved.map_err(|error| failed(&to, error))?;
         }
     }
-    fs::remove_dir_all(&aside).map_err(|error| RecordingError::create(&aside, error))
+    recording.remove_all(ASIDE).map_err(|error| failed(&aside, error))
 }
 
 #[cfg(test)]

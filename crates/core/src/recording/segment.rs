@@ -14,13 +14,12 @@ use super::schema::{schema, sentences};
 use super::tables::TableInfo;
 use crate::model::Names;
 use crate::model::table::Columns;
+use iowhy_fs::{Folder, PRIVATE_FILE};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::hash::Hasher;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use twox_hash::XxHash64;
 
@@ -35,6 +34,12 @@ pub(super) fn file_name(number: u32) -> String {
     format!("{number:08}.parquet")
 }
 
+/// The name of a segment until it is whole. A leading dot: neither a shell's or DuckDB's
+/// `*.parquet` nor pandas takes it for a segment.
+fn partial_name(number: u32) -> String {
+    format!(".{}.partial", file_name(number))
+}
+
 /// The number of the segment that has this name; `None` for what is no segment.
 pub(super) fn number(name: &str) -> Option<u32> {
     let number = name.strip_suffix(".parquet")?.parse().ok()?;
@@ -45,43 +50,41 @@ pub(super) fn number(name: &str) -> Option<u32> {
 /// file.
 pub(super) struct Segment {
     body: SegmentBody<BufWriter<File>>,
-    partial: PathBuf,
-    path: PathBuf,
+    /// The directory of its table.
+    folder: Folder,
+    number: u32,
+    is_whole: bool,
 }
 
 impl Segment {
-    /// Opens segment `number` of `table` under `directory`.
+    /// Opens segment `number` of `table` in the recording `recording`.
     pub(super) fn create(
-        directory: &Path,
+        recording: &Folder,
         table: &TableInfo,
         number: u32,
     ) -> Result<Segment, ErrorCause> {
-        let directory = directory.join(table.name);
-        // A leading dot: neither a shell's or DuckDB's `*.parquet` nor pandas takes it for a
-        // segment.
-        let partial = directory.join(format!(".{}.partial", file_name(number)));
-        let path = directory.join(file_name(number));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-        let mut segment = Segment { body: SegmentBody::default(), partial, path };
+        let (mut segment, file) = Segment::open(recording, table, number)?;
         segment.body.begin(BufWriter::with_capacity(64 << 10, file), table)?;
         Ok(segment)
     }
 
-    /// Writes segment `number` of `table` under `directory`, all of which was written to memory.
+    /// Writes segment `number` of `table` in the recording `recording`, all of which was written
+    /// to memory.
     pub(super) fn copy(
-        directory: &Path,
+        recording: &Folder,
         table: &TableInfo,
         number: u32,
         bytes: &[u8],
     ) -> Result<(), ErrorCause> {
-        let directory = directory.join(table.name);
-        let partial = directory.join(format!(".{}.partial", file_name(number)));
-        let path = directory.join(file_name(number));
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-        let segment = Segment { body: SegmentBody::default(), partial, path };
+        let (segment, mut file) = Segment::open(recording, table, number)?;
         file.write_all(bytes)?;
         segment.publish()
+    }
+
+    fn open(recording: &Folder, table: &TableInfo, number: u32) -> io::Result<(Segment, File)> {
+        let folder = recording.folder(table.name)?;
+        let file = folder.create(partial_name(number), PRIVATE_FILE)?;
+        Ok((Segment { body: SegmentBody::default(), folder, number, is_whole: false }, file))
     }
 
     /// Adds `columns`' rows as one row group.
@@ -110,8 +113,8 @@ impl Segment {
 
     /// Gives a finished segment its name.
     pub(super) fn publish(mut self) -> Result<(), ErrorCause> {
-        fs::rename(&self.partial, &self.path)?;
-        self.partial = PathBuf::new();
+        self.folder.rename(partial_name(self.number), &self.folder, file_name(self.number))?;
+        self.is_whole = true;
         Ok(())
     }
 }
@@ -119,9 +122,9 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         self.body.writer = None;
-        if self.partial != Path::new("") {
+        if !self.is_whole {
             // The file is of no use; that it cannot be removed changes nothing.
-            let _ = fs::remove_file(&self.partial);
+            let _ = self.folder.remove_file(partial_name(self.number));
         }
     }
 }

@@ -15,10 +15,9 @@ use crate::model::environment::FORMAT;
 use crate::model::table::{Columns, Table};
 use crate::model::{Environment, Names, Request};
 use crate::source::Batch;
-use std::fs::{self, DirBuilder};
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use iowhy_fs::{Folder, PRIVATE_FOLDER};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// When rows leave memory and segments end.
@@ -48,7 +47,7 @@ impl Default for SegmentLimits {
 
 /// Writes a recording.
 pub struct RecordingWriter {
-    directory: PathBuf,
+    folder: Folder,
     /// Whether the directory was not there before.
     ours: bool,
     limits: SegmentLimits,
@@ -86,9 +85,9 @@ impl RecordingWriter {
         limits: SegmentLimits,
     ) -> Result<RecordingWriter, RecordingError> {
         let encoder = Encoder::new().map_err(|error| RecordingError::create(directory, error))?;
-        let ours = make(directory)?;
+        let (folder, ours) = make(directory)?;
         let mut writer = RecordingWriter {
-            directory: directory.to_owned(),
+            folder: folder.clone(),
             ours,
             limits,
             environment: Environment::default(),
@@ -100,28 +99,33 @@ impl RecordingWriter {
             failure: None,
         };
         writer.update(environment);
-        writer.begin().inspect_err(|_| unmake(directory, ours))?;
+        writer.begin().inspect_err(|_| unmake(&folder, ours))?;
         Ok(writer)
     }
 
     fn begin(&mut self) -> Result<(), RecordingError> {
         for table in TABLES {
-            let path = self.directory.join(table.name);
-            let folder = DirBuilder::new().mode(0o700).create(&path);
-            folder.map_err(|error| RecordingError::create(&path, error))?;
+            let made = self.folder.make_folder(table.name, PRIVATE_FOLDER);
+            made.map_err(|error| {
+                RecordingError::create(&self.folder.path().join(table.name), error)
+            })?;
         }
         self.write_environment()?;
-        manifest::reserve(&self.directory)
+        manifest::reserve(&self.folder)
     }
 
     /// Removes a recording to which nothing was written yet.
     pub fn discard(self) {
-        unmake(&self.directory, self.ours);
+        unmake(&self.folder, self.ours);
     }
 
     /// The directory of the recording.
     pub fn directory(&self) -> &Path {
-        &self.directory
+        self.folder.path()
+    }
+
+    pub(super) const fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// Updates the environment, which is written when the segments end next.
@@ -145,7 +149,7 @@ impl RecordingWriter {
             table.unsaved += rows.count() as u64;
         }
         if self.failure.is_some() {
-            return Err(RecordingError::Ended { path: self.directory.clone() });
+            return Err(RecordingError::Ended { path: self.folder.path().to_owned() });
         }
         let result = self.gather(batch, names);
         self.note(result)
@@ -158,7 +162,7 @@ impl RecordingWriter {
                 let most = self.limits.group_rows.saturating_sub(table.columns.len());
                 from += rows.put(from, most.clamp(1, TOGETHER), &mut table.columns);
                 if table.is_full(&self.limits) {
-                    table.write(&self.directory, self.number, names, &mut self.encoder)?;
+                    table.write(&self.folder, self.number, names, &mut self.encoder)?;
                 }
             }
         }
@@ -183,10 +187,10 @@ impl RecordingWriter {
     /// and requests are not left without their parts, or parts without their requests.
     fn end_segments(&mut self, names: &Names) -> Result<(), RecordingError> {
         for table in &mut self.tables {
-            table.finish(&self.directory, self.number, names, &mut self.encoder)?;
+            table.finish(&self.folder, self.number, names, &mut self.encoder)?;
         }
         for table in self.tables.iter_mut().rev() {
-            table.publish(&self.directory, self.number)?;
+            table.publish(&self.folder, self.number)?;
         }
         self.number += 1;
         self.opened = Instant::now();
@@ -195,7 +199,7 @@ impl RecordingWriter {
 
     fn write_environment(&mut self) -> Result<(), RecordingError> {
         if self.stale {
-            manifest::write(&self.directory, &self.environment)?;
+            manifest::write(&self.folder, &self.environment)?;
             self.stale = false;
         }
         Ok(())
@@ -220,7 +224,7 @@ impl RecordingWriter {
         environment.format = FORMAT;
         self.update(environment);
         let result = if self.failure.is_none() { self.rotate(names) } else { Ok(()) };
-        manifest::release(&self.directory);
+        manifest::release(&self.folder);
         let Some(failure) = self.failure else { return result };
         environment.finished = false;
         failure.clone_into(&mut environment.ended_by);
@@ -263,7 +267,7 @@ impl OpenTable {
     /// Writes the rows in memory to the open segment, or to a new one.
     fn write(
         &mut self,
-        directory: &Path,
+        folder: &Folder,
         number: u32,
         names: &Names,
         encoder: &mut Encoder,
@@ -274,13 +278,13 @@ impl OpenTable {
         let table = self.table;
         let written = match self.segment.take() {
             Some(segment) => Ok(segment),
-            None => Segment::create(directory, table, number),
+            None => Segment::create(folder, table, number),
         }
         .and_then(|mut segment| {
             segment.add(&self.columns, table, names, encoder)?;
             Ok(segment)
         });
-        self.segment = Some(written.map_err(|cause| self.failed(directory, number, cause))?);
+        self.segment = Some(written.map_err(|cause| self.failed(folder, number, cause))?);
         self.columns.clear();
         Ok(())
     }
@@ -288,58 +292,66 @@ impl OpenTable {
     /// Writes the rows in memory and all that the segment needs to be whole.
     fn finish(
         &mut self,
-        directory: &Path,
+        folder: &Folder,
         number: u32,
         names: &Names,
         encoder: &mut Encoder,
     ) -> Result<(), RecordingError> {
-        self.write(directory, number, names, encoder)?;
+        self.write(folder, number, names, encoder)?;
         let finished = self.segment.as_mut().map_or(Ok(()), Segment::finish);
-        finished.map_err(|cause| self.failed(directory, number, cause))
+        finished.map_err(|cause| self.failed(folder, number, cause))
     }
 
     /// Gives the finished segment its name, if there is one.
-    fn publish(&mut self, directory: &Path, number: u32) -> Result<(), RecordingError> {
+    fn publish(&mut self, folder: &Folder, number: u32) -> Result<(), RecordingError> {
         let published = self.segment.take().map_or(Ok(()), Segment::publish);
-        published.map_err(|cause| self.failed(directory, number, cause))?;
+        published.map_err(|cause| self.failed(folder, number, cause))?;
         self.unsaved = 0;
         Ok(())
     }
 
-    fn failed(&self, directory: &Path, number: u32, cause: ErrorCause) -> RecordingError {
-        RecordingError::write(&directory.join(self.table.name).join(file_name(number)), cause)
+    fn failed(&self, folder: &Folder, number: u32, cause: ErrorCause) -> RecordingError {
+        RecordingError::write(&folder.path().join(self.table.name).join(file_name(number)), cause)
     }
 }
 
 impl Drop for RecordingWriter {
     fn drop(&mut self) {
-        manifest::release(&self.directory);
+        manifest::release(&self.folder);
     }
 }
 
-/// Makes the directory, and says whether it was not there before.
-fn make(directory: &Path) -> Result<bool, RecordingError> {
+/// Makes the directory, and says whether it was not there before. One that was there belongs to
+/// the caller, is empty, and from then on only the caller can write to it.
+fn make(directory: &Path) -> Result<(Folder, bool), RecordingError> {
     let failed = |error| RecordingError::create(directory, error);
-    match DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            match fs::read_dir(directory).map_err(failed)?.next() {
-                None => Ok(false),
-                Some(_) => Err(RecordingError::NotEmpty { path: directory.to_owned() }),
-            }
+    let folder = match Folder::make_new(directory, PRIVATE_FOLDER) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Folder::open(directory).map_err(failed)?
         }
-        made => made.map(|()| true).map_err(failed),
+        made => return made.map(|folder| (folder, true)).map_err(failed),
+    };
+    if !folder.is_empty().map_err(failed)? {
+        return Err(RecordingError::NotEmpty { path: directory.to_owned() });
+    }
+    folder.make_own().map_err(failed)?;
+    // What was put there before nobody else could.
+    match folder.is_empty().map_err(failed)? {
+        true => Ok((folder, false)),
+        false => Err(RecordingError::NotEmpty { path: directory.to_owned() }),
     }
 }
 
 /// Removes what a recording that did not begin left, so that the same command can be tried again.
 /// What cannot be removed stays; the error that led here is the one to show.
-fn unmake(directory: &Path, ours: bool) {
-    manifest::release(directory);
-    let _ = fs::remove_file(manifest::path(directory));
+fn unmake(folder: &Folder, ours: bool) {
+    manifest::release(folder);
+    manifest::remove(folder);
     for table in TABLES {
-        let _ = fs::remove_dir(directory.join(table.name));
+        let _ = folder.remove_folder(table.name);
     }
     if ours {
-        let _ = fs::remove_dir(directory);
+        let _ =
+            iowhy_fs::parent(folder.path()).and_then(|(parent, name)| parent.remove_folder(name));
     }
 }

@@ -40,6 +40,9 @@ const LENGTH: usize = 8;
 /// Numbers of so many digits stay: they are versions, partitions, CPUs.
 const SHORT_NUMBER: usize = 2;
 
+/// Bytes of a number that are hashed together: fewer than BLAKE3 takes for a tree.
+const MOST_HASHED: u64 = 1000;
+
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
 
@@ -147,9 +150,13 @@ impl Redactor {
     }
 
     fn hash(&self, of: &str, text: &str) -> [u8; 32] {
+        *self.hasher(of).update(text.as_bytes()).finalize().as_bytes()
+    }
+
+    fn hasher(&self, of: &str) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(of.as_bytes()).update(&[0]).update(text.as_bytes());
-        *hasher.finalize().as_bytes()
+        hasher.update(of.as_bytes()).update(&[0]);
+        hasher
     }
 
     /// Each digit is replaced by another that depends on the key and on the digits before it, so
@@ -161,8 +168,18 @@ impl Redactor {
         }
         let zeroes = number.len() - number.trim_start_matches('0').len();
         out.push_str(&number[..zeroes]);
+        // The hash of the digits so far, grown by each: names may be long.
+        let mut hasher = self.hasher("digits");
+        hasher.update(&number.as_bytes()[..zeroes]);
         for (at, digit) in number.char_indices().skip(zeroes) {
-            let by = self.hash("digits", &number[..at])[0];
+            if hasher.count() > MOST_HASHED {
+                // One block for each digit, however many there were.
+                let so_far = hasher.finalize();
+                hasher = self.hasher("digits");
+                hasher.update(so_far.as_bytes());
+            }
+            let by = hasher.finalize().as_bytes()[0];
+            hasher.update(&number.as_bytes()[at..at + digit.len_utf8()]);
             let replaced = match digit {
                 '0'..='9' if at == zeroes => shifted(digit, '1', 9, by),
                 '0'..='9' => shifted(digit, '0', 10, by),

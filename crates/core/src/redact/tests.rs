@@ -1,6 +1,6 @@
 //! Tests of redaction: no name of the original is left, and equal names stay equal.
 
-use super::{KEY_BYTES, NameKind, RedactedRows, Redactor};
+use super::{KEY_BYTES, NameKind, RedactedRows, Redactor, shifted};
 use crate::model::environment::Mount;
 use crate::model::{Environment, Filter, Names};
 use crate::script::Script;
@@ -143,4 +143,23 @@ fn keys_differ_by_machine_and_recording() {
     assert_ne!(key, Redactor::derive_key(b"machine", b"two"));
     assert_ne!(key, Redactor::derive_key(b"other", b"one"));
     assert_ne!(Redactor::derive_key(b"ab", b"c"), Redactor::derive_key(b"a", b"bc"));
+}
+
+#[test]
+fn digits_depend_on_all_before_them_and_long_numbers_take_no_longer_for_each() {
+    let redactor = Redactor::new([7; KEY_BYTES]);
+    let number = "17ab03";
+    let mut expected = String::new();
+    for (at, digit) in number.char_indices() {
+        let by = redactor.hash("digits", &number[..at])[0];
+        expected.push(match digit {
+            '0'..='9' if at == 0 => shifted(digit, '1', 9, by),
+            '0'..='9' => shifted(digit, '0', 10, by),
+            _ => shifted(digit, 'a', 6, by),
+        });
+    }
+    assert_eq!(redactor.words(number), expected);
+    // With a hash of all digits for each it would take an hour.
+    let long = "0123456789abcdef".repeat(1 << 13);
+    assert_eq!(redactor.words(&long).len(), long.len());
 }

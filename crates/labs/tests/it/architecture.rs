@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const WALLS: &[(&str, &[&str], &[&str])] = &[
     (
         "iowhy-core",
-        &[],
+        &["iowhy-fs"],
         &[
             "libbpf-rs",
             "libbpf-sys",
@@ -27,12 +27,12 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "iowhy-blktrace",
-        &["iowhy-core"],
+        &["iowhy-core", "iowhy-fs"],
         &["libbpf-rs", "libbpf-sys", "clap", "rustix", "blazesym", "parquet", "arrow-array"],
     ),
     (
         "iowhy-capture",
-        &["iowhy-core"],
+        &["iowhy-core", "iowhy-fs"],
         &["clap", "ratatui", "indicatif", "parquet", "arrow-array", "datafusion"],
     ),
     (
@@ -42,21 +42,24 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "iowhy-recorder",
-        &["iowhy-core", "iowhy-capture", "iowhy-views"],
+        &["iowhy-core", "iowhy-capture", "iowhy-fs", "iowhy-views"],
         &["libbpf-rs", "libbpf-sys", "clap", "indicatif", "parquet", "arrow-array", "datafusion"],
     ),
     (
         "iowhy-reproduce",
-        &["iowhy-core"],
+        &["iowhy-core", "iowhy-fs"],
         &["libbpf-rs", "libbpf-sys", "clap", "ratatui", "indicatif", "parquet", "arrow-array"],
     ),
-    ("iowhy-manual", &[], &["libbpf-rs", "libbpf-sys", "rustix", "parquet", "datafusion"]),
+    // Files and directories; it knows nothing of iowhy.
+    ("iowhy-fs", &[], &["libbpf-rs", "libbpf-sys", "clap", "blazesym", "parquet", "datafusion"]),
+    ("iowhy-manual", &["iowhy-fs"], &["libbpf-rs", "libbpf-sys", "parquet", "datafusion"]),
     (
         "iowhy",
         &[
             "iowhy-blktrace",
             "iowhy-core",
             "iowhy-capture",
+            "iowhy-fs",
             "iowhy-manual",
             "iowhy-recorder",
             "iowhy-reproduce",
@@ -69,7 +72,7 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
     // It drives the binary, too, and links nothing of it.
     (
         "iowhy-mcp",
-        &[],
+        &["iowhy-fs"],
         &["libbpf-rs", "libbpf-sys", "blazesym", "parquet", "arrow-array", "ratatui", "datafusion"],
     ),
     // Labs drive the binary; their tests read recordings with the model's column names.
@@ -86,6 +89,8 @@ pub fn tests() -> Vec<Trial> {
         trial("architecture::arrow_only_under_recording", arrow_only_under_recording),
         trial("architecture::unsafe_only_in_the_wire_module", unsafe_only_in_the_wire_module),
         trial("architecture::libraries_do_not_print", libraries_do_not_print),
+        trial("architecture::one_crate_writes_files", one_crate_writes_files),
+        trial("architecture::what_others_own_is_read_bounded", what_others_own_is_read_bounded),
         trial("architecture::files_are_short", files_are_short),
         trial("architecture::lines_are_short", lines_are_short),
         trial("architecture::modules_say_what_they_are", modules_say_what_they_are),
@@ -228,6 +233,109 @@ fn libraries_do_not_print() -> Result<()> {
         }
     }
     expect_none("a library that writes to the terminal", &found);
+    Ok(())
+}
+
+/// Crates that run on users' machines, with whatever rights they have.
+const SHIPPED: &[&str] = &[
+    "app/src/",
+    "blktrace/src/",
+    "capture/src/",
+    "core/src/",
+    "manual/src/",
+    "mcp/src/",
+    "recorder/src/",
+    "reproduce/src/",
+    "views/src/",
+];
+
+/// What makes, changes, renames or removes files by a path.
+const WRITES: &[&str] = &[
+    "File::create",
+    "File::options",
+    "OpenOptions",
+    "DirBuilder",
+    "fs::write",
+    "fs::create_dir",
+    "fs::rename",
+    "fs::remove_",
+    "fs::hard_link",
+    "fs::copy",
+    "fs::set_permissions",
+    "fs::symlink(",
+    "NamedTempFile",
+    "CreateFlags",
+    "OFlags::CREATE",
+    "OFlags::TRUNC",
+];
+
+/// Where these may stand besides, and why.
+const MAY_WRITE: &[(&str, &str)] = &[
+    ("reproduce/src/kernel_file.rs", "settings of the kernel, which exist or do not"),
+    ("reproduce/src/target.rs", "opens a device to read it, exclusively"),
+    ("reproduce/src/replay/player.rs", "does I/O on files that exist: that is its load"),
+    ("recorder/src/sockets.rs", "the mode of a socket in a directory that is the daemon's"),
+];
+
+/// What opens a file by a path, whatever it is.
+const READS: &[&str] = &["File::open(", "fs::read(", "fs::read_to_string("];
+
+/// Where these may stand besides: what they read is the kernel's or the administrator's.
+const MAY_READ: &[(&str, &str)] = &[
+    ("capture/src/", "/proc, /sys and the programs of processes, by the reader's own rules"),
+    ("app/src/commands/probe/limits.rs", "/proc"),
+    ("app/src/args/evidence.rs", "a test of the commands that rules name"),
+    ("recorder/src/hook.rs", "/etc/passwd"),
+    ("reproduce/src/run/mod.rs", "/proc/meminfo"),
+    ("reproduce/src/target.rs", "/proc and /sys"),
+    ("reproduce/src/undo.rs", "/proc and /sys"),
+];
+
+/// Lines of the product's code, without tests and comments, that have one of `wanted` in files that
+/// are not `exempt`. An exemption that nothing needs any more is one, too.
+fn calls(wanted: &[&str], exempt: &[(&str, &str)]) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut needed = BTreeSet::new();
+    for (name, text) in sources(".rs")? {
+        let is_test = name.ends_with("tests.rs") || name.contains("/tests/");
+        if is_test || !SHIPPED.iter().any(|place| name.starts_with(place)) {
+            continue;
+        }
+        let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let lines: Vec<String> = product
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| wanted.iter().any(|call| has_call(line, call)))
+            .map(|(index, line)| format!("{name}:{}: {}", index + 1, line.trim()))
+            .collect();
+        match exempt.iter().find(|(place, _)| name.starts_with(place)) {
+            Some((place, _)) if !lines.is_empty() => _ = needed.insert(*place),
+            Some(_) => {}
+            None => found.extend(lines),
+        }
+    }
+    let unneeded = exempt.iter().filter(|(place, _)| !needed.contains(place));
+    found.extend(unneeded.map(|(place, _)| format!("{place} is exempt and needs not be")));
+    Ok(found)
+}
+
+/// Whether a line of code, without its comment, has `call`, not as the end of a longer name.
+fn has_call(line: &str, call: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    let is_of_name = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(call).any(|(at, _)| !code[..at].ends_with(is_of_name))
+}
+
+/// iowhy is root, often in directories of others: a file that is opened by its path may be a link
+/// to any other by then.
+fn one_crate_writes_files() -> Result<()> {
+    expect_none("files that are written without iowhy-fs", &calls(WRITES, MAY_WRITE)?);
+    Ok(())
+}
+
+/// A pipe or a device may stand where a file is expected.
+fn what_others_own_is_read_bounded() -> Result<()> {
+    expect_none("files that are read without iowhy-fs", &calls(READS, MAY_READ)?);
     Ok(())
 }
 

@@ -167,7 +167,7 @@ fn missing(command: Command) -> Result<Vec<(String, String)>> {
     let rows = json["rows"].as_array().cloned().unwrap_or_default();
     let rows = rows.iter().filter(|row| row["what"] == "capability" && row["there"] == "no");
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    assert!(text(&json["grant"]).starts_with("sudo setcap "), "{json:#}");
+    assert!(text(&json["grant"]).starts_with("sudo chgrp adm "), "{json:#}");
     Ok(rows.map(|row| (text(&row["found"]), text(&row["lost"]))).collect())
 }
 

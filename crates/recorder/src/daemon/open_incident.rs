@@ -8,7 +8,7 @@ use super::{Daemon, DaemonWatch, SECOND_NS};
 use crate::disk;
 use crate::error::RecorderError;
 use crate::incidents::record::{INCIDENT_FORMAT, IncidentRecord};
-use crate::incidents::store::{EARLIER, RECORDING, write_record};
+use crate::incidents::store::{EARLIER, LAST_NUMBER, RECORDING, write_record};
 use crate::journal::{JournalLine, Priority};
 use crate::ring::{CutSpan, OpenRows};
 use crate::saver::SaverTask;
@@ -72,7 +72,13 @@ impl Daemon<'_> {
             self.say(&JournalLine::new(Priority::Warning, said));
             return Ok(());
         }
-        self.next_number += 1;
+        if number > LAST_NUMBER {
+            self.policy.close();
+            let said = format!("an incident is not kept: its number would be {number}");
+            self.say(&JournalLine::new(Priority::Warning, said));
+            return Ok(());
+        }
+        self.next_number = number.saturating_add(1);
         self.metrics.count_incident(trigger.key.kind);
         disk::make(&directory).map_err(|error| RecorderError::file("make", &directory, error))?;
         let environment = watch.live.environment();

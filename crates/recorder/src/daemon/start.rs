@@ -9,9 +9,9 @@ use crate::control;
 use crate::disk;
 use crate::error::RecorderError;
 use crate::history::{HistoryLimits, HistoryMinute};
-use crate::hook::HookRunner;
+use crate::hook::{HookRunner, unreadable};
 use crate::incidents::policy::{IncidentPolicy, PolicyLimits};
-use crate::incidents::store::IncidentStore;
+use crate::incidents::store::{IncidentStore, LAST_NUMBER};
 use crate::metrics::MetricsHub;
 use crate::ring::{Ring, RingLimits};
 use crate::saver::{Saver, SaverLimits, SaverTask};
@@ -21,8 +21,7 @@ use rustix::fs::FlockOperation;
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,7 +46,8 @@ pub(super) fn daemon<'a>(
     log: &'a dyn Fn(&str),
 ) -> Result<Daemon<'a>, RecorderError> {
     for directory in [&config.runtime, &config.state] {
-        disk::make(directory).map_err(|error| RecorderError::file("make", directory, error))?;
+        disk::make_closed(directory)
+            .map_err(|error| RecorderError::file("make", directory, error))?;
     }
     let lock = lock(&config.runtime.join("lock"))?;
     let ring_bytes = ring_bytes(config, log)?;
@@ -61,6 +61,9 @@ pub(super) fn daemon<'a>(
         history: HistoryLimits { days: config.history_days, bytes: config.history_mb.bytes() },
     })
     .map_err(no_thread)?;
+    if let Some(said) = config.hook.as_ref().and_then(|hook| unreadable(hook, &config.state)) {
+        log(&said);
+    }
     let hook = config.hook.as_ref().map(HookRunner::start).transpose().map_err(no_thread)?;
     let (policy, newest) = policy(config);
     let (waiting, newest_unsaved) = left_over(config);
@@ -81,7 +84,7 @@ pub(super) fn daemon<'a>(
         waiting,
         retry_ns: 0,
         open: None,
-        next_number: newest.max(newest_unsaved) + 1,
+        next_number: newest.max(newest_unsaved).saturating_add(1),
         control,
         signals: signals()?,
         hook,
@@ -102,7 +105,8 @@ fn no_thread(source: std::io::Error) -> RecorderError {
 
 /// Takes the lock that only one daemon holds; the kernel releases it however the daemon ends.
 fn lock(path: &Path) -> Result<File, RecorderError> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o640).open(path);
+    let file =
+        disk::own_parent(path).and_then(|(folder, name)| folder.lock_file(name, disk::FILE_MODE));
     let file = file.map_err(|error| RecorderError::file("open", path, error))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
@@ -159,7 +163,7 @@ fn left_over(config: &RecorderConfig) -> (VecDeque<SaverTask>, u32) {
     let entries = std::fs::read_dir(config.runtime.join("incidents"));
     for entry in entries.into_iter().flatten().flatten() {
         let number = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-        let Some(number) = number else { continue };
+        let Some(number) = number.filter(|number| *number <= LAST_NUMBER) else { continue };
         newest = newest.max(number);
         let pending = entry.path();
         let windows = std::fs::read_dir(&pending).into_iter().flatten().flatten();

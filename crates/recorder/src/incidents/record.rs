@@ -161,6 +161,11 @@ impl IncidentRecord {
         self.triggers.first().map(|trigger| trigger.key.kind)
     }
 
+    /// Whether a person wanted it, over the socket.
+    pub fn is_asked(&self) -> bool {
+        self.kind() == Some(TriggerKind::Command)
+    }
+
     /// Whether its recording covers the time, nanoseconds since 1970.
     pub fn covers(&self, time_ns: i64) -> bool {
         (self.recorded_from_ns..=self.recorded_until_ns).contains(&time_ns)

@@ -14,9 +14,9 @@
 use super::record::{INCIDENT_FORMAT, IncidentRecord};
 use super::retention::StoredSize;
 use crate::disk;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use iowhy_fs::read;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// What is known of an incident.
@@ -31,6 +31,9 @@ pub const RECORDING: &str = "recording";
 pub const EARLIER: &str = "earlier";
 /// The file that pins an incident.
 pub const PINNED: &str = "pinned";
+/// The last number of an incident: two thousand years at six an hour. A directory with a larger
+/// number is none of the daemon's.
+pub const LAST_NUMBER: u32 = 99_999_999;
 /// A larger `incident.json` is not one.
 const MOST_BYTES: u64 = 4 << 20;
 
@@ -92,7 +95,7 @@ impl IncidentStore {
         };
         let number = |entry: fs::DirEntry| {
             let name = entry.file_name();
-            let number = name.to_str()?.parse().ok()?;
+            let number = name.to_str()?.parse().ok().filter(|number| *number <= LAST_NUMBER)?;
             (self.path(number) == entry.path()).then_some(number)
         };
         let mut numbers: Vec<u32> = entries.flatten().filter_map(number).collect();
@@ -127,7 +130,8 @@ impl IncidentStore {
         let size = |number| {
             let path = self.path(number);
             let (pinned, bytes) = (path.join(PINNED).exists(), disk::bytes_below(&path));
-            StoredSize { number, bytes, pinned }
+            let asked = read_record(&path).is_ok_and(|record| record.is_asked());
+            StoredSize { number, bytes, pinned, asked }
         };
         Ok(self.numbers()?.into_iter().map(size).collect())
     }
@@ -139,18 +143,15 @@ impl IncidentStore {
     pub fn pin(&self, number: u32, pinned: bool) -> io::Result<()> {
         let path = self.path(number);
         fs::metadata(&path)?;
-        let mark = path.join(PINNED);
+        let (folder, mark) = disk::own_parent(&path.join(PINNED))?;
         let changed = match pinned {
-            true => {
-                let mut options = OpenOptions::new();
-                options.write(true).create(true).truncate(true).mode(0o640).open(mark).map(drop)
-            }
-            false => fs::remove_file(mark),
+            true => folder.create_anew(mark, disk::FILE_MODE).map(drop),
+            false => folder.remove_file(mark),
         };
         match changed {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
-            Ok(()) => disk::sync_names(&path),
+            Ok(()) => folder.sync_names(),
         }
     }
 
@@ -159,9 +160,10 @@ impl IncidentStore {
     /// # Errors
     /// When there is no such incident, or it cannot be removed.
     pub fn remove(&self, number: u32) -> io::Result<()> {
-        let gone = self.directory.join(format!(".{number:06}.removed"));
-        fs::rename(self.path(number), &gone)?;
-        fs::remove_dir_all(gone)
+        let (folder, name) = disk::own_parent(&self.path(number))?;
+        let gone = format!(".{number:06}.removed");
+        folder.rename(name, &folder, &gone)?;
+        folder.remove_all(gone)
     }
 }
 
@@ -170,8 +172,7 @@ impl IncidentStore {
 /// # Errors
 /// When its `incident.json` cannot be read or understood, or its layout is of a newer iowhy.
 pub fn read_record(directory: &Path) -> io::Result<IncidentRecord> {
-    let mut text = Vec::new();
-    File::open(directory.join(RECORD))?.take(MOST_BYTES).read_to_end(&mut text)?;
+    let text = read::bytes(&directory.join(RECORD), MOST_BYTES)?;
     let record: IncidentRecord = serde_json::from_slice(&text)?;
     match record.format {
         newer if newer > INCIDENT_FORMAT => Err(io::Error::other(format!(
@@ -222,6 +223,25 @@ mod tests {
         store.remove(9).unwrap();
         assert_eq!(store.numbers().unwrap(), [10]);
         assert!(store.pin(9, true).is_err() && store.remove(9).is_err());
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_file_is_an_error_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_with(&[1, 2], folder.path());
+        let path = store.path(1).join(RECORD);
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
+        let said = store.get(1).unwrap_err().to_string();
+        assert!(said.contains("it is a pipe"), "{said}");
+        assert_eq!(store.all().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_number_that_no_daemon_gave_is_not_counted_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_with(&[7, u32::MAX, LAST_NUMBER + 1], folder.path());
+        assert_eq!(store.numbers().unwrap(), [7]);
     }
 
     #[test]

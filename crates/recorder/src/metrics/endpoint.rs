@@ -1,22 +1,21 @@
-//! Serves the figures over HTTP: `GET /metrics` on a loopback address or a unix socket. One client
-//! at a time, each within seconds; a request is read as far as its first line.
+//! Serves the figures over HTTP: `GET /metrics` on a loopback address or a unix socket. A request
+//! is understood as far as its first line.
 //!
-//! What does not belong here: the figures.
+//! What does not belong here: the figures, and many clients at once (see [`crate::serving`]).
 
 use crate::error::RecorderError;
-use std::fs::{self, Permissions};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use crate::serving::{Door, RequestService, serve};
+use crate::sockets;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::Builder;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(2);
+/// From a client's arrival to the last byte of its answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a request that are read at most.
-const MOST_BYTES: u64 = 8 << 10;
+const MOST_BYTES: usize = 8 << 10;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The text that is served: the latest one.
@@ -39,22 +38,9 @@ impl SharedText {
 /// # Errors
 /// When the address cannot be had.
 pub fn serve_address(address: SocketAddr, text: &SharedText) -> Result<(), RecorderError> {
-    let failed = |source| RecorderError::System { what: "listen on metrics.listen", source };
-    let listener = TcpListener::bind(address).map_err(failed)?;
-    let text = text.clone();
-    let serve = move || {
-        for stream in listener.incoming().flatten() {
-            let limited = limit_tcp(&stream);
-            // One that fails is its client's trouble.
-            let _ = limited.and_then(|()| answer(&stream, &stream, &text));
-        }
-    };
-    Builder::new().name("metrics".to_owned()).spawn(serve).map(|_| ()).map_err(failed)
-}
-
-fn limit_tcp(stream: &TcpStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))
+    let served =
+        TcpListener::bind(address).and_then(|listener| answer_all(Door::Tcp(listener), text));
+    served.map_err(|source| RecorderError::System { what: "listen on metrics.listen", source })
 }
 
 /// Serves `text` on a unix socket, for root and the group.
@@ -62,73 +48,66 @@ fn limit_tcp(stream: &TcpStream) -> io::Result<()> {
 /// # Errors
 /// When the socket cannot be made.
 pub fn serve_socket(path: &Path, text: &SharedText) -> Result<(), RecorderError> {
-    let failed = |error| RecorderError::file("listen on", path, error);
-    // A socket of an earlier run, and nothing else, makes room.
-    if fs::symlink_metadata(path).is_ok_and(|it| is_socket(&it)) {
-        fs::remove_file(path).map_err(failed)?;
-    }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    fs::set_permissions(path, Permissions::from_mode(0o660)).map_err(failed)?;
+    let served = sockets::listen(path).and_then(|listener| answer_all(Door::Unix(listener), text));
+    served.map_err(|error| RecorderError::file("listen on", path, error))
+}
+
+fn answer_all(door: Door, text: &SharedText) -> io::Result<()> {
     let text = text.clone();
-    let serve = move || {
-        for stream in listener.incoming().flatten() {
-            let limited = limit_unix(&stream);
-            let _ = limited.and_then(|()| answer(&stream, &stream, &text));
-        }
-    };
-    Builder::new().name("metrics".to_owned()).spawn(serve).map(|_| ()).map_err(failed)
+    let answer = Box::new(move |asked: &[u8]| answer(asked, &text));
+    serve(
+        door,
+        "metrics",
+        RequestService { patience: PATIENCE, most_bytes: MOST_BYTES, is_complete, answer },
+    )
 }
 
-fn is_socket(metadata: &fs::Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    metadata.file_type().is_socket()
+/// Whether the head of a request is there, so that the client does not see a reset before its
+/// answer.
+fn is_complete(asked: &[u8]) -> bool {
+    let ends = |end: &[u8]| asked.windows(end.len()).any(|part| part == end);
+    ends(b"\r\n\r\n") || ends(b"\n\n")
 }
 
-fn limit_unix(stream: &UnixStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))
-}
-
-fn answer(from: impl Read, mut to: impl Write, text: &SharedText) -> io::Result<()> {
-    let mut from = BufReader::new(from.take(MOST_BYTES));
-    let mut first = String::new();
-    from.read_line(&mut first)?;
-    // The rest of the head, so that the client does not see a reset before its answer.
-    let mut line = String::new();
-    while from.read_line(&mut line)? > 2 {
-        line.clear();
-    }
+fn answer(asked: &[u8], text: &SharedText) -> Vec<u8> {
+    let first = asked.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
     let mut words = first.split_whitespace();
+    let path = |target: &str| target.split(['?', '#']).next() == Some("/metrics");
     let (status, kind, body) = match (words.next(), words.next()) {
-        (Some("GET"), Some("/metrics")) => ("200 OK", CONTENT_TYPE, text.get()),
+        (Some("GET"), Some(target)) if path(target) => ("200 OK", CONTENT_TYPE, text.get()),
         (Some("GET"), _) => ("404 Not Found", "text/plain", "the figures are at /metrics\n".into()),
         _ => ("405 Method Not Allowed", "text/plain", "only GET is understood\n".into()),
     };
     let length = body.len();
-    write!(
-        to,
+    let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
-         Connection: close\r\n\r\n{body}"
-    )?;
-    to.flush()
+         Connection: close\r\n\r\n"
+    );
+    [head.as_bytes(), body.as_bytes()].concat()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::os::unix::net::UnixStream;
+    use std::time::Instant;
 
     fn asked(request: &str) -> String {
         let text = SharedText::default();
         text.set("iowhy_ring_bytes 7\n# EOF\n".to_owned());
-        let mut said = Vec::new();
-        answer(request.as_bytes(), &mut said, &text).unwrap();
-        String::from_utf8(said).unwrap()
+        String::from_utf8(answer(request.as_bytes(), &text)).unwrap()
     }
 
     #[test]
     fn metrics_and_nothing_else_are_served() {
         let said = asked("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("# EOF\n"), "{said}");
+        assert!(asked("GET /metrics?x=1 HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+        assert!(asked("GET /metricsx HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
         assert!(asked("GET /../etc/passwd HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
         assert!(asked("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
         assert!(asked("").starts_with("HTTP/1.1 405"));
@@ -152,5 +131,63 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "x").unwrap();
         assert!(serve_socket(&file, &text).is_err() && file.exists());
+    }
+
+    /// An address that serves a text of so many bytes.
+    fn served(bytes: usize) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let text = SharedText::default();
+        text.set("x".repeat(bytes));
+        answer_all(Door::Tcp(listener), &text).unwrap();
+        address
+    }
+
+    fn scrape(address: SocketAddr) -> usize {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).unwrap();
+        said.len()
+    }
+
+    #[test]
+    fn clients_that_stall_hold_up_nobody() {
+        let address = served(4 << 20);
+        // Silent ones, one that sends a byte, and some that ask and do not read.
+        let silent: Vec<TcpStream> =
+            (0..300).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut slow = TcpStream::connect(address).unwrap();
+        slow.write_all(b"G").unwrap();
+        let deaf: Vec<TcpStream> = (0..20)
+            .map(|_| {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+                stream
+            })
+            .collect();
+        let begun = Instant::now();
+        for _ in 0..3 {
+            assert!(scrape(address) > 4 << 20);
+        }
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        drop((silent, deaf));
+    }
+
+    #[test]
+    fn a_byte_a_second_does_not_buy_time() {
+        let address = served(10);
+        let mut slow = TcpStream::connect(address).unwrap();
+        let begun = Instant::now();
+        slow.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let mut byte = [0; 1];
+        loop {
+            let gone = slow.write_all(b"x").is_err();
+            if gone || matches!(slow.read(&mut byte), Ok(0)) {
+                break;
+            }
+            assert!(begun.elapsed() < 4 * PATIENCE, "it is still connected");
+        }
     }
 }

@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const DISK_SETTINGS: [&str; 6] =
     ["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec", "max_sectors_kb", "nomerges"];
 /// Settings of the machine that matter, below /proc/sys.
-const MACHINE_SETTINGS: [&str; 6] = [
+pub(crate) const MACHINE_SETTINGS: [&str; 6] = [
     "vm/dirty_background_bytes",
     "vm/dirty_background_ratio",
     "vm/dirty_bytes",

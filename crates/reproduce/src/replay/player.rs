@@ -75,7 +75,9 @@ pub fn lay_out(script: &ReplayScript, place: &Path) -> Result<()> {
         if path.metadata().is_ok_and(|it| it.len() >= file.bytes) {
             continue;
         }
-        let mut made = File::create(&path).context(action)?;
+        let made = iowhy_fs::parent(&path)
+            .and_then(|(folder, name)| folder.create_anew(name, iowhy_fs::PRIVATE_FILE));
+        let mut made = made.context(action)?;
         let mut left = file.bytes.next_multiple_of(PAGE);
         let chunk = vec![b'x'; CHUNK];
         while left > 0 {
@@ -139,8 +141,8 @@ fn open(path: &Path) -> Result<File> {
         OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
     };
     // A file system without direct I/O.
-    let opened = match with(OFlags::DIRECT) {
-        Err(cause) if cause.kind() == ErrorKind::InvalidInput => with(OFlags::empty()),
+    let opened = match with(OFlags::DIRECT | OFlags::NOFOLLOW) {
+        Err(cause) if cause.kind() == ErrorKind::InvalidInput => with(OFlags::NOFOLLOW),
         opened => opened,
     };
     opened.context(|| format!("open {}", path.display()))

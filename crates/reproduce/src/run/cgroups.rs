@@ -3,10 +3,9 @@
 //! What does not belong here: which limits (see [`crate::plan`]).
 
 use super::place::Place;
-use crate::error::{ActionContext, ReproduceError, Result};
+use crate::error::{ReproduceError, Result};
 use crate::plan::{DiskLimit, PlannedProgram};
 use crate::undo::Undo;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -120,7 +119,7 @@ impl LoadCgroup {
     /// # Errors
     /// There is no shell.
     pub fn inside(&self, command: Command) -> Result<Command> {
-        let shell = super::fio::program("sh")
+        let shell = iowhy_fs::programs::find("sh")
             .ok_or_else(|| ReproduceError::new("start sh", "there is none"))?;
         let mut inside = Command::new(shell);
         inside.args(["-c", ENTER, "sh"]).args(&self.folders).arg("--");
@@ -151,5 +150,5 @@ fn keys(limit: &DiskLimit) -> impl Iterator<Item = ((&'static str, &'static str)
 }
 
 fn write(path: &Path, value: &str) -> Result<()> {
-    fs::write(path, value).context(|| format!("write {value:?} to {}", path.display()))
+    crate::kernel_file::write(path, value)
 }

@@ -5,25 +5,19 @@
 use crate::error::{ActionContext, ReproduceError, Result};
 use crate::jobs::OLDEST_FIO;
 use crate::plan::LoadPlan;
-use std::path::PathBuf;
+use iowhy_fs::programs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const INSTALL: &str = "install fio: `apt install fio`, `dnf install fio`";
-
-/// A program in PATH, or where system programs are.
-pub fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let system = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
-    let mut places = std::env::split_paths(&path).chain(system).map(|it| it.join(name));
-    places.find(|it| it.is_file())
-}
 
 /// fio's path.
 ///
 /// # Errors
 /// There is none.
 pub fn find() -> Result<PathBuf> {
-    program("fio").ok_or_else(|| ReproduceError::new("find fio", "it is not in PATH").hint(INSTALL))
+    programs::find("fio")
+        .ok_or_else(|| ReproduceError::new("find fio", "it is not installed").hint(INSTALL))
 }
 
 /// Refuses a missing or too old fio, if the plan needs it.
@@ -34,8 +28,12 @@ pub fn need(plan: &LoadPlan) -> Result<()> {
     if plan.programs.iter().all(|it| it.jobs.is_empty()) {
         return Ok(());
     }
-    let path = find()?;
-    let mut command = Command::new(&path);
+    check(&find()?)
+}
+
+/// Refuses the fio at `path`, if it is too old.
+fn check(path: &Path) -> Result<()> {
+    let mut command = Command::new(path);
     command.arg("--version").stdin(Stdio::null());
     let output = command.output().context(|| format!("start {}", path.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -64,6 +62,19 @@ fn version(said: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_old_or_unknown_fio_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let fio = folder.path().join("fio");
+        for (said, cause) in [("fio-3.5", "version 3.5"), ("hello", "version is not known")] {
+            std::fs::write(&fio, format!("#!/bin/sh\necho {said}\n")).unwrap();
+            std::fs::set_permissions(&fio, PermissionsExt::from_mode(0o755)).unwrap();
+            let text = check(&fio).unwrap_err().to_string();
+            assert!(text.contains(cause) && text.contains("3.31 or newer"), "{text}");
+        }
+    }
 
     #[test]
     fn versions_are_compared_as_numbers() {

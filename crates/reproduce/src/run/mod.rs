@@ -16,12 +16,14 @@ pub mod place;
 use crate::error::{ActionContext, ReproduceError, Result};
 use crate::folder;
 use crate::jobs;
+use crate::kernel_file;
 use crate::plan::{LoadPlan, PlannedProgram, PlannedStep};
 use crate::replay::player::ReplayTimes;
 use crate::settings::Alteration;
 use crate::target::RunTarget;
 use crate::undo::Undo;
 use cgroups::LoadCgroup;
+use iowhy_fs::{Folder, read};
 use place::Place;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,8 @@ use std::time::{Duration, Instant};
 
 /// How long the load may go on beyond the watch, if nobody ends it, seconds.
 const LONGEST_S: u64 = 300;
+/// Bytes of a job file, or of what a program said.
+const MOST_TEXT: u64 = 16 << 20;
 /// How often waiting looks around.
 const POLL: Duration = Duration::from_millis(50);
 /// How long the load may take to end before it is killed.
@@ -154,7 +158,7 @@ impl Prepared {
     /// A setting cannot be written.
     pub fn restore(&self, before: &[(PathBuf, String)]) -> Result<()> {
         for (path, value) in before.iter().rev() {
-            fs::write(path, value).context(|| format!("write {value:?} to {}", path.display()))?;
+            kernel_file::write(path, value)?;
         }
         Ok(())
     }
@@ -210,8 +214,8 @@ impl Prepared {
 
     fn sync_places(&self) -> Result<()> {
         for place in self.places.iter().filter_map(|it| it.directory.as_ref()) {
-            let open = fs::File::open(place).context(|| format!("open {}", place.display()))?;
-            rustix::fs::syncfs(&open).context(|| format!("sync {}", place.display()))?;
+            let synced = Folder::open(place).and_then(|folder| folder.sync_file_system());
+            synced.context(|| format!("sync {}", place.display()))?;
         }
         Ok(())
     }
@@ -232,7 +236,7 @@ impl Prepared {
             // ext4's journal holds blocks of inodes until the inodes themselves are gone.
             true => (0..2).try_for_each(|_| {
                 self.sync_places()?;
-                fs::write("/proc/sys/vm/drop_caches", "3").context(|| "empty the caches".to_owned())
+                kernel_file::write(Path::new("/proc/sys/vm/drop_caches"), "3")
             }),
             false => {
                 notes.push(
@@ -249,12 +253,12 @@ impl Prepared {
     fn job_file(&self, program: &PlannedProgram) -> Result<PathBuf> {
         let text = jobs::job_file(program).unwrap_or_default();
         let written = self.folder.join(folder::job_path(&program.name));
-        if fs::read_to_string(&written).is_ok_and(|it| it == text) {
+        if read::text(&written, MOST_TEXT).is_ok_and(|it| it == text) {
             return Ok(written);
         }
-        let path = self.undo.folder().join(format!("{}.fio", program.name));
-        fs::write(&path, text).context(|| format!("write {}", path.display()))?;
-        Ok(path)
+        let name = format!("{}.fio", program.name);
+        self.undo.put(&name, text.as_bytes())?;
+        Ok(self.undo.folder().join(name))
     }
 
     fn variables(&self, command: &mut Command) {
@@ -272,8 +276,7 @@ impl Prepared {
     fn link(&self, program: &PlannedProgram, target: &Path) -> Result<PathBuf> {
         let link = self.undo.folder().join(&program.name);
         if fs::symlink_metadata(&link).is_err() {
-            std::os::unix::fs::symlink(target, &link)
-                .context(|| format!("make {}", link.display()))?;
+            self.undo.link(target, &program.name)?;
         }
         Ok(link)
     }
@@ -321,7 +324,7 @@ impl Prepared {
         if matches!(step, PlannedStep::Replay { .. }) {
             return self.replay_command(program, name, step, phase);
         }
-        let python = fio::program("python3").ok_or_else(|| {
+        let python = iowhy_fs::programs::find("python3").ok_or_else(|| {
             ReproduceError::new("start python3", "there is none")
                 .hint("install it: `apt install python3`, `dnf install python3`")
         })?;
@@ -329,8 +332,12 @@ impl Prepared {
         let Some(directory) = place else {
             return Err(ReproduceError::new(format!("run {name}"), "its disk has no directory"));
         };
+        // Its text follows from the plan: what stands in the case may be somebody else's.
+        let comm = self.plan.keep_names.then_some(program.name.as_str());
+        let file = format!("{name}.py");
+        self.undo.put(&file, jobs::program(step, name, comm).as_bytes())?;
         let mut command = Command::new(python);
-        command.arg(self.folder.join(folder::program_path(name))).arg(directory).arg(phase);
+        command.arg(self.undo.folder().join(file)).arg(directory).arg(phase);
         command.current_dir(self.undo.folder());
         Ok(command)
     }
@@ -358,9 +365,8 @@ impl Prepared {
 
     fn spawn(&self, mut command: Command, name: &str) -> Result<(Child, PathBuf)> {
         let log = self.undo.folder().join(format!("{name}.log"));
-        let action = || format!("write {}", log.display());
-        let file = fs::File::create(&log).context(action)?;
-        let both = file.try_clone().context(action)?;
+        let file = self.undo.log_file(&format!("{name}.log"))?;
+        let both = file.try_clone().context(|| format!("write {}", log.display()))?;
         command.stdin(Stdio::null()).stdout(file).stderr(both);
         self.undo.mark(&mut command);
         let child = command.spawn().context(|| format!("start {name}"))?;
@@ -405,7 +411,7 @@ fn queue(disk: &str) -> PathBuf {
 
 /// The last line that a program said.
 fn said(log: &Path) -> Option<String> {
-    let text = fs::read_to_string(log).ok()?;
+    let text = read::text(log, MOST_TEXT).ok()?;
     let telling = |line: &&str| line.contains("fio:") || line.contains("rror");
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines().find(telling).or_else(|| lines().next_back()).map(str::to_owned)
@@ -439,7 +445,7 @@ impl RunningLoad {
     /// How punctual the replays were so far; `None` if there is none, or it has just begun.
     pub fn replayed(&self) -> Option<ReplayTimes> {
         let times = self.children.iter().filter_map(|(_, _, log)| {
-            let text = fs::read_to_string(log).ok()?;
+            let text = read::text(log, MOST_TEXT).ok()?;
             // The last line may be half written.
             text.lines().rev().find_map(|line| serde_json::from_str::<ReplayTimes>(line).ok())
         });

@@ -6,7 +6,7 @@ use crate::error::{ActionContext, ReproduceError, Result};
 use crate::plan::LoadPlan;
 use crate::target::{CheckedTarget, RunTarget};
 use crate::undo::Undo;
-use std::fs;
+use iowhy_fs::{Folder, PRIVATE_FOLDER, programs};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -97,7 +97,7 @@ fn formatted(
     place: Place,
 ) -> Result<Place> {
     let kind = plan.disks.get(at).and_then(|it| it.file_system.as_deref()).unwrap_or("ext4");
-    let mut command = Command::new(format!("mkfs.{kind}"));
+    let mut command = Command::new(programs::find_or_name(&format!("mkfs.{kind}")));
     match kind {
         // Nothing may be written behind the load.
         "ext4" => command.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]),
@@ -106,7 +106,7 @@ fn formatted(
     undo.will_format(device)?;
     succeed(command.arg(device), &format!("format {}", device.display()))?;
     let point = undo.folder().join(format!("mount-{}", at + 1));
-    fs::create_dir(&point).context(|| format!("make {}", point.display()))?;
+    Folder::make_new(&point, PRIVATE_FOLDER).context(|| format!("make {}", point.display()))?;
     undo.will_mount(&point)?;
     let place = Place {
         directory: Some(point.clone()),
@@ -120,7 +120,7 @@ fn formatted(
 impl Place {
     fn mount(&self) -> Result<()> {
         let Some((device, point, kind)) = &self.mounted else { return Ok(()) };
-        let mut command = Command::new("mount");
+        let mut command = Command::new(programs::find_or_name("mount"));
         command.args(["-t", kind, "-o", "noatime"]).arg(device).arg(point);
         succeed(&mut command, &format!("mount {}", device.display()))
     }
@@ -132,7 +132,7 @@ impl Place {
     /// It cannot be unmounted or mounted.
     pub fn remount(&self) -> Result<bool> {
         let Some((device, point, _)) = &self.mounted else { return Ok(self.directory.is_none()) };
-        let mut command = Command::new("umount");
+        let mut command = Command::new(programs::find_or_name("umount"));
         succeed(command.arg(point), &format!("unmount {}", device.display()))?;
         self.mount()?;
         Ok(true)

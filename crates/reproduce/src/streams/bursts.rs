@@ -6,6 +6,9 @@
 pub const BIN_NS: u64 = 50_000_000;
 /// Bins at first; a longer watch doubles their length.
 const BINS: usize = 1024;
+/// How often that length can double: 1,024 bins then hold all that 64 bits of nanoseconds can say,
+/// and a time that cannot be ends the doubling.
+const MOST_DOUBLED: u32 = 29;
 /// A burst has most of the operations in at most this share of the time. Chosen.
 const ON_SHARE: f64 = 0.5;
 /// Which share of the operations they must have.
@@ -51,16 +54,17 @@ impl OperationBins {
     }
 
     fn length_ns(&self) -> u64 {
-        BIN_NS << self.doubled.min(20)
+        BIN_NS << self.doubled.min(MOST_DOUBLED)
     }
 
     /// The rhythm, if there is one over a watch of this length.
     pub fn rhythm(&self, duration_ns: u64) -> Option<BurstRhythm> {
         let all: u64 = self.bins.iter().sum();
-        let length = (duration_ns / self.length_ns()).max(self.bins.len() as u64).max(1) as usize;
+        let length = (duration_ns / self.length_ns()).max(self.bins.len() as u64).max(1);
         let mut sorted: Vec<usize> = (0..self.bins.len()).collect();
         sorted.sort_unstable_by_key(|at| std::cmp::Reverse(self.bins[*at]));
-        let mut on = vec![false; length];
+        // What is behind the last operation is calm: it needs no bins.
+        let mut on = vec![false; self.bins.len()];
         let mut sum = 0;
         for at in sorted {
             if sum as f64 >= MOST * all as f64 {
@@ -114,6 +118,22 @@ mod tests {
         (0..1000).for_each(|at| bins.add(at * 10_000_000, 1));
         assert_eq!(bins.rhythm(10 * S), None);
         assert_eq!(OperationBins::default().rhythm(10 * S), None);
+    }
+
+    #[test]
+    fn a_time_that_cannot_be_ends() {
+        for since_ns in [30 * 365 * 86_400 * S, 1 << 62, u64::MAX] {
+            let mut bins = OperationBins::default();
+            (0..20).for_each(|at| bins.add(at * S, 5));
+            bins.add(since_ns, 1);
+            assert!(bins.bins.len() <= BINS, "{}", bins.bins.len());
+            assert_eq!(bins.bins.iter().sum::<u64>(), 101);
+            assert_eq!(bins.rhythm(u64::MAX), None);
+        }
+        // A watch that says to be longer than its operations needs no memory for it.
+        let mut bins = OperationBins::default();
+        (0..200).for_each(|at| bins.add(at * 5_000_000, 1));
+        assert_eq!(bins.rhythm(u64::MAX), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use iowhy_blktrace::trace::CaptureWriter;
 use iowhy_blktrace::trace::writer::{CaptureSettings, WriteError, WrittenCapture};
 use iowhy_core::figures::counted;
 use iowhy_core::model::{Environment, Event, Filter, Names};
+use iowhy_fs::{Folder, PRIVATE_FOLDER};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -86,11 +87,12 @@ impl CaptureFiles {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             None => {
-                fs::create_dir_all(&self.folder)
-                    .map_err(|cause| Failure::not_written(&self.folder, &cause))?;
+                let folder = Folder::make(&self.folder, PRIVATE_FOLDER);
+                let (folder, _) =
+                    folder.map_err(|cause| Failure::not_written(&self.folder, &cause))?;
                 let realtime_offset_ns = now.realtime_offset_ns;
                 let settings = CaptureSettings { version: self.protocol, realtime_offset_ns };
-                self.writer.insert(CaptureWriter::new(&self.folder, settings))
+                self.writer.insert(CaptureWriter::new(folder, settings))
             }
         };
         Ok(writer.write(event, names)?)

@@ -25,6 +25,7 @@ use iowhy_core::analysis::{Filtered, Summary};
 use iowhy_core::diagnosis::{Diagnosis, diagnose};
 use iowhy_core::model::{Filter, Names};
 use iowhy_core::source::Source;
+use iowhy_fs::{Folder, PRIVATE_FOLDER};
 use iowhy_reproduce::error::ReproduceError;
 use iowhy_reproduce::folder;
 use iowhy_reproduce::plan::LoadPlan;
@@ -99,13 +100,12 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         return Err(Failure::new(message, Some(hint.to_owned())));
     }
     let path = target.path();
-    std::fs::create_dir(path).map_err(|cause| Failure::not_written(path, &cause))?;
-    folder::write(path, &plan).map_err(Failure::from)?;
-    folder::write_replay(path, &texts).map_err(Failure::from)?;
-    if args.output.is_dir() {
-        // Empty, as checked: a rename over it needs it gone on some file systems.
-        let _ = std::fs::remove_dir(&args.output);
-    }
+    let made = Folder::make_new(path, PRIVATE_FOLDER);
+    let made = made.map_err(|cause| Failure::not_written(path, &cause))?;
+    folder::write(&made, &plan).map_err(Failure::from)?;
+    folder::write_replay(&made, &texts).map_err(Failure::from)?;
+    // An empty one makes room: a rename over it needs it gone on some file systems.
+    let _ = iowhy_fs::remove_folder(&args.output);
     target.finish()?;
     for note in &plan.notes {
         output::note(&format!("note: {note}"));

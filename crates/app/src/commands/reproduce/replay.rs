@@ -9,9 +9,12 @@ use crate::output;
 use iowhy_reproduce::replay::player::{self, ReplayTimes};
 use iowhy_reproduce::replay::script::ReplayScript;
 
+/// A larger sequence is none that iowhy writes.
+const MOST_BYTES: u64 = 512 << 20;
+
 /// Creates the files of a sequence, or plays it.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(&args.sequence).map_err(|cause| {
+    let text = iowhy_fs::read::text(&args.sequence, MOST_BYTES).map_err(|cause| {
         Failure::new(format!("failed to read {}: {cause}", args.sequence.display()), None)
     })?;
     let script = ReplayScript::parse(&text)?;

@@ -108,12 +108,12 @@ fn fitted(prepared: &mut Prepared, folder: &Path, rounds: u32) -> Result<(), Fai
         }
     }
     remove(&recording)?;
-    Ok(folder::write(folder, prepared.plan())?)
+    Ok(folder::write_below(folder, prepared.plan())?)
 }
 
 /// Removes the recording of a round of fitting.
 fn remove(path: &Path) -> Result<(), Failure> {
-    match std::fs::remove_dir_all(path) {
+    match iowhy_fs::remove_all(path) {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
             Err(Failure::not_written(path, &cause))
         }

@@ -96,7 +96,7 @@ fn measured(
     rounds::record(prepared, args.time, recording)?;
     let load = ReadLoad::of(&[recording.to_owned()])?;
     let figures = WatchFigures::of(&load.summary, &load.diagnosis, &prepared.disks());
-    std::fs::remove_dir_all(recording).map_err(|cause| Failure::not_written(recording, &cause))?;
+    iowhy_fs::remove_all(recording).map_err(|cause| Failure::not_written(recording, &cause))?;
     Ok(figures)
 }
 
@@ -105,7 +105,8 @@ fn shell(command: &str) -> Result<(), Failure> {
         let hint = "settings are given back; try the command by itself".to_owned();
         Failure::new(format!("failed to run {command:?}: {cause}"), Some(hint))
     };
-    let status = Command::new("sh").args(["-c", command]).status();
+    let status =
+        Command::new(iowhy_fs::programs::find_or_name("sh")).args(["-c", command]).status();
     let status = status.map_err(|cause| failed(cause.to_string()))?;
     if status.success() { Ok(()) } else { Err(failed(status.to_string())) }
 }

@@ -86,7 +86,7 @@ fn draw(folded: &str, path: &Path, weight: collapsed::FrameWeight) -> Result<(),
     let failed = |cause: String| Failure::new(format!("failed to draw {place}: {cause}"), None);
     let picture = flame::svg(folded, title, unit).map_err(failed)?;
     let partial = PartialOutput::of(path)?;
-    std::fs::write(partial.path(), picture).map_err(|cause| Failure::not_written(path, &cause))?;
+    partial.write(&picture)?;
     partial.finish()?;
     output::note(&format!("drew {place}"));
     Ok(())

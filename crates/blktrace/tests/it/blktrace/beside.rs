@@ -145,7 +145,7 @@ fn rewrite(generated: &GeneratedCapture, version: u8) -> PathBuf {
     let folder = generated.path().join(format!("again{version}"));
     std::fs::create_dir(&folder).unwrap();
     let settings = writer::CaptureSettings { version, realtime_offset_ns: 0 };
-    let mut output = CaptureWriter::new(&folder, settings);
+    let mut output = CaptureWriter::new(iowhy_fs::Folder::open(&folder).unwrap(), settings);
     loop {
         let progress = import.fill(&mut batch, &mut names).unwrap();
         for event in &batch.events {

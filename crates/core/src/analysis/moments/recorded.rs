@@ -81,12 +81,12 @@ impl RecordedMoments {
             self.ended.push(of(interval));
             DONE
         };
-        let Ok(()) = self.moments.finish(environment, names, &mut end);
+        let Ok(_) = self.moments.finish(environment, names, &mut end);
         let mut end = |window| {
             self.judged.push(Arc::new(judged(&window)));
             DONE
         };
-        let Ok(()) = self.windows.finish(environment, names, &mut end);
+        let Ok(_) = self.windows.finish(environment, names, &mut end);
         for moment in &mut self.ended {
             let covers = |it: &&Arc<JudgedWindow>| {
                 it.start_ns <= moment.start_ns && moment.start_ns < it.end_ns.max(it.start_ns + 1)

@@ -2,11 +2,15 @@
 
 use super::rows::{RowRandom, batch, shown};
 use super::{environment, files, place, read, write};
-use iowhy_core::model::{Environment, Names};
+use iowhy_core::model::table::Table;
+use iowhy_core::model::{Environment, Names, Stack};
 use iowhy_core::recording::RecordingWriter;
 use iowhy_core::source::Batch;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use tempfile::TempDir;
 
 /// A recording of three rounds.
@@ -167,4 +171,101 @@ fn files_that_are_no_segments_are_passed_over() {
     assert_eq!(found.requests.len(), 450);
     assert_eq!(end.losses.items, []);
     assert_eq!(files(&directory, "requests").len(), 7);
+}
+
+/// A recording whose stacks have so many functions each.
+fn with_stacks(lengths: &[usize]) -> (TempDir, PathBuf) {
+    let mut names = Names::new();
+    let function = names.intern("do_syscall_64");
+    let stack = |(id, length): (u64, &usize)| Stack {
+        stack_id: id,
+        frames: vec![function; *length],
+        ..Table::blank()
+    };
+    let stacks = (1..).zip(lengths).map(stack).collect();
+    let (parent, directory) = place();
+    write(&directory, &[Batch { stacks, ..Batch::default() }], &names);
+    (parent, directory)
+}
+
+#[test]
+fn a_kilobyte_that_claims_millions_of_functions_is_refused_before_they_are_decoded() {
+    let (_parent, directory) = with_stacks(&[100; 300]);
+    let (found, _, end) = read(&directory).unwrap();
+    assert_eq!((found.stacks.len(), end.losses.items.len()), (300, 0));
+    for (lengths, said) in [
+        (vec![5_000], "has more than 4096 texts"),
+        (vec![3_000_000], "more texts than iowhy keeps"),
+        (vec![4_000; 1_200], "more texts than iowhy keeps"),
+    ] {
+        let (_parent, directory) = with_stacks(&lengths);
+        let bytes = fs::metadata(directory.join("stacks/00000001.parquet")).unwrap().len();
+        assert!(bytes < 100_000, "{bytes} bytes");
+        let (found, _, end) = read(&directory).unwrap();
+        let (kept, all) = (found.stacks.len(), lengths.len());
+        assert!(kept < all, "{kept} of {all} stacks: {said}: {:?}", end.losses);
+        assert!(
+            end.losses.items.iter().any(|loss| loss.meaning.contains(said)),
+            "{:?}",
+            end.losses
+        );
+    }
+}
+
+/// Puts a link in place of each name in a recording as fast as it can, until it is told to stop.
+fn swap_links(directory: PathBuf, victim: PathBuf, stop: Arc<AtomicBool>) -> JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let mut links = 0;
+        let names = [".recording.json.partial", "recording.json", "requests", "stacks/x"];
+        while !stop.load(Ordering::Relaxed) {
+            for name in names {
+                let path = directory.join(name);
+                links += u64::from(std::os::unix::fs::symlink(&victim, &path).is_ok());
+                if path.is_symlink() {
+                    let _ = fs::remove_file(&path);
+                }
+            }
+        }
+        links
+    })
+}
+
+#[test]
+fn a_recording_never_follows_a_link_that_is_swapped() {
+    let parent = tempfile::tempdir().unwrap();
+    let (victim, directory) = (parent.path().join("victim"), parent.path().join("rec"));
+    fs::write(&victim, "precious").unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let swapper = swap_links(directory.clone(), victim.clone(), Arc::clone(&stop));
+    let names = Names::new();
+    for _ in 0..1_000 {
+        let _ = fs::create_dir(&directory);
+        if let Ok(mut writer) = RecordingWriter::create(&directory, &Environment::default()) {
+            let _ = writer.rotate(&names);
+            let _ = writer.finish(&mut Environment::default(), &names);
+        }
+        let _ = fs::remove_dir_all(&directory);
+    }
+    stop.store(true, Ordering::Relaxed);
+    assert!(swapper.join().unwrap() > 1_000, "links were swapped too slowly for a test");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+}
+
+#[test]
+fn a_recording_is_not_made_where_others_may_redirect_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("rec");
+    fs::create_dir(&directory).unwrap();
+    fs::set_permissions(&directory, PermissionsExt::from_mode(0o777)).unwrap();
+    RecordingWriter::create(&directory, &Environment::default()).unwrap().discard();
+    let mode = fs::metadata(&directory).unwrap().permissions().mode();
+    assert_eq!(mode & 0o022, 0, "{mode:o}: an own one is closed to others");
+    if std::os::unix::fs::chown(&directory, Some(65_534), None).is_err() {
+        eprintln!("skipped: only root can give a directory to somebody else");
+        return;
+    }
+    let error = RecordingWriter::create(&directory, &Environment::default()).err().unwrap();
+    assert!(error.to_string().contains("belongs to user 65534"), "{error}");
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
 }

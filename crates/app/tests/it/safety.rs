@@ -1,0 +1,162 @@
+//! What must hold in a directory of anyone and with any content of a file: nothing hangs, nothing
+//! grows, outputs are their owner's.
+
+use crate::iowhy;
+use iowhy_core::model::{Environment, Request};
+use iowhy_core::recording::RecordingWriter;
+use iowhy_core::script::{START_NS, Script};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Kilobytes of address space: the program, its threads' stacks and what it may use.
+const MOST_KB: u64 = 1_200_000;
+
+fn demo() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../demo/recording")
+}
+
+/// Runs iowhy with a limit of memory; it ends within a minute.
+fn limited(arguments: &[&str]) -> Output {
+    let mut command = Command::new("sh");
+    let script = format!("ulimit -v {MOST_KB}; exec timeout --signal=KILL 60 \"$@\"");
+    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_iowhy")]).args(arguments);
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// A recording of some reads of one process, the last of which is changed.
+fn recorded(folder: &Path, change: impl FnOnce(&mut Request)) -> PathBuf {
+    let mut script = Script::new(10);
+    for index in 0..200 {
+        let read = script.read("sda", 4096).by(7, "cat").at(index * 50_000_000);
+        read.direct(100, 200, 3_000_000).add();
+    }
+    change(script.batch.requests.last_mut().unwrap());
+    // As a watch that was killed leaves it: its end is that of its rows.
+    (script.environment.end_ns, script.environment.finished) = (0, false);
+    let path = folder.join("recording");
+    let mut writer = RecordingWriter::create(&path, &script.environment).unwrap();
+    writer.add(&script.batch, &script.names).unwrap();
+    writer.finish(&mut Environment { ..script.environment.clone() }, &script.names).unwrap();
+    path
+}
+
+#[test]
+fn short_intervals_take_no_more_memory() {
+    let demo = demo();
+    let output = limited(&["stat", demo.to_str().unwrap(), "0.01"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    assert!(output.stdout.len() > 10_000);
+}
+
+#[test]
+fn one_time_that_cannot_be_neither_hangs_nor_grows() {
+    let folder = tempfile::tempdir().unwrap();
+    let century_ns = 100 * 365 * 86_400 * 1_000_000_000;
+    let path = recorded(folder.path(), |request| request.start_ns = START_NS + century_ns);
+    let recording = path.to_str().unwrap();
+    let case = folder.path().join("case");
+    for arguments in [
+        &["reproduce", recording, "-o", case.to_str().unwrap()][..],
+        &["stat", recording, "1"],
+        &["proc", recording, "0.1"],
+        &["cache", recording, "1"],
+        &["report", recording],
+    ] {
+        let output = limited(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some(), "{arguments:?}: {} {said}", output.status);
+        assert!(output.stdout.len() < 1 << 20, "{arguments:?}: {} bytes", output.stdout.len());
+        if arguments.first() == Some(&"stat") {
+            assert!(said.contains("intervals without a row are not shown"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_pipe_in_place_of_a_file_is_an_error_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let pipe = |path: &Path| {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    pipe(&path("incident.json"));
+    pipe(&path("sda.blktrace.0"));
+    pipe(&path("iowhy.toml"));
+    let begun = Instant::now();
+    for arguments in [
+        ["incidents", "show", folder.path().to_str().unwrap()],
+        ["stages", "--json", path("sda.blktrace.0").to_str().unwrap()],
+        ["daemon", "--check-config", "--config"],
+    ] {
+        let mut words: Vec<&str> = arguments.to_vec();
+        let config = path("iowhy.toml");
+        if arguments[0] == "daemon" {
+            words.push(config.to_str().unwrap());
+        }
+        let output = limited(&words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("a pipe"), "{words:?}: {said}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn outputs_are_their_owners_and_follow_no_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let demo = demo();
+    let export = |output: &Path| {
+        let words = ["export", demo.to_str().unwrap(), "--format", "csv", "-o"];
+        iowhy(words.iter().copied().chain([output.to_str().unwrap()]))
+    };
+    assert!(export(&path("new.csv")).status.success());
+    assert_eq!(mode(&path("new.csv")), 0o600);
+    // One that was there keeps how open it is.
+    fs::write(path("old.csv"), "x").unwrap();
+    fs::set_permissions(path("old.csv"), PermissionsExt::from_mode(0o644)).unwrap();
+    assert!(export(&path("old.csv")).status.success());
+    assert_eq!(mode(&path("old.csv")), 0o644);
+    // A link to a file makes room, and the file stays.
+    fs::write(path("victim"), "precious").unwrap();
+    symlink(path("victim"), path("link.csv")).unwrap();
+    export(&path("link.csv"));
+    assert_eq!(fs::read_to_string(path("victim")).unwrap(), "precious");
+    let output = iowhy(
+        ["reproduce", demo.to_str().unwrap(), "-o"]
+            .into_iter()
+            .chain([path("case").to_str().unwrap()]),
+    );
+    if output.status.success() {
+        assert_eq!((mode(&path("case")), mode(&path("case/plan.json"))), (0o700, 0o600));
+    }
+}
+
+#[test]
+fn root_does_not_start_programs_of_the_callers_search_path() {
+    let folder = tempfile::tempdir().unwrap();
+    if fs::metadata("/proc/self").map(|about| std::os::unix::fs::MetadataExt::uid(&about)).ok()
+        != Some(0)
+    {
+        eprintln!("skipped: only root is not to follow the search path");
+        return;
+    }
+    let (program, mark) = (folder.path().join("fio"), folder.path().join("mark"));
+    fs::write(&program, format!("#!/bin/sh\ntouch {}\n", mark.display())).unwrap();
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let target = folder.path().join("target");
+    fs::write(&target, vec![b'x'; 2 << 20]).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iowhy"));
+    command.args(["probe", "-t", "0.1"]).arg(&target).stdin(Stdio::null());
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", folder.path().display()));
+    let output = command.output().unwrap();
+    assert!(!mark.exists(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,424 @@
+//! A directory that is open: files and directories in it are made, opened, renamed and removed
+//! through its handle, so that they are in this directory whatever becomes of its path.
+//!
+//! What does not belong here: how a path leads to it (see [`crate::walk`]).
+
+use crate::read;
+use crate::rights::with_own_rights;
+use crate::walk;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Rights of a mode that let others write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// An open directory.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    handle: Arc<OwnedFd>,
+    /// For messages, and for programs that need a path.
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Opens the directory `path` of any owner.
+    ///
+    /// # Errors
+    /// Those of [`walk::folder`].
+    pub fn open(path: &Path) -> io::Result<Folder> {
+        Ok(Folder { handle: Arc::new(walk::folder(path)?), path: path.to_owned() })
+    }
+
+    /// Opens the directory `path`, which belongs to the caller alone.
+    ///
+    /// # Errors
+    /// Those of [`Folder::open`] and [`Folder::check_own`].
+    pub fn open_own(path: &Path) -> io::Result<Folder> {
+        let folder = Folder::open(path)?;
+        folder.check_own()?;
+        Ok(folder)
+    }
+
+    /// Makes the directory `path`, or opens it if it exists and belongs to the caller; says whether
+    /// it was made.
+    ///
+    /// # Errors
+    /// It cannot be made, or the one that exists is not only the caller's.
+    pub fn make(path: &Path, mode: u32) -> io::Result<(Folder, bool)> {
+        match Folder::make_new(path, mode) {
+            Ok(folder) => Ok((folder, true)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Ok((Folder::open_own(path)?, false))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the directory `path`, where nothing stands yet.
+    ///
+    /// # Errors
+    /// Something stands there, a link included, or it cannot be made.
+    pub fn make_new(path: &Path, mode: u32) -> io::Result<Folder> {
+        if path.file_name().is_none() {
+            // `.`, `..` and `/`.
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let (parent, name) = crate::parent(path)?;
+        Ok(Folder { path: path.to_owned(), ..parent.make_folder(&name, mode)? })
+    }
+
+    /// Makes the directory `path` and those above it, or opens it if it exists and belongs to the
+    /// caller.
+    ///
+    /// # Errors
+    /// Those of [`Folder::make`].
+    pub fn make_all(path: &Path, mode: u32) -> io::Result<Folder> {
+        match Folder::make(path, mode) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let parent = path.parent().filter(|parent| *parent != Path::new(""));
+                let Some(parent) = parent else { return Err(error) };
+                // Those above may be anybody's, such as /var or a home.
+                match Folder::open(parent) {
+                    Err(gone) if gone.kind() == io::ErrorKind::NotFound => {
+                        Folder::make_all(parent, mode)?;
+                    }
+                    opened => drop(opened?),
+                }
+                Ok(Folder::make(path, mode)?.0)
+            }
+            made => Ok(made?.0),
+        }
+    }
+
+    /// The path by which it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Refuses a directory that is not the caller's, or that others may write to: they could
+    /// redirect what is written there, and read it.
+    ///
+    /// # Errors
+    /// It is such a directory.
+    pub fn check_own(&self) -> io::Result<()> {
+        let about = rustix::fs::fstat(&self.handle)?;
+        let refused = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        if about.st_uid != rustix::process::geteuid().as_raw() {
+            let owner = about.st_uid;
+            return refused(format!(
+                "the directory belongs to user {owner}, who could redirect what is written there"
+            ));
+        }
+        match about.st_mode & OTHERS_WRITE {
+            0 => Ok(()),
+            _ => refused(format!(
+                "others may write to the directory (mode {:03o}), and could redirect what is \
+                 written there",
+                about.st_mode & 0o777
+            )),
+        }
+    }
+
+    /// Takes from others the right to write to the directory, if it is the caller's.
+    ///
+    /// # Errors
+    /// It is somebody else's.
+    pub fn make_own(&self) -> io::Result<()> {
+        let about = rustix::fs::fstat(&self.handle)?;
+        let is_own = about.st_uid == rustix::process::geteuid().as_raw();
+        if is_own && about.st_mode & OTHERS_WRITE != 0 {
+            let mode = Mode::from_raw_mode(about.st_mode & 0o7777 & !OTHERS_WRITE);
+            rustix::fs::fchmod(self.readable()?, mode)?;
+        }
+        self.check_own()
+    }
+
+    /// Opens the directory `name` in it, which is no link.
+    ///
+    /// # Errors
+    /// It is no directory, or cannot be opened.
+    pub fn folder(&self, name: impl AsRef<OsStr>) -> io::Result<Folder> {
+        let name = single(name.as_ref())?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle =
+            with_own_rights(|| rustix::fs::openat(&self.handle, name, flags, Mode::empty()))?;
+        Ok(Folder { handle: Arc::new(handle), path: self.path.join(name) })
+    }
+
+    /// Makes the directory `name` in it.
+    ///
+    /// # Errors
+    /// Something of that name exists, or it cannot be made.
+    pub fn make_folder(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Folder> {
+        let name = single(name.as_ref())?;
+        let mode = Mode::from_raw_mode(mode);
+        with_own_rights(|| rustix::fs::mkdirat(&self.handle, name, mode))?;
+        let folder = self.folder(name)?;
+        // Where the directory is another's, it may have been replaced meanwhile.
+        folder.check_own()?;
+        Ok(folder)
+    }
+
+    /// Makes the directory `name` in it, unless it exists and belongs to the caller.
+    ///
+    /// # Errors
+    /// Those of [`Folder::make_folder`], and of [`Folder::check_own`].
+    pub fn make_folder_once(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Folder> {
+        match self.make_folder(name.as_ref(), mode) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let folder = self.folder(name)?;
+                folder.check_own()?;
+                Ok(folder)
+            }
+            made => made,
+        }
+    }
+
+    /// Makes the file `name` in it, to be written.
+    ///
+    /// # Errors
+    /// Something of that name exists, a link included, or it cannot be made.
+    pub fn create(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        self.opened(name.as_ref(), flags, mode)
+    }
+
+    /// Makes the file `name` anew: a file or a link of that name is removed, never followed.
+    ///
+    /// # Errors
+    /// A directory of that name exists, or it cannot be made.
+    pub fn create_anew(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
+        // What is not there needs no removal; what cannot be removed lets the next call fail.
+        let _ = self.remove_file(name.as_ref());
+        self.create(name, mode)
+    }
+
+    /// Opens the caller's own file `name` to append to it, or makes it.
+    ///
+    /// # Errors
+    /// It is no regular file, is somebody else's, has another name too, or cannot be opened.
+    pub fn append(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK;
+        own(self.opened(name.as_ref(), flags, mode)?)
+    }
+
+    /// Opens the caller's own file `name`, which serves as a lock, or makes it.
+    ///
+    /// # Errors
+    /// Those of [`Folder::append`].
+    pub fn lock_file(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
+        own(self.opened(name.as_ref(), flags, mode)?)
+    }
+
+    /// Opens the regular file `name` for reading; a link is not followed.
+    ///
+    /// # Errors
+    /// It is no regular file, or cannot be opened.
+    pub fn open_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        read::regular(self.opened(name.as_ref(), read::READING, 0)?)
+    }
+
+    fn opened(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
+        let name = single(name)?;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let mode = Mode::from_raw_mode(mode);
+        let opened = with_own_rights(|| rustix::fs::openat(&self.handle, name, flags, mode));
+        Ok(File::from(opened?))
+    }
+
+    /// Replaces the content of `name` by `bytes`: a reader finds the old one or the new one. With
+    /// `synced` the bytes are on the disk before they have the name.
+    ///
+    /// # Errors
+    /// It cannot be written; the old content stays.
+    pub fn replace(
+        &self,
+        name: impl AsRef<OsStr>,
+        bytes: &[u8],
+        mode: u32,
+        synced: bool,
+    ) -> io::Result<()> {
+        let name = name.as_ref();
+        let partial = partial(name);
+        let written = self.create_anew(&partial, mode).and_then(|mut file| {
+            file.write_all(bytes)?;
+            if synced { file.sync_all() } else { Ok(()) }
+        });
+        written.and_then(|()| self.rename(&partial, self, name)).inspect_err(|_| {
+            // It is of no use, and its space may be missing.
+            let _ = self.remove_file(&partial);
+        })
+    }
+
+    /// Gives what is called `from` in it the name `to` in the directory `folder`; what had that
+    /// name is replaced.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn rename(
+        &self,
+        from: impl AsRef<OsStr>,
+        folder: &Folder,
+        to: impl AsRef<OsStr>,
+    ) -> io::Result<()> {
+        let (from, to) = (single(from.as_ref())?, single(to.as_ref())?);
+        let renamed =
+            with_own_rights(|| rustix::fs::renameat(&self.handle, from, &folder.handle, to));
+        Ok(renamed?)
+    }
+
+    /// Gives the file `from` in it a second name, `to` in the directory `folder`.
+    ///
+    /// # Errors
+    /// Something of that name exists, or the file system has no such links.
+    pub fn link(
+        &self,
+        from: impl AsRef<OsStr>,
+        folder: &Folder,
+        to: impl AsRef<OsStr>,
+    ) -> io::Result<()> {
+        let (from, to) = (single(from.as_ref())?, single(to.as_ref())?);
+        let flags = AtFlags::empty();
+        let linked =
+            with_own_rights(|| rustix::fs::linkat(&self.handle, from, &folder.handle, to, flags));
+        Ok(linked?)
+    }
+
+    /// Makes the symbolic link `name` in it, which leads to `target`.
+    ///
+    /// # Errors
+    /// Something of that name exists, or it cannot be made.
+    pub fn symlink(&self, target: &Path, name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(target, &self.handle, single(name.as_ref())?)?)
+    }
+
+    /// Removes the file, link, pipe or socket `name`.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be removed.
+    pub fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        self.unlink(name.as_ref(), AtFlags::empty())
+    }
+
+    /// Removes the empty directory `name`.
+    ///
+    /// # Errors
+    /// There is none, it is not empty, or it cannot be removed.
+    pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        self.unlink(name.as_ref(), AtFlags::REMOVEDIR)
+    }
+
+    fn unlink(&self, name: &OsStr, flags: AtFlags) -> io::Result<()> {
+        let name = single(name)?;
+        Ok(with_own_rights(|| rustix::fs::unlinkat(&self.handle, name, flags))?)
+    }
+
+    /// Removes whatever is called `name`, with all that is in it; no link is followed.
+    ///
+    /// # Errors
+    /// There is nothing, or it cannot be removed.
+    pub fn remove_all(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let name = single(name.as_ref())?;
+        if FileType::from_raw_mode(walk::about(&self.handle, name)?.st_mode) != FileType::Directory
+        {
+            return self.remove_file(name);
+        }
+        // The standard library goes down by handles; this path begins at ours.
+        let seen = Path::new("/proc/self/fd").join(self.handle.as_raw_fd().to_string()).join(name);
+        with_own_rights(|| std::fs::remove_dir_all(seen))
+    }
+
+    /// The names in it, in no order.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(self.readable()?)? {
+            let name = entry?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                names.push(OsString::from_vec(name));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Whether nothing is in it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.names()?.is_empty())
+    }
+
+    /// Whether something is called `name`, a link included.
+    pub fn has(&self, name: impl AsRef<OsStr>) -> bool {
+        walk::about(&self.handle, name.as_ref()).is_ok()
+    }
+
+    /// The permissions of the regular file `name`; `None` if there is none.
+    pub fn file_mode(&self, name: impl AsRef<OsStr>) -> Option<u32> {
+        let about = walk::about(&self.handle, name.as_ref()).ok()?;
+        let is_file = FileType::from_raw_mode(about.st_mode) == FileType::RegularFile;
+        is_file.then_some(about.st_mode & 0o777)
+    }
+
+    /// Waits until the disk has the names in it, as they are now: after a power cut a name may
+    /// otherwise be gone, or stand for an older file.
+    ///
+    /// # Errors
+    /// The disk does not take them.
+    pub fn sync_names(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(self.readable()?)?)
+    }
+
+    /// Waits until the disk has everything of the file system that the directory is on.
+    ///
+    /// # Errors
+    /// The disk does not take it.
+    pub fn sync_file_system(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(self.readable()?)?)
+    }
+
+    /// A handle by which the names can be read.
+    fn readable(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(with_own_rights(|| rustix::fs::openat(&self.handle, ".", flags, Mode::empty()))?)
+    }
+}
+
+/// The name under which `name` is written until it is whole.
+pub fn partial(name: &OsStr) -> OsString {
+    let mut partial = OsString::from(".");
+    partial.push(name);
+    partial.push(".partial");
+    partial
+}
+
+/// A name in one directory, which leads nowhere else.
+fn single(name: &OsStr) -> io::Result<&OsStr> {
+    let bytes = name.as_encoded_bytes();
+    if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') {
+        let why = format!("{} is not a name in a directory", name.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    Ok(name)
+}
+
+/// The same `file`, if it is a regular one of the caller without another name.
+fn own(file: File) -> io::Result<File> {
+    let file = read::regular(file)?;
+    let about = rustix::fs::fstat(&file)?;
+    if about.st_uid != rustix::process::geteuid().as_raw() || about.st_nlink != 1 {
+        let why = format!("the file belongs to user {}, or has another name too", about.st_uid);
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(file)
+}

@@ -1,0 +1,86 @@
+//! Reading what others own: regular files of a bounded size. A pipe, a device or a socket that
+//! stands where a file is expected is an error at once; reading one might never end.
+//!
+//! What does not belong here: standard input and pipes that a user names as a source.
+
+use crate::rights::with_own_rights;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Flags of every file that is read: opening a pipe without a writer must not wait.
+pub(crate) const READING: OFlags =
+    OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// Opens the regular file `path`.
+///
+/// # Errors
+/// It cannot be opened, or is no regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    let opened = with_own_rights(|| rustix::fs::openat(CWD, path, READING, Mode::empty()));
+    regular(File::from(opened?))
+}
+
+/// Opens a source that a user names: a regular file, or a pipe or a terminal that it may wait for.
+///
+/// # Errors
+/// It cannot be opened, or is a directory.
+pub fn open_source(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let opened = with_own_rights(|| rustix::fs::openat(CWD, path, flags, Mode::empty()));
+    let file = File::from(opened?);
+    match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+        FileType::Directory => Err(rustix::io::Errno::ISDIR.into()),
+        _ => Ok(file),
+    }
+}
+
+/// The same `file`, if it is a regular one.
+///
+/// # Errors
+/// It is something else; the error says what.
+pub(crate) fn regular(file: File) -> io::Result<File> {
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+    let found = match kind {
+        FileType::RegularFile => return Ok(file),
+        FileType::Directory => return Err(rustix::io::Errno::ISDIR.into()),
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Symlink => "a link",
+        _ => "something else",
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {found}, not a regular file")))
+}
+
+/// The content of the regular file `path`, which has at most `most` bytes.
+///
+/// # Errors
+/// It cannot be read, is no regular file, or is larger.
+pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    all_of(open(path)?, most)
+}
+
+/// The text of the regular file `path`, which has at most `most` bytes.
+///
+/// # Errors
+/// Those of [`bytes`], and it is not UTF-8.
+pub fn text(path: &Path, most: u64) -> io::Result<String> {
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text");
+    String::from_utf8(bytes(path, most)?).map_err(not_text)
+}
+
+/// All of an open file, which has at most `most` bytes.
+///
+/// # Errors
+/// It cannot be read, or is larger.
+pub fn all_of(file: File, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let why = format!("it has more than {most} bytes, as no file of this kind has");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(bytes)
+}

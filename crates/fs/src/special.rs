@@ -1,0 +1,46 @@
+//! Outputs that are no files: a pipe, a terminal, `/dev/null`, `/dev/stdout`. They are written as
+//! they are.
+//!
+//! What does not belong here: block devices, which are never an output.
+
+use crate::rights::with_own_rights;
+use crate::walk;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Whether a pipe or a character device stands at `path`; links are followed as on the way to a
+/// directory.
+///
+/// # Errors
+/// A block device, a socket or a link of somebody else stands there.
+pub fn is_special(path: &Path) -> io::Result<bool> {
+    let end = match with_own_rights(|| walk::end_of(path)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        end => end?,
+    };
+    match FileType::from_raw_mode(rustix::fs::fstat(&end)?.st_mode) {
+        FileType::Fifo | FileType::CharacterDevice => Ok(true),
+        FileType::RegularFile | FileType::Directory => Ok(false),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a device or a socket")),
+    }
+}
+
+/// Opens the pipe or the character device `path` for writing. Opening a pipe waits for its reader.
+///
+/// # Errors
+/// It cannot be opened, or is neither.
+pub fn open(path: &Path) -> io::Result<File> {
+    let end = with_own_rights(|| walk::end_of(path))?;
+    // Through the handle: the name may have become another's meanwhile.
+    let seen = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&end));
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let is_wanted =
+        |mode| matches!(FileType::from_raw_mode(mode), FileType::Fifo | FileType::CharacterDevice);
+    if !is_wanted(rustix::fs::fstat(&end)?.st_mode) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no pipe and no terminal"));
+    }
+    let opened = with_own_rights(|| rustix::fs::openat(CWD, seen, flags, Mode::empty()));
+    Ok(File::from(opened?))
+}
