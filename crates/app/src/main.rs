@@ -5,6 +5,7 @@
 //! | [`args`] | the command line |
 //! | [`commands`] | a module for each command |
 //! | [`sources`] | what the user names as a source: a recording or a capture |
+//! | [`foreign`] | summaries and logs of other tools: `--as` |
 //! | [`watching`] | drives a live watch: time, signals, progress |
 //! | [`intervals`] | drives the views of intervals |
 //! | [`output`] | standard output and error: the only place that prints |
@@ -21,6 +22,7 @@
 mod args;
 mod commands;
 mod failure;
+mod foreign;
 mod interruption;
 mod intervals;
 mod output;
@@ -43,6 +45,9 @@ fn main() -> ExitCode {
         return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);
     }
     let cli = args::Cli::parse();
+    if let Some(word) = &cli.source_kind {
+        foreign::force(word.clone());
+    }
     let result = match cli.redact.then(|| redaction::begin(cli.command.as_ref())) {
         Some(Err(failure)) => Err(failure),
         _ => run(&cli),

@@ -31,6 +31,11 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
         &["libbpf-rs", "libbpf-sys", "clap", "rustix", "blazesym", "parquet", "arrow-array"],
     ),
     (
+        "iowhy-foreign",
+        &["iowhy-core"],
+        &["libbpf-rs", "libbpf-sys", "clap", "rustix", "blazesym", "parquet", "arrow-array"],
+    ),
+    (
         "iowhy-capture",
         &["iowhy-core"],
         &["clap", "ratatui", "indicatif", "parquet", "arrow-array", "datafusion"],
@@ -57,6 +62,7 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
             "iowhy-blktrace",
             "iowhy-core",
             "iowhy-capture",
+            "iowhy-foreign",
             "iowhy-manual",
             "iowhy-recorder",
             "iowhy-reproduce",
