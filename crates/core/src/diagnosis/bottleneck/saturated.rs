@@ -7,12 +7,16 @@ use super::bound::{FELT_NS, SATURATED, SLOW_NS, SLOW_ROTATING_NS, depth, is_satu
 use super::report::busy;
 use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
+use crate::diagnosis::captures;
 use crate::diagnosis::facts::{self, Facts};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::rule::RuleVerdict;
 use crate::diagnosis::words;
 
 pub(super) fn judge(facts: &Facts<'_>) -> RuleVerdict {
+    if captures::too_few("device-saturated", facts.summary()).is_some() {
+        return RuleVerdict::Clear;
+    }
     let busiest = facts.busiest(|it| is_saturated(it) && mean_ns(it) >= FELT_NS);
     let Some(device) = busiest else { return RuleVerdict::Clear };
     let time = requests_time(device).0;
