@@ -40,11 +40,14 @@ pub(super) fn counters(summary: &Summary) -> String {
         summary.devices.iter().filter(|it| it.is_kernel_counted).collect();
     used.sort_by(|a, b| b.util_share.unwrap_or(0.0).total_cmp(&a.util_share.unwrap_or(0.0)));
     let said: Vec<String> = used.iter().take(NAMED).map(|it| counted(it)).collect();
-    let what = match said.is_empty() {
-        true => "no figure of a device's requests".to_owned(),
-        false => format!("{}; not who, which file and why", said.join("; ")),
-    };
-    format!("Only the {} is there: it tells {what}.", summary.environment.source)
+    let source = &summary.environment.source;
+    match said.is_empty() {
+        true => format!("No figure of a device's requests is known, from {source}."),
+        false => format!(
+            "Only counters are known, from {source}: {}. Who, which file and why is not in them.",
+            said.join("; ")
+        ),
+    }
 }
 
 /// Words on how busy a device was, and how long its requests took.
