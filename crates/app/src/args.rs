@@ -24,8 +24,9 @@ pub mod snoop;
 pub mod stages;
 pub mod top;
 
+use crate::foreign;
 use crate::redaction;
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use iowhy_capture::budget::{DEFAULT_PERCENT, PERCENT_RANGE};
 use iowhy_capture::live::WatchOptions;
@@ -56,6 +57,14 @@ pub struct Cli {
     /// Replace names of files, processes, hosts, users, containers and units by placeholders
     #[arg(long, global = true)]
     pub redact: bool,
+    /// Read SOURCE as this kind; without it, its content tells
+    #[arg(
+        long = "as",
+        global = true,
+        value_name = "KIND",
+        value_parser = PossibleValuesParser::new(foreign::words()),
+    )]
+    pub source_kind: Option<String>,
 }
 
 /// The subcommands.
@@ -143,7 +152,9 @@ pub struct Check {
 }
 
 const SOURCE: &str = "A recording's directory; or blktrace's files, their common prefix, a dump of \
-    `blkparse -d`, or text from blkparse, ftrace or perf script; `-` reads standard input";
+    `blkparse -d`, or text from blkparse, ftrace or perf script; or what iostat, sar, vmstat, \
+    pidstat, biosnoop, fio, smartctl, nvme or dmesg print, or a sosreport; `-` reads standard \
+    input";
 
 /// The source to read.
 #[derive(Args, Debug, Clone)]

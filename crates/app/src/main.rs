@@ -5,6 +5,7 @@
 //! | [`args`] | the command line |
 //! | [`commands`] | a module for each command |
 //! | [`sources`] | what the user names as a source: a recording or a capture |
+//! | [`foreign`] | summaries and logs of other tools: `--as` |
 //! | [`watching`] | drives a live watch: time, signals, progress |
 //! | [`intervals`] | drives the views of intervals |
 //! | [`output`] | standard output and error: the only place that prints |
@@ -22,6 +23,7 @@
 mod args;
 mod commands;
 mod failure;
+mod foreign;
 mod interruption;
 mod intervals;
 mod output;
@@ -47,6 +49,9 @@ fn main() -> ExitCode {
     let cli = args::Cli::parse();
     if cli.command.as_ref().is_some_and(only_reads) {
         iowhy_fs::rights::keep_own_rights_only();
+    }
+    if let Some(word) = &cli.source_kind {
+        foreign::force(word.clone());
     }
     let result = match cli.redact.then(|| redaction::begin(cli.command.as_ref())) {
         Some(Err(failure)) => Err(failure),

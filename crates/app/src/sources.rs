@@ -4,6 +4,7 @@
 //! What does not belong here: live watches (see [`crate::watching`]).
 
 use crate::failure::Failure;
+use crate::foreign::{self, ForeignSource};
 use crate::interruption;
 use crate::progress::ReadProgress;
 use crate::redaction;
@@ -19,6 +20,7 @@ use iowhy_core::model::{Environment, Filter, Name, Names};
 use iowhy_core::recording::{RecordingAhead, RecordingReader};
 use iowhy_core::redact::RedactedSource;
 use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_foreign::ForeignImport;
 use iowhy_recorder::incidents::store::{RECORD, RECORDING};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,11 +31,14 @@ pub enum FoundSource {
     Recording(PathBuf),
     /// Files of a capture.
     Capture(Inputs),
+    /// A summary or log of another tool.
+    Foreign(ForeignSource),
 }
 
 const WHAT_IS_READ: &str = "a source is the directory of a recording or an incident, blktrace's \
     files (sda.blktrace.*, or just sda), a dump of `blkparse -d`, the text of blkparse, ftrace or \
-    perf script, or - for standard input";
+    perf script, the output of iostat -x, sar -d, vmstat, pidstat -d, biosnoop, fio, smartctl or \
+    dmesg, a sosreport, or - for standard input; --as says which";
 
 /// The file that every recording has.
 const RECORDED: &str = "recording.json";
@@ -53,9 +58,12 @@ pub fn find(given: &[PathBuf]) -> Result<FoundSource, Failure> {
             let message = format!("failed to read {}: a recording is read alone", path.display());
             Err(Failure::new(message, Some("name one recording, or one capture".to_owned())))
         }
-        (None, _) => match Inputs::find(given) {
-            Ok(inputs) => Ok(FoundSource::Capture(inputs)),
-            Err((path, cause)) => Err(nothing_there(&path, &cause)),
+        (None, _) => match foreign::find(given)? {
+            Some(found) => Ok(FoundSource::Foreign(found)),
+            None => match Inputs::find(given) {
+                Ok(inputs) => Ok(FoundSource::Capture(inputs)),
+                Err((path, cause)) => Err(nothing_there(&path, &cause)),
+            },
         },
     }
 }
@@ -154,7 +162,10 @@ pub fn no_capture(warnings: &Warnings) -> Result<(), Failure> {
     let foreign = |kind| {
         matches!(
             kind,
-            WarningKind::NotBlktrace | WarningKind::UnknownLine | WarningKind::ReadFailed
+            WarningKind::NotBlktrace
+                | WarningKind::UnknownLine
+                | WarningKind::UnknownFormat
+                | WarningKind::ReadFailed
         )
     };
     match warnings.items().iter().find(|warning| foreign(warning.kind)) {
@@ -173,6 +184,8 @@ pub enum OpenedKind {
     Recording(Box<RecordingAhead>),
     /// A capture, its events joined to requests.
     Capture(Box<CaptureImport>),
+    /// A summary or log of another tool, and its name.
+    Foreign(Box<ForeignImport>, PathBuf),
 }
 
 /// A source that gives rows; their names are redacted if the user wants that.
@@ -195,7 +208,14 @@ pub fn open(given: &[PathBuf], events: bool) -> Result<Opened, Failure> {
     match find(given)? {
         FoundSource::Recording(path) => open_recording(&path),
         FoundSource::Capture(inputs) => open_capture(&inputs, events),
+        FoundSource::Foreign(found) => open_foreign(&found),
     }
+}
+
+/// Opens a summary or log of another tool.
+pub fn open_foreign(found: &ForeignSource) -> Result<Opened, Failure> {
+    let import = Box::new(foreign::open(found)?);
+    Ok(Opened::of(OpenedKind::Foreign(import, found.path.clone())))
 }
 
 /// Opens the recording in a directory.
@@ -213,7 +233,7 @@ impl Opened {
     fn of(kind: OpenedKind) -> Opened {
         let redactor = match &kind {
             OpenedKind::Recording(reader) => redaction::of_recording(reader.environment()),
-            OpenedKind::Capture(_) => redaction::redactor(),
+            OpenedKind::Capture(_) | OpenedKind::Foreign(..) => redaction::redactor(),
         };
         let progress = ReadProgress::of(kind.bytes().1);
         let source = match redactor {
@@ -241,7 +261,7 @@ impl Opened {
     /// What is wrong with a capture.
     pub fn warnings(&self) -> Option<&Warnings> {
         match self.kind() {
-            OpenedKind::Recording(_) => None,
+            OpenedKind::Recording(_) | OpenedKind::Foreign(..) => None,
             OpenedKind::Capture(import) => Some(import.capture().warnings()),
         }
     }
@@ -258,7 +278,7 @@ impl Opened {
         let known: BTreeSet<String> = match (self.kind(), is_read) {
             // A device that existed only during the watch is in no list.
             (OpenedKind::Recording(reader), false) => devices_of(reader.directory())?,
-            (OpenedKind::Capture(_), true) => {
+            (OpenedKind::Capture(_) | OpenedKind::Foreign(..), true) => {
                 environment.devices.iter().map(|device| device.name.clone()).collect()
             }
             _ => return Ok(()),
@@ -275,7 +295,7 @@ impl Opened {
     pub fn is_settled(&self) -> bool {
         match self.kind() {
             OpenedKind::Recording(reader) => reader.is_between_rounds(),
-            OpenedKind::Capture(_) => true,
+            OpenedKind::Capture(_) | OpenedKind::Foreign(..) => true,
         }
     }
 }
@@ -340,7 +360,7 @@ impl OpenedKind {
     fn bytes(&self) -> (u64, u64) {
         match self {
             OpenedKind::Recording(reader) => reader.bytes(),
-            OpenedKind::Capture(_) => (0, 0),
+            OpenedKind::Capture(_) | OpenedKind::Foreign(..) => (0, 0),
         }
     }
 }
@@ -358,6 +378,10 @@ impl Source for OpenedKind {
                 }
                 Ok(progress)
             }
+            OpenedKind::Foreign(import, path) => import.fill(batch, names).map_err(|cause| {
+                let message = format!("failed to read {}: {cause}", path.display());
+                Failure::new(message, Some(WHAT_IS_READ.to_owned()))
+            }),
         }
     }
 
@@ -365,6 +389,7 @@ impl Source for OpenedKind {
         match self {
             OpenedKind::Recording(reader) => reader.environment(),
             OpenedKind::Capture(import) => import.environment(),
+            OpenedKind::Foreign(import, _) => import.environment(),
         }
     }
 }

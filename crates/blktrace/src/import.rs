@@ -3,13 +3,14 @@
 //!
 //! What does not belong here: how events are joined (see [`crate::stages::pairing`]).
 
+mod missing;
 mod rows;
 
 use crate::events::ProcessNames;
 use crate::stages::pairing::Pairer;
 use crate::trace::action::notify;
 use crate::trace::record::V7_LEN;
-use crate::trace::{Action, RecordBatch, TraceCapture, TraceRecord, WarningKind};
+use crate::trace::{RecordBatch, TraceCapture, TraceRecord, WarningKind};
 use iowhy_core::figures::counted;
 use iowhy_core::model::environment::{Device, FORMAT};
 use iowhy_core::model::{Environment, Names};
@@ -72,10 +73,6 @@ impl CaptureFacts {
         if let Some(count) = self.actions.get_mut(usize::from(record.action & 31)) {
             *count += 1;
         }
-    }
-
-    fn has(&self, action: Action) -> bool {
-        self.actions.get(action as usize).is_some_and(|count| *count > 0)
     }
 }
 
@@ -186,15 +183,17 @@ impl CaptureImport {
                         began in the middle";
             limits.push(counted(unmatched.completions, what));
         }
-        for (action, meaning) in NEEDED {
-            if self.facts.first.is_some() && !self.facts.has(*action) {
-                limits.push((*meaning).to_owned());
-            }
+        let tools = self.capture.tools();
+        limits.extend(missing::never_logged(&self.pairer.endings().never_logged(), |number| {
+            self.device_name(number)
+        }));
+        if self.facts.first.is_some() {
+            limits.extend(missing::actions(&self.facts.actions, &tools));
         }
         if self.clock_offset().is_none() {
             limits.push("it does not tell wall-clock time".to_owned());
         }
-        limits.extend(ALWAYS.iter().map(|limit| (*limit).to_owned()));
+        limits.extend(missing::always(&tools));
     }
 
     fn add_losses(&self, found: &mut Environment) {
@@ -207,6 +206,10 @@ impl CaptureImport {
         let losses = &mut found.losses;
         let gaps = warnings.total(WarningKind::SequenceGap);
         losses.add("sequence", gaps, "events that blktrace lost", true);
+        let lost = warnings.total(WarningKind::TracerLost);
+        losses.add("tracer", lost, "events that the tracer lost", true);
+        let overwritten = warnings.total(WarningKind::Overwritten);
+        losses.add("overwritten", overwritten, "events that later ones overwrote", true);
         let bad =
             warnings.total(WarningKind::BadBytes) + warnings.total(WarningKind::TruncatedTail);
         let bad = bad.div_ceil(V7_LEN as u64);
@@ -226,21 +229,6 @@ const DEVICES: &str =
     "events are of devices beyond the first 1024, whose requests have numbers and no device name";
 const UNFINISHED: &str = "requests that were issued but never completed, though no other took as \
     long: a CPU's file is missing, or events were lost";
-
-/// What is not known where a capture lacks an action altogether.
-const NEEDED: &[(Action, &str)] = &[
-    (Action::Queue, "it holds no Q: who asked, and how long requests waited, is not known"),
-    (Action::GetRequest, "it holds no G: the wait for a request and for tags is not known"),
-    (Action::Issue, "it holds no D: which part of a latency is the device's is not known"),
-    (Action::Complete, "it holds no C: nothing is known of latencies"),
-];
-
-/// What no such capture knows.
-const ALWAYS: &[&str] = &[
-    "blktrace sees the block layer only: no files, cgroups, stacks or system calls, and no wait \
-     before a request is queued",
-    "its PIDs are those of threads, each under the first name that the thread had",
-];
 
 impl Source for CaptureImport {
     type Error = Infallible;
@@ -262,6 +250,7 @@ impl Source for CaptureImport {
         let before = [batch.requests.len(), batch.parts.len()];
         // A consumer that writes events while they come needs the clock before the end.
         self.environment.realtime_offset_ns = self.clock_offset().unwrap_or(0);
+        self.environment.source = self.capture.tools();
         let mut sink = self.rows.sink(batch, names, &self.processes);
         if self.options.events {
             sink.events(&self.records);

@@ -87,12 +87,12 @@ impl Iolog {
             }
             Version::Two if elapsed / 1_000_000 > self.last => {
                 self.last = elapsed / 1_000_000;
-                writeln!(out, "/dev/{device} wait {} 0", self.last)?;
+                writeln!(out, "{} wait {} 0", node(device), self.last)?;
             }
             Version::Two => {}
         }
         self.exported.rows += 1;
-        writeln!(out, "/dev/{device} {word} {offset} {bytes}")
+        writeln!(out, "{} {word} {offset} {bytes}", node(device))
     }
 
     /// Whether fio can use the device; it is opened on first sight.
@@ -119,7 +119,19 @@ impl Iolog {
             self.last = self.last.max(1);
             write!(out, "{} ", self.last)?;
         }
-        writeln!(out, "/dev/{name} {word}")
+        writeln!(out, "{} {word}", node(name))
+    }
+}
+
+/// The device's node: of one that has only numbers, as udev links it.
+fn node(device: &str) -> String {
+    let numbers = device.split_once(':');
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    match numbers {
+        Some((major, minor)) if is_number(major) && is_number(minor) => {
+            format!("/dev/block/{device}")
+        }
+        _ => format!("/dev/{device}"),
     }
 }
 

@@ -66,8 +66,28 @@ fn kind(text: &str) -> Result<u32, String> {
 
 /// Parses a window as the nanoseconds of its begin and end.
 fn window(text: &str) -> Result<(u64, u64), String> {
-    let time = |text: &str| super::seconds(text).map(|time| time.as_nanos() as u64);
+    let time = |text: &str| super::positive(text, 1.0).map(|time| time.as_nanos() as u64);
     let (from, to) = text.split_once(':').unwrap_or(("0", text));
     let (from, to) = (time(from)?, time(to)?);
     if from <= to { Ok((from, to)) } else { Err("the window ends before it begins".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::window;
+
+    #[test]
+    fn a_window_may_begin_at_0() {
+        const SECOND: u64 = 1_000_000_000;
+        for (text, from, to) in [
+            ("2", 0, 2 * SECOND),
+            ("0:2", 0, 2 * SECOND),
+            ("00:1", 0, SECOND),
+            ("0.5", 0, SECOND / 2),
+            ("1.5:2", SECOND * 3 / 2, 2 * SECOND),
+        ] {
+            assert_eq!(window(text), Ok((from, to)), "{text}");
+        }
+        assert!(window("2:1").is_err() && window("-1:1").is_err() && window("x").is_err());
+    }
 }

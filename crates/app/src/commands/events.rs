@@ -3,6 +3,7 @@
 use crate::args::Only;
 use crate::args::events::Events;
 use crate::failure::Failure;
+use crate::foreign;
 use crate::output::{self, PipedOutput};
 use crate::redaction;
 use crate::sources::{self, FoundSource, Opened};
@@ -29,6 +30,7 @@ pub fn run(args: &Events) -> Result<(), Failure> {
             rows(args, sources::open_capture(&inputs, true)?, Path::new("capture"))
         }
         FoundSource::Capture(inputs) => capture(args, inputs),
+        FoundSource::Foreign(found) => Err(foreign::without_events(&found)),
     }
 }
 

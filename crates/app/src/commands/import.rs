@@ -12,8 +12,9 @@ use iowhy_core::source::{Batch, Source};
 
 /// Imports a capture, and reports what it lacks.
 pub fn run(args: &ImportArgs) -> Result<(), Failure> {
-    let inputs = match sources::find(&args.source.paths)? {
-        FoundSource::Capture(inputs) => inputs,
+    let mut source = match sources::find(&args.source.paths)? {
+        FoundSource::Capture(inputs) => sources::open_capture(&inputs, args.events)?,
+        FoundSource::Foreign(found) => sources::open_foreign(&found)?,
         FoundSource::Recording(path) => {
             // For a damaged recording the error is the damage, not that it needs no import.
             RecordingReader::open(&path)?;
@@ -22,7 +23,6 @@ pub fn run(args: &ImportArgs) -> Result<(), Failure> {
             return Err(Failure::new(message, Some(hint)));
         }
     };
-    let mut source = sources::open_capture(&inputs, args.events)?;
     let partial = PartialOutput::directory(&args.output)?;
     // Created with the first event, so that an input that is not a capture leaves nothing behind.
     let mut writer = None;

@@ -86,7 +86,16 @@ impl EventLine<'_> {
         if text.is_empty() && self.compatible {
             return;
         }
-        self.header(self.record.device, 0, 0, "m", out);
+        match self.batch.cgroup(self.record) {
+            Some(id) if !self.compatible => {
+                // Its inode and generation stand before the action, as blkparse 1.3.0 has them.
+                self.header(self.record.device, 0, self.record.pid, "", out);
+                out.truncate(out.trim_ascii_end().len());
+                let text = format!(" {:x},{:x}  m", id & 0xffff_ffff, id >> 32);
+                out.extend_from_slice(text.as_bytes());
+            }
+            _ => self.header(self.record.device, 0, 0, "m", out),
+        }
         out.extend_from_slice(b"   N ");
         out.extend_from_slice(text.split(|byte| *byte == 0).next().unwrap_or(&[]));
         out.push(b'\n');

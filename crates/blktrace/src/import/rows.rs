@@ -1,7 +1,7 @@
 //! Rows of the model out of what was joined.
 
 use crate::events::ProcessNames;
-use crate::stages::pairing::{DoneRequest, PairSink};
+use crate::stages::pairing::{DoneRequest, Ending, PairSink};
 use crate::stages::slots::{NEVER, Slot};
 use crate::trace::action::{Action, Rwbs, category as c};
 use crate::trace::{RecordBatch, TraceRecord};
@@ -184,20 +184,21 @@ impl PairSink for RowSink<'_> {
 
     fn done(&mut self, done: DoneRequest<'_>) {
         let slot = done.request;
-        match (slot.issued, done.completed) {
-            (NEVER, _) => {}
-            (issued, NEVER) => self.rows.open.push(issued),
-            (issued, completed) => {
-                self.rows.longest = self.rows.longest.max(completed.saturating_sub(issued));
+        match (slot.issued, done.ending) {
+            (NEVER, _) | (_, Ending::NeverLogged) => {}
+            (issued, Ending::Open) => self.rows.open.push(issued),
+            (issued, Ending::Completed) => {
+                self.rows.longest = self.rows.longest.max(done.completed.saturating_sub(issued));
             }
         }
-        let process = self.process_name(slot.pid);
+        let queues = self.rows.devices.get(&slot.number).is_some_and(|device| device.queued);
+        let pid = submitter(slot, queues);
+        let process = pid.and_then(|pid| self.process_name(pid));
         if let Some(name) = process {
             self.meet(slot.pid, name, slot.age());
         }
         let rwbs = self.names.intern(Rwbs::of(slot.categories, slot.bytes).as_str());
         let intervals = slot.intervals(done.completed);
-        let queues = self.rows.devices.get(&slot.number).is_some_and(|device| device.queued);
         let request = Request {
             request_id: slot.id,
             parent_id: (slot.parent_id != 0).then_some(slot.parent_id),
@@ -219,8 +220,8 @@ impl PairSink for RowSink<'_> {
             origin: origin(slot),
             error: (done.error != 0).then(|| error(done.error)),
             cpu: slot.cpu,
-            pid: Some(slot.pid),
-            tid: Some(slot.pid),
+            pid,
+            tid: pid,
             process,
             ..Request::blank(self.device_name(slot.number), rwbs)
         };
@@ -231,12 +232,19 @@ impl PairSink for RowSink<'_> {
     fn other(&mut self, _device: u32, _batch: &RecordBatch, _record: &TraceRecord) {}
 }
 
+/// The thread that submitted it; `None` if only its end was seen, or if it is a flush of the
+/// kernel's own: other requests of its device are queued, and it was not.
+fn submitter(slot: &Slot, queues: bool) -> Option<u32> {
+    let is_made = queues && slot.bytes == 0 && slot.queued == NEVER && slot.categories & c::PC == 0;
+    (slot.age() != NEVER && !is_made).then_some(slot.pid)
+}
+
 /// A request without Q began before the capture only where the capture holds Qs at all, and where
 /// it is neither a flush nor a command: those the kernel makes without a Q.
 fn status(done: &DoneRequest<'_>, queues: bool) -> Status {
     let made = done.request.bytes == 0 || done.request.categories & c::PC != 0;
     match () {
-        () if done.completed == NEVER => Status::InFlight,
+        () if done.ending == Ending::Open => Status::InFlight,
         () if done.error != 0 => Status::Error,
         () if done.request.queued == NEVER && queues && !made => Status::BegunBefore,
         () => Status::Complete,
@@ -255,6 +263,7 @@ fn operation(slot: &Slot) -> Operation {
         found if found & ZONES != 0 => Operation::Zone,
         found if found & c::DISCARD != 0 => Operation::Discard,
         _ if slot.bytes == 0 => Operation::Flush,
+        found if found & c::WRITE_ZEROES != 0 => Operation::WriteZeroes,
         found if found & c::WRITE != 0 => Operation::Write,
         _ => Operation::Read,
     }

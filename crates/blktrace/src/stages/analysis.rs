@@ -1,6 +1,6 @@
 //! The stages of a capture: its events joined, and what was joined handed to core's totals.
 
-use super::pairing::{DoneRequest, PairSink, Pairer};
+use super::pairing::{DoneRequest, Ending, PairSink, Pairer};
 use super::slots::{NEVER, Slot};
 use crate::trace::action::{Action, category, notify};
 use crate::trace::{RecordBatch, TraceRecord};
@@ -114,17 +114,41 @@ fn known(from: u64, to: u64) -> Option<u64> {
 
 impl Slot {
     /// The intervals of a request that ended at `completed`; Q2D is none of a capture's stages.
+    /// The wait before the first D is a stage of its own where the cache was flushed meanwhile,
+    /// and so is that from there to the last D.
     #[inline]
     pub fn intervals(&self, completed: u64) -> ByInterval<Option<u64>> {
         let direct = if self.inserted == NEVER { self.got } else { NEVER };
+        let issued = if self.has_pre_flush() { NEVER } else { self.first_issued };
         let mut intervals = ByInterval::default();
         intervals[Interval::Q2g] = known(self.queued, self.got);
         intervals[Interval::G2i] = known(self.got, self.inserted);
-        intervals[Interval::I2d] = known(self.inserted, self.issued);
-        intervals[Interval::G2d] = known(direct, self.issued);
+        intervals[Interval::I2d] = known(self.inserted, issued);
+        intervals[Interval::G2d] = known(direct, issued);
         intervals[Interval::D2c] = known(self.issued, completed);
         intervals[Interval::Q2c] = known(self.queued, completed);
         intervals
+    }
+
+    /// Whether the cache was flushed before its data went to the device.
+    fn has_pre_flush(&self) -> bool {
+        self.taken & category::FLUSH != 0 && self.bytes > 0
+    }
+
+    /// The time of the flush before its data.
+    pub fn preflush_ns(&self) -> Option<u64> {
+        let from = if self.inserted == NEVER { self.got } else { self.inserted };
+        known(from, self.first_issued).filter(|_| self.has_pre_flush())
+    }
+
+    /// The time of the flush behind its data, the end of D2C.
+    pub fn postflush_ns(&self, completed: u64) -> Option<u64> {
+        known(self.written, completed)
+    }
+
+    /// The time from the first D to the last, if the driver requeued it.
+    pub fn requeue_ns(&self) -> Option<u64> {
+        known(self.first_issued, self.issued).filter(|_| self.requeues > 0)
     }
 }
 
@@ -154,12 +178,15 @@ impl PairSink for TotalsSink {
     #[inline]
     fn done(&mut self, done: DoneRequest<'_>) {
         let (slot, completed) = (done.request, done.completed);
-        if completed == NEVER {
+        if done.ending == Ending::Open {
             return;
         }
+        // A device of which only completions were seen is new to the totals.
+        let time = if completed == NEVER { slot.age() } else { completed };
+        self.totals.device(done.device, slot.number, time);
         let since = |time: u64| time.saturating_sub(self.genesis);
-        let at_device =
-            (slot.issued != NEVER).then(|| (since(slot.issued), since(completed.max(slot.issued))));
+        let at_device = (slot.issued != NEVER && completed != NEVER)
+            .then(|| (since(slot.issued), since(completed.max(slot.issued))));
         let request = EndedRequest {
             times: 1,
             bytes: slot.bytes.into(),
@@ -167,8 +194,11 @@ impl PairSink for TotalsSink {
             is_failed: done.error != 0,
             pid: (slot.queued != NEVER).then_some(slot.pid),
             intervals: slot.intervals(completed),
+            preflush_ns: slot.preflush_ns(),
+            postflush_ns: slot.postflush_ns(completed),
+            requeue_ns: slot.requeue_ns(),
             at_device,
-            ended_ns: Some(completed),
+            ended_ns: (completed != NEVER).then_some(completed),
         };
         self.totals.ended(done.device, &request);
     }

@@ -3,6 +3,7 @@
 //! | where | what |
 //! |---|---|
 //! | [`pairing`] | events joined to requests and bios, over [`slots`] and [`table`] |
+//! | [`endings`] | which ends of requests a capture holds at all |
 //! | [`analysis`] | what was joined, handed to [`iowhy_core::analysis::stages`] |
 //! | [`pipeline`] | reading on one thread, pairing on another |
 //!
@@ -10,6 +11,7 @@
 //! (see [`iowhy_core::analysis::stages`]).
 
 pub mod analysis;
+pub mod endings;
 pub mod pairing;
 pub mod pipeline;
 pub mod slots;

@@ -8,6 +8,7 @@
 //!
 //! What does not belong here: statistics over what was joined.
 
+use super::endings::Endings;
 use super::slots::{Link, NEVER, NONE, RequestSlots, Slot, SlotState};
 use crate::trace::action::{Action, category};
 use crate::trace::{RecordBatch, TraceRecord};
@@ -18,6 +19,8 @@ use std::collections::VecDeque;
 
 /// Flushes that may be open on one device.
 const MAX_FLUSHES: usize = 1024;
+/// Writes whose cache flush goes on.
+const MAX_POST_FLUSHES: usize = 256;
 /// Remaps whose lower bio has not been queued yet.
 const MAX_REMAPS: usize = 16 << 10;
 
@@ -32,6 +35,19 @@ pub struct DoneRequest<'a> {
     pub completed: u64,
     /// The error of the completion.
     pub error: u16,
+    /// The kind of end.
+    pub ending: Ending,
+}
+
+/// The knowledge of a request's end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// Completed; of a request without a D or a Q, nothing else may be known.
+    Completed,
+    /// Not completed at the capture's end.
+    Open,
+    /// Unknown: the capture has no completion of any request of this device and kind.
+    NeverLogged,
 }
 
 /// Who takes what was joined.
@@ -57,6 +73,11 @@ pub struct Pairer {
     devices: DeviceNumbers,
     flushes: Vec<VecDeque<Link>>,
     remaps: FxHashMap<(u32, u64), u64>,
+    /// Written, with a cache flush behind that goes on; the oldest first.
+    post_flushes: VecDeque<(Link, u64)>,
+    endings: Endings,
+    /// Given up, to be handed out or counted.
+    given_up: Vec<Slot>,
     next_id: u64,
     unmatched: Unmatched,
 }
@@ -85,6 +106,12 @@ impl Pairer {
     fn event(&mut self, batch: &RecordBatch, record: &TraceRecord, sink: &mut impl PairSink) {
         let Some(action) = record.kind() else { return };
         let device = self.devices.index(record.device);
+        if action != Action::Complete && record.categories & category::QUEUE != 0
+            || action == Action::Issue
+        {
+            self.unmatched.completions +=
+                self.endings.begin(device, record, action == Action::Issue);
+        }
         match action {
             Action::Queue => self.queue(device, record, sink),
             Action::GetRequest => self.get_request(device, record),
@@ -104,6 +131,46 @@ impl Pairer {
             }
             _ => sink.other(device, batch, record),
         }
+        if !self.given_up.is_empty() {
+            self.settle_given_up(sink);
+        }
+    }
+
+    /// Hands out what was given up and never ends in such a capture; counts the rest.
+    fn settle_given_up(&mut self, sink: &mut impl PairSink) {
+        for slot in std::mem::take(&mut self.given_up) {
+            if slot.state == SlotState::PostFlush || self.endings.are_never_logged(&slot) {
+                self.hand_out_open(&slot, sink);
+            } else {
+                self.unmatched.given_up += 1;
+            }
+        }
+    }
+
+    /// Hands out a request without an end of its own.
+    fn hand_out_open(&mut self, slot: &Slot, sink: &mut impl PairSink) {
+        let (completed, ending) = match slot.state {
+            SlotState::PostFlush => (slot.written, Ending::Completed),
+            _ if self.endings.are_never_logged(slot) => (NEVER, Ending::NeverLogged),
+            _ => (NEVER, Ending::Open),
+        };
+        match ending {
+            Ending::Completed => {}
+            Ending::NeverLogged => self.endings.note_never_logged(slot),
+            Ending::Open => {
+                self.unmatched.open += 1;
+                self.unmatched.in_flight += u64::from(slot.state == SlotState::Issued);
+            }
+        }
+        if slot.state != SlotState::Merged {
+            let device = slot.device;
+            sink.done(DoneRequest { request: slot, device, completed, error: 0, ending });
+        }
+    }
+
+    /// Which ends the capture holds.
+    pub fn endings(&self) -> &Endings {
+        &self.endings
     }
 
     fn open(&mut self, device: u32, record: &TraceRecord) -> Slot {
@@ -130,7 +197,7 @@ impl Pairer {
 
     fn add(&mut self, slot: Slot) -> Link {
         if self.slots.is_full() {
-            self.unmatched.given_up += self.slots.give_up_oldest();
+            self.given_up.extend(self.slots.give_up_oldest());
         }
         let (link, stale) = self.slots.add(slot);
         self.unmatched.stale += u64::from(stale);
@@ -159,13 +226,16 @@ impl Pairer {
     }
 
     fn insert(&mut self, device: u32, record: &TraceRecord) {
-        let waits = |slot: &Slot| slot.state != SlotState::Issued;
+        let waits = Slot::is_before_device;
         let link = match record.bytes {
             0 => self.find_flush(device, record, waits),
             _ => self.slots.find(record.device, record.sector, waits),
         };
         if let Some(slot) = self.slots.get_mut(link) {
-            slot.inserted = record.time;
+            // One that was requeued is inserted again, which is part of its requeue.
+            if slot.requeues == 0 || slot.inserted == NEVER {
+                slot.inserted = record.time;
+            }
         } else if record.bytes > 0 {
             let mut slot = self.open(device, record);
             slot.inserted = record.time;
@@ -179,7 +249,7 @@ impl Pairer {
         if record.bytes == 0 {
             return self.issue_flush(device, record);
         }
-        let waits = |slot: &Slot| slot.state != SlotState::Issued;
+        let waits = Slot::is_before_device;
         let mut link = self.slots.find(record.device, record.sector, waits);
         if link == NONE {
             let slot = self.open(device, record);
@@ -187,10 +257,7 @@ impl Pairer {
         }
         self.shape(link, record);
         if let Some(slot) = self.slots.get_mut(link) {
-            slot.issued = record.time;
-            slot.state = SlotState::Issued;
-            slot.categories = record.categories;
-            slot.remaining = slot.bytes;
+            slot.issue(record);
         }
     }
 
@@ -211,7 +278,7 @@ impl Pairer {
         while at < end {
             // A bio of less than a sector ends where it begins: it must not follow itself.
             let next = self.slots.find(device, at, |slot| {
-                slot.state != SlotState::Issued && slot.end() <= end && slot.id != own
+                slot.is_before_device() && slot.end() <= end && slot.id != own
             });
             let Some(member) = self.slots.get(next) else { break };
             at = member.end();
@@ -225,13 +292,13 @@ impl Pairer {
     /// Cuts the bio of device number `device` that starts at `sector` in two at `at`.
     fn split(&mut self, device: u32, sector: u64, at: u64) {
         let link = self.slots.find(device, sector, |slot| {
-            slot.state != SlotState::Issued && slot.sector < at && at < slot.end()
+            slot.is_before_device() && slot.sector < at && at < slot.end()
         });
         if link == NONE {
             return;
         }
         if self.slots.is_full() {
-            self.unmatched.given_up += self.slots.give_up_oldest();
+            self.given_up.extend(self.slots.give_up_oldest());
         }
         self.next_id += 1;
         let stale = self.slots.split(link, at, self.next_id);
@@ -253,6 +320,7 @@ impl Pairer {
 
     #[inline]
     fn complete(&mut self, device: u32, record: &TraceRecord, sink: &mut impl PairSink) {
+        self.endings.end(device, record);
         if record.bytes == 0 {
             return self.complete_flush(device, record, sink);
         }
@@ -269,14 +337,51 @@ impl Pairer {
                 slot.state == SlotState::Queued && slot.bytes <= record.bytes && same(slot)
             });
             if link == NONE {
-                self.unmatched.completions += 1;
-                return;
+                return self.orphan(device, record, sink);
             }
             self.shape(link, record);
         } else if self.slots.advance(link, record.bytes) {
             return;
         }
-        self.finish(link, record, sink);
+        let is_flushed = self.slots.get(link).is_some_and(Slot::has_post_flush);
+        match is_flushed && record.error == 0 {
+            true => self.await_flush(link, record, sink),
+            false => self.finish(link, record, sink),
+        }
+    }
+
+    /// A completion without a beginning. Of a device of which nothing else is known it is a
+    /// request; else it is counted.
+    fn orphan(&mut self, device: u32, record: &TraceRecord, sink: &mut impl PairSink) {
+        match self.endings.orphan(device, record) {
+            None => self.unmatched.completions += 1,
+            Some(known) => self.hand_out_orphans(device, &known, sink),
+        }
+    }
+
+    fn hand_out_orphans(&mut self, device: u32, records: &[TraceRecord], sink: &mut impl PairSink) {
+        for record in records {
+            let slot = self.open(device, record);
+            let (completed, error, ending) = (record.time, record.error, Ending::Completed);
+            sink.done(DoneRequest { request: &slot, device, completed, error, ending });
+        }
+    }
+
+    /// Keeps a request whose data is written until the flush behind it ends.
+    fn await_flush(&mut self, link: Link, record: &TraceRecord, sink: &mut impl PairSink) {
+        let Some(slot) = self.slots.get_mut(link) else { return };
+        (slot.state, slot.written) = (SlotState::PostFlush, record.time);
+        self.post_flushes.push_back((link, slot.id));
+        if self.post_flushes.len() > MAX_POST_FLUSHES
+            && let Some((oldest, id)) = self.post_flushes.pop_front()
+            && let Some(slot) = self
+                .slots
+                .get(oldest)
+                .filter(|slot| slot.id == id && slot.state == SlotState::PostFlush)
+        {
+            let end = TraceRecord { time: slot.written, error: 0, ..*record };
+            self.finish(oldest, &end, sink);
+        }
     }
 
     /// Hands out the request at `link` and its bios, and forgets them.
@@ -289,6 +394,7 @@ impl Pairer {
             device,
             completed: record.time,
             error: record.error,
+            ending: Ending::Completed,
         });
         let mut member = link;
         while let Some(slot) = self.slots.get(member) {
@@ -360,8 +466,9 @@ impl Pairer {
             link = self.push_flush(device, slot);
         }
         if let Some(slot) = self.slots.get_mut(link) {
-            slot.issued = record.time;
-            slot.state = SlotState::Issued;
+            let asked = slot.categories;
+            slot.issue(record);
+            (slot.categories, slot.taken) = (asked, 0);
         }
     }
 
@@ -370,6 +477,13 @@ impl Pairer {
     /// with a completion of no data at its own sector, behind that of its data: no flush's.
     fn complete_flush(&mut self, device: u32, record: &TraceRecord, sink: &mut impl PairSink) {
         let request = record.categories & category::FLUSH != 0;
+        if record.sector != 0 {
+            let is_written = |slot: &Slot| slot.state == SlotState::PostFlush;
+            let link = self.slots.find(record.device, record.sector, is_written);
+            if link != NONE {
+                return self.finish(link, record, sink);
+            }
+        }
         let mut link =
             self.find_flush(device, record, |slot| slot.state == SlotState::Issued && request);
         if link == NONE {
@@ -378,7 +492,10 @@ impl Pairer {
                 .find_flush(device, record, |slot| slot.state != SlotState::Issued && here(slot));
         }
         if link == NONE {
-            self.unmatched.flushes += u64::from(request);
+            match self.endings.orphan(device, record) {
+                Some(known) => self.hand_out_orphans(device, &known, sink),
+                None => self.unmatched.flushes += u64::from(request),
+            }
             return;
         }
         if let Some(flushes) = self.flushes.get_mut(device as usize) {
@@ -389,17 +506,12 @@ impl Pairer {
 
     /// Hands out what is still open, at the end of the capture.
     pub fn end(&mut self, sink: &mut impl PairSink) {
-        for slot in self.slots.open() {
-            self.unmatched.open += 1;
-            self.unmatched.in_flight += u64::from(slot.state == SlotState::Issued);
-            if slot.state != SlotState::Merged {
-                sink.done(DoneRequest {
-                    request: slot,
-                    device: slot.device,
-                    completed: NEVER,
-                    error: 0,
-                });
-            }
+        for (device, records) in self.endings.take_orphans() {
+            self.hand_out_orphans(device, &records, sink);
+        }
+        let open: Vec<Slot> = self.slots.open().cloned().collect();
+        for slot in &open {
+            self.hand_out_open(slot, sink);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::table::{HashSlots, hash};
 use crate::trace::TraceRecord;
+use crate::trace::action::category;
 
 /// A slot's index.
 pub type Link = u32;
@@ -20,6 +21,8 @@ pub enum SlotState {
     Merged,
     /// At the device.
     Issued,
+    /// Written, with a flush of the cache behind the data that goes on.
+    PostFlush,
     /// No request but the whole of a bio that was split.
     Whole,
     /// Not in use.
@@ -43,14 +46,20 @@ pub struct Slot {
     pub got: u64,
     /// I, or [`NEVER`].
     pub inserted: u64,
+    /// The first D, or [`NEVER`].
+    pub first_issued: u64,
     /// The last D, or [`NEVER`].
     pub issued: u64,
+    /// The completion of its data, where a cache flush follows, or [`NEVER`].
+    pub written: u64,
     /// Bytes.
     pub bytes: u32,
     /// Bytes that have not completed.
     pub remaining: u32,
     /// The categories of its Q, then of its D.
     pub categories: u32,
+    /// The categories that a D took away: what the kernel does by cache flushes of its own.
+    pub taken: u32,
     /// The thread that queued it (or whatever ran where its first event happened).
     pub pid: u32,
     /// The CPU of its first event.
@@ -87,10 +96,13 @@ impl Slot {
             queued: NEVER,
             got: NEVER,
             inserted: NEVER,
+            first_issued: NEVER,
             issued: NEVER,
+            written: NEVER,
             bytes: record.bytes,
             remaining: record.bytes,
             categories: record.categories,
+            taken: 0,
             pid: record.pid,
             cpu: record.cpu,
             device,
@@ -107,7 +119,30 @@ impl Slot {
 
     /// Its first event.
     pub fn age(&self) -> u64 {
-        self.queued.min(self.got).min(self.inserted).min(self.issued)
+        self.queued.min(self.got).min(self.inserted).min(self.first_issued)
+    }
+
+    /// Notes its D. What it asked of the cache and no longer asks is done by flushes around it.
+    #[inline]
+    pub fn issue(&mut self, record: &TraceRecord) {
+        let cache = category::FLUSH | category::FUA;
+        self.taken |= self.categories & !record.categories & cache;
+        self.issued = record.time;
+        self.first_issued = self.first_issued.min(record.time);
+        self.state = SlotState::Issued;
+        self.categories = record.categories;
+        self.remaining = self.bytes;
+    }
+
+    /// Whether it has not reached the device, or was requeued.
+    #[inline]
+    pub fn is_before_device(&self) -> bool {
+        !matches!(self.state, SlotState::Issued | SlotState::PostFlush)
+    }
+
+    /// Whether a flush of the cache follows its data.
+    pub fn has_post_flush(&self) -> bool {
+        self.taken & category::FUA != 0 && self.bytes > 0
     }
 
     /// The first sector behind it.
@@ -384,25 +419,25 @@ impl RequestSlots {
         }
     }
 
-    /// Gives up the older half of what is open; returns how many that were.
-    pub fn give_up_oldest(&mut self) -> u64 {
+    /// Gives up the older half of what is open, and returns it.
+    pub fn give_up_oldest(&mut self) -> Vec<Slot> {
         let in_table = |slot: &Slot| !matches!(slot.state, SlotState::Free | SlotState::Whole);
         let mut ages: Vec<u64> = self.list.iter().filter(|s| in_table(s)).map(Slot::age).collect();
         let middle = ages.len() / 2;
         if ages.is_empty() {
-            return 0;
+            return Vec::new();
         }
         let limit = *ages.select_nth_unstable(middle).1;
-        let mut given_up = 0;
+        let mut given_up = Vec::new();
         for link in 0..self.list.len() as Link {
             let Some(slot) = self.get(link).filter(|slot| in_table(slot) && slot.age() <= limit)
             else {
                 continue;
             };
             if self.find(slot.number, slot.key, |other| other.id == slot.id) == link {
+                given_up.push(slot.clone());
                 self.unlink(link);
                 self.free_all(link);
-                given_up += 1;
             }
         }
         given_up

@@ -85,6 +85,15 @@ pub mod notify {
     pub const MESSAGE: u16 = 2;
 }
 
+/// The letters behind the operation, in blkparse's order.
+const FLAGS: &[(u32, u8)] = &[
+    (category::FUA, b'F'),
+    (category::AHEAD, b'A'),
+    (category::BARRIER, b'B'),
+    (category::SYNC, b'S'),
+    (category::META, b'M'),
+];
+
 /// An rwbs text such as `WSM` or `FWFS`, kept in place.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Rwbs {
@@ -109,13 +118,14 @@ impl Rwbs {
             () if has(c::ZONE_OPEN) => b"ZO",
             () if has(c::ZONE_CLOSE) => b"ZC",
             () if has(c::DISCARD) => b"D",
+            () if has(c::WRITE_ZEROES) => b"WZ",
             () if has(c::WRITE) => b"W",
             () if bytes > 0 => b"R",
             () => b"N",
         });
-        for (bit, letter) in [(c::FUA, b"F"), (c::AHEAD, b"A"), (c::SYNC, b"S"), (c::META, b"M")] {
-            if has(bit) {
-                rwbs.push(letter);
+        for (bit, letter) in FLAGS {
+            if has(*bit) {
+                rwbs.push(&[*letter]);
             }
         }
         rwbs
@@ -156,8 +166,10 @@ pub fn categories_of(rwbs: &str) -> u32 {
             b'W' => c::WRITE,
             b'D' => c::DISCARD | c::WRITE,
             b'A' => c::AHEAD,
+            b'B' => c::BARRIER,
             b'S' => c::SYNC,
             b'M' => c::META,
+            b'Z' if seen_operation => c::WRITE_ZEROES,
             b'Z' => {
                 index += 1;
                 match bytes.get(index) {
@@ -191,6 +203,8 @@ mod tests {
             (c::FLUSH | c::WRITE | c::FUA | c::SYNC, 4096, "FWFS"),
             (c::WRITE | c::DISCARD | c::SYNC, 64, "DS"),
             (c::WRITE | c::ZONE_APPEND, 64, "ZA"),
+            (c::WRITE | c::WRITE_ZEROES | c::SYNC, 4096, "WZS"),
+            (c::WRITE | c::BARRIER | c::SYNC, 4096, "WBS"),
             (0, 0, "N"),
         ] {
             assert_eq!(Rwbs::of(categories, bytes).as_str(), text);

@@ -8,9 +8,11 @@ use super::input::{Input, InputGroup, Inputs};
 use super::reader::MIN_BUFFER;
 use super::record::RecordBatch;
 use super::stream::{Bytes, Stream};
+use super::text_events::TextTool;
 use super::tournament::Tournament;
 use super::warning::{WarningKind, Warnings};
 use iowhy_fs::read;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -171,9 +173,19 @@ impl TraceCapture {
     }
 
     /// The time of the first event, which blkparse calls 0. Known once [`TraceCapture::fill`] has
-    /// been called; 0 for dumps, whose times are rebased already.
+    /// been called; for dumps and text, whose times are rebased already, what they count from.
     pub fn genesis(&self) -> u64 {
-        if self.order == Order::Blkparse && self.is_merged() { 0 } else { self.genesis }
+        if self.order == Order::Blkparse && self.is_merged() {
+            return self.streams.iter().map(Stream::begin_ns).max().unwrap_or(0);
+        }
+        self.genesis
+    }
+
+    /// The tools that printed its text, or blktrace for binary records: known once all was read.
+    pub fn tools(&self) -> String {
+        let tool = |stream: &Stream| stream.tool().map_or("blktrace", TextTool::word);
+        let tools: BTreeSet<&str> = self.streams.iter().map(tool).collect();
+        tools.into_iter().collect::<Vec<_>>().join(" and ")
     }
 
     /// Whether every stream is a merged one.

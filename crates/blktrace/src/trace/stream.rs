@@ -4,7 +4,7 @@
 
 use super::reader::RecordReader;
 use super::record::{MAGIC, RecordBatch, TraceRecord};
-use super::text_events::TextReader;
+use super::text_events::{TextReader, TextTool};
 use super::warning::{WarningKind, Warnings};
 use iowhy_core::bounded_map::CappedMap;
 use std::io::{self, BufReader, Cursor, Read};
@@ -54,6 +54,13 @@ impl StreamReader {
         match self {
             StreamReader::Records(reader) => &mut reader.warnings,
             StreamReader::Text(reader) => &mut reader.warnings,
+        }
+    }
+
+    fn text(&self) -> Option<&TextReader<BufReader<Bytes>>> {
+        match self {
+            StreamReader::Records(_) => None,
+            StreamReader::Text(reader) => Some(reader),
         }
     }
 
@@ -129,6 +136,16 @@ impl Stream {
         }
     }
 
+    /// The tool that printed it, if it is text and had an event.
+    pub(super) fn tool(&self) -> Option<TextTool> {
+        self.reader.text()?.tool()
+    }
+
+    /// The time that blkparse calls 0 in it: text and dumps count from there.
+    pub(super) fn begin_ns(&self) -> u64 {
+        self.reader.text().map_or(0, TextReader::begin_ns)
+    }
+
     /// What was wrong since the last call.
     pub(super) fn warnings(&mut self) -> &mut Warnings {
         self.reader.warnings()
@@ -173,7 +190,7 @@ impl Stream {
         warnings.add(&self.file, 0, WarningKind::OutOfOrder, checks.backwards);
         warnings.add(&self.file, 0, WarningKind::UnknownAction, checks.unknown);
         // Text may be what a filter left, and its remaps carry another device's numbers.
-        if !matches!(self.reader, StreamReader::Text(_)) {
+        if self.reader.text().is_none() {
             warnings.add(&self.file, 0, WarningKind::SequenceGap, checks.gaps);
         }
     }

@@ -5,10 +5,12 @@
 
 mod blkparse;
 mod ftrace;
+mod repair;
 
 use super::action::{category, notify};
 use super::{RecordBatch, TraceRecord, WarningKind, Warnings};
 use iowhy_core::bounded_map::CappedMap;
+use repair::{EventNews, TextRepair};
 use std::io::{self, BufRead};
 use std::sync::Arc;
 
@@ -19,6 +21,29 @@ const MOST_NAMES: usize = 64 << 10;
 /// Maximum number of CPUs; more than the kernel supports.
 const MOST_CPUS: usize = 64 << 10;
 
+/// The tool that prints such a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TextTool {
+    /// blkparse.
+    #[default]
+    Blkparse,
+    /// The kernel's trace files, trace-cmd, and what is made of them.
+    Ftrace,
+    /// `perf script`.
+    Perf,
+}
+
+impl TextTool {
+    /// The name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            TextTool::Blkparse => "blkparse",
+            TextTool::Ftrace => "ftrace",
+            TextTool::Perf => "perf",
+        }
+    }
+}
+
 /// One event out of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextEvent {
@@ -28,11 +53,25 @@ pub struct TextEvent {
     pub payload: Vec<u8>,
     /// The name of its process, where the line tells it.
     pub process: Option<String>,
+    /// The tool that printed the line.
+    pub tool: TextTool,
+    /// Whether it only repeats that the completion before it failed (`block_rq_error`).
+    pub is_error_event: bool,
 }
 
-/// Reads one line of any of the formats.
+/// Reads one line of any of the formats, as it is or as a mail quotes it.
 pub fn parse(line: &str) -> Option<TextEvent> {
-    blkparse::parse(line).or_else(|| ftrace::parse(line))
+    let line = unquoted(line);
+    blkparse::parse(line).or_else(|| ftrace::parse(line)).or_else(|| ftrace::parse_blk_tracer(line))
+}
+
+/// The line without a mail's marks of quotation and a terminal's `^C`.
+fn unquoted(line: &str) -> &str {
+    let mut line = line;
+    while let Some(rest) = line.trim_start().strip_prefix('>') {
+        line = rest;
+    }
+    line.trim_start_matches("^C")
 }
 
 /// Reads lines into batches of records. Processes that lines name become notify records.
@@ -45,6 +84,10 @@ pub struct TextReader<R> {
     named: CappedMap<u32, (), MOST_NAMES>,
     /// The last sequence number by CPU. Records of a CPU without one get none.
     sequences: CappedMap<u32, u32, MOST_CPUS>,
+    /// The memory of earlier lines.
+    repair: TextRepair,
+    /// The tool that printed most recently.
+    tool: Option<TextTool>,
     /// What was no event.
     pub warnings: Warnings,
 }
@@ -59,8 +102,20 @@ impl<R: BufRead> TextReader<R> {
             offset: 0,
             named: CappedMap::default(),
             sequences: CappedMap::default(),
+            repair: TextRepair::default(),
+            tool: None,
             warnings: Warnings::default(),
         }
+    }
+
+    /// The tool whose lines were read; `None` before the first event.
+    pub fn tool(&self) -> Option<TextTool> {
+        self.tool
+    }
+
+    /// The time that its tool calls 0.
+    pub fn begin_ns(&self) -> u64 {
+        if self.tool == Some(TextTool::Blkparse) { repair::BEGIN_NS } else { 0 }
     }
 
     /// Adds up to `wanted` events to `batch`; false at the end.
@@ -73,13 +128,19 @@ impl<R: BufRead> TextReader<R> {
             if !self.next_line()? {
                 return Ok(false);
             }
-            let text = String::from_utf8_lossy(&self.line);
-            let text = text.trim_end();
-            if text.is_empty() || text.starts_with('#') || is_figure(text) {
+            let text = String::from_utf8_lossy(&self.line).into_owned();
+            let text = unquoted(text.trim_end());
+            if let Some((kind, count)) = lost_events(text) {
+                self.warnings.add(&self.file, at, kind, count);
+            }
+            if text.is_empty() || text.starts_with('#') || is_known_other(text) {
                 continue;
             }
             match parse(text) {
                 Some(event) => self.push(event, batch),
+                None if blkparse::has_header(text) => {
+                    self.warnings.add(&self.file, at, WarningKind::UnknownFormat, 1);
+                }
                 None => self.warnings.add(&self.file, at, WarningKind::UnknownLine, 1),
             }
         }
@@ -107,7 +168,11 @@ impl<R: BufRead> TextReader<R> {
         }
     }
 
-    fn push(&mut self, event: TextEvent, batch: &mut RecordBatch) {
+    fn push(&mut self, mut event: TextEvent, batch: &mut RecordBatch) {
+        self.tool = Some(event.tool);
+        if self.repair.event(&mut event) == EventNews::Repeated {
+            return;
+        }
         let mut record = event.record;
         if let Some(name) = event.process
             && self.named.get(&record.pid).is_none()
@@ -132,6 +197,36 @@ impl<R: BufRead> TextReader<R> {
         }
         batch.push(record, &event.payload);
     }
+}
+
+/// The events that a line says were lost: `CPU:3 [LOST 51 EVENTS]` of ftrace,
+/// `CPU:3 [51 EVENTS DROPPED]` of trace-cmd, and the count in the head of ftrace's `trace`.
+fn lost_events(line: &str) -> Option<(WarningKind, u64)> {
+    const WRITTEN: &str = "entries-in-buffer/entries-written:";
+    if let Some((_, rest)) = line.split_once(WRITTEN).filter(|_| line.starts_with('#')) {
+        let (kept, written) = rest.split_whitespace().next()?.split_once('/')?;
+        let (kept, written) = (kept.parse::<u64>().ok()?, written.parse::<u64>().ok()?);
+        return Some((WarningKind::Overwritten, written.saturating_sub(kept)));
+    }
+    let inner = line.trim_start().strip_prefix("CPU:")?.split_once('[')?.1;
+    let mut words = inner.trim_end_matches(']').split_whitespace();
+    let count = match (words.next()?, words.next()?) {
+        ("LOST", count) | (count, "EVENTS") => count.parse().ok()?,
+        // `[LOST EVENTS]` and `[EVENTS DROPPED]`: the tracer does not know how many.
+        _ => 1,
+    };
+    Some((WarningKind::TracerLost, count))
+}
+
+/// Whether a line is none of an event but known: figures, what tracers say of their buffers, and
+/// call chains of `perf script`.
+fn is_known_other(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let address = words.next().filter(|word| word.len() >= 8 && line.starts_with([' ', '\t']));
+    let is_frame =
+        address.is_some_and(|word| u64::from_str_radix(word, 16).is_ok()) && words.next().is_some();
+    let is_tracers = line.starts_with("cpus=") || line.starts_with("version = ");
+    is_figure(line) || is_tracers || is_frame && !line.contains("block_")
 }
 
 /// Whether a line is of the figures that blkparse prints at the end.

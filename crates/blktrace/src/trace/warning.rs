@@ -32,6 +32,12 @@ pub enum WarningKind {
     UnknownAction,
     /// Lines of text that are no event.
     UnknownLine,
+    /// Lines that begin as blkparse's and go on in another format.
+    UnknownFormat,
+    /// Events that a tracer says it lost.
+    TracerLost,
+    /// Events that later ones overwrote in the tracer's buffer.
+    Overwritten,
     /// The file could not be read to its end.
     ReadFailed,
 }
@@ -82,6 +88,17 @@ impl WarningKind {
             WarningKind::UnknownLine => {
                 n("line is no event and was skipped", "lines are no event and were skipped")
             }
+            WarningKind::UnknownFormat => n(
+                "line is in another format than blkparse's default one and was skipped",
+                "lines are in another format than blkparse's default one and were skipped",
+            ),
+            WarningKind::TracerLost => {
+                n("event was lost by the tracer", "events were lost by the tracer")
+            }
+            WarningKind::Overwritten => n(
+                "event was overwritten in the tracer's buffer",
+                "events were overwritten in the tracer's buffer",
+            ),
             WarningKind::ReadFailed => "could not be read to its end".to_owned(),
         }
     }

@@ -35,6 +35,8 @@ pub(super) struct Charger<'a> {
     pub latest_ns: &'a mut u64,
     /// When the watch began, or 0 if that is not known yet.
     pub start_ns: u64,
+    /// The assumption on the ends of open requests beyond [`MAX_OPEN`].
+    pub beyond: LostEnds,
 }
 
 impl Charger<'_> {
@@ -56,8 +58,8 @@ impl Charger<'_> {
                 return;
             }
             Stand::Open => {
-                let (now_ns, ends) = (*self.latest_ns, LostEnds::Some);
-                open_time(device, &life, direction, now_ns, ends, self.start_ns)
+                let now_ns = *self.latest_ns;
+                open_time(device, &life, direction, now_ns, self.beyond, self.start_ns)
             }
             _ => self.ended_time(&life),
         };

@@ -10,7 +10,11 @@ use crate::model::environment::{Device, Environment, ExactCount};
 /// The kernel's counts during the watch; `None` if the counters were not read.
 pub(super) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCounters> {
     let (start, end) = (&device.stat_start, &device.stat_end);
-    let change = |column: usize| Some(end.get(column)?.saturating_sub(*start.get(column)?));
+    let is_unknown = |column: usize| device.stat_unknown.iter().any(|it| *it as usize == column);
+    let change = |column: usize| {
+        let (start, end) = (*start.get(column)?, *end.get(column)?);
+        (!is_unknown(column)).then(|| end.saturating_sub(start))
+    };
     let milliseconds = |column: usize| Some(change(column)?.saturating_mul(1_000_000));
     let moved = |first: usize| {
         Some(KernelDirection {
@@ -24,7 +28,9 @@ pub(super) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
         let (requests, wait_ns) = (change(15)?, milliseconds(16)?);
         Some(KernelDirection { requests, wait_ns, ..KernelDirection::default() })
     };
-    moved(0)?;
+    if start.is_empty() || end.is_empty() {
+        return None;
+    }
     Some(KernelCounters {
         directions: ByDirection([moved(0), moved(4), flushed(), moved(11), None]),
         util_share: milliseconds(9).and_then(|busy| window.share(busy)),
@@ -60,6 +66,11 @@ pub(super) fn exact_counts(environment: &Environment) -> Vec<ExactCount> {
 pub(super) fn completed(counters: &KernelCounters) -> u64 {
     let known = counters.directions.0.iter().flatten();
     known.fold(0, |sum, direction| sum.saturating_add(direction.requests))
+}
+
+/// Whether it did anything: some sources tell how busy it was, but not how many requests completed.
+pub(super) fn is_used(counters: &KernelCounters) -> bool {
+    completed(counters) > 0 || counters.util_share.is_some_and(|share| share > 0.0)
 }
 
 /// The counters in the form of figures from requests.

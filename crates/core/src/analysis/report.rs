@@ -185,9 +185,11 @@ impl Reporter<'_> {
     fn is_worth_showing(&self, device: &Device) -> bool {
         let unseen = self.all.requests == 0 && self.environment.filter.is_empty();
         let counters = counters::counters(device, self.window);
+        let is_told_of = device.health_end.is_some() || !device.kernel_messages.is_empty();
         counters::is_hung(device, self.window)
             || settings::has_changed(self.environment, device)
-            || (unseen && counters.is_some_and(|counters| counters::completed(&counters) > 0))
+            || (unseen && counters.is_some_and(|counters| counters::is_used(&counters)))
+            || (self.environment.is_imported() && is_told_of)
     }
 
     fn device(&self, index: usize, tally: &DeviceTotals, rows: &RowMaker) -> DeviceSummary {

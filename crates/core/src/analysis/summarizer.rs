@@ -56,6 +56,8 @@ pub struct Summarizer {
     latest_ns: u64,
     index: FxHashMap<Name, u16>,
     latest_device: Option<(Name, u16)>,
+    /// The assumption on the ends of open requests beyond [`MAX_OPEN`].
+    beyond: LostEnds,
     streams: Streams,
     open: Vec<(Request, Vec<RequestPart>)>,
     below: LowerRequests,
@@ -88,6 +90,8 @@ impl Summarizer {
             latest_ns: 0,
             index: FxHashMap::default(),
             latest_device: None,
+            // No device has so many in flight: a capture does not hold their ends.
+            beyond: if environment.is_imported() { LostEnds::Many } else { LostEnds::Some },
             streams: Streams::default(),
             open: Vec::new(),
             below: LowerRequests::default(),
@@ -154,6 +158,7 @@ impl Summarizer {
             requests: &mut self.requests,
             latest_ns: &mut self.latest_ns,
             start_ns: self.start_ns,
+            beyond: self.beyond,
         }
     }
 
@@ -192,8 +197,9 @@ impl Summarizer {
         let lost = environment.losses.requests();
         let known: u64 = self.devices.iter().map(DeviceTotals::requests).sum();
         let is_capture = environment.is_imported();
-        match lost > 0 || self.open.len() == MAX_OPEN {
-            _ if is_capture && lost.saturating_mul(10) > known => LostEnds::Many,
+        let is_full = self.open.len() == MAX_OPEN;
+        match lost > 0 || is_full {
+            _ if is_capture && (is_full || lost.saturating_mul(10) > known) => LostEnds::Many,
             true => LostEnds::Some,
             false => LostEnds::None,
         }

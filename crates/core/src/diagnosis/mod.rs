@@ -10,6 +10,7 @@
 //! | `claims` | the ledger of cells: which time a finding claims |
 //! | `place` | where a cause acts, which decides what it may explain |
 //! | `needs` | what may be missing in the data, so that a cause cannot be ruled out |
+//! | `captures` | what differs for the data of another tool |
 //! | `rank` | which finding comes first, and which is another's symptom |
 //! | `herrings` | processes with much I/O that are not the cause |
 //! | [`programs`] | programs that store data: their processes, files and own settings |
@@ -20,6 +21,7 @@
 //! What does not belong here: gathering data (see [`crate::analysis`]), and displaying a finding.
 
 pub mod bottleneck;
+mod captures;
 mod claims;
 pub mod facts;
 pub mod finding;
@@ -124,6 +126,10 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
         ..Diagnosis::default()
     };
     for rule in rules::ALL {
+        if let Some(reason) = captures::too_few(rule.cause, summary) {
+            diagnosis.not_judged.push(NotJudged { cause: rule.cause, reason });
+            continue;
+        }
         match (rule.judge)(&facts) {
             RuleVerdict::Clear => match needs::missing(rule.needs, &facts) {
                 None => diagnosis.clear += 1,
@@ -153,6 +159,7 @@ impl Diagnosis {
     fn take(&mut self, findings: Vec<Finding>, rule: &Rule, facts: &Facts<'_>) {
         let of = (rule.cause, rule.place);
         let complete = findings.into_iter().map(|it| it.complete(of, FindingLayer::Cause, facts));
+        let complete = complete.map(|it| captures::adapted(it, facts.summary()));
         let worth: Vec<Finding> = complete.filter(Finding::matters).collect();
         self.clear += usize::from(worth.is_empty());
         self.findings.extend(worth);
@@ -181,6 +188,9 @@ fn lost(facts: &Facts<'_>) -> Option<String> {
 /// Without any data, for example if everything was lost, no cause can be judged.
 fn unseen(summary: &Summary) -> Option<String> {
     let nothing = summary.watch.requests == 0 && summary.patterns.waits.is_empty();
+    if nothing && summary.environment.is_imported() {
+        return Some(captures::counters(summary));
+    }
     let idle = "Idle: no requests and no waits were recorded, so there is nothing to judge.";
     nothing.then(|| idle.to_owned())
 }

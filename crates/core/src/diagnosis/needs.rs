@@ -42,8 +42,10 @@ pub(super) enum Need {
 /// What is missing to rule a cause out that has these needs; `None` where nothing is, or where
 /// there was nothing to see.
 pub(super) fn missing(needs: &[Need], facts: &Facts<'_>) -> Option<String> {
-    if facts.summary().watch.requests == 0 {
-        return None;
+    let summary = facts.summary();
+    if summary.watch.requests == 0 {
+        let nothing = "the data has neither requests nor waits";
+        return summary.environment.is_imported().then(|| nothing.to_owned());
     }
     needs.iter().find_map(|need| lacks(*need, facts))
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`export`] | from any [`crate::source::Source`] to one of the formats below |
 //! | [`perfetto`] | a trace for <https://ui.perfetto.dev>: a track for each device's queue |
+//! | [`smartctl`] | what `smartctl --json` prints of a drive, read |
 //! | [`collapsed`] | stacks as flame graph programs read them |
 //! | [`csv`] | the rows of one table |
 //! | [`window`] | rows put in order of time, in bounded memory |
@@ -15,4 +16,5 @@ pub mod collapsed;
 pub mod csv;
 pub mod export;
 pub mod perfetto;
+pub mod smartctl;
 pub mod window;

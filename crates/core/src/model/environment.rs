@@ -68,7 +68,7 @@ object! {
         pub format: u32,
         /// The version of iowhy that wrote it.
         pub version: String,
-        /// The source of the data: `live`, `blktrace`, `scripted` …
+        /// The source of the data: `live`, `blktrace`, `ftrace`, `iostat`, `scripted` …
         pub source: String,
         /// The host's name.
         pub host: String,
@@ -200,7 +200,7 @@ impl Environment {
 
     /// Whether another tool made it, so that the user did not choose what it lacks.
     pub fn is_imported(&self) -> bool {
-        self.source == Environment::IMPORTED
+        !matches!(self.source.as_str(), "" | "live" | "scripted")
     }
 
     /// Notes [`Environment::start_time`], which follows from the clocks.
@@ -308,6 +308,9 @@ object! {
         pub stat_start: Vec<u64>,
         /// The same when it ended.
         pub stat_end: Vec<u64>,
+        /// Columns of `stat_start` and `stat_end`, from 0, that another tool's summary does not
+        /// tell; they hold 0.
+        pub stat_unknown: Vec<u32>,
         /// Settings under /sys/block/NAME when the watch began: scheduler, nr_requests …
         pub settings_start: BTreeMap<String, String>,
         /// The same when it ended.

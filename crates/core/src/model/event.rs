@@ -72,4 +72,8 @@ pub mod category {
     pub const ZONE_OPEN: u32 = 1 << 20;
     /// Protocol 8: zone close.
     pub const ZONE_CLOSE: u32 = 1 << 21;
+    /// Only in text: writing of zeroes, which binary records call a write.
+    pub const WRITE_ZEROES: u32 = 1 << 30;
+    /// Only in text of kernels before 2.6.37: a barrier, whose bit is [`FLUSH`] now.
+    pub const BARRIER: u32 = 1 << 31;
 }

@@ -268,6 +268,47 @@ object! {
     }
 }
 
+/// Words of messages, and what they tell of. The first that fits decides.
+const KINDS: &[(&str, &[&str])] = &[
+    ("reset", &["reset", "disabling device", "removing after probe failure"]),
+    ("timeout", &["timeout", "timed out", "timing out"]),
+    ("link", &["link down", "link is slow", "limiting sata link", "link up"]),
+    ("error", &["error", "failed", "offline", "exception", "rejecting i/o", "abort"]),
+];
+
+impl KernelMessage {
+    /// Characters kept of a message.
+    pub const MOST_TEXT: usize = 240;
+    /// The kind of what tells of nothing that is known.
+    pub const OTHER: &'static str = "other";
+
+    /// A message with this text, which is shortened if it is long.
+    pub fn new(logged_ns: u64, text: &str) -> KernelMessage {
+        KernelMessage {
+            logged_ns,
+            kind: KernelMessage::kind_of(text).to_owned(),
+            text: text.chars().take(KernelMessage::MOST_TEXT).collect(),
+        }
+    }
+
+    /// The kind of a message with this text.
+    pub fn kind_of(text: &str) -> &'static str {
+        let text = text.to_ascii_lowercase();
+        let fits = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        let known = KINDS.iter().find(|(_, words)| fits(words));
+        known.map_or(KernelMessage::OTHER, |(kind, _)| kind)
+    }
+
+    /// Whether the text has the name as a word.
+    pub fn names(text: &str, name: &str) -> bool {
+        text.match_indices(name).any(|(at, _)| {
+            let is_part = |it: Option<char>| it.is_some_and(|it| it.is_ascii_alphanumeric());
+            let (before, behind) = (&text[..at], &text[at + name.len()..]);
+            !is_part(before.chars().next_back()) && !is_part(behind.chars().next())
+        })
+    }
+}
+
 impl NvmeHealth {
     /// Returns how long the drive may take to wake up from a state that it enters by itself,
     /// microseconds; `None` if it enters none, or if the kernel's limit is not known. The kernel

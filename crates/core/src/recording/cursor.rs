@@ -13,6 +13,7 @@ use super::tables::TableInfo;
 use crate::model::Names;
 use crate::model::table::{ColumnInfo, ColumnKind, ColumnValues, Columns};
 use iowhy_fs::read;
+use parquet::basic::CompressionCodec;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::SchemaDescriptor;
 use std::fs::File;
@@ -91,7 +92,8 @@ impl Cursor {
             let file = SerializedFileReader::new(file)?;
             let schema = file.metadata().file_metadata().schema_descr();
             let columns = table.columns.iter().map(|info| reading(info, schema, path));
-            let columns = columns.collect::<Result<_, _>>().map_err(Problem::Refused)?;
+            let columns: Vec<_> = columns.collect::<Result<_, _>>().map_err(Problem::Refused)?;
+            refuse_codecs(&columns, &file, path).map_err(Problem::Refused)?;
             let lists = lists.clone();
             Ok(Some(Cursor { file, columns, lists, group: 0, left: 0, bytes, rows: 0 }))
         })
@@ -164,6 +166,32 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(ErrorCause::Content("the Parquet library failed on it".to_owned()).into())
     })
+}
+
+/// Refuses what this build cannot decompress: read as damage, it would be rows that are lost.
+fn refuse_codecs(
+    columns: &[ColumnReading],
+    file: &SerializedFileReader<File>,
+    path: &Path,
+) -> Result<(), RecordingError> {
+    for group in file.metadata().row_groups() {
+        for ColumnReading { info, found, .. } in columns {
+            let Some((_, leaf)) = found else { continue };
+            let codec = group.column(*leaf).compression_codec();
+            let is_read = matches!(
+                codec,
+                CompressionCodec::UNCOMPRESSED | CompressionCodec::SNAPPY | CompressionCodec::ZSTD
+            );
+            if !is_read {
+                let why = format!(
+                    "is compressed by {codec:?}, which iowhy does not read; in DuckDB: COPY (FROM \
+                     'FILE') TO 'FILE' (FORMAT parquet, COMPRESSION zstd)"
+                );
+                return Err(RecordingError::Column { path: path.into(), column: info.name, why });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn reading(

@@ -31,6 +31,11 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
         &["libbpf-rs", "libbpf-sys", "clap", "rustix", "blazesym", "parquet", "arrow-array"],
     ),
     (
+        "iowhy-foreign",
+        &["iowhy-core"],
+        &["libbpf-rs", "libbpf-sys", "clap", "rustix", "blazesym", "parquet", "arrow-array"],
+    ),
+    (
         "iowhy-capture",
         &["iowhy-core", "iowhy-fs"],
         &["clap", "ratatui", "indicatif", "parquet", "arrow-array", "datafusion"],
@@ -60,6 +65,7 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
             "iowhy-core",
             "iowhy-capture",
             "iowhy-fs",
+            "iowhy-foreign",
             "iowhy-manual",
             "iowhy-recorder",
             "iowhy-reproduce",

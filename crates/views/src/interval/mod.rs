@@ -86,7 +86,7 @@ fn facts(name: &str, environment: &Environment, style: &Style) -> Vec<(String, P
     if !environment.kernel.is_empty() {
         facts.push((format!("Linux {}", escape(&environment.kernel, style)), Paint::Plain));
     }
-    if !matches!(environment.source.as_str(), "" | "live" | "scripted") {
+    if environment.is_imported() {
         facts.push((format!("from {}", escape(&environment.source, style)), Paint::Plain));
     }
     if environment.cpus > 0 {

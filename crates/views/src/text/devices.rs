@@ -220,11 +220,23 @@ fn completed(figures: &DirectionSummary) -> bool {
     figures.requests > figures.begun_before_requests
 }
 
+/// Whether the source does not tell how many requests of a direction there were.
+fn is_untold(device: &DeviceSummary, direction: Direction) -> bool {
+    let told = device.kernel.is_some_and(|it| it.directions[direction].is_some());
+    device.is_kernel_counted && !told && direction != Direction::Other
+}
+
 fn rate(device: &DeviceSummary, direction: Direction) -> TableCell {
+    if is_untold(device, direction) {
+        return "?".to_owned().into();
+    }
     human::rate(device.directions[direction].requests_per_s).into()
 }
 
 fn bytes(device: &DeviceSummary, direction: Direction) -> TableCell {
+    if is_untold(device, direction) {
+        return "?".to_owned().into();
+    }
     human::bytes(device.directions[direction].bytes_per_s).into()
 }
 
@@ -232,7 +244,10 @@ fn wait(device: &DeviceSummary, direction: Direction, style: &Style) -> TableCel
     let figures = &device.directions[direction];
     match figures.await_ns {
         Some(nanoseconds) => human::time(nanoseconds, style).into(),
-        None => known(None, human::rate, completed(figures)),
+        None => {
+            let is_unknown = completed(figures) || is_untold(device, direction);
+            known(None, human::rate, is_unknown)
+        }
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
     if !environment.kernel.is_empty() {
         fact(format!("Linux {}", escape(&environment.kernel, style)));
     }
-    if !matches!(environment.source.as_str(), "" | "live" | "scripted") {
+    if environment.is_imported() {
         fact(format!("from {}", escape(&environment.source, style)));
     }
     let watched = human::time(watch.duration_ns as f64, style);
@@ -284,7 +284,7 @@ fn of_device(device: &DeviceSummary, hides_others: bool, style: &Style) -> Vec<S
     }
     if device.overtaken_requests > 0 {
         notes.push(format!(
-            "{name}: {} never ended in the data though later ones did: their time is not counted",
+            "{name}: {} never ended in the data: their time is not counted",
             plural(device.overtaken_requests, "request"),
         ));
     }

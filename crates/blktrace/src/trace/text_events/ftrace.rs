@@ -3,7 +3,7 @@
 //! perf's `comm pid [cpu] time: block:`; a dump's `<0>[..] comm-pid 7..... microseconds:`.
 
 use super::blkparse::phase;
-use super::{TextEvent, Words, bracket, device, seconds};
+use super::{TextEvent, TextTool, Words, blkparse, bracket, device, seconds};
 use crate::trace::TraceRecord;
 use crate::trace::action::{Action, categories_of, category as c};
 
@@ -16,6 +16,7 @@ const EVENTS: &[(&str, Action)] = &[
     ("block_rq_requeue", Action::Requeue),
     ("block_rq_issue", Action::Issue),
     ("block_rq_complete", Action::Complete),
+    ("block_rq_error", Action::Complete),
     ("block_bio_complete", Action::Complete),
     ("block_rq_insert", Action::Insert),
     ("block_split", Action::Split),
@@ -31,11 +32,34 @@ pub(super) fn parse(line: &str) -> Option<TextEvent> {
     let (before, rest) = line.split_at(line.find("block_")?);
     let (name, rest) = rest.split_once(':')?;
     let (_, action) = EVENTS.iter().find(|(event, _)| *event == name)?;
-    let before = before.trim_end().trim_end_matches("block:").trim_end();
+    let before = before.trim_end();
+    let is_perf = before.ends_with("block:");
+    let before = before.trim_end_matches("block:").trim_end();
     let (record, process) = head(before)?;
     let record =
         TraceRecord { action: *action as u16, categories: c::FS | phase(*action), ..record };
-    details(*action, record, process, rest.trim())
+    let event = details(*action, record, process, rest.trim())?;
+    let tool = if is_perf { TextTool::Perf } else { TextTool::Ftrace };
+    Some(TextEvent { tool, is_error_event: name == "block_rq_error", ..event })
+}
+
+/// Reads one line of the `blk` tracer (`echo blk > current_tracer`): ftrace's beginning, then
+/// `maj,min [cgroup] action rwbs …` as blkparse prints it.
+pub(super) fn parse_blk_tracer(line: &str) -> Option<TextEvent> {
+    for (at, _) in line.match_indices(": ") {
+        let (before, rest) = line.split_at(at + 1);
+        let mut words = Words(rest);
+        let Some(device) = words.next().and_then(device) else { continue };
+        let (record, process) = head(before)?;
+        let event = blkparse::event(TraceRecord { device, ..record }, &mut words)?;
+        let process = event.process.or(Some(process)).filter(|name| is_name(name));
+        return Some(TextEvent { tool: TextTool::Ftrace, process, ..event });
+    }
+    None
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name != "<...>"
 }
 
 /// Who, where and when: everything before the event's name.
@@ -87,7 +111,7 @@ fn details(
     process: String,
     text: &str,
 ) -> Option<TextEvent> {
-    let process = Some(process).filter(|name| !name.is_empty() && name != "<...>");
+    let process = Some(process).filter(|name| is_name(name));
     let mut words = Words(text);
     let mut payload = Vec::new();
     if matches!(action, Action::Plug | Action::Unplug) {
@@ -95,7 +119,7 @@ fn details(
         if let Some((_, count)) = text.rsplit_once(' ') {
             payload = count.parse::<u64>().unwrap_or(0).to_be_bytes().to_vec();
         }
-        return Some(TextEvent { record, payload, process });
+        return Some(TextEvent { record, payload, process, ..TextEvent::default() });
     }
     record.device = device(words.next()?)?;
     record.categories |= categories_of(words.next()?);
@@ -114,7 +138,11 @@ fn details(
             let sectors = words.next()?.parse::<u32>().ok()?;
             record.bytes = sectors.checked_mul(512)?;
         }
-        "/" => payload = words.next()?.parse::<u64>().ok()?.to_be_bytes().to_vec(),
+        "/" => {
+            let at = words.next()?.parse::<u64>().ok()?;
+            payload = at.to_be_bytes().to_vec();
+            record.bytes = blkparse::front_bytes(record.sector, at);
+        }
         _ => return None,
     }
     if record.sector == u64::MAX {
@@ -135,5 +163,5 @@ fn details(
         }
         _ => {}
     }
-    Some(TextEvent { record, payload, process })
+    Some(TextEvent { record, payload, process, ..TextEvent::default() })
 }

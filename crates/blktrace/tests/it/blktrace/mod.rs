@@ -6,6 +6,7 @@ mod damage;
 #[path = "../../../../labs/src/captures.rs"]
 mod generate;
 mod joined;
+mod kinds;
 mod text;
 
 use generate::{GeneratorSettings, Mix, generate};

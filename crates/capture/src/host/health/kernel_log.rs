@@ -18,18 +18,8 @@ const MOST_RECORDS: usize = 50_000;
 const RECORD: usize = 8192;
 /// Messages kept of each device.
 const MOST_MESSAGES: usize = 20;
-/// Characters kept of each.
-const MOST_TEXT: usize = 240;
 /// Up to this level everything about a device is kept: warnings and worse.
 const WARNING: u32 = 4;
-
-/// Words of messages, and what they tell of. The first that fits decides.
-const KINDS: &[(&str, &[&str])] = &[
-    ("reset", &["reset", "disabling device", "removing after probe failure"]),
-    ("timeout", &["timeout", "timed out", "timing out"]),
-    ("link", &["link down", "link is slow", "limiting sata link", "link up"]),
-    ("error", &["error", "failed", "offline", "exception", "rejecting i/o", "abort"]),
-];
 
 /// The kernel's log from a moment on.
 #[derive(Debug)]
@@ -77,18 +67,14 @@ impl KernelLog {
 /// Adds a record to the disks that it names.
 fn note(record: &str, disks: &mut [(Vec<String>, &mut Device)]) {
     let Some((level, logged_ns, text)) = parse(record) else { return };
-    let kind = kind_of(text);
-    if level > WARNING && kind == OTHER {
+    let kind = KernelMessage::kind_of(text);
+    if level > WARNING && kind == KernelMessage::OTHER {
         return;
     }
     for (aliases, disk) in disks {
-        let is_named = aliases.iter().any(|alias| names(text, alias));
+        let is_named = aliases.iter().any(|alias| KernelMessage::names(text, alias));
         if is_named && disk.kernel_messages.len() < MOST_MESSAGES {
-            disk.kernel_messages.push(KernelMessage {
-                logged_ns,
-                kind: kind.to_owned(),
-                text: text.chars().take(MOST_TEXT).collect(),
-            });
+            disk.kernel_messages.push(KernelMessage::new(logged_ns, text));
         }
     }
 }
@@ -102,22 +88,6 @@ fn parse(record: &str) -> Option<(u32, u64, &str)> {
     let microseconds: u64 = fields.nth(1)?.parse().ok()?;
     // The kernel's own facility is 0, which it lets nobody else use.
     (priority >> 3 == 0).then_some((priority & 7, microseconds.saturating_mul(1000), text))
-}
-
-const OTHER: &str = "other";
-
-fn kind_of(text: &str) -> &'static str {
-    let text = text.to_ascii_lowercase();
-    let fits = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    KINDS.iter().find(|(_, words)| fits(words)).map_or(OTHER, |(kind, _)| kind)
-}
-
-/// Whether the text has the name as a word.
-fn names(text: &str, name: &str) -> bool {
-    text.match_indices(name).any(|(at, _)| {
-        let is_part = |it: Option<char>| it.is_some_and(|it| it.is_ascii_alphanumeric());
-        !is_part(text[..at].chars().next_back()) && !is_part(text[at + name.len()..].chars().next())
-    })
 }
 
 /// How drivers name the disk: by its own name, its controller's, its address or its port.
@@ -187,7 +157,7 @@ mod tests {
         let records = vec![long.as_str(); 100];
         let found = noted(&["sda"], &records);
         assert_eq!(found.len(), MOST_MESSAGES);
-        assert!(found.iter().all(|it| it.1.chars().count() == MOST_TEXT));
+        assert!(found.iter().all(|it| it.1.chars().count() == KernelMessage::MOST_TEXT));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! A drive in standby is not woken. What does not belong here: NVMe controllers, which are asked
 //! without it (see `nvme`).
 
+use iowhy_core::formats::smartctl::SmartctlOutput;
 use iowhy_core::model::health::DriveLog;
-use serde::Deserialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,13 +17,6 @@ const MOST_BYTES: u64 = 1 << 20;
 /// The bits of its exit code that mean that nothing was read: a wrong command line, a drive that
 /// cannot be opened or is in standby.
 const NOTHING_READ: i32 = 0b11;
-
-/// Numbers of ATA attributes whose raw value is a count for every vendor.
-const REALLOCATED: u64 = 5;
-const REPORTED_UNCORRECTABLE: u64 = 187;
-const PENDING: u64 = 197;
-const UNCORRECTABLE: u64 = 198;
-const INTERFACE_ERRORS: u64 = 199;
 
 /// The program, if it is installed.
 pub(super) fn program() -> Option<PathBuf> {
@@ -55,104 +48,11 @@ pub(super) fn read(program: &Path, name: &str) -> Result<Option<DriveLog>, Strin
     if text.len() as u64 > MOST_BYTES {
         return Err("smartctl printed more than any drive has to say".to_owned());
     }
-    let printed: Printed = serde_json::from_slice(&text)
+    let printed = SmartctlOutput::from_json(&text)
         .map_err(|_error| "smartctl printed no JSON: it is older than 7.0".to_owned())?;
     match status.code() {
         Some(code) if code & NOTHING_READ != 0 => Err(printed.complaint()),
         _ => Ok(printed.log()),
-    }
-}
-
-/// What smartctl prints, as far as it is used.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Printed {
-    smartctl: About,
-    smart_status: Status,
-    temperature: Temperature,
-    power_on_time: PowerOnTime,
-    ata_smart_attributes: Attributes,
-    scsi_grown_defect_list: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct About {
-    messages: Vec<Message>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Message {
-    string: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Status {
-    passed: Option<bool>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Temperature {
-    current: Option<i64>,
-    drive_trip: Option<i64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct PowerOnTime {
-    hours: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Attributes {
-    table: Vec<Attribute>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Attribute {
-    id: u64,
-    raw: Raw,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Raw {
-    value: u64,
-}
-
-impl Printed {
-    /// Why it read nothing.
-    fn complaint(&self) -> String {
-        match self.smartctl.messages.first() {
-            Some(message) => format!("smartctl: {}", message.string),
-            None => {
-                "smartctl read nothing: the drive is in standby, or cannot be opened".to_owned()
-            }
-        }
-    }
-
-    /// `None` of a drive that has no such log, as most virtual ones.
-    fn log(&self) -> Option<DriveLog> {
-        let raw = |id: u64| {
-            self.ata_smart_attributes.table.iter().find(|it| it.id == id).map(|it| it.raw.value)
-        };
-        let log = DriveLog {
-            passed: self.smart_status.passed,
-            temperature_c: self.temperature.current,
-            critical_c: self.temperature.drive_trip.filter(|it| *it > 0),
-            power_on_hours: self.power_on_time.hours,
-            reallocated_sectors: raw(REALLOCATED).or(self.scsi_grown_defect_list),
-            pending_sectors: raw(PENDING),
-            uncorrectable_sectors: raw(UNCORRECTABLE),
-            reported_errors: raw(REPORTED_UNCORRECTABLE),
-            interface_errors: raw(INTERFACE_ERRORS),
-        };
-        (log != DriveLog::default()).then_some(log)
     }
 }
 

@@ -120,6 +120,9 @@ fn ended(request: &Request) -> EndedRequest {
         is_failed: request.error.is_some(),
         pid: request.pid,
         intervals: if is_made { ByInterval::default() } else { life.intervals },
+        preflush_ns: None,
+        postflush_ns: None,
+        requeue_ns: None,
         at_device,
         ended_ns: at_device.map(|(_, ended)| ended),
     }

@@ -11,14 +11,20 @@ pub enum Stage {
     Q2g,
     /// Requests: from G to I.
     G2i,
-    /// Requests: from I to the last D: the scheduler.
+    /// Requests: from I to D, the first one in captures: the scheduler.
     I2d,
-    /// Requests without I: from G to the last D: plug and dispatch.
+    /// Requests without I: from G to D, the first one in captures: plug and dispatch.
     G2d,
     /// Requests: from the last D to C: the device.
     D2c,
     /// Requests: from the earliest Q to C.
     Q2c,
+    /// Requests: from I or G to the first D, while the cache was flushed before their data.
+    Preflush,
+    /// Requests: the flush of the cache behind their data, the end of D2C.
+    Postflush,
+    /// Requests that the driver requeued: from the first D to the last.
+    Requeue,
     /// Bios: from Q to their merge into a request.
     Q2m,
     /// Bios: from the last D to C.
@@ -29,7 +35,7 @@ pub enum Stage {
 
 impl Stage {
     /// All of them.
-    pub const ALL: [Stage; 10] = [
+    pub const ALL: [Stage; 13] = [
         Stage::Q2q,
         Stage::Q2g,
         Stage::G2i,
@@ -37,6 +43,9 @@ impl Stage {
         Stage::G2d,
         Stage::D2c,
         Stage::Q2c,
+        Stage::Preflush,
+        Stage::Postflush,
+        Stage::Requeue,
         Stage::Q2m,
         Stage::BioD2c,
         Stage::BioQ2c,
@@ -52,6 +61,9 @@ impl Stage {
             Stage::G2d => "G2D",
             Stage::D2c => "D2C",
             Stage::Q2c => "Q2C",
+            Stage::Preflush => "pre-flush",
+            Stage::Postflush => "post-flush",
+            Stage::Requeue => "requeues",
             Stage::Q2m => "Q2M",
             Stage::BioD2c => "D2C of bios",
             Stage::BioQ2c => "Q2C of bios",

@@ -62,6 +62,8 @@ pub struct DeviceStages {
     pub number: u32,
     /// Its stages.
     pub stages: StageSet,
+    /// Sums of the stages of requests whose Q2C is known: they add up to it.
+    pub whole_ns: [u64; Stage::ALL.len()],
     /// Reads that completed.
     pub reads: TransferVolume,
     /// Writes, discards and zone commands that completed.
@@ -128,6 +130,12 @@ pub struct EndedRequest {
     pub pid: Option<u32>,
     /// How long its stages took, those that are known.
     pub intervals: ByInterval<Option<u64>>,
+    /// From G or I to its first issue, if the cache was flushed before its data.
+    pub preflush_ns: Option<u64>,
+    /// The flush of the cache behind its data, the end of D2C.
+    pub postflush_ns: Option<u64>,
+    /// From its first issue to the last, if the driver requeued it.
+    pub requeue_ns: Option<u64>,
     /// Its last issue and its end, on a clock that begins with the data.
     pub at_device: Option<(u64, u64)>,
     /// When it ended; `None` where its columns do not tell.
@@ -283,13 +291,18 @@ impl StageTotals {
         if let Some((issued, ended)) = request.at_device {
             device.live.add(issued, ended);
         }
-        for (stage, value) in stages(&request.intervals) {
+        let is_whole = request.intervals[Interval::Q2c].is_some();
+        for (stage, value) in stages(request) {
             device.stages.add_many(stage, value, times);
+            if is_whole {
+                let sum = &mut device.whole_ns[stage as usize];
+                *sum = sum.saturating_add(value.saturating_mul(times));
+            }
         }
         if let Some(pid) = request.pid {
             let process = self.process(pid);
             process.bytes += bytes;
-            for (stage, value) in stages(&request.intervals) {
+            for (stage, value) in stages(request) {
                 process.stages[stage as usize].add_many(value, times);
             }
         }
@@ -303,18 +316,22 @@ impl StageTotals {
     }
 }
 
-/// The stages that are intervals of a request, those that are known.
+/// The stages of a request, those that are known.
 #[inline]
-fn stages(intervals: &ByInterval<Option<u64>>) -> impl Iterator<Item = (Stage, u64)> {
-    const STAGES: [(Stage, Interval); 6] = [
-        (Stage::Q2g, Interval::Q2g),
-        (Stage::G2i, Interval::G2i),
-        (Stage::I2d, Interval::I2d),
-        (Stage::G2d, Interval::G2d),
-        (Stage::D2c, Interval::D2c),
-        (Stage::Q2c, Interval::Q2c),
+fn stages(request: &EndedRequest) -> impl Iterator<Item = (Stage, u64)> {
+    let intervals = &request.intervals;
+    let stages = [
+        (Stage::Q2g, intervals[Interval::Q2g]),
+        (Stage::G2i, intervals[Interval::G2i]),
+        (Stage::I2d, intervals[Interval::I2d]),
+        (Stage::G2d, intervals[Interval::G2d]),
+        (Stage::D2c, intervals[Interval::D2c]),
+        (Stage::Q2c, intervals[Interval::Q2c]),
+        (Stage::Preflush, request.preflush_ns),
+        (Stage::Postflush, request.postflush_ns),
+        (Stage::Requeue, request.requeue_ns),
     ];
-    STAGES.into_iter().filter_map(|(stage, interval)| Some((stage, intervals[interval]?)))
+    stages.into_iter().filter_map(|(stage, interval)| Some((stage, interval?)))
 }
 
 impl RangeEvent {
@@ -329,6 +346,7 @@ impl DeviceStages {
         DeviceStages {
             number,
             stages: StageSet::new(histograms),
+            whole_ns: Default::default(),
             reads: TransferVolume::default(),
             writes: TransferVolume::default(),
             flushes: TransferVolume::default(),

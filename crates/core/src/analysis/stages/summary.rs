@@ -149,7 +149,11 @@ pub struct Shares {
     pub i2d_share: f64,
     /// From G to D, without I.
     pub g2d_share: f64,
-    /// From D to C.
+    /// From G or I to D while the cache was flushed before the data.
+    pub preflush_share: f64,
+    /// From the first D to the last.
+    pub requeue_share: f64,
+    /// From the last D to C.
     pub d2c_share: f64,
 }
 
@@ -203,7 +207,8 @@ impl StagesSummary {
     ) -> StagesSummary {
         let devices = totals.devices().iter().map(|device| of_device(device, name, events));
         let processes = totals.processes().into_iter().filter_map(|(pid, process)| {
-            let shares = Shares::of(|stage| process.stages[stage as usize])?;
+            let requests = process.stages[Stage::Q2c as usize].count;
+            let shares = Shares::of(requests, |stage| process.stages[stage as usize].total)?;
             let process_name = totals.name(pid).map(str::to_owned);
             let pid = (pid != OTHER_PROCESSES).then_some(pid);
             Some(ProcessFigures { pid, process: process_name, bytes: process.bytes, shares })
@@ -303,7 +308,9 @@ fn of_device(device: &DeviceStages, name: Naming<'_>, events: bool) -> DeviceFig
     DeviceFigures {
         device: name(device.number),
         stages: of_set(&device.stages),
-        shares: Shares::of(|stage| device.stages.get(stage).average),
+        shares: Shares::of(device.stages.get(Stage::Q2c).average.count, |stage| {
+            device.whole_ns[stage as usize]
+        }),
         queued: device.queued,
         merged: device.merged,
         issued: device.issued,
@@ -324,9 +331,10 @@ fn of_device(device: &DeviceStages, name: Naming<'_>, events: bool) -> DeviceFig
 }
 
 impl Shares {
-    fn of(average: impl Fn(Stage) -> Average) -> Option<Shares> {
-        let Average { count: requests, total: whole, .. } = average(Stage::Q2c);
-        let share = |stage: Stage| average(stage).total as f64 / whole.max(1) as f64;
+    /// Shares of `sum_ns`, the sums of the stages of `requests` whose Q2C is known.
+    fn of(requests: u64, sum_ns: impl Fn(Stage) -> u64) -> Option<Shares> {
+        let whole = sum_ns(Stage::Q2c);
+        let share = |stage: Stage| sum_ns(stage) as f64 / whole.max(1) as f64;
         (requests > 0).then(|| Shares {
             requests,
             q2c_mean_ns: whole as f64 / requests as f64,
@@ -334,6 +342,8 @@ impl Shares {
             g2i_share: share(Stage::G2i),
             i2d_share: share(Stage::I2d),
             g2d_share: share(Stage::G2d),
+            preflush_share: share(Stage::Preflush),
+            requeue_share: share(Stage::Requeue),
             d2c_share: share(Stage::D2c),
         })
     }
@@ -366,6 +376,9 @@ fn word(stage: Stage) -> &'static str {
         Stage::G2d => "g2d",
         Stage::D2c => "d2c",
         Stage::Q2c => "q2c",
+        Stage::Preflush => "preflush",
+        Stage::Postflush => "postflush",
+        Stage::Requeue => "requeue",
         Stage::Q2m => "q2m",
         Stage::BioD2c => "bio_d2c",
         Stage::BioQ2c => "bio_q2c",

@@ -7,15 +7,19 @@ use super::bound::{FELT_NS, SATURATED, SLOW_NS, SLOW_ROTATING_NS, depth, is_satu
 use super::report::busy;
 use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
+use crate::diagnosis::captures;
 use crate::diagnosis::facts::{self, Facts};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::rule::RuleVerdict;
 use crate::diagnosis::words;
 
 pub(super) fn judge(facts: &Facts<'_>) -> RuleVerdict {
+    if captures::too_few("device-saturated", facts.summary()).is_some() {
+        return RuleVerdict::Clear;
+    }
     let busiest = facts.busiest(|it| is_saturated(it) && mean_ns(it) >= FELT_NS);
     let Some(device) = busiest else { return RuleVerdict::Clear };
-    let time = facts::stage_sum(device, Interval::Q2c);
+    let time = requests_time(device).0;
     let top = facts.top_process(device, |_| true);
     let subject = facts::subject_of(&device.device, top);
     let name = &device.device;
@@ -31,9 +35,13 @@ pub(super) fn judge(facts: &Facts<'_>) -> RuleVerdict {
     let stages = format!("iowhy stages -d {name}");
     let finding = Finding::of_device(facts, time, time, sentence)
         .sure(Confidence::Certain)
-        .at_most(most(facts, device))
-        .shown("mean request time (Q2C)", mean_ns(device), "ns", stages.clone())
-        .shown("share of it before the driver (Q2D)", held * 100.0, "%", stages);
+        .at_most(most(facts, device));
+    let finding = match device.is_kernel_counted {
+        true => finding.shown("mean request time (await)", mean_ns(device), "ns", "iowhy"),
+        false => finding
+            .shown("mean request time (Q2C)", mean_ns(device), "ns", stages.clone())
+            .shown("share of it before the driver (Q2D)", held * 100.0, "%", stages),
+    };
     busy(finding, Some(device))
         .about(subject)
         .fix(
@@ -48,10 +56,18 @@ pub(super) fn judge(facts: &Facts<'_>) -> RuleVerdict {
 }
 
 fn mean_ns(device: &DeviceSummary) -> f64 {
-    let stages = device.directions.0.iter().filter_map(|it| it.intervals[Interval::Q2c]);
-    let (sum, count) =
-        stages.fold((0, 0), |it, stage| (it.0 + stage.sum_ns, it.1 + stage.requests));
+    let (sum, count) = requests_time(device);
     sum as f64 / count.max(1) as f64
+}
+
+/// Returns the time of requests (Q2C, or the kernel's count of it) and their number.
+fn requests_time(device: &DeviceSummary) -> (u64, u64) {
+    let stages = device.directions.0.iter().filter_map(|it| it.intervals[Interval::Q2c]);
+    let counted = device.kernel.filter(|_| device.is_kernel_counted);
+    let counted = counted.iter().flat_map(|it| it.directions.0.iter().flatten());
+    let parts = stages.map(|it| (it.sum_ns, it.requests));
+    let parts = parts.chain(counted.map(|it| (it.wait_ns, it.requests)));
+    parts.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }
 
 /// Returns `Info` if waits are known (another bottleneck covers them) or short, else `Warning`.

@@ -8,12 +8,21 @@ use iowhy_core::recording::reference;
 use iowhy_core::source::Batch;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
+use parquet::file::properties::{WriterProperties, WriterVersion};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Rewrites the requests of a recording as another program would, without their checksum.
 fn rewritten(change: impl FnOnce(Vec<(String, ArrayRef)>) -> Vec<(String, ArrayRef)>) -> Rewritten {
+    rewritten_with(WriterProperties::default(), change)
+}
+
+fn rewritten_with(
+    properties: WriterProperties,
+    change: impl FnOnce(Vec<(String, ArrayRef)>) -> Vec<(String, ArrayRef)>,
+) -> Rewritten {
     let mut names = Names::new();
     let (parent, directory) = place();
     let batch = batch(50, &mut RowRandom(53), &mut names);
@@ -27,8 +36,8 @@ fn rewritten(change: impl FnOnce(Vec<(String, ArrayRef)>) -> Vec<(String, ArrayR
     // Every column may be null in what other programs write.
     let columns = change(columns).into_iter().map(|(name, column)| (name, column, true));
     let changed = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
-    let mut writer =
-        ArrowWriter::try_new(File::create(&path).unwrap(), changed.schema(), None).unwrap();
+    let file = File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, changed.schema(), Some(properties)).unwrap();
     writer.write(&changed).unwrap();
     writer.close().unwrap();
     let read = read(&directory).map_err(|error| error.to_string());
@@ -60,6 +69,19 @@ impl Rewritten {
 fn a_segment_that_another_program_rewrote_reads_the_same() {
     rewritten(|columns| columns).reads_the_same();
     rewritten(|columns| columns.into_iter().rev().collect()).reads_the_same();
+}
+
+#[test]
+fn the_codecs_and_pages_of_other_programs_are_read() {
+    for codec in [Compression::SNAPPY, Compression::ZSTD(Default::default())] {
+        for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+            let properties = WriterProperties::builder()
+                .set_compression(codec)
+                .set_writer_version(version)
+                .build();
+            rewritten_with(properties, |columns| columns).reads_the_same();
+        }
+    }
 }
 
 #[test]

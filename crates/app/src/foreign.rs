@@ -1,0 +1,133 @@
+//! Summaries and logs of other tools: found by content, or named with `--as`; and files that are
+//! not read, by what they are and what converts them.
+//!
+//! What does not belong here: their formats (crate `iowhy-foreign`).
+
+use crate::failure::Failure;
+use crate::redaction;
+use iowhy_blktrace::trace::text_events;
+use iowhy_foreign::import::Bytes;
+use iowhy_foreign::kind::{HEAD, detect};
+use iowhy_foreign::{ForeignImport, ForeignKind};
+use std::fs::File;
+use std::io::{self, BufRead, Read};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The word that stands for single block events, whatever the content looks like.
+pub const BLOCK_EVENTS: &str = "block-events";
+
+/// The word of `--as`, if it was given.
+static FORCED: OnceLock<String> = OnceLock::new();
+
+/// A source of another tool.
+#[derive(Clone, Debug)]
+pub struct ForeignSource {
+    /// The file; `-` for standard input.
+    pub path: PathBuf,
+    /// The tool.
+    pub kind: ForeignKind,
+}
+
+/// Notes the word of `--as`.
+pub fn force(word: String) {
+    FORCED.get_or_init(|| word);
+}
+
+/// Every word that `--as` takes.
+pub fn words() -> Vec<&'static str> {
+    let kinds = ForeignKind::ALL.iter().map(|kind| kind.word());
+    kinds.chain([BLOCK_EVENTS]).collect()
+}
+
+/// The source of another tool that `given` is, if any; a failure for what is known and not read.
+pub fn find(given: &[PathBuf]) -> Result<Option<ForeignSource>, Failure> {
+    let [path] = given else { return Ok(None) };
+    let forced = FORCED.get().map(String::as_str);
+    if forced == Some(BLOCK_EVENTS) || !(is_stdin(path) || path.is_file()) {
+        return Ok(None);
+    }
+    let Ok(head) = head(path) else { return Ok(None) };
+    if let Some(kind) = forced.and_then(ForeignKind::from_word) {
+        return Ok(Some(ForeignSource { path: path.clone(), kind }));
+    }
+    refuse(path, &head)?;
+    let kind = detect(&head).filter(|kind| !kind.is_text() || !has_event(&head));
+    Ok(kind.map(|kind| ForeignSource { path: path.clone(), kind }))
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// The first bytes; those of standard input can still be read.
+fn head(path: &Path) -> io::Result<Vec<u8>> {
+    if is_stdin(path) {
+        return Ok(io::stdin().lock().fill_buf()?.to_vec());
+    }
+    let mut head = Vec::new();
+    File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// Whether a line is a single block event.
+fn has_event(head: &[u8]) -> bool {
+    String::from_utf8_lossy(head).lines().any(|line| text_events::parse(line).is_some())
+}
+
+/// Opens it.
+pub fn open(source: &ForeignSource) -> Result<ForeignImport, Failure> {
+    let input: Bytes = match is_stdin(&source.path) {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(&source.path).map_err(|cause| {
+            Failure::new(format!("failed to read {}: {cause}", source.path.display()), None)
+        })?),
+    };
+    let import = ForeignImport::new(source.kind, input);
+    Ok(if redaction::is_wanted() { import.without_names() } else { import })
+}
+
+/// The failure for a command that needs what it does not have.
+pub fn without_events(source: &ForeignSource) -> Failure {
+    let (path, kind) = (source.path.display(), source.kind.word());
+    let message = format!("failed to find events in {path}: {kind} tells of no single event");
+    Failure::new(message, Some("`iowhy report` shows what it tells".to_owned()))
+}
+
+/// Files that are known by their first bytes, but not read: the tool, and a command that makes
+/// something of them that is.
+const NOT_READ: &[(&[u8], &str, &str)] = &[
+    (b"PERFILE2", "perf's recording", "perf script -i FILE > events.txt"),
+    (b"\x17\x08\x44tracing", "trace-cmd's recording", "trace-cmd report -i FILE > events.txt"),
+    (b"fio version ", "fio's log of what to do", "replay it: fio --read_iolog=FILE"),
+    (b"PAR1", "a single Parquet file", "a recording is the directory that holds recording.json"),
+    (b"BZh", "compressed by bzip2", "bunzip2 FILE"),
+    (b"(\xb5/\xfd", "compressed by zstd", "unzstd FILE"),
+    (b"\xef\xbe\xed\xfe", "atop's recording", "atopsar -r FILE -d, or sar -d of the same time"),
+];
+
+/// Text in which one of these stands is known, but not read.
+const NOT_READ_TEXT: &[(&str, &str, &str)] = &[
+    ("==================== All Devices", "btt's output", "give blktrace's files instead"),
+    (": count     distribution", "biolatency's histogram", "biosnoop prints each request"),
+];
+
+/// Refuses what is known and not read.
+fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
+    let text = String::from_utf8_lossy(head.get(..4096).unwrap_or(head));
+    let binary = NOT_READ.iter().find(|(magic, ..)| head.starts_with(magic));
+    let binary = binary.map(|(_, what, then)| (*what, *then));
+    let printed = NOT_READ_TEXT.iter().find(|(mark, ..)| text.contains(mark));
+    // sadc's files begin with two numbers: their magic and that of the data behind.
+    let is_sa = matches!(head, [0x96, 0xd5, ..] | [0xd5, 0x96, ..]);
+    let sa = is_sa.then_some(("sadc's binary file", "sadf -j FILE -- -d > sar.json"));
+    let known = binary.or(printed.map(|(_, what, then)| (*what, *then))).or(sa);
+    match known {
+        None => Ok(()),
+        Some((what, then)) => {
+            let message = format!("failed to read {}: it is {what}", path.display());
+            let shown = crate::sources::words(&[path.to_owned()]);
+            Err(Failure::new(message, Some(format!("`{}`", then.replace("FILE", &shown)))))
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What of a diagnosis differs for the data of another tool: how much a finding needs, and paths of
+//! a machine that is not this one.
+//!
+//! What does not belong here: the causes themselves (see [`super::rules`]).
+
+use super::finding::{Finding, ImpactOf};
+use super::words;
+use crate::analysis::Summary;
+use crate::analysis::summary::DeviceSummary;
+
+/// The least requests and the least time, nanoseconds, from which a rate, a share or a mean of a
+/// capture says anything: ten requests of a disk take longer than a millisecond. Chosen.
+const LEAST: (u64, u64) = (10, 1_000_000);
+/// Causes of which a single event is enough: a device that does not answer, or says that it is ill.
+const SINGLE_EVENTS: &[&str] = &["hung-io", "device-reset", "drive-health", "link-degraded"];
+
+/// Why a cause cannot be judged from so little of a capture; `None` if it can be.
+pub(super) fn too_few(cause: &str, summary: &Summary) -> Option<String> {
+    let watch = &summary.watch;
+    let is_single = SINGLE_EVENTS.contains(&cause);
+    if !summary.environment.is_imported() || watch.requests == 0 || is_single {
+        return None;
+    }
+    let (requests, time_ns) = LEAST;
+    (watch.requests < requests || watch.duration_ns < time_ns).then(|| {
+        format!(
+            "{} in {} are too few",
+            crate::figures::plural(watch.requests, "request"),
+            words::time(watch.duration_ns as f64),
+        )
+    })
+}
+
+/// The most devices that a sentence names.
+const NAMED: usize = 3;
+
+/// A sentence on what counters alone say: there is nothing else in the data.
+pub(super) fn counters(summary: &Summary) -> String {
+    let mut used: Vec<&DeviceSummary> =
+        summary.devices.iter().filter(|it| it.is_kernel_counted).collect();
+    used.sort_by(|a, b| b.util_share.unwrap_or(0.0).total_cmp(&a.util_share.unwrap_or(0.0)));
+    let said: Vec<String> = used.iter().take(NAMED).map(|it| counted(it)).collect();
+    let source = &summary.environment.source;
+    match said.is_empty() {
+        true => format!("No figure of a device's requests is known, from {source}."),
+        false => format!(
+            "Only counters are known, from {source}: {}. Who, which file and why is not in them.",
+            said.join("; ")
+        ),
+    }
+}
+
+/// Words on how busy a device was, and how long its requests took.
+fn counted(device: &DeviceSummary) -> String {
+    let parts = device.kernel.iter().flat_map(|it| it.directions.0.iter().flatten());
+    let (ns, requests) = parts.fold((0, 0), |sum, it| (sum.0 + it.wait_ns, sum.1 + it.requests));
+    let mean = (requests > 0)
+        .then(|| format!(", {} each request", words::time(ns as f64 / requests as f64)));
+    let busy = device.util_share.map(|it| format!(" busy {} of the time", words::percent(it)));
+    format!("{}{}{}", device.device, busy.unwrap_or_default(), mean.unwrap_or_default())
+}
+
+/// A finding of another tool's data: such data has no time in which threads were blocked, and
+/// devices go by the numbers that it has.
+pub(super) fn adapted(mut finding: Finding, summary: &Summary) -> Finding {
+    if !summary.environment.is_imported() {
+        return finding;
+    }
+    if summary.ledger.is_none() {
+        finding.impact_of = ImpactOf::DeviceTime;
+    }
+    for device in &summary.devices {
+        for text in [&mut finding.fix, &mut finding.check] {
+            *text = with_paths(text, device);
+        }
+    }
+    finding
+}
+
+/// `text` with the device's directory in sysfs by its number, which every device has: of a capture
+/// that is called otherwise, of a partition, which has no queue, and of one without a name.
+fn with_paths(text: &str, device: &DeviceSummary) -> String {
+    let DeviceSummary { device: name, major, minor, .. } = device;
+    if *major == 0 {
+        return text.to_owned();
+    }
+    let disk = if is_partition(name, *major, *minor) { "../" } else { "" };
+    text.replace(&format!("/sys/block/{name}/"), &format!("/sys/dev/block/{major}:{minor}/{disk}"))
+}
+
+/// Whether it is a part of a disk, by the kernel's names and fixed numbers.
+fn is_partition(name: &str, major: u32, minor: u32) -> bool {
+    let per_disk = match major {
+        3 | 22 | 33 | 34 => 64,
+        8 | 65..=71 | 128..=135 | 202 => 16,
+        179 => 8,
+        _ => 0,
+    };
+    if per_disk > 0 {
+        return minor % per_disk != 0;
+    }
+    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let is_numbered = stem.len() < name.len();
+    let behind_p = stem
+        .strip_suffix('p')
+        .is_some_and(|disk| disk.ends_with(|letter: char| letter.is_ascii_digit()));
+    let lettered = ["sd", "vd", "hd", "xvd"].iter().any(|kind| stem.starts_with(kind));
+    is_numbered && (behind_p || lettered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::diagnose;
+    use crate::model::Environment;
+    use crate::script::Script;
+
+    #[test]
+    fn partitions() {
+        for (name, major, minor, expected) in [
+            ("sda", 8, 0, false),
+            ("sda1", 8, 1, true),
+            ("trace", 8, 0, false),
+            ("8:17", 8, 17, true),
+            ("nvme0n1", 259, 0, false),
+            ("nvme0n1p2", 259, 2, true),
+            ("vda1", 254, 1, true),
+            ("dm-1", 253, 1, false),
+            ("252:0", 252, 0, false),
+        ] {
+            assert_eq!(is_partition(name, major, minor), expected, "{name}");
+        }
+    }
+
+    /// Causes that a capture of `requests`, each waiting in the scheduler, is too small to judge.
+    fn unjudged(requests: u64, source: &str) -> usize {
+        let mut script = Script::new(1);
+        for number in 0..requests {
+            let read = script.read("sda", 4096).by(7, "cat").sector(number * 8_000);
+            read.at(number as i64 * 1_000_000).scheduled(1_000, 1_000, 2_000_000, 6_000).add();
+        }
+        let mut summary = script.summary();
+        let environment = Environment { source: source.to_owned(), ..summary.environment };
+        summary.environment = environment;
+        let few = |it: &&super::super::NotJudged| it.reason.ends_with("are too few");
+        diagnose(&summary).not_judged.iter().filter(few).count()
+    }
+
+    #[test]
+    fn a_capture_of_few_requests_is_not_judged() {
+        assert!(unjudged(LEAST.0 - 1, "blktrace") > 40);
+        assert_eq!(unjudged(LEAST.0, "blktrace"), 0);
+        assert_eq!(unjudged(LEAST.0 - 1, "live"), 0);
+    }
+}

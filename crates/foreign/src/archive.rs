@@ -1,0 +1,407 @@
+//! A sosreport or supportconfig: a tar archive, read from its beginning to its end once. Nothing is
+//! extracted, and links and devices in it are passed over, so that no path in it matters.
+//!
+//! Headers are parsed here, not by a library: those hold the long name of a member in memory,
+//! however long an archive says that it is.
+//!
+//! What does not belong here: what the members tell (see [`crate::text`], [`crate::json`]).
+
+use crate::book::CounterBook;
+use crate::import::{Bytes, next_line};
+use crate::json;
+use crate::kind::{ForeignKind, detect};
+use crate::text::figures::time_alone;
+use crate::text::{RowsOut, TextTables, since_boot};
+use flate2::read::MultiGzDecoder;
+use iowhy_core::figures::counted;
+use iowhy_core::model::Environment;
+use iowhy_core::model::environment::Mount;
+use liblzma::read::XzDecoder;
+use liblzma::stream::Stream;
+use std::io::{self, BufRead, BufReader, Read};
+
+/// Bytes of a tar block.
+const BLOCK: usize = 512;
+/// Bytes of an archive that are read, decompressed: a report of a large machine has a few hundred
+/// megabytes. More is a bomb.
+const MOST_BYTES: u64 = 8 << 30;
+/// Members that are looked at.
+const MOST_MEMBERS: u64 = 1 << 20;
+/// Bytes of a long name.
+const MOST_NAME: u64 = 4096;
+/// Bytes of one text that are read.
+const MOST_TEXT: u64 = 256 << 20;
+/// Bytes of one setting that are read.
+const MOST_SETTING: u64 = 4096;
+/// Memory of the xz decoder: `xz -9` needs 65 MiB.
+const XZ_MEMORY: u64 = 96 << 20;
+/// Mounts that are kept.
+const MOST_MOUNTS: usize = 1024;
+
+/// Reads the archive in `input`.
+///
+/// # Errors
+/// Why it is no archive, or is damaged before anything was read.
+pub fn read(
+    mut input: BufReader<Bytes>,
+    book: &mut CounterBook,
+    tables: &mut TextTables,
+    environment: &mut Environment,
+    out: &mut RowsOut<'_>,
+) -> Result<(), String> {
+    let head = input.fill_buf().map_err(|error| error.to_string())?;
+    let bytes: Bytes = match head {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(input)),
+        [0xfd, b'7', b'z', ..] => {
+            let stream = Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED);
+            Box::new(XzDecoder::new_stream(input, stream.map_err(|error| error.to_string())?))
+        }
+        _ => Box::new(input),
+    };
+    let mut archive = TarMembers { bytes: bytes.take(MOST_BYTES), members: 0 };
+    let mut report = ReportFiles {
+        book,
+        tables,
+        environment,
+        out,
+        read: 0,
+        uptime_s: None,
+        since_boot: Vec::new(),
+    };
+    let damage = archive.each(|name, bytes| report.member(name, bytes)).err();
+    report.add_since_boot();
+    if report.read == 0 {
+        return Err(match damage {
+            Some(error) => format!("its archive is damaged: {error}"),
+            None => "its archive holds none of the files that iowhy knows".to_owned(),
+        });
+    }
+    let (members, read) = (archive.members, report.read);
+    environment.limits.extend(damage.map(|error| format!("the archive is cut off: {error}")));
+    let meaning = format!("files of {members} in the archive tell of storage and were read");
+    environment.limits.push(counted(read, &meaning));
+    Ok(())
+}
+
+/// The members of a tar archive, one after another.
+struct TarMembers<R> {
+    bytes: io::Take<R>,
+    members: u64,
+}
+
+impl<R: Read> TarMembers<R> {
+    /// Calls `take` with name and content of each regular file.
+    fn each(
+        &mut self,
+        mut take: impl FnMut(&str, &mut dyn Read) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut long_name: Option<String> = None;
+        let mut block = [0; BLOCK];
+        while self.members < MOST_MEMBERS {
+            if let Err(error) = self.bytes.read_exact(&mut block) {
+                // Some writers leave out the empty blocks at the end.
+                let is_end = error.kind() == io::ErrorKind::UnexpectedEof && self.members > 0;
+                return if is_end { Ok(()) } else { Err(error) };
+            }
+            if block.iter().all(|byte| *byte == 0) {
+                return Ok(());
+            }
+            let header = TarHeader::new(&block)
+                .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is no tar header"))?;
+            self.members += 1;
+            let mut content = self.bytes.by_ref().take(header.size);
+            match header.kind {
+                b'L' | b'x' => {
+                    let mut text = Vec::new();
+                    content.by_ref().take(MOST_NAME).read_to_end(&mut text)?;
+                    long_name = long_name_in(header.kind, &text).or(long_name);
+                }
+                b'g' => {}
+                b'0' | 0 => {
+                    let name = long_name.take().unwrap_or(header.name);
+                    take(&name, &mut content)?;
+                }
+                _ => long_name = None,
+            }
+            let left = content.limit();
+            let padding = header.size.next_multiple_of(BLOCK as u64) - header.size;
+            skip(&mut self.bytes, left.saturating_add(padding))?;
+        }
+        Ok(())
+    }
+}
+
+fn skip(bytes: &mut impl Read, count: u64) -> io::Result<()> {
+    let skipped = io::copy(&mut bytes.by_ref().take(count), &mut io::sink())?;
+    if skipped < count { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+}
+
+/// The name in a member that only names the next one.
+fn long_name_in(kind: u8, text: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    if kind == b'L' {
+        return Some(text.trim_end_matches('\0').to_owned());
+    }
+    // `LENGTH path=NAME`, a line each.
+    let path = text.lines().find_map(|line| line.split_once(" path=").map(|(_, path)| path));
+    path.map(str::to_owned)
+}
+
+struct TarHeader {
+    name: String,
+    size: u64,
+    kind: u8,
+}
+
+impl TarHeader {
+    fn new(block: &[u8; BLOCK]) -> Option<TarHeader> {
+        let sum = octal(block.get(148..156)?)?;
+        let spaces = 8 * u64::from(b' ');
+        let outside = block.iter().enumerate().filter(|(at, _)| !(148..156).contains(at));
+        if outside.map(|(_, byte)| u64::from(*byte)).sum::<u64>() + spaces != sum {
+            return None;
+        }
+        let text = |from: usize, to: usize| {
+            let bytes = block.get(from..to).unwrap_or(&[]);
+            let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(bytes.get(..end).unwrap_or(&[])).into_owned()
+        };
+        let is_ustar = block.get(257..262) == Some(b"ustar");
+        let prefix = if is_ustar { text(345, 500) } else { String::new() };
+        let name = if prefix.is_empty() { text(0, 100) } else { prefix + "/" + &text(0, 100) };
+        Some(TarHeader { name, size: octal(block.get(124..136)?)?, kind: *block.get(156)? })
+    }
+}
+
+/// A number of a header: octal digits, or big-endian with the highest bit set.
+fn octal(field: &[u8]) -> Option<u64> {
+    if field.first()? & 0x80 != 0 {
+        let bytes = field.last_chunk::<8>()?;
+        return Some(u64::from_be_bytes(*bytes) & (u64::MAX >> 1));
+    }
+    let text = str::from_utf8(field).ok()?;
+    let digits = text.trim_matches(|it: char| it == '\0' || it == ' ');
+    if digits.is_empty() { Some(0) } else { u64::from_str_radix(digits, 8).ok() }
+}
+
+/// Takes the files of a report.
+struct ReportFiles<'a, 'b> {
+    book: &'a mut CounterBook,
+    tables: &'a mut TextTables,
+    environment: &'a mut Environment,
+    out: &'a mut RowsOut<'b>,
+    read: u64,
+    uptime_s: Option<f64>,
+    /// Rows of `/proc/diskstats`.
+    since_boot: Vec<String>,
+}
+
+impl ReportFiles<'_, '_> {
+    fn member(&mut self, name: &str, bytes: &mut dyn Read) -> io::Result<()> {
+        // The first folder has the report's own name.
+        let path = name.trim_start_matches("./");
+        let path = path.split_once('/').map_or(path, |(_, rest)| rest);
+        let file = path.rsplit('/').next().unwrap_or(path);
+        match path {
+            "hostname" | "etc/hostname" => self.environment.host = line_of(bytes)?,
+            "proc/sys/kernel/osrelease" => self.environment.kernel = line_of(bytes)?,
+            "proc/uptime" => self.uptime_s = time_alone(&line_of(bytes)?),
+            "proc/diskstats" => self.diskstats(bytes)?,
+            "proc/mounts" | "proc/self/mounts" => self.mounts(bytes)?,
+            _ if path.starts_with("sys/block/") => return self.setting(path, bytes),
+            _ if is_text(path, file) => self.lines(bytes)?,
+            _ if is_json(file) => return self.json(bytes),
+            _ => return Ok(()),
+        }
+        self.read += 1;
+        Ok(())
+    }
+
+    fn lines(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
+        let mut input = BufReader::new(bytes.take(MOST_TEXT));
+        let mut line = Vec::new();
+        while next_line(&mut input, &mut line)? {
+            let text = String::from_utf8_lossy(&line);
+            self.tables.line(&text, self.book, self.environment, self.out);
+        }
+        Ok(())
+    }
+
+    fn diskstats(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
+        let mut input = BufReader::new(bytes.take(MOST_TEXT));
+        let mut line = Vec::new();
+        while self.since_boot.len() < MOST_MOUNTS && next_line(&mut input, &mut line)? {
+            self.since_boot.push(String::from_utf8_lossy(&line).into_owned());
+        }
+        Ok(())
+    }
+
+    /// The counters since boot, if nothing tells of an interval.
+    fn add_since_boot(&mut self) {
+        let Some(uptime_s) = self.uptime_s.filter(|_| !self.book.has_counters()) else { return };
+        if self.since_boot.is_empty() {
+            return;
+        }
+        self.book.advance(uptime_s);
+        for line in &self.since_boot {
+            since_boot(line, self.book);
+        }
+        self.book.sample(self.out.batch, self.out.names);
+        let limit = "its devices' figures are means since boot: `sar -d` tells of hours";
+        self.environment.limits.push(limit.to_owned());
+    }
+
+    fn json(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
+        let mut text = Vec::new();
+        bytes.take(MOST_TEXT.min(json::MOST_BYTES as u64)).read_to_end(&mut text)?;
+        if let Some(kind) = detect(&text).filter(|kind| *kind != ForeignKind::Sosreport)
+            && text.trim_ascii_start().starts_with(b"{")
+            && json::read(kind, &text, self.book, self.environment, self.out).is_ok()
+        {
+            self.read += 1;
+        }
+        Ok(())
+    }
+
+    /// `sys/block/sda/queue/scheduler`.
+    fn setting(&mut self, path: &str, bytes: &mut dyn Read) -> io::Result<()> {
+        let rest = path.strip_prefix("sys/block/").unwrap_or(path);
+        let Some((disk, setting)) = rest.split_once('/') else { return Ok(()) };
+        if setting.starts_with("queue/") && setting.matches('/').count() == 1 {
+            let mut text = String::new();
+            // A binary file is no setting.
+            if bytes.take(MOST_SETTING).read_to_string(&mut text).is_ok() {
+                self.book.setting(disk, setting, text.trim());
+                self.read += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn mounts(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
+        let mut input = BufReader::new(bytes.take(MOST_TEXT));
+        let mut line = Vec::new();
+        while next_line(&mut input, &mut line)? {
+            let text = String::from_utf8_lossy(&line);
+            let words: Vec<&str> = text.split_whitespace().collect();
+            if let [source, path, kind, options, ..] = words[..]
+                && source.starts_with("/dev/")
+                && self.environment.mounts.len() < MOST_MOUNTS
+            {
+                self.environment.mounts.push(Mount {
+                    source: source.to_owned(),
+                    path: path.to_owned(),
+                    kind: kind.to_owned(),
+                    options: options.to_owned(),
+                    ..Mount::default()
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first line, shortened if it is long.
+fn line_of(bytes: &mut dyn Read) -> io::Result<String> {
+    let mut line = Vec::new();
+    next_line(&mut BufReader::new(bytes), &mut line)?;
+    Ok(String::from_utf8_lossy(line.trim_ascii()).chars().take(255).collect())
+}
+
+/// Whether a file is text that [`TextTables`] knows.
+fn is_text(path: &str, file: &str) -> bool {
+    const BEGINNINGS: &[&str] = &["dmesg", "iostat", "vmstat", "pidstat", "nvme_smart-log"];
+    let is_command = path.starts_with("sos_commands/");
+    let is_sar = (path.contains("/sar/") || path.contains("/sa/")) && file.starts_with("sar");
+    let is_log = matches!(path, "var/log/dmesg" | "var/log/kern.log");
+    // A supportconfig has a few large texts.
+    let is_support = matches!(path, "boot.txt" | "fs-diskio.txt" | "messages.txt" | "sar.txt");
+    let begins = BEGINNINGS.iter().any(|it| file.starts_with(it));
+    is_command && begins && !file.contains("json") || is_sar || is_log || is_support
+}
+
+fn is_json(file: &str) -> bool {
+    file.starts_with("smartctl") || file.starts_with("nvme_smart-log") || file.ends_with(".json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iowhy_core::model::Names;
+    use iowhy_core::source::Batch;
+    use std::io::{Cursor, Write};
+
+    /// A member of an archive.
+    pub(super) fn member(name: &str, kind: u8, content: &[u8]) -> Vec<u8> {
+        let mut block = vec![0_u8; BLOCK];
+        block[..name.len()].copy_from_slice(name.as_bytes());
+        let size = format!("{:011o}", content.len());
+        block[124..135].copy_from_slice(size.as_bytes());
+        block[156] = kind;
+        block[257..262].copy_from_slice(b"ustar");
+        block[148..156].copy_from_slice(b"        ");
+        let sum: u64 = block.iter().map(|byte| u64::from(*byte)).sum();
+        block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        block.extend_from_slice(content);
+        block.resize(block.len().next_multiple_of(BLOCK), 0);
+        block
+    }
+
+    fn read_all(bytes: Vec<u8>) -> Result<(CounterBook, Environment), String> {
+        let (mut book, mut tables) = (CounterBook::default(), TextTables::default());
+        let (mut batch, mut names) = (Batch::default(), Names::new());
+        let mut out = RowsOut { batch: &mut batch, names: &mut names };
+        let mut environment = Environment::default();
+        let input: Bytes = Box::new(Cursor::new(bytes));
+        read(BufReader::new(input), &mut book, &mut tables, &mut environment, &mut out)?;
+        Ok((book, environment))
+    }
+
+    fn report() -> Vec<u8> {
+        let log = b"[    5.0] blk_update_request: I/O error, dev sda, sector 8\n";
+        [
+            member("sos-1/hostname", b'0', b"db1\n"),
+            member("sos-1/etc/shadow", b'0', b"root:x\n"),
+            member("sos-1/sos_commands/kernel/dmesg", b'0', log),
+            member("sos-1/sys/block/sda/queue/scheduler", b'0', b"[none] bfq\n"),
+            member("sos-1/proc/mounts", b'2', b"/dev/sdz / ext4 rw 0 0\n"),
+            vec![0; 2 * BLOCK],
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn what_a_report_tells_is_read_and_links_are_not() {
+        for packed in [false, true] {
+            let mut bytes = report();
+            if packed {
+                let level = flate2::Compression::fast();
+                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+                encoder.write_all(&bytes).unwrap();
+                bytes = encoder.finish().unwrap();
+            }
+            let (book, environment) = read_all(bytes).unwrap();
+            assert_eq!((environment.host.as_str(), environment.mounts.len()), ("db1", 0));
+            let devices = book.devices();
+            let [sda] = &devices[..] else { panic!("{devices:?}") };
+            assert_eq!(sda.settings_start["queue/scheduler"], "[none] bfq");
+            assert_eq!(sda.kernel_messages[0].kind, "error");
+        }
+    }
+
+    #[test]
+    fn damage_and_bombs_end() {
+        let whole = report();
+        for length in [0, 100, BLOCK, whole.len() / 2] {
+            // It gives what is there, or a reason; it never hangs or panics.
+            let _ = read_all(whole[..length].to_vec());
+        }
+        assert!(read_all(vec![7; 4096]).is_err());
+        let mut huge = member("sos-1/hostname", b'L', b"x");
+        huge[124..136].copy_from_slice(b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff");
+        huge[148..156].copy_from_slice(b"        ");
+        let sum: u64 = huge[..BLOCK].iter().map(|byte| u64::from(*byte)).sum();
+        huge[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        assert!(read_all(huge).is_err());
+    }
+}

@@ -1,0 +1,267 @@
+//! What summaries tell, kept as the kernel keeps it: counters of devices, processes and the machine
+//! that grow by the rates of each interval.
+//!
+//! What does not belong here: the tools' formats (see [`crate::text`]).
+
+use iowhy_core::model::environment::Device;
+use iowhy_core::model::health::{DeviceHealth, KernelMessage};
+use iowhy_core::model::metric::Shape;
+use iowhy_core::model::{Metric, Names, Sample, Scope};
+use iowhy_core::source::Batch;
+use std::collections::BTreeMap;
+
+/// Columns of `/proc/diskstats` behind the name.
+pub const COLUMNS: usize = 17;
+/// Devices that are kept; of further ones lines are counted.
+const MOST_DEVICES: usize = 1024;
+/// Processes and system metrics that are kept.
+const MOST_SUBJECTS: usize = 16 << 10;
+/// Messages that are kept of each device, as of a live watch.
+const MOST_MESSAGES: usize = 20;
+/// When a timeline begins, ns: above zero, which means "not known".
+pub const BEGIN_NS: u64 = 1_000_000_000;
+
+/// The metric of each column, and what one of its units is worth in it.
+const METRICS: [(Metric, f64); COLUMNS] = [
+    (Metric::Reads, 1.0),
+    (Metric::ReadsMerged, 1.0),
+    (Metric::ReadBytes, 512.0),
+    (Metric::ReadTime, 1e6),
+    (Metric::Writes, 1.0),
+    (Metric::WritesMerged, 1.0),
+    (Metric::WriteBytes, 512.0),
+    (Metric::WriteTime, 1e6),
+    (Metric::InFlight, 1.0),
+    (Metric::BusyTime, 1e6),
+    (Metric::QueueTime, 1e6),
+    (Metric::Discards, 1.0),
+    (Metric::DiscardsMerged, 1.0),
+    (Metric::DiscardBytes, 512.0),
+    (Metric::DiscardTime, 1e6),
+    (Metric::Flushes, 1.0),
+    (Metric::FlushTime, 1e6),
+];
+
+/// A device's counters so far; a column is known if it was told at least once.
+#[derive(Clone, Debug, Default)]
+struct DeviceBook {
+    columns: [f64; COLUMNS],
+    is_known: [bool; COLUMNS],
+    is_sampled: bool,
+    number: (u32, u32),
+    settings: BTreeMap<String, String>,
+    model: Option<String>,
+    health: Option<DeviceHealth>,
+    messages: Vec<KernelMessage>,
+}
+
+/// A value of the machine or of a process.
+#[derive(Clone, Copy, Debug, Default)]
+struct OtherValue {
+    value: f64,
+    is_sampled: bool,
+}
+
+/// Everything that was told so far.
+#[derive(Debug)]
+pub struct CounterBook {
+    now_ns: u64,
+    devices: BTreeMap<String, DeviceBook>,
+    others: BTreeMap<(Metric, String), OtherValue>,
+    /// When values were put into a batch last, ns.
+    sampled_ns: u64,
+    /// Subjects beyond the bounds.
+    refused: u64,
+}
+
+impl Default for CounterBook {
+    fn default() -> CounterBook {
+        CounterBook {
+            now_ns: BEGIN_NS,
+            devices: BTreeMap::new(),
+            others: BTreeMap::new(),
+            sampled_ns: BEGIN_NS,
+            refused: 0,
+        }
+    }
+}
+
+impl CounterBook {
+    /// The end of the timeline so far, ns.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Subjects that do not fit.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Lets `seconds` pass.
+    pub fn advance(&mut self, seconds: f64) {
+        self.now_ns = self.now_ns.saturating_add((seconds.clamp(0.0, 1e9) * 1e9) as u64);
+    }
+
+    fn device(&mut self, name: &str) -> Option<&mut DeviceBook> {
+        if name.is_empty() || name.len() > 64 {
+            return None;
+        }
+        if self.devices.len() >= MOST_DEVICES && !self.devices.contains_key(name) {
+            self.refused += 1;
+            return None;
+        }
+        Some(self.devices.entry(name.to_owned()).or_default())
+    }
+
+    /// Adds to columns of a device what an interval told: column and growth.
+    pub fn add(&mut self, name: &str, grown: &[(usize, f64)]) {
+        let Some(device) = self.device(name) else { return };
+        for (column, by) in grown {
+            if by.is_finite()
+                && let (Some(value), Some(known)) =
+                    (device.columns.get_mut(*column), device.is_known.get_mut(*column))
+            {
+                *value = if METRICS[*column].0 == Metric::InFlight { *by } else { *value + by };
+                *known = true;
+            }
+        }
+    }
+
+    /// The device's number, where the source tells it.
+    pub fn number(&mut self, name: &str, number: (u32, u32)) {
+        if let Some(device) = self.device(name) {
+            device.number = number;
+        }
+    }
+
+    /// A setting under /sys/block/NAME.
+    pub fn setting(&mut self, name: &str, setting: &str, value: &str) {
+        if let Some(device) = self.device(name)
+            && device.settings.len() < 256
+        {
+            device.settings.insert(setting.to_owned(), value.to_owned());
+        }
+    }
+
+    /// The health that a device reported of itself.
+    pub fn health(&mut self, name: &str, model: Option<&str>, health: DeviceHealth) {
+        if let Some(device) = self.device(name) {
+            device.model = model.map(str::to_owned).or_else(|| device.model.take());
+            device.health = Some(health);
+        }
+    }
+
+    /// A message of the kernel's log.
+    pub fn message(&mut self, name: &str, message: KernelMessage) {
+        if let Some(device) = self.device(name)
+            && device.messages.len() < MOST_MESSAGES
+        {
+            device.messages.push(message);
+        }
+    }
+
+    /// The disk that a controller `nvme0` has, else its first one.
+    pub fn disk_of(&self, controller: &str) -> String {
+        let prefix = format!("{controller}n");
+        let known = self.devices.range(prefix.clone()..).next().map(|(name, _)| name);
+        let known = known.filter(|name| name.starts_with(&prefix));
+        known.cloned().unwrap_or_else(|| format!("{prefix}1"))
+    }
+
+    /// Whether counters of any device are known.
+    pub fn has_counters(&self) -> bool {
+        self.devices.values().any(|device| device.is_known.contains(&true))
+    }
+
+    /// A value of the machine or of a process: of a counter its growth.
+    pub fn other(&mut self, metric: Metric, subject: &str, value: f64) {
+        let key = (metric, subject.to_owned());
+        if self.others.len() >= MOST_SUBJECTS && !self.others.contains_key(&key) {
+            self.refused += 1;
+            return;
+        }
+        let held = &mut self.others.entry(key).or_default().value;
+        *held = match metric.info().shape {
+            Shape::Gauge => value,
+            Shape::Counter => *held + value.max(0.0),
+        };
+    }
+
+    /// Puts the values as of now into a batch. A counter that is new began at zero when values were
+    /// put there last.
+    pub fn sample(&mut self, batch: &mut Batch, names: &mut Names) {
+        let mut sampler =
+            BookSampler { from_ns: self.sampled_ns, time_ns: self.now_ns, batch, names };
+        for (name, device) in &mut self.devices {
+            let is_new = !std::mem::replace(&mut device.is_sampled, true);
+            for (column, (metric, unit)) in METRICS.iter().enumerate() {
+                if device.is_known[column] {
+                    sampler.push(*metric, name, device.columns[column] * unit, is_new);
+                }
+            }
+        }
+        for ((metric, subject), held) in &mut self.others {
+            let is_new = !std::mem::replace(&mut held.is_sampled, true);
+            sampler.push(*metric, subject, held.value, is_new);
+        }
+        self.sampled_ns = self.now_ns;
+    }
+
+    /// The devices with their counters; those that were told of zero at the beginning.
+    pub fn devices(&self) -> Vec<Device> {
+        self.devices.iter().map(|(name, device)| device.described(name)).collect()
+    }
+
+    /// Whether values of a scope were told.
+    pub fn has(&self, scope: Scope) -> bool {
+        self.others.keys().any(|(metric, _)| metric.info().scope == scope)
+    }
+}
+
+/// Puts values into a batch.
+struct BookSampler<'a> {
+    from_ns: u64,
+    time_ns: u64,
+    batch: &'a mut Batch,
+    names: &'a mut Names,
+}
+
+impl BookSampler<'_> {
+    fn push(&mut self, metric: Metric, subject: &str, value: f64, is_new: bool) {
+        let info = metric.info();
+        let (scope, subject) = (info.scope, self.names.intern(subject));
+        let metric = self.names.intern(info.word);
+        let sample = Sample { time_ns: self.time_ns, scope, subject, metric, value };
+        if is_new && info.shape == Shape::Counter && self.from_ns < self.time_ns {
+            self.batch.samples.push(Sample { time_ns: self.from_ns, value: 0.0, ..sample.clone() });
+        }
+        self.batch.samples.push(sample);
+    }
+}
+
+impl DeviceBook {
+    fn described(&self, name: &str) -> Device {
+        let counted = self.is_known.contains(&true);
+        let unknown = self.is_known.iter().enumerate().filter(|(_, known)| !**known);
+        Device {
+            name: name.to_owned(),
+            major: self.number.0,
+            minor: self.number.1,
+            model: self.model.clone(),
+            stat_start: if counted { vec![0; COLUMNS] } else { Vec::new() },
+            stat_end: match counted {
+                true => self.columns.iter().map(|value| value.round().max(0.0) as u64).collect(),
+                false => Vec::new(),
+            },
+            stat_unknown: match counted {
+                true => unknown.map(|(column, _)| column as u32).collect(),
+                false => Vec::new(),
+            },
+            settings_start: self.settings.clone(),
+            settings_end: self.settings.clone(),
+            health_end: self.health.clone(),
+            kernel_messages: self.messages.clone(),
+            ..Device::default()
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The source: a file of another tool in, rows and an environment out.
+//!
+//! What does not belong here: the formats (see [`crate::text`], [`crate::json`],
+//! [`crate::archive`]).
+
+use crate::archive;
+use crate::book::{BEGIN_NS, CounterBook};
+use crate::json;
+use crate::kind::{ForeignKind, HEAD, detect};
+use crate::text::{RowsOut, TextTables};
+use iowhy_core::figures::counted;
+use iowhy_core::model::environment::FORMAT;
+use iowhy_core::model::{Environment, Names};
+use iowhy_core::source::{Batch, Progress, Source};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+/// A line's bytes that are looked at; the rest of a longer one is skipped.
+const MOST_LINE: u64 = 8 << 10;
+/// Lines of one batch.
+const LINES: usize = 4096;
+
+/// Bytes of a file.
+pub type Bytes = Box<dyn Read + Send>;
+
+/// A file of another tool as a source.
+pub struct ForeignImport {
+    kind: ForeignKind,
+    input: BufReader<Bytes>,
+    book: CounterBook,
+    tables: TextTables,
+    environment: Environment,
+    is_done: bool,
+}
+
+/// The beginning of an input that could not be read at once, and the whole of it again.
+///
+/// # Errors
+/// Whatever the input answers.
+pub fn head_of(mut input: Bytes) -> io::Result<(Vec<u8>, Bytes)> {
+    let mut head = Vec::new();
+    input.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
+    let whole = Cursor::new(head.clone()).chain(input);
+    Ok((head, Box::new(whole)))
+}
+
+impl ForeignImport {
+    /// Imports `input`, which is of this kind.
+    pub fn new(kind: ForeignKind, input: Bytes) -> ForeignImport {
+        let environment = Environment {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            source: kind.word().to_owned(),
+            start_ns: BEGIN_NS,
+            ..Environment::default()
+        };
+        ForeignImport {
+            kind,
+            input: BufReader::with_capacity(64 << 10, input),
+            book: CounterBook::default(),
+            tables: TextTables::default(),
+            environment,
+            is_done: false,
+        }
+    }
+
+    /// The same without names of tasks in its sentences: rows have names that can be replaced.
+    #[must_use]
+    pub fn without_names(mut self) -> ForeignImport {
+        self.tables.hide_names();
+        self
+    }
+
+    fn read(&mut self, batch: &mut Batch, names: &mut Names) -> Result<bool, String> {
+        let mut out = RowsOut { batch, names };
+        let is_text = self.kind.is_text() && !self.begins_json()?;
+        match self.kind {
+            ForeignKind::Sosreport => {
+                let input = std::mem::replace(&mut self.input, empty());
+                let (book, tables) = (&mut self.book, &mut self.tables);
+                archive::read(input, book, tables, &mut self.environment, &mut out)?;
+                Ok(false)
+            }
+            _ if is_text => self.lines(&mut out),
+            kind => {
+                let mut bytes = Vec::new();
+                let limit = json::MOST_BYTES as u64 + 1;
+                let read = self.input.by_ref().take(limit).read_to_end(&mut bytes);
+                read.map_err(|error| error.to_string())?;
+                if bytes.len() > json::MOST_BYTES {
+                    return Err("its JSON is longer than 16 MiB".to_owned());
+                }
+                json::read(kind, &bytes, &mut self.book, &mut self.environment, &mut out)?;
+                Ok(false)
+            }
+        }
+    }
+
+    fn begins_json(&mut self) -> Result<bool, String> {
+        let head = self.input.fill_buf().map_err(|error| error.to_string())?;
+        Ok(self.kind == ForeignKind::NvmeSmartLog && head.trim_ascii_start().starts_with(b"{"))
+    }
+
+    /// Reads some lines; false at the end.
+    fn lines(&mut self, out: &mut RowsOut<'_>) -> Result<bool, String> {
+        let mut line = Vec::new();
+        for _ in 0..LINES {
+            if !next_line(&mut self.input, &mut line).map_err(|error| error.to_string())? {
+                return Ok(false);
+            }
+            let text = String::from_utf8_lossy(&line);
+            self.tables.line(&text, &mut self.book, &mut self.environment, out);
+        }
+        Ok(true)
+    }
+
+    fn finish(&mut self, out: &mut RowsOut<'_>) -> Result<(), String> {
+        let (book, found) = (&mut self.book, &mut self.environment);
+        self.tables.finish(book, found, out);
+        found.devices = book.devices();
+        let is_told = !found.devices.is_empty() || !self.tables.kinds().is_empty();
+        if !is_told && found.limits.is_empty() {
+            return Err(format!("nothing in it is of {}", self.kind.word()));
+        }
+        if self.kind.is_text() && !self.tables.kinds().is_empty() {
+            let words: Vec<&str> = self.tables.kinds().iter().map(|kind| kind.word()).collect();
+            found.source = words.join(" and ");
+        }
+        found.finished = true;
+        found.ended_by = "end of file".to_owned();
+        found.tables = vec!["samples".to_owned()];
+        if self.tables.unknown() > 0 && self.kind.is_text() {
+            let meaning = "lines are of no tool that is known, and were skipped";
+            found.limits.push(counted(self.tables.unknown(), meaning));
+        }
+        let refused = book.refused();
+        found.losses.add(
+            "subjects",
+            refused,
+            "figures of devices or processes beyond the first",
+            false,
+        );
+        Ok(())
+    }
+}
+
+fn empty() -> BufReader<Bytes> {
+    BufReader::new(Box::new(io::empty()))
+}
+
+/// Reads a line, of which [`MOST_LINE`] bytes are kept; false at the end.
+pub(crate) fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    let read = input.by_ref().take(MOST_LINE).read_until(b'\n', line)?;
+    if read as u64 == MOST_LINE && line.last() != Some(&b'\n') {
+        skip_line(input)?;
+    }
+    Ok(read > 0)
+}
+
+fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let bytes = input.fill_buf()?;
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let used = end.map_or(bytes.len(), |end| end + 1);
+        input.consume(used);
+        if end.is_some() || used == 0 {
+            return Ok(());
+        }
+    }
+}
+
+impl Source for ForeignImport {
+    type Error = String;
+
+    fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, String> {
+        if self.is_done {
+            return Ok(Progress::Done);
+        }
+        if self.read(batch, names)? {
+            return Ok(Progress::More);
+        }
+        self.is_done = true;
+        self.finish(&mut RowsOut { batch, names })?;
+        Ok(Progress::Done)
+    }
+
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+}
+
+/// The kind of what `input` holds, and the whole of it; see [`detect`].
+///
+/// # Errors
+/// Whatever the input answers.
+pub fn kind_of(input: Bytes) -> io::Result<(Option<ForeignKind>, Bytes)> {
+    let (head, whole) = head_of(input)?;
+    Ok((detect(&head), whole))
+}

@@ -1,0 +1,140 @@
+//! Which tool wrote a file, by its first bytes.
+//!
+//! What does not belong here: reading the rest (see [`crate::text`], [`crate::json`]).
+
+use crate::text::TableHeader;
+
+/// Bytes that [`detect`] looks at.
+pub const HEAD: usize = 64 << 10;
+
+macro_rules! kinds {
+    ($( $(#[doc = $doc:literal])+ $kind:ident = $word:literal ),+ $(,)?) => {
+        /// A kind of source.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum ForeignKind { $( $(#[doc = $doc])+ $kind ),+ }
+
+        impl ForeignKind {
+            /// Every kind.
+            pub const ALL: &'static [ForeignKind] = &[$( ForeignKind::$kind ),+];
+
+            /// The name on the command line.
+            pub const fn word(self) -> &'static str {
+                match self { $( ForeignKind::$kind => $word ),+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// `iostat`, with or without `-x`.
+    Iostat = "iostat",
+    /// `sar -d`.
+    Sar = "sar",
+    /// `iostat -o JSON` and `sadf -j`.
+    SysstatJson = "sysstat-json",
+    /// Copies of `/proc/diskstats`.
+    Diskstats = "diskstats",
+    /// `vmstat`.
+    Vmstat = "vmstat",
+    /// `pidstat -d`.
+    Pidstat = "pidstat",
+    /// `biosnoop` and `iosnoop`: a line for each request.
+    Biosnoop = "biosnoop",
+    /// fio's JSON.
+    Fio = "fio",
+    /// `smartctl --json`.
+    Smartctl = "smartctl",
+    /// `nvme smart-log`, as text or JSON.
+    NvmeSmartLog = "nvme-smart-log",
+    /// The kernel's log: dmesg, journalctl -k, syslog.
+    Dmesg = "dmesg",
+    /// A sosreport or supportconfig: a tar archive, compressed or not.
+    Sosreport = "sosreport",
+}
+
+impl ForeignKind {
+    /// The kind with this name.
+    pub fn from_word(word: &str) -> Option<ForeignKind> {
+        ForeignKind::ALL.iter().copied().find(|kind| kind.word() == word)
+    }
+
+    /// Whether it is lines of text, which may be mixed in one file.
+    pub const fn is_text(self) -> bool {
+        use ForeignKind::{Biosnoop, Diskstats, Dmesg, Iostat, NvmeSmartLog, Pidstat, Sar, Vmstat};
+        matches!(
+            self,
+            Iostat | Sar | Diskstats | Vmstat | Pidstat | Biosnoop | Dmesg | NvmeSmartLog
+        )
+    }
+}
+
+/// The kind of what begins with `head`; `None` if it is none of them, or single block events.
+pub fn detect(head: &[u8]) -> Option<ForeignKind> {
+    let head = head.get(..HEAD).unwrap_or(head);
+    if is_archive(head) {
+        return Some(ForeignKind::Sosreport);
+    }
+    let text = String::from_utf8_lossy(head);
+    if text.trim_start().starts_with('{') {
+        return of_json(&text);
+    }
+    if text.contains("block_rq_") || text.contains("block_bio_") {
+        return None;
+    }
+    text.lines().find_map(TableHeader::kind_of)
+}
+
+/// Whether it is a tar archive, or one that gzip or xz compressed.
+fn is_archive(head: &[u8]) -> bool {
+    let is_tar = head.get(257..262) == Some(b"ustar");
+    is_tar || head.starts_with(&[0x1f, 0x8b]) || head.starts_with(b"\xfd7zXZ\0")
+}
+
+fn of_json(text: &str) -> Option<ForeignKind> {
+    [
+        ("\"sysstat\"", ForeignKind::SysstatJson),
+        ("\"fio version\"", ForeignKind::Fio),
+        ("\"smartctl\"", ForeignKind::Smartctl),
+        ("\"avail_spare\"", ForeignKind::NvmeSmartLog),
+        ("\"percent_used\"", ForeignKind::NvmeSmartLog),
+    ]
+    .into_iter()
+    .find(|(mark, _)| text.contains(mark))
+    .map(|(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_found_by_content() {
+        let sar =
+            "22:40:28          DEV       tps     rkB/s     wkB/s   areq-sz    aqu-sz     await";
+        let snoop = "TIME(s)     COMM           PID    DISK      T SECTOR     BYTES  LAT(ms)";
+        let rare = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu---";
+        for (head, kind) in [
+            ("Device            r/s     rkB/s   r_await  %util\n", Some(ForeignKind::Iostat)),
+            ("Device:         tps    kB_read/s    kB_wrtn/s\n", Some(ForeignKind::Iostat)),
+            (sar, Some(ForeignKind::Sar)),
+            (snoop, Some(ForeignKind::Biosnoop)),
+            (rare, Some(ForeignKind::Vmstat)),
+            ("   8       0 sda 1 2 3 4 5 6 7 8 9 10 11\n", Some(ForeignKind::Diskstats)),
+            ("{\"fio version\" : \"fio-3.33\"}", Some(ForeignKind::Fio)),
+            ("[    1.5] sd 2:0:0:0: [sda] Attached SCSI disk\n", Some(ForeignKind::Dmesg)),
+            (
+                "Smart Log for NVME device:nvme0n1 namespace-id:ff\n",
+                Some(ForeignKind::NvmeSmartLog),
+            ),
+            ("  8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]\n", None),
+            ("a-1 [000] d..1. 9.1: block_rq_issue: 8,0 W 4096 () 8 + 8 [a]\n", None),
+            ("hello\nworld\n", None),
+        ] {
+            assert_eq!(detect(head.as_bytes()), kind, "{head}");
+        }
+        assert_eq!(detect(b"\xfd7zXZ\0\0\0"), Some(ForeignKind::Sosreport));
+        for kind in ForeignKind::ALL {
+            assert_eq!(ForeignKind::from_word(kind.word()), Some(*kind));
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Summaries and logs of other tools as a [`iowhy_core::source::Source`]: what people have when
+//! they ask for help. They tell of devices, processes and the machine by the interval; hardly any
+//! tells of single requests.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`kind`] | which tool wrote it, by content |
+//! | [`import`] | the source: lines in, rows and an environment out |
+//! | [`book`] | counters that grow by the rates of each interval |
+//! | [`text`] | lines of all tools that print tables, in any mixture |
+//! | [`json`] | sysstat's, fio's, smartctl's and nvme's JSON |
+//! | [`archive`] | a sosreport or supportconfig: the files in it that tell something |
+//!
+//! What does not belong here: block events (crate `iowhy-blktrace`), and judging what was read
+//! (see `iowhy_core::diagnosis`).
+#![forbid(unsafe_code)]
+
+pub mod archive;
+pub mod book;
+pub mod import;
+pub mod json;
+pub mod kind;
+pub mod text;
+
+pub use import::ForeignImport;
+pub use kind::ForeignKind;

@@ -1,0 +1,247 @@
+//! Numbers as people paste them, times of day, and lines that tell of the machine.
+//!
+//! What does not belong here: tables (see `rows`).
+
+use iowhy_core::model::Environment;
+use iowhy_core::model::health::NvmeHealth;
+
+/// Seconds of a day.
+const DAY_S: f64 = 86_400.0;
+/// The interval of reports that do not tell a time, seconds.
+pub const ASSUMED_S: f64 = 1.0;
+
+/// A number, with a point or a locale's comma.
+pub fn number(text: &str) -> Option<f64> {
+    let text = text.trim_end_matches('%');
+    let value: f64 = match text.parse() {
+        Ok(value) => value,
+        Err(_) if text.matches(',').count() == 1 => text.replace(',', ".").parse().ok()?,
+        Err(_) => return None,
+    };
+    value.is_finite().then_some(value)
+}
+
+/// The time of day that a line begins with, in seconds, and what follows: `22:40:28`, also with
+/// `AM` or `PM` behind.
+pub fn time_of_day(line: &str) -> (Option<f64>, &str) {
+    let line = line.trim_start();
+    let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let Some(mut time) = clock(first) else { return (None, line) };
+    let rest = rest.trim_start();
+    let (second, behind) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let hours = 3600.0;
+    match second {
+        "AM" | "am" => time -= if time >= 12.0 * hours { 12.0 * hours } else { 0.0 },
+        "PM" | "pm" => time += if time < 12.0 * hours { 12.0 * hours } else { 0.0 },
+        _ => return (Some(time), rest),
+    }
+    (Some(time), behind.trim_start())
+}
+
+/// `22:40:28`, with a fraction or not.
+pub(super) fn clock(word: &str) -> Option<f64> {
+    let mut parts = word.split(':');
+    let (hours, minutes) = (parts.next()?, parts.next()?);
+    let seconds = parts.next()?;
+    if parts.next().is_some() || hours.len() > 2 || minutes.len() != 2 {
+        return None;
+    }
+    let (hours, minutes) = (hours.parse::<u32>().ok()?, minutes.parse::<u32>().ok()?);
+    let seconds = number(seconds)?;
+    (hours < 24 && minutes < 60 && (0.0..61.0).contains(&seconds))
+        .then(|| f64::from(hours * 3600 + minutes * 60) + seconds)
+}
+
+/// The time between reports.
+#[derive(Debug, Default)]
+pub struct ReportClock {
+    /// The last time that was told: of day, or since boot.
+    last: Option<f64>,
+    /// Time since then that reports did not use, seconds.
+    passed: Option<f64>,
+    /// Intervals whose length was not told.
+    assumed: u64,
+}
+
+impl ReportClock {
+    /// Takes a time of day.
+    pub fn at(&mut self, second: f64) {
+        if let Some(last) = self.last.filter(|last| (last - second).abs() > f64::EPSILON) {
+            let since = second - last;
+            let since = if since < 0.0 { since + DAY_S } else { since };
+            self.passed = Some(self.passed.unwrap_or(0.0) + since);
+        }
+        self.last = Some(second);
+    }
+
+    /// Whether a time of day is another one than the last.
+    pub fn is_later(&self, second: f64) -> bool {
+        self.last.is_some_and(|last| (last - second).abs() > f64::EPSILON)
+    }
+
+    /// Forgets the time since the last report.
+    pub fn take_passed(&mut self) -> Option<f64> {
+        self.passed.take()
+    }
+
+    /// Takes a time that stands alone in a line.
+    #[cfg(test)]
+    fn line(&mut self, line: &str) -> bool {
+        time_alone(line).map(|second| self.at(second)).is_some()
+    }
+}
+
+/// The time of a line that is nothing else: iostat's `-t`, `date`, `/proc/uptime`.
+pub fn time_alone(line: &str) -> Option<f64> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let uptime = |text: &str| number(text).filter(|_| text.contains('.'));
+    if let [up, idle] = words[..]
+        && let (Some(up), Some(_)) = (uptime(up), uptime(idle))
+    {
+        return Some(up);
+    }
+    let iso = |text: &str| {
+        let (date, time) = text.split_once('T')?;
+        let is_date = date.len() == 10 && date.matches('-').count() == 2;
+        clock(time.get(..8)?).filter(|_| is_date)
+    };
+    let is_date = |word: &str| {
+        word.len() >= 8 && word.split(['/', '.', '-']).filter(|it| !it.is_empty()).count() == 3
+    };
+    match words[..] {
+        [one] => iso(one),
+        [date, ref rest @ ..] if is_date(date) && rest.len() <= 2 => time_of_day(&rest.join(" ")).0,
+        _ => words.iter().find_map(|word| clock(word)).filter(|_| is_from_date(&words)),
+    }
+}
+
+impl ReportClock {
+    /// The length of the interval that ends with this report, seconds.
+    pub fn interval(&mut self) -> f64 {
+        match self.passed.take().filter(|it| *it > 0.0) {
+            Some(seconds) => seconds,
+            None => {
+                self.assumed += 1;
+                ASSUMED_S
+            }
+        }
+    }
+
+    /// The number of intervals whose length was not told.
+    pub fn assumed(&self) -> u64 {
+        self.assumed
+    }
+}
+
+/// Whether these are the words of `date`: `Wed Nov 25 22:40:28 UTC 2026`.
+fn is_from_date(words: &[&str]) -> bool {
+    const DAYS: &[&str] = &["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+    (5..=7).contains(&words.len()) && words.first().is_some_and(|first| DAYS.contains(first))
+}
+
+/// Takes what sysstat's first line tells: `Linux 6.1.0 (host)  11/25/26  _x86_64_  (8 CPU)`.
+pub fn banner(line: &str, environment: &mut Environment) -> bool {
+    let Some(rest) = line.strip_prefix("Linux ") else { return false };
+    let mut words = rest.split_whitespace();
+    let (Some(kernel), Some(host)) = (words.next(), words.next()) else { return false };
+    let Some(host) = host.strip_prefix('(').and_then(|it| it.strip_suffix(')')) else {
+        return false;
+    };
+    environment.kernel = kernel.to_owned();
+    environment.host = host.to_owned();
+    for word in words {
+        if let Some(count) = word.strip_prefix('(') {
+            environment.cpus = count.parse().unwrap_or(environment.cpus);
+        } else if word.len() > 2 && word.starts_with('_') {
+            environment.architecture = word.trim_matches('_').to_owned();
+        }
+    }
+    true
+}
+
+/// Takes a field of `nvme smart-log`: `critical_warning : 0`.
+pub fn nvme_field(line: &str, health: &mut NvmeHealth) -> bool {
+    let Some((name, value)) = line.split_once(':') else { return false };
+    let digits: String = value
+        .trim_start()
+        .chars()
+        .take_while(|it| it.is_ascii_digit() || matches!(it, 'x' | ',' | 'a'..='f'))
+        .filter(|it| *it != ',')
+        .collect();
+    let number = match digits.strip_prefix("0x") {
+        Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok(),
+        None => digits.trim_end_matches(|it: char| !it.is_ascii_digit()).parse().ok(),
+    };
+    set_nvme(name.trim(), number.unwrap_or(0), health)
+}
+
+/// Sets the field of a health log that nvme calls so, in its text or its JSON.
+pub fn set_nvme(name: &str, value: u64, health: &mut NvmeHealth) -> bool {
+    let field = match name.to_ascii_lowercase().replace(' ', "_").as_str() {
+        "critical_warning" => &mut health.critical_warning,
+        "available_spare" | "avail_spare" => &mut health.spare_percent,
+        "available_spare_threshold" | "spare_thresh" => &mut health.spare_threshold_percent,
+        "percentage_used" | "percent_used" => &mut health.used_percent,
+        "media_errors" => &mut health.media_errors,
+        "num_err_log_entries" => &mut health.error_log_entries,
+        "unsafe_shutdowns" => &mut health.unsafe_shutdowns,
+        "power_on_hours" => &mut health.power_on_hours,
+        "warning_temperature_time" | "warning_temp_time" => &mut health.warning_minutes,
+        "critical_composite_temperature_time" | "critical_comp_time" => {
+            &mut health.critical_minutes
+        }
+        "temperature" => {
+            // In JSON it is in kelvins.
+            let celsius = if value > 200 { value as i64 - 273 } else { value as i64 };
+            health.temperature_c = Some(celsius);
+            return true;
+        }
+        "thermal_management_t1_trans_count" | "thm_temp1_trans_count" => {
+            &mut health.light_throttles
+        }
+        "thermal_management_t2_trans_count" | "thm_temp2_trans_count" => {
+            &mut health.heavy_throttles
+        }
+        "data_units_read"
+        | "data_units_written"
+        | "host_read_commands"
+        | "power_cycles"
+        | "host_write_commands"
+        | "controller_busy_time"
+        | "endurance_group_critical_warning_summary" => {
+            return true;
+        }
+        other => return other.starts_with("temperature_sensor") || other.starts_with("thermal_"),
+    };
+    *field = value;
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_times() {
+        assert_eq!(
+            (number("1.5"), number("1,5"), number("98.00%")),
+            (Some(1.5), Some(1.5), Some(98.0))
+        );
+        assert_eq!((number("sda"), number("1,234,567")), (None, None));
+        assert_eq!(time_of_day("22:40:28 sda 1").0, Some(81_628.0));
+        assert_eq!(time_of_day("10:40:28 PM sda").0, Some(81_628.0));
+        assert_eq!(time_of_day("12:00:01 AM sda"), (Some(1.0), "sda"));
+        assert_eq!(time_of_day("sda 1.0"), (None, "sda 1.0"));
+    }
+
+    #[test]
+    fn a_clock_passes_midnight() {
+        let mut clock = ReportClock::default();
+        assert_eq!(clock.interval(), ASSUMED_S);
+        assert!(clock.line("11/25/26 23:59:58") && clock.line("11/26/26 00:00:03"));
+        assert_eq!(clock.interval(), 5.0);
+        assert!(clock.line("2026-11-26T00:00:13+0000"));
+        assert_eq!((clock.interval(), clock.assumed()), (10.0, 1));
+        assert!(!clock.line("sda 1.00 2.00"));
+    }
+}

@@ -1,0 +1,72 @@
+//! Which tool's header or line it is.
+//!
+//! What does not belong here: what rows mean (see `rows`).
+
+use super::figures::{banner, time_of_day};
+use super::{kernel, rows};
+use crate::kind::ForeignKind;
+use iowhy_core::model::Environment;
+
+/// A header of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableHeader {
+    /// The tool.
+    pub kind: ForeignKind,
+    /// The names of the columns, without the time of day before them.
+    pub columns: Vec<String>,
+    /// Whether it is the table of CPUs that iostat prints, too.
+    pub is_cpu: bool,
+}
+
+impl TableHeader {
+    /// The header in `line`; `None` if it is none.
+    pub fn new(line: &str) -> Option<TableHeader> {
+        let line = line.trim_start_matches('#').trim_start();
+        if let Some(rest) = line.strip_prefix("avg-cpu:") {
+            let columns = rest.split_whitespace().map(str::to_owned).collect();
+            return Some(TableHeader { kind: ForeignKind::Iostat, columns, is_cpu: true });
+        }
+        let words: Vec<&str> = time_of_day(line).1.split_whitespace().collect();
+        let words = words.strip_prefix(&["Average:"]).unwrap_or(&words);
+        let has = |word: &str| words.contains(&word);
+        let first = words.first()?.trim_end_matches(':');
+        let kind = match () {
+            () if first == "Device" && (has("%util") || has("tps")) => ForeignKind::Iostat,
+            () if first == "DEV" && has("tps") => ForeignKind::Sar,
+            () if has("kB_rd/s") && has("PID") => ForeignKind::Pidstat,
+            () if has("LAT(ms)") || has("LATms") => ForeignKind::Biosnoop,
+            () if words.starts_with(&["r", "b"]) && has("bi") => ForeignKind::Vmstat,
+            () => return None,
+        };
+        let columns = words.iter().filter(|word| **word != "Time").map(|it| (*it).to_owned());
+        Some(TableHeader { kind, columns: columns.collect(), is_cpu: false })
+    }
+
+    /// The kind of a line that is a header, or tells its tool by itself.
+    pub fn kind_of(line: &str) -> Option<ForeignKind> {
+        let line = line.trim_start_matches('>');
+        if let Some(header) = TableHeader::new(line) {
+            return Some(header.kind);
+        }
+        match () {
+            () if line.starts_with("procs -") => Some(ForeignKind::Vmstat),
+            // All tools of sysstat begin so; a pipe may have no more yet.
+            () if banner(line, &mut Environment::default()) => Some(ForeignKind::Iostat),
+            () if nvme_title(line).is_some() => Some(ForeignKind::NvmeSmartLog),
+            () if rows::diskstats(line).is_some() => Some(ForeignKind::Diskstats),
+            () if kernel::is_message(line) => Some(ForeignKind::Dmesg),
+            () => None,
+        }
+    }
+
+    /// The number of the column with one of these names.
+    pub fn column(&self, names: &[&str]) -> Option<usize> {
+        self.columns.iter().position(|column| names.contains(&column.trim_end_matches(':')))
+    }
+}
+
+/// The device of `Smart Log for NVME device:nvme0n1 namespace-id:ffffffff`.
+pub fn nvme_title(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("Smart Log for NVME device:")?;
+    Some(rest.split_whitespace().next()?.trim_start_matches("/dev/"))
+}
