@@ -7,6 +7,9 @@
 //! | [`sources`] | what the user names as a source: a recording or a capture |
 //! | [`watching`] | drives a live watch: time, signals, progress |
 //! | [`intervals`] | drives the views of intervals |
+//! | [`last_watch`] | the last watch stays in memory |
+//! | [`selection`], [`near`] | names that select nothing, and what was meant |
+//! | [`own`] | `--own` |
 //! | [`output`] | standard output and error: the only place that prints |
 //! | [`progress`] | how far long work is |
 //! | [`interruption`] | Ctrl-C while something is written |
@@ -23,16 +26,19 @@ mod commands;
 mod failure;
 mod interruption;
 mod intervals;
+mod last_watch;
+mod near;
 mod output;
+mod own;
 mod partial;
 mod progress;
 mod redaction;
+mod selection;
 mod sources;
 mod summaries;
 mod unprivileged;
 mod watching;
 
-use clap::Parser;
 use iowhy_capture::reader;
 use std::process::ExitCode;
 
@@ -42,7 +48,13 @@ fn main() -> ExitCode {
         let served = reader::serve(std::io::stdin().lock(), std::io::stdout());
         return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);
     }
-    let cli = args::Cli::parse();
+    // What a shell asks when Tab is pressed; it ends the process.
+    commands::completions::answer();
+    let cli = args::Cli::of_process();
+    output::colour(cli.color);
+    if cli.own {
+        own::show();
+    }
     let result = match cli.redact.then(|| redaction::begin(cli.command.as_ref())) {
         Some(Err(failure)) => Err(failure),
         _ => run(&cli),
@@ -58,7 +70,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &args::Cli) -> Result<(), failure::Failure> {
     match &cli.command {
-        None => commands::watch::run(&cli.watch, &cli.show),
+        None => commands::watch::run(cli),
         Some(args::Command::Record(record)) => commands::record::run(record),
         Some(args::Command::Report(report)) => commands::report::run(report),
         Some(args::Command::Events(events)) => commands::events::run(events),

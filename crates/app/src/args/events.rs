@@ -1,7 +1,9 @@
 //! `iowhy events`. Short options are those of blkparse where it has an equivalent.
 
 use super::SourceOrWatch;
+use super::candidates::devices;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use iowhy_blktrace::events::format::EventFormat;
 use iowhy_blktrace::events::mask;
 
@@ -28,7 +30,7 @@ pub struct Events {
     #[arg(short, long = "action", value_name = "KIND", value_parser = kind)]
     pub actions: Vec<u32>,
     /// Only this device (repeat for more): sda, or 8,0
-    #[arg(short, long = "device", value_name = "DEV")]
+    #[arg(short, long = "device", value_name = "DEV", add = ArgValueCandidates::new(devices))]
     pub devices: Vec<String>,
     /// Only events between these seconds after the first: 1.5:2, or 2 for 0:2
     #[arg(short, long, value_name = "FROM:TO", value_parser = window)]

@@ -16,7 +16,9 @@ mod html;
 mod incidents;
 mod interrupted;
 mod manual;
+mod names;
 mod redact;
+mod situations;
 mod terminal;
 mod top;
 
