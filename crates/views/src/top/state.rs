@@ -117,17 +117,17 @@ impl TopState {
     }
 
     /// The moment that is shown, and how many are newer. What was opened stays: where the latest
-    /// second has nothing of it, the last one that has.
+    /// second or sum has nothing of it, the last second that has.
     pub(super) fn moment<'a>(&self, model: &'a TopModel) -> Option<(usize, &'a Arc<Moment>)> {
         if let Some(end_ns) = self.pinned_ns {
             return model.at(end_ns);
         }
         let latest = model.present(self.span).map(|moment| (0, moment));
-        let is_single = model.is_live() && self.span == MomentSpan::One;
-        if !is_single || self.opened.is_empty() {
+        let has_it = |moment: &Moment| table(self, moment, &model.style).len() > 0;
+        let is_there = latest.is_some_and(|(_, moment)| has_it(moment));
+        if !model.is_live() || self.opened.is_empty() || is_there {
             return latest;
         }
-        let has_it = |moment: &Moment| table(self, moment, &model.style).len() > 0;
         let earlier = (0..LOOK_BACK).map_while(|back| Some((back, model.history.back(back)?)));
         earlier.into_iter().find(|(_, moment)| has_it(moment)).or(latest)
     }
