@@ -123,18 +123,21 @@ fn bars(values: &[f64], class: &str) -> Markup {
 fn rates(page: &PageInput<'_>, style: &Style) -> Markup {
     let charts = page.charts;
     let length_ns = charts.length_ns.max(1);
-    let count = |(key, sums): &(CellKey, CellSums)| {
-        let at_ns = u64::from(key.column).saturating_mul(charts.column_ns.max(1));
-        let place = at_ns as f64 / length_ns as f64 * COLUMNS as f64;
-        ((place as usize).min(COLUMNS - 1), sums.count as f64)
-    };
+    let each_ns = length_ns as f64 / COLUMNS as f64;
     let mut values = vec![0.0; COLUMNS];
-    let seconds = length_ns as f64 / 1e9 / COLUMNS as f64;
-    // Wider columns than those of the picture are spread over them.
-    let spread = (charts.column_ns as f64 / 1e9 / seconds).ceil().max(1.0) as usize;
-    for (place, requests) in charts.requests.iter().map(count) {
-        for value in values.iter_mut().skip(place).take(spread) {
-            *value += requests / spread as f64 / seconds;
+    let requests = |(key, sums): &(CellKey, CellSums)| (key.column, sums.count as f64);
+    for (column, requests) in charts.requests.iter().map(requests) {
+        // Shared out by overlap: columns of another width would make a comb where there is none.
+        let from_ns = u64::from(column).saturating_mul(charts.column_ns.max(1)) as f64;
+        let to_ns = (from_ns + charts.column_ns.max(1) as f64).min(length_ns as f64);
+        let first = (from_ns / each_ns) as usize;
+        for (place, value) in values.iter_mut().enumerate().skip(first) {
+            let (own_from, own_to) = (place as f64 * each_ns, (place + 1) as f64 * each_ns);
+            let overlap_ns = to_ns.min(own_to) - from_ns.max(own_from);
+            if overlap_ns <= 0.0 {
+                break;
+            }
+            *value += requests * overlap_ns / (to_ns - from_ns) / (each_ns / 1e9);
         }
     }
     let most = values.iter().copied().fold(0.0, f64::max);
