@@ -3,7 +3,9 @@
 //!
 //! What does not belong here: running commands.
 
+mod amounts;
 pub mod blame;
+mod candidates;
 pub mod chains;
 pub mod completions;
 pub mod daemon;
@@ -13,6 +15,7 @@ pub mod events;
 mod evidence;
 pub mod explain;
 pub mod export;
+mod help;
 pub mod import;
 pub mod interval;
 pub mod locate;
@@ -20,18 +23,23 @@ pub mod opens;
 pub mod probe;
 pub mod reproduce;
 pub mod schema;
+mod show;
 pub mod snoop;
 pub mod stages;
 pub mod top;
 
 use crate::foreign;
 use crate::redaction;
+use amounts::{megabytes, milliseconds, seconds};
+use candidates::{devices, processes};
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::ArgValueCandidates;
 use iowhy_capture::budget::{DEFAULT_PERCENT, PERCENT_RANGE};
 use iowhy_capture::live::WatchOptions;
 use iowhy_capture::sampler::Sampling;
 use iowhy_core::model::{Filter, Operation, WorkloadFilter};
+pub use show::{Json, Keep, OutputForm, Show, WantedColour};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -39,18 +47,23 @@ use std::time::Duration;
 pub const EXIT_CODES: &str =
     "0 success, 1 failure, 2 usage error, 69 this kernel cannot be watched, 77 missing privileges.";
 
-/// Why is my disk slow? Watches this machine for ten seconds and shows where the I/O time went, by
-/// device, process, file and code path.
+/// Why is my disk slow? Watches this machine for ten seconds and names who is slow, what it waits
+/// for, because of whom, and the fix.
 #[derive(Parser, Debug)]
 #[command(name = "iowhy", version, args_conflicts_with_subcommands = true)]
-#[command(after_help = format!("Exit codes: {EXIT_CODES}"))]
 pub struct Cli {
     /// The subcommand; without one, watch this machine and show a summary.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Show a screen each INTERVAL, COUNT times or until Ctrl-C, as iostat does: 5, 500ms
+    #[arg(value_name = "INTERVAL [COUNT]", allow_negative_numbers = true)]
+    pub words: Vec<std::ffi::OsString>,
     /// How to watch.
     #[command(flatten)]
     pub watch: WatchArgs,
+    /// Whether to keep it.
+    #[command(flatten)]
+    pub keep: Keep,
     /// How to show it.
     #[command(flatten)]
     pub show: Show,
@@ -65,6 +78,26 @@ pub struct Cli {
         value_parser = PossibleValuesParser::new(foreign::words()),
     )]
     pub source_kind: Option<String>,
+    /// Whether to colour the output: always, for `less -R`; never; or on a terminal that can
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value = "auto")]
+    #[arg(hide_default_value = true)]
+    pub color: WantedColour,
+    /// Also show rows about iowhy itself, which views leave out
+    #[arg(long, global = true)]
+    pub own: bool,
+}
+
+impl Cli {
+    /// The definition of the command line, with its commands grouped by question.
+    pub fn definition() -> clap::Command {
+        help::grouped(Cli::command())
+    }
+
+    /// Parses the command line of this process; ends it with a message where that is not possible.
+    pub fn of_process() -> Cli {
+        let matches = help::without_list(Cli::definition()).get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// The subcommands.
@@ -170,12 +203,12 @@ pub struct SourceOrWatch {
     /// The source to read; empty to watch this machine
     #[arg(value_name = "SOURCE", help = format!("{SOURCE}; without one, watch this machine"))]
     pub paths: Vec<PathBuf>,
-    /// Seconds to watch when there is no SOURCE
+    /// How long to watch when there is no SOURCE: 30, 30s, 5m
     #[arg(
         short,
         long,
-        value_name = "SECONDS",
-        default_value = "10",
+        value_name = "TIME",
+        default_value = "10s",
         value_parser = seconds,
         conflicts_with = "paths",
     )]
@@ -185,8 +218,8 @@ pub struct SourceOrWatch {
 /// How long and what to watch.
 #[derive(Args, Debug, Clone)]
 pub struct WatchArgs {
-    /// Seconds to watch
-    #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    /// How long to watch: 30, 30s, 5m
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
     pub time: Duration,
     /// What to collect in addition to requests.
     #[command(flatten)]
@@ -268,10 +301,15 @@ impl CollectArgs {
 #[command(next_help_heading = "Filters")]
 pub struct Only {
     /// Only this device (repeat for more): sda, /dev/nvme0n1
-    #[arg(short, long = "device", value_name = "DEV")]
+    #[arg(short, long = "device", value_name = "DEV", add = ArgValueCandidates::new(devices))]
     pub devices: Vec<String>,
     /// Only this process, by PID or name, as submitter or owner of the data
-    #[arg(short, long = "process", value_name = "PID|NAME")]
+    #[arg(
+        short,
+        long = "process",
+        value_name = "PID|NAME",
+        add = ArgValueCandidates::new(processes),
+    )]
     pub processes: Vec<String>,
     /// Only this cgroup and its descendants
     #[arg(short, long = "cgroup", value_name = "PATH")]
@@ -295,13 +333,19 @@ pub struct Only {
     #[arg(long = "operation", value_name = "OP", value_parser = operation)]
     pub operations: Vec<Operation>,
     /// Only requests with all of these rwbs flags: M for metadata, S for sync …
-    #[arg(long, value_name = "LETTERS", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "LETTERS",
+        default_value = "",
+        hide_default_value = true,
+        value_parser = rwbs_letters,
+    )]
     pub flags: String,
     /// Only requests known to have taken at least this long from queueing to completion, or to the
-    /// end of the watch
+    /// end of the watch: 20ms, 1.5s; a number alone is in milliseconds
     #[arg(
         long = "above",
-        value_name = "MILLISECONDS",
+        value_name = "TIME",
         default_value = "0",
         hide_default_value = true,
         value_parser = milliseconds,
@@ -342,68 +386,11 @@ impl Only {
     }
 }
 
-/// How to show a summary.
-#[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Output")]
-pub struct Show {
-    /// Show all sections instead of only the first page
-    #[arg(long, short = 'v')]
-    pub full: bool,
-    /// Print JSON with units: everything, or a summary of at most 8 kB
-    #[arg(
-        long,
-        value_name = "HOW",
-        value_enum,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "full"
-    )]
-    pub json: Option<Json>,
-    /// Print in this form: another way to write --json, for scripts that choose a form
-    #[arg(short = 'o', long = "output", value_name = "FORM", value_enum)]
-    #[arg(conflicts_with_all = ["json", "html"])]
-    pub output: Option<OutputForm>,
-    /// Write a page with charts to this new file; it opens in any browser without network
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "full"])]
-    pub html: Option<PathBuf>,
-}
-
-impl Show {
-    /// The JSON that is wanted, if any.
-    pub fn json(&self) -> Option<Json> {
-        self.json.or_else(|| match self.output? {
-            OutputForm::Text => None,
-            OutputForm::Json => Some(Json::Full),
-            OutputForm::Brief => Some(Json::Brief),
-        })
-    }
-}
-
-/// The form of an answer.
-#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OutputForm {
-    /// For people, as without this option
-    Text,
-    /// As --json
-    Json,
-    /// As --json=brief
-    Brief,
-}
-
-/// How much of a watch is printed as JSON.
-#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Json {
-    /// Everything
-    Full,
-    /// Findings, waits, devices and the top of each list in at most 8 kB
-    Brief,
-}
-
 /// `iowhy record`.
 #[derive(Args, Debug)]
 pub struct RecordArgs {
-    /// Seconds to record; without it, until Ctrl-C or the end of COMMAND
-    #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
+    /// How long to record: 30, 30s, 5m; without it, until Ctrl-C or the end of COMMAND
+    #[arg(short, long, value_name = "TIME", value_parser = seconds)]
     pub time: Option<Duration>,
     /// Directory to create for the recording [default: iowhy-recording]
     #[arg(short, long, value_name = "DIR")]
@@ -411,14 +398,10 @@ pub struct RecordArgs {
     /// Also record every block event, as blktrace does
     #[arg(long)]
     pub events: bool,
-    /// Maximum MB per minute of recording; above it, requests and waits are dropped and counted as
-    /// lost [default: no limit; 100,000 IOPS take about 120 MB per minute]
-    #[arg(
-        long,
-        value_name = "MB",
-        conflicts_with = "events",
-        value_parser = clap::value_parser!(u64).range(1..),
-    )]
+    /// Maximum size per minute of recording: 100M, 1G; a number alone is in MB. Above it, requests
+    /// and waits are dropped and counted as lost [default: no limit; 100,000 IOPS take about 120 MB
+    /// per minute]
+    #[arg(long, value_name = "SIZE", conflicts_with = "events", value_parser = megabytes)]
     pub most_mb: Option<u64>,
     /// What to collect in addition to requests.
     #[command(flatten)]
@@ -427,16 +410,20 @@ pub struct RecordArgs {
     #[command(flatten)]
     pub only: Only,
     /// Record while this command runs
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", help_heading = "Arguments")]
     pub command: Vec<std::ffi::OsString>,
 }
 
 /// `iowhy report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// The source to read
-    #[arg(value_name = "SOURCE", required_unless_present = "at", help = SOURCE)]
+    /// The source to read; empty for the last watch
+    #[arg(value_name = "SOURCE", help = format!("{SOURCE}; without one, the last watch"))]
     pub paths: Vec<PathBuf>,
+    /// The old spelling of --json and --json=brief.
+    #[arg(short = 'o', long = "output", value_name = "FORM", value_enum)]
+    #[arg(hide = true, conflicts_with_all = ["json", "html"])]
+    pub form: Option<OutputForm>,
     /// Instead of SOURCE: the incident that the daemon kept of this local time, like 09:35 or
     /// "2026-11-24 09:35"
     #[arg(long, value_name = "TIME", conflicts_with = "paths")]
@@ -452,13 +439,6 @@ pub struct ReportArgs {
     pub only: Only,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    match positive(text, 1.0)? {
-        time if time < Duration::from_millis(1) => Err("shorter than a millisecond".to_owned()),
-        time => Ok(time),
-    }
-}
-
 fn budget(text: &str) -> Result<f64, String> {
     let percent: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if PERCENT_RANGE.contains(&percent) {
@@ -466,23 +446,6 @@ fn budget(text: &str) -> Result<f64, String> {
     }
     let (least, most) = (PERCENT_RANGE.start(), PERCENT_RANGE.end());
     Err(format!("not between {least} and {most} percent of the CPUs"))
-}
-
-fn milliseconds(text: &str) -> Result<Duration, String> {
-    positive(text, 0.001)
-}
-
-/// Parses a duration in multiples of `unit` seconds. The limit of one year keeps it within the
-/// range of a clock.
-fn positive(text: &str, unit: f64) -> Result<Duration, String> {
-    const YEAR: f64 = 366.0 * 86_400.0;
-    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    let value = number * unit;
-    if (0.0..=YEAR).contains(&value) {
-        Ok(Duration::from_secs_f64(value))
-    } else {
-        Err("not between 0 and a year".to_owned())
-    }
 }
 
 /// Parses a file, or a device by path or by kernel name if no file has that name.
@@ -493,6 +456,21 @@ fn device_or_file() -> impl TypedValueParser<Value = PathBuf> {
         if !path.exists() && device.exists() { device } else { path }
     })
 }
+
+/// Parses letters of rwbs; a letter that no kernel writes would select nothing.
+fn rwbs_letters(text: &str) -> Result<String, String> {
+    match text.chars().find(|letter| !RWBS.contains(*letter)) {
+        Some(letter) => {
+            Err(format!("{letter:?} is no flag of rwbs: the flags are {RWBS_MEANINGS}"))
+        }
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// The letters that `blk_fill_rwbs` of the kernel writes.
+const RWBS: &str = "RWDEFNASMUZOC";
+const RWBS_MEANINGS: &str = "R read, W write, D discard, DE secure erase, F flush or FUA, N none, \
+    A readahead, S sync, M metadata, U atomic; Z, O, C of zones";
 
 fn operation(text: &str) -> Result<Operation, String> {
     Operation::from_word(text).ok_or_else(|| {

@@ -5,6 +5,7 @@
 use crate::args::interval::{GivenWords, Intervals};
 use crate::failure::{Failure, USAGE};
 use crate::output::{self, PipedOutput};
+use crate::own;
 use crate::sources;
 use crate::unprivileged;
 use crate::watching::{Until, WatchSink, watch};
@@ -100,7 +101,7 @@ impl<P: Pass> WatchSink for Cutting<P> {
     const PRINTS: bool = true;
 
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
-        self.cutter.add(batch, &self.environment, names);
+        self.cutter.add(&own::shown(batch, names), &self.environment, names);
         Ok(())
     }
 
@@ -165,7 +166,7 @@ fn recorded<P: Pass>(
     let mut print = |interval| printer.print(interval);
     let mut unread = false;
     let (names, silent) = sources::read_while(&mut source, &filter, |batch, names, source| {
-        cutter.add(batch, source.environment(), names);
+        cutter.add(&own::shown(batch, names), source.environment(), names);
         if source.is_settled() || cutter.is_crowded() {
             // Between two rounds nothing older comes; within one only what must make room is shown.
             let until_ns = match source.is_settled() {

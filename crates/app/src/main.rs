@@ -8,6 +8,9 @@
 //! | [`foreign`] | summaries and logs of other tools: `--as` |
 //! | [`watching`] | drives a live watch: time, signals, progress |
 //! | [`intervals`] | drives the views of intervals |
+//! | [`last_watch`] | the last watch stays in memory |
+//! | [`selection`], [`near`] | names that select nothing, and what was meant |
+//! | [`own`] | `--own` |
 //! | [`output`] | standard output and error: the only place that prints |
 //! | [`progress`] | how far long work is |
 //! | [`interruption`] | Ctrl-C while something is written |
@@ -26,17 +29,20 @@ mod failure;
 mod foreign;
 mod interruption;
 mod intervals;
+mod last_watch;
+mod near;
 mod output;
+mod own;
 mod partial;
 mod progress;
 mod redaction;
+mod selection;
 mod slow_disk;
 mod sources;
 mod summaries;
 mod unprivileged;
 mod watching;
 
-use clap::Parser;
 use iowhy_capture::reader;
 use std::process::ExitCode;
 
@@ -46,12 +52,18 @@ fn main() -> ExitCode {
         let served = reader::serve(std::io::stdin().lock(), std::io::stdout());
         return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);
     }
-    let cli = args::Cli::parse();
+    // What a shell asks when Tab is pressed; it ends the process.
+    commands::completions::answer();
+    let cli = args::Cli::of_process();
+    output::colour(cli.color);
     if cli.command.as_ref().is_some_and(only_reads) {
         iowhy_fs::rights::keep_own_rights_only();
     }
     if let Some(word) = &cli.source_kind {
         foreign::force(word.clone());
+    }
+    if cli.own {
+        own::show();
     }
     let result = match cli.redact.then(|| redaction::begin(cli.command.as_ref())) {
         Some(Err(failure)) => Err(failure),
@@ -82,7 +94,7 @@ fn only_reads(command: &args::Command) -> bool {
 
 fn run(cli: &args::Cli) -> Result<(), failure::Failure> {
     match &cli.command {
-        None => commands::watch::run(&cli.watch, &cli.show),
+        None => commands::watch::run(cli),
         Some(args::Command::Record(record)) => commands::record::run(record),
         Some(args::Command::Report(report)) => commands::report::run(report),
         Some(args::Command::Events(events)) => commands::events::run(events),

@@ -1,5 +1,6 @@
 //! Standard output and standard error. Everything that iowhy prints goes through here.
 
+use crate::args::WantedColour;
 use crate::failure::Failure;
 use iowhy_blktrace::trace::Warnings;
 use iowhy_core::model::Losses;
@@ -8,14 +9,29 @@ use iowhy_views::fold;
 use iowhy_views::style::Style;
 use std::io::{self, ErrorKind, IsTerminal, StdoutLock, Write};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
+
+/// Whether the user wants colour.
+static COLOUR: OnceLock<WantedColour> = OnceLock::new();
+
+/// Notes, before anything is printed, whether the user wants colour.
+pub fn colour(wanted: WantedColour) {
+    COLOUR.get_or_init(|| wanted);
+}
 
 /// The style that fits standard output: its width, whether it shows colour and which characters.
 pub fn style() -> Style {
     let variable = |name: &str| std::env::var(name).ok();
     let terminal = io::stdout().is_terminal();
     let width = terminal_width(io::stdout()).or_else(asked_width);
-    let colour =
-        Style::wants_colour(terminal, variable("NO_COLOR").as_deref(), variable("TERM").as_deref());
+    let colour = match COLOUR.get() {
+        Some(WantedColour::Always) => true,
+        Some(WantedColour::Never) => false,
+        Some(WantedColour::Auto) | None => {
+            let refused = variable("NO_COLOR");
+            Style::wants_colour(terminal, refused.as_deref(), variable("TERM").as_deref())
+        }
+    };
     let unicode = Style::wants_unicode(
         variable("LC_ALL").as_deref(),
         variable("LC_CTYPE").as_deref(),

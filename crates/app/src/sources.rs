@@ -8,6 +8,7 @@ use crate::foreign::{self, ForeignSource};
 use crate::interruption;
 use crate::progress::ReadProgress;
 use crate::redaction;
+use crate::selection::SelectionCount;
 use iowhy_blktrace::events::ProcessNames;
 use iowhy_blktrace::import::{self, CaptureImport};
 use iowhy_blktrace::trace::input::Input;
@@ -171,7 +172,11 @@ pub fn no_capture(warnings: &Warnings) -> Result<(), Failure> {
     match warnings.items().iter().find(|warning| foreign(warning.kind)) {
         None => Ok(()),
         Some(warning) => {
-            let cause = warning.kind.sentence(warning.count);
+            let cause = match warning.kind {
+                // Nothing was skipped: there is nothing else in it.
+                WarningKind::UnknownLine => "none of its lines is an event".to_owned(),
+                kind => kind.sentence(warning.count),
+            };
             let message = format!("failed to read {}: {cause}", warning.file);
             Err(Failure::new(message, Some(WHAT_IS_READ.to_owned())))
         }
@@ -417,15 +422,19 @@ pub fn read_while(
     let filter = &filter.on_disks(&source.environment().devices);
     let (mut names, mut batch) = (Names::new(), Batch::default());
     let mut silent = SilentWaits::default();
+    let mut selected = SelectionCount::new(filter);
     loop {
         batch.clear();
         let progress = source.fill(&mut batch, &mut names)?;
+        selected.there_are(&batch);
         silent.add(batch.retain(filter, &names, source.environment().end_ns));
+        selected.are_kept(&batch);
         if !each(&mut batch, &names, source)? {
             return Ok((names, silent));
         }
         if progress == Progress::Done {
             source.require_devices(filter, true)?;
+            selected.check(&names)?;
             return Ok((names, silent));
         }
     }

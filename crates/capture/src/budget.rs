@@ -48,6 +48,9 @@ const WORTH: f64 = 0.05;
 /// At most so much of the budget is taken by what cannot be thinned. Beyond it the budget cannot be
 /// held, and recording less of everything else would only cost the diagnosis.
 const FIXED_PART: f64 = 0.5;
+/// Requests per second that are always recorded: the budget is for rates, and so few cost at most a
+/// thousandth of a CPU, whatever else a watch costs. Chosen.
+const ALWAYS_PER_S: f64 = 500.0;
 /// Measurements until calls are tried again, at first and at most.
 const RETRY: (u32, u32) = (50, 600);
 
@@ -140,6 +143,14 @@ struct CostShares {
     waits: f64,
     requests: f64,
     fixed: f64,
+}
+
+impl Load {
+    /// Whether there are so few requests that each is recorded, while one in `one_in` is.
+    fn is_rare(&self, one_in: u32) -> bool {
+        let seconds = (self.length_ns as f64 / 1e9).max(1e-9);
+        self.recorded as f64 * f64::from(one_in) / seconds < ALWAYS_PER_S
+    }
 }
 
 impl CostShares {
@@ -272,16 +283,20 @@ impl Controller {
         self.under = if counted < self.budget * ROOM { self.under + 1 } else { 0 };
         if self.over >= OVER {
             self.over = 0;
-            self.thin(shares);
+            self.thin(shares, load);
         } else if self.under >= UNDER {
             self.under = 0;
             self.restore(shares);
+        }
+        // Half of them, so that a rate at the limit does not change the level again and again.
+        if load.is_rare(self.levels.requests_one_in.saturating_mul(2)) {
+            self.levels.requests_one_in = 1;
         }
         self.unheld += u32::from(total > self.budget && self.levels == before);
         (self.levels != before).then_some(self.levels)
     }
 
-    fn thin(&mut self, shares: CostShares) {
+    fn thin(&mut self, shares: CostShares, load: &Load) {
         let mut expected = shares.counted(self.budget);
         let worth = self.budget * WORTH;
         if self.levels.calls && shares.calls + shares.call_times > worth {
@@ -304,7 +319,9 @@ impl Controller {
             expected -= shares.waits * 0.4;
         }
         let most = FEWEST_REQUESTS;
-        if expected > self.budget && shares.requests > worth && self.levels.requests_one_in < most {
+        let may_thin =
+            self.levels.requests_one_in < most && !load.is_rare(self.levels.requests_one_in);
+        if expected > self.budget && shares.requests > worth && may_thin {
             let left = (self.budget - (expected - shares.requests)).max(self.budget * 0.1);
             let factor = (shares.requests / left).clamp(2.0, 8.0) as u32;
             let one_in = self.levels.requests_one_in * factor.next_power_of_two();
@@ -410,6 +427,18 @@ mod tests {
     fn a_slow_disk_loses_nothing() {
         let machine = Machine { requests: 2000.0, switches: 5000.0, calls: 20_000.0 };
         assert_eq!(machine.run(&mut Controller::new(3.0), 600).0, Levels::ALL);
+    }
+
+    #[test]
+    fn few_requests_are_recorded_whatever_else_costs() {
+        let machine = Machine { requests: 190.0, switches: 80_000.0, calls: 500_000.0 };
+        let (levels, cost) = machine.run(&mut Controller::new(0.05), 600);
+        assert_eq!(levels.requests_one_in, 1);
+        assert!(cost > 0.0005, "{cost}: the budget is not exceeded, so nothing is tested");
+        let busy = Machine { requests: 5000.0, ..machine };
+        let mut controller = Controller::new(0.05);
+        assert!(busy.run(&mut controller, 60).0.requests_one_in > 1);
+        assert_eq!(machine.run(&mut controller, 60).0.requests_one_in, 1, "they come back");
     }
 
     #[test]

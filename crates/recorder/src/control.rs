@@ -36,6 +36,64 @@ pub fn socket_path(runtime: &Path) -> PathBuf {
     runtime.join("control.sock")
 }
 
+/// Whether a recorder runs on this host, or ever did: why there may be nothing of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecorderState {
+    /// It never ran: its directory does not exist.
+    Never,
+    /// It ran once.
+    Stopped,
+    /// It runs.
+    Running,
+}
+
+impl RecorderState {
+    /// The state of the recorder with these directories.
+    pub fn read(state: &Path, runtime: &Path) -> RecorderState {
+        match UnixStream::connect(socket_path(runtime)) {
+            Ok(_) => RecorderState::Running,
+            // It is there, for others.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => RecorderState::Running,
+            Err(_) if state.exists() => RecorderState::Stopped,
+            Err(_) => RecorderState::Never,
+        }
+    }
+
+    /// Why there are no incidents.
+    pub const fn why_no_incidents(self) -> &'static str {
+        match self {
+            RecorderState::Never => {
+                "no incidents: the recorder has never run on this host; start it: `systemctl \
+                 enable --now iowhy`, or `iowhy daemon`"
+            }
+            RecorderState::Stopped => {
+                "no incidents, and the recorder does not run: `systemctl start iowhy`"
+            }
+            RecorderState::Running => {
+                "no incidents: the recorder runs, and nothing has met one of its conditions; \
+                 `iowhy capture REASON` keeps the last minutes"
+            }
+        }
+    }
+
+    /// Why there is no history of a time.
+    pub const fn why_no_history(self) -> &'static str {
+        match self {
+            RecorderState::Never => {
+                "no history: the recorder has never run on this host; start it: `systemctl enable \
+                 --now iowhy`, or `iowhy daemon`"
+            }
+            RecorderState::Stopped => {
+                "no history of that time, and the recorder does not run: `systemctl start iowhy`"
+            }
+            RecorderState::Running => {
+                "no history of that time: the recorder runs, and writes a minute when it is over; \
+                 --last 31d shows all that is kept"
+            }
+        }
+    }
+}
+
 /// Serves the socket in a thread of its own.
 ///
 /// # Errors
@@ -162,6 +220,18 @@ mod tests {
         many.last().unwrap().read_to_string(&mut said).unwrap();
         assert!(said.contains("too many clients"), "{said}");
         drop((silent, many));
+    }
+
+    #[test]
+    fn it_is_known_whether_a_recorder_runs_or_ever_ran() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let now = || RecorderState::read(&state, folder.path());
+        assert_eq!(now(), RecorderState::Never);
+        fs::create_dir(&state).unwrap();
+        assert_eq!(now(), RecorderState::Stopped);
+        let _requests = serve(folder.path()).unwrap();
+        assert_eq!(now(), RecorderState::Running);
     }
 
     #[test]

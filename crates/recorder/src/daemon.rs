@@ -20,7 +20,7 @@ use crate::error::RecorderError;
 use crate::history::HistoryMinute;
 use crate::hook::{HookEvent, HookRunner};
 use crate::incidents::policy::{Decision, IncidentPolicy};
-use crate::incidents::record::IncidentRecord;
+use crate::incidents::record::{IncidentRecord, UNSAID};
 use crate::journal::{JournalLine, Priority};
 use crate::metrics::MetricsHub;
 use crate::ring::Ring;
@@ -367,7 +367,7 @@ impl Daemon<'_> {
         }
         while let Ok(request) = self.control.try_recv() {
             let reason = match request.reason.trim() {
-                "" => "`iowhy capture`",
+                "" => UNSAID,
                 reason => reason,
             };
             self.follow(watch, Trigger::manual(TriggerKind::Command, reason.to_owned()))?;
@@ -445,7 +445,7 @@ impl Daemon<'_> {
     fn tell_saved(&mut self, record: &IncidentRecord, path: &Path, is_last: bool) {
         let event = if is_last { "end" } else { "begin" };
         let first = record.findings.first();
-        let cause = first.map_or(record.reason(), |finding| finding.sentence.as_str());
+        let cause = record.summary();
         let what = if is_last { "is complete" } else { "began" };
         let number = record.number;
         let message = format!("incident {number} {what}: {cause}; `iowhy incidents show {number}`");

@@ -30,20 +30,69 @@ impl TimeSpan {
 
     /// The time that `text` stands for; `None` if it is none, or longer than a year.
     pub fn parse(text: &str) -> Option<TimeSpan> {
-        let digits = text.len() - text.trim_start_matches(|it: char| it.is_ascii_digit()).len();
-        let (number, unit) = text.split_at_checked(digits)?;
-        let number: u64 = number.parse().ok()?;
-        let duration = match unit {
-            "ms" => Duration::from_millis(number),
-            "s" => Duration::from_secs(number),
-            "m" => Duration::from_secs(number.checked_mul(MINUTE)?),
-            "h" => Duration::from_secs(number.checked_mul(HOUR)?),
-            "d" => Duration::from_secs(number.checked_mul(DAY)?),
-            _ => return None,
-        };
-        let is_usable = !duration.is_zero() && duration.as_secs() <= 366 * DAY;
-        is_usable.then_some(TimeSpan(duration))
+        time(text, None).filter(|time| *time >= Duration::from_millis(1)).map(TimeSpan)
     }
+}
+
+/// Units of time, nanoseconds each; what is written most often comes first.
+const TIME_UNITS: [(&str, f64); 9] = [
+    ("s", 1e9),
+    ("ms", 1e6),
+    ("us", 1e3),
+    ("\u{b5}s", 1e3),
+    ("ns", 1.0),
+    ("m", 1e9 * MINUTE as f64),
+    ("min", 1e9 * MINUTE as f64),
+    ("h", 1e9 * HOUR as f64),
+    ("d", 1e9 * DAY as f64),
+];
+/// Units of size in bytes each, by their first letter; `i` (as in MiB) makes them powers of 1024.
+const SIZE_UNITS: [(char, i32); 4] = [('k', 1), ('m', 2), ('g', 3), ('t', 4)];
+
+/// A length of time as people write it: `10s`, `20ms`, `1.5h`. A number alone is in multiples of
+/// `unit`; without a `unit` it is none. `None` for what is no time, and beyond a year.
+///
+/// Crates for this (humantime) refuse `1.5s` and a number alone, which every option of iowhy took
+/// before it knew units.
+pub fn time(text: &str, unit: Option<Duration>) -> Option<Duration> {
+    let (number, word) = number_and_word(text)?;
+    let unit_ns = match word {
+        "" => unit?.as_nanos() as f64,
+        word => TIME_UNITS.iter().find(|(name, _)| *name == word)?.1,
+    };
+    let ns = number * unit_ns;
+    let is_usable = ns <= 366.0 * DAY as f64 * 1e9;
+    // Whole nanoseconds, as a decimal fraction of seconds has no exact binary form.
+    is_usable.then(|| Duration::from_nanos(ns.round() as u64))
+}
+
+/// A size in bytes as people write it: `4k`, `64M`, `1.5GiB`. A number alone is in multiples of
+/// `unit` bytes. Letters are powers of 1000, with `i` of 1024. `None` for what is no size.
+pub fn size(text: &str, unit: u64) -> Option<u64> {
+    let (number, word) = number_and_word(text)?;
+    let word = word.to_ascii_lowercase();
+    let word = word.strip_suffix('b').unwrap_or(&word);
+    let (letter, base) = match word.strip_suffix('i') {
+        Some(letter) => (letter, 1024_f64),
+        None => (word, 1000_f64),
+    };
+    let bytes_each = match (letter, base > 1000.0) {
+        ("", false) if text.ends_with(['b', 'B']) => 1.0,
+        ("", false) => unit as f64,
+        (letter, _) => {
+            let is_it = |(name, _): &&(char, i32)| letter.chars().eq([*name]);
+            base.powi(SIZE_UNITS.iter().find(is_it)?.1)
+        }
+    };
+    let bytes = number * bytes_each;
+    (bytes < 1e18).then_some(bytes.round() as u64)
+}
+
+/// Splits `1.5h` into its number, which is not negative, and its unit.
+fn number_and_word(text: &str) -> Option<(f64, &str)> {
+    let is_of_number = |letter: char| letter.is_ascii_digit() || letter == '.';
+    let (number, word) = text.split_at(text.find(|it| !is_of_number(it)).unwrap_or(text.len()));
+    Some((number.parse().ok()?, word.trim_start()))
 }
 
 impl fmt::Display for TimeSpan {
@@ -133,8 +182,47 @@ mod tests {
             assert_eq!(TimeSpan::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(TimeSpan::parse("60s"), Some(TimeSpan::minutes(1)));
-        for wrong in ["", "10", "m", "-1s", "1.5h", "0s", "400d", "99999999999999999999s", "1é"] {
+        for wrong in [
+            "",
+            "10",
+            "m",
+            "-1s",
+            "0s",
+            "5us",
+            ".",
+            "1.2.3s",
+            "400d",
+            "99999999999999999999s",
+            "1é",
+        ] {
             assert_eq!(TimeSpan::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_and_sizes_are_read_as_people_write_them() {
+        let second = Some(Duration::from_secs(1));
+        for (text, ms) in
+            [("10", 10_000), ("0.5", 500), ("10s", 10_000), ("20ms", 20), ("1.5m", 90_000)]
+        {
+            assert_eq!(time(text, second), Some(Duration::from_millis(ms)), "{text}");
+        }
+        assert_eq!(time("250 us", None), Some(Duration::from_micros(250)));
+        for wrong in ["", "-1", "1e3", "ten", "10x", "s", "inf", "nan", "400d"] {
+            assert_eq!(time(wrong, second), None, "{wrong}");
+        }
+        for (text, bytes) in [
+            ("4", 4_000_000),
+            ("4k", 4_000),
+            ("4KiB", 4_096),
+            ("64M", 64_000_000),
+            ("1.5GB", 1_500_000_000),
+            ("512B", 512),
+        ] {
+            assert_eq!(size(text, 1_000_000), Some(bytes), "{text}");
+        }
+        for wrong in ["", "-4k", "4x", "iB", "4kk", "99999999999999G"] {
+            assert_eq!(size(wrong, 1), None, "{wrong}");
         }
     }
 }

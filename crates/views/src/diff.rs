@@ -195,6 +195,7 @@ pub(crate) fn differences(comparison: &Comparison, screen: &mut Screen<'_>) {
     for (which, side) in [SideName::A, SideName::B].into_iter().zip(&comparison.sides) {
         only(which, side, screen);
     }
+    work(comparison, screen);
     for doubt in &comparison.doubts {
         screen.prose(&format!("! {}", readable(doubt, &style)), 0, Paint::Alert);
     }
@@ -229,6 +230,20 @@ fn only(which: SideName, side: &WatchedSide, screen: &mut Screen) {
         let names: Vec<_> = side.unpaired.iter().map(|it| escape(it, screen.style)).collect();
         let text = format!("compared with none, of {}: {}", which.word(), names.join(" "));
         screen.prose(&text, 2, Paint::Faint);
+    }
+}
+
+/// What programs took for each of their calls, where the loads of devices cannot be compared.
+fn work(comparison: &Comparison, screen: &mut Screen) {
+    let is_needed = matches!(comparison.verdict, DiffVerdict::LoadDiffers | DiffVerdict::NotEnough);
+    let style = *screen.style;
+    for row in comparison.work.iter().filter(|_| is_needed) {
+        let [a, b] = row.time_ns.map(|time| human::time(time, &style));
+        let [of_a, of_b] = row.calls.map(|calls| plural(calls, row.call));
+        let process = escape(&row.process, &style);
+        let call = row.call;
+        let text = format!("{process}, file calls for each {call}: A {a} ({of_a}), B {b} ({of_b})");
+        screen.prose(&text, 2, Paint::Plain);
     }
 }
 

@@ -1,6 +1,9 @@
 //! The command line of the flight recorder.
 
+use super::amounts::megabytes_from;
+use super::candidates::{devices, incidents};
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use iowhy_recorder::config::RecorderConfig;
 use iowhy_recorder::units::TimeSpan;
 use std::path::PathBuf;
@@ -31,12 +34,12 @@ pub struct DaemonArgs {
     /// How far back the ring reaches, instead of the configured time: 10m, 1h
     #[arg(long, value_name = "TIME")]
     pub keep: Option<TimeSpan>,
-    /// Maximum MB of the ring, instead of the configured ones
-    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(16..))]
+    /// Maximum size of the ring, instead of the configured one: 64M, 1G; a number alone is in MB
+    #[arg(long, value_name = "SIZE", value_parser = megabytes_from(16))]
     pub keep_mb: Option<u32>,
-    /// Maximum MB of all incidents, instead of the configured ones; the oldest that is not pinned
-    /// is removed first
-    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Maximum size of all incidents, instead of the configured one: 500M, 2G; a number alone is in
+    /// MB. The oldest that is not pinned is removed first
+    #[arg(long, value_name = "SIZE", value_parser = megabytes_from(1))]
     pub incidents_mb: Option<u32>,
 }
 
@@ -77,7 +80,7 @@ pub enum IncidentAction {
     /// Show why an incident was kept and what was found
     Show {
         /// The incident's number, or its directory, which may be a copy from another host
-        #[arg(value_name = "N|DIR")]
+        #[arg(value_name = "N|DIR", add = ArgValueCandidates::new(incidents))]
         incident: PathBuf,
         /// Print JSON
         #[arg(long)]
@@ -86,7 +89,7 @@ pub enum IncidentAction {
     /// Never remove an incident to make room for others
     Pin {
         /// The incident's number
-        #[arg(value_name = "N")]
+        #[arg(value_name = "N", add = ArgValueCandidates::new(incidents))]
         number: u32,
         /// Let it be removed again
         #[arg(long)]
@@ -95,7 +98,7 @@ pub enum IncidentAction {
     /// Remove an incident
     Rm {
         /// The incident's number
-        #[arg(value_name = "N")]
+        #[arg(value_name = "N", add = ArgValueCandidates::new(incidents))]
         number: u32,
     },
 }
@@ -113,7 +116,7 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "N", default_value = "24", value_parser = rows())]
     pub rows: u32,
     /// Only this device
-    #[arg(short, long = "device", value_name = "DEV")]
+    #[arg(short, long = "device", value_name = "DEV", add = ArgValueCandidates::new(devices))]
     pub device: Option<String>,
     /// Print the minutes as JSON lines
     #[arg(long)]

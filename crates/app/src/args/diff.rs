@@ -7,15 +7,17 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
+  iowhy diff                            the last two watches: without and with a fix
   iowhy diff before after               what changed between two recordings
   iowhy diff good-host bad-host -d sda=nvme0n1
   iowhy diff recording -d sda=sdb       a drive against its sibling, in one recording")]
 pub struct Diff {
-    /// The first watch: a recording, or a capture by its common prefix (see `iowhy report --help`)
+    /// The first watch: a recording, or a capture by its common prefix (see `iowhy report --help`);
+    /// without it, the watch before the last one
     #[arg(value_name = "A")]
-    pub a: PathBuf,
-    /// The second watch; without it, compare devices of A with -d
-    #[arg(value_name = "B", required_unless_present = "devices")]
+    pub a: Option<PathBuf>,
+    /// The second watch; without it, the last one, or with -d A=B another device of A
+    #[arg(value_name = "B")]
     pub b: Option<PathBuf>,
     /// Compare a device of A with one of B; a single name means the same name in both (repeat for
     /// more) [default: devices of the same name, else the busiest of each]

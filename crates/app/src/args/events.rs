@@ -1,7 +1,9 @@
 //! `iowhy events`. Short options are those of blkparse where it has an equivalent.
 
 use super::SourceOrWatch;
+use super::candidates::devices;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use iowhy_blktrace::events::format::EventFormat;
 use iowhy_blktrace::events::mask;
 
@@ -28,7 +30,7 @@ pub struct Events {
     #[arg(short, long = "action", value_name = "KIND", value_parser = kind)]
     pub actions: Vec<u32>,
     /// Only this device (repeat for more): sda, or 8,0
-    #[arg(short, long = "device", value_name = "DEV")]
+    #[arg(short, long = "device", value_name = "DEV", add = ArgValueCandidates::new(devices))]
     pub devices: Vec<String>,
     /// Only events between these seconds after the first: 1.5:2, or 2 for 0:2
     #[arg(short, long, value_name = "FROM:TO", value_parser = window)]
@@ -66,7 +68,12 @@ fn kind(text: &str) -> Result<u32, String> {
 
 /// Parses a window as the nanoseconds of its begin and end.
 fn window(text: &str) -> Result<(u64, u64), String> {
-    let time = |text: &str| super::positive(text, 1.0).map(|time| time.as_nanos() as u64);
+    // A window may begin with the capture, which is no duration.
+    let is_start = |text: &str| text.parse::<f64>() == Ok(0.0);
+    let time = |text: &str| match is_start(text) {
+        true => Ok(0),
+        false => super::seconds(text).map(|time| time.as_nanos() as u64),
+    };
     let (from, to) = text.split_once(':').unwrap_or(("0", text));
     let (from, to) = (time(from)?, time(to)?);
     if from <= to { Ok((from, to)) } else { Err("the window ends before it begins".to_owned()) }

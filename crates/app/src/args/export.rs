@@ -1,6 +1,6 @@
 //! `iowhy export`.
 
-use super::{Only, SourceArgs};
+use super::{Only, SOURCE};
 use clap::{Args, ValueEnum};
 use iowhy_core::formats::collapsed;
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use std::path::PathBuf;
 /// `iowhy export`.
 #[derive(Args, Debug)]
 pub struct Export {
-    /// The source to read.
-    #[command(flatten)]
-    pub source: SourceArgs,
+    /// The source to read; empty for the last watch
+    #[arg(value_name = "SOURCE", help = format!("{SOURCE}; without one, the last watch"))]
+    pub paths: Vec<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value = "recording")]
     pub format: ExportFormat,

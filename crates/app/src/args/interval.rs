@@ -41,12 +41,25 @@ pub struct GivenWords {
 impl Intervals {
     /// Separates numbers from sources. An error is a clause that says what is wrong.
     pub fn given(&self) -> Result<GivenWords, String> {
+        GivenWords::parse(&self.words)
+    }
+}
+
+/// Whether `text` is a number or a time: `10`, `0.5`, `500ms`. `-1` is one, too, to be refused.
+fn is_amount(text: &str) -> bool {
+    let is_number = text
+        .starts_with(|first: char| first.is_ascii_digit() || matches!(first, '.' | '-'))
+        && text.parse::<f64>().is_ok();
+    is_number || super::seconds(text).is_ok()
+}
+
+impl GivenWords {
+    /// The same for any words.
+    pub fn parse(words: &[OsString]) -> Result<GivenWords, String> {
         let mut given = GivenWords::default();
-        for word in &self.words {
+        for word in words {
             let text = word.to_string_lossy();
-            let is_number = text
-                .starts_with(|first: char| first.is_ascii_digit() || matches!(first, '.' | '-'))
-                && text.parse::<f64>().is_ok();
+            let is_number = is_amount(&text);
             match (is_number, given.wanted.every_ns, given.wanted.count) {
                 (false, None, _) => given.paths.push(word.into()),
                 (false, Some(_), _) => {
@@ -64,7 +77,7 @@ impl Intervals {
 }
 
 fn interval(text: &str) -> Result<u64, String> {
-    let time = super::positive(text, 1.0).map_err(|cause| format!("{text}: {cause}"))?;
+    let time = super::seconds(text).map_err(|cause| format!("{text}: {cause}"))?;
     if time < Duration::from_millis(10) {
         return Err(format!("{text}: an interval is at least 0.01 s"));
     }

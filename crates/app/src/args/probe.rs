@@ -11,8 +11,8 @@ pub struct ProbeArgs {
     /// file that does not exist
     #[arg(value_name = "DEVICE|FILE", value_parser = super::device_or_file())]
     pub target: PathBuf,
-    /// Seconds for each part of the test
-    #[arg(short, long, value_name = "SECONDS", default_value = "3", value_parser = part)]
+    /// How long each part of the test takes: 3, 3s, 500ms
+    #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = part)]
     pub time: Duration,
     /// Also write, with and without fdatasync, to a 256 MiB file that iowhy creates there and
     /// removes afterwards

@@ -1,6 +1,6 @@
 //! `iowhy reproduce`, the run of a reproduction, and `iowhy verify`.
 
-use super::SourceArgs;
+use super::SOURCE;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,14 +9,15 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
+  iowhy reproduce -o case               of the watch that was just seen
   iowhy reproduce recording -o case     write the reproduction
   iowhy reproduce recording -o exact --replay     the same requests at the same times
   case/run --on /mnt/scratch            run it in an empty directory, and compare
   iowhy verify case --on /mnt/scratch --with scheduler=none")]
 pub struct ReproduceArgs {
-    /// The source.
-    #[command(flatten)]
-    pub source: SourceArgs,
+    /// The source to read; empty for the last watch
+    #[arg(value_name = "SOURCE", help = format!("{SOURCE}; without one, the last watch"))]
+    pub paths: Vec<PathBuf>,
     /// Directory to create for the reproduction
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
@@ -82,8 +83,8 @@ pub struct RerunArgs {
     /// Where it runs.
     #[command(flatten)]
     pub places: PlaceArgs,
-    /// Seconds to record [default: as long as the original, at most 30]
-    #[arg(short, long, value_name = "SECONDS", value_parser = super::seconds)]
+    /// How long to record: 10, 10s [default: as long as the original, at most 30]
+    #[arg(short, long, value_name = "TIME", value_parser = super::seconds)]
     pub time: Option<Duration>,
     /// Directory to create for the recording of the run [default: run-N in the reproduction]
     #[arg(short, long, value_name = "DIR")]
@@ -132,8 +133,8 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "N", default_value = "4",
         value_parser = clap::value_parser!(u32).range(2..=100))]
     pub rounds: u32,
-    /// Seconds to record in each round
-    #[arg(short, long, value_name = "SECONDS", default_value = "4", value_parser = super::seconds)]
+    /// How long to record in each round: 4, 4s, 500ms
+    #[arg(short, long, value_name = "TIME", default_value = "4s", value_parser = super::seconds)]
     pub time: Duration,
     /// Print the result as JSON
     #[arg(long)]

@@ -11,11 +11,11 @@ pub struct Snoop {
     /// The source to read; empty to watch this machine
     #[arg(value_name = "SOURCE", help = format!("{SOURCE}; without one, watch this machine"))]
     pub paths: Vec<PathBuf>,
-    /// Seconds to watch; without it, until Ctrl-C
+    /// How long to watch: 30, 30s, 5m; without it, until Ctrl-C
     #[arg(
         short,
         long,
-        value_name = "SECONDS",
+        value_name = "TIME",
         value_parser = super::seconds,
         conflicts_with = "paths",
     )]

@@ -1,7 +1,9 @@
 //! `iowhy top`.
 
 use super::SOURCE;
+use super::candidates::devices;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use std::path::PathBuf;
 
 /// `iowhy top`.
@@ -11,6 +13,6 @@ pub struct TopArgs {
     #[arg(value_name = "SOURCE", help = format!("{SOURCE}; without one, watch this machine"))]
     pub paths: Vec<PathBuf>,
     /// Only this device (repeat for more): sda, /dev/nvme0n1
-    #[arg(short, long = "device", value_name = "DEV")]
+    #[arg(short, long = "device", value_name = "DEV", add = ArgValueCandidates::new(devices))]
     pub devices: Vec<String>,
 }

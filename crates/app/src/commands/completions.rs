@@ -7,7 +7,7 @@ use crate::args::completions::{CompletionsArgs, ManArgs};
 use crate::args::{Cli, EXIT_CODES};
 use crate::failure::Failure;
 use crate::output;
-use clap::CommandFactory;
+use clap_complete::env::{CompleteEnv, Shells};
 use iowhy_manual::ManualTexts;
 
 /// Command lines for the first page, each with what it does.
@@ -25,10 +25,27 @@ const OVERHEAD: &str = "The first lines of each screen show the CPU time that io
     number of records that it lost. A watch allocates a bounded amount of memory, changes no \
     setting, and unloads its BPF programs when it exits, even if it is killed.";
 
+/// The variable by which a shell asks what may come next.
+const ASKS: &str = "IOWHY_COMPLETE";
+
+/// Answers a shell that asks what may come next, and ends the process; returns if none does.
+pub fn answer() {
+    if std::env::var_os(ASKS).is_some() {
+        CompleteEnv::with_factory(Cli::definition).var(ASKS).complete();
+    }
+}
+
 /// Prints the completion script of a shell.
 pub fn print(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "iowhy", &mut script);
+    let shells = Shells::builtins();
+    let name = args.shell.to_string();
+    let shell = shells.completer(&name).ok_or_else(|| {
+        Failure::new(format!("failed to write completions: {name} is not supported"), None)
+    })?;
+    shell
+        .write_registration(ASKS, "iowhy", "iowhy", "iowhy", &mut script)
+        .map_err(|cause| Failure::new(format!("failed to write completions: {cause}"), None))?;
     output::print(&String::from_utf8_lossy(&script))
 }
 
@@ -41,7 +58,7 @@ pub fn write_pages(args: &ManArgs) -> Result<(), Failure> {
         exit_codes: EXIT_CODES,
         see_also: "blktrace(8), blkparse(1), iostat(1), biosnoop(8)",
     };
-    iowhy_manual::write_pages(Cli::command(), &texts, &args.output)
+    iowhy_manual::write_pages(Cli::definition(), &texts, &args.output)
         .map_err(|cause| Failure::not_written(&args.output, &cause))
 }
 
@@ -51,13 +68,13 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        Cli::definition().debug_assert();
     }
 
     #[test]
     fn examples_are_valid_command_lines() {
         for (example, _) in EXAMPLES {
-            Cli::command().try_get_matches_from(example.split(' ')).unwrap();
+            Cli::definition().try_get_matches_from(example.split(' ')).unwrap();
         }
     }
 }

@@ -3,6 +3,8 @@
 use crate::args::Only;
 use crate::args::explain::Explain;
 use crate::failure::Failure;
+use crate::last_watch;
+use crate::near;
 use crate::output;
 use crate::sources;
 use iowhy_core::diagnosis::{Diagnosis, Rule, all, diagnose, rule_of};
@@ -12,7 +14,11 @@ use std::path::PathBuf;
 
 /// Prints the page of a cause or a finding, or the list of causes.
 pub fn run(args: &Explain) -> Result<(), Failure> {
-    let (what, paths) = meant(args);
+    let (what, mut paths) = meant(args);
+    // The number of a finding without a source is one of the watch that was just seen.
+    if paths.is_empty() && what.is_some_and(|what| what.parse::<usize>().is_ok()) {
+        paths = last_watch::or_last(&paths)?;
+    }
     let summary = match paths.is_empty() {
         true => None,
         false => Some(crate::summaries::read(&paths, &Only::default())?.shown),
@@ -59,10 +65,6 @@ fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Fail
     }
     let number = what.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
     match (number, diagnosis) {
-        (Some(_), None) => Err(Failure::new(
-            format!("failed to explain finding {what}: no source was named"),
-            Some(format!("`iowhy explain {what} RECORDING`")),
-        )),
         (Some(number), Some(diagnosis)) => {
             let found = diagnosis.findings.get(number).and_then(|it| rule_of(it.cause));
             found.ok_or_else(|| {
@@ -80,9 +82,12 @@ fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Fail
                 )
             })
         }
-        (None, _) => Err(Failure::new(
-            format!("failed to explain {what}: no cause has that name"),
-            Some("`iowhy explain` lists the causes".to_owned()),
-        )),
+        _ => {
+            let meant = near::question(what, all().map(|rule| rule.cause));
+            Err(Failure::new(
+                format!("failed to explain {what}: no cause has that name"),
+                Some(meant.unwrap_or_else(|| "`iowhy explain` lists the causes".to_owned())),
+            ))
+        }
     }
 }

@@ -5,6 +5,7 @@ mod recording;
 
 use crate::args::export::{Export, ExportFormat};
 use crate::failure::Failure;
+use crate::last_watch;
 use crate::output::{self, EscapedLines};
 use crate::partial::PartialOutput;
 use crate::sources;
@@ -19,14 +20,15 @@ use std::path::Path;
 
 /// Writes the export, and reports what it leaves out.
 pub fn run(args: &Export) -> Result<(), Failure> {
+    let paths = last_watch::or_last(&args.paths)?;
     let Some(mut format) = format(args) else {
         return match args.format {
-            ExportFormat::Blktrace => captures::write(args),
-            _ => recording::write(args),
+            ExportFormat::Blktrace => captures::write(args, &paths),
+            _ => recording::write(args, &paths),
         };
     };
     let events = args.format == ExportFormat::Csv && args.table == Which::Events;
-    let mut source = sources::open(&args.source.paths, events)?;
+    let mut source = sources::open(&paths, events)?;
     if args.output.is_none() {
         source = source.quietly();
     }

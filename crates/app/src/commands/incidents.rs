@@ -3,6 +3,7 @@
 use crate::args::daemon::{DaemonPlaces, IncidentAction, IncidentsArgs};
 use crate::failure::Failure;
 use crate::output;
+use iowhy_recorder::control::RecorderState;
 use iowhy_recorder::incidents::store::{IncidentStore, StoredIncident};
 use iowhy_recorder::screen;
 use std::io::{self, ErrorKind};
@@ -15,8 +16,8 @@ pub fn run(args: &IncidentsArgs) -> Result<(), Failure> {
     }
     let store = store(&args.places)?;
     match args.action {
-        None | Some(IncidentAction::Show { .. }) => list(&store, args.json),
-        Some(IncidentAction::List { json }) => list(&store, json || args.json),
+        None | Some(IncidentAction::Show { .. }) => list(&store, args.json, &args.places),
+        Some(IncidentAction::List { json }) => list(&store, json || args.json, &args.places),
         Some(IncidentAction::Pin { number, undo }) => {
             let pinned = store.pin(number, !undo);
             pinned.map_err(|error| failed("pin", &store, number, &error))?;
@@ -65,11 +66,20 @@ pub fn all(store: &IncidentStore) -> Result<Vec<StoredIncident>, Failure> {
     })
 }
 
-fn list(store: &IncidentStore, json: bool) -> Result<(), Failure> {
+fn list(store: &IncidentStore, json: bool, places: &DaemonPlaces) -> Result<(), Failure> {
     let incidents = all(store)?;
     let unread = store.numbers().map_or(0, |it| it.len().saturating_sub(incidents.len()));
     if unread > 0 {
         output::note(&format!("{unread} more cannot be read: `iowhy incidents show N` says why"));
+    }
+    if incidents.is_empty() && unread == 0 {
+        let config = places.config()?;
+        let state = RecorderState::read(&config.state, &config.runtime);
+        if json {
+            output::note(state.why_no_incidents());
+            return output::print("[]\n");
+        }
+        return output::print(&format!("{}\n", state.why_no_incidents()));
     }
     match json {
         true => {

@@ -75,6 +75,9 @@ fn blocks(args: &Locate) -> Result<(), Stop> {
         }
     }
     asked.out.flush()?;
+    if asked.count == 0 {
+        output::note("hint: no block was named: `iowhy locate DEVICE SECTOR ...`");
+    }
     asked.tell();
     Ok(())
 }

@@ -4,6 +4,7 @@
 use crate::args::opens::Opens;
 use crate::failure::Failure;
 use crate::output::{self, PipedOutput};
+use crate::own;
 use crate::redaction;
 use crate::sources;
 use crate::watching::{Until, WatchSink, watch};
@@ -13,7 +14,7 @@ use iowhy_capture::host::devices::{self, DeviceNames};
 use iowhy_capture::host::held::{AccessMode, HeldFile, HeldKind, Hold};
 use iowhy_capture::live::WatchOptions;
 use iowhy_capture::reader::FileAsker;
-use iowhy_core::model::{Filter, Name, Names};
+use iowhy_core::model::{FileActivity, Filter, Name, Names};
 use iowhy_core::source::{Batch, Source};
 use iowhy_views::held::{HeldRow, Holding, json, render};
 use iowhy_views::opens::{self, OpenedRow};
@@ -57,7 +58,7 @@ impl WatchSink for OpenPrinter {
     const PRINTS: bool = true;
 
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
-        for open in &batch.opens {
+        for open in batch.opens.iter().filter(|open| !own::is_hidden(open.process, names)) {
             let line = match self.json {
                 true => opens::json_line(open, names),
                 false => opens::line(open, names, &self.style),
@@ -95,8 +96,10 @@ fn recorded(args: &Opens) -> Result<(), Failure> {
     let mut source = sources::open(&args.paths, false)?;
     output::note("note: a recording counts opens by process and file");
     let mut sums = Sums::default();
-    let (names, _) = sources::read_all(&mut source, &filter(args), |batch, _, _| {
-        for row in batch.files.iter().filter(|row| row.opens + row.failures > 0) {
+    let (names, _) = sources::read_all(&mut source, &filter(args), |batch, names, _| {
+        let is_opened = |row: &&FileActivity| row.opens + row.failures > 0;
+        let is_shown = |row: &&FileActivity| !own::is_hidden(row.process, names);
+        for row in batch.files.iter().filter(is_opened).filter(is_shown) {
             let sum = sums.entry((row.pid, row.process, row.file)).or_default();
             (sum.0, sum.1, sum.2) = (sum.0 + row.opens, sum.1 + row.creates, sum.2 + row.failures);
         }

@@ -2,6 +2,7 @@
 //!
 //! What does not belong here: the page itself (crate `iowhy-views`).
 
+use crate::args::Show;
 use crate::failure::Failure;
 use crate::output;
 use crate::partial::PartialOutput;
@@ -13,31 +14,44 @@ use iowhy_core::model::Names;
 use iowhy_views::html::{self, PageError, PageInput, PageSide};
 use iowhy_views::human;
 use std::fs;
-use std::io;
 use std::path::Path;
 
 /// A file that is not there yet, for a page.
 pub struct NewPage<'a> {
     path: &'a Path,
+    /// Whether it is the small one for a ticket.
+    is_small: bool,
 }
 
 impl<'a> NewPage<'a> {
     /// Refuses a file that exists, and a program without the page's script, before anything is
     /// read.
     pub fn check(path: &'a Path) -> Result<NewPage<'a>, Failure> {
-        if !html::is_embedded() {
+        NewPage::checked(path, false)
+    }
+
+    /// The page that the user wants of a watch, if any.
+    pub fn wanted(show: &'a Show) -> Result<Option<NewPage<'a>>, Failure> {
+        match (&show.html, &show.share) {
+            (Some(path), _) => NewPage::checked(path, false).map(Some),
+            (None, Some(path)) => NewPage::checked(path, true).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn checked(path: &'a Path, is_small: bool) -> Result<NewPage<'a>, Failure> {
+        if !is_small && !html::is_embedded() {
             return Err(failed(path, PageError::NotEmbedded));
         }
         if path.symlink_metadata().is_ok() {
-            let exists = io::Error::from(io::ErrorKind::AlreadyExists);
-            let message = format!("failed to write {}: {exists}", path.display());
+            let message = format!("failed to write {}: the file exists", path.display());
             let hint = "name another file, or remove this one first".to_owned();
             return Err(Failure::new(message, Some(hint)));
         }
         let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
         match folder.map(fs::metadata) {
             Some(Err(cause)) => Err(Failure::not_written(path, &cause)),
-            _ => Ok(NewPage { path }),
+            _ => Ok(NewPage { path, is_small }),
         }
     }
 
@@ -50,6 +64,9 @@ impl<'a> NewPage<'a> {
     ) -> Result<(), Failure> {
         let diagnosis = diagnose(summaries.judged());
         let Some(input) = input(summaries, &diagnosis, names, source) else { return Ok(()) };
+        if self.is_small {
+            return self.save(&html::share(&input));
+        }
         let page = html::render(&input).map_err(|error| failed(self.path, error))?;
         self.save(&page)
     }

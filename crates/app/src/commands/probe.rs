@@ -349,6 +349,10 @@ fn measure(
 }
 
 fn failed(target: &Target, cause: &str, hint: Option<String>) -> Failure {
+    // fio does not say that a privilege is missing, only that it cannot open the device.
+    let may_read = rustix::fs::access(&target.path, rustix::fs::Access::READ_OK).is_ok();
+    let sudo = || "this user may not read it: `sudo iowhy probe ...`".to_owned();
+    let hint = if may_read { hint } else { Some(sudo()) };
     Failure::new(format!("failed to probe {}: {cause}", target.path.display()), hint)
 }
 

@@ -19,7 +19,7 @@ use std::time::Instant;
 const COMMAND_HINT: &str = "the words after -- are the program to run while recording";
 
 /// A recording that is being written.
-struct Recorder {
+pub struct Recorder {
     writer: RecordingWriter,
     requests: u64,
     filter: Filter,
@@ -29,7 +29,9 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn begin(
+    /// Makes the recording `directory` of a watch that is described by `now`, of the rows that
+    /// `filter` keeps, of at most so many MB per minute.
+    pub fn begin(
         directory: &Path,
         now: &Environment,
         filter: &Filter,
@@ -42,6 +44,27 @@ impl Recorder {
         let writer = notice.during(|| RecordingWriter::create(directory, &now))?;
         let (filter, begun) = (filter.clone(), Instant::now());
         Ok(Recorder { writer, requests: 0, filter, budget, begun, notice })
+    }
+
+    /// Ends the recording, and says what there is; fails if the watch `failed` or something cannot
+    /// be written.
+    pub fn end(
+        self,
+        environment: &Environment,
+        names: &Names,
+        failed: Option<Failure>,
+    ) -> Result<(), Failure> {
+        let directory = self.writer.directory().to_owned();
+        let mut environment = self.about(environment);
+        let Recorder { writer, notice, requests, .. } = self;
+        let finished = notice.during(|| writer.finish(&mut environment, names));
+        if let Some(failure) = failed {
+            say_what_there_is(requests, &environment, &directory);
+            return Err(failure);
+        }
+        finished?;
+        say_what_there_is(requests, &environment, &directory);
+        Ok(())
     }
 
     /// The content of `recording.json`.
@@ -82,8 +105,7 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
     let filter = args.only.filter();
     let until = Until { time: args.time, command };
     let begin = |now: &Environment| Recorder::begin(&directory, now, &filter, args.most_mb);
-    let watched = watch(&options, &filter, until, begin)?;
-    finish(watched, &directory)
+    finish(watch(&options, &filter, until, begin)?)
 }
 
 /// The command to run. It is checked before anything is recorded.
@@ -131,17 +153,9 @@ pub fn free_name() -> PathBuf {
     (1..).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(1))
 }
 
-fn finish(watched: EndedWatch<Recorder>, directory: &Path) -> Result<(), Failure> {
+fn finish(watched: EndedWatch<Recorder>) -> Result<(), Failure> {
     let EndedWatch { environment, names, sink, failed, child } = watched;
-    let mut environment = sink.about(&environment);
-    let Recorder { writer, notice, requests, .. } = sink;
-    let finished = notice.during(|| writer.finish(&mut environment, &names));
-    if let Some(failure) = failed {
-        say_what_there_is(requests, &environment, directory);
-        return Err(failure);
-    }
-    finished?;
-    say_what_there_is(requests, &environment, directory);
+    sink.end(&environment, &names, failed)?;
     if let Some(said) = child.and_then(told_of) {
         output::note(&said);
     }

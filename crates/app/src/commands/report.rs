@@ -2,13 +2,16 @@
 
 use super::page::NewPage;
 use crate::args::daemon::DaemonPlaces;
-use crate::args::{Json, ReportArgs, Show};
+use crate::args::{Json, OutputForm, ReportArgs, Show};
 use crate::commands::incidents;
 use crate::failure::{Failure, USAGE};
+use crate::last_watch;
 use crate::output;
+use crate::selection;
 use crate::sources;
 use crate::summaries;
 use iowhy_core::analysis::Summaries;
+use iowhy_core::command::of_source;
 use iowhy_core::diagnosis::diagnose;
 use iowhy_recorder::clock::LocalTime;
 use iowhy_recorder::incidents::store::RECORDING;
@@ -18,16 +21,30 @@ use std::path::PathBuf;
 /// Reads the source and shows it.
 pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     let paths = match &args.at {
-        None => args.paths.clone(),
+        None => last_watch::or_last(&args.paths)?,
         Some(time) => vec![recorded_at(time, &args.places)?],
     };
     let source = sources::words(&paths);
-    let page = args.show.html.as_deref().map(NewPage::check).transpose()?;
+    let page = NewPage::wanted(&args.show)?;
     let read = summaries::read_with(&paths, &args.only, page.is_some())?;
-    match page {
-        Some(page) => page.write(&read.summaries, &read.names, Some(&source)),
-        None => show(&read.summaries, Some(&source), &args.show),
+    if let Some(page) = page {
+        page.write(&read.summaries, &read.names, Some(&source))?;
     }
+    let json = args.form.inspect(|form| old_form(*form)).and_then(OutputForm::of_today);
+    let shown = Show { json: args.show.json.or(json), ..args.show.clone() };
+    // A user who wants a page alone still sees the answer, and what the page is called.
+    output::print(&text(&read.summaries, ShownSource::Named(&source), &shown))?;
+    selection::check(&args.only.filter(), &read.summaries.shown, read.summaries.judged())
+}
+
+/// Says how `-o FORM` is written today.
+pub fn old_form(form: OutputForm) {
+    let today = match form {
+        OutputForm::Text => "no option",
+        OutputForm::Json => "--json",
+        OutputForm::Brief => "--json=brief",
+    };
+    output::note(&format!("note: -o names a file in every command; this form is now {today}"));
 }
 
 /// The recording of the newest incident that covers a local time.
@@ -41,7 +58,12 @@ fn recorded_at(time: &str, places: &DaemonPlaces) -> Result<PathBuf, Failure> {
     let kept = incidents::all(&store)?;
     match screen::covering(&kept, at_ns.0).last() {
         Some(record) => {
-            output::note(&format!("incident {}: {}", record.number, record.reason()));
+            let (number, summary) = (record.number, record.summary());
+            output::note(&format!("incident {number}: {summary}"));
+            output::note(&format!(
+                "`iowhy incidents show {number}` has the verdict around its trigger; below is all \
+                 of its recording"
+            ));
             Ok(store.path(record.number).join(RECORDING))
         }
         None => {
@@ -52,14 +74,42 @@ fn recorded_at(time: &str, places: &DaemonPlaces) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Prints a summary in the requested form; `source` is its source as on a command line.
-pub fn show(summaries: &Summaries, source: Option<&str>, show: &Show) -> Result<(), Failure> {
-    let (summary, diagnosis) = (&summaries.shown, diagnose(summaries.judged()));
-    let text = match (show.json(), show.full) {
+/// The summary of a watch that has just ended in the requested form; `is_kept` if commands without
+/// a source mean it.
+pub fn live_text(summaries: &Summaries, is_kept: bool, form: &Show) -> String {
+    text(summaries, if is_kept { ShownSource::Kept } else { ShownSource::Gone }, form)
+}
+
+/// What other commands name to mean what is shown.
+enum ShownSource<'a> {
+    /// A source, as a command line names it.
+    Named(&'a str),
+    /// Nothing: it is the last watch.
+    Kept,
+    /// Nothing: it is gone.
+    Gone,
+}
+
+/// A summary in the requested form.
+fn text(summaries: &Summaries, shown: ShownSource<'_>, show: &Show) -> String {
+    let (summary, mut diagnosis) = (&summaries.shown, diagnose(summaries.judged()));
+    let is_kept = matches!(shown, ShownSource::Kept);
+    let source = match shown {
+        ShownSource::Named(source) => Some(source),
+        ShownSource::Kept | ShownSource::Gone => None,
+    };
+    if let (Some(_), Some(source)) = (show.json, source) {
+        diagnosis.findings.iter_mut().for_each(|finding| {
+            finding.evidence.iter_mut().for_each(|it| it.command = of_source(&it.command, source));
+        });
+    }
+    match (show.json, show.full) {
         (Some(Json::Full), _) => iowhy_views::json::render(summary, &diagnosis),
         (Some(Json::Brief), _) => iowhy_views::brief::render(summary, &diagnosis),
+        (None, false) if is_kept => {
+            iowhy_views::text::kept_page(summary, &diagnosis, &output::style())
+        }
         (None, true) => iowhy_views::text::render(summary, &diagnosis, source, &output::style()),
         (None, false) => iowhy_views::text::page(summary, &diagnosis, source, &output::style()),
-    };
-    output::print(&text)
+    }
 }

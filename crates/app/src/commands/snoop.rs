@@ -3,6 +3,7 @@
 use crate::args::snoop::Snoop;
 use crate::failure::Failure;
 use crate::output::{self, PipedOutput};
+use crate::own;
 use crate::sources;
 use crate::watching::{Until, WatchSink, watch};
 use iowhy_capture::live::WatchOptions;
@@ -39,7 +40,8 @@ impl SnoopPrinter {
     /// Prints the requests of a batch; false if the reader has gone.
     fn print(&mut self, batch: &Batch, names: &Names) -> bool {
         let mut read = true;
-        for (request, parts) in batch.requests_with_parts() {
+        let rows = batch.requests_with_parts();
+        for (request, parts) in rows.filter(|row| !own::is_hidden(row.0.process, names)) {
             let line = match self.json {
                 true => json_line(request, parts, names, self.clock.as_ref()),
                 false => self.lines.line(request, parts, names),

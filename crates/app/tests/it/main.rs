@@ -16,8 +16,10 @@ mod html;
 mod incidents;
 mod interrupted;
 mod manual;
+mod names;
 mod redact;
 mod safety;
+mod situations;
 mod terminal;
 mod top;
 

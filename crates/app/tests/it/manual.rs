@@ -3,11 +3,12 @@
 use crate::{answer, iowhy};
 use std::process::Command;
 
-/// The commands that `iowhy --help` lists.
+/// The commands that `iowhy --help` lists, each below a question.
 fn commands() -> Vec<String> {
     let help = answer(["--help"]);
-    let list = help.split_once("Commands:\n").unwrap().1;
-    let lines = list.lines().take_while(|line| !line.is_empty());
+    let list = help.split_once("Why is it slow?\n").unwrap().1;
+    let list = list.split_once("Exit codes:").unwrap().0;
+    let lines = list.lines();
     let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next().map(str::to_owned));
     names.filter(|name| name != "help").collect()
@@ -39,18 +40,45 @@ fn every_command_has_a_manual_page() {
 #[test]
 fn shells_complete_every_command() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = answer(["completions", shell]);
-        for command in commands() {
-            assert!(script.contains(&command), "{shell}: {command}");
-        }
+        assert!(answer(["completions", shell]).contains("IOWHY_COMPLETE"), "{shell}");
     }
+    let every = completed(&[""]);
+    for command in commands() {
+        assert!(every.contains(&command), "{command} is not offered: {every:?}");
+    }
+    for hidden in ["rerun", "replay", "man"] {
+        assert!(!every.iter().any(|it| it == hidden), "{hidden} is offered");
+    }
+    assert_eq!(completed(&["rec"]), ["record"]);
+}
+
+#[test]
+fn shells_complete_the_names_that_there_are() {
+    assert_eq!(completed(&["explain", "metadata-s"]), ["metadata-scan"]);
+    let disks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let mut disks: Vec<_> = disks.map(|disk| disk.file_name().into_string().unwrap()).collect();
+    disks.sort();
+    let mut offered = completed(&["stat", "-d", ""]);
+    offered.sort();
+    assert_eq!(offered, disks);
+    let own = std::fs::read_to_string("/proc/self/comm").unwrap();
+    assert!(completed(&["stat", "-p", ""]).iter().any(|it| it == own.trim_end()));
+}
+
+/// What bash offers for the last of `words`.
+fn completed(words: &[&str]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("iowhy.bash");
     std::fs::write(&script, answer(["completions", "bash"])).unwrap();
-    let complete = "source \"$0\"; COMP_WORDS=(iowhy rec); COMP_CWORD=1; \
-                    _iowhy iowhy rec iowhy; echo \"${COMPREPLY[@]}\"";
-    let output = Command::new("bash").args(["-c", complete]).arg(&script).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "record", "{output:?}");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_iowhy"));
+    let complete = "source \"$0\"; PATH=$1:$PATH; shift; COMP_WORDS=(iowhy \"$@\"); \
+                    COMP_CWORD=$#; COMP_TYPE=9; _clap_complete_iowhy; \
+                    printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let mut bash = Command::new("bash");
+    bash.args(["-c", complete]).arg(&script).arg(program.parent().unwrap()).args(words);
+    let output = bash.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl TmuxTerminal {
 
     fn shown() -> TmuxTerminal {
         let terminal = TmuxTerminal::with(&[]);
-        terminal.wait_for("[1 devices]");
+        terminal.wait_for("[2 processes]");
         terminal
     }
 
@@ -126,7 +126,8 @@ impl Drop for TmuxTerminal {
 
 /// The screens of `docs/top.md`: the keys that lead there, and what is said of it.
 const SCREENS: &[(&[&str], &str)] = &[
-    (&[], "The recording of this repository, all of it."),
+    (&[], "The recording of this repository, all of it: processes, below the line of devices."),
+    (&["1"], "Devices: 1."),
     (&["Enter"], "Who used the device: Enter on the first line."),
     (&["Enter", "Enter"], "For which files: Enter once more. Another Enter shows the code paths."),
     (&["Escape", "Escape", "Escape", "4"], "Where threads waited: 4."),
@@ -206,7 +207,7 @@ fn sizes_may_change_as_often_as_they_like() {
     terminal.tmux(["resize-window", "-t", ":0", "-x", "40", "-y", "12"]);
     let narrow = terminal.settled();
     assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
-    assert!(narrow.contains("DEVICES") && narrow.contains("> loop0"), "{narrow}");
+    assert!(narrow.contains("PID") && narrow.contains("> "), "{narrow}");
     terminal.tmux(["resize-window", "-t", ":0", "-x", "80", "-y", "24"]);
     assert_eq!(terminal.settled(), before);
 }

@@ -4,6 +4,7 @@
 //! What does not belong here: the sums themselves (see [`super::summary`]).
 
 use super::axes::Direction;
+use super::own::PROCESS;
 use super::summary::Summary;
 use crate::model::Metric;
 use crate::model::metric::process_of;
@@ -45,6 +46,16 @@ pub struct ProcessActivity {
 }
 
 impl ProcessActivity {
+    /// Whether the kernel's counters of the process were read.
+    pub fn is_counted(&self) -> bool {
+        self.read_bytes_per_s.is_some() || self.major_faults_per_s.is_some()
+    }
+
+    /// Whether nothing is known of it but that it was blocked: it was too short to be read twice.
+    pub fn is_only_blocked(&self) -> bool {
+        !self.is_counted() && self.device_reads_per_s + self.device_writes_per_s == 0.0
+    }
+
     /// Counters of one file are read together, and have a value once they change: a missing one is
     /// zero if another one has a value. A process without waits has a blocked time of zero if waits
     /// were collected.
@@ -93,6 +104,8 @@ pub fn processes(summary: &Summary) -> Vec<ProcessActivity> {
         }
     }
     let mut rows: Vec<ProcessActivity> = rows.into_values().collect();
+    // Where iowhy's own waits and counters are left out, so is the rest of its row.
+    rows.retain(|row| row.process != PROCESS || row.is_counted() || row.blocked_share.is_some());
     rows.iter_mut().for_each(|row| row.fill(summary.ledger.is_some()));
     let weight = |row: &ProcessActivity| {
         let counted = row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0);

@@ -111,7 +111,8 @@ impl Summarizer {
         batch.stacks.iter().for_each(|stack| self.chains.meet(stack));
         batch.processes.iter().for_each(|process| self.charged.meet(process));
         batch.wait_chains.iter().for_each(|row| self.chains.add(row, names));
-        batch.files.iter().for_each(|row| self.files.add(row, names));
+        let files = batch.files.iter().filter(|row| !is_own_name(row.process, names));
+        files.for_each(|row| self.files.add(row, names));
         for wait in &batch.waits {
             if is_own_name(wait.process, names) {
                 self.own_waits += 1;

@@ -7,6 +7,7 @@
 //! | `pairs` | which devices are compared with each other |
 //! | [`load`] | the loads, and whether they are similar enough to compare times |
 //! | [`times`] | time for each request, by stage and by wait class, ranked |
+//! | [`work`] | time for each call of a program, where the load itself changed |
 //! | [`environment`] | kernel, settings, mounts, devices, and the stages that each can explain |
 //! | `explanations` | which difference can explain which time |
 //! | `doubts` | losses, and data that one of them lacks |
@@ -27,6 +28,7 @@ mod sentence;
 #[cfg(test)]
 mod tests;
 pub mod times;
+pub mod work;
 
 use crate::analysis::Summary;
 use crate::analysis::summary::DeviceSummary;
@@ -35,6 +37,7 @@ use environment::Difference;
 use load::{LoadSimilarity, PairLoad};
 use serde::Serialize;
 use times::TimeGroup;
+use work::WorkTime;
 
 pub use pairs::UnknownDevice;
 
@@ -144,6 +147,9 @@ pub struct Comparison {
     pub loads: Vec<PairLoad>,
     /// The times per request; the largest difference first.
     pub times: Vec<TimeGroup>,
+    /// The time of programs' file calls for each write or read, which stays comparable where the
+    /// load of the devices differs.
+    pub work: Vec<WorkTime>,
     /// Differences of the environment; those that can explain a stage that differs come first.
     pub environment: Vec<Difference>,
 }
@@ -228,10 +234,12 @@ pub fn compare(
     explanations::link(&mut environment, &mut times);
     let doubts = doubts::doubts(&compared);
     let verdict = verdict(&compared, &loads, &times);
-    let parts = sentence::SentenceParts { compared: &compared, loads: &loads, times: &times };
+    let work = work::work(&compared);
+    let parts =
+        sentence::SentenceParts { compared: &compared, loads: &loads, times: &times, work: &work };
     let sentence = parts.sentence(verdict, &environment);
     let watched = [0, 1].map(|at| watched(&compared, at));
-    Ok(Comparison { sides: watched, verdict, sentence, doubts, loads, times, environment })
+    Ok(Comparison { sides: watched, verdict, sentence, doubts, loads, times, work, environment })
 }
 
 fn verdict(compared: &ComparedTimes<'_>, loads: &[PairLoad], times: &[TimeGroup]) -> DiffVerdict {

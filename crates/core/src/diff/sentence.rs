@@ -5,6 +5,7 @@ use super::doubts::both;
 use super::environment::Difference;
 use super::load::{LoadSimilarity, PairLoad};
 use super::times::{TimeGroup, TimeKind, TimePart};
+use super::work::WorkTime;
 use super::{ComparedTimes, DiffVerdict};
 use crate::diagnosis::words;
 use crate::model::WaitClass;
@@ -21,6 +22,7 @@ pub(super) struct SentenceParts<'a> {
     pub compared: &'a ComparedTimes<'a>,
     pub loads: &'a [PairLoad],
     pub times: &'a [TimeGroup],
+    pub work: &'a [WorkTime],
 }
 
 impl SentenceParts<'_> {
@@ -28,12 +30,18 @@ impl SentenceParts<'_> {
     pub fn sentence(&self, verdict: DiffVerdict, environment: &[Difference]) -> String {
         let (loads, times) = (self.loads, self.times);
         match verdict {
-            DiffVerdict::NotEnough => "not enough data to compare".to_owned(),
+            DiffVerdict::NotEnough => match self.gained() {
+                Some(gained) => format!("too few requests to compare stages: {gained}"),
+                None => "not enough data to compare".to_owned(),
+            },
             DiffVerdict::Stalled => self.stalled(),
             DiffVerdict::LoadDiffers => {
                 let reasons = loads.iter().find(|it| it.alike == LoadSimilarity::Different);
                 let reasons = reasons.map(|it| it.reasons.join("; ")).unwrap_or_default();
-                format!("the loads differ too much to compare times: {reasons}")
+                match self.gained() {
+                    Some(gained) => format!("the loads differ ({reasons}): {gained}"),
+                    None => format!("the loads differ too much to compare times: {reasons}"),
+                }
             }
             DiffVerdict::Same => {
                 let text = opening(worst(loads), loads);
@@ -42,6 +50,22 @@ impl SentenceParts<'_> {
             DiffVerdict::TailDiffers => slowest(loads, times),
             DiffVerdict::Moved => moved(loads, times, environment),
         }
+    }
+
+    /// What the program with most time gains for each of its calls, whatever the requests.
+    fn gained(&self) -> Option<String> {
+        let WorkTime { process, call, time_ns: [a, b], differs, .. } = self.work.first()?;
+        if !differs {
+            let time = words::time(*b);
+            return Some(format!("{process} takes the same {time} for each {call} in both"));
+        }
+        let (word, times) = if b < a { ("faster", a / b) } else { ("slower", b / a) };
+        Some(format!(
+            "{process} is {} times {word} in B, {} for each {call} against {}",
+            words::number(times),
+            words::time(*b),
+            words::time(*a),
+        ))
     }
 
     /// Requests that completed before a device stalled do not represent those that wait.

@@ -5,6 +5,7 @@ use crate::diagnosis::diagnose;
 use crate::model::WaitClass;
 use crate::model::cgroup::Cgroup;
 use crate::model::environment::Device;
+use crate::model::file::Counts;
 use crate::script::Script;
 
 const US: u64 = 1_000;
@@ -121,6 +122,37 @@ fn another_load_is_not_compared() {
     let found = compared(&a, &b, &[]);
     assert_eq!(found.verdict, DiffVerdict::LoadDiffers, "{found:#?}");
     assert!(found.sentence.contains("reads of 4.00 KiB against 1.00 MiB"), "{}", found.sentence);
+}
+
+#[test]
+fn a_fix_that_changes_the_load_shows_in_the_time_for_each_write() {
+    // Syncs after each write, then after each sixteenth: larger requests, another load.
+    let mut watches = [(4096_u64, 1_000_u64), (65_536, 63)].map(|(bytes, syncs)| {
+        let mut script = script("[none]");
+        reads(&mut script, "sda", 900, bytes, (0, 2 * US, MS));
+        let counts = Counts {
+            writes: 1_000,
+            fsyncs: syncs,
+            timed_calls: 1_000 + syncs,
+            write_ns: 5 * MS,
+            fsync_ns: syncs * MS,
+            ..Counts::default()
+        };
+        script.did((7, "db"), "/srv/log", counts);
+        script
+    });
+    let [a, b] = &watches;
+    let found = compared(a, b, &[]);
+    assert_eq!(found.verdict, DiffVerdict::LoadDiffers, "{found:#?}");
+    assert_eq!(found.work[0].calls, [1_000, 1_000]);
+    let gained = "db is 14.8 times faster in B, 68.0 \u{b5}s for each write against 1.00 ms";
+    assert!(found.sentence.ends_with(gained), "{}", found.sentence);
+    // What both do alike does not count as a gain.
+    let same = compared(a, a, &[]);
+    assert!(same.work.iter().all(|row| !row.differs), "{:#?}", same.work);
+    watches[1].batch.files.clear();
+    let [a, b] = &watches;
+    assert!(compared(a, b, &[]).sentence.starts_with("the loads differ too much"));
 }
 
 #[test]

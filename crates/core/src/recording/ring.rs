@@ -266,6 +266,23 @@ impl RecordingRing {
         Ok(RingSnapshot { about, rounds, is_cut: self.is_cut })
     }
 
+    /// All of a watch that has ended, whose final environment is `now`: as a recording of it would
+    /// be, where everything is kept, else its last minutes.
+    ///
+    /// # Errors
+    /// When rows cannot be encoded.
+    pub fn whole(
+        mut self,
+        now: &Environment,
+        names: &Names,
+    ) -> Result<RingSnapshot, RecordingError> {
+        let snapshot = self.snapshot(now.end_ns, now, names)?;
+        Ok(match self.is_cut {
+            true => snapshot,
+            false => RingSnapshot { about: now.clone(), ..snapshot },
+        })
+    }
+
     /// What rows of a round may refer to.
     fn encode(&mut self, batch: &Batch, names: &Names) -> Result<Segments, RecordingError> {
         let mut segments = Vec::new();
@@ -294,7 +311,9 @@ impl RecordingRing {
         };
         (about.start_ns, about.end_ns) = (first.from_ns, last.until_ns);
         about.finished = true;
-        "saved from iowhy top".clone_into(&mut about.ended_by);
+        if about.ended_by.is_empty() {
+            "saved from iowhy top".clone_into(&mut about.ended_by);
+        }
         about.cost.cpu_ns = now.cost.cpu_ns.saturating_sub(first.cpu_ns);
         about.cost.start_cpu_ns = now.cost.start_cpu_ns.saturating_sub(first.cpu_ns);
         about.cost.spent_ns = about.end_ns.saturating_sub(about.start_ns);

@@ -1,4 +1,4 @@
-//! Holds the vocabulary of docs/glossary.md: the words of its last table are in no page, no
+//! Holds the vocabulary of docs/vocabulary.md: the words of its last table are in no page, no
 //! message, no screen and no comment.
 //!
 //! A row with a remark in parentheses, such as "beside (of a load)", is about one sense of a word:
@@ -48,7 +48,7 @@ impl BannedPhrase {
 
 /// The phrases of the glossary's last table.
 fn banned() -> Result<Vec<BannedPhrase>> {
-    let path = root().join("docs/glossary.md");
+    let path = root().join("docs/vocabulary.md");
     let page = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
     let table = page.split_once(HEADING).map_or("", |(_, table)| table);
     let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
@@ -122,7 +122,7 @@ fn texts(folder: &str) -> Result<Vec<(String, String)>> {
 fn pages() -> Result<Vec<(String, String)>> {
     let mut pages = texts("")?;
     pages.extend(texts("docs")?);
-    pages.retain(|(name, _)| name.ends_with(".md") && name != "docs/glossary.md");
+    pages.retain(|(name, _)| name.ends_with(".md") && name != "docs/vocabulary.md");
     for (_, text) in pages.iter_mut().filter(|(name, _)| name == "CHANGELOG.md") {
         let quoted = |line: &str| line.split('"').step_by(2).collect::<Vec<_>>().join("");
         *text = text.lines().map(quoted).collect::<Vec<_>>().join("\n");
@@ -158,7 +158,7 @@ fn code() -> Result<Vec<(String, String)>> {
 fn refused(files: &[(String, String)]) -> Result<()> {
     let phrases = banned()?;
     let found = files.iter().flat_map(|(name, text)| violations(name, text, &phrases));
-    expect_none("words that docs/glossary.md replaces", &found.collect::<Vec<_>>());
+    expect_none("words that docs/vocabulary.md replaces", &found.collect::<Vec<_>>());
     Ok(())
 }
 
@@ -188,7 +188,7 @@ fn identifiers_use_the_glossary() -> Result<()> {
     let found = files
         .flat_map(|(name, text)| violations(&name, &words_of_names(&text), &phrases))
         .collect::<Vec<_>>();
-    expect_none("names with words that docs/glossary.md replaces", &found);
+    expect_none("names with words that docs/vocabulary.md replaces", &found);
     Ok(())
 }
 

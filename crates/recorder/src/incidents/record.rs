@@ -13,6 +13,9 @@ const MOST_FINDINGS: usize = 8;
 /// Triggers that are kept in it.
 const MOST_TRIGGERS: usize = 20;
 
+/// The sentence of a request without a reason.
+pub const UNSAID: &str = "`iowhy capture`";
+
 /// The layout's version.
 pub const INCIDENT_FORMAT: u32 = 1;
 
@@ -156,6 +159,22 @@ impl IncidentRecord {
         self.triggers.first().map_or("", |trigger| &trigger.sentence)
     }
 
+    /// What a person said when asking for it, also for one that had begun by itself.
+    pub fn asked_for(&self) -> Option<&str> {
+        let asked = self.triggers.iter().filter(|it| it.key.kind == TriggerKind::Command);
+        asked.map(|trigger| trigger.sentence.as_str()).find(|said| *said != UNSAID)
+    }
+
+    /// What it is about in one sentence: what a person said, and what was found.
+    pub fn summary(&self) -> String {
+        let found = self.findings.first().map_or(self.reason(), |it| &it.sentence);
+        match self.asked_for() {
+            Some(said) if said == found => said.to_owned(),
+            Some(said) => format!("\"{said}\": {found}"),
+            None => found.to_owned(),
+        }
+    }
+
     /// Why it was kept, in a word.
     pub fn kind(&self) -> Option<TriggerKind> {
         self.triggers.first().map(|trigger| trigger.key.kind)
@@ -189,6 +208,19 @@ pub fn local_time(time_ns: i64, zone: &TimeZone) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_person_said_is_told_with_what_was_found() {
+        let mut record = IncidentRecord::default();
+        record.add_trigger(&Trigger::manual(TriggerKind::Command, UNSAID.to_owned()));
+        assert_eq!((record.asked_for(), record.summary().as_str()), (None, UNSAID));
+        let mut record = IncidentRecord::default();
+        record.add_trigger(&Trigger::manual(TriggerKind::Signal, "SIGUSR1".to_owned()));
+        record.add_trigger(&Trigger::manual(TriggerKind::Command, "login is slow".to_owned()));
+        let sentence = "dpkg syncs small writes".to_owned();
+        record.findings.push(IncidentFinding { sentence, ..IncidentFinding::default() });
+        assert_eq!(record.summary(), "\"login is slow\": dpkg syncs small writes");
+    }
 
     #[test]
     fn a_condition_is_kept_once_with_its_latest_sentence() {

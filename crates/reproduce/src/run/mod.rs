@@ -86,20 +86,17 @@ impl Prepared {
         options: &RunOptions,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Prepared> {
+        // Programs run in a directory of their own, where a relative path leads elsewhere.
+        let folder =
+            std::path::absolute(folder).context(|| format!("find {}", folder.display()))?;
         let (undo, mut notes) = Undo::begin()?;
         let checked = place::check(&plan, &options.targets)?;
         let mut plan = plan;
         options.alterations.iter().for_each(|it| it.alter(&mut plan));
         fio::need(&plan)?;
         let memory_bytes = memory_limit(&plan);
-        let mut prepared = Prepared {
-            plan,
-            folder: folder.to_owned(),
-            places: Vec::new(),
-            memory_bytes,
-            notes: Vec::new(),
-            undo,
-        };
+        let mut prepared =
+            Prepared { plan, folder, places: Vec::new(), memory_bytes, notes: Vec::new(), undo };
         for (at, target) in checked.iter().enumerate() {
             let place = place::make(&prepared.undo, &prepared.plan, at, target)?;
             prepared.places.push(place);

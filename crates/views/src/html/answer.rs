@@ -49,6 +49,31 @@ pub(super) fn notes(summary: &Summary, source: Option<&str>, style: &Style) -> M
     }
 }
 
+/// The same where it hardly changes the answer: one quiet line, with the rest behind it.
+pub(super) fn quiet_notes(summary: &Summary, source: Option<&str>, style: &Style) -> Markup {
+    let notes = parts(source, style, |screen| header::notes(summary, screen));
+    let texts: Vec<String> = notes
+        .into_iter()
+        .filter_map(|part| match part {
+            ScreenPart::Text(text, _) => Some(text),
+            ScreenPart::Table(_) => None,
+        })
+        .collect();
+    let shown = |text: &str| prose(text.trim_start_matches(['!', '-', ' ']));
+    html! {
+        @if let Some((first, others)) = texts.split_first() {
+            @if others.is_empty() {
+                p.faint.quiet { (shown(first)) }
+            } @else {
+                details.small.quiet {
+                    summary.faint { (shown(first)) " (" (others.len()) " more notes)" }
+                    ul { @for text in others { li { (shown(text)) } } }
+                }
+            }
+        }
+    }
+}
+
 /// The findings, the one to act on first comes first.
 pub(super) fn findings(page: &PageInput<'_>, style: &Style) -> Markup {
     html! {

@@ -10,6 +10,7 @@
 //! | `answer` | the findings |
 //! | `sections` | tables, environment, losses, commands |
 //! | `compared` | two watches compared |
+//! | `share` | a small page for a ticket, without charts |
 //! | `web/` (TypeScript) | what draws the charts and filters them |
 //!
 //! Names that anybody may have chosen are escaped twice: what could deceive a reader, as on a
@@ -24,6 +25,7 @@ mod compared;
 mod data;
 mod marks;
 mod sections;
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +41,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use compared::{PageSide, compare};
 pub use data::SCHEMA;
+pub use share::{MOST_SHARED_BYTES, share};
 
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
 const SCRIPT_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js.sha256"));
@@ -100,15 +103,19 @@ fn page(page: &PageInput<'_>) -> Result<String, PageError> {
         false => format!("iowhy report: {host}"),
     };
     let facts = header::facts(page.summary, &style);
+    // What hardly changes the answer does not stand before it.
+    let are_material = header::are_losses_material(page.summary);
     let body = html! {
         header.top {
             p.brand { "iowhy" span.sub { " why is my disk slow?" } }
             (answer::headline(page.diagnosis, &style))
             ul.facts { @for (fact, _) in facts.iter().skip(1) { li { (fact) } } }
         }
+        (contents())
         main {
-            (answer::notes(page.summary, page.source, &style))
+            @if are_material { (answer::notes(page.summary, page.source, &style)) }
             (answer::findings(page, &style))
+            @if !are_material { (answer::quiet_notes(page.summary, page.source, &style)) }
             (charts())
             (sections::tables(page, &style))
             (sections::environment(page.summary, &style))
@@ -117,6 +124,24 @@ fn page(page: &PageInput<'_>) -> Result<String, PageError> {
         (foot(page, &style))
     };
     Ok(document(&title, &body, &data))
+}
+
+/// The parts of the page, which stay in sight.
+fn contents() -> Markup {
+    const PARTS: [(&str, &str); 7] = [
+        ("#why", "Why"),
+        ("#charts", "Over time"),
+        ("#selection", "Selection"),
+        ("#distributions", "Distributions"),
+        ("#figures", "Figures"),
+        ("#machine", "Environment"),
+        ("#terminal", "On a terminal"),
+    ];
+    html! {
+        nav.contents aria-label="Contents" {
+            @for (place, name) in PARTS { a href=(place) { (name) } }
+        }
+    }
 }
 
 /// How names and figures look on a page.

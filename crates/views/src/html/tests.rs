@@ -242,3 +242,23 @@ fn no_watch_makes_a_page_of_more_than_five_megabytes() {
     let megabytes = page(&input).unwrap().len() as f64 / 1e6;
     assert!((0.5..5.0).contains(&megabytes), "{megabytes}");
 }
+
+/// A page for a ticket says the same as the page, and a steady rate has no comb.
+#[test]
+fn a_page_for_a_ticket_is_small_and_even() {
+    let mut script = Script::new(10);
+    for index in 0..10_000_i64 {
+        script.read("sda", 4096).by(1, "cat").at(index * 1_000_000).direct(0, 0, 100_000).add();
+    }
+    let text = with_page(&script, super::share);
+    assert!(text.len() <= super::MOST_SHARED_BYTES && !text.contains("<script"));
+    let (_, figure) = text.split_once("Requests per second over the watch").unwrap();
+    let (_, path) = figure.split_once("<path d=\"").unwrap();
+    let (path, _) = path.split_once('"').unwrap();
+    let heights = path.split('v').skip(1).map(|bar| bar.split_once('h').unwrap().0);
+    let heights: Vec<f64> = heights.map(|height| -height.parse::<f64>().unwrap()).collect();
+    let inner = &heights[1..heights.len() - 1];
+    let (least, most) =
+        inner.iter().fold((f64::MAX, 0.0_f64), |(a, b), it| (a.min(*it), b.max(*it)));
+    assert!(heights.len() > 100 && most / least < 1.2, "{least} to {most}");
+}

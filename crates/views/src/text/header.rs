@@ -212,7 +212,7 @@ pub(super) fn paragraphs(text: &str) -> Vec<Note> {
 }
 
 /// Whether losses may change the answer: whole records, or many details.
-pub(super) fn are_losses_material(summary: &Summary) -> bool {
+pub(crate) fn are_losses_material(summary: &Summary) -> bool {
     let losses = &summary.losses;
     let waits = summary.ledger.as_ref().map_or(0, |it| it.classes.iter().map(|it| it.waits).sum());
     let recorded = summary.watch.requests + waits;
@@ -273,12 +273,14 @@ fn of_device(device: &DeviceSummary, hides_others: bool, style: &Style) -> Vec<S
             human::time(stalled as f64, style),
         ));
     }
-    if let (None, true, Some(age)) =
-        (device.stalled_ns, device.is_oldest_overdue, device.oldest_open_ns)
+    // Of requests that later ones overtook nobody knows whether they are in flight.
+    let open = device.open_requests.saturating_sub(device.overtaken_requests);
+    if let (None, true, Some(age), 1..) =
+        (device.stalled_ns, device.is_oldest_overdue, device.oldest_open_ns, open)
     {
         notes.push(format!(
             "{name}: {} in flight, the oldest for at least {}, longer than any that completed took",
-            plural(device.open_requests.saturating_sub(device.overtaken_requests), "request"),
+            plural(open, "request"),
             human::time(age as f64, style),
         ));
     }

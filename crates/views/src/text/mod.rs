@@ -32,7 +32,7 @@ pub use activity::{ACTIVITY, FILETOP};
 pub use blame::{BLAME, BlameRow, CULPRITS};
 pub use chains::{CHAINS, chains};
 pub use devices::DEVICES;
-pub use page::{LINES, page};
+pub use page::{LINES, kept_page, page};
 pub use paths::CODE_PATHS;
 pub(crate) use paths::section as code_paths;
 pub use stages::{STAGES, StageRow};

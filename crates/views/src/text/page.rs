@@ -112,12 +112,37 @@ impl Detail {
     }
 }
 
+/// What commands about the same watch name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PageSource<'a> {
+    /// A source, as a command line names it.
+    Named(&'a str),
+    /// Nothing: it is the last watch.
+    Kept,
+    /// Nothing: the watch is gone, and they watch again.
+    Gone,
+}
+
 /// The first screen, in lines that end with a newline. `source` is what it shows as a command line
 /// names it; nothing of a live watch.
 pub fn page(
     summary: &Summary,
     diagnosis: &Diagnosis,
     source: Option<&str>,
+    style: &Style,
+) -> String {
+    fitted(summary, diagnosis, source.map_or(PageSource::Gone, PageSource::Named), style)
+}
+
+/// The first screen of a live watch that is kept: commands without a source mean it.
+pub fn kept_page(summary: &Summary, diagnosis: &Diagnosis, style: &Style) -> String {
+    fitted(summary, diagnosis, PageSource::Kept, style)
+}
+
+fn fitted(
+    summary: &Summary,
+    diagnosis: &Diagnosis,
+    source: PageSource<'_>,
     style: &Style,
 ) -> String {
     let mut detail = MOST;
@@ -137,11 +162,17 @@ pub fn page(
 fn draw(
     summary: &Summary,
     diagnosis: &Diagnosis,
-    source: Option<&str>,
+    source: PageSource<'_>,
     style: &Style,
     detail: &Detail,
 ) -> String {
-    let mut screen = Screen { source, ..Screen::new(style) };
+    let named = match source {
+        PageSource::Named(source) => Some(source),
+        // No word is needed: `iowhy --full` becomes `iowhy report --full`.
+        PageSource::Kept => Some(""),
+        PageSource::Gone => None,
+    };
+    let mut screen = Screen { source: named, ..Screen::new(style) };
     header::header(summary, &mut screen);
     let notes = PageNotes::of(summary, style);
     notes.above(detail.notes, &mut screen);
@@ -256,31 +287,43 @@ fn devices(summary: &Summary, sick: Option<&DeviceSummary>, most: usize, screen:
     }
 }
 
+/// How long a watch stays, and how it stays longer.
+const KEPT: &str = "in memory until the next watch; as a recording: iowhy export -o DIR";
+
 /// Commands that show more: on one line where they fit.
-fn more(diagnosis: &Diagnosis, source: Option<&str>, screen: &mut Screen) {
+fn more(diagnosis: &Diagnosis, source: PageSource<'_>, screen: &mut Screen) {
     screen.gap();
     let first = diagnosis.findings.first();
     let views = "views: iowhy --help".to_owned();
     let commands = match source {
-        Some(source) => {
+        PageSource::Named(source) => {
             let source = escape(source, screen.style);
             let explain = first.map(|_| format!("iowhy explain 1 {source}"));
             [Some(format!("iowhy report --full {source}")), explain, Some(views)]
         }
-        None => {
+        PageSource::Kept => {
+            let explain = first.map(|_| "iowhy explain 1".to_owned());
+            [explain, Some("iowhy report --full".to_owned()), Some(views)]
+        }
+        PageSource::Gone => {
             let explain = first.map(|it| format!("iowhy explain {}", it.cause));
             [Some("iowhy --full".to_owned()), explain, Some(views)]
         }
     };
-    let mut lines = joined(commands.into_iter().flatten(), screen.style.columns() - LABEL);
-    if source.is_none() {
-        lines.push("iowhy record -o DIR".to_owned());
-    }
+    let columns = screen.style.columns() - LABEL;
+    let mut lines = joined(commands.into_iter().flatten(), columns);
+    let keep = match source {
+        PageSource::Named(_) => None,
+        PageSource::Gone => Some("iowhy record -o DIR"),
+        PageSource::Kept if columns < KEPT.len() => Some("iowhy export -o DIR"),
+        PageSource::Kept => Some(KEPT),
+    };
+    lines.extend(keep.map(str::to_owned));
     let last = lines.len() - 1;
     for (index, line) in lines.iter().enumerate() {
         let label = match index {
             0 => "more",
-            _ if index == last && source.is_none() => "keep it",
+            _ if index == last && keep.is_some() => "keep it",
             _ => "",
         };
         let painted = screen.style.paint(&format!("{label:LABEL$}{line}"), Paint::Faint);

@@ -18,8 +18,9 @@ use crate::fold::prose;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::text::{Screen, findings, headline};
+use iowhy_core::analysis::Direction;
 use iowhy_core::analysis::breakdown::BreakdownSubject;
-use iowhy_core::analysis::moments::{JudgedWindow, Moment};
+use iowhy_core::analysis::moments::{JudgedWindow, Moment, MomentSpan};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style as TerminalStyle};
@@ -28,6 +29,8 @@ use ratatui::widgets::Paragraph;
 
 /// Columns before a row: the mark of what is selected.
 const MARK: usize = 2;
+/// Lines of a screen from which the devices have one above the processes.
+const LEAST_HEIGHT: u16 = 12;
 /// Rows that the table keeps, however much there is to say above it.
 const LEAST_ROWS: u16 = 4;
 
@@ -38,10 +41,14 @@ pub fn draw(model: &TopModel, state: &TopState, frame: &mut Frame) {
     let shown = state.moment(model);
     let why = why(shown.map(|(_, moment)| moment.as_ref()), area, &style);
     let room = area.height.saturating_sub(3 + LEAST_ROWS).max(1);
+    let disks = shown
+        .filter(|_| area.height >= LEAST_HEIGHT)
+        .and_then(|(_, moment)| device_line(moment, state, &style));
     let heights = [1, (why.len() as u16).min(room), 1];
-    let [head, reasons, tabs, body, foot] = Layout::vertical([
+    let [head, reasons, disk, tabs, body, foot] = Layout::vertical([
         Constraint::Length(heights[0]),
         Constraint::Length(heights[1]),
+        Constraint::Length(u16::from(disks.is_some())),
         Constraint::Length(heights[2]),
         Constraint::Min(0),
         Constraint::Length(1),
@@ -49,6 +56,7 @@ pub fn draw(model: &TopModel, state: &TopState, frame: &mut Frame) {
     .areas(area);
     frame.render_widget(Paragraph::new(header(model, state, shown, &style)), head);
     frame.render_widget(Paragraph::new(why), reasons);
+    disks.into_iter().for_each(|line| frame.render_widget(Paragraph::new(line), disk));
     frame.render_widget(Paragraph::new(crumbs(state, &style)), tabs);
     let orders = match (&state.page, shown) {
         (Some(page), _) => {
@@ -143,7 +151,17 @@ fn position(
         facts.push((cut(&escape(source, style), style.width / 3, style), Paint::Plain));
     }
     match (state.is_paused(), model.is_live()) {
-        (false, true) => facts.push((time, Paint::Plain)),
+        (false, true) if newer > 0 => {
+            facts.push((format!("{time}, last seen {newer} s ago"), Paint::Alert));
+        }
+        (false, true) => {
+            let seconds = human::time(moment.duration_ns() as f64, style);
+            match state.span() {
+                MomentSpan::One => facts.push((time, Paint::Plain)),
+                MomentSpan::All => facts.push((format!("{time}, all {seconds}"), Paint::Plain)),
+                _ => facts.push((format!("{time}, sum of {seconds}"), Paint::Plain)),
+            }
+        }
         (false, false) => {
             let all = human::time(moment.duration_ns() as f64, style);
             facts.push((format!("all {all}"), Paint::Plain));
@@ -267,7 +285,12 @@ fn table_in(
     for (index, text) in shown.lines(first..last, &narrow).into_iter().enumerate() {
         let is_selected = index == at - first + 1;
         let mark = if is_selected { "> " } else { "  " };
-        let paint = if index == 0 { Paint::Heading } else { Paint::Plain };
+        if index == 0 {
+            let order = shown.orders().get(state.order()).copied();
+            lines.push(heading(&format!("{mark}{text}"), order, style));
+            continue;
+        }
+        let paint = Paint::Plain;
         let mut terminal_style = terminal_style(paint, style);
         if is_selected {
             terminal_style = terminal_style.add_modifier(Modifier::REVERSED);
@@ -277,13 +300,50 @@ fn table_in(
     frame.render_widget(Paragraph::new(lines), area);
 }
 
+/// The headings of a table; the one that it is ordered by is marked.
+fn heading(text: &str, order: Option<&str>, style: &Style) -> Line<'static> {
+    let plain = terminal_style(Paint::Heading, style);
+    let is_edge = |it: Option<char>| it.is_none_or(|it| it == ' ');
+    let found = order.and_then(|word| {
+        let mut places = text.match_indices(word).map(|(at, _)| (at, at + word.len()));
+        places.find(|(from, to)| {
+            is_edge(text[..*from].chars().next_back()) && is_edge(text[*to..].chars().next())
+        })
+    });
+    let Some((from, to)) = found else { return Line::styled(text.to_owned(), plain) };
+    Line::from(vec![
+        Span::styled(text[..from].to_owned(), plain),
+        Span::styled(text[from..to].to_owned(), plain.add_modifier(Modifier::REVERSED)),
+        Span::styled(text[to..].to_owned(), plain),
+    ])
+}
+
+/// The devices in one line, above the processes that use them.
+fn device_line(moment: &Moment, state: &TopState, style: &Style) -> Option<Line<'static>> {
+    if state.table != TopTable::Processes || !state.opened.is_empty() || state.page.is_some() {
+        return None;
+    }
+    let one = |it: &iowhy_core::analysis::summary::DeviceSummary| {
+        let rate = |direction| human::rate(it.directions[direction].requests_per_s);
+        let (reads, writes) = (rate(Direction::Read), rate(Direction::Write));
+        let util = it.util_share.map_or_else(|| "?".to_owned(), human::percent);
+        format!("{} {reads} r/s {writes} w/s {util} %util", escape(&it.device, style))
+    };
+    let separator = style.either(" · ", " | ");
+    let mut text = moment.devices.iter().take(4).map(one).collect::<Vec<_>>().join(separator);
+    if text.is_empty() {
+        text = "no device had requests".to_owned();
+    }
+    Some(line(cut(&format!("DISK {text}"), style.width, style), Paint::Plain, style))
+}
+
 /// Why a table has no row.
 fn nothing(state: &TopState, moment: &Moment) -> String {
     if !state.filter.is_empty() {
         return format!("nothing here has {:?} in its name: Esc shows all", state.filter);
     }
     match (state.opened.is_empty(), state.table) {
-        (false, _) => "nothing of it in this second".to_owned(),
+        (false, _) => "nothing of it in this time; a adds up more".to_owned(),
         (_, TopTable::Devices | TopTable::Stages) => {
             format!("no device had requests; {}", plural(moment.idle_devices, "idle device"))
         }
@@ -342,6 +402,16 @@ fn findings_page(window: Option<&JudgedWindow>, style: &Style) -> Vec<Line<'stat
     screen.text.lines().map(|text| line(text, Paint::Plain, style)).collect()
 }
 
+/// What `a` has chosen.
+fn span_word(span: MomentSpan) -> &'static str {
+    match span {
+        MomentSpan::One => "1 s",
+        MomentSpan::Ten => "10 s",
+        MomentSpan::Minute => "1 min",
+        MomentSpan::All => "all",
+    }
+}
+
 /// The keys that matter now, or what there is to say.
 fn footer(
     model: &TopModel,
@@ -363,9 +433,10 @@ fn footer(
             parts.push("Esc back".to_owned());
         }
         let now = orders.get(state.order().min(orders.len().saturating_sub(1)));
-        let reversed = if state.is_reversed { " reversed" } else { "" };
+        let reversed = if state.is_reversed() { " reversed" } else { "" };
         parts.extend(now.map(|order| format!("< > order: {order}{reversed}")));
         parts.push("/ filter".to_owned());
+        parts.extend(model.is_live().then(|| format!("a {}", span_word(state.span()))));
         parts.push("[ ] time".to_owned());
         parts.push(match (state.is_paused(), model.is_live()) {
             (false, true) => "Space pause".to_owned(),

@@ -24,7 +24,7 @@ pub use keys::{KEYS, KeyHelp, TopKey};
 pub use state::{TopAction, TopState};
 
 use crate::style::Style;
-use iowhy_core::analysis::moments::{History, Moment};
+use iowhy_core::analysis::moments::{History, Moment, MomentSpan};
 use iowhy_core::model::Environment;
 use iowhy_core::model::clock::WallClock;
 use std::sync::Arc;
@@ -41,6 +41,9 @@ pub struct TopModel {
     whole: Option<Arc<Moment>>,
     /// Its last minutes.
     pub history: History,
+    /// The latest sum of a longer span of a live watch.
+    sum: Option<(MomentSpan, Arc<Moment>)>,
+    is_new_sum: bool,
     /// Why no more moments come; `None` while they do.
     pub ended: Option<String>,
     /// How to draw.
@@ -56,6 +59,8 @@ impl TopModel {
             source: None,
             whole: None,
             history: History::default(),
+            sum: None,
+            is_new_sum: false,
             ended: None,
             style,
         }
@@ -84,9 +89,22 @@ impl TopModel {
         self.source.as_deref()
     }
 
-    /// What is shown where no second was chosen: the latest, or all of a recording.
-    fn present(&self) -> Option<&Arc<Moment>> {
-        self.whole.as_ref().or_else(|| self.history.back(0))
+    /// Takes the sum of a span of a live watch.
+    pub fn sums(&mut self, span: MomentSpan, moment: Moment) {
+        self.sum = Some((span, Arc::new(moment)));
+        self.is_new_sum = true;
+    }
+
+    /// Whether a sum came since this was last asked.
+    pub fn has_new_sum(&mut self) -> bool {
+        std::mem::take(&mut self.is_new_sum)
+    }
+
+    /// What is shown where no second was chosen: the latest, the latest sum of the span, or all of
+    /// a recording.
+    fn present(&self, span: MomentSpan) -> Option<&Arc<Moment>> {
+        let sum = self.sum.as_ref().filter(|(of, _)| *of == span).map(|(_, moment)| moment);
+        self.whole.as_ref().or(sum).or_else(|| self.history.back(0))
     }
 
     /// The moment that ended at `end_ns`, else the oldest one, with how many are newer.

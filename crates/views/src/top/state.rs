@@ -4,11 +4,13 @@ use super::TopModel;
 use super::keys::TopKey;
 use super::tables::{ShownTable, table};
 use iowhy_core::analysis::breakdown::{BreakdownAxis, BreakdownSubject};
-use iowhy_core::analysis::moments::Moment;
+use iowhy_core::analysis::moments::{Moment, MomentSpan};
 use std::sync::Arc;
 
 /// Lines that a page key moves by.
 const PAGE: usize = 10;
+/// Seconds in which what was opened is looked for.
+const LOOK_BACK: usize = 60;
 /// Seconds that `{` and `}` move by.
 const LEAP: usize = 10;
 /// Characters of a filter.
@@ -66,7 +68,11 @@ pub struct TopState {
     selected_id: Option<String>,
     /// The order of each table, and of what is behind a line.
     orders: [usize; TopTable::ALL.len() + 1],
-    pub(super) is_reversed: bool,
+    /// Whether each of them is reversed.
+    reversed: [bool; TopTable::ALL.len() + 1],
+    /// Whether rows that did nothing are left out.
+    pub(super) hides_idle: bool,
+    span: MomentSpan,
     pub(super) filter: String,
     pub(super) is_filtering: bool,
     pub(super) page: Option<TopPage>,
@@ -80,13 +86,15 @@ pub struct TopState {
 impl Default for TopState {
     fn default() -> TopState {
         TopState {
-            table: TopTable::Devices,
+            table: TopTable::Processes,
             opened: Vec::new(),
             selected_before: Vec::new(),
             selected: 0,
             selected_id: None,
             orders: [0; TopTable::ALL.len() + 1],
-            is_reversed: false,
+            reversed: [false; TopTable::ALL.len() + 1],
+            hides_idle: false,
+            span: MomentSpan::default(),
             filter: String::new(),
             is_filtering: false,
             page: None,
@@ -103,12 +111,30 @@ impl TopState {
         self.pinned_ns.is_some()
     }
 
-    /// The moment that is shown, and how many are newer.
+    /// How much of a live watch is added up.
+    pub fn span(&self) -> MomentSpan {
+        self.span
+    }
+
+    /// The moment that is shown, and how many are newer. What was opened stays: where the latest
+    /// second or sum has nothing of it, the last second that has.
     pub(super) fn moment<'a>(&self, model: &'a TopModel) -> Option<(usize, &'a Arc<Moment>)> {
-        match self.pinned_ns {
-            Some(end_ns) => model.at(end_ns),
-            None => model.present().map(|moment| (0, moment)),
+        if let Some(end_ns) = self.pinned_ns {
+            return model.at(end_ns);
         }
+        let latest = model.present(self.span).map(|moment| (0, moment));
+        let has_it = |moment: &Moment| table(self, moment, &model.style).len() > 0;
+        let is_there = latest.is_some_and(|(_, moment)| has_it(moment));
+        if !model.is_live() || self.opened.is_empty() || is_there {
+            return latest;
+        }
+        let earlier = (0..LOOK_BACK).map_while(|back| Some((back, model.history.back(back)?)));
+        earlier.into_iter().find(|(_, moment)| has_it(moment)).or(latest)
+    }
+
+    /// Whether the order of the table that is shown is reversed.
+    pub(super) fn is_reversed(&self) -> bool {
+        self.reversed.get(self.order_place()).copied().unwrap_or(false)
     }
 
     /// Whether what was opened is a wait.
@@ -166,7 +192,12 @@ impl TopState {
             TopKey::Char(digit @ '1'..='5') => self.choose(digit as usize - '1' as usize),
             TopKey::Tab => self.choose((self.table_place() + 1) % TopTable::ALL.len()),
             TopKey::Char('/') => self.is_filtering = true,
-            TopKey::Char('r') => self.is_reversed = !self.is_reversed,
+            TopKey::Char('r') => {
+                let place = self.order_place();
+                self.reversed.iter_mut().skip(place).take(1).for_each(|it| *it = !*it);
+            }
+            TopKey::Char('o') => self.hides_idle = !self.hides_idle,
+            TopKey::Char('a') => self.add_up(model),
             TopKey::Esc | TopKey::Backspace => self.go_back(),
             TopKey::Char(' ') => self.pause(model),
             TopKey::Char('[') | TopKey::Left => self.step(model, 1, true),
@@ -176,6 +207,14 @@ impl TopState {
             key => self.row_key(key, model),
         }
         None
+    }
+
+    /// Goes on to the next span. A recording is added up already.
+    fn add_up(&mut self, model: &TopModel) {
+        self.pinned_ns = None;
+        if model.is_live() {
+            self.span = self.span.next();
+        }
     }
 
     fn show(&mut self, page: TopPage) {

@@ -35,6 +35,7 @@ pub(super) trait ShownTable {
 
 struct Rows<R: 'static> {
     definition: &'static Definition<R>,
+    /// None where rows are in groups, whose first alone has their name.
     orders: &'static [Order<R>],
     rows: Vec<(String, Option<BreakdownSubject>, R)>,
 }
@@ -70,12 +71,15 @@ impl<R: Clone + 'static> Rows<R> {
         if !filter.is_empty() {
             self.rows.retain(|(id, ..)| id.to_lowercase().contains(&filter));
         }
+        if state.hides_idle && !self.orders.is_empty() {
+            self.rows.retain(|(_, _, row)| self.orders.iter().any(|(_, by)| by(row) > 0.0));
+        }
         let place = state.order().min(self.orders.len().saturating_sub(1));
         if let Some((_, by)) = self.orders.get(place) {
             self.rows.sort_by(|a, b| by(&b.2).total_cmp(&by(&a.2)));
-        }
-        if state.is_reversed {
-            self.rows.reverse();
+            if state.is_reversed() {
+                self.rows.reverse();
+            }
         }
         Box::new(self)
     }

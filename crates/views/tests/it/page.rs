@@ -11,7 +11,7 @@ use iowhy_core::recording::RecordingReader;
 use iowhy_core::script::Script;
 use iowhy_views::brief;
 use iowhy_views::style::Style;
-use iowhy_views::text::{LINES, page};
+use iowhy_views::text::{LINES, kept_page, page};
 use std::path::PathBuf;
 
 fn page_of(summary: &Summary, style: &Style) -> String {
@@ -155,6 +155,20 @@ fn it_is_short_whatever_the_machine() {
         let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(answer["format"], "brief-1");
         assert!(answer["findings"].is_array() && answer["devices"].is_array(), "{answer}");
+    }
+}
+
+#[test]
+fn the_last_lines_of_a_watch_that_is_kept_mean_it() {
+    let summary = scenes::jenkins().summary();
+    for width in [40, 80, 200] {
+        let found = kept_page(&summary, &diagnose(&summary), &Style::plain(width));
+        fits("kept page", &found, width);
+        assert!(found.lines().count() <= LINES, "{found}");
+        let (_, end) = found.split_once("\nmore     ").unwrap();
+        let commands = ["iowhy explain 1", "iowhy report --full", "iowhy export -o DIR"];
+        assert!(commands.iter().all(|command| end.contains(command)), "{end}");
+        assert!(!end.contains("iowhy --full"), "it would watch again: {end}");
     }
 }
 

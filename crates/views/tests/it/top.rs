@@ -2,8 +2,9 @@
 
 use crate::scenes;
 use crate::screens::compare;
-use iowhy_core::analysis::moments::{MomentCutter, RecordedMoments};
-use iowhy_core::model::Environment;
+use iowhy_core::analysis::moments::{MomentCutter, MomentSpan, RecordedMoments};
+use iowhy_core::model::metric::process_subject;
+use iowhy_core::model::{Environment, Metric};
 use iowhy_core::script::Script;
 use iowhy_views::escape;
 use iowhy_views::style::Style;
@@ -93,12 +94,12 @@ fn every_table_at_every_size() {
 
 #[test]
 fn a_line_opens_to_its_code_path_and_back() {
-    let steps = ["Enter", "Enter", "Enter", "End", "Enter"];
-    for depth in 1..=steps.len() {
-        golden(&format!("opened-{depth}-80x24"), &shown(&JENKINS, &steps[..depth], (80, 24)));
+    let steps = ["1", "Enter", "Enter", "Enter", "End", "Enter"];
+    for depth in 1..steps.len() {
+        golden(&format!("opened-{depth}-80x24"), &shown(&JENKINS, &steps[..=depth], (80, 24)));
     }
     let back = [&steps[..], &["Esc", "Esc", "Esc", "Esc"]].concat();
-    assert_eq!(shown(&JENKINS, &back, (80, 24)), shown(&JENKINS, &[], (80, 24)));
+    assert_eq!(shown(&JENKINS, &back, (80, 24)), shown(&JENKINS, &["1"], (80, 24)));
     golden("waited-80x24", &shown(&JENKINS, &["4", "Enter"], (80, 24)));
 }
 
@@ -128,9 +129,9 @@ fn the_filter_and_the_order_choose_lines() {
     let mut state = TopState::default();
     assert_eq!(press(&mut state, model, &["/", "q"]), None);
     assert_eq!(press(&mut state, model, &["Esc", "q"]), Some(TopAction::Quit));
-    let by_reads = shown(&JENKINS, &[">", ">"], (80, 24));
+    let by_reads = shown(&JENKINS, &["1", ">", ">"], (80, 24));
     assert!(by_reads.contains("order: r/s"), "{by_reads}");
-    let wrapped = shown(&JENKINS, &["<"], (80, 24));
+    let wrapped = shown(&JENKINS, &["1", "<"], (80, 24));
     assert!(wrapped.contains("order: w_await"), "{wrapped}");
 }
 
@@ -172,9 +173,9 @@ fn devices_that_are_named_alike_and_none_at_all() {
         }
     }
     let alike = model(&script, Style::plain(80));
-    golden("alike-80x24", &shown(&alike, &[], (80, 24)));
-    golden("alike-40x12", &shown(&alike, &["Down", "Down"], (40, 12)));
-    golden("nothing-80x24", &shown(&model(&Script::new(10), Style::plain(80)), &[], (80, 24)));
+    golden("alike-80x24", &shown(&alike, &["1"], (80, 24)));
+    golden("alike-40x12", &shown(&alike, &["1", "Down", "Down"], (40, 12)));
+    golden("nothing-80x24", &shown(&model(&Script::new(10), Style::plain(80)), &["1"], (80, 24)));
 }
 
 /// A live watch shows each second once it is over, with what the seconds until then were judged by.
@@ -205,6 +206,62 @@ fn a_live_watch_goes_on_while_it_is_paused() {
     assert_eq!(later.replace("2 s back", "1 s back"), paused, "only its age changes");
     press(&mut state, &model, &["]", "]", " "]);
     assert!(!screen(&model, &state, (80, 24)).contains("paused"));
+}
+
+#[test]
+fn each_table_has_its_own_order_and_groups_stay_together() {
+    let stages = shown(&JENKINS, &["5"], (80, 24));
+    assert_eq!(shown(&JENKINS, &["1", "r", "5"], (80, 24)), stages, "the order of another table");
+    assert_eq!(shown(&JENKINS, &["5", "r"], (80, 24)), stages, "the rows of a device are split");
+    let reversed = shown(&JENKINS, &["2", "r"], (80, 24));
+    assert!(reversed.contains("order: bytes reversed"), "{reversed}");
+    assert!(shown(&JENKINS, &["2", "r", "r"], (80, 24)) == shown(&JENKINS, &["2"], (80, 24)));
+}
+
+#[test]
+fn idle_rows_can_be_hidden() {
+    let mut script = Script::new(10);
+    script.read("sda", 4096).by(7, "cat").direct(0, 0, 1_000_000).add();
+    for (pid, name) in [(7, "cat"), (8, "tmux")] {
+        for at in [0, 9_000_000_000] {
+            script.sample(at, Metric::CausedRead, &process_subject(pid, name), 0.0);
+        }
+    }
+    let model = model(&script, Style::plain(80));
+    let all = shown(&model, &["2"], (80, 24));
+    let active = shown(&model, &["2", "o"], (80, 24));
+    assert!(all.contains("cat") && active.contains("cat"), "{active}");
+    assert!(all.contains("tmux") && !active.contains("tmux"), "{all}{active}");
+    assert_eq!(shown(&model, &["2", "o", "o"], (80, 24)), all);
+}
+
+/// Sums of a live watch: those that were asked for, as of now.
+#[test]
+fn seconds_can_be_added_up() {
+    let script = scenes::jenkins();
+    let begun = Environment { end_ns: 0, finished: false, ..script.environment.clone() };
+    let mut model = TopModel::live(&begun, Style::plain(80));
+    let mut cutter = MomentCutter::new(1_000_000_000, &begun);
+    for batch in script.source(usize::MAX).batches {
+        cutter.add(&batch, &begun, &script.names);
+    }
+    let until_ns = begun.start_ns + 6_000_000_000;
+    let moments = cutter.close_until(until_ns, &begun, &script.names);
+    let single: u64 = moments.iter().map(|moment| moment.requests).sum();
+    moments.into_iter().for_each(|moment| model.history.push(moment));
+    let mut state = TopState::default();
+    assert!(cutter.sum(state.span(), until_ns, &begun, &script.names).is_none());
+    for word in ["sum of 6.00 s", "sum of 6.00 s", "all 6.00 s"] {
+        press(&mut state, &model, &["a"]);
+        let sum = cutter.sum(state.span(), until_ns, &begun, &script.names).unwrap();
+        // What had not ended then is in no second that is over.
+        assert!(sum.requests >= single && single > 0, "{} {single}", sum.requests);
+        model.sums(state.span(), sum);
+        let screen = screen(&model, &state, (120, 24));
+        assert!(screen.contains(word), "{screen}");
+    }
+    press(&mut state, &model, &["a"]);
+    assert_eq!(state.span(), MomentSpan::One);
 }
 
 /// Nothing is coloured where no colour is wanted; what is selected is marked all the same.

@@ -82,7 +82,7 @@ class Page {
         ...named(at), this.#totals[at] as HTMLElement, (this.#breakdowns[at] as Breakdown).root,
         h("h3", {}, "Slowest requests"), (this.#slowest[at] as SlowestRequests).root,
       ]),
-      h("h2", {}, "Distributions"), this.#distributions.root,
+      h("h2", { id: "distributions" }, "Distributions"), this.#distributions.root,
       h("h2", {}, "Code paths and waits"), ...this.#flames.map(([flame]) => flame.root), ...graphs,
     );
   }

@@ -1,6 +1,7 @@
 /** All charts over time, below each other with one axis. */
 
 import * as contents from "./contents";
+import { resampled } from "./resample";
 import { colour } from "./colours";
 import type { Side } from "./data";
 import { h } from "./dom";
@@ -112,27 +113,21 @@ function heatMaps(sums: Sums[]): Content[] {
   return sums.map((it) => contents.heatMap(it, bins));
 }
 
-/** The sums of all lines of each watch, on one axis. */
+/** The sums of all lines of each watch, on one axis: that of the one with the wider columns. */
 function together(sums: Sums[], make: (sums: Sums) => Content): Content {
-  const width = Math.max(...sums.map((it) => it.side.column_ns));
-  const columns = Math.max(...sums.map((it) => Math.ceil(it.side.length_ns / width)));
-  const x = Array.from({ length: columns }, (_, at) => (at * width) / 1e9);
-  const lines: Line[] = sums.map((one, index) => {
-    const values = new Float64Array(columns);
-    const part = one.side.column_ns / width;
-    for (const line of make(one).lines) {
-      Array.from(line.values).forEach((value, at) => {
-        const into = Math.floor(at * part);
-        values[into] = (values[into] ?? 0) + (value ?? 0) * part;
-      });
-    }
-    const until = Math.ceil(one.side.length_ns / width);
-    return {
-      label: `${"AB"[index]}`, colour: colour(index === 0 ? "blue" : "orange"),
-      values: Array.from(values, (value, at) => (at < until ? value : null)),
-    };
+  const made = sums.map((one) => {
+    const content = make(one);
+    const length = one.side.length_ns / 1e9;
+    const [first, second] = content.x;
+    return { content, length, every: first !== undefined && second !== undefined ? second - first : length };
   });
-  return { x, lines };
+  const width = Math.max(...made.map(({ every }) => every));
+  const columns = Math.max(...made.map(({ length }) => Math.ceil(length / width - 1e-9)));
+  const lines: Line[] = made.map((one, index) => ({
+    label: `${"AB"[index]}`, colour: colour(index === 0 ? "blue" : "orange"),
+    values: resampled(one, width, columns),
+  }));
+  return { x: Array.from({ length: columns }, (_, at) => at * width), lines };
 }
 
 function moments(side: Side): Moment[] {

@@ -16,12 +16,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Writes the files, and reports what they lack.
-pub fn write(args: &Export) -> Result<(), Failure> {
+pub fn write(args: &Export, paths: &[PathBuf]) -> Result<(), Failure> {
     let folder = folder(args)?;
     let partial = PartialOutput::of(&folder)?;
     let folder = partial.path().to_owned();
     let mut files = CaptureFiles { folder, protocol: args.protocol, writer: None, failed: None };
-    let mut source = sources::open(&args.source.paths, true)?;
+    let mut source = sources::open(paths, true)?;
     let devices = args.only.filter().devices;
     let mut order = InOrder::default();
     let take = |batch: &mut iowhy_core::source::Batch, names: &Names, now: &Environment| {
@@ -37,7 +37,7 @@ pub fn write(args: &Export) -> Result<(), Failure> {
     order.finish(|event| files.write(event, &names, &environment));
     files.check()?;
     let Some(writer) = files.writer else {
-        return Err(no_events(args.source.paths.first().map_or(Path::new("-"), PathBuf::as_path)));
+        return Err(no_events(paths.first().map_or(Path::new("-"), PathBuf::as_path)));
     };
     let written = writer.finish()?;
     partial.finish()?;

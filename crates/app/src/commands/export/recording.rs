@@ -9,15 +9,16 @@ use iowhy_core::figures::counted;
 use iowhy_core::model::Names;
 use iowhy_core::recording::RecordingWriter;
 use iowhy_core::source::{Batch, Source};
+use std::path::PathBuf;
 
 /// Writes the recording, and says beside it what it holds.
-pub fn write(args: &Export) -> Result<(), Failure> {
+pub fn write(args: &Export, paths: &[PathBuf]) -> Result<(), Failure> {
     let Some(target) = &args.output else {
         let hint = "name a directory: -o COPY; or another format: --format csv";
         let message = "failed to export a recording: it needs a directory";
         return Err(Failure { code: USAGE, ..Failure::new(message, Some(hint.to_owned())) });
     };
-    let mut source = sources::open(&args.source.paths, true)?;
+    let mut source = sources::open(paths, true)?;
     let filter = args.only.filter();
     source.require_devices(&filter, false)?;
     let partial = PartialOutput::directory(target)?;

@@ -18,6 +18,7 @@ pub mod verify;
 use crate::args::Only;
 use crate::args::reproduce::{PlaceArgs, ReproduceArgs};
 use crate::failure::{Failure, USAGE};
+use crate::last_watch;
 use crate::output;
 use crate::partial::PartialOutput;
 use crate::sources;
@@ -89,7 +90,7 @@ impl ReadLoad {
 /// Reads the source and writes the reproduction.
 pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     let target = PartialOutput::directory(&args.output)?;
-    let load = ReadLoad::with(&args.source.paths, args.replay)?;
+    let load = ReadLoad::with(&last_watch::or_last(&args.paths)?, args.replay)?;
     let (plan, texts) = match args.replay {
         true => planning::replayed(&load.source(args.keep_names), &load.sequence),
         false => (load.plan(args.keep_names), Vec::new()),

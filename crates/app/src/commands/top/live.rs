@@ -5,14 +5,14 @@
 use crate::args::{CollectArgs, Only};
 use crate::failure::Failure;
 use crate::watching::{EndedWatch, Until, WatchSink, watch};
-use crate::{output, sources};
-use iowhy_core::analysis::moments::{Moment, MomentCutter};
+use crate::{output, own, sources};
+use iowhy_core::analysis::moments::{Moment, MomentCutter, MomentSpan};
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::recording::{RecordingRing, RecordingRingLimits, SavedSpan};
 use iowhy_core::source::Batch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -23,6 +23,8 @@ const EVERY_NS: u64 = 1_000_000_000;
 pub enum FromWatch {
     /// A second is over.
     Moment(Box<Moment>),
+    /// The sum of a longer span, as of now.
+    Sum(MomentSpan, Box<Moment>),
     /// The last minutes were saved, or not, and why.
     Saved(String),
 }
@@ -30,6 +32,8 @@ pub enum FromWatch {
 /// A watch that is running.
 pub struct LiveTop {
     quit: Arc<AtomicBool>,
+    /// The place of the span that is shown, among [`MomentSpan::ALL`].
+    span: Arc<AtomicUsize>,
     save: Sender<PathBuf>,
     news: Receiver<FromWatch>,
     thread: JoinHandle<Result<EndedWatch<TopSink>, Failure>>,
@@ -45,6 +49,8 @@ impl LiveTop {
         let options = CollectArgs::default().options(only);
         let (kept, filter) = (only.filter(), only.filter());
         let asked = Arc::clone(&quit);
+        let span = Arc::new(AtomicUsize::new(0));
+        let shown = Arc::clone(&span);
         let run = move || {
             let until = Until { time: None, command: None };
             watch(&options, &kept, until, move |now| {
@@ -61,13 +67,15 @@ impl LiveTop {
                     to_save,
                     saving: Vec::new(),
                     quit: asked,
+                    span: shown,
+                    sent: MomentSpan::default(),
                 })
             })
         };
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(run);
         let thread = thread
             .map_err(|cause| Failure::new(format!("failed to start a thread: {cause}"), None))?;
-        let watch = LiveTop { quit, save, news, thread };
+        let watch = LiveTop { quit, span, save, news, thread };
         match begun.recv() {
             Ok(environment) => Ok((watch, environment)),
             // It ended before it began, and says why.
@@ -78,6 +86,12 @@ impl LiveTop {
     /// What has come since it was last asked.
     pub fn news(&self) -> impl Iterator<Item = FromWatch> {
         self.news.try_iter()
+    }
+
+    /// Wants sums of a span from now on.
+    pub fn want(&self, span: MomentSpan) {
+        let place = MomentSpan::ALL.iter().position(|it| *it == span).unwrap_or(0);
+        self.span.store(place, Ordering::Relaxed);
     }
 
     /// Saves the last minutes as the recording `directory`; [`FromWatch::Saved`] says when that is
@@ -104,7 +118,7 @@ impl LiveTop {
         drop(sender);
         let said = self.news.iter().filter_map(|news| match news {
             FromWatch::Saved(said) => Some(said),
-            FromWatch::Moment(_) => None,
+            FromWatch::Moment(_) | FromWatch::Sum(..) => None,
         });
         said.for_each(|said| output::note(&said));
         if let Some(failure) = watched.failed {
@@ -129,6 +143,9 @@ struct TopSink {
     to_save: Receiver<PathBuf>,
     saving: Vec<JoinHandle<()>>,
     quit: Arc<AtomicBool>,
+    span: Arc<AtomicUsize>,
+    /// The span whose sum was sent last.
+    sent: MomentSpan,
 }
 
 impl WatchSink for TopSink {
@@ -136,14 +153,25 @@ impl WatchSink for TopSink {
     const OWNS_TERMINAL: bool = true;
 
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
-        self.cutter.add(batch, &self.environment, names);
+        self.cutter.add(&own::shown(batch, names), &self.environment, names);
         Ok(self.ring.add(batch, names)?)
     }
 
     fn seen(&mut self, until_ns: u64, names: &Names) -> Result<(), Failure> {
-        for moment in self.cutter.close_until(until_ns, &self.environment, names) {
+        let ended = self.cutter.close_until(until_ns, &self.environment, names);
+        let place = self.span.load(Ordering::Relaxed);
+        let span = MomentSpan::ALL.get(place).copied().unwrap_or_default();
+        let is_due = !ended.is_empty() || span != self.sent;
+        for moment in ended {
             // Where the screen is gone, `quit` says so as well.
             let _ = self.sender.send(FromWatch::Moment(Box::new(moment)));
+        }
+        if is_due {
+            self.sent = span;
+            let sum = self.cutter.sum(span, until_ns, &self.environment, names);
+            sum.into_iter().for_each(|sum| {
+                let _ = self.sender.send(FromWatch::Sum(span, Box::new(sum)));
+            });
         }
         self.ring.seen(until_ns, &self.environment, names)?;
         while let Ok(directory) = self.to_save.try_recv() {

@@ -16,7 +16,7 @@ use crate::args::top::TopArgs;
 use crate::commands::record::free_name;
 use crate::failure::Failure;
 use crate::unprivileged;
-use crate::{output, sources};
+use crate::{output, own, sources};
 use iowhy_core::analysis::moments::RecordedMoments;
 use iowhy_core::source::Source;
 use iowhy_views::top::{TopAction, TopModel, TopState, draw};
@@ -52,8 +52,10 @@ fn live(args: &TopArgs) -> Result<(), Failure> {
                 state.message = Some("saving".to_owned());
                 watch.save(free_name());
             }
+            watch.want(state.span());
             watch.news().for_each(|news| match news {
                 FromWatch::Moment(moment) => model.history.push(*moment),
+                FromWatch::Sum(span, moment) => model.sums(span, *moment),
                 FromWatch::Saved(said) => state.message = Some(said),
             });
             !watch.has_ended()
@@ -69,7 +71,7 @@ fn recorded(args: &TopArgs) -> Result<(), Failure> {
     let mut moments = RecordedMoments::new(source.environment());
     let filter = only(args).filter();
     let (names, silent) = sources::read_while(&mut source, &filter, |batch, names, source| {
-        moments.add(batch, source.is_settled(), source.environment(), names);
+        moments.add(&own::shown(batch, names), source.is_settled(), source.environment(), names);
         Ok(true)
     })?;
     let mut environment = source.environment().clone();
@@ -104,7 +106,7 @@ fn show(
         let message = state.message.clone();
         let goes_on = news(model, &mut state, std::mem::take(&mut wants_save));
         let moments = model.history.pushed();
-        is_stale |= moments != seen || state.message != message;
+        is_stale |= moments != seen || state.message != message || model.has_new_sum();
         seen = moments;
         if !goes_on {
             return Ok(());

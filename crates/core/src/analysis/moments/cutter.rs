@@ -1,6 +1,6 @@
 //! Batches into moments: each second its own summary, and the longer windows that are judged.
 
-use super::{JudgedWindow, Moment};
+use super::{JudgedWindow, Moment, MomentSpan};
 use crate::analysis::Summarizer;
 use crate::analysis::intervals::{Cutter, EndedInterval, Pass, WantedIntervals};
 use crate::analysis::summary::Summary;
@@ -19,6 +19,7 @@ const YOUNG: u64 = 5;
 const FIRST: u64 = 3;
 
 /// A summary with what is behind its lines.
+#[derive(Clone)]
 pub(super) struct MomentPass(pub Summarizer);
 
 impl Pass for MomentPass {
@@ -43,6 +44,71 @@ pub struct MomentCutter {
     moments: Cutter<MomentPass>,
     windows: Cutter<Summarizer>,
     judged: Option<Arc<JudgedWindow>>,
+    sums: [SumCutter; 3],
+    cost: MomentCost,
+}
+
+/// What watching costs now.
+#[derive(Default)]
+struct MomentCost {
+    /// CPU time, and when it was read, nanoseconds.
+    read: (u64, u64),
+    /// The share of one CPU since it was read before that.
+    share: Option<f64>,
+}
+
+impl MomentCost {
+    /// The share of a CPU in the time until now; the last one until the time is read again.
+    fn share(&mut self, cpu_ns: u64, until_ns: u64) -> Option<f64> {
+        let (before_ns, then_ns) = self.read;
+        if cpu_ns > before_ns && until_ns > then_ns {
+            // What loading the programs cost is not part of it.
+            if before_ns > 0 {
+                let passed_ns = (until_ns - then_ns) as f64;
+                self.share = Some((cpu_ns - before_ns) as f64 / passed_ns);
+            }
+            self.read = (cpu_ns, until_ns);
+        }
+        self.share
+    }
+}
+
+/// Adds up moments of one length.
+struct SumCutter {
+    span: MomentSpan,
+    every_ns: Option<u64>,
+    cutter: Cutter<MomentPass>,
+    /// The last that is over.
+    last: Option<Moment>,
+}
+
+impl SumCutter {
+    fn new(span: MomentSpan, every_ns: u64, environment: &Environment) -> SumCutter {
+        let every_ns = span.moments().map(|count| count.saturating_mul(every_ns));
+        let wanted = WantedIntervals { every_ns, count: None };
+        let pass = MomentPass(Summarizer::new(environment));
+        SumCutter { span, every_ns, cutter: Cutter::new(pass, wanted, environment), last: None }
+    }
+
+    fn close_until(&mut self, until_ns: u64, environment: &Environment, names: &Names) {
+        let mut latest = None;
+        let mut keep = |interval| {
+            latest = Some(interval);
+            DONE
+        };
+        let Ok(()) = self.cutter.close_until(until_ns, environment, names, &mut keep);
+        self.last = latest.map(of).or(self.last.take());
+    }
+
+    /// The sum that is open once half of it is over, until then the one before.
+    fn sum(&self, until_ns: u64, environment: &Environment, names: &Names) -> Option<Moment> {
+        let age_ns = until_ns.saturating_sub(self.cutter.next_start_ns());
+        let is_young = self.every_ns.is_some_and(|every_ns| age_ns < every_ns / 2);
+        if let Some(last) = self.last.as_ref().filter(|_| is_young) {
+            return Some(last.clone());
+        }
+        self.cutter.peek(until_ns, environment, names).map(of)
+    }
 }
 
 impl MomentCutter {
@@ -56,6 +122,9 @@ impl MomentCutter {
             moments: Cutter::new(MomentPass(pass()), wanted(every_ns), environment),
             windows: Cutter::new(pass(), wanted(window_ns), environment),
             judged: None,
+            sums: [MomentSpan::Ten, MomentSpan::Minute, MomentSpan::All]
+                .map(|span| SumCutter::new(span, every_ns, environment)),
+            cost: MomentCost::default(),
         }
     }
 
@@ -63,6 +132,21 @@ impl MomentCutter {
     pub fn add(&mut self, batch: &Batch, environment: &Environment, names: &Names) {
         self.moments.add(batch, environment, names);
         self.windows.add(batch, environment, names);
+        self.sums.iter_mut().for_each(|sum| sum.cutter.add(batch, environment, names));
+    }
+
+    /// The sum of the moments of a span until now; `None` for a single moment, and before the first
+    /// row.
+    pub fn sum(
+        &mut self,
+        span: MomentSpan,
+        until_ns: u64,
+        environment: &Environment,
+        names: &Names,
+    ) -> Option<Moment> {
+        let found = self.sums.iter().find(|sum| sum.span == span)?;
+        let sum = found.sum(until_ns, environment, names)?;
+        Some(Moment { judged: self.judged.clone(), cpu_share: self.cost.share, ..sum })
     }
 
     /// The latest time that a row spoke of, CLOCK_MONOTONIC nanoseconds.
@@ -88,8 +172,10 @@ impl MomentCutter {
             return Vec::new();
         }
         self.judge(until_ns, environment, names);
-        let passed_ns = until_ns.saturating_sub(environment.start_ns).max(1);
-        let cpu_share = environment.cost.steady_cpu_share(passed_ns);
+        for sum in &mut self.sums {
+            sum.close_until(until_ns, environment, names);
+        }
+        let cpu_share = self.cost.share(environment.cost.cpu_ns, until_ns);
         let moment = |interval| Moment { judged: self.judged.clone(), cpu_share, ..of(interval) };
         ended.into_iter().map(moment).collect()
     }

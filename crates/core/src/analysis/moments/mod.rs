@@ -23,6 +23,42 @@ use super::summary::{DeviceSummary, Ledger, Summary};
 use crate::diagnosis::Diagnosis;
 use std::sync::Arc;
 
+/// How many moments are added up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MomentSpan {
+    /// One: the latest.
+    #[default]
+    One,
+    /// The last ten.
+    Ten,
+    /// The last sixty: a minute of seconds.
+    Minute,
+    /// All since the watch began.
+    All,
+}
+
+impl MomentSpan {
+    /// All spans, the shortest first.
+    pub const ALL: [MomentSpan; 4] =
+        [MomentSpan::One, MomentSpan::Ten, MomentSpan::Minute, MomentSpan::All];
+
+    /// How many moments it has at most; `None` for all.
+    pub const fn moments(self) -> Option<u64> {
+        match self {
+            MomentSpan::One => Some(1),
+            MomentSpan::Ten => Some(10),
+            MomentSpan::Minute => Some(60),
+            MomentSpan::All => None,
+        }
+    }
+
+    /// The next longer one; after all, a single moment again.
+    pub fn next(self) -> MomentSpan {
+        let place = Self::ALL.iter().position(|span| *span == self).unwrap_or(0);
+        Self::ALL.get(place + 1).copied().unwrap_or_default()
+    }
+}
+
 /// Processes that a moment lists.
 const PROCESSES: usize = 200;
 
@@ -37,7 +73,7 @@ pub struct Moment {
     pub requests: u64,
     /// Requests that were lost since the watch began.
     pub lost_requests: u64,
-    /// CPU time of iowhy since the watch began, of one CPU; `None` where it is not recorded.
+    /// CPU time of iowhy in the last second or so, of one CPU; `None` where it is not recorded.
     pub cpu_share: Option<f64>,
     /// The devices that had requests, most time first.
     pub devices: Vec<DeviceSummary>,

@@ -1,0 +1,308 @@
+//! The last watch stays: `iowhy explain 1`, `report`, `diff` and `reproduce` without a source mean
+//! what was just seen. It stands in memory, for its user alone, with the one before it.
+//!
+//! ```text
+//! /run/iowhy-watch-0/     0700, of the user; below $XDG_RUNTIME_DIR or /dev/shm for others
+//!   last/                 the recording of the last watch
+//!   before/               that of the watch before it
+//!   new/                  what is being written; left over only by a killed process
+//! ```
+//!
+//! The directory is opened without following links, and refused unless it belongs to this user and
+//! nobody else may enter it; what is in it can then be changed by nobody else.
+//!
+//! What does not belong here: how a watch is encoded (see [`iowhy_core::recording`]).
+
+use crate::failure::Failure;
+use crate::{output, redaction};
+use iowhy_core::model::clock::WallClock;
+use iowhy_core::model::{Environment, Names};
+use iowhy_core::recording::{RecordingError, RecordingReader, RecordingRing, RecordingRingLimits};
+use iowhy_core::source::{Batch, Source};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Bytes that a watch may take; of more, its last seconds are kept.
+const MOST_BYTES: usize = 64 << 20;
+/// The part of the free memory of the file system that a watch may take.
+const MOST_PART: u64 = 16;
+/// File systems in memory: tmpfs and ramfs, as `statfs` numbers them.
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+/// Where it is for root; others have a runtime directory of their own.
+const OF_ROOT: &str = "/run";
+const OF_ALL: &str = "/dev/shm";
+
+/// Which of the watches that are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeptWatch {
+    /// The last one.
+    Last,
+    /// The one before it.
+    Before,
+}
+
+impl KeptWatch {
+    const fn name(self) -> &'static str {
+        match self {
+            KeptWatch::Last => "last",
+            KeptWatch::Before => "before",
+        }
+    }
+}
+
+/// The directory of this user's watches.
+struct WatchFolder {
+    path: PathBuf,
+    descriptor: OwnedFd,
+}
+
+impl WatchFolder {
+    /// Opens the one below `base`; makes it first if `makes`.
+    fn open(base: &Path, makes: bool) -> io::Result<WatchFolder> {
+        let user = rustix::process::geteuid();
+        let name = format!("iowhy-watch-{}", user.as_raw());
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let base_descriptor = rustix::fs::open(base, flags, Mode::empty())?;
+        if makes {
+            match rustix::fs::mkdirat(&base_descriptor, &name, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(cause) => return Err(cause.into()),
+            }
+        }
+        let flags = flags | OFlags::NOFOLLOW;
+        let descriptor = rustix::fs::openat(&base_descriptor, &name, flags, Mode::empty())?;
+        let about = rustix::fs::fstat(&descriptor)?;
+        let is_of_others = Mode::from_raw_mode(about.st_mode).intersects(Mode::RWXG | Mode::RWXO);
+        if about.st_uid != user.as_raw() || is_of_others {
+            let path = base.join(name);
+            let cause = format!("{} is not this user's alone: remove it", path.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, cause));
+        }
+        Ok(WatchFolder { path: base.join(name), descriptor })
+    }
+
+    /// Whether it is in memory, and how many bytes are free there.
+    fn free_memory(&self) -> io::Result<Option<u64>> {
+        let kind = rustix::fs::fstatfs(&self.descriptor)?;
+        let is_in_memory = IN_MEMORY.contains(&(kind.f_type as u64));
+        Ok(is_in_memory.then(|| kind.f_bavail.saturating_mul(kind.f_bsize as u64)))
+    }
+
+    fn watch(&self, which: KeptWatch) -> PathBuf {
+        self.path.join(which.name())
+    }
+}
+
+/// Directories that may hold it, the best first.
+fn bases() -> Vec<PathBuf> {
+    let runtime = match rustix::process::geteuid().is_root() {
+        true => Some(PathBuf::from(OF_ROOT)),
+        false => std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
+    };
+    runtime.into_iter().filter(|path| path.is_absolute()).chain([OF_ALL.into()]).collect()
+}
+
+/// A watch that will be kept when it ends.
+pub struct WatchKeeper {
+    folder: WatchFolder,
+    ring: RecordingRing,
+    environment: Environment,
+}
+
+impl WatchKeeper {
+    /// Begins to keep the watch that is described by `now`; `None`, with a note, where there is no
+    /// memory for it.
+    pub fn begin(now: &Environment) -> Option<WatchKeeper> {
+        WatchKeeper::try_begin(now, &bases()).unwrap_or_else(|cause| {
+            output::note(&format!("note: this watch will not be kept: {cause}"));
+            None
+        })
+    }
+
+    fn try_begin(now: &Environment, bases: &[PathBuf]) -> Result<Option<WatchKeeper>, io::Error> {
+        for base in bases {
+            let is_in_memory =
+                rustix::fs::statfs(base).is_ok_and(|it| IN_MEMORY.contains(&(it.f_type as u64)));
+            if !is_in_memory {
+                continue;
+            }
+            let folder = WatchFolder::open(base, true)?;
+            let free = folder.free_memory()?.unwrap_or(0) / MOST_PART;
+            let bytes = usize::try_from(free).unwrap_or(usize::MAX).min(MOST_BYTES);
+            let limits =
+                RecordingRingLimits { bytes, span_ns: u64::MAX, ..RecordingRingLimits::default() };
+            let ring = RecordingRing::new(limits, now.start_ns).map_err(io::Error::other)?;
+            return Ok(Some(WatchKeeper { folder, ring, environment: now.clone() }));
+        }
+        Ok(None)
+    }
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// When rows cannot be encoded: then the watch is not kept.
+    pub fn add(&mut self, batch: &Batch, names: &Names) -> Result<(), RecordingError> {
+        self.ring.add(batch, names)
+    }
+
+    /// All rows until `until_ns` were added.
+    ///
+    /// # Errors
+    /// Those of [`WatchKeeper::add`].
+    pub fn seen(&mut self, until_ns: u64, names: &Names) -> Result<(), RecordingError> {
+        self.ring.seen(until_ns, &self.environment, names)
+    }
+
+    /// Takes what is known of the watch now.
+    pub fn note(&mut self, now: &Environment) {
+        self.environment.clone_from(now);
+    }
+
+    /// Writes the watch, whose final environment is `now`, in place of the last one, which becomes
+    /// the one before it. Returns its directory.
+    ///
+    /// # Errors
+    /// When it cannot be written, or another process is writing.
+    pub fn finish(self, now: &Environment, names: &Names) -> io::Result<PathBuf> {
+        let WatchKeeper { folder, ring, .. } = self;
+        rustix::fs::flock(&folder.descriptor, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| io::Error::other("another watch ends at the same time"))?;
+        let (new, last) = (folder.path.join("new"), folder.watch(KeptWatch::Last));
+        let before = folder.watch(KeptWatch::Before);
+        remove(&new)?;
+        let snapshot = ring.whole(now, names).map_err(io::Error::other)?;
+        if let Err(cause) = snapshot.write(&new) {
+            remove(&new)?;
+            return Err(io::Error::other(cause));
+        }
+        if last.exists() {
+            remove(&before)?;
+            fs::rename(&last, &before)?;
+        }
+        fs::rename(&new, &last)?;
+        Ok(last)
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),
+        _ => Ok(()),
+    }
+}
+
+/// The directory of a watch that is kept, if there is one.
+fn found(which: KeptWatch, bases: &[PathBuf]) -> Option<PathBuf> {
+    let folders = bases.iter().filter_map(|base| WatchFolder::open(base, false).ok());
+    folders.map(|folder| folder.watch(which)).find(|path| path.is_dir())
+}
+
+/// The paths that the user `given`, else the watch that is kept, which is said.
+pub fn or_last(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    match given.is_empty() {
+        false => Ok(given.to_vec()),
+        true => Ok(vec![kept(KeptWatch::Last)?]),
+    }
+}
+
+/// The directory of a watch that is kept; says which it is.
+pub fn kept(which: KeptWatch) -> Result<PathBuf, Failure> {
+    let Some(path) = found(which, &bases()) else { return Err(none(which)) };
+    if let Ok(reader) = RecordingReader::open(&path) {
+        let about = reader.environment();
+        let seconds = about.duration_ns() as f64 / 1e9;
+        let time = WallClock::of(about)
+            .map(|clock| format!(" that ended at {}", clock.time(about.end_ns)));
+        let only = match about.filter.is_empty() || redaction::is_wanted() {
+            true => String::new(),
+            false => format!(", only {}", about.filter),
+        };
+        let word = match which {
+            KeptWatch::Last => "the last watch",
+            KeptWatch::Before => "the watch before it",
+        };
+        let time = time.unwrap_or_default();
+        output::note(&format!("{word}: {seconds:.1} s{time}{only}"));
+    }
+    Ok(path)
+}
+
+fn none(which: KeptWatch) -> Failure {
+    let (message, hint) = match which {
+        KeptWatch::Last => (
+            "failed to find the last watch: there is none of this user",
+            "`iowhy` watches for ten seconds and keeps that in memory; or name a recording",
+        ),
+        KeptWatch::Before => (
+            "failed to find the watch before the last one: there is none of this user",
+            "`iowhy` twice, without and with a change; or name the recordings: `iowhy diff A B`",
+        ),
+    };
+    Failure::new(message, Some(hint.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iowhy_core::analysis::summarize;
+    use iowhy_core::script::Script;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    /// A directory in memory; `None`, which is said, where there is none.
+    fn memory() -> Option<tempfile::TempDir> {
+        let base = tempfile::tempdir_in(OF_ALL).ok()?;
+        let kind = rustix::fs::statfs(base.path()).ok()?;
+        IN_MEMORY.contains(&(kind.f_type as u64)).then_some(base)
+    }
+
+    fn keep(base: &Path, requests: u32) -> io::Result<PathBuf> {
+        let mut script = Script::new(10);
+        for _ in 0..requests {
+            script.read("sda", 4096).by(7, "cat").direct(100, 200, 1_000_000).add();
+        }
+        let begun = WatchKeeper::try_begin(&script.environment, &[base.to_owned()])?;
+        let mut keeper = begun.expect("it is in memory");
+        keeper.add(&script.batch, &script.names).map_err(io::Error::other)?;
+        keeper.finish(&script.environment, &script.names)
+    }
+
+    fn requests(path: &Path) -> u64 {
+        summarize(&mut RecordingReader::open(path).unwrap()).unwrap().watch.requests
+    }
+
+    #[test]
+    fn the_last_two_watches_stay() {
+        let Some(base) = memory() else { return eprintln!("skipped: /dev/shm is not in memory") };
+        let bases = [base.path().to_owned()];
+        assert_eq!(found(KeptWatch::Last, &bases), None);
+        for count in [3, 5, 7] {
+            keep(base.path(), count).unwrap();
+        }
+        let path = |which| found(which, &bases).unwrap();
+        assert_eq!((requests(&path(KeptWatch::Last)), requests(&path(KeptWatch::Before))), (7, 5));
+        let folder = path(KeptWatch::Last).parent().unwrap().to_owned();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "what is older goes");
+        assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_folder_of_others_is_refused() {
+        let Some(base) = memory() else { return eprintln!("skipped: /dev/shm is not in memory") };
+        let user = rustix::process::geteuid().as_raw();
+        let folder = base.path().join(format!("iowhy-watch-{user}"));
+        let elsewhere = tempfile::tempdir_in(OF_ALL).unwrap();
+        symlink(elsewhere.path(), &folder).unwrap();
+        assert!(keep(base.path(), 1).is_err(), "a link is followed");
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+        fs::remove_file(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
+        let refused = keep(base.path(), 1).unwrap_err().to_string();
+        assert!(refused.contains("is not this user's alone"), "{refused}");
+        assert_eq!(found(KeptWatch::Last, &[base.path().to_owned()]), None);
+    }
+}

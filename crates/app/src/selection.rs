@@ -1,0 +1,101 @@
+//! Filters that select nothing: what there is instead.
+//!
+//! What does not belong here: devices, which are checked before anything is read (see
+//! [`crate::sources`]).
+
+use crate::failure::Failure;
+use crate::near::near;
+use iowhy_core::analysis::Summary;
+use iowhy_core::model::{Filter, Name, Names};
+use iowhy_core::source::Batch;
+use std::collections::{BTreeMap, HashMap};
+
+/// Names in a hint.
+const MOST_LISTED: usize = 8;
+/// Names that are counted.
+const MOST_COUNTED: usize = 1 << 14;
+
+/// Counts what a filter keeps of the rows of a source, and what there was.
+pub struct SelectionCount {
+    filter: Filter,
+    kept: u64,
+    processes: HashMap<Name, u64>,
+}
+
+impl SelectionCount {
+    /// For rows of which `filter` keeps some.
+    pub fn new(filter: &Filter) -> SelectionCount {
+        SelectionCount { filter: filter.clone(), kept: 0, processes: HashMap::new() }
+    }
+
+    fn is_needed(&self) -> bool {
+        self.filter.of_devices() != self.filter && self.kept == 0
+    }
+
+    /// Counts rows before the filter.
+    pub fn there_are(&mut self, batch: &Batch) {
+        if !self.is_needed() {
+            return;
+        }
+        let requests = batch.requests.iter().filter_map(|row| row.process);
+        let waits = batch.waits.iter().filter_map(|row| row.process);
+        let files = batch.files.iter().filter_map(|row| row.process);
+        for process in requests.chain(waits).chain(files) {
+            if self.processes.len() < MOST_COUNTED || self.processes.contains_key(&process) {
+                *self.processes.entry(process).or_default() += 1;
+            }
+        }
+    }
+
+    /// Counts the rows that it kept.
+    pub fn are_kept(&mut self, batch: &Batch) {
+        self.kept += (batch.requests.len() + batch.waits.len() + batch.files.len()) as u64;
+        self.kept += batch.opens.len() as u64;
+    }
+
+    /// Fails where nothing was kept, and says what there is.
+    pub fn check(&self, names: &Names) -> Result<(), Failure> {
+        if !self.is_needed() {
+            return Ok(());
+        }
+        let count = |(name, count): (&Name, &u64)| (names.get(*name).to_owned(), *count);
+        Err(nothing(&self.filter, self.processes.iter().map(count).collect()))
+    }
+}
+
+/// Fails where `shown`, which is what `filter` keeps of the watch `judged`, has nothing.
+pub fn check(filter: &Filter, shown: &Summary, judged: &Summary) -> Result<(), Failure> {
+    let waits = shown.ledger.as_ref().map_or(0, |ledger| ledger.blocked_ns);
+    let is_empty = shown.watch.requests == 0 && waits == 0 && shown.files.rows.is_empty();
+    if filter.of_devices() == *filter || !is_empty {
+        return Ok(());
+    }
+    let submitted = judged.processes.rows.iter();
+    let submitted = submitted.map(|row| (row.subject.process.clone(), row.usage.requests));
+    let waited = judged.ledger.iter().flat_map(|ledger| &ledger.processes);
+    let waited = waited.map(|row| (row.process.clone(), row.waits));
+    Err(nothing(filter, submitted.chain(waited).collect()))
+}
+
+fn nothing(filter: &Filter, processes: Vec<(String, u64)>) -> Failure {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, count) in processes.into_iter().filter(|(name, _)| !name.is_empty()) {
+        *counts.entry(name).or_default() += count;
+    }
+    let mut names: Vec<(&str, u64)> =
+        counts.iter().map(|(name, it)| (name.as_str(), *it)).collect();
+    names.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let wanted = filter.processes.iter().flat_map(|word| near(word, names.iter().map(|it| it.0)));
+    let wanted: Vec<&str> = wanted.collect();
+    let more = names.len().saturating_sub(MOST_LISTED);
+    let listed: Vec<&str> = names.iter().take(MOST_LISTED).map(|it| it.0).collect();
+    let hint = match (wanted.first(), listed.is_empty(), more) {
+        (Some(name), _, _) => format!("did you mean -p {name}?"),
+        (None, true, _) => "there was no I/O and no wait at all".to_owned(),
+        (None, false, 0) => format!("there are I/O and waits of {}", listed.join(", ")),
+        (None, false, more) => {
+            format!("there are I/O and waits of {} and {more} more", listed.join(", "))
+        }
+    };
+    Failure::new(format!("nothing was selected by {filter}"), Some(hint))
+}

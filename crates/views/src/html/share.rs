@@ -1,0 +1,204 @@
+//! A page for a ticket: findings, evidence and three pictures, without the charts' data and script,
+//! so that it is small enough for any tracker and mail.
+//!
+//! What does not belong here: the page with charts ([`super::render`]).
+
+use super::{PageInput, answer, prose, style};
+use crate::escape::escape;
+use crate::human;
+use crate::style::Style;
+use crate::text::header;
+use iowhy_core::analysis::Direction;
+use iowhy_core::analysis::charts::cells::{CellKey, CellSums};
+use iowhy_core::analysis::summary::{Bucket, DeviceSummary};
+use iowhy_core::model::WaitClass;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// The most that a page for a ticket may have, bytes.
+pub const MOST_SHARED_BYTES: usize = 200_000;
+
+const CSS: &str = include_str!("share.css");
+/// The size of a picture, and the part of it that its axes take.
+const SIZE: (f64, f64) = (720.0, 150.0);
+const LEFT: f64 = 70.0;
+const BOTTOM: f64 = 22.0;
+/// Columns of time in a picture.
+const COLUMNS: usize = 180;
+/// Wait classes in a picture.
+const CLASSES: usize = 6;
+
+/// The page of one watch for a ticket; at most [`MOST_SHARED_BYTES`].
+pub fn share(page: &PageInput<'_>) -> String {
+    let whole = document(page, usize::MAX);
+    if whole.len() <= MOST_SHARED_BYTES {
+        return whole;
+    }
+    // The first findings matter most.
+    (0..page.diagnosis.findings.len())
+        .rev()
+        .map(|count| document(page, count))
+        .find(|text| text.len() <= MOST_SHARED_BYTES)
+        .unwrap_or_else(|| document(page, 0))
+}
+
+fn document(page: &PageInput<'_>, findings: usize) -> String {
+    let style = style();
+    let mut diagnosis = page.diagnosis.clone();
+    let left_out = diagnosis.findings.len().saturating_sub(findings);
+    diagnosis.findings.truncate(findings);
+    let page = PageInput { diagnosis: &diagnosis, ..*page };
+    let facts = header::facts(page.summary, &style);
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                  form-action 'none'";
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="referrer" content="no-referrer";
+                title { "iowhy" }
+                style { (PreEscaped(CSS)) }
+            }
+            body {
+                (answer::headline(page.diagnosis, &style))
+                p.faint { @for (index, (fact, _)) in facts.iter().enumerate() {
+                    @if index > 0 { " · " } (fact)
+                } }
+                (answer::findings(&page, &style))
+                @if left_out > 0 { p.faint { "Findings left out for size: " (left_out) } }
+                h2 { "Pictures" }
+                (rates(&page, &style))
+                (latencies(&page, &style))
+                (waits(&page, &style))
+                (answer::notes(page.summary, page.source, &style))
+                footer { p.faint {
+                    "Written by iowhy " (env!("CARGO_PKG_VERSION"))
+                    ". It loads nothing and sends nothing. The recording has the rest."
+                } }
+            }
+        }
+    };
+    markup.into_string() + "\n"
+}
+
+/// A picture with its title, the ends of its axes and a sentence for those who do not see it.
+fn picture(title: &str, axes: [&str; 4], drawn: &Markup) -> Markup {
+    let (width, height) = SIZE;
+    let [bottom, top, first, last] = axes;
+    let (ground, middle) = (height - BOTTOM, LEFT - 6.0);
+    html! {
+        figure {
+            figcaption { (title) }
+            svg viewBox=(format!("0 0 {width} {height}")) role="img" aria-label=(title) {
+                line x1=(LEFT) y1=(ground) x2=(width) y2=(ground) class="axis" {}
+                line x1=(LEFT) y1="8" x2=(LEFT) y2=(ground) class="axis" {}
+                text x=(middle) y=(ground) text-anchor="end" { (bottom) }
+                text x=(middle) y="14" text-anchor="end" { (top) }
+                text x=(LEFT) y=(height - 6.0) { (first) }
+                text x=(width) y=(height - 6.0) text-anchor="end" { (last) }
+                (drawn)
+            }
+        }
+    }
+}
+
+/// Values from the left to the right, as bars from the ground.
+fn bars(values: &[f64], class: &str) -> Markup {
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let each = (SIZE.0 - LEFT) / values.len().max(1) as f64;
+    let room = SIZE.1 - BOTTOM - 8.0;
+    let mut path = String::new();
+    for (index, value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+        let (x, height) = (LEFT + index as f64 * each, value / most.max(1e-9) * room);
+        let ground = SIZE.1 - BOTTOM;
+        path.push_str(&format!("M{x:.1} {ground:.0}v{:.1}h{each:.2}V{ground:.0}z", -height));
+    }
+    html! { path d=(path) class=(class) {} }
+}
+
+/// Requests per second.
+fn rates(page: &PageInput<'_>, style: &Style) -> Markup {
+    let charts = page.charts;
+    let length_ns = charts.length_ns.max(1);
+    let each_ns = length_ns as f64 / COLUMNS as f64;
+    let mut values = vec![0.0; COLUMNS];
+    let requests = |(key, sums): &(CellKey, CellSums)| (key.column, sums.count as f64);
+    for (column, requests) in charts.requests.iter().map(requests) {
+        // Shared out by overlap: columns of another width would make a comb where there is none.
+        let from_ns = u64::from(column).saturating_mul(charts.column_ns.max(1)) as f64;
+        let to_ns = (from_ns + charts.column_ns.max(1) as f64).min(length_ns as f64);
+        let first = (from_ns / each_ns) as usize;
+        for (place, value) in values.iter_mut().enumerate().skip(first) {
+            let (own_from, own_to) = (place as f64 * each_ns, (place + 1) as f64 * each_ns);
+            let overlap_ns = to_ns.min(own_to) - from_ns.max(own_from);
+            if overlap_ns <= 0.0 {
+                break;
+            }
+            *value += requests * overlap_ns / (to_ns - from_ns) / (each_ns / 1e9);
+        }
+    }
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let until = human::time(length_ns as f64, style);
+    let axes = ["0", &format!("{}/s", human::rate(most)), "0 s", &until];
+    picture("Requests per second over the watch", axes, &bars(&values, "blue"))
+}
+
+/// How long the requests of the device of the first finding took.
+fn latencies(page: &PageInput<'_>, style: &Style) -> Markup {
+    let named = page.diagnosis.findings.first().and_then(|it| it.subject.device.as_deref());
+    let devices = &page.summary.devices;
+    let device = devices.iter().find(|it| Some(it.device.as_str()) == named).or(devices.first());
+    let histogram = |device: &DeviceSummary, direction| -> Vec<Bucket> {
+        device.directions[direction].q2c_histogram.clone()
+    };
+    html! {
+        @if let Some(device) = device {
+            @for direction in [Direction::Read, Direction::Write] {
+                @let buckets = histogram(device, direction);
+                @if let (Some(first), Some(last)) = (buckets.first(), buckets.last()) {
+                    @let values: Vec<f64> = buckets.iter().map(|it| it.requests as f64).collect();
+                    @let most = values.iter().copied().fold(0.0, f64::max);
+                    @let name = escape(&device.device, style);
+                    @let title = format!("Time of {}s of {name}, requests by latency",
+                        direction.word());
+                    @let (from, to) = (first.from_ns as f64, last.to_ns as f64);
+                    (picture(
+                        &title,
+                        ["0", &human::count(most as u64), &human::time(from, style),
+                            &human::time(to, style)],
+                        &bars(&values, "green"),
+                    ))
+                }
+            }
+        }
+    }
+}
+
+/// Where threads waited, a bar for each class.
+fn waits(page: &PageInput<'_>, style: &Style) -> Markup {
+    let Some(ledger) = &page.summary.ledger else { return html! {} };
+    let rows: Vec<_> = ledger.classes.iter().filter(|row| row.time_ns > 0).take(CLASSES).collect();
+    let most = rows.iter().map(|row| row.time_ns).max().unwrap_or(0).max(1) as f64;
+    html! {
+        @if !rows.is_empty() {
+            figure {
+                figcaption { "Where threads waited, by wait class" }
+                table { tbody { @for row in rows {
+                    @let share = row.time_ns as f64 / most * 100.0;
+                    tr {
+                        th scope="row" { (prose(WaitClass::phrase_of(row.class))) }
+                        td.figure { (human::time(row.time_ns as f64, style)) }
+                        td.wide {
+                            svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" {
+                                rect width=(format!("{share:.1}")) height="10" class="blue" {}
+                            }
+                        }
+                    }
+                } } }
+            }
+        }
+    }
+}
