@@ -73,7 +73,15 @@ pub enum FleetCommand {
     /// Send what the recorder of this host has and the store has not
     Push(PushArgs),
     /// Merge uploads into tables
-    Compact(PlaceArgs),
+    Compact {
+        #[command(flatten)]
+        place: PlaceArgs,
+        /// How long files stay that were replaced: longer than any query takes
+        #[arg(long, value_name = "TIME", default_value = "15m")]
+        grace: GivenSpan,
+    },
+    /// Time series of other programs as tables of a fleet
+    Import(ImportArgs),
     /// What waits to be merged, and what was refused
     Status(PlaceArgs),
     /// Run a query
@@ -94,13 +102,26 @@ pub enum FleetCommand {
     },
     /// What is wrong where, and since when
     Findings(QueryArgs),
-    /// Drives, firmware, racks and kernels that are slower than their siblings
+    /// Drives, hosts, racks, firmware and kernels that are slower than their siblings
     Outliers {
         #[command(flatten)]
         about: QueryArgs,
         /// Drives that are shown
         #[arg(long, default_value_t = 20)]
         limit: usize,
+        #[command(flatten)]
+        alert: AlertArgs,
+    },
+    /// Hosts that send nothing any more
+    Silent {
+        #[command(flatten)]
+        about: QueryArgs,
+        /// From how long behind the others on
+        #[arg(long = "for", value_name = "TIME", default_value = "1h")]
+        after: GivenSpan,
+        /// Exit with code 10 if there is one
+        #[arg(long)]
+        exit_code: bool,
     },
     /// Two kernels, or the time before and after a rollout, at equal load
     Diff {
@@ -160,6 +181,48 @@ pub enum FleetCommand {
         #[arg(value_name = "DIR")]
         output: PathBuf,
     },
+}
+
+/// What programs that wake people need.
+#[derive(Args, Clone, Debug)]
+pub struct AlertArgs {
+    /// Show only what was not named when this file was written, and write it anew
+    #[arg(long, value_name = "FILE")]
+    pub since_last: Option<PathBuf>,
+    /// Exit with code 10 if anything is named
+    #[arg(long)]
+    pub exit_code: bool,
+    /// Also write all that is named, and silent hosts, as OpenMetrics
+    #[arg(long, value_name = "FILE")]
+    pub openmetrics: Option<PathBuf>,
+}
+
+/// Which columns of which files are what.
+#[derive(Args, Debug)]
+pub struct ImportArgs {
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Files (.csv, .csv.gz, .parquet), or directories with such files
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// What is what: NAME=COLUMN, NAME=@TEXT for all rows, NAME=/N for the N-th folder above a file
+    #[arg(
+        short = 'm',
+        long = "map",
+        value_name = "NAME=COLUMN",
+        long_help = "What is what: NAME=COLUMN for a column, NAME=@TEXT for the same text in all \
+                     rows, NAME=/N for the name of the N-th folder above a file. NAME is time, \
+                     host, device, model, firmware, serial, rack, kernel, operation, requests, \
+                     bytes, bytes_per_s, requests_per_s, latency_s, latency_ms, latency_us or \
+                     latency_ns. Columns that have these names need not be mapped."
+    )]
+    pub map: Vec<String>,
+    /// Time between two samples
+    #[arg(long, value_name = "TIME", default_value = "15s")]
+    pub every: GivenSpan,
+    /// Bytes of a request where only throughput is known
+    #[arg(long, value_name = "BYTES", default_value_t = 16_384)]
+    pub request_bytes: u64,
 }
 
 /// What is sent.
@@ -243,6 +306,9 @@ pub struct SchedulerArgs {
     /// Its port
     #[arg(long, default_value_t = 50050)]
     pub port: u16,
+    /// The only store that it reads, whatever clients name
+    #[arg(long, value_name = "PLACE", env = "IOWHY_FLEET_AT")]
+    pub at: Option<String>,
 }
 
 /// Where an executor listens, and what it may use.
@@ -271,4 +337,7 @@ pub struct ExecutorArgs {
     /// Where what passes between the stages of a query is kept
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
+    /// The only store that it reads, whatever clients name
+    #[arg(long, value_name = "PLACE", env = "IOWHY_FLEET_AT")]
+    pub at: Option<String>,
 }

@@ -10,6 +10,7 @@
 //! | [`engine`] | SQL, here or on a cluster |
 //! | [`questions`] | questions that need no SQL, and the statistics behind them |
 //! | [`report`] | the page of the fleet |
+//! | [`import`] | time series of other programs as tables |
 //! | [`simulate`] | fleets with planted trouble |
 //! | [`store`], [`clock`], [`histogram`], [`output`], [`error`] | what all of them use |
 //!
@@ -22,6 +23,7 @@ pub mod compact;
 pub mod engine;
 pub mod error;
 pub mod histogram;
+pub mod import;
 pub mod inventory;
 pub mod layout;
 pub mod output;

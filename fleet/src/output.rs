@@ -222,18 +222,18 @@ pub fn rows_text(rows: &RecordBatch) -> Result<String> {
         formatters.push(made.context(|| "show the rows".to_owned())?);
     }
     let numbers: Vec<bool> = schema.fields().iter().map(|it| it.data_type().is_numeric()).collect();
-    let cells: Vec<Vec<String>> = (0..rows.num_rows())
-        .map(|row| formatters.iter().map(|it| fitted(&it.value(row).to_string())).collect())
-        .collect();
-    let width = |at: usize| {
-        let found = cells.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
-        found.chain(headings.get(at).map(|it| it.chars().count())).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let cell = |row: usize, at: usize| fitted(&formatters[at].value(row).to_string());
+    let mut widths: Vec<usize> = headings.iter().map(|it| it.chars().count()).collect();
+    // Cells are made twice: all of them at once would need several times the memory of the rows.
+    for row in 0..rows.num_rows() {
+        for (at, width) in widths.iter_mut().enumerate() {
+            *width = (*width).max(cell(row, at).chars().count());
+        }
+    }
     let mut text = String::new();
-    for row in std::iter::once(&headings).chain(&cells) {
+    let mut add = |cells: &mut dyn Iterator<Item = String>| {
         let mut line = String::new();
-        for ((cell, width), is_number) in row.iter().zip(&widths).zip(&numbers) {
+        for ((cell, width), is_number) in cells.zip(&widths).zip(&numbers) {
             let _ = match is_number {
                 true => write!(line, "{cell:>width$}  "),
                 false => write!(line, "{cell:<width$}  "),
@@ -241,6 +241,10 @@ pub fn rows_text(rows: &RecordBatch) -> Result<String> {
         }
         text += line.trim_end();
         text.push('\n');
+    };
+    add(&mut headings.iter().cloned());
+    for row in 0..rows.num_rows() {
+        add(&mut (0..headings.len()).map(|at| cell(row, at)));
     }
     Ok(text)
 }

@@ -1,7 +1,7 @@
 //! The page of the fleet, the program's answers, and docs/fleet.md.
 
 use crate::support::{directory, half_sick, plan, program, says};
-use iowhy_fleet::compact::compact;
+use iowhy_fleet::compact::{GRACE_S, compact};
 use iowhy_fleet::report::page;
 use iowhy_fleet::tables::reference;
 use iowhy_fleet::upload::UploadFinding;
@@ -42,7 +42,7 @@ async fn hostile_names_are_text_wherever_they_are_shown() {
             }
         }
     }
-    compact(&test.place).await.unwrap();
+    compact(&test.place, GRACE_S).await.unwrap();
     let page = page(&test.engine(None).await).await.unwrap();
     assert!(!page.contains("<script>") && !page.contains("<img") && !page.contains('\x1b'));
     for args in [
