@@ -3,10 +3,11 @@
 //! What does not belong here: arguments, exit codes.
 
 use crate::args::{
-    AccessArgs, AlertArgs, ExecutorArgs, FleetCommand, ImportArgs, PlaceArgs, PushArgs, QueryArgs,
+    AccessArgs, AlertArgs, ExecutorArgs, FleetCommand, ImportArgs, PlaceArgs, QueryArgs,
     SchedulerArgs, SimulateArgs,
 };
 use crate::manual;
+use crate::push_command::{place, run_push, stores};
 use iowhy_fleet::clock::{FleetHour, GivenSpan, GivenTime, HOUR_S, minute_text, now_s};
 use iowhy_fleet::commit;
 use iowhy_fleet::compact::compact;
@@ -16,17 +17,15 @@ use iowhy_fleet::engine::{EngineOptions, FleetEngine};
 use iowhy_fleet::error::{FleetContext, FleetError, Result};
 use iowhy_fleet::import::{self, ColumnMapping};
 use iowhy_fleet::output::{self, AnswerSection, safe, size_text};
-use iowhy_fleet::push::{self, PushPlan};
+use iowhy_fleet::push;
 use iowhy_fleet::questions::alerts::{self, KnownAlerts};
 use iowhy_fleet::questions::cells::DriveHours;
 use iowhy_fleet::questions::diff::{self, DiffSides};
 use iowhy_fleet::questions::{findings, host, silent, slower, top};
-use iowhy_fleet::redact::NameHasher;
 use iowhy_fleet::report;
 use iowhy_fleet::simulate::{FleetPlan, PlantedTrouble};
 use iowhy_fleet::store::{FleetStores, Place, StoreOptions};
 use iowhy_fleet::tables::{self, table};
-use rand::Rng;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,20 +46,13 @@ impl From<String> for CommandAnswer {
 
 /// Runs a command; what it has to say.
 pub async fn run(command: FleetCommand) -> Result<CommandAnswer> {
-    match command {
-        FleetCommand::Outliers { about, limit, alert } => outliers(&about, limit, &alert).await,
-        FleetCommand::Silent { about, after, exit_code } => {
-            let engine = open(&about).await?;
-            let found = silent::attendance(&engine, after.0).await?;
-            let text = answer(&engine, &about, &[silent::section(&found)])?;
-            Ok(CommandAnswer { text, is_alarm: exit_code && !found.silent.is_empty() })
+    let said = match command {
+        FleetCommand::Outliers { about, limit, alert } => {
+            return outliers(&about, limit, &alert).await;
         }
-        command => say(command).await.map(CommandAnswer::from),
-    }
-}
-
-async fn say(command: FleetCommand) -> Result<String> {
-    match command {
+        FleetCommand::Silent { about, after, exit_code } => {
+            return silent_hosts(&about, after, exit_code).await;
+        }
         FleetCommand::Push(args) => run_push(args).await,
         FleetCommand::Compact { place, grace } => run_compact(&place, grace).await,
         FleetCommand::Import(args) => run_import(&args).await,
@@ -77,14 +69,7 @@ async fn say(command: FleetCommand) -> Result<String> {
             let engine = open(&about).await?;
             answer(&engine, &about, &[findings::findings(&engine).await?])
         }
-        FleetCommand::Diff { about, kernel, rollout } => {
-            let engine = open(&about).await?;
-            let sides = sides(kernel, rollout)?;
-            let data = DriveHours::read(&engine, "").await?;
-            sides.must_exist(&data)?;
-            let rows = diff::compare(&data, &sides);
-            answer(&engine, &about, &[diff::section(&rows, &sides)])
-        }
+        FleetCommand::Diff { about, kernel, rollout } => run_diff(&about, kernel, rollout).await,
         FleetCommand::Top { about, by, limit } => {
             let engine = open(&about).await?;
             answer(&engine, &about, &[top::top(&engine, by, limit).await?])
@@ -96,13 +81,36 @@ async fn say(command: FleetCommand) -> Result<String> {
             answer(&engine, &about, &sections)
         }
         FleetCommand::Report { html, about } => {
-            let engine = open(&about).await?;
-            let page = report::page(&engine).await?;
+            let page = report::page(&open(&about).await?).await?;
             std::fs::write(&html, &page).context(|| format!("write {}", html.display()))?;
             Ok(format!("{}: {}\n", html.display(), size_text(page.len() as f64)))
         }
-        FleetCommand::Outliers { .. } | FleetCommand::Silent { .. } => Ok(String::new()),
-    }
+    };
+    said.map(CommandAnswer::from)
+}
+
+async fn run_diff(
+    about: &QueryArgs,
+    kernel: Option<Vec<String>>,
+    rollout: Option<GivenTime>,
+) -> Result<String> {
+    let engine = open(about).await?;
+    let sides = sides(kernel, rollout)?;
+    let data = DriveHours::read(&engine, "").await?;
+    sides.must_exist(&data)?;
+    let rows = diff::compare(&data, &sides);
+    answer(&engine, about, &[diff::section(&rows, &sides)])
+}
+
+async fn silent_hosts(
+    about: &QueryArgs,
+    after: GivenSpan,
+    exit_code: bool,
+) -> Result<CommandAnswer> {
+    let engine = open(about).await?;
+    let found = silent::attendance(&engine, after.0).await?;
+    let text = answer(&engine, about, &[silent::section(&found)])?;
+    Ok(CommandAnswer { text, is_alarm: exit_code && !found.silent.is_empty() })
 }
 
 async fn outliers(about: &QueryArgs, limit: usize, alert: &AlertArgs) -> Result<CommandAnswer> {
@@ -144,11 +152,6 @@ async fn run_import(args: &ImportArgs) -> Result<String> {
     Ok(report.text())
 }
 
-fn stores(access: &AccessArgs) -> Result<Arc<FleetStores>> {
-    let options = StoreOptions::load(access.credentials.as_deref(), access.allow_http)?;
-    Ok(Arc::new(FleetStores::new(options)))
-}
-
 /// Stores of a node of a cluster: `only` one, if it is given.
 fn stores_of(access: &AccessArgs, only: Option<&str>) -> Result<Arc<FleetStores>> {
     let options = StoreOptions::load(access.credentials.as_deref(), access.allow_http)?;
@@ -157,10 +160,6 @@ fn stores_of(access: &AccessArgs, only: Option<&str>) -> Result<Arc<FleetStores>
         Some(only) => stores.only(only).map(Arc::new),
         None => Ok(Arc::new(stores)),
     }
-}
-
-fn place(args: &PlaceArgs) -> Result<Place> {
-    stores(&args.access)?.place(&args.at)
 }
 
 async fn open(about: &QueryArgs) -> Result<FleetEngine> {
@@ -199,82 +198,6 @@ fn stats(engine: &FleetEngine) -> Result<String> {
         counts.requests(),
         counts.objects(),
         size_text(bytes as f64)
-    ))
-}
-
-async fn run_push(args: PushArgs) -> Result<String> {
-    let place = place(&args.place)?;
-    place.must_exist()?;
-    if !args.spool.is_dir() {
-        let message = format!("failed to read {}: there is no such directory", args.spool.display());
-        return Err(FleetError::new(message).hint("--spool is where iowhy daemon keeps its state"));
-    }
-    let hasher = match (args.redact, &args.redact_key) {
-        (false, _) => None,
-        (true, Some(file)) => Some(NameHasher::from_file(file)?),
-        (true, None) => Some(NameHasher::from_machine(&args.root)?),
-    };
-    let plan = PushPlan {
-        root: args.root,
-        host: args.host,
-        rack: args.rack,
-        recordings: args.recordings,
-        hasher,
-        bytes_per_second: args.bandwidth.map(|it| it.saturating_mul(1000)),
-        patience: Duration::from_secs(args.patience.0.unsigned_abs()),
-        ..PushPlan::new(args.spool, args.state)
-    };
-    match args.every {
-        None => push_once(&plan, &place).await,
-        Some(every) => tokio::select! {
-            ended = push_for_ever(&plan, &place, every) => ended,
-            ended = until_ended() => ended.map(|()| String::new()),
-        },
-    }
-}
-
-/// Pushes again and again, at random distances: thousands of hosts must not come at the same
-/// second.
-/// A store that fails for a while is no reason to end.
-async fn push_for_ever(plan: &PushPlan, place: &Place, every: GivenSpan) -> Result<String> {
-    use std::io::Write as _;
-    loop {
-        let plan = PushPlan { now_s: now_s(), ..plan.clone() };
-        match push_once(&plan, place).await {
-            Ok(text) => std::io::stdout().lock().write_all(text.as_bytes()),
-            Err(error) if error.is_transient => {
-                writeln!(std::io::stderr(), "iowhy-fleet: {error}")
-            }
-            Err(error) => return Err(error),
-        }
-        .context(|| "say what was sent".to_owned())?;
-        let share: f64 = rand::rng().random_range(0.5..1.5);
-        tokio::time::sleep(Duration::from_secs(every.0.unsigned_abs()).mul_f64(share)).await;
-    }
-}
-
-/// Waits for SIGTERM or SIGINT. In a container it is process 1, which these would not end by
-/// themselves.
-async fn until_ended() -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let of = |kind| signal(kind).context(|| "wait for signals".to_owned());
-    let (mut terminate, mut interrupt) =
-        (of(SignalKind::terminate())?, of(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => Ok(()),
-        _ = interrupt.recv() => Ok(()),
-    }
-}
-
-async fn push_once(plan: &PushPlan, place: &Place) -> Result<String> {
-    let report = plan.push(place).await?;
-    Ok(format!(
-        "sent {} windows, {} incidents, {} files of recordings: {}; {} tries failed\n",
-        report.windows,
-        report.incidents,
-        report.files,
-        size_text(report.bytes as f64),
-        report.retries
     ))
 }
 

@@ -20,6 +20,7 @@ use crate::tables::file::{self, RowOrigin};
 use crate::tables::rows::FleetRows;
 use crate::tables::{FleetTable, HOSTS, INCIDENTS, TABLES};
 use crate::upload::{MOST_OBJECT_BYTES, Upload};
+use bytes::Bytes;
 use datafusion::arrow::array::RecordBatch;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
@@ -136,6 +137,7 @@ async fn merge_hour(
 }
 
 /// What an hour has already.
+#[derive(Default)]
 struct KnownRows {
     minutes: HashMap<RowOrigin, u8>,
     incidents: HashSet<(String, u32)>,
@@ -143,12 +145,22 @@ struct KnownRows {
 
 impl KnownRows {
     async fn read(place: &Place, commit: &HourCommit) -> Result<KnownRows> {
-        let hosts = rows_of(place, commit, &HOSTS).await?;
-        let incidents = rows_of(place, commit, &INCIDENTS).await?;
-        Ok(KnownRows {
-            minutes: hosts.as_ref().map(file::minutes).unwrap_or_default(),
-            incidents: incidents.as_ref().map(file::incidents).unwrap_or_default(),
-        })
+        let mut known = KnownRows::default();
+        if let Some(bytes) = bytes_of(place, commit, &HOSTS).await? {
+            let add = |rows: &RecordBatch| {
+                file::add_minutes(rows, &mut known.minutes);
+                Ok(())
+            };
+            file::for_each_batch(&HOSTS, bytes, add)?;
+        }
+        if let Some(bytes) = bytes_of(place, commit, &INCIDENTS).await? {
+            let add = |rows: &RecordBatch| {
+                file::add_incidents(rows, &mut known.incidents);
+                Ok(())
+            };
+            file::for_each_batch(&INCIDENTS, bytes, add)?;
+        }
+        Ok(known)
     }
 
     fn has(&self, name: &UploadName) -> bool {
@@ -164,11 +176,7 @@ impl KnownRows {
     }
 }
 
-async fn rows_of(
-    place: &Place,
-    commit: &HourCommit,
-    table: &FleetTable,
-) -> Result<Option<RecordBatch>> {
+async fn bytes_of(place: &Place, commit: &HourCommit, table: &FleetTable) -> Result<Option<Bytes>> {
     let Some(committed) = commit.file(table.name) else { return Ok(None) };
     let path = place.path(&committed.path);
     // Gone: another compaction has replaced it since the commit was read.
@@ -176,7 +184,7 @@ async fn rows_of(
         .read(&path, MOST_FILE_BYTES)
         .await?
         .ok_or_else(|| FleetError::new(format!("failed to read {path}: it is gone")).transient())?;
-    file::read(table, bytes).map(Some)
+    Ok(Some(bytes))
 }
 
 /// Uploads of an hour by what becomes of them.
@@ -292,15 +300,12 @@ async fn merged(
     let generation = before.generation + 1;
     let mut after = HourCommit { generation, files: Vec::new(), ..before.clone() };
     for (table, new) in TABLES.into_iter().zip(rows.finish()?) {
-        let old = rows_of(place, before, table).await?;
-        let old = match (old, table.name == INCIDENTS.name) {
-            (Some(old), false) => Some(file::without(&old, &replaced)?),
-            (old, _) => old,
-        };
-        let parts: Vec<RecordBatch> = old.into_iter().chain([new]).collect();
-        let rows = file::join(table, &parts)?;
-        if rows.num_rows() > 0 {
-            after.files.push(write(place, &after, table, &rows).await?);
+        let old = bytes_of(place, before, table).await?;
+        let nothing = HashSet::new();
+        let gone = if table.name == INCIDENTS.name { &nothing } else { &replaced };
+        let (bytes, rows) = file::merge(table, old, &new, gone)?;
+        if rows > 0 {
+            after.files.push(put(place, &after, table, bytes, rows).await?);
         }
     }
     let room = MOST_REFUSED.saturating_sub(after.refused.len());
@@ -309,19 +314,18 @@ async fn merged(
     Ok(after.publish(place).await?.then_some(after))
 }
 
-async fn write(
+async fn put(
     place: &Place,
     commit: &HourCommit,
     table: &FleetTable,
-    rows: &RecordBatch,
+    bytes: Bytes,
+    rows: u64,
 ) -> Result<CommittedFile> {
-    let bytes = file::write(table, rows)?;
     let digest = blake3::hash(&bytes).to_hex();
     let path = table_path(table.name, commit.hour(), commit.generation, &digest[..16]);
     let size = bytes.len() as u64;
     place.write(&place.path(&path), bytes).await?;
-    let (table, rows) = (table.name.to_owned(), rows.num_rows() as u64);
-    Ok(CommittedFile { table, path, bytes: size, rows })
+    Ok(CommittedFile { table: table.name.to_owned(), path, bytes: size, rows })
 }
 
 /// Writes an hour that nothing was known of, from these uploads.
@@ -337,7 +341,9 @@ pub async fn write_hour(place: &Place, hour: FleetHour, rows: FleetRows) -> Resu
     };
     for (table, rows) in TABLES.into_iter().zip(rows.finish()?) {
         if rows.num_rows() > 0 {
-            commit.files.push(write(place, &commit, table, &rows).await?);
+            let bytes = file::write(table, &rows)?;
+            let count = rows.num_rows() as u64;
+            commit.files.push(put(place, &commit, table, bytes, count).await?);
         }
     }
     match commit.publish(place).await? {

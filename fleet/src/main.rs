@@ -6,6 +6,8 @@
 mod args;
 mod commands;
 mod manual;
+mod push_args;
+mod push_command;
 
 use args::FleetArgs;
 use clap::Parser;

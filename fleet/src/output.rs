@@ -5,9 +5,13 @@
 //!
 //! What does not belong here: what is answered, and printing it.
 
+#[cfg(feature = "query")]
 use crate::error::{FleetContext, Result};
+#[cfg(feature = "query")]
 use datafusion::arrow::array::RecordBatch;
+#[cfg(feature = "query")]
 use datafusion::arrow::json::ArrayWriter;
+#[cfg(feature = "query")]
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -212,6 +216,7 @@ pub fn json(sections: &[AnswerSection]) -> Value {
 ///
 /// # Errors
 /// Only by a type that has no text.
+#[cfg(feature = "query")]
 pub fn rows_text(rows: &RecordBatch) -> Result<String> {
     let options = FormatOptions::default().with_null("-");
     let schema = rows.schema();
@@ -253,6 +258,7 @@ pub fn rows_text(rows: &RecordBatch) -> Result<String> {
 ///
 /// # Errors
 /// Only by a type that JSON does not have.
+#[cfg(feature = "query")]
 pub fn rows_json(rows: &RecordBatch) -> Result<String> {
     let mut bytes = Vec::new();
     let mut writer = ArrayWriter::new(&mut bytes);

@@ -25,17 +25,17 @@ use ballista::prelude::SessionContextExt;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use provider::FleetTableProvider;
 use futures::TryStreamExt;
+use provider::FleetTableProvider;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -158,7 +158,8 @@ impl FleetEngine {
                 SessionContext::new_with_config_rt(config, runtime)
             }
             Some(url) if !url.starts_with("df://") => {
-                let message = format!("failed to reach the cluster {url:?}: it is no df://HOST:PORT");
+                let message =
+                    format!("failed to reach the cluster {url:?}: it is no df://HOST:PORT");
                 return Err(FleetError::new(message).hint("--cluster df://127.0.0.1:50050"));
             }
             Some(url) => {
@@ -295,14 +296,11 @@ async fn run(
     sent: Arc<SentPlan>,
     most_bytes: usize,
 ) -> std::result::Result<QueryAnswer, DataFusionError> {
-    let only_reading = SQLOptions::new()
-        .with_allow_ddl(false)
-        .with_allow_dml(false)
-        .with_allow_statements(false);
+    let only_reading =
+        SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     let mut frame = context.sql_with_options(&sql, only_reading).await?;
-    let is_recursive = frame
-        .logical_plan()
-        .exists(|node| Ok(matches!(node, LogicalPlan::RecursiveQuery(_))))?;
+    let is_recursive =
+        frame.logical_plan().exists(|node| Ok(matches!(node, LogicalPlan::RecursiveQuery(_))))?;
     if let Some(here) = here.filter(|_| is_recursive) {
         frame = here.sql_with_options(&sql, only_reading).await?;
     }

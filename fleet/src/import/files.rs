@@ -59,7 +59,11 @@ fn has_ending(path: &Path, ending: &str) -> bool {
 }
 
 /// Adds the rows of a file.
-pub(super) fn read(path: &Path, mapping: &ColumnMapping, windows: &mut SampleWindows) -> Result<()> {
+pub(super) fn read(
+    path: &Path,
+    mapping: &ColumnMapping,
+    windows: &mut SampleWindows,
+) -> Result<()> {
     windows.report.files += 1;
     let what = || format!("read {}", path.display());
     let file = File::open(path).context(what)?;
@@ -72,7 +76,12 @@ pub(super) fn read(path: &Path, mapping: &ColumnMapping, windows: &mut SampleWin
     }
 }
 
-fn csv(path: &Path, file: File, mapping: &ColumnMapping, windows: &mut SampleWindows) -> Result<()> {
+fn csv(
+    path: &Path,
+    file: File,
+    mapping: &ColumnMapping,
+    windows: &mut SampleWindows,
+) -> Result<()> {
     let what = || format!("read {}", path.display());
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
     let columns = reader.headers().context(what)?;

@@ -249,12 +249,9 @@ mod tests {
 
     #[test]
     fn a_wrong_mapping_says_what_is_wrong() {
-        for (map, word) in [
-            ("hots=x", "hots"),
-            ("host=", "column"),
-            ("host=/0", "/0"),
-            ("time=a,b", "one column"),
-        ] {
+        for (map, word) in
+            [("hots=x", "hots"), ("host=", "column"), ("host=/0", "/0"), ("time=a,b", "one column")]
+        {
             let error = mapping(&[map]).unwrap_err().to_string();
             assert!(error.contains(word), "{map}: {error}");
         }

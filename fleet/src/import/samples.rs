@@ -145,7 +145,8 @@ impl SampleWindows {
         if requests < 0.0 || latency_ns < 0.0 || requests > MOST_COUNT {
             return None;
         }
-        if latency_ns > MOST_LATENCY_NS || bytes.is_some_and(|it| !(0.0..=MOST_COUNT).contains(&it)) {
+        if latency_ns > MOST_LATENCY_NS || bytes.is_some_and(|it| !(0.0..=MOST_COUNT).contains(&it))
+        {
             return None;
         }
         if requests < 1.0 || latency_ns < 1.0 {

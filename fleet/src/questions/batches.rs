@@ -90,12 +90,7 @@ pub(super) fn slow_batches(data: &DriveHours, kind: BatchKind, alarms: f64) -> V
 }
 
 /// How many deviations a batch is beyond the others, and how many it must be, if it is.
-fn batch_score(
-    own: &[f64],
-    others: &[f64],
-    tested: usize,
-    alarms: f64,
-) -> Option<(f64, f64)> {
+fn batch_score(own: &[f64], others: &[f64], tested: usize, alarms: f64) -> Option<(f64, f64)> {
     if own.len() < LEAST_HOSTS || others.len() < LEAST_SIBLINGS {
         return None;
     }
@@ -210,8 +205,7 @@ impl Batches<'_> {
         let values: Vec<f64> = all.iter().map(|it| it.excess).collect();
         let spread = Spread::of(&values, LEAST_SIGMA).filter(|it| it.count > LEAST_SIBLINGS);
         let Some(spread) = spread else { return Vec::new() };
-        let score =
-            |it: &WholeExcess| (it.excess - spread.middle) / spread.sigma.max(it.chance);
+        let score = |it: &WholeExcess| (it.excess - spread.middle) / spread.sigma.max(it.chance);
         let scores: Vec<f64> = all.iter().map(score).collect();
         let limit = spread.limit(all.len(), self.alarms) * tail(&scores, spread.freedom().max(2.0));
         let drives: usize = all.iter().map(|it| it.drives.len()).sum();

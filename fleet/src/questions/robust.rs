@@ -99,8 +99,10 @@ impl SharedSpread {
     /// What these groups have in common.
     pub fn from_groups(groups: &[Spread]) -> SharedSpread {
         let known = groups.iter().filter(|group| group.sigma > 0.0 && group.count > 3);
-        let known: Vec<(f64, f64)> =
+        let mut known: Vec<(f64, f64)> =
             known.map(|group| (2.0 * group.sigma.ln(), group.freedom() / 2.0)).collect();
+        // Sums of doubles depend on their order, and groups come in any.
+        known.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let count = known.len() as f64;
         if known.len() < 2 {
             return SharedSpread { variance: 0.0, freedom: 0.0 };
@@ -121,8 +123,8 @@ impl SharedSpread {
     pub fn moderated(&self, group: Spread) -> (Spread, f64) {
         let own = group.freedom();
         let freedom = self.freedom + own;
-        let variance =
-            (self.freedom * self.variance + own * group.sigma.powi(2)) / freedom.max(f64::MIN_POSITIVE);
+        let variance = (self.freedom * self.variance + own * group.sigma.powi(2))
+            / freedom.max(f64::MIN_POSITIVE);
         (Spread { sigma: variance.sqrt(), ..group }, freedom.max(LEAST_FREEDOM))
     }
 }
@@ -225,6 +227,40 @@ mod tests {
         let spread = |count| Spread { middle: 0.0, sigma: 1.0, count };
         assert!(spread(10).limit(100, 0.05) > spread(1000).limit(100, 0.05));
         assert!(spread(1000).limit(10_000, 0.05) > spread(1000).limit(100, 0.05));
+    }
+
+    #[test]
+    fn alike_groups_share_what_they_deviate_by() {
+        let group = |sigma, count| Spread { middle: 0.0, sigma, count };
+        let alike: Vec<Spread> = (0..40).map(|at| group(1.0 + 0.01 * f64::from(at), 12)).collect();
+        let (shared, freedom) = SharedSpread::from_groups(&alike).moderated(group(3.0, 12));
+        assert!(freedom > 100.0 && shared.sigma < 1.8, "{shared:?} {freedom}");
+        // Groups that differ a thousandfold have nothing in common.
+        let uneven: Vec<Spread> =
+            (0..40).map(|at| group(f64::exp(0.2 * f64::from(at)), 12)).collect();
+        let (own, freedom) = SharedSpread::from_groups(&uneven).moderated(group(3.0, 12));
+        assert!(freedom < 8.0 && (2.0..6.0).contains(&own.sigma), "{own:?} {freedom}");
+        // One group knows only itself.
+        let (alone, freedom) = SharedSpread::from_groups(&alike[..1]).moderated(group(3.0, 12));
+        assert!((alone.sigma - 3.0).abs() < 1e-9 && freedom < 5.0);
+        // Abramowitz and Stegun, table 6.1: the trigamma function of 1 and 2.
+        assert!((trigamma(1.0) - 1.644_934).abs() < 1e-5);
+        assert!((trigamma(2.0) - 0.644_934).abs() < 1e-5);
+        assert!((inverse_trigamma(trigamma(3.3)) - 3.3).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_long_tail_of_healthy_values_is_seen() {
+        let normal: Vec<f64> = (1..2000)
+            .map(|at| StudentsT::new(0.0, 1.0, 1e6).unwrap().inverse_cdf(f64::from(at) / 2000.0))
+            .collect();
+        assert!(tail(&normal, 1e6) < 1.02);
+        let long: Vec<f64> =
+            normal.iter().map(|it| if *it < -2.0 { it * 2.0 } else { *it }).collect();
+        assert!((1.8..2.2).contains(&tail(&long, 1e6)));
+        // Slow ones do not hide themselves.
+        let sick: Vec<f64> = normal.iter().map(|it| if *it > 1.7 { 9.0 } else { *it }).collect();
+        assert!(tail(&sick, 1e6) < 1.1);
     }
 
     #[test]

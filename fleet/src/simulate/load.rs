@@ -4,7 +4,9 @@
 //! What does not belong here: what it is.
 
 use super::FleetPlan;
-use super::host::{MODELS, SICK_HOST, SLOW_HOST, SimulatedDrive, SimulatedHost, noisy_rack, numbers};
+use super::host::{
+    MODELS, SICK_HOST, SLOW_HOST, SimulatedDrive, SimulatedHost, noisy_rack, numbers,
+};
 use crate::clock::{HOUR_S, WINDOW_S};
 use crate::histogram::{LatencyBin, bin_end, bin_of, time_ns};
 use crate::upload::{UPLOAD_VERSION, Upload, UploadFinding, UploadFlow, UploadIncident, UploadUse};
@@ -138,13 +140,7 @@ fn flow(numbers: &mut Pcg64Mcg, requests: f64, median_ns: f64, bytes: u64) -> Up
         bin = end;
     }
     let slowest = latency.last().map_or(0, |bin| bin_end(bin.0));
-    UploadFlow {
-        requests: total,
-        bytes: total * bytes,
-        max_ns: slowest,
-        latency,
-        time_ns: None,
-    }
+    UploadFlow { requests: total, bytes: total * bytes, max_ns: slowest, latency, time_ns: None }
 }
 
 fn add_waits(upload: &mut Upload, numbers: &mut Pcg64Mcg, waited_ns: u64) {

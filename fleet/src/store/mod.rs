@@ -17,7 +17,9 @@ mod folder;
 use crate::error::{FleetContext, FleetError, Result, chain};
 use bytes::Bytes;
 use counted::{CountedStore, ReadCounts};
+#[cfg(feature = "query")]
 use datafusion::error::DataFusionError;
+#[cfg(feature = "query")]
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use futures::{StreamExt, TryStreamExt};
 use object_store::aws::AmazonS3Builder;
@@ -252,6 +254,7 @@ fn directory_url(text: &str) -> Result<Url> {
         .map_err(|()| FleetError::new(format!("failed to open {text}: it is no directory")))
 }
 
+#[cfg(feature = "query")]
 impl ObjectStoreRegistry for FleetStores {
     fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
         None
@@ -303,7 +306,8 @@ impl Place {
     pub fn must_exist(&self) -> Result<()> {
         match self.folder() {
             Some(folder) if !folder.is_dir() => {
-                let message = format!("failed to open {}: there is no such directory", folder.display());
+                let message =
+                    format!("failed to open {}: there is no such directory", folder.display());
                 Err(FleetError::new(message).hint("mkdir makes it, if the name is right"))
             }
             _ => Ok(()),

@@ -219,7 +219,11 @@ async fn two_compactions_at_once_merge_once() {
     let plan = plan(15, 1);
     let test = directory();
     plan.upload(&test.place).await.unwrap();
-    let (a, b, c) = tokio::join!(compact(&test.place, GRACE_S), compact(&test.place, GRACE_S), compact(&test.place, GRACE_S));
+    let (a, b, c) = tokio::join!(
+        compact(&test.place, GRACE_S),
+        compact(&test.place, GRACE_S),
+        compact(&test.place, GRACE_S)
+    );
     // One that loses may say that it cannot go on; none may spoil anything.
     assert!([&a, &b, &c].iter().any(|it| it.is_ok()));
     compact(&test.place, GRACE_S).await.unwrap();
