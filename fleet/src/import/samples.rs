@@ -182,7 +182,9 @@ impl SampleWindows {
         for (name, text) in names.iter_mut().zip(self.key.split('\n')) {
             text.clone_into(name);
         }
-        let fits = names.iter().all(|name| name.len() <= MOST_NAME);
+        // A name with a line's end would be taken for two.
+        let is_whole = self.key.matches('\n').count() == TEXTS.len();
+        let fits = is_whole && names.iter().all(|name| name.len() <= MOST_NAME);
         if names[0].is_empty() || names[1].is_empty() || !fits {
             return None;
         }
@@ -208,7 +210,7 @@ impl SampleWindows {
             upload.watched_ns = upload.watched_ns.max(watched_s as u64 * 1_000_000_000);
             upload.minutes = upload.minutes.max(watched_s.div_euclid(60).clamp(1, 10) as u8);
             upload.drives.insert(names[1].clone(), drive_of(names));
-            let operation = if names[7].is_empty() { "read" } else { &names[7] };
+            let operation = if names[7].is_empty() { "read" } else { names[7].as_str() };
             let flows = upload.flows.entry(names[1].clone()).or_default();
             flows.insert(operation.to_owned(), window.flow);
         }

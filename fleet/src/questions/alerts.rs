@@ -132,7 +132,7 @@ fn label(text: &str) -> String {
 /// The report as metrics.
 pub fn open_metrics(data: &DriveHours, report: &OutlierReport, attendance: &Attendance) -> String {
     let mut text = String::new();
-    let mut head = |name: &str, help: &str| {
+    let head = |name: &str, help: &str| {
         format!("# TYPE iowhy_fleet_{name} gauge\n# HELP iowhy_fleet_{name} {help}\n")
     };
     text += &head("slow_drive_ratio", "How many times slower a drive is than its siblings.");

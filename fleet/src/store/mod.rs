@@ -296,7 +296,8 @@ impl Place {
     /// The directory that the place is, if it is one.
     fn folder(&self) -> Option<PathBuf> {
         let is_folder = self.root.scheme() == "file";
-        is_folder.then(|| Path::new("/").join(self.prefix.as_ref()))
+        let path = LocalFileSystem::new().path_to_filesystem(&self.prefix).ok();
+        path.filter(|_| is_folder)
     }
 
     /// Nothing, if the place is there: a directory that does not exist is most likely a mistake.

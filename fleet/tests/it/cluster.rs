@@ -102,7 +102,7 @@ const LONG_JOIN: &str = "SELECT a.device, COUNT(*) AS n, SUM(a.requests + b.requ
 #[tokio::test(flavor = "multi_thread")]
 async fn an_executor_that_is_killed_spoils_no_answer() {
     let test = directory();
-    half_sick(400, 6).write(&test.place).await.unwrap();
+    half_sick(400, 24).write(&test.place).await.unwrap();
     let here = test.engine_of(None, Duration::from_secs(120)).await;
     let expected = sorted(&here.query(LONG_JOIN).await.unwrap());
     for after_ms in [60, 1000, 2000, 4000] {
