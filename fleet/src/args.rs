@@ -2,10 +2,10 @@
 //!
 //! What does not belong here: what commands do.
 
+pub use crate::push_args::{AccessArgs, PlaceArgs, PushArgs};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use iowhy_fleet::clock::{GivenSpan, GivenTime};
-use iowhy_fleet::push::RecordingChoice;
 use iowhy_fleet::questions::top::TopOrder;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -16,27 +16,6 @@ use std::path::PathBuf;
 pub struct FleetArgs {
     #[command(subcommand)]
     pub command: FleetCommand,
-}
-
-/// A place and how it is reached.
-#[derive(Args, Clone, Debug)]
-pub struct PlaceArgs {
-    /// The fleet's store: a directory, s3://BUCKET/PREFIX, gs://… or az://…
-    #[arg(long, value_name = "PLACE", env = "IOWHY_FLEET_AT")]
-    pub at: String,
-    #[command(flatten)]
-    pub access: AccessArgs,
-}
-
-/// How stores are reached.
-#[derive(Args, Clone, Debug)]
-pub struct AccessArgs {
-    /// A file with lines such as AWS_ACCESS_KEY_ID=…, mode 600; the environment otherwise
-    #[arg(long, value_name = "FILE", env = "IOWHY_FLEET_CREDENTIALS")]
-    pub credentials: Option<PathBuf>,
-    /// Allow connections to the store that are not encrypted
-    #[arg(long)]
-    pub allow_http: bool,
 }
 
 /// What a question is about, and where it is answered.
@@ -73,7 +52,15 @@ pub enum FleetCommand {
     /// Send what the recorder of this host has and the store has not
     Push(PushArgs),
     /// Merge uploads into tables
-    Compact(PlaceArgs),
+    Compact {
+        #[command(flatten)]
+        place: PlaceArgs,
+        /// How long files stay that were replaced: longer than any query takes
+        #[arg(long, value_name = "TIME", default_value = "15m")]
+        grace: GivenSpan,
+    },
+    /// Time series of other programs as tables of a fleet
+    Import(ImportArgs),
     /// What waits to be merged, and what was refused
     Status(PlaceArgs),
     /// Run a query
@@ -94,13 +81,26 @@ pub enum FleetCommand {
     },
     /// What is wrong where, and since when
     Findings(QueryArgs),
-    /// Drives, firmware, racks and kernels that are slower than their siblings
+    /// Drives, hosts, racks, firmware and kernels that are slower than their siblings
     Outliers {
         #[command(flatten)]
         about: QueryArgs,
         /// Drives that are shown
         #[arg(long, default_value_t = 20)]
         limit: usize,
+        #[command(flatten)]
+        alert: AlertArgs,
+    },
+    /// Hosts that send nothing any more
+    Silent {
+        #[command(flatten)]
+        about: QueryArgs,
+        /// From how long behind the others on
+        #[arg(long = "for", value_name = "TIME", default_value = "1h")]
+        after: GivenSpan,
+        /// Exit with code 10 if there is one
+        #[arg(long)]
+        exit_code: bool,
     },
     /// Two kernels, or the time before and after a rollout, at equal load
     Diff {
@@ -162,49 +162,46 @@ pub enum FleetCommand {
     },
 }
 
-/// What is sent.
+/// What programs that wake people need.
+#[derive(Args, Clone, Debug)]
+pub struct AlertArgs {
+    /// Show only what was not named when this file was written, and write it anew
+    #[arg(long, value_name = "FILE")]
+    pub since_last: Option<PathBuf>,
+    /// Exit with code 10 if anything is named
+    #[arg(long)]
+    pub exit_code: bool,
+    /// Also write all that is named, and silent hosts, as OpenMetrics
+    #[arg(long, value_name = "FILE")]
+    pub openmetrics: Option<PathBuf>,
+}
+
+/// Which columns of which files are what.
 #[derive(Args, Debug)]
-pub struct PushArgs {
+pub struct ImportArgs {
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// The recorder's state directory
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/iowhy")]
-    pub spool: PathBuf,
-    /// Where this remembers what was sent
+    /// Files (.csv, .csv.gz, .parquet), or directories with such files
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// What is what: NAME=COLUMN, NAME=@TEXT for all rows, NAME=/N for the N-th folder above a file
     #[arg(
-        long,
-        value_name = "DIR",
-        env = "STATE_DIRECTORY",
-        default_value = "/var/lib/iowhy-fleet"
+        short = 'm',
+        long = "map",
+        value_name = "NAME=COLUMN",
+        long_help = "What is what: NAME=COLUMN for a column, NAME=@TEXT for the same text in all \
+                     rows, NAME=/N for the name of the N-th folder above a file. NAME is time, \
+                     host, device, model, firmware, serial, rack, kernel, operation, requests, \
+                     bytes, bytes_per_s, requests_per_s, latency_s, latency_ms, latency_us or \
+                     latency_ns. Columns that have these names need not be mapped."
     )]
-    pub state: PathBuf,
-    /// Another name than the host's
-    #[arg(long, value_name = "NAME")]
-    pub host: Option<String>,
-    /// What the host shares power, network or a shelf with
-    #[arg(long, value_name = "NAME", default_value = "", env = "IOWHY_FLEET_RACK")]
-    pub rack: String,
-    /// Incidents that are sent with their recordings
-    #[arg(long, value_enum, default_value = "none")]
-    pub recordings: RecordingChoice,
-    /// Replace names of hosts, racks, serial numbers, containers and processes; send no recordings
-    #[arg(long)]
-    pub redact: bool,
-    /// A secret that hosts share, mode 600, so that one name has one placeholder
-    #[arg(long, value_name = "FILE", requires = "redact")]
-    pub redact_key: Option<PathBuf>,
-    /// At most so many kilobytes a second
-    #[arg(long, value_name = "KB")]
-    pub bandwidth: Option<u64>,
-    /// How long it tries again when the store fails
-    #[arg(long, value_name = "TIME", default_value = "5m")]
-    pub patience: GivenSpan,
-    /// Push again after about this time, until it is ended: where no timer starts it
-    #[arg(long, value_name = "TIME")]
-    pub every: Option<GivenSpan>,
-    /// The root of /etc, /proc and /sys
-    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
-    pub root: PathBuf,
+    pub map: Vec<String>,
+    /// Time between two samples
+    #[arg(long, value_name = "TIME", default_value = "15s")]
+    pub every: GivenSpan,
+    /// Bytes of a request where only throughput is known
+    #[arg(long, value_name = "BYTES", default_value_t = 16_384)]
+    pub request_bytes: u64,
 }
 
 /// A fleet to make.
@@ -243,6 +240,9 @@ pub struct SchedulerArgs {
     /// Its port
     #[arg(long, default_value_t = 50050)]
     pub port: u16,
+    /// The only store that it reads, whatever clients name
+    #[arg(long, value_name = "PLACE", env = "IOWHY_FLEET_AT")]
+    pub at: Option<String>,
 }
 
 /// Where an executor listens, and what it may use.
@@ -271,4 +271,7 @@ pub struct ExecutorArgs {
     /// Where what passes between the stages of a query is kept
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
+    /// The only store that it reads, whatever clients name
+    #[arg(long, value_name = "PLACE", env = "IOWHY_FLEET_AT")]
+    pub at: Option<String>,
 }

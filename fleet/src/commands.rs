@@ -3,10 +3,11 @@
 //! What does not belong here: arguments, exit codes.
 
 use crate::args::{
-    AccessArgs, ExecutorArgs, FleetCommand, PlaceArgs, PushArgs, QueryArgs, SchedulerArgs,
-    SimulateArgs,
+    AccessArgs, AlertArgs, ExecutorArgs, FleetCommand, ImportArgs, PlaceArgs, QueryArgs,
+    SchedulerArgs, SimulateArgs,
 };
 use crate::manual;
+use crate::push_command::{place, run_push, stores};
 use iowhy_fleet::clock::{FleetHour, GivenSpan, GivenTime, HOUR_S, minute_text, now_s};
 use iowhy_fleet::commit;
 use iowhy_fleet::compact::compact;
@@ -14,26 +15,47 @@ use iowhy_fleet::engine::cluster::{ExecutorOptions, run_executor, run_scheduler}
 use iowhy_fleet::engine::provider::FleetTableProvider;
 use iowhy_fleet::engine::{EngineOptions, FleetEngine};
 use iowhy_fleet::error::{FleetContext, FleetError, Result};
+use iowhy_fleet::import::{self, ColumnMapping};
 use iowhy_fleet::output::{self, AnswerSection, safe, size_text};
-use iowhy_fleet::push::{self, PushPlan};
+use iowhy_fleet::push;
+use iowhy_fleet::questions::alerts::{self, KnownAlerts};
 use iowhy_fleet::questions::cells::DriveHours;
 use iowhy_fleet::questions::diff::{self, DiffSides};
-use iowhy_fleet::questions::{findings, host, slower, top};
-use iowhy_fleet::redact::NameHasher;
+use iowhy_fleet::questions::{findings, host, silent, slower, top};
 use iowhy_fleet::report;
 use iowhy_fleet::simulate::{FleetPlan, PlantedTrouble};
 use iowhy_fleet::store::{FleetStores, Place, StoreOptions};
 use iowhy_fleet::tables::{self, table};
-use rand::Rng;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What a command says.
+pub struct CommandAnswer {
+    /// What is printed.
+    pub text: String,
+    /// Whether it is about something that somebody should know.
+    pub is_alarm: bool,
+}
+
+impl From<String> for CommandAnswer {
+    fn from(text: String) -> CommandAnswer {
+        CommandAnswer { text, is_alarm: false }
+    }
+}
+
 /// Runs a command; what it has to say.
-pub async fn run(command: FleetCommand) -> Result<String> {
-    match command {
+pub async fn run(command: FleetCommand) -> Result<CommandAnswer> {
+    let said = match command {
+        FleetCommand::Outliers { about, limit, alert } => {
+            return outliers(&about, limit, &alert).await;
+        }
+        FleetCommand::Silent { about, after, exit_code } => {
+            return silent_hosts(&about, after, exit_code).await;
+        }
         FleetCommand::Push(args) => run_push(args).await,
-        FleetCommand::Compact(args) => run_compact(&args).await,
+        FleetCommand::Compact { place, grace } => run_compact(&place, grace).await,
+        FleetCommand::Import(args) => run_import(&args).await,
         FleetCommand::Status(args) => status(&args).await,
         FleetCommand::Tables => Ok(tables_text()),
         FleetCommand::Sql { query, about } => sql(&query, &about).await,
@@ -47,20 +69,7 @@ pub async fn run(command: FleetCommand) -> Result<String> {
             let engine = open(&about).await?;
             answer(&engine, &about, &[findings::findings(&engine).await?])
         }
-        FleetCommand::Outliers { about, limit } => {
-            let engine = open(&about).await?;
-            let (data, report) = slower::compare(&engine).await?;
-            let mut drives = slower::drives(&data, &report, limit);
-            drives.notes.push(slower::time_line(&engine)?);
-            answer(&engine, &about, &[drives, slower::batches(&data, &report)])
-        }
-        FleetCommand::Diff { about, kernel, rollout } => {
-            let engine = open(&about).await?;
-            let sides = sides(kernel, rollout)?;
-            let data = DriveHours::read(&engine, "").await?;
-            let rows = diff::compare(&data, &sides);
-            answer(&engine, &about, &[diff::section(&rows, &sides)])
-        }
+        FleetCommand::Diff { about, kernel, rollout } => run_diff(&about, kernel, rollout).await,
         FleetCommand::Top { about, by, limit } => {
             let engine = open(&about).await?;
             answer(&engine, &about, &[top::top(&engine, by, limit).await?])
@@ -72,21 +81,85 @@ pub async fn run(command: FleetCommand) -> Result<String> {
             answer(&engine, &about, &sections)
         }
         FleetCommand::Report { html, about } => {
-            let engine = open(&about).await?;
-            let page = report::page(&engine).await?;
+            let page = report::page(&open(&about).await?).await?;
             std::fs::write(&html, &page).context(|| format!("write {}", html.display()))?;
             Ok(format!("{}: {}\n", html.display(), size_text(page.len() as f64)))
         }
+    };
+    said.map(CommandAnswer::from)
+}
+
+async fn run_diff(
+    about: &QueryArgs,
+    kernel: Option<Vec<String>>,
+    rollout: Option<GivenTime>,
+) -> Result<String> {
+    let engine = open(about).await?;
+    let sides = sides(kernel, rollout)?;
+    let data = DriveHours::read(&engine, "").await?;
+    sides.must_exist(&data)?;
+    let rows = diff::compare(&data, &sides);
+    answer(&engine, about, &[diff::section(&rows, &sides)])
+}
+
+async fn silent_hosts(
+    about: &QueryArgs,
+    after: GivenSpan,
+    exit_code: bool,
+) -> Result<CommandAnswer> {
+    let engine = open(about).await?;
+    let found = silent::attendance(&engine, after.0).await?;
+    let text = answer(&engine, about, &[silent::section(&found)])?;
+    Ok(CommandAnswer { text, is_alarm: exit_code && !found.silent.is_empty() })
+}
+
+async fn outliers(about: &QueryArgs, limit: usize, alert: &AlertArgs) -> Result<CommandAnswer> {
+    let engine = open(about).await?;
+    let (data, mut report) = slower::compare(&engine).await?;
+    let needs_hosts = alert.since_last.is_some() || alert.openmetrics.is_some();
+    let mut hosts = match needs_hosts {
+        true => silent::attendance(&engine, silent::SILENT_AFTER_S).await?,
+        false => silent::Attendance::default(),
+    };
+    if let Some(file) = &alert.openmetrics {
+        alerts::replace(file, alerts::open_metrics(&data, &report, &hosts).as_bytes())?;
     }
+    let now = KnownAlerts::new(&data, &report, &hosts);
+    let (mut is_alarm, mut note) = (!now.is_empty(), None);
+    if let Some(file) = &alert.since_last {
+        let before = KnownAlerts::load(file)?;
+        let (new, gone) = now.changes(&before);
+        is_alarm = new > 0;
+        note = Some(format!("{new} new since the last time; {gone} of those are gone."));
+        before.hide_in(&data, &mut report, &mut hosts);
+        now.save(file)?;
+    }
+    let mut drives = slower::drives(&data, &report, limit);
+    drives.notes.push(slower::time_line(&engine)?);
+    drives.notes.extend(note);
+    let mut sections = vec![drives, slower::batches(&data, &report)];
+    if needs_hosts {
+        sections.push(silent::section(&hosts));
+    }
+    let text = answer(&engine, about, &sections)?;
+    Ok(CommandAnswer { text, is_alarm: is_alarm && alert.exit_code })
 }
 
-fn stores(access: &AccessArgs) -> Result<Arc<FleetStores>> {
+async fn run_import(args: &ImportArgs) -> Result<String> {
+    let mapping = ColumnMapping::from_args(&args.map, args.every.0, args.request_bytes)?;
+    let place = place(&args.place)?;
+    let report = import::import(&place, &args.files, &mapping).await?;
+    Ok(report.text())
+}
+
+/// Stores of a node of a cluster: `only` one, if it is given.
+fn stores_of(access: &AccessArgs, only: Option<&str>) -> Result<Arc<FleetStores>> {
     let options = StoreOptions::load(access.credentials.as_deref(), access.allow_http)?;
-    Ok(Arc::new(FleetStores::new(options)))
-}
-
-fn place(args: &PlaceArgs) -> Result<Place> {
-    stores(&args.access)?.place(&args.at)
+    let stores = FleetStores::new(options);
+    match only {
+        Some(only) => stores.only(only).map(Arc::new),
+        None => Ok(Arc::new(stores)),
+    }
 }
 
 async fn open(about: &QueryArgs) -> Result<FleetEngine> {
@@ -128,79 +201,10 @@ fn stats(engine: &FleetEngine) -> Result<String> {
     ))
 }
 
-async fn run_push(args: PushArgs) -> Result<String> {
-    let place = place(&args.place)?;
-    let hasher = match (args.redact, &args.redact_key) {
-        (false, _) => None,
-        (true, Some(file)) => Some(NameHasher::from_file(file)?),
-        (true, None) => Some(NameHasher::from_machine(&args.root)?),
-    };
-    let plan = PushPlan {
-        root: args.root,
-        host: args.host,
-        rack: args.rack,
-        recordings: args.recordings,
-        hasher,
-        bytes_per_second: args.bandwidth.map(|it| it.saturating_mul(1000)),
-        patience: Duration::from_secs(args.patience.0.unsigned_abs()),
-        ..PushPlan::new(args.spool, args.state)
-    };
-    match args.every {
-        None => push_once(&plan, &place).await,
-        Some(every) => tokio::select! {
-            ended = push_for_ever(&plan, &place, every) => ended,
-            ended = until_ended() => ended.map(|()| String::new()),
-        },
-    }
-}
-
-/// Pushes again and again, at random distances: thousands of hosts must not come at the same
-/// second.
-/// A store that fails for a while is no reason to end.
-async fn push_for_ever(plan: &PushPlan, place: &Place, every: GivenSpan) -> Result<String> {
-    use std::io::Write as _;
-    loop {
-        let plan = PushPlan { now_s: now_s(), ..plan.clone() };
-        match push_once(&plan, place).await {
-            Ok(text) => std::io::stdout().lock().write_all(text.as_bytes()),
-            Err(error) if error.is_transient => {
-                writeln!(std::io::stderr(), "iowhy-fleet: {error}")
-            }
-            Err(error) => return Err(error),
-        }
-        .context(|| "say what was sent".to_owned())?;
-        let share: f64 = rand::rng().random_range(0.5..1.5);
-        tokio::time::sleep(Duration::from_secs(every.0.unsigned_abs()).mul_f64(share)).await;
-    }
-}
-
-/// Waits for SIGTERM or SIGINT. In a container it is process 1, which these would not end by
-/// themselves.
-async fn until_ended() -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let of = |kind| signal(kind).context(|| "wait for signals".to_owned());
-    let (mut terminate, mut interrupt) =
-        (of(SignalKind::terminate())?, of(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => Ok(()),
-        _ = interrupt.recv() => Ok(()),
-    }
-}
-
-async fn push_once(plan: &PushPlan, place: &Place) -> Result<String> {
-    let report = plan.push(place).await?;
-    Ok(format!(
-        "sent {} windows, {} incidents, {} files of recordings: {}; {} tries failed\n",
-        report.windows,
-        report.incidents,
-        report.files,
-        size_text(report.bytes as f64),
-        report.retries
-    ))
-}
-
-async fn run_compact(args: &PlaceArgs) -> Result<String> {
-    let report = compact(&place(args)?).await?;
+async fn run_compact(args: &PlaceArgs, grace: GivenSpan) -> Result<String> {
+    let place = place(args)?;
+    place.must_exist()?;
+    let report = compact(&place, grace.0).await?;
     let mut text = format!(
         "merged {} uploads of {} hours; {} were merged before; {} refused\n",
         report.merged,
@@ -211,11 +215,21 @@ async fn run_compact(args: &PlaceArgs) -> Result<String> {
     for refused in report.refused.iter().take(20) {
         let _ = writeln!(text, "  {}: {}", safe(&refused.name), refused.reason);
     }
-    Ok(text)
+    Ok(text + &strange_text(&report.strange))
+}
+
+/// What is among the uploads and is none.
+fn strange_text(names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let some: Vec<String> = names.iter().take(5).map(|name| safe(name)).collect();
+    format!("{} names among the uploads are none: {}\n", names.len(), some.join(", "))
 }
 
 async fn status(args: &PlaceArgs) -> Result<String> {
     let place = place(args)?;
+    place.must_exist()?;
     let commits = commit::of_time(&place, i64::MIN, i64::MAX).await?;
     let mut text = String::new();
     let bytes: u64 = commits.iter().flat_map(|commit| &commit.files).map(|file| file.bytes).sum();
@@ -229,7 +243,8 @@ async fn status(args: &PlaceArgs) -> Result<String> {
             size_text(bytes as f64)
         );
     }
-    for (hour, count) in push::waiting(&place).await? {
+    let (waiting, strange) = push::waiting(&place).await?;
+    for (hour, count) in waiting {
         let _ = writeln!(text, "waiting: {count} uploads of {}", minute_text(hour.begin_s()));
     }
     for commit in commits.iter().filter(|commit| !commit.refused.is_empty()) {
@@ -238,6 +253,7 @@ async fn status(args: &PlaceArgs) -> Result<String> {
             let _ = writeln!(text, "refused at {hour}: {} {}", safe(&refused.name), refused.reason);
         }
     }
+    text += &strange_text(&strange);
     Ok(if text.is_empty() { "nothing is there\n".to_owned() } else { text })
 }
 
@@ -319,7 +335,8 @@ async fn simulate(args: &SimulateArgs) -> Result<String> {
 }
 
 async fn scheduler(args: SchedulerArgs) -> Result<String> {
-    run_scheduler(stores(&args.access)?, args.bind, args.port).await?;
+    let stores = stores_of(&args.access, args.at.as_deref())?;
+    run_scheduler(stores, args.bind, args.port).await?;
     Ok(String::new())
 }
 
@@ -339,6 +356,6 @@ async fn executor(args: ExecutorArgs) -> Result<String> {
         memory_bytes: args.memory_mb.saturating_mul(1_000_000),
         folder: args.folder,
     };
-    run_executor(stores(&args.access)?, options).await?;
+    run_executor(stores_of(&args.access, args.at.as_deref())?, options).await?;
     Ok(String::new())
 }

@@ -2,12 +2,13 @@
 //! checked here, and nowhere after: queries read only files that compaction made.
 //!
 //! An hour is merged in an order that bears being killed anywhere: new files are written under new
-//! names, then the commit that makes them count, then what they replace is removed. What a killed
-//! run leaves is removed by the next one. Merging again what is merged changes nothing.
+//! names, then the commit that makes them count. What they replace stays for a while, because
+//! queries read it, and is removed by a later run, as is what a killed run leaves. Merging again
+//! what is merged changes nothing.
 //!
 //! What does not belong here: what is valid in an upload (`upload`).
 
-use crate::clock::{EARLIEST_S, FleetHour, MOST_AHEAD_S, WINDOW_S};
+use crate::clock::{EARLIEST_S, FleetHour, MOST_AHEAD_S, WINDOW_S, now_s};
 use crate::commit::{self, CommittedFile, HourCommit, MOST_REFUSED, RefusedUpload};
 use crate::error::{FleetError, Result};
 use crate::layout::{
@@ -19,6 +20,7 @@ use crate::tables::file::{self, RowOrigin};
 use crate::tables::rows::FleetRows;
 use crate::tables::{FleetTable, HOSTS, INCIDENTS, TABLES};
 use crate::upload::{MOST_OBJECT_BYTES, Upload};
+use bytes::Bytes;
 use datafusion::arrow::array::RecordBatch;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
@@ -31,6 +33,8 @@ const MOST_AT_ONCE: usize = 20_000;
 const READS_AT_ONCE: usize = 16;
 /// A file of a table is smaller: an hour of 10,000 hosts is about 15 MB.
 const MOST_FILE_BYTES: u64 = 4 << 30;
+/// What was replaced stays so long, seconds: longer than queries may take by default.
+pub const GRACE_S: i64 = 900;
 /// Tries against other compactions of the same hour.
 const TRIES: usize = 4;
 
@@ -45,19 +49,26 @@ pub struct CompactReport {
     pub superseded: usize,
     /// Uploads that were refused, with reasons.
     pub refused: Vec<RefusedUpload>,
+    /// Names of what is among the uploads and can be none. It stays where it is.
+    pub strange: Vec<String>,
+    /// Hours that had uploads.
+    touched: HashSet<FleetHour>,
 }
 
-/// Merges every upload that is there.
+/// Merges every upload that is there, and removes what was replaced `grace_s` seconds ago.
 ///
 /// # Errors
 /// When the store fails. What was merged until then counts.
-pub async fn compact(place: &Place) -> Result<CompactReport> {
+pub async fn compact(place: &Place, grace_s: i64) -> Result<CompactReport> {
     let mut report = CompactReport::default();
     let mut hours: BTreeMap<FleetHour, Vec<ObjectMeta>> = BTreeMap::new();
-    for object in place.list(INCOMING).await? {
+    let listing = place.listing(INCOMING).await?;
+    report.strange = listing.strange;
+    for object in listing.objects {
         // What is in no hour's folder is no upload and has no hour to be refused in.
-        if let Some(hour) = hour_of(object.location.as_ref()) {
-            hours.entry(hour).or_default().push(object);
+        match hour_of(object.location.as_ref()) {
+            Some(hour) => hours.entry(hour).or_default().push(object),
+            None => report.strange.push(object.location.filename().unwrap_or_default().to_owned()),
         }
     }
     for (hour, objects) in hours {
@@ -65,7 +76,24 @@ pub async fn compact(place: &Place) -> Result<CompactReport> {
             merge_hour(place, hour, part, &mut report).await?;
         }
     }
+    for (hour, states) in states(place).await? {
+        if states.len() > 1 || report.touched.contains(&hour) {
+            remove_replaced(place, hour, &states, now_s() - grace_s).await?;
+        }
+    }
     Ok(report)
+}
+
+/// The states of each hour with their commits, the oldest first.
+async fn states(place: &Place) -> Result<BTreeMap<FleetHour, Vec<(u32, ObjectMeta)>>> {
+    let mut hours: BTreeMap<FleetHour, Vec<(u32, ObjectMeta)>> = BTreeMap::new();
+    for object in place.list(COMMITS).await? {
+        if let Some((hour, generation)) = parse_commit(object.location.as_ref()) {
+            hours.entry(hour).or_default().push((generation, object));
+        }
+    }
+    hours.values_mut().for_each(|states| states.sort_by_key(|state| state.0));
+    Ok(hours)
 }
 
 fn hour_of(path: &str) -> Option<FleetHour> {
@@ -92,12 +120,12 @@ async fn merge_hour(
         // An hour that only wrong clocks know of gets no state.
         let is_known = before.generation > 0;
         if !sorted.uploads.is_empty() || (is_known && !sorted.refused.is_empty()) {
-            let Some(after) = merged(place, &before, &sorted).await? else { continue };
+            if merged(place, &before, &sorted).await?.is_none() {
+                continue;
+            }
             report.hours += 1;
-            remove_replaced(place, &after).await?;
-        } else {
-            remove_replaced(place, &before).await?;
         }
+        report.touched.insert(hour);
         place.remove(objects.iter().map(|it| it.location.clone()).collect()).await?;
         report.merged += sorted.uploads.len();
         report.superseded += sorted.superseded;
@@ -109,6 +137,7 @@ async fn merge_hour(
 }
 
 /// What an hour has already.
+#[derive(Default)]
 struct KnownRows {
     minutes: HashMap<RowOrigin, u8>,
     incidents: HashSet<(String, u32)>,
@@ -116,12 +145,22 @@ struct KnownRows {
 
 impl KnownRows {
     async fn read(place: &Place, commit: &HourCommit) -> Result<KnownRows> {
-        let hosts = rows_of(place, commit, &HOSTS).await?;
-        let incidents = rows_of(place, commit, &INCIDENTS).await?;
-        Ok(KnownRows {
-            minutes: hosts.as_ref().map(file::minutes).unwrap_or_default(),
-            incidents: incidents.as_ref().map(file::incidents).unwrap_or_default(),
-        })
+        let mut known = KnownRows::default();
+        if let Some(bytes) = bytes_of(place, commit, &HOSTS).await? {
+            let add = |rows: &RecordBatch| {
+                file::add_minutes(rows, &mut known.minutes);
+                Ok(())
+            };
+            file::for_each_batch(&HOSTS, bytes, add)?;
+        }
+        if let Some(bytes) = bytes_of(place, commit, &INCIDENTS).await? {
+            let add = |rows: &RecordBatch| {
+                file::add_incidents(rows, &mut known.incidents);
+                Ok(())
+            };
+            file::for_each_batch(&INCIDENTS, bytes, add)?;
+        }
+        Ok(known)
     }
 
     fn has(&self, name: &UploadName) -> bool {
@@ -137,11 +176,7 @@ impl KnownRows {
     }
 }
 
-async fn rows_of(
-    place: &Place,
-    commit: &HourCommit,
-    table: &FleetTable,
-) -> Result<Option<RecordBatch>> {
+async fn bytes_of(place: &Place, commit: &HourCommit, table: &FleetTable) -> Result<Option<Bytes>> {
     let Some(committed) = commit.file(table.name) else { return Ok(None) };
     let path = place.path(&committed.path);
     // Gone: another compaction has replaced it since the commit was read.
@@ -149,7 +184,7 @@ async fn rows_of(
         .read(&path, MOST_FILE_BYTES)
         .await?
         .ok_or_else(|| FleetError::new(format!("failed to read {path}: it is gone")).transient())?;
-    file::read(table, bytes).map(Some)
+    Ok(Some(bytes))
 }
 
 /// Uploads of an hour by what becomes of them.
@@ -265,15 +300,12 @@ async fn merged(
     let generation = before.generation + 1;
     let mut after = HourCommit { generation, files: Vec::new(), ..before.clone() };
     for (table, new) in TABLES.into_iter().zip(rows.finish()?) {
-        let old = rows_of(place, before, table).await?;
-        let old = match (old, table.name == INCIDENTS.name) {
-            (Some(old), false) => Some(file::without(&old, &replaced)?),
-            (old, _) => old,
-        };
-        let parts: Vec<RecordBatch> = old.into_iter().chain([new]).collect();
-        let rows = file::join(table, &parts)?;
-        if rows.num_rows() > 0 {
-            after.files.push(write(place, &after, table, &rows).await?);
+        let old = bytes_of(place, before, table).await?;
+        let nothing = HashSet::new();
+        let gone = if table.name == INCIDENTS.name { &nothing } else { &replaced };
+        let (bytes, rows) = file::merge(table, old, &new, gone)?;
+        if rows > 0 {
+            after.files.push(put(place, &after, table, bytes, rows).await?);
         }
     }
     let room = MOST_REFUSED.saturating_sub(after.refused.len());
@@ -282,19 +314,18 @@ async fn merged(
     Ok(after.publish(place).await?.then_some(after))
 }
 
-async fn write(
+async fn put(
     place: &Place,
     commit: &HourCommit,
     table: &FleetTable,
-    rows: &RecordBatch,
+    bytes: Bytes,
+    rows: u64,
 ) -> Result<CommittedFile> {
-    let bytes = file::write(table, rows)?;
     let digest = blake3::hash(&bytes).to_hex();
     let path = table_path(table.name, commit.hour(), commit.generation, &digest[..16]);
     let size = bytes.len() as u64;
     place.write(&place.path(&path), bytes).await?;
-    let (table, rows) = (table.name.to_owned(), rows.num_rows() as u64);
-    Ok(CommittedFile { table, path, bytes: size, rows })
+    Ok(CommittedFile { table: table.name.to_owned(), path, bytes: size, rows })
 }
 
 /// Writes an hour that nothing was known of, from these uploads.
@@ -310,7 +341,9 @@ pub async fn write_hour(place: &Place, hour: FleetHour, rows: FleetRows) -> Resu
     };
     for (table, rows) in TABLES.into_iter().zip(rows.finish()?) {
         if rows.num_rows() > 0 {
-            commit.files.push(write(place, &commit, table, &rows).await?);
+            let bytes = file::write(table, &rows)?;
+            let count = rows.num_rows() as u64;
+            commit.files.push(put(place, &commit, table, bytes, count).await?);
         }
     }
     match commit.publish(place).await? {
@@ -319,27 +352,39 @@ pub async fn write_hour(place: &Place, hour: FleetHour, rows: FleetRows) -> Resu
     }
 }
 
-/// Removes files and commits that a state has replaced, and what killed runs left.
-async fn remove_replaced(place: &Place, commit: &HourCommit) -> Result<()> {
-    let hour = commit.hour();
+/// Removes files and commits of an hour that were replaced before a time, and what killed runs left
+/// before it. `states`: its commits, the oldest first.
+async fn remove_replaced(
+    place: &Place,
+    hour: FleetHour,
+    states: &[(u32, ObjectMeta)],
+    before_s: i64,
+) -> Result<()> {
+    let Some((generation, _)) = states.last() else { return Ok(()) };
+    let Some(commit) = commit::of_hour(place, hour).await? else { return Ok(()) };
+    // Somebody else is at it.
+    if commit.generation != *generation {
+        return Ok(());
+    }
+    let is_old = |object: &ObjectMeta| object.last_modified.timestamp() <= before_s;
+    // What is of a generation was replaced by the next one.
+    let is_over = |generation: u32| {
+        let next = states.iter().find(|state| state.0 > generation);
+        next.is_some_and(|(_, next)| is_old(next))
+    };
     let counts: HashSet<ObjectPath> =
         commit.files.iter().map(|file| place.path(&file.path)).collect();
     let mut gone = Vec::new();
     for table in TABLES {
         for object in place.list(&format!("table={}/{hour}", table.name)).await? {
             // A file of a later generation belongs to a compaction that is running.
-            let generation = table_generation(object.location.as_ref());
-            let is_older = generation.is_some_and(|it| it <= commit.generation);
-            if is_older && !counts.contains(&object.location) {
+            let Some(of_file) = table_generation(object.location.as_ref()) else { continue };
+            let is_left = of_file == *generation && is_old(&object);
+            if (is_over(of_file) || is_left) && !counts.contains(&object.location) {
                 gone.push(object.location);
             }
         }
     }
-    for object in place.list(&format!("{COMMITS}/{hour}")).await? {
-        let generation = parse_commit(object.location.as_ref()).map(|it| it.1);
-        if generation.is_some_and(|it| it < commit.generation) {
-            gone.push(object.location);
-        }
-    }
+    gone.extend(states.iter().filter(|it| is_over(it.0)).map(|it| it.1.location.clone()));
     place.remove(gone).await
 }

@@ -6,6 +6,8 @@
 mod args;
 mod commands;
 mod manual;
+mod push_args;
+mod push_command;
 
 use args::FleetArgs;
 use clap::Parser;
@@ -14,6 +16,8 @@ use std::process::ExitCode;
 
 /// The exit code when another try may succeed, as in sysexits.h.
 const TEMPORARY_FAILURE: u8 = 75;
+/// The exit code of `--exit-code` when something is slow or silent.
+const ALARM: u8 = 10;
 /// Stack of the threads that plan queries: parsing and optimizing recurse.
 const STACK_BYTES: usize = 16 << 20;
 
@@ -29,16 +33,22 @@ fn main() -> ExitCode {
         .thread_stack_size(STACK_BYTES)
         .build();
     let result = match runtime {
-        Ok(runtime) => runtime.block_on(commands::run(args.command)),
+        Ok(runtime) => {
+            let result = runtime.block_on(commands::run(args.command));
+            // What a query that ran out of time still computes is nobody's any more.
+            runtime.shutdown_background();
+            result
+        }
         Err(error) => {
             let message = format!("failed to start threads: {error}");
             Err(iowhy_fleet::error::FleetError::new(message))
         }
     };
     match result {
-        Ok(text) => match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(said) => match std::io::stdout().lock().write_all(said.text.as_bytes()) {
             // A reader such as head has seen enough.
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+            _ if said.is_alarm => ExitCode::from(ALARM),
             _ => ExitCode::SUCCESS,
         },
         Err(error) => {

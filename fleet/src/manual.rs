@@ -19,7 +19,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("iowhy-fleet report --html fleet.html --at s3://bucket/fleet", "Write all of it as a page."),
 ];
 
-const EXIT_CODES: &str = "0: done. 1: it failed. 2: the command line is wrong. 75: the store \
+const EXIT_CODES: &str = "0: done. 1: it failed. 2: the command line is wrong. 10: with \
+    --exit-code, something is slow or silent. 75: the store \
     failed for longer than it was tried again; another try may succeed.";
 
 /// The completion script of a shell.

@@ -5,9 +5,13 @@
 //!
 //! What does not belong here: what is answered, and printing it.
 
+#[cfg(feature = "query")]
 use crate::error::{FleetContext, Result};
+#[cfg(feature = "query")]
 use datafusion::arrow::array::RecordBatch;
+#[cfg(feature = "query")]
 use datafusion::arrow::json::ArrayWriter;
+#[cfg(feature = "query")]
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -212,6 +216,7 @@ pub fn json(sections: &[AnswerSection]) -> Value {
 ///
 /// # Errors
 /// Only by a type that has no text.
+#[cfg(feature = "query")]
 pub fn rows_text(rows: &RecordBatch) -> Result<String> {
     let options = FormatOptions::default().with_null("-");
     let schema = rows.schema();
@@ -222,18 +227,18 @@ pub fn rows_text(rows: &RecordBatch) -> Result<String> {
         formatters.push(made.context(|| "show the rows".to_owned())?);
     }
     let numbers: Vec<bool> = schema.fields().iter().map(|it| it.data_type().is_numeric()).collect();
-    let cells: Vec<Vec<String>> = (0..rows.num_rows())
-        .map(|row| formatters.iter().map(|it| fitted(&it.value(row).to_string())).collect())
-        .collect();
-    let width = |at: usize| {
-        let found = cells.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
-        found.chain(headings.get(at).map(|it| it.chars().count())).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let cell = |row: usize, at: usize| fitted(&formatters[at].value(row).to_string());
+    let mut widths: Vec<usize> = headings.iter().map(|it| it.chars().count()).collect();
+    // Cells are made twice: all of them at once would need several times the memory of the rows.
+    for row in 0..rows.num_rows() {
+        for (at, width) in widths.iter_mut().enumerate() {
+            *width = (*width).max(cell(row, at).chars().count());
+        }
+    }
     let mut text = String::new();
-    for row in std::iter::once(&headings).chain(&cells) {
+    let mut add = |cells: &mut dyn Iterator<Item = String>| {
         let mut line = String::new();
-        for ((cell, width), is_number) in row.iter().zip(&widths).zip(&numbers) {
+        for ((cell, width), is_number) in cells.zip(&widths).zip(&numbers) {
             let _ = match is_number {
                 true => write!(line, "{cell:>width$}  "),
                 false => write!(line, "{cell:<width$}  "),
@@ -241,6 +246,10 @@ pub fn rows_text(rows: &RecordBatch) -> Result<String> {
         }
         text += line.trim_end();
         text.push('\n');
+    };
+    add(&mut headings.iter().cloned());
+    for row in 0..rows.num_rows() {
+        add(&mut (0..headings.len()).map(|at| cell(row, at)));
     }
     Ok(text)
 }
@@ -249,6 +258,7 @@ pub fn rows_text(rows: &RecordBatch) -> Result<String> {
 ///
 /// # Errors
 /// Only by a type that JSON does not have.
+#[cfg(feature = "query")]
 pub fn rows_json(rows: &RecordBatch) -> Result<String> {
     let mut bytes = Vec::new();
     let mut writer = ArrayWriter::new(&mut bytes);

@@ -5,12 +5,15 @@
 //!
 //! What does not belong here: what is found.
 
-use crate::clock::minute_text;
+use crate::clock::{HOUR_S, minute_text};
 use crate::engine::FleetEngine;
 use crate::error::Result;
 use crate::output::{AnswerSection, safe};
-use crate::questions::cells::{NamedColumns, text_at};
-use crate::questions::{findings, host, slower};
+use crate::questions::cells::{DriveHour, DriveHours};
+use crate::questions::outliers::rack_hours;
+use crate::questions::robust::median;
+use crate::questions::silent::Attendance;
+use crate::questions::{findings, host, silent, slower};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,8 +27,8 @@ const MOST_RACKS: usize = 60;
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;\
 padding:0 1rem;color:#1b1f24;background:#fff}h1{font-size:1.5rem}\
 h2{font-size:1.15rem;margin-top:2rem}h3{font-size:1rem}\
-table{border-collapse:collapse;font-size:.85rem}th,td{padding:.2rem .6rem;\
-text-align:left;border-bottom:1px solid #e3e6ea;white-space:nowrap}.n{text-align:right;\
+table{border-collapse:collapse;font-size:.85rem}th,td{padding:.2rem .5rem;\
+text-align:left;border-bottom:1px solid #e3e6ea;overflow-wrap:anywhere}.n{text-align:right;\
 font-variant-numeric:tabular-nums}.scroll{overflow-x:auto}.note{color:#57606a;font-size:.85rem}\
 .heat td{padding:0;width:1.1rem;height:1.1rem;border:1px solid #fff}\
 .heat th{font-weight:400;border:0}\
@@ -39,20 +42,38 @@ font-variant-numeric:tabular-nums}.scroll{overflow-x:auto}.note{color:#57606a;fo
 pub async fn page(engine: &FleetEngine) -> Result<String> {
     let (data, outliers) = slower::compare(engine).await?;
     let findings = findings::findings(engine).await?;
-    let map = HeatMap::read(engine).await?;
+    let map = HeatMap::new(&data);
+    let attendance = silent::attendance(engine, silent::SILENT_AFTER_S).await?;
     let mut names: Vec<(String, i64)> = Vec::new();
     let (_, until_s) = engine.time()?;
     for slow in &outliers.drives {
         let Some(drive) = data.drives.get(slow.drive as usize) else { continue };
-        let id = data.names.text(drive.host_id).to_owned();
+        let drive_host = drive.host_id;
+        let id = data.names.text(drive_host).to_owned();
         if names.len() < MOST_HOSTS && !names.iter().any(|known| known.0 == id) {
-            let since_s = slow.excess.since.map(|hour| i64::from(hour) * 3600);
-            names.push((id, since_s.unwrap_or(until_s - 3600)));
+            // Its last hour, where it is slow all the time: it may be silent since.
+            let of_host = |hour: &&DriveHour| {
+                let drive = data.drives.get(hour.drive as usize);
+                drive.is_some_and(|other| other.host_id == drive_host)
+            };
+            let last = || data.hours.iter().filter(of_host).map(|hour| hour.hour).max();
+            let at = slow.excess.since.or_else(last);
+            names.push((id, at.map_or(until_s - HOUR_S, |hour| i64::from(hour) * HOUR_S)));
         }
     }
     let mut hosts = Vec::new();
     for (id, at_s) in &names {
-        hosts.push((id.clone(), *at_s, host::host(engine, id, *at_s).await?));
+        // A host of which there is nothing to show is no reason to show nothing of the others.
+        let sections = match host::host(engine, id, *at_s).await {
+            Ok(sections) => sections,
+            Err(error) if error.is_transient => return Err(error),
+            Err(error) => vec![AnswerSection {
+                name: "host",
+                title: error.message,
+                ..AnswerSection::default()
+            }],
+        };
+        hosts.push((id.clone(), *at_s, sections));
     }
     let page = html! {
         (DOCTYPE)
@@ -65,10 +86,11 @@ pub async fn page(engine: &FleetEngine) -> Result<String> {
             }
             body {
                 h1 { "The fleet" }
-                p.note { (slower::time_line(engine)?) }
+                p.note { (slower::time_line(engine)?) ". " (attendance_text(&attendance, &data)) }
                 (section(&slower::drives(&data, &outliers, MOST_DRIVES)))
                 (section(&slower::batches(&data, &outliers)))
                 (section(&findings))
+                @if !attendance.silent.is_empty() { (section(&silent::section(&attendance))) }
                 (map.markup())
                 @if !hosts.is_empty() { h2 { "Hosts to look at" } }
                 @for (id, at_s, sections) in &hosts {
@@ -107,59 +129,42 @@ fn section(section: &AnswerSection) -> Markup {
     }
 }
 
-/// How much slower than usual each rack is in each hour.
+fn attendance_text(attendance: &Attendance, data: &DriveHours) -> String {
+    format!(
+        "{} hosts with {} drives have reported, the last ten minutes at {} UTC; {} are silent; \
+         {} requests have no record.",
+        attendance.hosts,
+        data.drives.len(),
+        minute_text(attendance.last_s),
+        attendance.silent.len(),
+        attendance.lost_requests
+    )
+}
+
+/// How much slower than equal drives of the fleet each rack is in each hour.
 struct HeatMap {
     hours: BTreeSet<i64>,
-    /// By rack: the mean latency of each hour as a multiple of the fleet's in that hour.
+    /// By rack: how many times slower its drives are in each hour.
     racks: Vec<(String, BTreeMap<i64, f64>)>,
     more: usize,
 }
 
 impl HeatMap {
-    async fn read(engine: &FleetEngine) -> Result<HeatMap> {
-        // Of one model and operation each, so that racks of disks are not compared with racks of
-        // SSDs.
-        let answer = engine
-            .query(
-                "SELECT rack, model, operation, CAST(date AS INT) * 24 + hour AS hour_number, \
-                 SUM(requests) AS requests, SUM(time_ns) AS time_ns FROM flows \
-                 WHERE operation IN ('read', 'write') \
-                 GROUP BY rack, model, operation, date, hour",
-            )
-            .await?;
-        let columns = NamedColumns::of(&answer.rows);
-        let (racks, models) = (columns.texts("rack")?, columns.texts("model")?);
-        let operations = columns.texts("operation")?;
-        let (hours, requests) = (columns.numbers("hour_number")?, columns.numbers("requests")?);
-        let times = columns.numbers("time_ns")?;
-        let mut whole: BTreeMap<(&str, &str), (f64, f64)> = BTreeMap::new();
-        let kind = |row: usize| (text_at(models, row), text_at(operations, row));
-        for row in 0..answer.rows.num_rows() {
-            let sum = whole.entry(kind(row)).or_default();
-            sum.0 += requests.value(row) as f64;
-            sum.1 += times.value(row) as f64;
-        }
-        let mut sums: BTreeMap<&str, BTreeMap<i64, (f64, f64)>> = BTreeMap::new();
-        for row in 0..answer.rows.num_rows() {
-            let (count, time_ns) = (requests.value(row) as f64, times.value(row) as f64);
-            let usual = whole.get(&kind(row)).map_or(1.0, |it| it.1 / it.0.max(1.0));
-            let rack = sums.entry(text_at(racks, row)).or_default();
-            let cell = rack.entry(hours.value(row)).or_default();
-            cell.0 += count;
-            cell.1 += time_ns / usual.max(1.0);
-        }
-        Ok(HeatMap::of(&sums))
+    fn new(data: &DriveHours) -> HeatMap {
+        let racks = rack_hours(data).into_iter().map(|(rack, hours)| {
+            let ratio = |(hour, excess): (i32, f64)| (i64::from(hour), excess.exp());
+            (data.names.text(rack).to_owned(), hours.into_iter().map(ratio).collect())
+        });
+        HeatMap::of(racks.collect())
     }
 
-    fn of(sums: &BTreeMap<&str, BTreeMap<i64, (f64, f64)>>) -> HeatMap {
-        let hours = sums.values().flat_map(|hours| hours.keys().copied()).collect();
-        let ratio = |(hour, sum): (&i64, &(f64, f64))| (*hour, sum.1 / sum.0.max(1.0));
-        let mut racks: Vec<(String, BTreeMap<i64, f64>)> = sums
-            .iter()
-            .map(|(rack, hours)| ((*rack).to_owned(), hours.iter().map(ratio).collect()))
-            .collect();
-        let worst =
-            |hours: &BTreeMap<i64, f64>| hours.values().sum::<f64>() / hours.len().max(1) as f64;
+    /// The slowest racks first: by the median of their hours.
+    fn of(mut racks: Vec<(String, BTreeMap<i64, f64>)>) -> HeatMap {
+        let hours = racks.iter().flat_map(|(_, hours)| hours.keys().copied()).collect();
+        let worst = |hours: &BTreeMap<i64, f64>| {
+            let mut ratios: Vec<f64> = hours.values().copied().collect();
+            median(&mut ratios).unwrap_or(0.0)
+        };
         racks.sort_by(|a, b| worst(&b.1).total_cmp(&worst(&a.1)).then_with(|| a.0.cmp(&b.0)));
         let more = racks.len().saturating_sub(MOST_RACKS);
         racks.truncate(MOST_RACKS);
@@ -170,8 +175,9 @@ impl HeatMap {
         html! {
             h2 { "Racks over time" }
             p.note {
-                "Mean latency of each hour against the same models and operations of the whole \
-                 fleet: pale is usual, dark is three times as long. The slowest racks come first."
+                "How much slower each rack's drives are, by their median, than drives of the same \
+                 model, firmware and kernel at equal load in that hour: pale is usual, dark is \
+                 three times as long. The slowest racks come first."
             }
             div.scroll { table.heat {
                 @for (rack, hours) in &self.racks { tr {
@@ -217,9 +223,8 @@ mod tests {
 
     #[test]
     fn the_slowest_racks_come_first() {
-        let hours = |ratio: f64| BTreeMap::from([(5, (10.0, 10.0 * ratio))]);
-        let sums = BTreeMap::from([("a", hours(1.0)), ("b", hours(2.0)), ("c", hours(0.5))]);
-        let map = HeatMap::of(&sums);
+        let rack = |name: &str, ratio: f64| (name.to_owned(), BTreeMap::from([(5, ratio)]));
+        let map = HeatMap::of(vec![rack("a", 1.0), rack("b", 2.0), rack("c", 0.5)]);
         let order: Vec<&str> = map.racks.iter().map(|rack| rack.0.as_str()).collect();
         assert_eq!(order, ["b", "a", "c"]);
         assert!(colour(1.0) != colour(3.0) && colour(3.0) == colour(9.0));

@@ -11,7 +11,9 @@ use super::provider::FleetCodec;
 use super::runtime;
 use crate::error::{FleetError, Result};
 use crate::store::FleetStores;
-use ballista_core::config::{BALLISTA_CLIENT_PULL, TaskSchedulingPolicy};
+use ballista_core::config::{
+    BALLISTA_ADAPTIVE_PLANNER_ENABLED, BALLISTA_CLIENT_PULL, TaskSchedulingPolicy,
+};
 use ballista_core::execution_plans::DistributedQueryExec;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
@@ -44,10 +46,16 @@ const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PullStaged;
 
 /// Sessions of the client and of both servers. The client asks for the state of its query, because
 /// it then knows the query's identifier from the start, and can end it.
+///
+/// The planner that plans anew between stages is not used: when an executor is lost, it does not
+/// find the stage again that has to be repeated ("Can't find active stage to update stage
+/// outputs"), and the query hangs.
 pub(super) fn config() -> SessionConfig {
     SessionConfig::new_with_ballista()
         .with_ballista_logical_extension_codec(Arc::new(FleetCodec::default()))
         .set_bool(BALLISTA_CLIENT_PULL, true)
+        .set_bool(BALLISTA_ADAPTIVE_PLANNER_ENABLED, false)
+        .with_information_schema(true)
 }
 
 fn failed(what: &str, error: impl std::fmt::Display) -> FleetError {

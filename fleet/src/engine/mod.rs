@@ -1,9 +1,10 @@
-//! SQL over a fleet: DataFusion in this process, or Ballista on a cluster. The same tables, the
-//! same functions, the same answers.
+//! SQL over a fleet: DataFusion in this process, or Ballista on a cluster, with the same tables and
+//! functions. A recursive query, which a cluster cannot run, runs in this process.
 //!
 //! | where | what |
 //! |---|---|
 //! | here | sessions and queries |
+//! | `memory` | what this process uses |
 //! | [`provider`] | tables |
 //! | [`functions`] | functions |
 //! | [`cluster`] | the servers of a cluster |
@@ -12,6 +13,7 @@
 
 pub mod cluster;
 pub mod functions;
+mod memory;
 pub mod provider;
 
 use crate::commit::{self, HourCommit};
@@ -23,19 +25,27 @@ use ballista::prelude::SessionContextExt;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::TryStreamExt;
 use provider::FleetTableProvider;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a query is run again whose files were merged meanwhile.
 const TRIES: usize = 3;
+
+/// Which part of a query's memory its answer may take: it is there as rows, joined and as text.
+const ANSWER_PART: usize = 4;
+/// What this process may use beside a query's memory, bytes.
+const MEMORY_SLACK_BYTES: usize = 200_000_000;
 
 /// How long a scheduler may take to end a query.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
@@ -95,6 +105,7 @@ impl FleetEngine {
         place: Place,
         options: EngineOptions,
     ) -> Result<FleetEngine> {
+        place.must_exist()?;
         let engine = FleetEngine { stores, place, options, commits: Mutex::default() };
         engine.refresh().await?;
         match engine.commits()?.is_empty() {
@@ -138,12 +149,18 @@ impl FleetEngine {
         self.stores.counts()
     }
 
-    async fn session(&self) -> Result<SessionContext> {
+    async fn session(&self, cluster: Option<&String>) -> Result<SessionContext> {
         let failed = |error: DataFusionError| query_error(&error);
-        let context = match &self.options.cluster {
+        let context = match cluster {
             None => {
                 let runtime = runtime(Arc::clone(&self.stores), Some(self.options.memory_bytes))?;
-                SessionContext::new_with_config_rt(SessionConfig::new(), runtime)
+                let config = SessionConfig::new().with_information_schema(true);
+                SessionContext::new_with_config_rt(config, runtime)
+            }
+            Some(url) if !url.starts_with("df://") => {
+                let message =
+                    format!("failed to reach the cluster {url:?}: it is no df://HOST:PORT");
+                return Err(FleetError::new(message).hint("--cluster df://127.0.0.1:50050"));
             }
             Some(url) => {
                 let state = SessionStateBuilder::new()
@@ -169,34 +186,62 @@ impl FleetEngine {
     }
 
     /// The answer to a query, which can only read. A query whose files were merged while it ran is
-    /// run again with the new ones.
+    /// run again with the new ones, and so is one that a cluster lost.
     ///
     /// # Errors
     /// When it is wrong, needs more memory or time than there is, or the store or cluster fails.
     pub async fn query(&self, sql: &str) -> Result<QueryAnswer> {
+        let until = Instant::now() + self.options.patience;
+        let most = memory::resident_bytes()
+            .saturating_add(self.options.memory_bytes / 4 * 5)
+            .saturating_add(MEMORY_SLACK_BYTES);
         let mut tries = 0;
         loop {
             tries += 1;
-            let sent = OnceLock::new();
-            let answer = self.query_once(sql, &sent);
-            let Ok(answer) = tokio::time::timeout(self.options.patience, answer).await else {
-                self.cancel(&sent).await;
-                let limit_s = self.options.patience.as_secs();
-                let message = format!("failed to run the query: it took longer than {limit_s} s");
-                return Err(FleetError::new(message)
-                    .hint("--timeout, or a shorter time (--from, --until)")
-                    .transient());
+            let sent = Arc::default();
+            // What a query does between two waits is not seen by a timer of its own task.
+            let answer = tokio::select! {
+                answer = self.query_once(sql, &sent) => answer?,
+                () = tokio::time::sleep_until(until.into()) => {
+                    self.cancel(&sent).await;
+                    return Err(self.too_long());
+                }
+                () = memory::beyond(most) => {
+                    self.cancel(&sent).await;
+                    return Err(too_large());
+                }
             };
             match answer {
                 Err(error) if is_gone(&error) && tries < TRIES => self.refresh().await?,
+                Err(error) if self.is_lost(&error) && tries < TRIES => (),
                 Err(error) => return Err(query_error(&error)),
                 Ok(answer) => return Ok(answer),
             }
         }
     }
 
+    fn too_long(&self) -> FleetError {
+        let limit_s = self.options.patience.as_secs();
+        FleetError::new(format!("failed to run the query: it took longer than {limit_s} s"))
+            .hint("--timeout, or a shorter time (--from, --until)")
+            .transient()
+    }
+
+    /// Whether the cluster failed at a query that may be right.
+    fn is_lost(&self, error: &DataFusionError) -> bool {
+        let is_wrong = matches!(
+            error.find_root(),
+            DataFusionError::Plan(_)
+                | DataFusionError::SchemaError(..)
+                | DataFusionError::SQL(..)
+                | DataFusionError::NotImplemented(_)
+                | DataFusionError::ResourcesExhausted(_)
+        );
+        self.options.cluster.is_some() && !is_wrong && !is_unreachable(&error.to_string())
+    }
+
     /// Ends on the cluster what is left of a query.
-    async fn cancel(&self, sent: &OnceLock<Arc<dyn ExecutionPlan>>) {
+    async fn cancel(&self, sent: &SentPlan) {
         if let (Some(scheduler), Some(plan)) = (&self.options.cluster, sent.get()) {
             let cancelled = cluster::cancel(scheduler, plan.as_ref());
             // The query's own error says more than that the scheduler could not be told.
@@ -204,26 +249,22 @@ impl FleetEngine {
         }
     }
 
-    /// Runs a query once; `sent` gets its plan as soon as that runs.
+    /// Runs a query once, in a task of its own; `sent` gets its plan as soon as that runs.
     async fn query_once(
         &self,
         sql: &str,
-        sent: &OnceLock<Arc<dyn ExecutionPlan>>,
-    ) -> std::result::Result<QueryAnswer, DataFusionError> {
-        let context = self.session().await.map_err(|it| DataFusionError::External(it.into()))?;
-        let only_reading = SQLOptions::new()
-            .with_allow_ddl(false)
-            .with_allow_dml(false)
-            .with_allow_statements(false);
-        let frame = context.sql_with_options(sql, only_reading).await?;
-        let schema: SchemaRef = Arc::new(frame.schema().as_arrow().clone());
-        let task = Arc::new(frame.task_ctx());
-        let plan = frame.create_physical_plan().await?;
-        let batches = collect(Arc::clone(sent.get_or_init(|| plan)), task).await?;
-        // What a query returns may name its columns anew.
-        let schema = batches.first().map_or(schema, RecordBatch::schema);
-        let rows = concat_batches(&schema, &batches)?;
-        Ok(QueryAnswer { schema, rows })
+        sent: &Arc<SentPlan>,
+    ) -> Result<std::result::Result<QueryAnswer, DataFusionError>> {
+        let context = self.session(self.options.cluster.as_ref()).await?;
+        let here = match &self.options.cluster {
+            Some(_) => Some(self.session(None).await?),
+            None => None,
+        };
+        let most = self.options.memory_bytes / ANSWER_PART;
+        let query = run(context, here, sql.to_owned(), Arc::clone(sent), most);
+        let mut task = QueryTask(tokio::spawn(query));
+        let failed = |error: tokio::task::JoinError| Err(DataFusionError::External(error.into()));
+        Ok((&mut task.0).await.unwrap_or_else(failed))
     }
 
     /// How a query would run, as text.
@@ -233,6 +274,55 @@ impl FleetEngine {
     pub async fn explain(&self, sql: &str) -> Result<QueryAnswer> {
         self.query(&format!("EXPLAIN {sql}")).await
     }
+}
+
+/// The plan of a query that runs.
+type SentPlan = OnceLock<Arc<dyn ExecutionPlan>>;
+
+/// A task that ends with whoever waits for it.
+struct QueryTask(tokio::task::JoinHandle<std::result::Result<QueryAnswer, DataFusionError>>);
+
+impl Drop for QueryTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Runs a query; `here` is a session of this process for what a cluster cannot do.
+async fn run(
+    context: SessionContext,
+    here: Option<SessionContext>,
+    sql: String,
+    sent: Arc<SentPlan>,
+    most_bytes: usize,
+) -> std::result::Result<QueryAnswer, DataFusionError> {
+    let only_reading =
+        SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+    let mut frame = context.sql_with_options(&sql, only_reading).await?;
+    let is_recursive =
+        frame.logical_plan().exists(|node| Ok(matches!(node, LogicalPlan::RecursiveQuery(_))))?;
+    if let Some(here) = here.filter(|_| is_recursive) {
+        frame = here.sql_with_options(&sql, only_reading).await?;
+    }
+    let mut schema: SchemaRef = Arc::new(frame.schema().as_arrow().clone());
+    let task = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await?;
+    let mut stream = execute_stream(Arc::clone(sent.get_or_init(|| plan)), task)?;
+    let (mut batches, mut bytes) = (Vec::new(), 0);
+    while let Some(batch) = stream.try_next().await? {
+        bytes += batch.get_array_memory_size();
+        if bytes > most_bytes {
+            let message = format!("the answer is larger than {} MB", most_bytes / 1_000_000);
+            return Err(DataFusionError::ResourcesExhausted(message));
+        }
+        batches.push(batch);
+    }
+    // What a query returns may name its columns anew.
+    if let Some(batch) = batches.first() {
+        schema = batch.schema();
+    }
+    let rows = concat_batches(&schema, &batches)?;
+    Ok(QueryAnswer { schema, rows })
 }
 
 /// What queries run in: stores that open themselves, and bounded memory.
@@ -247,18 +337,32 @@ pub fn runtime(stores: Arc<FleetStores>, memory_bytes: Option<usize>) -> Result<
     builder.build_arc().context(|| "prepare for queries".to_owned())
 }
 
+fn too_large() -> FleetError {
+    FleetError::new("failed to run the query: it needed more memory than it may")
+        .hint("a shorter time (--from, --until), a LIMIT, more --memory-mb, or --cluster")
+}
+
 fn query_error(error: &DataFusionError) -> FleetError {
     let text = error.strip_backtrace();
     let failure = FleetError::new(format!("failed to run the query: {text}"));
     match error.find_root() {
-        DataFusionError::ResourcesExhausted(_) => {
-            failure.hint("a shorter time (--from, --until), more --memory-mb, or --cluster")
-        }
+        DataFusionError::ResourcesExhausted(_) => failure
+            .hint("a shorter time (--from, --until), a LIMIT, more --memory-mb, or --cluster"),
         DataFusionError::Plan(_) | DataFusionError::SchemaError(..) => {
             failure.hint("iowhy-fleet tables lists tables and columns")
         }
+        _ if is_unreachable(&text) => {
+            failure.hint("is the scheduler running, and --cluster right?").transient()
+        }
         _ => failure,
     }
+}
+
+/// Whether nobody answered at the address of a scheduler.
+fn is_unreachable(text: &str) -> bool {
+    ["transport error", "Transport", "Connection refused", "tcp connect"]
+        .iter()
+        .any(|it| text.contains(it))
 }
 
 /// Whether a file was gone: merged into another one since it was named.

@@ -208,12 +208,14 @@ impl PushSender<'_> {
 ///
 /// # Errors
 /// When the store cannot be listed.
-pub async fn waiting(place: &Place) -> Result<Vec<(FleetHour, usize)>> {
+pub async fn waiting(place: &Place) -> Result<(Vec<(FleetHour, usize)>, Vec<String>)> {
     let mut hours = std::collections::BTreeMap::new();
-    for object in place.list(crate::layout::INCOMING).await? {
-        if let Some(name) = crate::layout::UploadName::parse(object.location.as_ref()) {
-            *hours.entry(name.hour()).or_insert(0) += 1;
+    let mut listing = place.listing(crate::layout::INCOMING).await?;
+    for object in listing.objects {
+        match crate::layout::UploadName::parse(object.location.as_ref()) {
+            Some(name) => *hours.entry(name.hour()).or_insert(0) += 1,
+            None => listing.strange.push(object.location.filename().unwrap_or_default().to_owned()),
         }
     }
-    Ok(hours.into_iter().collect())
+    Ok((hours.into_iter().collect(), listing.strange))
 }

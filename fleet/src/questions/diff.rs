@@ -8,8 +8,9 @@
 
 use super::cells::{DriveHour, DriveHours};
 use super::robust::Spread;
+use crate::error::{FleetError, Result};
 use crate::output::{AnswerCell, AnswerSection, number_column, text_column};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Hours of each side that a set needs.
 const LEAST_HOURS: usize = 5;
@@ -34,6 +35,21 @@ impl DiffSides {
             DiffSides::Kernels(a, b) => [a.clone(), b.clone()],
             DiffSides::Rollout(_) => ["before".to_owned(), "after".to_owned()],
         }
+    }
+
+    /// Nothing, if there are hours of both sides.
+    ///
+    /// # Errors
+    /// When a kernel is not there, or nothing is before or after the rollout.
+    pub fn must_exist(&self, data: &DriveHours) -> Result<()> {
+        let sides: HashSet<usize> =
+            data.hours.iter().filter_map(|hour| self.side(data, hour)).collect();
+        let missing = (0..2).find(|side| !sides.contains(side));
+        let Some(missing) = missing else { return Ok(()) };
+        let [a, b] = self.names();
+        let message = format!("there are no hours of {:?}", if missing == 0 { a } else { b });
+        Err(FleetError::new(message)
+            .hint("iowhy-fleet sql \"SELECT DISTINCT kernel FROM hosts\"; --from and --until"))
     }
 
     fn side(&self, data: &DriveHours, hour: &DriveHour) -> Option<usize> {

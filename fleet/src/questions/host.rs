@@ -1,4 +1,4 @@
-//! `iowhy-fleet host NAME --at TIME`: one host around a time.
+//! `iowhy-fleet host NAME --time TIME`: one host around a time.
 //!
 //! What does not belong here: comparing it with others.
 
@@ -17,17 +17,23 @@ use datafusion::arrow::datatypes::TimestampMillisecondType;
 /// When no host has that name, or a query fails.
 pub async fn host(engine: &FleetEngine, name: &str, at_s: i64) -> Result<Vec<AnswerSection>> {
     let (from_s, until_s) = (at_s - HOUR_S, at_s + HOUR_S);
-    let condition = format!(
-        "(host = {0} OR host_id = {0}) AND time >= {1} AND time < {2}",
-        literal(name),
-        sql_time(from_s),
-        sql_time(until_s)
-    );
-    let hosts = identities(engine, &condition).await?;
+    let time = format!("time >= {} AND time < {}", sql_time(from_s), sql_time(until_s));
+    // Anybody may give a host the identity of another one as its name.
+    let mut condition = format!("host_id = {} AND {time}", literal(name));
+    let mut hosts = identities(engine, &condition).await?;
     if hosts.rows.is_empty() {
-        let when = format!("from {} to {}", minute_text(from_s), minute_text(until_s));
-        let message = format!("there is nothing of a host {name:?} {when} UTC");
-        return Err(FleetError::new(message).hint("--at TIME; iowhy-fleet top lists hosts"));
+        condition = format!("host = {} AND {time}", literal(name));
+        hosts = identities(engine, &condition).await?;
+    }
+    match hosts.rows.len() {
+        0 => {
+            let when = format!("from {} to {}", minute_text(from_s), minute_text(until_s));
+            let message = format!("there is nothing of a host {name:?} {when} UTC");
+            return Err(FleetError::new(message).hint("--time TIME; iowhy-fleet top lists hosts"));
+        }
+        1 => (),
+        // What one of them says is not what the other one has.
+        _ => return Ok(vec![hosts]),
     }
     Ok(vec![
         hosts,
@@ -79,7 +85,7 @@ async fn identities(engine: &FleetEngine, condition: &str) -> Result<AnswerSecti
         }
     }
     if rows.len() > 1 {
-        notes.push("Several hosts have this name: give a host_id instead.".to_owned());
+        notes.push("Several hosts have this name: give an identity instead.".to_owned());
     }
     Ok(AnswerSection {
         name: "host",
@@ -225,7 +231,8 @@ async fn incidents(engine: &FleetEngine, condition: &str) -> Result<AnswerSectio
         ]);
         let (sentence, fix) = (text("sentence")?, text("fix")?);
         if !sentence.is_empty() {
-            notes.push(format!("{}: {sentence} {fix}", numbers.value(row)).trim_end().to_owned());
+            let fix = if fix.is_empty() { fix } else { format!(" The host's advice: {fix}") };
+            notes.push(format!("{}: {sentence}{fix}", numbers.value(row)));
         }
     }
     Ok(AnswerSection {

@@ -3,21 +3,27 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | [`outliers`] | drives and batches that are slower than their siblings: the comparison |
+//! | [`outliers`] | drives that are slower than their siblings: the comparison |
+//! | `peers`, `batches` | what an hour is compared with; hosts, racks, firmware, kernels |
 //! | [`slower`] | the same as a person reads it |
 //! | [`findings`] | what is wrong where, since when |
 //! | [`diff`] | two halves of the fleet, or of the time, at equal load |
-//! | [`top`], [`host`] | the most; one host |
+//! | [`top`], [`host`], [`silent`] | the most; one host; hosts that send nothing any more |
+//! | [`alerts`] | what is new, for programs that wake people |
 //! | [`cells`], [`robust`] | what is compared; statistics |
 //!
 //! What does not belong here: printing.
 
+pub mod alerts;
+mod batches;
 pub mod cells;
 pub mod diff;
 pub mod findings;
 pub mod host;
 pub mod outliers;
+mod peers;
 pub mod robust;
+pub mod silent;
 pub mod slower;
 pub mod top;
 

@@ -1,32 +1,30 @@
-//! `iowhy-fleet outliers`: drives that are slower than their siblings, and batches of drives
-//! (firmware, rack, kernel) that are slower than the others.
+//! `iowhy-fleet outliers`: drives that are slower than their siblings, and what is slow as a whole:
+//! hosts, racks, firmware, kernels.
 //!
 //! Compared are hours at equal load: the same model, size, operation, and octaves of requests a
 //! second and of a request's size, in the same hour, reads and writes each by themselves. The
-//! logarithm of an hour's mean latency minus the median of its siblings is its excess. A drive's
-//! excess is the upper quartile of its hours, so a quarter of the time is enough to be found, and
-//! an hour is not. What a rack or a kernel has in common is not its drives' fault.
+//! logarithm of an hour's mean latency minus the median of its siblings is its excess. What the
+//! other drives of its host have in common in that hour is not the drive's fault, and is taken
+//! off: the rest is the drive's own. A drive's excess is the upper quartile of its hours, so a
+//! quarter of the time is enough to be found, and an hour is not.
 //!
-//! What does not belong here: reading rows, and showing what was found.
+//! What does not belong here: what an hour is compared with (`peers`), groups (`batches`), reading
+//! rows, and showing what was found.
 
-use super::cells::{DriveHour, DriveHours};
-use super::robust::{Spread, median, onset, quantile, upper_limit};
+use super::batches::{Batches, slow_batches};
+use super::cells::DriveHours;
+use super::peers::{
+    HourExcess, LEAST_SIBLINGS, MEDIAN_VARIANCE, OwnExcess, PeerRule, by_drive, kin,
+    lasting_excess, own_excesses,
+};
+pub use super::peers::{RackHours, rack_hours};
+use super::robust::{SharedSpread, Spread, median, onset, tail, upper_limit};
 use std::collections::HashMap;
 
-/// Siblings that an hour needs at least.
-const LEAST_SIBLINGS: usize = 8;
-/// Hours that a drive needs at least.
-const LEAST_HOURS: usize = 3;
-/// Drives that a batch needs at least.
-const LEAST_BATCH: usize = 3;
 /// The least deviation that is believed: drives of one model differ by 2 %.
-const LEAST_SIGMA: f64 = 0.02;
+pub(super) const LEAST_SIGMA: f64 = 0.02;
 /// A drive that is less than 25 % slower is not named.
 const LEAST_DRIVE_EXCESS: f64 = 0.223;
-/// A batch that is less than 10 % slower is not named.
-const LEAST_BATCH_EXCESS: f64 = 0.095;
-/// The share of a drive's hours that its excess is above.
-const DRIVE_SHARE: f64 = 0.75;
 
 /// How often a healthy fleet may be called sick.
 pub const FALSE_ALARMS: f64 = 0.05;
@@ -40,11 +38,14 @@ pub enum BatchKind {
     Firmware,
     /// The rack of their hosts.
     Rack,
+    /// The host.
+    Host,
 }
 
 impl BatchKind {
     /// All of them.
-    pub const ALL: [BatchKind; 3] = [BatchKind::Kernel, BatchKind::Firmware, BatchKind::Rack];
+    pub const ALL: [BatchKind; 4] =
+        [BatchKind::Kernel, BatchKind::Firmware, BatchKind::Rack, BatchKind::Host];
 
     /// Its name.
     pub const fn word(self) -> &'static str {
@@ -52,6 +53,7 @@ impl BatchKind {
             BatchKind::Kernel => "kernel",
             BatchKind::Firmware => "firmware",
             BatchKind::Rack => "rack",
+            BatchKind::Host => "host",
         }
     }
 }
@@ -59,7 +61,8 @@ impl BatchKind {
 /// What is slower, by how much, and since when.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Excess {
-    /// How many times slower than its siblings, in its slow hours.
+    /// How many times slower than its siblings, in its slow hours; a drive beyond what its host
+    /// explains.
     pub factor: f64,
     /// How many deviations beyond them; it is named from `limit` on.
     pub score: f64,
@@ -91,7 +94,7 @@ pub struct SlowDrive {
 pub struct SlowBatch {
     /// What they have in common.
     pub kind: BatchKind,
-    /// Its name.
+    /// Its name; the identity of a host.
     pub name: u32,
     /// The model, for firmware.
     pub model: Option<u32>,
@@ -114,90 +117,9 @@ pub struct OutlierReport {
     pub unknown: usize,
 }
 
-/// Drives of each batch with their excess.
-type BatchMembers = HashMap<u32, Vec<(u32, f64)>>;
-
-/// What an hour is compared by, besides load, operation, model and size.
-#[derive(Clone, Copy)]
-struct PeerRule {
-    by_firmware: bool,
-    by_kernel: bool,
-}
-
-type PeerKey = (u32, i64, u32, i32, (i8, i8), Option<u32>, Option<u32>);
-
-fn peer_key(data: &DriveHours, hour: &DriveHour, rule: PeerRule) -> PeerKey {
-    let drive = &data.drives[hour.drive as usize];
-    (
-        drive.model,
-        drive.size_bytes,
-        hour.operation,
-        hour.hour,
-        hour.load,
-        rule.by_firmware.then_some(drive.firmware),
-        rule.by_kernel.then_some(hour.kernel),
-    )
-}
-
-/// The excess of each hour; `None` for one with too few siblings.
-fn excesses(data: &DriveHours, rule: PeerRule) -> Vec<Option<f64>> {
-    let mut groups: HashMap<PeerKey, Vec<f64>> = HashMap::new();
-    for hour in &data.hours {
-        groups.entry(peer_key(data, hour, rule)).or_default().push(hour.mean_ns.ln());
-    }
-    let middle = |(key, mut values): (PeerKey, Vec<f64>)| {
-        let enough = values.len() > LEAST_SIBLINGS;
-        Some((key, median(&mut values).filter(|_| enough)?))
-    };
-    let middles: HashMap<PeerKey, f64> = groups.into_iter().filter_map(middle).collect();
-    let excess = |hour: &DriveHour| {
-        middles.get(&peer_key(data, hour, rule)).map(|middle| hour.mean_ns.ln() - middle)
-    };
-    data.hours.iter().map(excess).collect()
-}
-
-/// For each drive its hours in order, with their excess and what they took.
-fn by_drive(data: &DriveHours, excesses: &[Option<f64>]) -> Vec<Vec<HourExcess>> {
-    let mut drives: Vec<HashMap<i32, HourExcess>> = vec![HashMap::new(); data.drives.len()];
-    for (hour, excess) in data.hours.iter().zip(excesses) {
-        let Some(excess) = excess else { continue };
-        let sum = drives[hour.drive as usize].entry(hour.hour).or_default();
-        sum.hour = hour.hour;
-        sum.kernel = hour.kernel;
-        sum.excess += excess;
-        sum.parts += 1.0;
-        sum.requests += hour.requests;
-        sum.time_ns += hour.requests * hour.mean_ns;
-    }
-    let in_order = |hours: HashMap<i32, HourExcess>| {
-        let mut hours: Vec<HourExcess> = hours.into_values().collect();
-        hours.iter_mut().for_each(|hour| hour.excess /= hour.parts);
-        hours.sort_by_key(|hour| hour.hour);
-        hours
-    };
-    drives.into_iter().map(in_order).collect()
-}
-
-/// An hour of a drive.
-#[derive(Clone, Copy, Default)]
-struct HourExcess {
-    hour: i32,
-    kernel: u32,
-    excess: f64,
-    parts: f64,
-    requests: f64,
-    time_ns: f64,
-}
-
-/// The excess of a drive; `None` with too few hours.
-fn drive_excess(hours: &[HourExcess]) -> Option<f64> {
-    let mut values: Vec<f64> = hours.iter().map(|hour| hour.excess).collect();
-    quantile(&mut values, DRIVE_SHARE).filter(|_| hours.len() >= LEAST_HOURS)
-}
-
 /// Since when and by how much, of hours of one or several drives. `first`: the first hour that was
 /// read; what begins later is slow since it began.
-fn describe(hours: &[HourExcess], score: f64, limit: f64, first: i32) -> Excess {
+pub(super) fn describe(hours: &[HourExcess], score: f64, limit: f64, first: i32) -> Excess {
     let mut by_hour: HashMap<i32, Vec<f64>> = HashMap::new();
     for hour in hours {
         by_hour.entry(hour.hour).or_default().push(hour.excess);
@@ -290,169 +212,122 @@ fn find_in(data: &DriveHours, alarms: f64, known: &mut [bool]) -> OutlierReport 
         report.batches.extend(slow_batches(data, kind, alarms));
     }
     let rule = PeerRule { by_firmware: true, by_kernel: true };
-    let hours = by_drive(data, &excesses(data, rule));
-    let mut own: Vec<Option<f64>> = hours.iter().map(|hours| drive_excess(hours)).collect();
-    known.iter_mut().zip(&own).for_each(|(known, own)| *known |= own.is_some());
-    let compared = own.iter().flatten().count();
-    let racks = slow_racks(data, &hours, &own, alarms);
-    for (rack, common) in &racks {
-        for (drive, excess) in data.drives.iter().zip(own.iter_mut()) {
-            if drive.rack == rack.name {
-                *excess = excess.map(|excess| excess - common);
-            }
-        }
-    }
+    let hours = by_drive(data, rule);
+    let batches = Batches { data, hours: &hours, alarms };
+    let racks = batches.slow_racks();
+    let of_rack = |rack: u32| racks.iter().find(|it| it.0.name == rack).map_or(0.0, |it| it.1);
+    let own = own_excesses(data, &hours, |drive| of_rack(drive.rack));
+    known.iter_mut().zip(&own).for_each(|(known, own)| *known |= own.lasting.is_some());
+    report.drives = slow_drives(data, &hours, &own, alarms);
+    let slow: Vec<u32> = report.drives.iter().map(|slow| slow.drive).collect();
+    report.batches.extend(batches.slow_hosts(of_rack, |drive| slow.contains(&drive)));
     report.batches.extend(racks.into_iter().map(|(rack, _)| rack));
-    report.drives = slow_drives(data, &hours, &own, compared, alarms);
     report
+}
+
+/// A drive and by how many deviations it is beyond its siblings, before how far healthy ones lie
+/// apart is known.
+struct DriveScore {
+    drive: u32,
+    siblings: usize,
+    excess: f64,
+    score: f64,
+    /// The score that tells how far healthy drives lie apart.
+    healthy: f64,
+    freedom: f64,
+}
+
+/// A drive among its siblings.
+struct GroupMember {
+    drive: u32,
+    /// What is tested, and what tells how far healthy drives lie apart.
+    excess: f64,
+    healthy: f64,
+    /// How much more it deviates than a drive whose host is known for sure.
+    deviation: f64,
 }
 
 fn slow_drives(
     data: &DriveHours,
     hours: &[Vec<HourExcess>],
-    own: &[Option<f64>],
-    compared: usize,
+    own: &[OwnExcess],
     alarms: f64,
 ) -> Vec<SlowDrive> {
-    let mut groups: HashMap<(u32, u32, i64), Vec<(u32, f64)>> = HashMap::new();
-    for (index, (drive, excess)) in data.drives.iter().zip(own).enumerate() {
-        let key = (drive.model, drive.firmware, drive.size_bytes);
-        groups.entry(key).or_default().extend(excess.map(|excess| (index as u32, excess)));
-    }
-    let mut found = Vec::new();
-    for members in groups.values().filter(|members| members.len() > LEAST_SIBLINGS) {
-        let values: Vec<f64> = members.iter().map(|it| it.1).collect();
-        let Some(spread) = Spread::of(&values, LEAST_SIGMA) else { continue };
-        let limit = spread.limit(compared, alarms);
-        for (drive, excess) in members {
-            let score = (excess - spread.middle) / spread.sigma;
-            if score >= limit && excess - spread.middle >= LEAST_DRIVE_EXCESS {
-                let excess = describe(&hours[*drive as usize], score, limit, data.first_hour());
-                found.push(SlowDrive { drive: *drive, siblings: members.len() - 1, excess });
-            }
-        }
-    }
-    found
+    let scores = drive_scores(data, hours, own);
+    let all: Vec<f64> = scores.iter().map(|score| score.healthy).collect();
+    let mut freedoms: Vec<f64> = scores.iter().map(|score| score.freedom).collect();
+    let Some(freedom) = median(&mut freedoms) else { return Vec::new() };
+    let tail = tail(&all, freedom);
+    let slow = |it: &DriveScore| {
+        let limit = tail * upper_limit(it.freedom, alarms / scores.len() as f64);
+        let is_slow = it.score >= limit && it.excess >= LEAST_DRIVE_EXCESS;
+        is_slow.then(|| {
+            let hours = &own[it.drive as usize].hours;
+            let excess = describe(hours, it.score, limit, data.first_hour());
+            SlowDrive { drive: it.drive, siblings: it.siblings, excess }
+        })
+    };
+    scores.iter().filter_map(slow).collect()
 }
 
-/// Batches by kernel or firmware: the medians of their drives against all other drives that could
-/// have been compared with them.
-fn slow_batches(data: &DriveHours, kind: BatchKind, alarms: f64) -> Vec<SlowBatch> {
-    let is_kernel = kind == BatchKind::Kernel;
-    let rule = PeerRule { by_firmware: is_kernel, by_kernel: !is_kernel };
-    let hours = by_drive(data, &excesses(data, rule));
-    // A drive's hours under one kernel are a member of that kernel's batch.
-    let mut groups: HashMap<Option<(u32, i64)>, BatchMembers> = HashMap::new();
-    for (index, (drive, hours)) in data.drives.iter().zip(&hours).enumerate() {
-        let mut parts: HashMap<u32, Vec<f64>> = HashMap::new();
-        for hour in hours {
-            let name = if is_kernel { hour.kernel } else { drive.firmware };
-            parts.entry(name).or_default().push(hour.excess);
-        }
-        let of = (!is_kernel).then_some((drive.model, drive.size_bytes));
-        for (name, mut values) in parts {
-            if let Some(middle) = median(&mut values).filter(|_| values.len() >= LEAST_HOURS) {
-                let batch = groups.entry(of).or_default().entry(name).or_default();
-                batch.push((index as u32, middle));
-            }
-        }
-    }
-    let tested: usize = groups.values().map(HashMap::len).sum();
-    let mut found = Vec::new();
-    for (of, batches) in groups {
-        for (name, members) in &batches {
-            let others: Vec<f64> = batches
-                .iter()
-                .filter(|(other, _)| *other != name)
-                .flat_map(|(_, members)| members.iter().map(|it| it.1))
-                .collect();
-            let Some((score, limit)) = batch_score(members, &others, tested, alarms) else {
-                continue;
-            };
-            let own = members.iter().flat_map(|(drive, _)| &hours[*drive as usize]);
-            let own: Vec<HourExcess> =
-                own.filter(|hour| !is_kernel || hour.kernel == *name).copied().collect();
-            found.push(SlowBatch {
-                kind,
-                name: *name,
-                model: of.map(|it| it.0),
-                drives: (members.len(), others.len()),
-                excess: describe(&own, score, limit, data.first_hour()),
-            });
-        }
-    }
-    found
-}
-
-/// How many deviations a batch is beyond the others, and how many it must be, if it is.
-fn batch_score(
-    members: &[(u32, f64)],
-    others: &[f64],
-    tested: usize,
-    alarms: f64,
-) -> Option<(f64, f64)> {
-    if members.len() < LEAST_BATCH || others.len() < LEAST_SIBLINGS {
-        return None;
-    }
-    let values: Vec<f64> = members.iter().map(|it| it.1).collect();
-    let (own, rest) = (Spread::of(&values, LEAST_SIGMA)?, Spread::of(others, LEAST_SIGMA)?);
-    // A median of n values deviates 1.2533 times as much as their mean.
-    let part = |spread: Spread| spread.sigma.powi(2) / spread.count as f64;
-    let deviation = 1.2533 * (part(own) + part(rest)).sqrt();
-    let excess = own.middle - rest.middle;
-    let limit = own.limit(tested, alarms);
-    let is_slow = excess >= LEAST_BATCH_EXCESS && excess / deviation >= limit;
-    is_slow.then_some((excess / deviation, limit))
-}
-
-/// Racks whose drives are slower than those of the others, with what they have in common. Racks
-/// differ by nature, so a rack is compared with the spread of racks.
-fn slow_racks(
+/// Drives of one model, firmware and size that have other drives beside them, by their own excess;
+/// and those that are alone in their host, whose host cannot be told from them, by all of it.
+fn drive_scores(
     data: &DriveHours,
     hours: &[Vec<HourExcess>],
-    own: &[Option<f64>],
-    alarms: f64,
-) -> Vec<(SlowBatch, f64)> {
-    let mut racks: HashMap<u32, Vec<(u32, f64)>> = HashMap::new();
-    for (index, (drive, excess)) in data.drives.iter().zip(own).enumerate() {
-        if !data.names.text(drive.rack).is_empty() {
-            racks.entry(drive.rack).or_default().extend(excess.map(|it| (index as u32, it)));
+    own: &[OwnExcess],
+) -> Vec<DriveScore> {
+    let mut scores = Vec::new();
+    for alone in [false, true] {
+        let mut groups: HashMap<(u32, u32, i64), Vec<GroupMember>> = HashMap::new();
+        for (index, (drive, own)) in data.drives.iter().zip(own).enumerate() {
+            let key = (kin(data, drive), drive.firmware, drive.size_bytes);
+            let member = member(index as u32, &hours[index], own, alone);
+            groups.entry(key).or_default().extend(member);
         }
-    }
-    racks.retain(|_, members| members.len() >= LEAST_BATCH);
-    let middle = |members: &[(u32, f64)]| {
-        let mut values: Vec<f64> = members.iter().map(|it| it.1).collect();
-        median(&mut values).unwrap_or(0.0)
-    };
-    let middles: Vec<f64> = racks.values().map(|members| middle(members)).collect();
-    let everything: Vec<f64> = own.iter().flatten().copied().collect();
-    let of_racks = Spread::of(&middles, 0.0).filter(|it| it.count > LEAST_SIBLINGS);
-    let (Some(spread), Some(all)) = (of_racks, Spread::of(&everything, LEAST_SIGMA)) else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    for (rack, members) in &racks {
-        let chance = 1.2533 * all.sigma / (members.len() as f64).sqrt();
-        let excess = middle(members) - spread.middle;
-        let score = excess / spread.sigma.max(chance);
-        let freedom = 0.37 * (spread.count - 1) as f64;
-        let limit = upper_limit(freedom.max(2.0), alarms / racks.len() as f64);
-        if score < limit || excess < LEAST_BATCH_EXCESS {
-            continue;
-        }
-        let own = members.iter().flat_map(|(drive, _)| &hours[*drive as usize]);
-        let own: Vec<HourExcess> = own.copied().collect();
-        let drives = (members.len(), everything.len() - members.len());
-        let excess_of = describe(&own, score, limit, data.first_hour());
-        let batch = SlowBatch {
-            kind: BatchKind::Rack,
-            name: *rack,
-            model: None,
-            drives,
-            excess: excess_of,
+        let spread = |members: &Vec<GroupMember>| {
+            let values: Vec<f64> = members.iter().map(|it| it.healthy / it.deviation).collect();
+            Spread::of(&values, LEAST_SIGMA)
         };
-        found.push((batch, excess));
+        let spreads: Vec<Spread> = groups.values().filter_map(spread).collect();
+        let shared = SharedSpread::from_groups(&spreads);
+        for members in groups.values() {
+            let Some(group) = spread(members) else { continue };
+            let (moderated, freedom) = shared.moderated(group);
+            let sigma = moderated.sigma.max(LEAST_SIGMA);
+            let tested = members.iter().filter(|it| (own[it.drive as usize].mates == 0) == alone);
+            scores.extend(tested.map(|it| {
+                let from_middle = |excess: f64| excess - group.middle * it.deviation;
+                DriveScore {
+                    drive: it.drive,
+                    siblings: members.len() - 1,
+                    excess: from_middle(it.excess),
+                    score: from_middle(it.excess) / (it.deviation * sigma),
+                    healthy: from_middle(it.healthy) / (it.deviation * sigma),
+                    freedom,
+                }
+            }));
+        }
     }
-    found.sort_by(|a, b| b.0.excess.score.total_cmp(&a.0.excess.score));
-    found
+    scores.sort_by_key(|score| score.drive);
+    scores
+}
+
+/// A drive as it is compared with others: `alone`, with all of its excess.
+fn member(drive: u32, hours: &[HourExcess], own: &OwnExcess, alone: bool) -> Option<GroupMember> {
+    if !alone {
+        let (excess, healthy) = (own.lasting?, own.beside_mates?);
+        let deviation = mates_deviation(own.mates);
+        return (own.mates > 0).then_some(GroupMember { drive, excess, healthy, deviation });
+    }
+    let excess = match own.mates {
+        0 => own.lasting?,
+        _ => lasting_excess(hours.iter().map(|hour| hour.excess))?,
+    };
+    Some(GroupMember { drive, excess, healthy: excess, deviation: 1.0 })
+}
+
+/// How much more a drive deviates from the median of so many others than from what they estimate.
+fn mates_deviation(mates: usize) -> f64 {
+    (1.0 + MEDIAN_VARIANCE / (mates as f64 - 1.0 + MEDIAN_VARIANCE)).sqrt()
 }

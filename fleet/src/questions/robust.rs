@@ -4,11 +4,21 @@
 //! What does not belong here: drives.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::function::gamma::digamma;
 
 /// From a median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_SIGMA: f64 = 1.4826;
 /// How much less a deviation from medians knows than one from means: 37 % of the values count.
 const EFFICIENCY: f64 = 0.37;
+
+/// The least freedom that a limit is taken for.
+const LEAST_FREEDOM: f64 = 2.0;
+/// Where a lower tail is looked at, if it has so many values: fewer could be bent by some that are
+/// fast.
+const TAIL_SHARES: [f64; 5] = [0.1, 0.05, 0.02, 0.01, 0.005];
+const TAIL_VALUES: f64 = 10.0;
+/// Where the upper one is looked at: so many values would have to be slow to bend it for good.
+const SLOW_SHARE: f64 = 0.25;
 
 /// The value that this share of the values is below; `None` without values. Reorders them.
 pub fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
@@ -27,6 +37,16 @@ pub fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
 /// The median; `None` without values. Reorders them.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     quantile(values, 0.5)
+}
+
+/// The median of values in order; 0 without any.
+pub fn median_of_sorted(values: &[f64]) -> f64 {
+    let count = values.len();
+    match (count, count % 2) {
+        (0, _) => 0.0,
+        (_, 1) => values[count / 2],
+        _ => (values[count / 2 - 1] + values[count / 2]) / 2.0,
+    }
 }
 
 /// The middle of values and their standard deviation, from medians. Values of which half are equal
@@ -51,13 +71,107 @@ impl Spread {
         Some(Spread { middle, sigma, count: values.len() })
     }
 
+    /// How many values with a normal distribution would know the deviation as well.
+    pub fn freedom(&self) -> f64 {
+        EFFICIENCY * self.count.saturating_sub(1) as f64
+    }
+
     /// How many deviations above the middle a value must be, so that among `tested` healthy ones
     /// any is beyond it in at most the share `alarms` of all runs. The fewer values the deviation
     /// is from, the more.
     pub fn limit(&self, tested: usize, alarms: f64) -> f64 {
-        let freedom = (EFFICIENCY * self.count.saturating_sub(1) as f64).max(2.0);
-        upper_limit(freedom, alarms / tested.max(1) as f64)
+        upper_limit(self.freedom().max(LEAST_FREEDOM), alarms / tested.max(1) as f64)
     }
+}
+
+/// What groups of values deviate by, each group's own deviation moderated by that of all: as far as
+/// groups deviate alike, a small one borrows from the others (Smyth 2004, "Linear models and
+/// empirical Bayes methods"). So twelve drives of a host are enough where there are more hosts.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SharedSpread {
+    /// The variance that groups have in common.
+    variance: f64,
+    /// How many values it counts as in each group; 0 if there is only one group.
+    freedom: f64,
+}
+
+impl SharedSpread {
+    /// What these groups have in common.
+    pub fn from_groups(groups: &[Spread]) -> SharedSpread {
+        let known = groups.iter().filter(|group| group.sigma > 0.0 && group.count > 3);
+        let mut known: Vec<(f64, f64)> =
+            known.map(|group| (2.0 * group.sigma.ln(), group.freedom() / 2.0)).collect();
+        // Sums of doubles depend on their order, and groups come in any.
+        known.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        let count = known.len() as f64;
+        if known.len() < 2 {
+            return SharedSpread { variance: 0.0, freedom: 0.0 };
+        }
+        // The logarithm of a variance, without what its few values distort it by.
+        let bias = |half: f64| digamma(half) - half.ln();
+        let middle = known.iter().map(|(log, half)| log - bias(*half)).sum::<f64>() / count;
+        let spread = known.iter().map(|(log, half)| (log - bias(*half) - middle).powi(2));
+        let spread = spread.sum::<f64>() / (count - 1.0);
+        let chance = known.iter().map(|(_, half)| trigamma(*half)).sum::<f64>() / count;
+        // What groups have in common is known no better than all of their values know it.
+        let most = 2.0 * known.iter().map(|(_, half)| half).sum::<f64>();
+        let freedom = (2.0 * inverse_trigamma(spread - chance)).min(most);
+        SharedSpread { variance: (middle + bias(freedom / 2.0)).exp(), freedom }
+    }
+
+    /// A group's spread, and how many values with a normal distribution know it.
+    pub fn moderated(&self, group: Spread) -> (Spread, f64) {
+        let own = group.freedom();
+        let freedom = self.freedom + own;
+        let variance = (self.freedom * self.variance + own * group.sigma.powi(2))
+            / freedom.max(f64::MIN_POSITIVE);
+        (Spread { sigma: variance.sqrt(), ..group }, freedom.max(LEAST_FREEDOM))
+    }
+}
+
+/// The second derivative of the logarithm of the gamma function.
+fn trigamma(value: f64) -> f64 {
+    let (mut value, mut sum) = (value.max(1e-6), 0.0);
+    while value < 8.0 {
+        sum += value.powi(-2);
+        value += 1.0;
+    }
+    let square = value.powi(-2);
+    sum + 1.0 / value
+        + square / 2.0
+        + square / value * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0))
+}
+
+/// Where [`trigamma`] has this value; very large where nothing is left to explain.
+fn inverse_trigamma(value: f64) -> f64 {
+    let (mut low, mut high) = (1e-3, 1e6);
+    if value <= trigamma(high) {
+        return high;
+    }
+    for _ in 0..100 {
+        let middle: f64 = f64::sqrt(low * high);
+        match trigamma(middle) > value {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
+}
+
+/// How many times wider scores lie apart than chance makes them: 1 for the distribution that limits
+/// assume. What is slow stands in the upper tail, so a long tail of healthy values is told from the
+/// lower one, and that they lie further apart to the slow side from the upper quartile.
+pub fn tail(scores: &[f64], freedom: f64) -> f64 {
+    let mut scores = scores.to_vec();
+    let upper = quantile(&mut scores, 1.0 - SLOW_SHARE).unwrap_or(0.0);
+    let mut longest = (upper / upper_limit(freedom, SLOW_SHARE)).max(1.0);
+    for share in TAIL_SHARES {
+        let is_known = scores.len() as f64 * share >= TAIL_VALUES;
+        if let Some(low) = quantile(&mut scores, share).filter(|_| is_known) {
+            longest = longest.max(-low / upper_limit(freedom, share));
+        }
+    }
+    longest
 }
 
 /// The value that Student's t with so much freedom is above with this probability.
@@ -113,6 +227,40 @@ mod tests {
         let spread = |count| Spread { middle: 0.0, sigma: 1.0, count };
         assert!(spread(10).limit(100, 0.05) > spread(1000).limit(100, 0.05));
         assert!(spread(1000).limit(10_000, 0.05) > spread(1000).limit(100, 0.05));
+    }
+
+    #[test]
+    fn alike_groups_share_what_they_deviate_by() {
+        let group = |sigma, count| Spread { middle: 0.0, sigma, count };
+        let alike: Vec<Spread> = (0..40).map(|at| group(1.0 + 0.01 * f64::from(at), 12)).collect();
+        let (shared, freedom) = SharedSpread::from_groups(&alike).moderated(group(3.0, 12));
+        assert!(freedom > 100.0 && shared.sigma < 1.8, "{shared:?} {freedom}");
+        // Groups that differ a thousandfold have nothing in common.
+        let uneven: Vec<Spread> =
+            (0..40).map(|at| group(f64::exp(0.2 * f64::from(at)), 12)).collect();
+        let (own, freedom) = SharedSpread::from_groups(&uneven).moderated(group(3.0, 12));
+        assert!(freedom < 8.0 && (2.0..6.0).contains(&own.sigma), "{own:?} {freedom}");
+        // One group knows only itself.
+        let (alone, freedom) = SharedSpread::from_groups(&alike[..1]).moderated(group(3.0, 12));
+        assert!((alone.sigma - 3.0).abs() < 1e-9 && freedom < 5.0);
+        // Abramowitz and Stegun, table 6.1: the trigamma function of 1 and 2.
+        assert!((trigamma(1.0) - 1.644_934).abs() < 1e-5);
+        assert!((trigamma(2.0) - 0.644_934).abs() < 1e-5);
+        assert!((inverse_trigamma(trigamma(3.3)) - 3.3).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_long_tail_of_healthy_values_is_seen() {
+        let normal: Vec<f64> = (1..2000)
+            .map(|at| StudentsT::new(0.0, 1.0, 1e6).unwrap().inverse_cdf(f64::from(at) / 2000.0))
+            .collect();
+        assert!(tail(&normal, 1e6) < 1.02);
+        let long: Vec<f64> =
+            normal.iter().map(|it| if *it < -2.0 { it * 2.0 } else { *it }).collect();
+        assert!((1.8..2.2).contains(&tail(&long, 1e6)));
+        // Slow ones do not hide themselves.
+        let sick: Vec<f64> = normal.iter().map(|it| if *it > 1.7 { 9.0 } else { *it }).collect();
+        assert!(tail(&sick, 1e6) < 1.1);
     }
 
     #[test]

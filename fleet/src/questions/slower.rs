@@ -81,8 +81,8 @@ pub fn drives(data: &DriveHours, report: &OutlierReport, most: usize) -> AnswerS
     };
     let mut notes = vec![
         format!(
-            "{} drives compared with the same model, firmware, size and kernel at equal load; \
-             {} not, because of too few siblings or hours.",
+            "{} drives compared with the same model, firmware, size and kernel at equal load, and \
+             with the other drives of their host; {} not, because of too few siblings or hours.",
             report.compared, report.unknown
         ),
         format!(
@@ -96,9 +96,14 @@ pub fn drives(data: &DriveHours, report: &OutlierReport, most: usize) -> AnswerS
     AnswerSection { name: "drives", title, notes, columns, rows: rows.collect() }
 }
 
-fn batch_name(data: &DriveHours, batch: &SlowBatch) -> String {
+/// The name of a batch as people know it.
+pub fn batch_name(data: &DriveHours, batch: &SlowBatch) -> String {
     let name = data.names.text(batch.name);
     match (batch.kind, batch.model) {
+        (BatchKind::Host, _) => {
+            let drive = data.drives.iter().find(|drive| drive.host_id == batch.name);
+            data.names.text(drive.map_or(batch.name, |drive| drive.host)).to_owned()
+        }
         (BatchKind::Firmware, Some(model)) => format!("{} of {}", name, data.names.text(model)),
         _ => name.to_owned(),
     }
@@ -129,7 +134,7 @@ pub fn batches(data: &DriveHours, report: &OutlierReport) -> AnswerSection {
         number_column("compared with", "others"),
     ];
     let title = match report.batches.is_empty() {
-        true => "No kernel, firmware or rack is slower than the others".to_owned(),
+        true => "No host, rack, firmware or kernel is slower than the others".to_owned(),
         false => "Batches that are slower than the others at equal load".to_owned(),
     };
     AnswerSection { name: "batches", title, notes: Vec::new(), columns, rows: rows.collect() }

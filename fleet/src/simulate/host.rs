@@ -14,6 +14,13 @@ use rand_pcg::Pcg64Mcg;
 const RACK_HOSTS: usize = 40;
 /// The host with the slow drive.
 pub const SICK_HOST: usize = 4;
+/// The host that is slow as a whole: one with four drives.
+pub const SLOW_HOST: usize = 5;
+/// How much the logarithm of the latency deviates by nature: of hosts (their controllers, cables
+/// and settings), of racks, and of drives.
+const HOST_SIGMA: f64 = 0.08;
+const RACK_SIGMA: f64 = 0.02;
+const DRIVE_SIGMA: f64 = 0.04;
 /// The kernel that hosts have at first.
 pub const OLD_KERNEL: &str = "6.12.48";
 /// The kernel that some have later.
@@ -97,6 +104,8 @@ pub struct SimulatedHost {
     pub host: UploadHost,
     /// Its drives.
     pub drives: Vec<SimulatedDrive>,
+    /// How much slower its drives are by its nature and that of its rack.
+    pub factor: f64,
     /// How much busier than others it is.
     pub busy: f64,
     /// Whether it gets the new kernel.
@@ -145,7 +154,9 @@ impl SimulatedHost {
             .collect();
         let busy: f64 = LogNormal::new(0.0, 0.35).map_or(1.0, |it| it.sample(&mut numbers));
         let is_upgraded = numbers.random_bool(1.0 / 3.0) && index != SICK_HOST;
-        SimulatedHost { index, host, drives, busy, is_upgraded }
+        let mut of_rack = self::numbers(plan, &[4, (index / RACK_HOSTS) as u64]);
+        let factor = nature(&mut numbers, HOST_SIGMA) * nature(&mut of_rack, RACK_SIGMA);
+        SimulatedHost { index, host, drives, factor, busy, is_upgraded }
     }
 
     /// The kernel that it has at a time, seconds since 1970.
@@ -173,6 +184,11 @@ impl SimulatedHost {
     }
 }
 
+/// How much slower than usual something is by nature.
+fn nature(numbers: &mut Pcg64Mcg, sigma: f64) -> f64 {
+    Normal::new(0.0, sigma).map_or(1.0, |it| it.sample(numbers).exp())
+}
+
 fn role_of(index: usize) -> (&'static str, &'static [usize]) {
     let shares: usize = ROLES.iter().map(|role| role.2).sum();
     // Mixed: every rack has hosts of every role.
@@ -198,13 +214,12 @@ impl SimulatedDrive {
             prefix => format!("{prefix}{}", (b'a' + at as u8) as char),
         };
         let is_other = numbers.random_bool(0.12) && host != SICK_HOST;
-        let nature: f64 = Normal::new(0.0, 0.04).map_or(0.0, |it| it.sample(numbers));
         SimulatedDrive {
             device,
             model,
             firmware: model.firmware[usize::from(is_other)],
             serial: format!("{}{:08X}", &model.model[..2], numbers.random::<u32>()),
-            factor: nature.exp(),
+            factor: nature(numbers, DRIVE_SIGMA),
         }
     }
 }

@@ -4,7 +4,9 @@
 //! What does not belong here: what it is.
 
 use super::FleetPlan;
-use super::host::{MODELS, SICK_HOST, SimulatedDrive, SimulatedHost, noisy_rack, numbers};
+use super::host::{
+    MODELS, SICK_HOST, SLOW_HOST, SimulatedDrive, SimulatedHost, noisy_rack, numbers,
+};
 use crate::clock::{HOUR_S, WINDOW_S};
 use crate::histogram::{LatencyBin, bin_end, bin_of, time_ns};
 use crate::upload::{UPLOAD_VERSION, Upload, UploadFinding, UploadFlow, UploadIncident, UploadUse};
@@ -15,6 +17,8 @@ use statrs::distribution::{ContinuousCDF, Normal as NormalCurve};
 
 /// How much the logarithm of a latency deviates within ten minutes.
 const SIGMA: f64 = 0.55;
+/// How much the logarithm of a host's latency deviates from hour to hour.
+const HOUR_SIGMA: f64 = 0.05;
 const OPERATIONS: [&str; 2] = ["read", "write"];
 /// Bytes of a request.
 const REQUEST_BYTES: [u64; 2] = [16 << 10, 24 << 10];
@@ -78,7 +82,11 @@ fn latency_ns(
     operation: usize,
 ) -> f64 {
     let trouble = &plan.trouble;
-    let mut latency_ns = drive.model.latency_ns[operation] * drive.factor;
+    let mut latency_ns = drive.model.latency_ns[operation] * drive.factor * host.factor;
+    latency_ns *= hour_factor(plan, host, window_s);
+    if let Some(factor) = trouble.host.filter(|_| host.index == SLOW_HOST) {
+        latency_ns *= factor;
+    }
     let is_write = operation == 1;
     if let Some((factor, _)) = trouble.slow_drive.filter(|_| is_sick(plan, host, window_s)) {
         let is_first = host.drives.first().is_some_and(|first| first.device == drive.device);
@@ -98,6 +106,12 @@ fn latency_ns(
         latency_ns += if is_new { cost_ns } else { 0.0 };
     }
     latency_ns
+}
+
+/// What a host does beside its usual load makes some of its hours slower, for all of its drives.
+fn hour_factor(plan: &FleetPlan, host: &SimulatedHost, window_s: i64) -> f64 {
+    let hour = window_s.div_euclid(HOUR_S) as u64;
+    normal(&mut numbers(plan, &[3, host.index as u64, hour]), HOUR_SIGMA).exp()
 }
 
 fn is_sick(plan: &FleetPlan, host: &SimulatedHost, time_s: i64) -> bool {
@@ -126,7 +140,7 @@ fn flow(numbers: &mut Pcg64Mcg, requests: f64, median_ns: f64, bytes: u64) -> Up
         bin = end;
     }
     let slowest = latency.last().map_or(0, |bin| bin_end(bin.0));
-    UploadFlow { requests: total, bytes: total * bytes, max_ns: slowest, latency }
+    UploadFlow { requests: total, bytes: total * bytes, max_ns: slowest, latency, time_ns: None }
 }
 
 fn add_waits(upload: &mut Upload, numbers: &mut Pcg64Mcg, waited_ns: u64) {

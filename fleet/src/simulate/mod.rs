@@ -1,6 +1,6 @@
-//! `iowhy-fleet simulate`: a fleet with loads of day and night, and planted trouble: one slow
-//! drive, a bad firmware, a kernel that costs 7 ms, a noisy rack. The same seed gives the same
-//! fleet.
+//! `iowhy-fleet simulate`: a fleet with loads of day and night, whose drives, hosts and racks differ
+//! by nature and whose hosts have slower hours, and planted trouble: one slow drive, a slow host, a
+//! bad firmware, a kernel that costs 7 ms, a noisy rack. The same seed gives the same fleet.
 //!
 //! | where | what |
 //! |---|---|
@@ -39,6 +39,8 @@ pub struct PlantedTrouble {
     pub kernel: Option<(f64, i64)>,
     /// How many times slower one rack is.
     pub rack: Option<f64>,
+    /// How many times slower all drives of one host are.
+    pub host: Option<f64>,
 }
 
 impl PlantedTrouble {
@@ -49,12 +51,13 @@ impl PlantedTrouble {
             firmware: Some(1.6),
             kernel: Some((7e6, 14)),
             rack: Some(1.5),
+            host: Some(2.2),
         }
     }
 
     /// None of it: a healthy fleet.
     pub const fn none() -> PlantedTrouble {
-        PlantedTrouble { slow_drive: None, firmware: None, kernel: None, rack: None }
+        PlantedTrouble { slow_drive: None, firmware: None, kernel: None, rack: None, host: None }
     }
 }
 
@@ -86,6 +89,8 @@ pub struct PlantedTruth {
     pub kernel: Option<String>,
     /// The noisy rack.
     pub rack: Option<String>,
+    /// The host that is slow as a whole.
+    pub host: Option<String>,
 }
 
 /// What was written.
@@ -121,6 +126,8 @@ impl FleetPlan {
         let sick = hosts.iter().find(|it| it.index == host::SICK_HOST);
         let drive = sick.and_then(|it| Some((it, it.upload_drives().into_iter().next()?)));
         let drive = drive.filter(|_| self.trouble.slow_drive.is_some());
+        let slow = hosts.iter().find(|it| it.index == host::SLOW_HOST);
+        let slow = slow.filter(|_| self.trouble.host.is_some());
         PlantedTruth {
             slow_drive: drive.map(|(host, (device, drive))| {
                 [host.host.name.clone(), device, drive.model, drive.serial]
@@ -131,6 +138,7 @@ impl FleetPlan {
             }),
             kernel: self.trouble.kernel.map(|_| host::NEW_KERNEL.to_owned()),
             rack: self.trouble.rack.map(|_| host::noisy_rack(self.hosts)),
+            host: slow.map(|host| host.host.name.clone()),
         }
     }
 

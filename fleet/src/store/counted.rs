@@ -1,4 +1,5 @@
-//! A store that counts what is read of it: which objects were opened, and how many bytes came.
+//! A store that counts what is read of it: which objects were opened, and how many bytes came. It
+//! reads nothing outside of the place that it is for, where one is given.
 //!
 //! What does not belong here: retries.
 
@@ -7,8 +8,8 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use std::collections::HashSet;
 use std::fmt;
@@ -63,12 +64,27 @@ impl ReadCounts {
 pub struct CountedStore {
     inner: Arc<dyn ObjectStore>,
     counts: Arc<ReadCounts>,
+    within: Option<Path>,
 }
 
 impl CountedStore {
-    /// Counts what is read of `inner`.
-    pub const fn new(inner: Arc<dyn ObjectStore>, counts: Arc<ReadCounts>) -> CountedStore {
-        CountedStore { inner, counts }
+    /// Counts what is read of `inner`; reads only what is below `within`.
+    pub const fn new(
+        inner: Arc<dyn ObjectStore>,
+        counts: Arc<ReadCounts>,
+        within: Option<Path>,
+    ) -> CountedStore {
+        CountedStore { inner, counts, within }
+    }
+
+    fn check(&self, location: &Path) -> Result<()> {
+        match &self.within {
+            Some(within) if !location.prefix_matches(within) => {
+                let source = "it is outside of the place that this process reads".into();
+                Err(Error::PermissionDenied { path: location.to_string(), source })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -98,6 +114,7 @@ impl ObjectStore for CountedStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.check(location)?;
         let is_head = options.head;
         let result = self.inner.get_opts(location, options).await?;
         if !is_head {
@@ -107,6 +124,7 @@ impl ObjectStore for CountedStore {
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.check(location)?;
         let found = self.inner.get_ranges(location, ranges).await?;
         self.counts.add(location, found.iter().map(|it| it.len() as u64).sum());
         Ok(found)

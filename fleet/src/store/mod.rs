@@ -6,16 +6,20 @@
 //! | where | what |
 //! |---|---|
 //! | here | opening a place, reading and writing whole objects |
-//! | [`counted`] | counts objects and bytes |
+//! | [`counted`] | counts objects and bytes, and opens one place only where that is asked for |
+//! | `folder` | lists directories |
 //!
 //! What does not belong here: names of objects.
 
 pub mod counted;
+mod folder;
 
 use crate::error::{FleetContext, FleetError, Result, chain};
 use bytes::Bytes;
 use counted::{CountedStore, ReadCounts};
+#[cfg(feature = "query")]
 use datafusion::error::DataFusionError;
+#[cfg(feature = "query")]
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use futures::{StreamExt, TryStreamExt};
 use object_store::aws::AmazonS3Builder;
@@ -30,7 +34,7 @@ use object_store::{
 use std::collections::HashMap;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use url::Url;
@@ -165,12 +169,28 @@ pub struct FleetStores {
     options: StoreOptions,
     counts: Arc<ReadCounts>,
     open: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+    /// The one place that may be opened: its store and the prefix of all names.
+    only: Option<(String, ObjectPath)>,
+}
+
+/// What tells one store from another.
+fn store_key(url: &Url) -> String {
+    format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default())
 }
 
 impl FleetStores {
     /// No store is open yet.
     pub fn new(options: StoreOptions) -> FleetStores {
-        FleetStores { options, counts: Arc::default(), open: Mutex::default() }
+        FleetStores { options, counts: Arc::default(), open: Mutex::default(), only: None }
+    }
+
+    /// The same, but that only one place is ever opened, whatever others name.
+    ///
+    /// # Errors
+    /// When it is no place.
+    pub fn only(self, text: &str) -> Result<FleetStores> {
+        let (url, prefix) = place_url(text)?;
+        Ok(FleetStores { only: Some((store_key(&url), prefix)), ..self })
     }
 
     /// What was read of all stores together.
@@ -183,12 +203,19 @@ impl FleetStores {
     /// # Errors
     /// When it cannot be opened.
     pub fn get(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
-        let key = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
+        let key = store_key(url);
+        let within = match &self.only {
+            Some((only, _)) if *only != key => {
+                return Err(FleetError::new(format!("failed to open {url}: it is another store")));
+            }
+            Some((_, prefix)) => Some(prefix.clone()),
+            None => None,
+        };
         let mut open = self.open.lock().map_err(|_| FleetError::new("a thread has failed"))?;
         if let Some(store) = open.get(&key) {
             return Ok(Arc::clone(store));
         }
-        let store = CountedStore::new(self.options.open(url)?, Arc::clone(&self.counts));
+        let store = CountedStore::new(self.options.open(url)?, Arc::clone(&self.counts), within);
         let store: Arc<dyn ObjectStore> = Arc::new(store);
         open.insert(key, Arc::clone(&store));
         Ok(store)
@@ -199,22 +226,26 @@ impl FleetStores {
     /// # Errors
     /// When it is no place, or cannot be opened.
     pub fn place(&self, text: &str) -> Result<Place> {
-        let url = match Url::parse(text) {
-            Ok(url) if text.contains("://") => url,
-            _ => directory_url(text)?,
-        };
-        let prefix = match url.scheme() {
-            "file" => {
-                url.to_file_path().ok().and_then(|it| ObjectPath::from_absolute_path(it).ok())
-            }
-            _ => ObjectPath::parse(url.path()).ok(),
-        };
-        let prefix = prefix
-            .ok_or_else(|| FleetError::new(format!("failed to open {text}: no such place")))?;
+        let (url, prefix) = place_url(text)?;
         let mut root = url.clone();
         root.set_path("");
         Ok(Place { store: self.get(&url)?, prefix, root })
     }
+}
+
+/// The URL of a place, and what all names of it begin with.
+fn place_url(text: &str) -> Result<(Url, ObjectPath)> {
+    let url = match Url::parse(text) {
+        Ok(url) if text.contains("://") => url,
+        _ => directory_url(text)?,
+    };
+    let prefix = match url.scheme() {
+        "file" => url.to_file_path().ok().and_then(|it| ObjectPath::from_absolute_path(it).ok()),
+        _ => ObjectPath::parse(url.path()).ok(),
+    };
+    let prefix =
+        prefix.ok_or_else(|| FleetError::new(format!("failed to open {text}: no such place")))?;
+    Ok((url, prefix))
 }
 
 fn directory_url(text: &str) -> Result<Url> {
@@ -223,6 +254,7 @@ fn directory_url(text: &str) -> Result<Url> {
         .map_err(|()| FleetError::new(format!("failed to open {text}: it is no directory")))
 }
 
+#[cfg(feature = "query")]
 impl ObjectStoreRegistry for FleetStores {
     fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
         None
@@ -231,6 +263,16 @@ impl ObjectStoreRegistry for FleetStores {
     fn get_store(&self, url: &Url) -> datafusion::error::Result<Arc<dyn ObjectStore>> {
         self.get(url).map_err(|error| DataFusionError::Execution(error.to_string()))
     }
+}
+
+/// What is below a name.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// Objects.
+    pub objects: Vec<ObjectMeta>,
+    /// Names of what is no object: links, devices, names that no object can have. They come from
+    /// others.
+    pub strange: Vec<String>,
 }
 
 /// Where a fleet's objects are: a store, and the prefix of all names.
@@ -251,15 +293,56 @@ impl Place {
         parts.fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
+    /// The directory that the place is, if it is one.
+    fn folder(&self) -> Option<PathBuf> {
+        let is_folder = self.root.scheme() == "file";
+        let path = LocalFileSystem::new().path_to_filesystem(&self.prefix).ok();
+        path.filter(|_| is_folder)
+    }
+
+    /// Nothing, if the place is there: a directory that does not exist is most likely a mistake.
+    ///
+    /// # Errors
+    /// When the place is a directory that does not exist.
+    pub fn must_exist(&self) -> Result<()> {
+        match self.folder() {
+            Some(folder) if !folder.is_dir() => {
+                let message =
+                    format!("failed to open {}: there is no such directory", folder.display());
+                Err(FleetError::new(message).hint("mkdir makes it, if the name is right"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The objects below a name, in the order of their names.
     ///
     /// # Errors
     /// When they cannot be listed.
     pub async fn list(&self, name: &str) -> Result<Vec<ObjectMeta>> {
-        let listed = self.store.list(Some(&self.path(name))).try_collect::<Vec<_>>().await;
-        let mut found = listed.map_err(|error| store_error(&format!("list {name}"), &error))?;
-        found.sort_by(|a, b| a.location.cmp(&b.location));
-        Ok(found)
+        self.listing(name).await.map(|listing| listing.objects)
+    }
+
+    /// The same, with what is there and is no object.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub async fn listing(&self, name: &str) -> Result<Listing> {
+        let mut listing = match self.folder() {
+            // One bad name would end the library's list of a directory.
+            Some(folder) => {
+                let folder = folder.join(name);
+                let listed = tokio::task::spawn_blocking(move || folder::list(&folder)).await;
+                listed.context(|| format!("list {name}"))?.context(|| format!("list {name}"))?
+            }
+            None => {
+                let listed = self.store.list(Some(&self.path(name))).try_collect::<Vec<_>>().await;
+                let failed = |error| store_error(&format!("list {name}"), &error);
+                Listing { objects: listed.map_err(failed)?, strange: Vec::new() }
+            }
+        };
+        listing.objects.sort_by(|a, b| a.location.cmp(&b.location));
+        Ok(listing)
     }
 
     /// An object's content; `None` if it is larger than `most` bytes, or not there.
@@ -327,6 +410,9 @@ pub fn store_error(action: &str, error: &object_store::Error) -> FleetError {
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => failure
             .hint("credentials come from the environment (AWS_ACCESS_KEY_ID …) or --credentials"),
         E::InvalidPath { .. } | E::NotSupported { .. } | E::NotImplemented { .. } => failure,
+        // Where there are no credentials, the library asks the cloud's own machine for some.
+        E::Generic { .. } if cause.contains("169.254.169.254") => failure
+            .hint("credentials come from the environment (AWS_ACCESS_KEY_ID …) or --credentials"),
         E::Generic { .. } if cause.contains("URL scheme is not allowed") => {
             failure.hint("https, or --allow-http where nobody can listen")
         }

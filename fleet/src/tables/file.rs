@@ -8,9 +8,10 @@ use crate::layout::LAYOUT_VERSION;
 use bytes::Bytes;
 use datafusion::arrow::array::{AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::{
-    SortColumn, concat_batches, filter_record_batch, lexsort_to_indices, take_record_batch,
+    SortColumn, filter_record_batch, interleave_record_batch, lexsort_to_indices, take_record_batch,
 };
 use datafusion::arrow::datatypes::{Int64Type, TimestampMillisecondType};
+use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use datafusion::parquet::basic::{Compression, ZstdLevel};
@@ -18,6 +19,8 @@ use datafusion::parquet::file::metadata::KeyValue;
 use datafusion::parquet::file::properties::WriterProperties;
 use std::collections::{HashMap, HashSet};
 
+/// Rows that are unpacked at a time.
+const BATCH_ROWS: usize = 8 << 10;
 /// Rows of a group: what is read at least, where a host is looked for.
 const GROUP_ROWS: usize = 64 << 10;
 
@@ -26,6 +29,12 @@ const GROUP_ROWS: usize = 64 << 10;
 /// # Errors
 /// When the rows are not those of the table.
 pub fn write(table: &FleetTable, rows: &RecordBatch) -> Result<Bytes> {
+    merge(table, None, rows, &HashSet::new()).map(|(bytes, _)| bytes)
+}
+
+type FileWriter = ArrowWriter<Vec<u8>>;
+
+fn writer(table: &FleetTable) -> Result<FileWriter> {
     let what = || format!("write rows of {}", table.name);
     let level = ZstdLevel::try_new(3).context(what)?;
     let version = KeyValue::new("iowhy.fleet.layout".to_owned(), LAYOUT_VERSION.to_string());
@@ -34,12 +43,50 @@ pub fn write(table: &FleetTable, rows: &RecordBatch) -> Result<Bytes> {
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_key_value_metadata(Some(vec![version]))
         .build();
-    let mut bytes = Vec::new();
-    let mut writer =
-        ArrowWriter::try_new(&mut bytes, table.file_schema(), Some(properties)).context(what)?;
-    writer.write(&sorted(table, rows)?).context(what)?;
-    writer.close().context(what)?;
-    Ok(bytes.into())
+    ArrowWriter::try_new(Vec::new(), table.file_schema(), Some(properties)).context(what)
+}
+
+/// The rows of an older file without those of some hosts and windows, and new ones, as one file;
+/// and how many they are. Of the old file a group of rows is unpacked at a time.
+///
+/// # Errors
+/// When the old file, or the new rows, are not of the table.
+pub fn merge(
+    table: &FleetTable,
+    old: Option<Bytes>,
+    new: &RecordBatch,
+    gone: &HashSet<RowOrigin>,
+) -> Result<(Bytes, u64)> {
+    let what = || format!("merge rows of {}", table.name);
+    let new = sorted(table, new)?;
+    let fields = new.schema().fields().iter().take(table.keys).cloned().collect::<Vec<_>>();
+    let fields = fields.iter().map(|it| SortField::new(it.data_type().clone())).collect();
+    let keys = RowConverter::new(fields).context(what)?;
+    let key_rows =
+        |rows: &RecordBatch| keys.convert_columns(&rows.columns()[..table.keys]).context(what);
+    let new_keys = key_rows(&new)?;
+    let (mut writer, mut next, mut count) = (writer(table)?, 0, 0);
+    if let Some(old) = old {
+        for_each_batch(table, old, |batch| {
+            let batch = without(batch, gone)?;
+            let old_keys = key_rows(&batch)?;
+            let mut order = Vec::with_capacity(batch.num_rows());
+            for row in 0..batch.num_rows() {
+                while next < new.num_rows() && new_keys.row(next) < old_keys.row(row) {
+                    order.push((1, next));
+                    next += 1;
+                }
+                order.push((0, row));
+            }
+            count += order.len();
+            let rows = interleave_record_batch(&[&batch, &new], &order).context(what)?;
+            writer.write(&rows).context(what)
+        })?;
+    }
+    let rest = new.slice(next, new.num_rows() - next);
+    writer.write(&rest).context(what)?;
+    count += rest.num_rows();
+    Ok((writer.into_inner().context(what)?.into(), count as u64))
 }
 
 fn sorted(table: &FleetTable, rows: &RecordBatch) -> Result<RecordBatch> {
@@ -51,24 +98,23 @@ fn sorted(table: &FleetTable, rows: &RecordBatch) -> Result<RecordBatch> {
     take_record_batch(rows, &order).context(what)
 }
 
-/// The rows of a file.
+/// Calls `each` with the rows of a file, a group at a time.
 ///
 /// # Errors
-/// When it is no file of this table.
-pub fn read(table: &FleetTable, bytes: Bytes) -> Result<RecordBatch> {
+/// When it is no file of this table, and those of `each`.
+pub fn for_each_batch(
+    table: &FleetTable,
+    bytes: Bytes,
+    mut each: impl FnMut(&RecordBatch) -> Result<()>,
+) -> Result<()> {
     let what = || format!("read a file of {}", table.name);
     let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).context(what)?;
-    let reader = reader.with_batch_size(GROUP_ROWS).build().context(what)?;
-    let batches: Vec<RecordBatch> = reader.collect::<std::result::Result<_, _>>().context(what)?;
-    concat_batches(&table.file_schema(), &batches).context(what)
-}
-
-/// Both files' rows as one batch.
-///
-/// # Errors
-/// When either has other columns than the table.
-pub fn join(table: &FleetTable, parts: &[RecordBatch]) -> Result<RecordBatch> {
-    concat_batches(&table.file_schema(), parts).context(|| format!("join rows of {}", table.name))
+    for batch in reader.with_batch_size(BATCH_ROWS).build().context(what)? {
+        let batch = batch.context(what)?;
+        let batch = RecordBatch::try_new(table.file_schema(), batch.columns().to_vec());
+        each(&batch.context(what)?)?;
+    }
+    Ok(())
 }
 
 /// What rows are of: a host's identity, and the window, seconds since 1970.
@@ -86,27 +132,23 @@ fn for_each_origin(rows: &RecordBatch, mut each: impl FnMut(usize, &str, i64)) {
     }
 }
 
-/// Minutes that a file of `hosts` has of each host and window.
-pub fn minutes(hosts: &RecordBatch) -> HashMap<RowOrigin, u8> {
-    let mut found = HashMap::new();
+/// Adds the minutes that rows of `hosts` have of each host and window.
+pub fn add_minutes(hosts: &RecordBatch, found: &mut HashMap<RowOrigin, u8>) {
     let minutes = hosts.column_by_name("minutes").and_then(|it| it.as_primitive_opt::<Int64Type>());
-    let Some(minutes) = minutes else { return found };
+    let Some(minutes) = minutes else { return };
     for_each_origin(hosts, |row, host_id, time_ms| {
         let count = u8::try_from(minutes.value(row)).unwrap_or(u8::MAX);
         found.insert((host_id.to_owned(), time_ms.div_euclid(1000)), count);
     });
-    found
 }
 
-/// Hosts and numbers of the incidents that a file has.
-pub fn incidents(rows: &RecordBatch) -> HashSet<(String, u32)> {
-    let mut found = HashSet::new();
+/// Adds hosts and numbers of the incidents that rows have.
+pub fn add_incidents(rows: &RecordBatch, found: &mut HashSet<(String, u32)>) {
     let numbers = rows.column_by_name("number").and_then(|it| it.as_primitive_opt::<Int64Type>());
-    let Some(numbers) = numbers else { return found };
+    let Some(numbers) = numbers else { return };
     for_each_origin(rows, |row, host_id, _| {
         found.insert((host_id.to_owned(), u32::try_from(numbers.value(row)).unwrap_or(u32::MAX)));
     });
-    found
 }
 
 /// The rows without those of some hosts and windows.
@@ -145,15 +187,31 @@ mod tests {
         rows.finish().unwrap().remove(0)
     }
 
+    fn origins(bytes: Bytes) -> Vec<RowOrigin> {
+        let mut order = Vec::new();
+        for_each_batch(&HOSTS, bytes, |rows| {
+            for_each_origin(rows, |_, host_id, time_ms| order.push((host_id.to_owned(), time_ms)));
+            Ok(())
+        })
+        .unwrap();
+        order
+    }
+
     #[test]
     fn a_file_has_the_rows_that_were_written_in_order() {
-        let rows = hosts(&["b", "a", "c", "a"]);
-        let read = read(&HOSTS, write(&HOSTS, &rows).unwrap()).unwrap();
-        assert_eq!(read.num_rows(), 4);
-        let mut order = Vec::new();
-        for_each_origin(&read, |_, host_id, time_ms| order.push((host_id.to_owned(), time_ms)));
-        assert!(order.is_sorted());
-        assert_eq!(minutes(&read), minutes(&rows));
+        let order = origins(write(&HOSTS, &hosts(&["b", "a", "c", "a"])).unwrap());
+        assert!(order.len() == 4 && order.is_sorted());
+    }
+
+    #[test]
+    fn a_merged_file_has_old_and_new_rows_in_order() {
+        let old = write(&HOSTS, &hosts(&["b", "d", "f", "b"])).unwrap();
+        let gone = [("f".to_owned(), 0)].into();
+        let (bytes, count) =
+            merge(&HOSTS, Some(old), &hosts(&["a", "c", "e", "g"]), &gone).unwrap();
+        let order = origins(bytes);
+        let names: Vec<&str> = order.iter().map(|it| it.0.as_str()).collect();
+        assert_eq!((names, count), (vec!["a", "b", "b", "c", "d", "e", "g"], 7));
     }
 
     #[test]
@@ -168,8 +226,14 @@ mod tests {
     fn an_empty_table_is_a_file_too() {
         for (table, rows) in TABLES.into_iter().zip(FleetRows::default().finish().unwrap()) {
             let bytes = write(table, &rows).unwrap();
-            assert_eq!(read(table, bytes).unwrap().num_rows(), 0);
-            assert!(read(table, Bytes::from_static(b"PAR1 nonsense PAR1")).is_err());
+            let mut count = 0;
+            let mut add = |rows: &RecordBatch| {
+                count += rows.num_rows();
+                Ok(())
+            };
+            for_each_batch(table, bytes, &mut add).unwrap();
+            let nonsense = Bytes::from_static(b"PAR1 nonsense PAR1");
+            assert!(for_each_batch(table, nonsense, &mut add).is_err() && count == 0);
         }
     }
 }

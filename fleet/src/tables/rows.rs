@@ -226,7 +226,7 @@ impl FleetRows {
                     count(upload.watched_ns),
                     count(flow.requests),
                     count(flow.bytes),
-                    RowValue::Count(i64::try_from(time_ns(&flow.latency)).ok()),
+                    count(flow.time_ns.unwrap_or_else(|| time_ns(&flow.latency))),
                     RowValue::Count(share(0.5)),
                     RowValue::Count(share(0.99)),
                     count(flow.max_ns),

@@ -1,4 +1,4 @@
-//! A cluster of real processes answers as this process does, or says that it cannot.
+//! A cluster of real processes answers as this process does, also when some of it dies.
 
 use crate::support::{Server, TestPlace, directory, free_port, half_sick, program, sorted};
 use iowhy_fleet::questions::cells::drive_hours_sql;
@@ -11,17 +11,24 @@ struct TestCluster {
     scheduler: Server,
     executors: Vec<Server>,
     folder: tempfile::TempDir,
+    at: Option<String>,
 }
 
 impl TestCluster {
     fn start(executors: usize) -> TestCluster {
+        TestCluster::start_for(executors, None)
+    }
+
+    /// Starts a cluster whose nodes read nothing but this place.
+    fn start_for(executors: usize, at: Option<&str>) -> TestCluster {
         let port = free_port();
         let folder = tempfile::tempdir().unwrap();
         let mut command = program();
         command.args(["scheduler", "--port", &port.to_string()]).env("IOWHY_FLEET_LOG", "info");
         let log = File::create(folder.path().join("log")).unwrap();
         let scheduler = Server::start_with(command, port, log.into());
-        let mut cluster = TestCluster { scheduler, executors: Vec::new(), folder };
+        let at = at.map(str::to_owned);
+        let mut cluster = TestCluster { scheduler, executors: Vec::new(), folder, at };
         for _ in 0..executors {
             cluster.add_executor();
         }
@@ -37,6 +44,9 @@ impl TestCluster {
         command.args(["--control-port", &free_port().to_string(), "--slots", "2"]);
         command.args(["--scheduler", &format!("127.0.0.1:{}", self.scheduler.port)]);
         command.args(["--memory-mb", "500"]).arg("--folder").arg(folder);
+        if let Some(at) = &self.at {
+            command.args(["--at", at]);
+        }
         self.executors.push(Server::start(command, port));
     }
 
@@ -85,34 +95,52 @@ async fn a_cluster_gives_the_same_rows() {
     assert_eq!(find(&data, FALSE_ALARMS).drives, b.drives);
 }
 
+/// A join that takes seconds, so that a kill finds it in every one of its stages.
+const LONG_JOIN: &str = "SELECT a.device, COUNT(*) AS n, SUM(a.requests + b.requests) AS requests \
+     FROM flows a JOIN flows b ON a.host = b.host GROUP BY a.device";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_executor_that_is_killed_spoils_no_answer() {
+    let test = directory();
+    half_sick(400, 24).write(&test.place).await.unwrap();
+    let here = test.engine_of(None, Duration::from_secs(120)).await;
+    let expected = sorted(&here.query(LONG_JOIN).await.unwrap());
+    for after_ms in [60, 1000, 2000, 4000] {
+        let mut cluster = TestCluster::start(2);
+        let engine = test.engine_of(cluster.url(), Duration::from_secs(180)).await;
+        let query = tokio::spawn(async move { engine.query(LONG_JOIN).await });
+        tokio::time::sleep(Duration::from_millis(after_ms)).await;
+        let was_running = !query.is_finished();
+        cluster.executors[0].kill();
+        let answer = query.await.unwrap();
+        let answer = answer.unwrap_or_else(|error| panic!("killed after {after_ms} ms: {error}"));
+        assert_eq!(sorted(&answer), expected, "killed after {after_ms} ms");
+        assert!(was_running || after_ms > 1000, "killed too late after {after_ms} ms");
+    }
+}
+
+/// What a cluster cannot run runs here; what opens another store than its own is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_answers_as_one_process_and_reads_its_own_store_only() {
     let test = fleet().await;
-    let mut cluster = TestCluster::start(2);
-    let expected = sorted(&test.engine(None).await.query(QUERIES[1]).await.unwrap());
-    let engine = test.engine(cluster.url()).await;
-    let query = tokio::spawn(async move { (engine.query(QUERIES[1]).await, engine) });
-    tokio::time::sleep(Duration::from_millis(60)).await;
-    cluster.executors[0].kill();
-    let (answer, engine) =
-        tokio::time::timeout(Duration::from_secs(120), query).await.unwrap().unwrap();
-    match answer {
-        Ok(answer) => assert_eq!(sorted(&answer), expected),
-        Err(error) => assert!(error.to_string().contains("failed to run the query"), "{error}"),
-    }
-    // Once the cluster knows that it is lost, the other one answers alone.
-    let mut tries = 0;
-    loop {
-        match engine.query(QUERIES[1]).await {
-            Ok(answer) => break assert_eq!(sorted(&answer), expected),
-            Err(error) => {
-                assert!(error.to_string().contains("failed to run the query"), "{error}");
-                assert!(tries < 10, "{error}");
-                tokio::time::sleep(Duration::from_secs(2)).await;
-            }
+    let cluster = TestCluster::start_for(1, Some(test.text()));
+    let (here, there) = (test.engine(None).await, test.engine(cluster.url()).await);
+    for sql in [
+        "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 5) \
+         SELECT SUM(i) AS s, (SELECT COUNT(*) FROM flows) AS f FROM n",
+        "SELECT table_name FROM information_schema.tables WHERE table_name = 'flows'",
+        "SHOW TABLES",
+    ] {
+        let (a, b) = (here.query(sql).await.unwrap(), there.query(sql).await.unwrap());
+        let has_flows = |rows: &[String]| rows.iter().any(|row| row.contains("flows"));
+        match sql {
+            "SHOW TABLES" => assert!(has_flows(&sorted(&a)) && has_flows(&sorted(&b))),
+            _ => assert_eq!(sorted(&a), sorted(&b), "{sql}"),
         }
-        tries += 1;
     }
+    let other = fleet().await;
+    let error = other.engine(cluster.url()).await.query(QUERIES[0]).await.unwrap_err();
+    assert!(error.to_string().contains("outside"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,11 @@
 //! Uploads become tables: each once, wherever it is killed, and from any host.
 
-use crate::support::{DAY_S, TestPlace, WINDOWS_OF_AN_HOUR, directory, plan};
+use crate::support::{DAY_S, TestPlace, WINDOWS_OF_AN_HOUR, directory, plan, program, says};
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use iowhy_fleet::clock::HOUR_S;
-use iowhy_fleet::compact::compact;
+use iowhy_fleet::compact::{GRACE_S, compact};
 use iowhy_fleet::simulate::FleetPlan;
 use iowhy_fleet::store::Place;
 use iowhy_fleet::upload::{UPLOAD_VERSION, Upload, UploadHost};
@@ -43,14 +43,14 @@ async fn every_upload_is_merged_once() {
     let plan = plan(10, 2);
     let test = directory();
     plan.upload(&test.place).await.unwrap();
-    let report = compact(&test.place).await.unwrap();
+    let report = compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!((report.hours, report.superseded), (2, 0));
     assert_eq!(seen(&test).await, totals(&plan));
     assert_eq!(totals(&plan).0, 10 * 2 * WINDOWS_OF_AN_HOUR);
     // Again: nothing is there. Sent again, as by hosts that forgot what they sent: nothing is new.
-    assert_eq!(compact(&test.place).await.unwrap().merged, 0);
+    assert_eq!(compact(&test.place, GRACE_S).await.unwrap().merged, 0);
     plan.upload(&test.place).await.unwrap();
-    let again = compact(&test.place).await.unwrap();
+    let again = compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!((again.merged, again.hours), (0, 0));
     assert_eq!(seen(&test).await, totals(&plan));
     assert!(test.place.list("table=incoming").await.unwrap().is_empty());
@@ -61,7 +61,7 @@ async fn uploads_and_the_direct_way_give_the_same_tables() {
     let plan = crate::support::half_sick(12, 2);
     let (uploaded, direct) = (directory(), directory());
     plan.upload(&uploaded.place).await.unwrap();
-    compact(&uploaded.place).await.unwrap();
+    compact(&uploaded.place, GRACE_S).await.unwrap();
     plan.write(&direct.place).await.unwrap();
     for table in iowhy_fleet::tables::TABLES {
         // When an upload arrived is known for one of them only.
@@ -103,14 +103,14 @@ async fn more_minutes_supersede_fewer_in_any_order() {
         let test = directory();
         for count in order {
             send(&test.place, &window(count, ID, DAY_S)).await;
-            compact(&test.place).await.unwrap();
+            compact(&test.place, GRACE_S).await.unwrap();
         }
         assert_eq!((test.number(ROWS).await, test.number(minutes).await), (1, 10));
         let together = directory();
         for count in order {
             send(&together.place, &window(count, ID, DAY_S)).await;
         }
-        compact(&together.place).await.unwrap();
+        compact(&together.place, GRACE_S).await.unwrap();
         assert_eq!((together.number(ROWS).await, together.number(minutes).await), (1, 10));
     }
 }
@@ -119,11 +119,44 @@ async fn more_minutes_supersede_fewer_in_any_order() {
 async fn a_query_whose_files_were_merged_sees_the_new_ones() {
     let test = directory();
     send(&test.place, &window(10, "0123456789abcdef", DAY_S)).await;
-    compact(&test.place).await.unwrap();
+    compact(&test.place, 0).await.unwrap();
     let engine = test.engine(None).await;
     send(&test.place, &window(10, "fedcba9876543210", DAY_S)).await;
-    compact(&test.place).await.unwrap();
+    compact(&test.place, 0).await.unwrap();
     assert_eq!(crate::support::number(&engine, "SELECT SUM(minutes) FROM hosts").await, 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_replaced_stays_for_those_who_read_it() {
+    let test = directory();
+    let files = async || test.place.list("table=hosts").await.unwrap().len();
+    for (index, id) in ["0123456789abcdef", "fedcba9876543210"].into_iter().enumerate() {
+        send(&test.place, &window(10, id, DAY_S)).await;
+        compact(&test.place, GRACE_S).await.unwrap();
+        assert_eq!(files().await, index + 1);
+    }
+    assert_eq!(test.number(ROWS).await, 2);
+    // Nothing new came, and the time of grace is over.
+    compact(&test.place, 0).await.unwrap();
+    assert_eq!((files().await, test.place.list("commits").await.unwrap().len()), (1, 1));
+    assert_eq!(test.number(ROWS).await, 2);
+}
+
+/// One name that nothing can have, and a loop of links, among the uploads.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_strange_name_stops_nobody() {
+    let test = directory();
+    send(&test.place, &window(10, "0123456789abcdef", DAY_S)).await;
+    let folder = test.folder.path().join("table=incoming/date=2025-11-24/hour=00");
+    std::fs::write(folder.join("\x1b[31mx.json.zst"), "x").unwrap();
+    std::os::unix::fs::symlink(test.folder.path(), folder.join("loop")).unwrap();
+    let never = test.folder.path().join("table=incoming/date=9999-12-31/hour=23");
+    std::fs::create_dir_all(&never).unwrap();
+    std::fs::write(never.join("0123456789abcdef.253402297200.m10.json.zst"), "x").unwrap();
+    let report = compact(&test.place, GRACE_S).await.unwrap();
+    assert_eq!((report.merged, report.strange.len()), (1, 3), "{report:?}");
+    let said = says(program().args(["status", "--at", test.text()]));
+    assert!(said.contains("3 names among the uploads") && !said.contains('\x1b'), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,7 +165,7 @@ async fn two_hosts_with_one_name_stay_two() {
     for id in ["0123456789abcdef", "fedcba9876543210"] {
         send(&test.place, &window(10, id, DAY_S)).await;
     }
-    compact(&test.place).await.unwrap();
+    compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!(
         test.number("SELECT COUNT(DISTINCT host_id) FROM hosts WHERE host = 'web-1'").await,
         2
@@ -167,7 +200,7 @@ async fn what_one_host_sends_breaks_nothing_of_others() {
     // Clocks: years ahead, and before there was iowhy.
     send(&test.place, &window(10, EVIL, 4_102_444_800)).await;
     send(&test.place, &window(10, EVIL, 600)).await;
-    let report = compact(&test.place).await.unwrap();
+    let report = compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!(report.merged, 1, "{report:?}");
     assert!(report.refused.len() >= 6, "{report:?}");
     let reasons: Vec<&str> = report.refused.iter().map(|it| it.reason.as_str()).collect();
@@ -186,10 +219,14 @@ async fn two_compactions_at_once_merge_once() {
     let plan = plan(15, 1);
     let test = directory();
     plan.upload(&test.place).await.unwrap();
-    let (a, b, c) = tokio::join!(compact(&test.place), compact(&test.place), compact(&test.place));
+    let (a, b, c) = tokio::join!(
+        compact(&test.place, GRACE_S),
+        compact(&test.place, GRACE_S),
+        compact(&test.place, GRACE_S)
+    );
     // One that loses may say that it cannot go on; none may spoil anything.
     assert!([&a, &b, &c].iter().any(|it| it.is_ok()));
-    compact(&test.place).await.unwrap();
+    compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!(seen(&test).await, totals(&plan));
 }
 
@@ -296,7 +333,7 @@ async fn compaction_can_be_killed_anywhere() {
     for changes in 0..16 {
         let test = directory();
         send(&test.place, &window(5, A, DAY_S)).await;
-        compact(&test.place).await.unwrap();
+        compact(&test.place, GRACE_S).await.unwrap();
         let before = (1, 5);
         // A longer version of the same window, a window of another host.
         send(&test.place, &window(10, A, DAY_S)).await;
@@ -305,12 +342,12 @@ async fn compaction_can_be_killed_anywhere() {
         let inner = Arc::clone(&test.place.store);
         let store = Arc::new(MortalStore { inner, left: AtomicI64::new(changes) });
         let mortal = Place { store, ..test.place.clone() };
-        finished += u32::from(compact(&mortal).await.is_ok());
+        finished += u32::from(compact(&mortal, 0).await.is_ok());
         let state =
             async || (test.number(ROWS).await, test.number("SELECT SUM(minutes) FROM hosts").await);
         let seen = state().await;
         assert!(seen == before || seen == after, "killed after {changes} changes: {seen:?}");
-        compact(&test.place).await.unwrap();
+        compact(&test.place, 0).await.unwrap();
         assert_eq!(state().await, after, "killed after {changes} changes");
         // Nothing is left over: the files that count, one commit.
         let files = test.place.list("table=hosts").await.unwrap();

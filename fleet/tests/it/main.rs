@@ -4,6 +4,7 @@
 
 mod cluster;
 mod compact;
+mod limits;
 mod manifests;
 mod pages;
 mod push;

@@ -1,7 +1,7 @@
 //! The page of the fleet, the program's answers, and docs/fleet.md.
 
 use crate::support::{directory, half_sick, plan, program, says};
-use iowhy_fleet::compact::compact;
+use iowhy_fleet::compact::{GRACE_S, compact};
 use iowhy_fleet::report::page;
 use iowhy_fleet::tables::reference;
 use iowhy_fleet::upload::UploadFinding;
@@ -24,6 +24,30 @@ async fn the_page_shows_what_was_planted_and_loads_nothing() {
     }
 }
 
+/// A slow drive's host was drained, and has been silent for hours: exactly then somebody looks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_host_is_on_the_page() {
+    let mut plan = plan(200, 5);
+    plan.trouble.slow_drive = Some((4.0, 0));
+    let test = directory();
+    let sick = plan.truth().slow_drive.unwrap()[0].clone();
+    for host in plan.fleet() {
+        let hours = if host.host.name == sick { 3 } else { 5 };
+        for upload in (0..hours).flat_map(|hour| plan.uploads(&host, hour)) {
+            let path = test.place.path(&upload.name().path());
+            test.place.write(&path, upload.encode().unwrap().into()).await.unwrap();
+        }
+    }
+    compact(&test.place, GRACE_S).await.unwrap();
+    let page = page(&test.engine(None).await).await.unwrap();
+    assert!(page.contains("200 hosts with") && page.contains("1 are silent"), "silent");
+    assert!(page.contains(&format!("{sick} at 2025-11-24")), "its last hour is shown");
+    let args = ["silent", "--exit-code", "--at", test.text()];
+    let output = program().args(args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.code() == Some(10) && said.contains(&sick), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_names_are_text_wherever_they_are_shown() {
     let plan = plan(12, 4);
@@ -42,7 +66,7 @@ async fn hostile_names_are_text_wherever_they_are_shown() {
             }
         }
     }
-    compact(&test.place).await.unwrap();
+    compact(&test.place, GRACE_S).await.unwrap();
     let page = page(&test.engine(None).await).await.unwrap();
     assert!(!page.contains("<script>") && !page.contains("<img") && !page.contains('\x1b'));
     for args in [

@@ -2,7 +2,7 @@
 
 use crate::support::{DAY_S, directory, machine, program, spool};
 use iowhy_fleet::clock::now_s;
-use iowhy_fleet::compact::compact;
+use iowhy_fleet::compact::{GRACE_S, compact};
 use iowhy_fleet::push::{PushPlan, RecordingChoice};
 use iowhy_fleet::redact::NameHasher;
 use std::io::{BufRead, BufReader};
@@ -32,7 +32,7 @@ async fn everything_finished_is_sent_once() {
     assert_eq!((again.windows, again.incidents), (0, 0));
     let later = plan(own.path(), DAY_S + 3600).push(&test.place).await.unwrap();
     assert_eq!((later.windows, later.incidents), (1, 0));
-    compact(&test.place).await.unwrap();
+    compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!(test.number("SELECT SUM(requests) FROM flows").await, 3500);
     assert_eq!(test.number("SELECT SUM(minutes) FROM hosts").await, 35);
     let drive = "SELECT COUNT(*) FROM flows WHERE model = 'ACME' AND serial = 'SECRET-1'";
@@ -42,7 +42,7 @@ async fn everything_finished_is_sent_once() {
     std::fs::remove_dir_all(own.path().join("state")).unwrap();
     let lost = plan(own.path(), DAY_S + 3600).push(&test.place).await.unwrap();
     assert_eq!((lost.windows, lost.incidents), (4, 1));
-    compact(&test.place).await.unwrap();
+    compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!(test.number("SELECT SUM(requests) FROM flows").await, 3500);
     assert_eq!(test.number("SELECT COUNT(*) FROM incidents").await, 1);
 }
@@ -78,11 +78,11 @@ async fn late_minutes_are_sent_too() {
     spool(&own.path().join("spool"), DAY_S, 6);
     let early = plan(own.path(), DAY_S + 900);
     assert_eq!(early.push(&test.place).await.unwrap().windows, 1);
-    compact(&test.place).await.unwrap();
+    compact(&test.place, GRACE_S).await.unwrap();
     // The disk of the history hung; its lines came later.
     spool(&own.path().join("spool"), DAY_S, 10);
     assert_eq!(plan(own.path(), DAY_S + 1000).push(&test.place).await.unwrap().windows, 1);
-    compact(&test.place).await.unwrap();
+    compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!(test.number("SELECT SUM(requests) FROM flows").await, 1000);
 }
 
@@ -94,7 +94,7 @@ async fn a_recording_is_sent_whole_and_before_its_incident() {
     let plan = PushPlan { recordings: RecordingChoice::Critical, ..plan(own.path(), DAY_S + 3600) };
     let report = plan.push(&test.place).await.unwrap();
     assert_eq!((report.incidents, report.files), (1, 3));
-    compact(&test.place).await.unwrap();
+    compact(&test.place, GRACE_S).await.unwrap();
     let engine = test.engine(None).await;
     let answer = engine.query("SELECT recording FROM incidents").await.unwrap();
     let name = iowhy_fleet::output::rows_text(&answer.rows).unwrap();

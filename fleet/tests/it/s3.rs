@@ -4,7 +4,7 @@ use crate::support::{
     DAY_S, Server, directory, free_port, machine, number, plan, program, s3_credentials, s3_place,
     s3_server, says, spool,
 };
-use iowhy_fleet::compact::compact;
+use iowhy_fleet::compact::{GRACE_S, compact};
 use iowhy_fleet::engine::{EngineOptions, FleetEngine};
 use iowhy_fleet::push::{PushPlan, RecordingChoice};
 use std::path::Path;
@@ -25,7 +25,7 @@ fn push_plan(folder: &Path) -> PushPlan {
 
 async fn requests(credentials: &Path) -> i64 {
     let (stores, place) = s3_place(credentials);
-    compact(&place).await.unwrap();
+    compact(&place, GRACE_S).await.unwrap();
     let engine = FleetEngine::open(stores, place, EngineOptions::default()).await.unwrap();
     number(&engine, "SELECT SUM(requests) FROM flows").await
 }
