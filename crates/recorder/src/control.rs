@@ -228,7 +228,7 @@ mod tests {
         let state = folder.path().join("state");
         let now = || RecorderState::read(&state, folder.path());
         assert_eq!(now(), RecorderState::Never);
-        fs::create_dir(&state).unwrap();
+        std::fs::create_dir(&state).unwrap();
         assert_eq!(now(), RecorderState::Stopped);
         let _requests = serve(folder.path()).unwrap();
         assert_eq!(now(), RecorderState::Running);
