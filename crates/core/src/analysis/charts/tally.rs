@@ -7,6 +7,7 @@ use super::slots::{Slots, largest, renumbered};
 use super::{ChartKind, ChartLayer, ChartOwner, Charts};
 use crate::analysis::bounded::RequestLayer;
 use crate::analysis::life::{Life, Stand};
+use crate::analysis::measure::Measure;
 use crate::analysis::own::is_own_name;
 use crate::analysis::summarizer::layer;
 use crate::analysis::threads::BatchConsumer;
@@ -153,8 +154,7 @@ impl ChartTally {
             size: 0,
         };
         let time_ns = life.whole_ns.unwrap_or(0);
-        let stages = request.stages_ns();
-        let start_ns = life.queued_ns.saturating_sub(self.start_ns);
+                let start_ns = life.queued_ns.saturating_sub(self.start_ns);
         self.choose(request, main, &key, &life, start_ns);
         if life.stand == Stand::Open {
             self.open_requests += times;
@@ -173,8 +173,7 @@ impl ChartTally {
         if life.stand == Stand::Whole && life.whole_ns.is_some() {
             key.latency = cells::bin_of(time_ns);
         }
-        let sums = CellSums { count: 1, bytes: request.bytes, time_ns, stages };
-        self.requests.add(key, &sums.times(times));
+        self.requests.add(key, &CellSums::for_request(request, time_ns));
     }
 
     fn owner(&mut self, request: &Request, main: Option<&RequestPart>) -> u16 {
@@ -305,19 +304,17 @@ impl ChartTally {
     fn spread(&mut self, begin_ns: u64, end_ns: u64, times: u64, key: CellKey) {
         let last = self.column(end_ns);
         each_column(begin_ns, end_ns, last, self.column_ns, |column, time_ns| {
-            let time_ns = time_ns.saturating_mul(times);
-            self.in_flight
-                .add(CellKey { column, ..key }, &CellSums { time_ns, ..CellSums::default() });
+            let measure = Measure { time_ns, ..Measure::default() }.times(times);
+            self.in_flight.add(CellKey { column, ..key }, &CellSums::from_measure(measure));
         });
     }
 
     fn spread_waits(&mut self, begin_ns: u64, end_ns: u64, times: u64, key: CellKey) {
         let last = self.column(end_ns);
-        let mut count = times;
+        let mut count = 1;
         each_column(begin_ns, end_ns, last, self.column_ns, |column, time_ns| {
-            let time_ns = time_ns.saturating_mul(times);
-            let sums = CellSums { count, time_ns, ..CellSums::default() };
-            self.waits.add(CellKey { column, ..key }, &sums);
+            let measure = Measure { count, time_ns, ..Measure::default() }.times(times);
+            self.waits.add(CellKey { column, ..key }, &CellSums::from_measure(measure));
             count = 0;
         });
     }
@@ -384,7 +381,8 @@ impl ChartTally {
         let all = self.requests.iter().chain(self.in_flight.iter()).chain(self.waits.iter());
         for (key, sums) in all {
             if let Some(weight) = weights.get_mut(usize::from(number(key))) {
-                *weight = weight.saturating_add(sums.time_ns).saturating_add(sums.count);
+                let Measure { count, time_ns, .. } = sums.measure;
+                *weight = weight.saturating_add(time_ns).saturating_add(count);
             }
         }
         weights
