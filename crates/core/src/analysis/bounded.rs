@@ -66,7 +66,7 @@ pub(super) struct Charge {
     pub device_layer: DeviceLayer,
     pub direction: Direction,
     pub open: bool,
-    /// Its share of the request, as often as the request stands for.
+    /// The share of the request, as often as the request stands for.
     pub measure: Measure,
 }
 

@@ -33,6 +33,11 @@ const MOST_CELLS: usize = 50_000;
 const LEAST_COLUMNS: u64 = 150;
 /// Columns that a result then has at least, unless it has more than twice [`MOST_CELLS`].
 const FEWEST_COLUMNS: u64 = 40;
+/// Time of a column for each request that a recorded one stands for, nanoseconds: four windows of
+/// 4 ms, so that even a single CPU has recorded some of them.
+const WINDOWS_NS: u64 = 16_000_000;
+/// Columns become no wider because of that, nanoseconds.
+const WIDEST_FOR_WINDOWS_NS: u64 = 1_000_000_000;
 /// Processes whose container is kept.
 const MOST_PROCESSES: usize = 1 << 16;
 
@@ -133,7 +138,7 @@ impl ChartTally {
     fn request(&mut self, request: &Request, parts: &[RequestPart], names: &Names) {
         self.all_requests += 1;
         let (life, times) = (Life::of(request), request.stands_for());
-        self.is_estimated |= times > 1;
+        self.widen(times);
         let main = parts.iter().rev().max_by_key(|part| part.bytes);
         let kind = ChartKind {
             operation: request.operation,
@@ -154,7 +159,7 @@ impl ChartTally {
             size: 0,
         };
         let time_ns = life.whole_ns.unwrap_or(0);
-                let start_ns = life.queued_ns.saturating_sub(self.start_ns);
+        let start_ns = life.queued_ns.saturating_sub(self.start_ns);
         self.choose(request, main, &key, &life, start_ns);
         if life.stand == Stand::Open {
             self.open_requests += times;
@@ -174,6 +179,19 @@ impl ChartTally {
             key.latency = cells::bin_of(time_ns);
         }
         self.requests.add(key, &CellSums::for_request(request, time_ns));
+    }
+
+    /// Makes columns wide enough for several windows of which one in `times` was recorded: else
+    /// those without any look like pauses.
+    #[inline]
+    fn widen(&mut self, times: u64) {
+        if times > 1 {
+            self.is_estimated = true;
+            let least_ns = WINDOWS_NS.saturating_mul(times).min(WIDEST_FOR_WINDOWS_NS);
+            while self.column_ns < least_ns {
+                self.coarsen();
+            }
+        }
     }
 
     fn owner(&mut self, request: &Request, main: Option<&RequestPart>) -> u16 {
@@ -244,7 +262,7 @@ impl ChartTally {
             size: 0,
         };
         let times = wait.stands_for();
-        self.is_estimated |= times > 1;
+        self.widen(times);
         self.blocked_flame(wait, &key, times);
         // In which order the parts of a wait came is not in the data: the class first, since a
         // thread waits for its requests behind whatever kept it from submitting them.

@@ -54,7 +54,10 @@ fn a_request_in_flight_is_in_each_column_that_it_lasts() {
     let [(key, sums)] = charts.requests.as_slice() else { panic!("{:?}", charts.requests) };
     assert_eq!(u64::from(key.column), 5_000_000_000 / charts.column_ns);
     assert_eq!((key.latency, sums.measure.count), (bin_of(4_000_000_000), 1));
-    assert_eq!(charts.in_flight.iter().map(|(_, sums)| sums.measure.time_ns).sum::<u64>(), 4_000_000_000);
+    assert_eq!(
+        charts.in_flight.iter().map(|(_, sums)| sums.measure.time_ns).sum::<u64>(),
+        4_000_000_000
+    );
     assert!(charts.in_flight.iter().all(|(_, sums)| sums.measure.time_ns <= charts.column_ns));
     assert!(charts.in_flight.iter().all(|(key, _)| key.latency == NO_LATENCY));
     assert_eq!(charts.kinds[usize::from(key.kind)].layer, ChartLayer::Top);
@@ -92,8 +95,9 @@ fn thinned() -> Script {
 fn a_row_counts_as_often_as_it_stands_for() {
     let script = thinned();
     let charts = charts(&script);
-    let sum =
-        |each: fn(&Measure) -> u64| charts.requests.iter().map(|it| each(&it.1.measure)).sum::<u64>();
+    let sum = |each: fn(&Measure) -> u64| {
+        charts.requests.iter().map(|cell| each(&cell.1.measure)).sum::<u64>()
+    };
     assert!(charts.is_estimated);
     assert_eq!((charts.all_requests, charts.open_requests), (6, 8));
     assert_eq!(sum(|it| it.count), 33);

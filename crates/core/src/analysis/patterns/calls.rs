@@ -24,7 +24,7 @@ const SAMPLED_PAUSE_NS: u64 = 500_000;
 /// setdomainname) hardly ever sleep twice.
 const OF_MANY_FILES: [u32; 4] = [162, 306, 81, 267];
 
-/// Where a thread slept.
+/// A place in which a thread slept: the class and the kernel stack of the wait.
 type Place = (WaitClass, Option<u64>);
 
 /// The call that a thread was in last.
@@ -32,7 +32,7 @@ type Place = (WaitClass, Option<u64>);
 struct FollowedCall {
     syscall: Option<u32>,
     until_ns: u64,
-    /// Where it slept, the last one last.
+    /// The places in which it slept, the last one last.
     places: Vec<Place>,
     /// Whether a call of this thread slept in several places: then it can sleep in one repeatedly.
     has_several: bool,

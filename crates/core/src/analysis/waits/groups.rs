@@ -5,6 +5,7 @@
 use super::ledger::parts_of;
 use crate::analysis::intervals::Pass;
 use crate::analysis::measure::Measure;
+use crate::analysis::own::is_own_name;
 use crate::analysis::stacks::telling;
 use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names, Wait, WaitClass};
@@ -163,7 +164,9 @@ impl Pass for WaitGroups {
                 self.stacks.or_insert_with(stack.stack_id, || telling(stack, names));
             }
         }
-        batch.waits.iter().for_each(|wait| self.add_wait(wait));
+        // As in the ledger.
+        let others = batch.waits.iter().filter(|wait| !is_own_name(wait.process, names));
+        others.for_each(|wait| self.add_wait(wait));
     }
 
     fn finish(self, environment: &Environment, names: &Names) -> Blocked {

@@ -102,7 +102,8 @@ impl LedgerTally {
         let unknown_ns = all.class(WaitClass::Unknown).time_ns;
         all.classes.sort_by_key(|(class, sum)| (std::cmp::Reverse(sum.time_ns), *class));
         let timed = all.classes.iter().filter(|(_, sum)| sum.time_ns > 0);
-        let classes = timed.map(|(class, sum)| self.class(*class, sum, blocked_ns, names)).collect();
+        let classes =
+            timed.map(|(class, sum)| self.class(*class, sum, blocked_ns, names)).collect();
         Some(Ledger {
             blocked_ns,
             explained_share: (blocked_ns > 0).then(|| share(blocked_ns - unknown_ns, blocked_ns)),
@@ -113,20 +114,15 @@ impl LedgerTally {
         })
     }
 
-    fn class(
-        &self,
-        class: WaitClass,
-        sum: &Measure,
-        blocked_ns: u64,
-        names: &Names,
-    ) -> ClassRow {
-        let waiter = |((pid, name), account): (&(u32, Option<Name>), &WaitedByClass)| LedgerWaiter {
-            pid: *pid,
-            process: text(*name, names),
-            time_ns: account.class(class).time_ns,
-        };
+    fn class(&self, class: WaitClass, sum: &Measure, blocked_ns: u64, names: &Names) -> ClassRow {
+        let waiter =
+            |((pid, name), account): (&(u32, Option<Name>), &WaitedByClass)| LedgerWaiter {
+                pid: *pid,
+                process: text(*name, names),
+                time_ns: account.class(class).time_ns,
+            };
         let waiters = self.processes.iter().map(waiter);
-        let mut most: Vec<LedgerWaiter> = waiters.filter(|it| it.time_ns > 0).collect();
+        let mut most: Vec<LedgerWaiter> = waiters.filter(|waiter| waiter.time_ns > 0).collect();
         most.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then(a.pid.cmp(&b.pid)));
         let programs = by_program(&most);
         most.truncate(MOST_NAMED);

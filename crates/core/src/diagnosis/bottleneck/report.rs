@@ -117,11 +117,14 @@ fn sentence(
 fn mean_ns(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> f64 {
     let Some(top) = group.programs.first() else { return group.waited.mean_ns() };
     let key = |waited: &Waited<'_>| {
-        waited.groups.first().map(|it| (it.process.clone(), it.container.clone(), waited.time_ns))
+        waited
+            .groups
+            .first()
+            .map(|group| (group.process.clone(), group.container.clone(), waited.time_ns))
     };
     let is_sync = group.kind == BottleneckKind::Sync;
     let syncs = if is_sync { facts.syncs() } else { Vec::new() };
-    let own = syncs.iter().find(|it| key(&it.waited) == key(&top.waited));
+    let own = syncs.iter().find(|program| key(&program.waited) == key(&top.waited));
     own.map_or(top.waited.mean_ns(), ProgramSyncs::mean_ns)
 }
 

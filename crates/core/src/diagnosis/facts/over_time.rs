@@ -143,7 +143,7 @@ fn rhythms(patterns: &DevicePatterns, found: &mut OverTime) {
         if share < LEAST_SHARE {
             continue;
         }
-        match shape::rhythm(&owner.bytes, patterns.timeline.bin_ns) {
+        match shape::rhythm(&owner.fine, owner.fine_ns) {
             Rhythm::Periodic(period) => found.bursts.push(burst(patterns, owner, period, share)),
             Rhythm::TooFew(bursts) => found.not_enough.push(format!(
                 "{bursts} bursts of {} on {}: a rhythm needs at least three periods",
