@@ -150,8 +150,8 @@ fn burst_signal(bytes: &[u64]) -> Vec<f64> {
 fn confirmed(bytes: &[u64], lag: usize, bin_ns: u64) -> Option<Period> {
     let bursts = bursts(bytes, 1.0, (lag / 4).max(1));
     let (first, last) = (bursts.first()?.0, bursts.last()?.0);
-    let periods = ((last - first) as f64 / lag as f64).round();
     let gaps = gaps(&bursts);
+    let periods: f64 = gaps.iter().map(|gap| (gap / lag as f64).round().max(1.0)).sum();
     let off = |gap: f64, times: f64| (gap - times * lag as f64).abs();
     let near = gaps.iter().filter(|gap| off(**gap, 1.0) <= 0.3 * lag as f64 + 1.0).count();
     let missed = |gap: &&f64| [2.0, 3.0].iter().any(|n| off(**gap, *n) <= 0.2 * lag as f64 + 1.0);
