@@ -2,7 +2,7 @@
 //! of the terminal, and milliseconds as iostat has them.
 
 use crate::style::Style;
-use iowhy_core::figures::{noun_for, three};
+use iowhy_core::figures::noun_for;
 use iowhy_core::quantities;
 
 pub use iowhy_core::quantities::{bytes, count, percent, rate};

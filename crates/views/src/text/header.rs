@@ -92,7 +92,7 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
         let error = environment.estimates_error().filter(|_| counts == "exact");
         let error = error.map(|error| {
             let sign = style.either("±", "+-");
-            format!(", the rest {sign}{} %", human::rate((error * 100.0).min(100.0).ceil()))
+            format!(", the rest {sign}{:.0} %", (error * 100.0).min(100.0).ceil())
         });
         fact(format!("{recorded}, counts {counts}{}", error.unwrap_or_default()));
     }
