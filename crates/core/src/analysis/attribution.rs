@@ -10,7 +10,7 @@ use super::breakdown::{BreakdownTally, UsedKey};
 use super::calibration::Calibration;
 use super::measure::Measure;
 use super::stacks::{StackRef, StackTable};
-use super::strata::{self, Stratum};
+use super::strata::{self, SampleStratum};
 use super::usage::NOT_IN_DATA;
 use crate::model::{Name, Names, Origin, Process, Request, RequestPart};
 use rustc_hash::FxHashMap;
@@ -135,7 +135,7 @@ pub(super) struct Attribution {
     pub code_paths: Bounded<CodePath>,
     pub stacks: StackTable,
     /// All requests, by what divides them among code paths.
-    pub strata: Bounded<Stratum>,
+    pub strata: Bounded<SampleStratum>,
     /// Usage without any code path.
     pub without_stack: Vec<(DeviceLayer, Used)>,
     pub identities: FxHashMap<ProcessKey, KnownIdentity>,
@@ -200,7 +200,7 @@ impl Attribution {
         names: &Names,
     ) {
         self.origins.charge(request.origin, whole);
-        self.strata.charge(Stratum::for_request(request), whole);
+        self.strata.charge(SampleStratum::for_request(request), whole);
         self.meet_cgroup(request.cgroup, request.container);
         if request.stack_weight > 0 {
             self.charge_code_path(request, whole);

@@ -17,18 +17,18 @@ pub(super) const NO_STACK: &str = "no stack taken";
 
 /// Requests that are divided by their own stacks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Stratum {
+pub(super) struct SampleStratum {
     pub origin: Origin,
     pub process: Option<Name>,
 }
 
-impl Stratum {
-    pub fn for_request(request: &Request) -> Stratum {
-        Stratum { origin: request.origin, process: request.process }
+impl SampleStratum {
+    pub fn for_request(request: &Request) -> SampleStratum {
+        SampleStratum { origin: request.origin, process: request.process }
     }
 
-    fn for_path(path: &CodePath) -> Stratum {
-        Stratum { origin: path.origin, process: path.process }
+    fn for_path(path: &CodePath) -> SampleStratum {
+        SampleStratum { origin: path.origin, process: path.process }
     }
 }
 
@@ -36,17 +36,17 @@ impl Stratum {
 /// strata without any stack used.
 pub(super) fn stretch(
     paths: &mut Bounded<CodePath>,
-    strata: &Bounded<Stratum>,
+    strata: &Bounded<SampleStratum>,
 ) -> Vec<(DeviceLayer, Used)> {
-    let mut sampled: FxHashMap<(DeviceLayer, Stratum), Used> = FxHashMap::default();
+    let mut sampled: FxHashMap<(DeviceLayer, SampleStratum), Used> = FxHashMap::default();
     for row in paths.rows() {
-        let key = (row.device_layer, Stratum::for_path(&row.key));
+        let key = (row.device_layer, SampleStratum::for_path(&row.key));
         sampled.entry(key).or_default().add(&row.used);
     }
-    let whole: FxHashMap<(DeviceLayer, Stratum), Used> =
+    let whole: FxHashMap<(DeviceLayer, SampleStratum), Used> =
         strata.rows().iter().map(|row| ((row.device_layer, row.key), row.used)).collect();
     paths.change(|device_layer, path, used| {
-        let key = (device_layer, Stratum::for_path(path));
+        let key = (device_layer, SampleStratum::for_path(path));
         let (Some(sampled), Some(whole)) = (sampled.get(&key), whole.get(&key)) else { return };
         for (direction, sum) in used.ended.iter_mut() {
             Calibration::between(&sampled.ended[direction], &whole.ended[direction]).apply(sum);

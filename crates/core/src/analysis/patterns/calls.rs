@@ -25,7 +25,7 @@ const SAMPLED_PAUSE_NS: u64 = 500_000;
 const OF_MANY_FILES: [u32; 4] = [162, 306, 81, 267];
 
 /// A place in which a thread slept: the class and the kernel stack of the wait.
-type Place = (WaitClass, Option<u64>);
+type SleepPlace = (WaitClass, Option<u64>);
 
 /// The call that a thread was in last.
 #[derive(Clone, Debug, Default)]
@@ -33,14 +33,14 @@ struct FollowedCall {
     syscall: Option<u32>,
     until_ns: u64,
     /// The places in which it slept, the last one last.
-    places: Vec<Place>,
+    places: Vec<SleepPlace>,
     /// Whether a call of this thread slept in several places: then it can sleep in one repeatedly.
     has_several: bool,
 }
 
 impl FollowedCall {
     /// Whether a wait is in this call, too.
-    fn goes_on(&self, wait: &Wait, place: Place) -> bool {
+    fn goes_on(&self, wait: &Wait, place: SleepPlace) -> bool {
         let most_ns = if wait.stands_for() > 1 { SAMPLED_PAUSE_NS } else { PAUSE_NS };
         let is_near = wait.start_ns.saturating_sub(self.until_ns) <= most_ns;
         let is_next = match self.places.last() {
@@ -61,7 +61,7 @@ pub(super) struct CallTally {
 impl CallTally {
     /// Whether a wait is the first of its call. Waits of a thread come in order.
     pub fn begins(&mut self, wait: &Wait) -> bool {
-        let place = (wait.class, wait.stack_id);
+        let place: SleepPlace = (wait.class, wait.stack_id);
         let Some(call) = self.threads.or_default(wait.tid) else { return true };
         let goes_on = call.goes_on(wait, place);
         if !goes_on {

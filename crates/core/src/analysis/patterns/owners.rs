@@ -28,6 +28,8 @@ pub struct OwnerTimeline {
     /// Bytes in each bin of the device's timeline; a lower bound, since early bins of a program
     /// that was added later are missing.
     pub bytes: Vec<u64>,
+    /// Its requests, or parts of them.
+    pub requests: u64,
     /// The length of a bin of `fine`, nanoseconds.
     pub fine_ns: u64,
     /// The same bytes in shorter bins, from the beginning of the watch to its last request.
@@ -44,6 +46,7 @@ struct Track {
     /// The file with the majority of its bytes, if one has it (Boyer and Moore's vote).
     file: Option<Name>,
     votes: u64,
+    requests: u64,
     bins: Vec<u64>,
     fine: Vec<u64>,
 }
@@ -84,9 +87,11 @@ impl OwnerTally {
         if bytes == 0 || owner.name == Name::EMPTY {
             return;
         }
-        let bytes = Measure { bytes, ..Measure::default() }.times(request.stands_for()).bytes;
+        let share = Measure { count: 1, bytes, ..Measure::default() };
+        let Measure { count, bytes, .. } = share.times(request.stands_for());
         let file = part.ok().and_then(|part| part.file);
         if let Some(track) = self.track(owner.name, owner.pid, bytes) {
+            track.requests = track.requests.saturating_add(count);
             track.add(at, owner.pid, file, bytes);
         }
     }
@@ -111,6 +116,7 @@ impl OwnerTally {
             credit: 0,
             file: None,
             votes: 0,
+            requests: 0,
             bins: Vec::new(),
             fine: Vec::new(),
         };
@@ -151,6 +157,7 @@ impl OwnerTally {
                     pid: track.pid,
                     file: track.file.map(|file| names.get(file).to_owned()),
                     bytes,
+                    requests: track.requests,
                     fine_ns: self.fine_ns,
                     fine,
                 }

@@ -125,7 +125,9 @@ fn mean_ns(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> f64 {
     let is_sync = group.kind == BottleneckKind::Sync;
     let syncs = if is_sync { facts.syncs() } else { Vec::new() };
     let own = syncs.iter().find(|program| key(&program.waited) == key(&top.waited));
-    own.map_or(top.waited.mean_ns(), ProgramSyncs::mean_ns)
+    // A single long wait is what this finding may be about.
+    let usual = own.filter(|program| program.usual_ns() == program.waited.time_ns);
+    usual.map_or(top.waited.mean_ns(), ProgramSyncs::mean_ns)
 }
 
 /// Returns the waiting program, and the verb that agrees with it.
