@@ -20,6 +20,8 @@ const CHANCE: f64 = 4.0;
 const NEAR_HIGHEST: f64 = 0.6;
 /// The least share of distances that are the period, or two or three of it.
 const MOST_REGULAR: f64 = 0.85;
+/// The least share of the time between bursts. Chosen: requests at an even pace have gaps, too.
+const LEAST_CALM: f64 = 0.35;
 /// The least share of the bytes in the bursts.
 const MOST_BYTES: f64 = 0.5;
 
@@ -157,15 +159,19 @@ fn confirmed(bytes: &[u64], lag: usize, bin_ns: u64) -> Option<Period> {
     let missed = |gap: &&f64| [2.0, 3.0].iter().any(|n| off(**gap, *n) <= 0.2 * lag as f64 + 1.0);
     let far = gaps.iter().filter(missed).count();
     let share = share_of(bytes, &bursts);
+    let busy: usize = bursts.iter().rev().skip(1).map(|(from, to)| to - from + 1).sum();
+    let calm = 1.0 - busy as f64 / (last - first).max(1) as f64;
     let is_regular = near >= PERIODS
         && near * 2 >= gaps.len()
         && (near + far) as f64 >= MOST_REGULAR * gaps.len() as f64;
-    (is_regular && share >= MOST_BYTES && periods >= PERIODS as f64).then(|| Period {
-        period_ns: ((last - first) as f64 / periods * bin_ns as f64) as u64,
-        first_ns: first as u64 * bin_ns,
-        bursts: bursts.len(),
-        share,
-    })
+    (is_regular && calm >= LEAST_CALM && share >= MOST_BYTES && periods >= PERIODS as f64).then(
+        || Period {
+            period_ns: ((last - first) as f64 / periods * bin_ns as f64) as u64,
+            first_ns: first as u64 * bin_ns,
+            bursts: bursts.len(),
+            share,
+        },
+    )
 }
 
 /// Two levels of a rate, and the point of change.
@@ -314,6 +320,7 @@ mod tests {
         assert!(matches!(found, Rhythm::Periodic(it) if it.first_ns == 7 * BIN_NS), "{found:?}");
         assert_eq!(rhythm(&waves(3), BIN_NS), Rhythm::TooFew(3));
         assert_eq!(rhythm(&[5; 100], BIN_NS), Rhythm::None);
+
         assert_eq!(rhythm(&[], BIN_NS), Rhythm::None);
     }
 
