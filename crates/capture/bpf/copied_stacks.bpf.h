@@ -55,16 +55,16 @@ static __always_inline bool leave_out(struct wire_copied_process *process, u32 w
 	    settings.stacks_per_second >= WIRE_EACH_STACK)
 		return false;
 	__sync_fetch_and_add(&process->left_out, 1);
-	__sync_fetch_and_add(&process->weight, weight);
+	__sync_fetch_and_add(&process->stack_weight, weight);
 	return true;
 }
 
 /* The requests that were left out until now. */
 static __always_inline u32 take_left_out(struct wire_copied_process *process)
 {
-	u32 weight = process->weight;
+	u32 weight = process->stack_weight;
 
-	__sync_fetch_and_add(&process->weight, -weight);
+	__sync_fetch_and_add(&process->stack_weight, -weight);
 	process->left_out = 0;
 	return weight;
 }

@@ -78,7 +78,7 @@ __noinline int hand_on(u64 key, u32 device, u64 id)
 	r->device = device;
 	r->parent = r->id;
 	r->id = id;
-	r->stack = r->weight = 0;
+	r->stack = r->stack_weight = 0;
 	/* The time of the remap is not known: shortly before G. */
 	if (r->get_ns)
 		r->queue_ns = r->get_ns;

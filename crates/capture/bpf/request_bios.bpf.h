@@ -201,7 +201,7 @@ static __always_inline void keep_slow_weight(struct wire_request *r, u64 now)
 	struct wire_thinning *thin = thinning_now();
 
 	if (thin && r->queue_ns && now - r->queue_ns >= thin->slow_ns)
-		r->one_in = 1;
+		r->weight = 1;
 }
 
 /* Frees the slots of bios that were recorded, of a request that was not. */

@@ -59,7 +59,7 @@ static __noinline int record_skipped(struct request *rq, u32 device, int status,
 	if (!r)
 		return 0;
 	r->flags = REQUEST_SLOW;
-	r->one_in = 1;
+	r->weight = 1;
 	r->queue_ns = was.queue_ns;
 	r->get_ns = READ(rq, start_time_ns);
 	if (r->get_ns < r->queue_ns)

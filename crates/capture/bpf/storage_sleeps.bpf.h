@@ -79,7 +79,7 @@ static __always_inline void record_sleep(void *ctx, struct task_struct *task, st
 	u32 tid = task->pid;
 
 	wait.flags = flags;
-	wait.one_in = one_in;
+	wait.weight = one_in;
 	wait.system_call = system_call;
 	wait.tgid = task->tgid;
 	wait.tid = tid;

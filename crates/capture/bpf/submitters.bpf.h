@@ -296,9 +296,9 @@ static __always_inline bool take_stack(void *ctx, struct wire_request *r, u64 pi
 		budget->since += weight;
 		return true;
 	}
-	r->weight = weight;
+	r->stack_weight = weight;
 	if (process)
-		r->weight += take_left_out(process);
+		r->stack_weight += take_left_out(process);
 	if (process && copied)
 		copy_stack(number_of(user_registers(current_task())), 0, r->stack,
 			   process->is_deep);

@@ -3,7 +3,7 @@
  * Which requests are recorded while recording all would cost more than the budget. Recorded are all
  * that a CPU queues in one of several windows of a jiffy, so that neighbours stay together: bios
  * that are merged, sequential ones, those that wait for each other. Which windows these are is
- * decided by a hash of the jiffy and the CPU. A recorded request carries how many it stands for.
+ * decided by hashes of the jiffy and the CPU. A recorded request carries how many it stands for.
  *
  * Of the others a few words are kept until they complete: those that turn out to be slow are
  * recorded after all, and stand for themselves only.
@@ -17,6 +17,8 @@
 
 /* So long after one was skipped, a request that is not known has another reason. */
 #define LATE_NS 10000000000ULL
+/* Choices of one window in so many: more than 1 of 64 times the 256 of a full ring buffer. */
+#define WINDOW_ROUNDS 16
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -136,11 +138,27 @@ static __always_inline u32 one_in_now(struct wire_thinning *now)
 	return rarer(now->one_in);
 }
 
+/*
+ * Of each pair of consecutive jiffies one is chosen, of each pair of chosen ones one again, and so
+ * on: each window is equally likely, a CPU is never without one for longer than two rounds, and
+ * what is recorded at a lower rate is part of what is recorded at a higher one. Each choice is a bit
+ * of a hash of the pair, so that no period of a load falls in step with it.
+ */
 static __always_inline bool is_recorded_window(u32 one_in, u32 cpu)
 {
-	u64 hash = (bpf_jiffies64() * 4096 + cpu) * 0x9e3779b97f4a7c15ULL;
+	u64 jiffy = bpf_jiffies64();
+	u32 round;
 
-	return !((hash >> 40) & (one_in - 1));
+	for (round = 0; round < WINDOW_ROUNDS && (1U << round) < one_in; round++) {
+		u64 hash = ((jiffy >> (round + 1)) * 4096 + cpu) + ((u64)round << 58);
+
+		hash *= 0xff51afd7ed558ccdULL;
+		hash ^= hash >> 33;
+		hash *= 0xc4ceb9fe1a85ec53ULL;
+		if (((jiffy >> round) ^ (hash >> 63)) & 1)
+			return false;
+	}
+	return true;
 }
 
 /* One in how many waits is recorded; they are chosen in the same windows, and as the ring fills. */

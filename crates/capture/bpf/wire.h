@@ -302,14 +302,14 @@ struct wire_request {
 	int status;		/* errno or blk_status_t, as in the kernel's tracepoint */
 	unsigned int tgid;
 	unsigned int tid;
-	unsigned int stack;  /* the sample's number; 0: none */
-	unsigned int weight; /* requests that the sample stands for */
+	unsigned int stack;	   /* the sample's number; 0: none */
+	unsigned int stack_weight; /* requests that the sample stands for */
 	int system_call;
 	unsigned int cpu;
 	unsigned int flags; /* enum wire_request_flag */
 	unsigned short requeues;
 	unsigned short bios;
-	unsigned int one_in; /* it stands for so many requests; 0: for itself */
+	unsigned int weight; /* it stands for so many requests; 0: for itself */
 	unsigned int last_padding;
 	struct wire_part part;
 };
@@ -377,7 +377,7 @@ struct wire_wait {
 	int stack;	     /* id in the stack maps; negative: none */
 	unsigned int waker;  /* the thread that woke it; 0: an interrupt, or not woken yet */
 	int user_stack;	     /* id in the map of user stacks; negative: none */
-	unsigned int one_in; /* it stands for so many waits; 0: for itself */
+	unsigned int weight; /* it stands for so many waits; 0: for itself */
 	unsigned int last_padding;
 };
 

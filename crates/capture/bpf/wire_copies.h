@@ -18,8 +18,8 @@
  * no token was left are represented by the next one.
  */
 struct wire_copied_process {
-	unsigned int left_out; /* such choices in a row */
-	unsigned int weight;   /* requests that they stand for */
+	unsigned int left_out;	   /* such choices in a row */
+	unsigned int stack_weight; /* requests that they stand for */
 	unsigned int is_deep;
 	unsigned int padding;
 };

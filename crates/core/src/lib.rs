@@ -64,6 +64,7 @@ pub mod formats;
 pub mod held_back;
 pub mod model;
 pub mod output_path;
+pub mod quantities;
 pub mod recording;
 pub mod redact;
 pub mod rounds;

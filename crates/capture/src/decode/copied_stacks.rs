@@ -142,7 +142,8 @@ impl CopiedStacks {
 
 /// Enters a process into the kernel's list. Returns whether it is there now.
 fn set(map: &MapHandle, process: u32, is_deep: bool) -> bool {
-    let value = wire_copied_process { left_out: 0, weight: 0, is_deep: is_deep.into(), padding: 0 };
+    let value =
+        wire_copied_process { left_out: 0, stack_weight: 0, is_deep: is_deep.into(), padding: 0 };
     map.update(&process.to_ne_bytes(), value.as_bytes(), MapFlags::ANY).is_ok()
 }
 

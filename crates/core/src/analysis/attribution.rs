@@ -4,9 +4,13 @@
 //!
 //! The time of a request is split over its parts by their bytes, without a remainder.
 
-use super::bounded::{Bounded, Charge};
+use super::axes::ByDirection;
+use super::bounded::{Bounded, Charge, DeviceLayer, Used};
 use super::breakdown::{BreakdownTally, UsedKey};
+use super::calibration::Calibration;
+use super::measure::Measure;
 use super::stacks::{StackRef, StackTable};
+use super::strata::{self, SampleStratum};
 use super::usage::NOT_IN_DATA;
 use crate::model::{Name, Names, Origin, Process, Request, RequestPart};
 use rustc_hash::FxHashMap;
@@ -104,6 +108,11 @@ impl<K: Copy + Eq + std::hash::Hash> Attributed<K> {
             Err(reason) => self.unknown.charge(reason, charge),
         }
     }
+
+    fn calibrate(&mut self, by_device: &[ByDirection<Calibration>]) {
+        self.known.calibrate(by_device);
+        self.unknown.calibrate(by_device);
+    }
 }
 
 /// Details of a process beyond its PID and name.
@@ -125,8 +134,10 @@ pub(super) struct Attribution {
     pub origins: Bounded<Origin>,
     pub code_paths: Bounded<CodePath>,
     pub stacks: StackTable,
-    /// Requests with a stack, by slot.
-    pub samples: Bounded<()>,
+    /// All requests, by what divides them among code paths.
+    pub strata: Bounded<SampleStratum>,
+    /// Usage without any code path.
+    pub without_stack: Vec<(DeviceLayer, Used)>,
     pub identities: FxHashMap<ProcessKey, KnownIdentity>,
     pub containers: FxHashMap<Name, Name>,
     /// All of it together, where it was asked for.
@@ -147,7 +158,8 @@ impl Attribution {
             origins: Bounded::new(KEYS),
             code_paths: Bounded::new(KEYS),
             stacks: StackTable::default(),
-            samples: Bounded::new(KEYS),
+            strata: Bounded::new(KEYS),
+            without_stack: Vec::new(),
             identities: FxHashMap::default(),
             containers: FxHashMap::default(),
             breakdown: None,
@@ -188,6 +200,7 @@ impl Attribution {
         names: &Names,
     ) {
         self.origins.charge(request.origin, whole);
+        self.strata.charge(SampleStratum::for_request(request), whole);
         self.meet_cgroup(request.cgroup, request.container);
         if request.stack_weight > 0 {
             self.charge_code_path(request, whole);
@@ -209,6 +222,24 @@ impl Attribution {
         }
     }
 
+    /// Stretches code paths to all requests: the last step.
+    pub fn stretch(&mut self) {
+        self.without_stack = strata::stretch(&mut self.code_paths, &self.strata);
+    }
+
+    /// Scales all tables to what the kernel counted of their devices.
+    pub fn calibrate(&mut self, by_device: &[ByDirection<Calibration>]) {
+        self.processes.calibrate(by_device);
+        self.programs.calibrate(by_device);
+        self.cgroups.calibrate(by_device);
+        self.files.calibrate(by_device);
+        self.origins.calibrate(by_device);
+        self.strata.calibrate(by_device);
+        if let Some(breakdown) = &mut self.breakdown {
+            breakdown.calibrate(by_device);
+        }
+    }
+
     fn code_path(&self, request: &Request) -> CodePath {
         CodePath {
             origin: request.origin,
@@ -219,9 +250,9 @@ impl Attribution {
     }
 
     fn charge_code_path(&mut self, request: &Request, whole: &Charge) {
-        self.samples.charge((), whole);
         let path = self.code_path(request);
         self.code_paths.charge(path, &whole.times(u64::from(request.stack_weight)));
+        self.code_paths.mark(whole.device_layer, path, 1);
     }
 
     #[inline]
@@ -313,7 +344,7 @@ struct PartSplit<'a> {
 impl PartSplit<'_> {
     #[inline]
     fn new(whole: &Charge, parts: usize) -> PartSplit<'_> {
-        let total = if whole.bytes > 0 { whole.bytes } else { parts as u64 };
+        let total = if whole.measure.bytes > 0 { whole.measure.bytes } else { parts as u64 };
         PartSplit { whole, total, done: 0, done_ns: 0 }
     }
 
@@ -321,20 +352,21 @@ impl PartSplit<'_> {
     /// remainder.
     #[inline]
     fn next(&mut self, bytes: u64) -> Charge {
-        let bytes = bytes.saturating_mul(self.whole.weight);
+        let whole = &self.whole.measure;
+        let bytes = bytes.saturating_mul(whole.count);
         let left = self.total - self.done;
-        let units = if self.whole.bytes > 0 { bytes.min(left) } else { left.min(1) };
+        let units = if whole.bytes > 0 { bytes.min(left) } else { left.min(1) };
         self.done += units;
         let until_ns = if self.done == self.total {
-            self.whole.time_ns
+            whole.time_ns
         } else {
-            let scaled = u128::from(self.whole.time_ns) * u128::from(self.done);
+            let scaled = u128::from(whole.time_ns) * u128::from(self.done);
             (scaled / u128::from(self.total)) as u64
         };
         let time_ns = until_ns - self.done_ns;
         self.done_ns = until_ns;
-        let bytes = if self.whole.bytes > 0 { units } else { 0 };
-        Charge { bytes, time_ns, ..*self.whole }
+        let bytes = if whole.bytes > 0 { units } else { 0 };
+        Charge { measure: Measure { bytes, time_ns, ..*whole }, ..*self.whole }
     }
 
     /// The remainder that no part covers, and the reason.
@@ -359,13 +391,14 @@ mod tests {
     fn shares(bytes: u64, time_ns: u64, parts: &[u64]) -> (Vec<(u64, u64)>, Option<Reason>) {
         let device_layer = DeviceLayer::new(0, RequestLayer::Top);
         let direction = Direction::Write;
-        let whole =
-            Charge { sequence: 1, device_layer, direction, open: false, bytes, time_ns, weight: 1 };
+        let measure = Measure { count: 1, bytes, time_ns, longest_ns: time_ns };
+        let whole = Charge { sequence: 1, device_layer, direction, open: false, measure };
         let mut split = PartSplit::new(&whole, parts.len());
         let mut shares: Vec<Charge> = parts.iter().map(|bytes| split.next(*bytes)).collect();
         let rest = split.rest(Origin::Write);
         shares.extend(rest.map(|(share, _)| share));
-        let pairs = shares.iter().map(|share| (share.bytes, share.time_ns)).collect();
+        let pairs = shares.iter().map(|share| (share.measure.bytes, share.measure.time_ns));
+        let pairs = pairs.collect();
         (pairs, rest.map(|(_, reason)| reason))
     }
 

@@ -40,6 +40,11 @@ macro_rules! axis {
                 $axis::ALL.into_iter().zip(&self.0)
             }
 
+            /// Each variant with its value, which may be changed.
+            pub fn iter_mut(&mut self) -> impl Iterator<Item = ($axis, &mut T)> {
+                $axis::ALL.into_iter().zip(&mut self.0)
+            }
+
             /// A map with every value converted.
             pub fn map<U>(&self, make: impl FnMut(&T) -> U) -> $map<U> {
                 $map(self.0.each_ref().map(make))

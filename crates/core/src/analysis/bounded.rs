@@ -6,25 +6,10 @@
 //! key that was kept. No key is charged with another's usage.
 
 use super::axes::{ByDirection, Direction};
+use super::calibration::Calibration;
+use super::measure::Measure;
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
-
-/// Requests, bytes and time of one direction.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Flow {
-    pub requests: u64,
-    pub bytes: u64,
-    pub time_ns: u64,
-}
-
-impl Flow {
-    #[inline]
-    pub fn add(&mut self, other: Flow) {
-        self.requests += other.requests;
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.time_ns = self.time_ns.saturating_add(other.time_ns);
-    }
-}
 
 /// The usage of one key.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -33,38 +18,37 @@ pub(super) struct Used {
     /// The number of the last request counted, so that its further parts do not count it again.
     last: u64,
     /// Requests that ended during the watch.
-    pub ended: ByDirection<Flow>,
+    pub ended: ByDirection<Measure>,
     /// Requests that had not ended; their time is a lower bound.
-    pub open: Flow,
-    /// Number of sequential reads and writes.
-    pub sequential: u64,
+    pub open: Measure,
+    /// Those that the table's owner marked: a file's sequential reads and writes, a code path's
+    /// stacks.
+    pub marked: u64,
 }
 
 impl Used {
     #[inline]
     fn note(&mut self, charge: &Charge) {
-        let flow = if charge.open { &mut self.open } else { &mut self.ended[charge.direction] };
-        if self.last != charge.sequence {
-            self.last = charge.sequence;
-            flow.requests += charge.weight;
-        }
-        flow.bytes = flow.bytes.saturating_add(charge.bytes);
-        flow.time_ns = flow.time_ns.saturating_add(charge.time_ns);
+        let sum = if charge.open { &mut self.open } else { &mut self.ended[charge.direction] };
+        let is_counted = self.last == charge.sequence;
+        self.last = charge.sequence;
+        let count = if is_counted { 0 } else { charge.measure.count };
+        sum.add(&Measure { count, ..charge.measure });
     }
 
     /// Adds the usage of another key, or of the same key in another table.
     pub fn add(&mut self, other: &Used) {
         for (own, theirs) in self.ended.0.iter_mut().zip(&other.ended.0) {
-            own.add(*theirs);
+            own.add(theirs);
         }
-        self.open.add(other.open);
-        self.sequential += other.sequential;
+        self.open.add(&other.open);
+        self.marked = self.marked.saturating_add(other.marked);
     }
 
     /// All directions together, without the open requests.
-    pub fn all(&self) -> Flow {
-        let mut sum = Flow::default();
-        self.ended.0.iter().for_each(|flow| sum.add(*flow));
+    pub fn all(&self) -> Measure {
+        let mut sum = Measure::default();
+        self.ended.0.iter().for_each(|ended| sum.add(ended));
         sum
     }
 
@@ -82,21 +66,14 @@ pub(super) struct Charge {
     pub device_layer: DeviceLayer,
     pub direction: Direction,
     pub open: bool,
-    pub bytes: u64,
-    pub time_ns: u64,
-    /// Number of requests that it represents.
-    pub weight: u64,
+    /// The share of the request, as often as the request stands for.
+    pub measure: Measure,
 }
 
 impl Charge {
     /// The same for `weight` requests like this one.
     pub fn times(&self, weight: u64) -> Charge {
-        Charge {
-            bytes: self.bytes.saturating_mul(weight),
-            time_ns: self.time_ns.saturating_mul(weight),
-            weight: self.weight.saturating_mul(weight),
-            ..*self
-        }
+        Charge { measure: self.measure.times(weight), ..*self }
     }
 }
 
@@ -207,11 +184,11 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         }
     }
 
-    /// Counts `requests` of `key` as sequential.
+    /// Marks `requests` of `key`.
     #[inline]
-    pub fn note_sequential(&mut self, device_layer: DeviceLayer, key: K, requests: u64) {
+    pub fn mark(&mut self, device_layer: DeviceLayer, key: K, requests: u64) {
         if let Some(used) = self.used(device_layer, key) {
-            used.sequential += requests;
+            used.marked = used.marked.saturating_add(requests);
         }
     }
 
@@ -275,6 +252,23 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         &self.rows
     }
 
+    /// Scales all usage to what the kernel counted of its device.
+    pub fn calibrate(&mut self, by_device: &[ByDirection<Calibration>]) {
+        let moved = self.aggregated.iter_mut().enumerate();
+        let moved = moved.map(|(slot, sum)| (DeviceLayer(slot as u16), &mut sum.used));
+        let rows = self.rows.iter_mut().map(|row| (row.device_layer, &mut row.used));
+        for (device_layer, used) in rows.chain(moved) {
+            if let Some(directions) = by_device.get(device_layer.device()) {
+                Calibration::apply_to(directions, used);
+            }
+        }
+    }
+
+    /// Changes the usage of every key.
+    pub fn change(&mut self, change: impl Fn(DeviceLayer, &K, &mut Used)) {
+        self.rows.iter_mut().for_each(|row| change(row.device_layer, &row.key, &mut row.used));
+    }
+
     /// The usage that was moved out, by slot.
     pub fn aggregated(&self) -> impl Iterator<Item = (DeviceLayer, &Aggregated)> {
         self.aggregated
@@ -324,7 +318,8 @@ mod tests {
     fn charge(sequence: u64, bytes: u64, time_ns: u64) -> Charge {
         let device_layer = DeviceLayer::new(0, RequestLayer::Top);
         let direction = Direction::Read;
-        Charge { sequence, device_layer, direction, open: false, bytes, time_ns, weight: 1 }
+        let measure = Measure { count: 1, bytes, time_ns, longest_ns: time_ns };
+        Charge { sequence, device_layer, direction, open: false, measure }
     }
 
     #[test]
@@ -334,9 +329,9 @@ mod tests {
         table.charge('b', &charge(1, 30, 15));
         table.charge('a', &charge(1, 20, 10));
         table.charge('a', &charge(2, 1, 1));
-        let used: Vec<Flow> = table.rows().iter().map(|row| row.used.all()).collect();
-        assert_eq!(used[0], Flow { requests: 2, bytes: 31, time_ns: 16 });
-        assert_eq!(used[1], Flow { requests: 1, bytes: 30, time_ns: 15 });
+        let used: Vec<Measure> = table.rows().iter().map(|row| row.used.all()).collect();
+        assert_eq!(used[0], Measure { count: 2, bytes: 31, time_ns: 16, longest_ns: 10 });
+        assert_eq!(used[1], Measure { count: 1, bytes: 30, time_ns: 15, longest_ns: 15 });
     }
 
     #[test]
@@ -355,13 +350,13 @@ mod tests {
             all.add(&aggregated.used);
             keys += aggregated.keys;
         }
-        assert_eq!(all.all().requests, 300_000);
+        assert_eq!(all.all().count, 300_000);
         assert_eq!(all.all().bytes, 100_000 * 1011);
         assert_eq!(keys, 100_006);
         let seventh = table.rows().iter().find(|row| row.key == 7).unwrap();
         assert_eq!(
             seventh.used.all(),
-            Flow { requests: 100_000, bytes: 100_000, time_ns: 100_000_000 }
+            Measure { count: 100_000, bytes: 100_000, time_ns: 100_000_000, longest_ns: 1000 }
         );
     }
 }

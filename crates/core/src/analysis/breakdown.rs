@@ -5,10 +5,12 @@
 //! are kept.
 
 use super::attribution::{CodePath, FileKey, ProcessKey, Reason};
-use super::axes::Direction;
+use super::axes::{ByDirection, Direction};
 use super::bounded::{Bounded, Charge, UsageSlot};
+use super::calibration::Calibration;
+use super::measure::Measure;
 use super::rows::RowMaker;
-use super::summary::{CodePathRow, ProcessRow, Usage, UsedRow};
+use super::summary::{CodePathRow, FlowSummary, ProcessRow, Usage, UsedRow};
 use super::waits::ledger::parts_of;
 use crate::model::{Name, Origin, Wait, WaitClass};
 use rustc_hash::FxHashMap;
@@ -88,42 +90,40 @@ impl BreakdownSubject {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct UsedShare {
     /// Reads, writes, and all others that ended.
-    requests: [u64; 3],
-    bytes: [u64; 3],
-    time_ns: u64,
-    open_requests: u64,
-    open_time_ns: u64,
+    ended: [Measure; 3],
+    open: Measure,
 }
 
 impl UsedShare {
     fn add(&mut self, other: &UsedShare) {
-        for (own, its) in self.requests.iter_mut().zip(other.requests) {
-            *own += its;
-        }
-        for (own, its) in self.bytes.iter_mut().zip(other.bytes) {
-            *own = own.saturating_add(its);
-        }
-        self.time_ns = self.time_ns.saturating_add(other.time_ns);
-        self.open_requests += other.open_requests;
-        self.open_time_ns = self.open_time_ns.saturating_add(other.open_time_ns);
+        self.ended.iter_mut().zip(&other.ended).for_each(|(own, theirs)| own.add(theirs));
+        self.open.add(&other.open);
+    }
+
+    fn all(&self) -> Measure {
+        let mut sum = Measure::default();
+        self.ended.iter().for_each(|ended| sum.add(ended));
+        sum
     }
 
     fn usage(&self, whole: &UsedShare) -> Usage {
         let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
-        let bytes = |of: &UsedShare| of.bytes.iter().sum::<u64>();
+        let time_ns = |of: &UsedShare| of.all().time_ns.saturating_add(of.open.time_ns);
+        let all = self.all();
         let mut usage = Usage {
-            requests: self.requests.iter().sum(),
-            bytes: bytes(self),
-            time_ns: self.time_ns,
-            open_requests: self.open_requests,
-            open_time_ns: self.open_time_ns,
-            time_share: share(self.time_ns + self.open_time_ns, whole.time_ns + whole.open_time_ns),
-            bytes_share: share(bytes(self), bytes(whole)),
+            requests: all.count,
+            bytes: all.bytes,
+            time_ns: all.time_ns,
+            open_requests: self.open.count,
+            open_bytes: self.open.bytes,
+            open_time_ns: self.open.time_ns,
+            time_share: share(time_ns(self), time_ns(whole)),
+            bytes_share: share(all.bytes, whole.all().bytes),
             ..Usage::default()
         };
-        for (place, direction) in DIRECTIONS.into_iter().enumerate() {
-            usage.directions[direction].requests = self.requests[place];
-            usage.directions[direction].bytes = self.bytes[place];
+        for (ended, direction) in self.ended.iter().zip(DIRECTIONS) {
+            let Measure { count, bytes, time_ns, .. } = *ended;
+            usage.directions[direction] = FlowSummary { requests: count, bytes, time_ns };
         }
         usage
     }
@@ -140,22 +140,6 @@ fn place_of(direction: Direction) -> usize {
 type Key = [u32; AXES];
 
 const NOTHING: u32 = u32::MAX;
-
-/// What a wait's share adds up to.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct WaitedShare {
-    time_ns: u64,
-    waits: u64,
-    longest_ns: u64,
-}
-
-impl WaitedShare {
-    fn add(&mut self, other: WaitedShare) {
-        self.time_ns = self.time_ns.saturating_add(other.time_ns);
-        self.waits += other.waits;
-        self.longest_ns = self.longest_ns.max(other.longest_ns);
-    }
-}
 
 /// Blocked time of one subject.
 #[derive(Clone, PartialEq, Debug)]
@@ -177,7 +161,7 @@ pub struct WaitedRow {
 pub struct Breakdown {
     subjects: Vec<Arc<BreakdownSubject>>,
     used: Vec<(Key, UsedShare)>,
-    waited: Vec<(Key, WaitedShare)>,
+    waited: Vec<(Key, Measure)>,
 }
 
 impl Breakdown {
@@ -204,8 +188,8 @@ impl Breakdown {
     /// first.
     pub fn waited(&self, chosen: &[BreakdownSubject], by: BreakdownAxis) -> Vec<WaitedRow> {
         let mut whole_ns = 0_u64;
-        let rows = self.group(&self.waited, chosen, by, |sum: &mut WaitedShare, share| {
-            sum.add(*share);
+        let rows = self.group(&self.waited, chosen, by, |sum: &mut Measure, share| {
+            sum.add(share);
             whole_ns = whole_ns.saturating_add(share.time_ns);
         });
         let mut rows: Vec<WaitedRow> = rows
@@ -214,7 +198,7 @@ impl Breakdown {
                 subject,
                 time_ns: sum.time_ns,
                 time_share: sum.time_ns as f64 / whole_ns.max(1) as f64,
-                waits: sum.waits,
+                waits: sum.count,
                 longest_ns: sum.longest_ns,
             })
             .collect();
@@ -294,9 +278,9 @@ struct WaitedKey {
 #[derive(Clone, Debug)]
 pub(super) struct BreakdownTally {
     used: Bounded<UsedKey>,
-    waited: FxHashMap<WaitedKey, WaitedShare>,
+    waited: FxHashMap<WaitedKey, Measure>,
     /// Waits of keys that did not fit.
-    unkept: WaitedShare,
+    unkept: Measure,
 }
 
 impl BreakdownTally {
@@ -304,12 +288,17 @@ impl BreakdownTally {
         BreakdownTally {
             used: Bounded::new(KEYS),
             waited: FxHashMap::default(),
-            unkept: WaitedShare::default(),
+            unkept: Measure::default(),
         }
     }
 
     pub fn charge(&mut self, key: UsedKey, charge: &Charge) {
         self.used.charge(key, charge);
+    }
+
+    /// Scales what was used to what the kernel counted of the devices.
+    pub fn calibrate(&mut self, by_device: &[ByDirection<Calibration>]) {
+        self.used.calibrate(by_device);
     }
 
     /// Adds a wait; `stack` is where it waited.
@@ -321,11 +310,11 @@ impl BreakdownTally {
         for (class, time_ns) in parts_of(wait) {
             let process = ProcessKey { pid: Some(wait.pid), name };
             let key = WaitedKey { class, process, device: wait.device, file: wait.file, stack };
-            let share = WaitedShare { time_ns, waits: 1, longest_ns: time_ns };
+            let share = Measure::for_wait(wait, time_ns);
             if self.waited.len() < KEYS || self.waited.contains_key(&key) {
-                self.waited.entry(key).or_default().add(share);
+                self.waited.entry(key).or_default().add(&share);
             } else {
-                self.unkept.add(share);
+                self.unkept.add(&share);
             }
         }
     }
@@ -356,7 +345,7 @@ impl BreakdownTally {
     }
 
     fn finish_waits(&self, maker: &mut Maker) {
-        let mut waited: Vec<(&WaitedKey, &WaitedShare)> = self.waited.iter().collect();
+        let mut waited: Vec<(&WaitedKey, &Measure)> = self.waited.iter().collect();
         waited.sort_by_key(|(key, sum)| (std::cmp::Reverse(sum.time_ns), key.process.pid));
         let (listed, rest) = waited.split_at(waited.len().min(ROWS));
         for (key, sum) in listed {
@@ -364,8 +353,8 @@ impl BreakdownTally {
             maker.made.waited.push((key, **sum));
         }
         let mut others = self.unkept;
-        rest.iter().for_each(|(_, sum)| others.add(**sum));
-        if others != WaitedShare::default() {
+        rest.iter().for_each(|(_, sum)| others.add(sum));
+        if others != Measure::default() {
             let key = maker.others_key(None);
             maker.made.waited.push((key, others));
         }
@@ -373,16 +362,9 @@ impl BreakdownTally {
 }
 
 fn share(used: &super::bounded::Used) -> UsedShare {
-    let mut share = UsedShare {
-        open_requests: used.open.requests,
-        open_time_ns: used.open.time_ns,
-        ..UsedShare::default()
-    };
-    for (direction, flow) in used.ended.iter() {
-        let place = place_of(direction);
-        share.requests[place] += flow.requests;
-        share.bytes[place] = share.bytes[place].saturating_add(flow.bytes);
-        share.time_ns = share.time_ns.saturating_add(flow.time_ns);
+    let mut share = UsedShare { open: used.open, ..UsedShare::default() };
+    for (direction, ended) in used.ended.iter() {
+        share.ended[place_of(direction)].add(ended);
     }
     share
 }

@@ -9,6 +9,7 @@ use super::below::{self, LowerRequests};
 use super::bounded::{Charge, DeviceLayer};
 use super::device::{DeviceTotals, LostEnds};
 use super::life::{Life, Stand};
+use super::measure::Measure;
 use super::patterns::PatternTally;
 use super::streams::{GroupKey, Sequential, StreamOwner, Streams};
 use super::summarizer::layer;
@@ -128,11 +129,8 @@ impl Charger<'_> {
             device_layer,
             direction: Direction::from(request.operation),
             open: life.stand == Stand::Open,
-            bytes: request.bytes,
-            time_ns,
-            weight: 1,
+            measure: Measure::for_request(request, time_ns),
         }
-        .times(request.stands_for())
     }
 
     fn follow_stream(
@@ -154,7 +152,7 @@ impl Charger<'_> {
         }
         let found = found.times(request.stands_for());
         if let StreamOwner::File(file) = subject {
-            self.charged.files.known.note_sequential(device_layer, file, found.requests);
+            self.charged.files.known.mark(device_layer, file, found.requests);
         }
         Some(found)
     }

@@ -3,6 +3,7 @@
 use super::axes::{ByDirection, ByInterval, Direction, Interval};
 use super::bounded::RequestLayer;
 use super::busy::BusyTime;
+use super::calibration::Calibration;
 use super::latency::Latencies;
 use super::life::{Life, Stand};
 use super::streams::Sequential;
@@ -84,7 +85,14 @@ impl DirectionTally {
     }
 
     /// Takes the kernel's exact counts instead of estimates; `beyond` is what they leave out.
-    fn correct(&mut self, exact: &ExactCount, beyond: &DirectionTally) {
+    /// Returns the ratio between them.
+    fn correct(&mut self, exact: &ExactCount, beyond: &DirectionTally) -> Calibration {
+        let recorded = (self.requests.saturating_sub(beyond.requests), self.bytes);
+        let found = Calibration::new(recorded, (exact.requests, exact.bytes));
+        self.merges = found.count(self.merges);
+        self.requeues = found.count(self.requeues);
+        self.sequential.requests = found.count(self.sequential.requests);
+        self.sequential.bytes = found.bytes(self.sequential.bytes);
         self.requests = exact.requests + beyond.requests;
         self.bytes = exact.bytes;
         self.errors = exact.errors.map_or(self.errors, |errors| errors + beyond.errors);
@@ -92,11 +100,17 @@ impl DirectionTally {
             let (timed, latency_ns) = beyond.waits;
             self.waits = (exact.timed + timed, exact.latency_ns.saturating_add(latency_ns));
         }
+        found
     }
 
     fn summary(&self, window: WatchWindow) -> DirectionSummary {
         let whole = &self.intervals[Interval::Q2c];
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
+        // Neighbours may stand for different numbers of requests.
+        let sequential = Sequential {
+            requests: self.sequential.requests.min(self.requests),
+            bytes: self.sequential.bytes.min(self.bytes),
+        };
         DirectionSummary {
             requests: self.requests,
             bytes: self.bytes,
@@ -110,9 +124,9 @@ impl DirectionTally {
             error_requests: self.errors,
             begun_before_requests: self.begun_before,
             open_requests: self.open,
-            sequential_requests: self.sequential.requests,
-            sequential_bytes: self.sequential.bytes,
-            sequential_share: mean(self.sequential.bytes, self.bytes),
+            sequential_requests: sequential.requests,
+            sequential_bytes: sequential.bytes,
+            sequential_share: mean(sequential.bytes, self.bytes),
             intervals: self.intervals.map(|latencies| latencies.stage(whole)),
             q2c_histogram: self.intervals[Interval::Q2c].buckets(),
             d2c_histogram: self.intervals[Interval::D2c].buckets(),
@@ -335,10 +349,12 @@ impl DeviceTotals {
         sequential.bytes = sequential.bytes.saturating_add(found.bytes);
     }
 
-    /// Takes the kernel's exact counts of this device, where requests were thinned.
-    pub fn correct(&mut self, exact: &[ExactCount]) {
+    /// Takes the kernel's exact counts of this device, where requests were thinned. Returns the
+    /// ratios between them and what was recorded.
+    pub fn correct(&mut self, exact: &[ExactCount]) -> ByDirection<Calibration> {
+        let mut found = ByDirection::default();
         if !self.is_thinned {
-            return;
+            return found;
         }
         let own = exact.iter().filter(|it| (it.major, it.minor) == (self.major, self.minor));
         let mut sums = ByDirection::<Option<ExactCount>>::default();
@@ -358,8 +374,9 @@ impl DeviceTotals {
             // errors, have it.
             let is_beyond = direction == Direction::Write && exact.errors.is_some();
             let beyond = if is_beyond { &self.asked } else { &none };
-            self.directions[direction].correct(exact, beyond);
+            found[direction] = self.directions[direction].correct(exact, beyond);
         }
+        found
     }
 
     /// Its number of requests.

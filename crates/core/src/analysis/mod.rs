@@ -24,7 +24,8 @@
 //! | [`waits`] | where threads waited: classes of kernel functions, and the ledger |
 //! | `blame` | whose requests delayed whom |
 //! | [`files`] | file activity, folded into patterns |
-//! | `attribution`, `bounded`, `stacks` | who is charged, in bounded memory |
+//! | `attribution`, `bounded`, `stacks`, `strata` | who is charged, in bounded memory |
+//! | [`Measure`], `calibration` | the sum of rows, each as often as it stands for, scaled to exact counts |
 //! | `readings`, `report`, `rows`, `tables`, `counters`, `settings` | from sums to the summary |
 //!
 //! What does not belong here: naming causes, and screens.
@@ -39,6 +40,7 @@ mod bounded;
 pub mod breakdown;
 mod busy;
 pub mod cache;
+mod calibration;
 mod charger;
 pub mod charts;
 mod counters;
@@ -49,6 +51,7 @@ pub mod histograms;
 pub mod intervals;
 pub mod latency;
 pub(crate) mod life;
+mod measure;
 pub mod moments;
 mod open_intervals;
 pub mod own;
@@ -60,6 +63,7 @@ pub mod samples;
 mod settings;
 mod stacks;
 pub mod stages;
+mod strata;
 mod streams;
 mod summarize;
 mod summarizer;
@@ -75,6 +79,7 @@ mod watch_window;
 pub use axes::{ByDirection, ByInterval, Direction, Interval};
 pub use filtered::{Filtered, FilteredOnThreads, Summaries};
 pub use latency::Latencies;
+pub use measure::Measure;
 pub use summarize::summarize;
 pub use summarizer::{MAX_DEVICES, Summarizer};
 pub use summary::Summary;

@@ -1,9 +1,10 @@
 //! The last step: combines sums and the environment into a [`Summary`].
 
 use super::axes::ByDirection;
-use super::bounded::{DeviceLayer, Flow, RequestLayer, Used};
+use super::bounded::{DeviceLayer, RequestLayer, Used};
 use super::counters;
 use super::device::DeviceTotals;
+use super::measure::Measure;
 use super::own::is_own_name;
 use super::patterns::Patterns;
 use super::rows::RowMaker;
@@ -93,7 +94,7 @@ impl Reporter<'_> {
         let layers = |tally: &DeviceTotals| [true, lower(tally), false, false];
         let mut counted: Vec<bool> = self.all.devices.iter().flat_map(layers).collect();
         let mut all = self.sum(&counted);
-        if all.all().requests + all.open.requests == 0 {
+        if all.all().count + all.open.count == 0 {
             let helpers = counted.iter_mut().skip(RequestLayer::Helper as usize);
             helpers.step_by(DeviceLayer::LAYERS).for_each(|helper| *helper = true);
             all = self.sum(&counted);
@@ -107,13 +108,13 @@ impl Reporter<'_> {
     }
 
     /// iowhy's own requests.
-    fn own(&self, counted: &[bool]) -> Flow {
-        let mut flow = Flow::default();
+    fn own(&self, counted: &[bool]) -> Measure {
+        let mut sum = Measure::default();
         let programs = self.all.charged.programs.rows().iter();
         let own = programs.filter(|row| is_own_name(Some(row.key.name), self.names));
         own.filter(|row| counted[row.device_layer.index()])
-            .for_each(|row| flow.add(row.used.all()));
-        flow
+            .for_each(|row| sum.add(&row.used.all()));
+        sum
     }
 
     /// Whether an upper device of `device` was watched.
@@ -150,7 +151,7 @@ impl Reporter<'_> {
             left_out_waits: self.all.left_out.1,
             time_ns: whole.time_ns,
             bytes: whole.bytes,
-            own_requests: own.requests,
+            own_requests: own.count,
             own_bytes: own.bytes,
             own_waits: self.all.own_waits,
             cost_share: cost.steady_share(self.window.duration_ns(), *cpus),

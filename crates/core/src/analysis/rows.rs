@@ -4,6 +4,7 @@ use super::attribution::{Attribution, CodePath, FileKey, ProcessKey, Reason};
 use super::axes::Direction;
 use super::bounded::{Bounded, DeviceLayer, Used};
 use super::stacks::StackRef;
+use super::strata::NO_STACK;
 use super::summary::{
     CodePathRow, CodePaths, ContainerRow, FileRow, Ledger, OriginRow, ProcessRow, ProgramRow,
     Samples, Unknown, UsageTable, UsedRow,
@@ -153,13 +154,14 @@ impl RowMaker<'_> {
     }
 
     fn file(&self, key: FileKey, used: &Used) -> FileRow {
-        let moved = [Direction::Read, Direction::Write].map(|at| used.ended[at].requests);
+        let moved = [Direction::Read, Direction::Write].map(|at| used.ended[at].count);
         let moved = moved.iter().sum::<u64>();
+        let sequential = used.marked.min(moved);
         FileRow {
             file: self.text(key.path),
             deleted: key.deleted,
-            sequential_requests: used.sequential,
-            sequential_share: (moved > 0).then(|| used.sequential as f64 / moved as f64),
+            sequential_requests: sequential,
+            sequential_share: (moved > 0).then(|| sequential as f64 / moved as f64),
         }
     }
 
@@ -185,24 +187,26 @@ impl RowMaker<'_> {
             fold(&self.charged.code_paths, self.counts(), |path| path);
         let all = sum(&folded);
         let counted = sum(&fold(&self.charged.origins, self.counts(), |origin| origin));
-        let samples = sum(&fold(&self.charged.samples, self.counts(), |()| ()));
-        let requests = counted.all().requests + counted.open.requests;
+        let requests = |used: &Used| used.all().count.saturating_add(used.open.count);
         CodePaths {
-            sampled_requests: samples.all().requests + samples.open.requests,
-            // Stacks are weighed by bios, of which a request may have several.
-            represented_requests: (all.all().requests + all.open.requests).min(requests),
-            counted_requests: requests,
-            table: self.paths(folded),
+            sampled_requests: all.marked,
+            represented_requests: requests(&all).min(requests(&counted)),
+            counted_requests: requests(&counted),
+            table: self.paths(folded, self.counts()),
         }
     }
 
     /// The code paths of one device's requests, most time first.
     pub fn code_paths_of(&self, device: usize) -> Vec<UsedRow<CodePathRow>> {
         let here = |device_layer: DeviceLayer| device_layer.device() == device;
-        self.paths(fold(&self.charged.code_paths, here, |path| path)).rows
+        self.paths(fold(&self.charged.code_paths, here, |path| path), here).rows
     }
 
-    fn paths(&self, folded: FoldedKeys<CodePath>) -> UsageTable<CodePathRow> {
+    fn paths(
+        &self,
+        folded: FoldedKeys<CodePath>,
+        counts: impl Fn(DeviceLayer) -> bool,
+    ) -> UsageTable<CodePathRow> {
         let order = |a: &CodePath, b: &CodePath| {
             let text = |path: &CodePath| {
                 let row = self.code_path(path);
@@ -210,8 +214,22 @@ impl RowMaker<'_> {
             };
             text(a).cmp(&text(b))
         };
-        let whole = ShareTotals::of(&sum(&folded));
-        table(folded, Vec::new(), whole, order, |path, _| self.code_path(path))
+        let mut all = sum(&folded);
+        if all.marked == 0 {
+            return UsageTable::default();
+        }
+        let mut without = Used::default();
+        let own = self.charged.without_stack.iter().filter(|(layer, _)| counts(*layer));
+        own.for_each(|(_, used)| without.add(used));
+        all.add(&without);
+        let whole = ShareTotals::of(&all);
+        let unknown = Unknown { reason: NO_STACK.to_owned(), usage: usage(&without, whole) };
+        let is_any = without != Used::default();
+        let unknown = is_any.then_some(unknown).into_iter().collect();
+        table(folded, unknown, whole, order, |path, used| CodePathRow {
+            samples: used.marked,
+            ..self.code_path(path)
+        })
     }
 
     pub fn code_path(&self, path: &CodePath) -> CodePathRow {
@@ -226,6 +244,7 @@ impl RowMaker<'_> {
             user,
             user_complete,
             user_unwound_by: unwound_by.map(|way| self.text(way)),
+            samples: 0,
         }
     }
 

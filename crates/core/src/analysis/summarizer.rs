@@ -235,6 +235,7 @@ impl Summarizer {
         let blame = self.blame.take();
         let blame = blame.and_then(|blame| blame.finish(environment, window, names));
         self.correct(environment);
+        self.charged.stretch();
         let mut summary = report::summary(&self, environment, names, window);
         let classes = summary.ledger.iter_mut().flat_map(|ledger| &mut ledger.classes);
         for queue in classes.filter(|row| row.class == WaitClass::Queue.word()) {
@@ -245,7 +246,13 @@ impl Summarizer {
 
     /// Takes the kernel's exact counts instead of estimates, where requests were thinned.
     fn correct(&mut self, environment: &Environment) {
-        self.devices.iter_mut().for_each(|device| device.correct(&environment.exact_counts));
+        // They are of all requests, whatever a filter left out.
+        if environment.hides_others() {
+            return;
+        }
+        let exact = &environment.exact_counts;
+        let ratios: Vec<_> = self.devices.iter_mut().map(|device| device.correct(exact)).collect();
+        self.charged.calibrate(&ratios);
         if environment.is_sampled() {
             self.requests = self.devices.iter().map(DeviceTotals::requests).sum();
         }

@@ -2,7 +2,8 @@
 //! shares.
 
 use super::attribution::Reason;
-use super::bounded::{Aggregated, Bounded, DeviceLayer, Flow, Used};
+use super::bounded::{Aggregated, Bounded, DeviceLayer, Used};
+use super::measure::Measure;
 use super::summary::{FlowSummary, OtherUsage, TABLE_ROWS, Unknown, Usage, UsageTable, UsedRow};
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
@@ -27,17 +28,17 @@ impl ShareTotals {
 /// The usage of one key, with its shares.
 pub(super) fn usage(used: &Used, whole: ShareTotals) -> Usage {
     let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
-    let flow = |flow: &Flow| FlowSummary {
-        requests: flow.requests,
-        bytes: flow.bytes,
-        time_ns: flow.time_ns,
+    let flow = |ended: &Measure| FlowSummary {
+        requests: ended.count,
+        bytes: ended.bytes,
+        time_ns: ended.time_ns,
     };
     let all = used.all();
     Usage {
-        requests: all.requests,
+        requests: all.count,
         bytes: all.bytes,
         time_ns: all.time_ns,
-        open_requests: used.open.requests,
+        open_requests: used.open.count,
         open_bytes: used.open.bytes,
         open_time_ns: used.open.time_ns,
         time_share: share(used.time_ns(), whole.time_ns),
@@ -89,7 +90,7 @@ pub(super) fn sum<G>(folded: &FoldedKeys<G>) -> Used {
 /// Most time first, then most bytes; `tie` puts the rest in an order that depends on neither hashes
 /// nor the order of sight.
 pub(super) fn rank<G>(rows: &mut [(G, Used)], tie: impl Fn(&G, &G) -> Ordering) {
-    let size = |used: &Used| (used.time_ns(), used.all().bytes, used.all().requests);
+    let size = |used: &Used| (used.time_ns(), used.all().bytes, used.all().count);
     rows.sort_by(|a, b| size(&b.1).cmp(&size(&a.1)).then_with(|| tie(&a.0, &b.0)));
 }
 

@@ -220,8 +220,8 @@ fn origin_word<S: Serializer>(origin: &Origin, serializer: S) -> Result<S::Ok, S
     serializer.serialize_str(origin.word())
 }
 
-/// The functions that submitted requests. Stacks may be sampled: each represents as many requests
-/// as its weight, so these figures are estimates.
+/// The functions that submitted requests. Stacks may be sampled: the requests of one process and
+/// origin are divided by their own stacks, so these figures are estimates.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CodePaths {
     /// Requests with a stack.
@@ -230,7 +230,7 @@ pub struct CodePaths {
     pub represented_requests: u64,
     /// Requests that processes and files are charged with.
     pub counted_requests: u64,
-    /// The paths; shares are of the represented requests.
+    /// The paths; shares are of the counted requests. Processes without any stack are unknown.
     #[serde(flatten)]
     pub table: UsageTable<CodePathRow>,
 }
@@ -254,4 +254,7 @@ pub struct CodePathRow {
     pub user_complete: bool,
     /// How they were found: by `frame pointers` or `.eh_frame`; `None` where not known.
     pub user_unwound_by: Option<String>,
+    /// Requests of which this stack was taken: its figures rest on so many; 0 where it is not
+    /// counted.
+    pub samples: u64,
 }

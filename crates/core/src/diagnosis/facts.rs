@@ -75,6 +75,8 @@ pub struct Waited<'a> {
     pub class_ns: u64,
     /// The number of waits.
     pub waits: u64,
+    /// The number of calls that waited: a call that waits several times is one.
+    pub calls: u64,
 }
 
 impl<'a> Waited<'a> {
@@ -85,13 +87,14 @@ impl<'a> Waited<'a> {
             time_ns: sum(|group| group.time_ns),
             class_ns: sum(WaitGroup::class_ns),
             waits: sum(|group| group.waits),
+            calls: sum(|group| group.calls),
             groups,
         }
     }
 
-    /// Returns the mean length, nanoseconds.
+    /// Returns the mean time that a call waited, nanoseconds.
     pub fn mean_ns(&self) -> f64 {
-        self.time_ns as f64 / self.waits.max(1) as f64
+        self.time_ns as f64 / self.calls.max(1) as f64
     }
 
     /// Returns the longest, nanoseconds.

@@ -9,26 +9,7 @@ use crate::model::clock::WallClock;
 /// `13,920`.
 pub(crate) use crate::figures::grouped as count;
 
-/// `631 µs`, `1.20 ms`, `12.0 s`.
-pub(crate) fn time(nanoseconds: f64) -> String {
-    match nanoseconds {
-        n if n < 999.5 => format!("{n:.0} ns"),
-        n if n < 999.5e3 => format!("{} µs", three(n / 1e3)),
-        n if n < 999.5e6 => format!("{} ms", three(n / 1e6)),
-        n => format!("{} s", three(n / 1e9)),
-    }
-}
-
-/// `4.00 KiB`, `1.20 MiB`.
-pub(crate) fn bytes(bytes: f64) -> String {
-    let units = [("GiB", 1024.0 * 1024.0 * 1024.0), ("MiB", 1024.0 * 1024.0), ("KiB", 1024.0)];
-    for (unit, size) in units {
-        if bytes >= size {
-            return format!("{} {unit}", three(bytes / size));
-        }
-    }
-    format!("{bytes:.0} B")
-}
+pub(crate) use crate::quantities::{bytes, time};
 
 /// `0.2 %`, `88 %`.
 pub(crate) fn percent(share: f64) -> String {
@@ -36,6 +17,10 @@ pub(crate) fn percent(share: f64) -> String {
         p if p <= 0.0 => "nothing".to_owned(),
         p if p < 0.05 => "less than 0.1 %".to_owned(),
         p if p < 9.95 => format!("{p:.1} %"),
+        // Only a whole is 100 %.
+        p if (99.5..100.0 - 1e-6).contains(&p) => {
+            format!("{} %", crate::quantities::percent(share))
+        }
         p => format!("{p:.0} %"),
     }
 }

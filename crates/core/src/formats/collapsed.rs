@@ -4,6 +4,7 @@
 //! What does not belong here: taking stacks and naming their frames.
 
 use super::export::{Exported, Exporter};
+use crate::analysis::Measure;
 use crate::analysis::life::Life;
 use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names, Request};
@@ -54,13 +55,16 @@ impl Collapsed {
         if request.stack_id.is_none() && request.user_stack_id.is_none() {
             return;
         }
-        let one = match self.weight {
-            FrameWeight::Requests => 1_000,
-            FrameWeight::Bytes => request.bytes.saturating_mul(1_000),
+        // The stack stands for recorded requests, each of which stands for all that it does.
+        let whole_ns = Life::of(request).whole_ns.unwrap_or(0);
+        let of_stack = u64::from(request.stack_weight.max(1));
+        let sum = Measure::for_request(request, whole_ns).times(of_stack);
+        let weight = match self.weight {
+            FrameWeight::Requests => sum.count.saturating_mul(1_000),
+            FrameWeight::Bytes => sum.bytes.saturating_mul(1_000),
             // Nanoseconds: a thousandth of the unit, as the others are.
-            FrameWeight::Time => Life::of(request).whole_ns.unwrap_or(0),
+            FrameWeight::Time => sum.time_ns,
         };
-        let weight = one.saturating_mul(u64::from(request.stack_weight.max(1)));
         let key = (request.process, request.stack_id, request.user_stack_id);
         let Some(sum) = self.sums.or_default(key) else {
             let meaning = "requests with one of too many different stacks";

@@ -61,6 +61,10 @@ pub(super) use object;
 /// ones.
 pub const FORMAT: u32 = 1;
 
+/// A window in which requests are recorded or left out: a jiffy, of which most kernels have 250 a
+/// second.
+const WINDOW_NS: u64 = 4_000_000;
+
 object! {
     /// The content of `recording.json`.
     pub struct Environment {
@@ -173,6 +177,24 @@ impl Environment {
     pub fn requests_one_in(&self) -> Option<u32> {
         let most = self.thinning.iter().map(|level| level.requests_one_in).max()?;
         (most > 1).then_some(most)
+    }
+
+    /// Windows of a CPU in which requests were recorded while others were left out: what is
+    /// estimated rests on so many; `None` where all were recorded, or the ring buffer decided.
+    pub fn recorded_windows(&self) -> Option<u64> {
+        self.requests_one_in()?;
+        let until = self.thinning.iter().skip(1).map(|level| level.from_ns).chain([self.end_ns]);
+        let windows = self.thinning.iter().zip(until).map(|(level, until_ns)| {
+            let length_ns = until_ns.saturating_sub(level.from_ns.max(self.start_ns));
+            length_ns / WINDOW_NS * u64::from(self.cpus.max(1))
+                / u64::from(level.requests_one_in.max(1))
+        });
+        Some(windows.sum())
+    }
+
+    /// The standard error of what is estimated of a steady load, as a share of it; `None` likewise.
+    pub fn estimates_error(&self) -> Option<f64> {
+        Some(1.0 / (self.recorded_windows()?.max(1) as f64).sqrt())
     }
 
     /// Whether calls on files were not counted for a part of the watch.
@@ -465,6 +487,25 @@ mod tests {
         let older = Cost { cpu_ns: 30 * S, cpus: 2, ..Cost::default() };
         assert_eq!(older.steady_share(S, 2), Some(1.0));
         assert_eq!(older.steady_share(30 * S, 2), Some(0.5));
+    }
+
+    #[test]
+    fn estimates_rest_on_windows() {
+        let level = |from_ns: u64, requests_one_in: u32| Thinning {
+            from_ns,
+            requests_one_in,
+            ..Thinning::default()
+        };
+        let second = 1_000_000_000;
+        let mut watch = Environment { cpus: 2, end_ns: 10 * second, ..Environment::default() };
+        assert_eq!(watch.recorded_windows(), None);
+        watch.thinning = vec![level(0, 8)];
+        assert_eq!((watch.recorded_windows(), watch.estimates_error()), (Some(625), Some(0.04)));
+        watch.thinning = vec![level(0, 1), level(8 * second, 64)];
+        assert_eq!(watch.recorded_windows(), Some(4_000 + 15));
+        // A damaged recording.
+        watch.thinning = vec![level(9 * second, 0), level(second, u32::MAX)];
+        assert_eq!(watch.estimates_error(), Some(1.0));
     }
 
     #[test]

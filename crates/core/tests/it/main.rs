@@ -14,3 +14,4 @@ mod pairs;
 mod python;
 mod recording;
 mod sampled;
+mod weights;

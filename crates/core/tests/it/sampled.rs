@@ -20,17 +20,22 @@ const SLOW_NS: u64 = 10_000_000;
 /// How far an estimated share may be from the counted one.
 const NEAR: f64 = 0.12;
 
-/// Whether the window of a time and a CPU is recorded.
-fn is_recorded(time_ns: u64, cpu: u32) -> bool {
-    let window = (time_ns / WINDOW_NS).wrapping_mul(4096).wrapping_add(u64::from(cpu));
-    (window.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).is_multiple_of(u64::from(ONE_IN))
+/// Whether the window of a time and a CPU is recorded, as `bpf/thinning.bpf.h` decides it.
+fn is_recorded(time_ns: u64, cpu: u32, one_in: u32) -> bool {
+    let jiffy = time_ns / WINDOW_NS;
+    (0..one_in.ilog2()).all(|round| {
+        let pair = (jiffy >> (round + 1)).wrapping_mul(4096).wrapping_add(u64::from(cpu));
+        let hash = pair.wrapping_add(u64::from(round) << 58).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        ((jiffy >> round) ^ (hash >> 63)) & 1 == 0
+    })
 }
 
 /// The weight with which a row is recorded, if it is.
 fn weight(time_ns: u64, cpu: u32, took_ns: Option<u64>) -> Option<u32> {
     match took_ns.is_none_or(|took| took >= SLOW_NS) {
         true => Some(1),
-        false => is_recorded(time_ns, cpu).then_some(ONE_IN),
+        false => is_recorded(time_ns, cpu, ONE_IN).then_some(ONE_IN),
     }
 }
 

@@ -100,6 +100,7 @@ pub fn tests() -> Vec<Trial> {
         trial("architecture::files_are_short", files_are_short),
         trial("architecture::lines_are_short", lines_are_short),
         trial("architecture::modules_say_what_they_are", modules_say_what_they_are),
+        trial("architecture::rows_are_added_up_in_one_place", rows_are_added_up_in_one_place),
         trial("architecture::modules_stand_in_an_order", modules_stand_in_an_order),
         trial("architecture::type_names_say_their_module", type_names_say_their_module),
     ]
@@ -372,6 +373,42 @@ fn lines_are_short() -> Result<()> {
         }
     }
     expect_none("lines that are too long", &long);
+    Ok(())
+}
+
+/// Files that may ask what a row stands for: the sum of rows, what cannot be a sum of rows (the
+/// histogram's bins, time lines, widths of columns), and streams that are replayed.
+const WEIGHED: &[&str] = &[
+    "core/src/analysis/charger.rs",
+    "core/src/analysis/charts/tally.rs",
+    "core/src/analysis/device.rs",
+    "core/src/analysis/histograms.rs",
+    "core/src/analysis/measure.rs",
+    "core/src/analysis/patterns/calls.rs",
+    "core/src/analysis/patterns/owners.rs",
+    "core/src/analysis/patterns/timeline.rs",
+    "core/src/analysis/stages/requests.rs",
+    "reproduce/src/",
+];
+
+fn rows_are_added_up_in_one_place() -> Result<()> {
+    let mut found = Vec::new();
+    let mut seen = 0;
+    for (name, text) in sources(".rs")? {
+        let is_product = name.contains("/src/") && !name.starts_with("labs/");
+        if !is_product || name.contains("/model/") {
+            continue;
+        }
+        let asks = text.contains(".stands_for()");
+        seen += usize::from(asks);
+        if asks && !WEIGHED.iter().any(|known| name.starts_with(known)) {
+            found.push(format!("{name}: stands_for() instead of Measure"));
+        }
+    }
+    if seen < WEIGHED.len() {
+        found.push(format!("only {seen} files ask what a row stands for: the test is broken"));
+    }
+    expect_none("files that multiply by a weight themselves", &found);
     Ok(())
 }
 

@@ -43,8 +43,8 @@ const CELLS: &[Definition<Cell>] = &[
     ("owner", Plain, |(key, _)| key.owner.into()),
     ("file", Plain, |(key, _)| key.file.into()),
     ("kind", Plain, |(key, _)| key.kind.into()),
-    ("count", Plain, |(_, sums)| sums.count),
-    ("time_ns", Plain, |(_, sums)| sums.time_ns),
+    ("count", Plain, |(_, sums)| sums.measure.count),
+    ("time_ns", Plain, |(_, sums)| sums.measure.time_ns),
 ];
 
 /// The columns of requests. Stages are shares of the time, in 255ths.
@@ -56,9 +56,9 @@ const REQUESTS: &[Definition<Cell>] = &[
     ("kind", Plain, |(key, _)| key.kind.into()),
     ("latency", Delta, |(key, _)| key.latency.into()),
     ("size", Plain, |(key, _)| key.size.into()),
-    ("count", Plain, |(_, sums)| sums.count),
-    ("bytes", Plain, |(_, sums)| sums.bytes),
-    ("time_us", Plain, |(_, sums)| sums.time_ns / 1_000),
+    ("count", Plain, |(_, sums)| sums.measure.count),
+    ("bytes", Plain, |(_, sums)| sums.measure.bytes),
+    ("time_us", Plain, |(_, sums)| sums.measure.time_ns / 1_000),
     ("q2g", Plain, |(_, sums)| share(sums, 0)),
     ("g2i", Plain, |(_, sums)| share(sums, 1)),
     ("i2d", Plain, |(_, sums)| share(sums, 2)),
@@ -67,7 +67,7 @@ const REQUESTS: &[Definition<Cell>] = &[
 ];
 
 fn share(sums: &CellSums, stage: usize) -> u64 {
-    let share = sums.stages[stage] as f64 / sums.time_ns.max(1) as f64;
+    let share = sums.stages[stage] as f64 / sums.measure.time_ns.max(1) as f64;
     (share.min(1.0) * 255.0).round() as u64
 }
 

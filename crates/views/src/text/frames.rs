@@ -80,6 +80,7 @@ mod tests {
             user: texts(user),
             user_complete: true,
             user_unwound_by: None,
+            samples: 0,
         };
         that_matter(&row).into_iter().map(str::to_owned).collect()
     }

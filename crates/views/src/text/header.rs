@@ -89,7 +89,12 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
             Some(one_in) => format!("1 of {one_in} recorded"),
             None => "a sample recorded".to_owned(),
         };
-        fact(format!("{recorded}, counts {counts}"));
+        let error = environment.estimates_error().filter(|_| counts == "exact");
+        let error = error.map(|error| {
+            let sign = style.either("±", "+-");
+            format!(", the rest {sign}{:.0} %", (error * 100.0).min(100.0).ceil())
+        });
+        fact(format!("{recorded}, counts {counts}{}", error.unwrap_or_default()));
     }
     let items = &summary.losses.items;
     let details: u64 = items.iter().filter(|loss| !loss.requests).map(|loss| loss.count).sum();

@@ -255,14 +255,14 @@ impl PageNotes {
 /// The largest wait classes, and the total.
 fn classes(summary: &Summary, most: usize, screen: &mut Screen) {
     let Some(ledger) = &summary.ledger else { return };
-    let rows: Vec<ClassRow> = waits::worth(ledger).take(most).cloned().collect();
+    let rows: Vec<ClassRow> = waits::shown(ledger, most);
     if rows.is_empty() {
         return;
     }
     screen.table(&WAITS, &rows);
     let mut text = format!("{} in total", human::time(ledger.blocked_ns as f64, screen.style));
     if let Some(share) = ledger.explained_share {
-        text.push_str(&format!(", {} % explained", human::percent(share)));
+        text.push_str(&format!(", {} % classified", human::percent(share)));
     }
     screen.prose(&text, 2, Paint::Faint);
 }

@@ -1,13 +1,14 @@
 //! Code paths: which functions submitted the requests.
 
-use super::usage::{REQUESTS, TIME, TIME_SHARE, UsageRow, rows};
+use super::usage::{BY_BYTES, REASONS, REQUESTS, TIME, TIME_SHARE, UsageRow, rows};
 use super::{Screen, stack_hints};
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room};
 use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::CodePathRow;
+use iowhy_core::analysis::summary::{CodePathRow, UsageTable, UsedRow};
+use iowhy_core::quantities::estimated_percent;
 
 /// Programs that are named for how they were unwound.
 const MOST_PROGRAMS: usize = 3;
@@ -17,7 +18,8 @@ pub const CODE_PATHS: Definition<UsageRow> = Definition {
     title: "CODE PATHS",
     sentence: "Which functions submitted requests, most time first: origin, process, then \
                functions from the innermost of the kernel to the outermost of the program. \
-               Estimated from the requests of which a stack was taken.",
+               Each process's requests of one origin are divided by the stacks of those of which \
+               one was taken; paths with fewer than ten are summed up.",
     columns: &[
         Column {
             heading: "CODE PATHS",
@@ -33,7 +35,10 @@ pub const CODE_PATHS: Definition<UsageRow> = Definition {
             },
         },
         TIME,
-        Column { sentence: "share of the time that the stacks stand for", ..TIME_SHARE },
+        Column {
+            sentence: "share of the time of all requests; ~ if it is estimated from stacks of some",
+            ..TIME_SHARE
+        },
         REQUESTS,
     ],
 };
@@ -44,7 +49,11 @@ pub(crate) fn section(summary: &Summary, screen: &mut Screen) {
         return;
     }
     let style = *screen.style;
-    let rows = rows(&paths.table, &style, |row| (path(row, &style), None));
+    let table = shown(&paths.table);
+    let mut rows = rows(&table, &style, |row| (path(row, &style), None));
+    for (row, known) in rows.iter_mut().zip(&table.top(style.rows, BY_BYTES, REASONS).rows) {
+        row.estimated_from = estimated_from(known);
+    }
     screen.table(&CODE_PATHS, &rows);
     let text = format!(
         "estimated from {}, which stand for {} of {}",
@@ -54,6 +63,35 @@ pub(crate) fn section(summary: &Summary, screen: &mut Screen) {
     );
     screen.prose(&text, 2, Paint::Faint);
     unwound(summary, screen);
+}
+
+/// The stacks that a path's figures are estimated from; `None` if each request has one.
+fn estimated_from(row: &UsedRow<CodePathRow>) -> Option<u64> {
+    let requests = row.usage.requests.saturating_add(row.usage.open_requests);
+    let samples = row.subject.samples;
+    (samples > 0 && samples < requests).then_some(samples)
+}
+
+/// A path's share of the time, in per cent; `None` if too few stacks say so.
+pub(super) fn share_of(row: &UsedRow<CodePathRow>) -> Option<String> {
+    match estimated_from(row) {
+        Some(samples) => estimated_percent(row.usage.time_share, samples),
+        None => Some(human::percent(row.usage.time_share)),
+    }
+}
+
+/// The paths of which enough stacks were taken; the others are summed up.
+fn shown(paths: &UsageTable<CodePathRow>) -> UsageTable<CodePathRow> {
+    let mut shown = UsageTable { rows: Vec::new(), ..paths.clone() };
+    for row in &paths.rows {
+        if share_of(row).is_some() {
+            shown.rows.push(row.clone());
+        } else {
+            shown.others.count += 1;
+            shown.others.usage.add(&row.usage);
+        }
+    }
+    shown
 }
 
 /// Says which programs' functions were found by `.eh_frame`, and what incomplete ones need.

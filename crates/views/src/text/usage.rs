@@ -8,14 +8,15 @@ use crate::table::{Align, Column, Definition, Room, TableCell, number};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{FileRow, ProcessRow, ProgramRow, Usage, UsageTable};
 use iowhy_core::model::Origin;
+use iowhy_core::quantities::estimated_percent;
 
 /// Maximum number of rows that are shown only for their bytes.
-const BY_BYTES: usize = 2;
+pub(super) const BY_BYTES: usize = 2;
 /// Maximum number of reasons for what belongs to no row.
-const REASONS: usize = 3;
+pub(super) const REASONS: usize = 3;
 
 /// A row of usage.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct UsageRow {
     /// Its name, escaped.
     pub name: String,
@@ -23,6 +24,8 @@ pub struct UsageRow {
     pub usage: Usage,
     /// Share of its reads and writes that are sequential, if that is counted.
     pub sequential_share: Option<f64>,
+    /// Stacks that its share is estimated from; `None` if it is not an estimate.
+    pub estimated_from: Option<u64>,
     /// Whether it is a remainder, not one of the table's subjects.
     pub rest: bool,
 }
@@ -61,8 +64,11 @@ pub(super) const TIME: Column<UsageRow> = Column {
 };
 pub(super) const TIME_SHARE: Column<UsageRow> =
     number("%time", "%", 0, "share of the time of all requests", |row, _| {
-        let share = known_time(&row.usage).map(|usage| human::percent(usage.time_share));
-        share.unwrap_or_else(|| "?".to_owned()).into()
+        let share = |usage: &Usage| match row.estimated_from {
+            Some(samples) => estimated_percent(usage.time_share, samples),
+            None => Some(human::percent(usage.time_share)),
+        };
+        known_time(&row.usage).and_then(share).unwrap_or_else(|| "?".to_owned()).into()
     });
 
 /// Whether its time is known: every request takes some time, so a sum of 0 means that no request
@@ -214,10 +220,10 @@ pub(super) fn rows<R: Clone>(
     }
     let top = table.top(style.rows, BY_BYTES, REASONS);
     let rest =
-        |name: String, usage: Usage| UsageRow { name, usage, sequential_share: None, rest: true };
+        |name: String, usage: Usage| UsageRow { name, usage, rest: true, ..UsageRow::default() };
     let named = top.rows.into_iter().map(|row| {
         let (name, sequential_share) = name(&row.subject);
-        UsageRow { name, usage: row.usage, sequential_share, rest: false }
+        UsageRow { name, usage: row.usage, sequential_share, estimated_from: None, rest: false }
     });
     let mut rows: Vec<UsageRow> = named.collect();
     if top.others.count > 0 {
@@ -280,7 +286,7 @@ mod tests {
     fn time_that_no_request_tells_is_not_known() {
         let shown = |requests: u64, open_requests: u64, time_ns: u64| {
             let usage = Usage { requests, open_requests, time_ns, ..Usage::default() };
-            let row = UsageRow { name: String::new(), usage, sequential_share: None, rest: false };
+            let row = UsageRow { name: String::new(), usage, ..UsageRow::default() };
             let style = Style::plain(80);
             [TIME, TIME_SHARE].map(|column| (column.value)(&row, &style).text)
         };

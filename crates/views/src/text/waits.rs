@@ -80,12 +80,12 @@ pub(crate) struct BlockedTotals {
 }
 
 impl BlockedTotals {
-    /// `14.2 s in all, 98 % explained; 2 waits began before the watch or outlasted it`.
+    /// `14.2 s in total, 98 % classified; 2 waits began before the watch or outlasted it`.
     pub fn sentence(&self, style: &Style) -> String {
         let time = |nanoseconds: u64| human::time(nanoseconds as f64, style);
-        let mut text = format!("{} in all", time(self.blocked_ns));
+        let mut text = format!("{} in total", time(self.blocked_ns));
         if let Some(share) = self.explained_share {
-            text.push_str(&format!(", {} % explained", human::percent(share)));
+            text.push_str(&format!(", {} % classified", human::percent(share)));
         }
         if self.hidden_ns > 0 {
             text.push_str(&format!(", {} of it not shown", time(self.hidden_ns)));
@@ -152,14 +152,35 @@ fn most(programs: &[ProgramWaiter], style: &Style) -> String {
     programs.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The classes that have a row.
-pub(super) fn worth(ledger: &Ledger) -> impl Iterator<Item = &ClassRow> {
-    ledger.classes.iter().filter(|row| row.time_share >= LEAST_SHARE)
+/// The `most` classes with the most time, and the sum of the others: the rows add up to the total.
+pub(super) fn shown(ledger: &Ledger, most: usize) -> Vec<ClassRow> {
+    let worth = ledger.classes.iter().filter(|row| row.time_share >= LEAST_SHARE).count();
+    let (listed, rest) = ledger.classes.split_at(worth.min(most));
+    let mut rows = listed.to_vec();
+    let sum_ns: u64 = rest.iter().map(|row| row.time_ns).sum();
+    let time_share: f64 = rest.iter().map(|row| row.time_share).sum();
+    if rows.is_empty() || time_share < LEAST_SHARE {
+        return rows;
+    }
+    let waits = rest.iter().map(|row| row.waits).sum();
+    let longest_ns = rest.iter().map(|row| row.longest_ns).max().unwrap_or(0);
+    let others = ClassRow {
+        class: "others",
+        time_ns: sum_ns,
+        time_share,
+        waits,
+        longest_ns,
+        most: Vec::new(),
+        programs: Vec::new(),
+        behind: None,
+    };
+    rows.push(if let [only] = rest { only.clone() } else { others });
+    rows
 }
 
 pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     let Some(ledger) = &summary.ledger else { return };
-    let rows: Vec<ClassRow> = worth(ledger).cloned().collect();
+    let rows = shown(ledger, ledger.classes.len());
     if rows.is_empty() {
         return;
     }

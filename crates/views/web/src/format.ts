@@ -1,4 +1,4 @@
-/** Figures as a person reads them, as on a terminal (`views/src/human.rs`). */
+/** Figures as a person reads them, as on a terminal (`core/src/quantities.rs`). */
 
 function three(value: number): string {
   const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
@@ -17,6 +17,7 @@ function scaled(value: number, step: number, units: string[]): string {
 export function time(ns: number): string {
   if (!Number.isFinite(ns)) return "-";
   if (ns < 999.5) return `${Math.round(ns)} ns`;
+  if (ns >= 3 * 8.64e13) return `${three(ns / 8.64e13)} d`;
   if (ns >= 3 * 3.6e12) return `${three(ns / 3.6e12)} h`;
   if (ns >= 6e11) return `${three(ns / 6e10)} min`;
   return scaled(ns / 1e3, 1e3, ["µs", "ms", "s"]);
@@ -24,11 +25,11 @@ export function time(ns: number): string {
 
 export function bytes(value: number): string {
   if (value < 1023.5) return `${Math.round(value)} B`;
-  return scaled(value / 1024, 1024, ["KiB", "MiB", "GiB", "TiB", "PiB"]);
+  return scaled(value / 1024, 1024, ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]);
 }
 
 export function count(value: number): string {
-  if (value >= 1e7) return scaled(value / 1e6, 1e3, ["M", "G", "T"]);
+  if (value >= 1e7) return scaled(value / 1e6, 1e3, ["M", "G", "T", "P", "E"]);
   return Math.round(value).toLocaleString("en-US");
 }
 
@@ -43,6 +44,8 @@ export function percent(share: number): string {
   const value = share * 100;
   if (value <= 0) return "0 %";
   if (value < 0.05) return "<0.1 %";
+  // Only a whole is 100 %; sums of many shares are a little off.
+  if (value >= 99.95 && value < 100 - 1e-6) return ">99.9 %";
   return `${value >= 99.95 ? value.toFixed(0) : value.toFixed(1)} %`;
 }
 
@@ -70,5 +73,5 @@ export function worth(text: string): number | string {
 
 const UNITS: Record<string, number> = {
   "": 1, "%": 1, ns: 1, µs: 1e3, ms: 1e6, s: 1e9, min: 6e10, h: 3.6e12, d: 8.64e13,
-  B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4, M: 1e6, G: 1e9,
+  B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4, PiB: 1024 ** 5, M: 1e6, G: 1e9,
 };

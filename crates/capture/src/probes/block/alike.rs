@@ -39,7 +39,7 @@ impl RequestKey {
             parts, parent, stack, status, bytes, complete_ns,
             // Read for each request.
             kind: _, id: _, queue_ns: _, get_ns: _, insert_ns: _, issue_ns: _, sector: _,
-            weight: _, one_in: _, last_padding: _, cpu: _, requeues: _, bios: _,
+            stack_weight: _, weight: _, last_padding: _, cpu: _, requeues: _, bios: _,
         } = *record;
         let wire_part { found, inode, offset: _, bytes: _ } = part;
         let direct = found == wire::FOUND_DIRECT || found == wire::FOUND_RAW;

@@ -91,7 +91,7 @@ TWICE("block_bio_queue", on_queue)
 	r->device = device;
 	r->cpu = cpu;
 	r->id = next_id(r->cpu);
-	r->one_in = one_in;
+	r->weight = one_in;
 	r->sector = bio->bi_iter.bi_sector;
 	r->bytes = r->part.bytes = bio->bi_iter.bi_size;
 	r->operation = bio->bi_opf;
@@ -130,7 +130,7 @@ TWICE("block_split", on_split)
 		return 0;
 	*front = *r;
 	front->id = next_id(bpf_get_smp_processor_id());
-	front->weight = 0;
+	front->stack_weight = 0;
 	front->stack = 0;
 	front->bytes = half->bi_iter.bi_size;
 	front->part.bytes = front->bytes;
@@ -210,7 +210,7 @@ TWICE("block_rq_issue", on_issue)
 	}
 	r->issue_ns = now;
 	/* While requests are thinned, the kernel's own stamp has to do. */
-	if (!r->get_ns && r->one_in > 1 && READ(rq, start_time_ns) >= r->queue_ns)
+	if (!r->get_ns && r->weight > 1 && READ(rq, start_time_ns) >= r->queue_ns)
 		r->get_ns = READ(rq, start_time_ns);
 	adopt_request(r, rq);
 	return 0;

@@ -185,7 +185,7 @@ impl RequestDecoder {
             syscall: u32::try_from(request.system_call).ok(),
             stack_id: sampled.kernel,
             user_stack_id: sampled.user,
-            stack_weight: request.weight,
+            stack_weight: request.stack_weight,
             ..Request::blank(cx.device_name(request.device), meaning.rwbs)
         }
         .running(cgroup.map(|cgroup| cgroup.workload).unwrap_or_default())
@@ -223,7 +223,7 @@ impl RequestDecoder {
         *sector = request.sector;
         *bytes = u64::from(request.bytes);
         *cpu = request.cpu;
-        *weight = (request.one_in > 1).then_some(request.one_in);
+        *weight = (request.weight > 1).then_some(request.weight);
     }
 
     fn status(&self, request: &wire_request, error: Option<i32>) -> Status {

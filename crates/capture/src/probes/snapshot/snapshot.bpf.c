@@ -52,7 +52,7 @@ static __always_inline void add_slow(struct request *rq, u32 device)
 	if (!r)
 		return;
 	r->flags = REQUEST_SLOW;
-	r->one_in = 1;
+	r->weight = 1;
 	r->queue_ns = began;
 	r->issue_ns = READ(rq, io_start_time_ns);
 	if (slot) {
@@ -75,8 +75,8 @@ static __always_inline void mark_known(struct request *rq)
 		return;
 	r->flags |= REQUEST_AT_DEVICE;
 	/* All of them are listed, so that it stands for no other. */
-	if (r->one_in > 1 && r->queue_ns && bpf_ktime_get_ns() - r->queue_ns >= WIRE_LISTED_NS)
-		r->one_in = 1;
+	if (r->weight > 1 && r->queue_ns && bpf_ktime_get_ns() - r->queue_ns >= WIRE_LISTED_NS)
+		r->weight = 1;
 }
 
 /* Checks one tag of the queue at `queue`. */

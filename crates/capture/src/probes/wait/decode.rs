@@ -178,7 +178,7 @@ impl WaitDecoder {
             stack_id: known.and_then(|known| known.stack_id),
             user_stack_id: self.stacks.user(&wait, cx),
             // Between waits of a sample there are others.
-            cpu_wait_before_ns: slept.cpu_wait_ns.filter(|_| wait.one_in <= 1),
+            cpu_wait_before_ns: slept.cpu_wait_ns.filter(|_| wait.weight <= 1),
             ..waiter(&wait, split, cx.known)
         };
         self.chains.note_wait(&row, woken_ns, wait.inode.address, cx);
@@ -255,7 +255,7 @@ fn waiter(wait: &wire_wait, split: WaitSplit, known: &KnownEntities) -> Wait {
         file: file.and_then(|file| file.path),
         volume: file.and_then(|file| file.volume),
         waker_tid: (wait.waker != 0).then_some(wait.waker),
-        weight: (wait.one_in > 1).then_some(wait.one_in),
+        weight: (wait.weight > 1).then_some(wait.weight),
         ..Table::blank()
     }
     .running(task.map(|task| task.workload).unwrap_or_default())

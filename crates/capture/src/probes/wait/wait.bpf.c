@@ -57,8 +57,8 @@ static __always_inline void end_sleep(struct task_struct *task)
 		return;
 	wait->end_ns = bpf_ktime_get_ns();
 	/* All long ones are recorded, so that it stands for no other. */
-	if (wait->one_in > 1 && wait->end_ns - wait->start_ns >= WIRE_LONG_WAIT_NS)
-		wait->one_in = 1;
+	if (wait->weight > 1 && wait->end_ns - wait->start_ns >= WIRE_LONG_WAIT_NS)
+		wait->weight = 1;
 	mark_storage_wait(thread, tid, wait->start_ns, wait->end_ns);
 	emit(wait, sizeof(*wait), COUNT_RING_FULL_WAIT);
 	bpf_map_delete_elem(&sleepers, &tid);
@@ -165,7 +165,7 @@ int list_sleepers(struct bpf_iter__task *ctx)
 		sleeper->wait.kind = WIRE_WAIT;
 		fill_skipped(&sleeper->wait, thread, task);
 		sleeper->wait.inode = found;
-		sleeper->wait.one_in = 1;
+		sleeper->wait.weight = 1;
 		thread->asleep = SLEEP_NONE;
 		thread->since_ns = 0;
 	} else {

@@ -1,6 +1,8 @@
 //! Sums by column of time and by what can be filtered. When there are too many cells, pairs of
 //! columns become one; sums stay exact.
 
+use crate::analysis::measure::Measure;
+use crate::model::Request;
 use rustc_hash::FxHashMap;
 use std::hash::{Hash, Hasher};
 
@@ -67,35 +69,31 @@ impl Hash for CellKey {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct CellSums {
     /// Requests or waits.
-    pub count: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Their time, nanoseconds.
-    pub time_ns: u64,
-    /// Of it the time in each stage.
+    pub measure: Measure,
+    /// The part of their time in each stage, nanoseconds.
     pub stages: [u64; STAGES.len()],
 }
 
 impl CellSums {
-    /// The same for `times` requests or waits like this one.
+    /// Requests or waits without their stages.
     #[inline]
-    pub(super) fn times(&self, times: u64) -> CellSums {
-        if times == 1 {
-            return *self;
-        }
+    pub(super) fn from_measure(measure: Measure) -> CellSums {
+        CellSums { measure, ..CellSums::default() }
+    }
+
+    /// A request, of which `time_ns` is the time of one.
+    #[inline]
+    pub(super) fn for_request(request: &Request, time_ns: u64) -> CellSums {
+        let stage = |of_one_ns: u64| Measure::for_request(request, of_one_ns).time_ns;
         CellSums {
-            count: self.count.saturating_mul(times),
-            bytes: self.bytes.saturating_mul(times),
-            time_ns: self.time_ns.saturating_mul(times),
-            stages: self.stages.map(|time_ns| time_ns.saturating_mul(times)),
+            measure: Measure::for_request(request, time_ns),
+            stages: request.stages_ns().map(stage),
         }
     }
 
     #[inline]
     fn add(&mut self, other: &CellSums) {
-        self.count = self.count.saturating_add(other.count);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.time_ns = self.time_ns.saturating_add(other.time_ns);
+        self.measure.add(&other.measure);
         for (own, theirs) in self.stages.iter_mut().zip(other.stages) {
             *own = own.saturating_add(theirs);
         }
@@ -132,7 +130,7 @@ impl Cells {
     fn store(&mut self, key: CellKey, sums: &CellSums) {
         // Twice the limit at which columns become wider: nothing helps any more.
         if self.cells.len() >= 2 * MOST_CELLS && !self.cells.contains_key(&key) {
-            self.left_out = self.left_out.saturating_add(sums.count);
+            self.left_out = self.left_out.saturating_add(sums.measure.count);
             return;
         }
         self.cells.entry(key).or_default().add(sums);

@@ -7,6 +7,7 @@ use super::slots::{Slots, largest, renumbered};
 use super::{ChartKind, ChartLayer, ChartOwner, Charts};
 use crate::analysis::bounded::RequestLayer;
 use crate::analysis::life::{Life, Stand};
+use crate::analysis::measure::Measure;
 use crate::analysis::own::is_own_name;
 use crate::analysis::summarizer::layer;
 use crate::analysis::threads::BatchConsumer;
@@ -32,6 +33,11 @@ const MOST_CELLS: usize = 50_000;
 const LEAST_COLUMNS: u64 = 150;
 /// Columns that a result then has at least, unless it has more than twice [`MOST_CELLS`].
 const FEWEST_COLUMNS: u64 = 40;
+/// Time of a column for each request that a recorded one stands for, nanoseconds: four windows of
+/// 4 ms, so that even a single CPU has recorded some of them.
+const WINDOWS_NS: u64 = 16_000_000;
+/// Columns become no wider because of that, nanoseconds.
+const WIDEST_FOR_WINDOWS_NS: u64 = 1_000_000_000;
 /// Processes whose container is kept.
 const MOST_PROCESSES: usize = 1 << 16;
 
@@ -132,7 +138,7 @@ impl ChartTally {
     fn request(&mut self, request: &Request, parts: &[RequestPart], names: &Names) {
         self.all_requests += 1;
         let (life, times) = (Life::of(request), request.stands_for());
-        self.is_estimated |= times > 1;
+        self.widen(times);
         let main = parts.iter().rev().max_by_key(|part| part.bytes);
         let kind = ChartKind {
             operation: request.operation,
@@ -153,7 +159,6 @@ impl ChartTally {
             size: 0,
         };
         let time_ns = life.whole_ns.unwrap_or(0);
-        let stages = request.stages_ns();
         let start_ns = life.queued_ns.saturating_sub(self.start_ns);
         self.choose(request, main, &key, &life, start_ns);
         if life.stand == Stand::Open {
@@ -173,8 +178,20 @@ impl ChartTally {
         if life.stand == Stand::Whole && life.whole_ns.is_some() {
             key.latency = cells::bin_of(time_ns);
         }
-        let sums = CellSums { count: 1, bytes: request.bytes, time_ns, stages };
-        self.requests.add(key, &sums.times(times));
+        self.requests.add(key, &CellSums::for_request(request, time_ns));
+    }
+
+    /// Makes columns wide enough for several windows of which one in `times` was recorded: else
+    /// those without any look like pauses.
+    #[inline]
+    fn widen(&mut self, times: u64) {
+        if times > 1 {
+            self.is_estimated = true;
+            let least_ns = WINDOWS_NS.saturating_mul(times).min(WIDEST_FOR_WINDOWS_NS);
+            while self.column_ns < least_ns {
+                self.coarsen();
+            }
+        }
     }
 
     fn owner(&mut self, request: &Request, main: Option<&RequestPart>) -> u16 {
@@ -245,7 +262,7 @@ impl ChartTally {
             size: 0,
         };
         let times = wait.stands_for();
-        self.is_estimated |= times > 1;
+        self.widen(times);
         self.blocked_flame(wait, &key, times);
         // In which order the parts of a wait came is not in the data: the class first, since a
         // thread waits for its requests behind whatever kept it from submitting them.
@@ -305,19 +322,17 @@ impl ChartTally {
     fn spread(&mut self, begin_ns: u64, end_ns: u64, times: u64, key: CellKey) {
         let last = self.column(end_ns);
         each_column(begin_ns, end_ns, last, self.column_ns, |column, time_ns| {
-            let time_ns = time_ns.saturating_mul(times);
-            self.in_flight
-                .add(CellKey { column, ..key }, &CellSums { time_ns, ..CellSums::default() });
+            let measure = Measure { time_ns, ..Measure::default() }.times(times);
+            self.in_flight.add(CellKey { column, ..key }, &CellSums::from_measure(measure));
         });
     }
 
     fn spread_waits(&mut self, begin_ns: u64, end_ns: u64, times: u64, key: CellKey) {
         let last = self.column(end_ns);
-        let mut count = times;
+        let mut count = 1;
         each_column(begin_ns, end_ns, last, self.column_ns, |column, time_ns| {
-            let time_ns = time_ns.saturating_mul(times);
-            let sums = CellSums { count, time_ns, ..CellSums::default() };
-            self.waits.add(CellKey { column, ..key }, &sums);
+            let measure = Measure { count, time_ns, ..Measure::default() }.times(times);
+            self.waits.add(CellKey { column, ..key }, &CellSums::from_measure(measure));
             count = 0;
         });
     }
@@ -384,7 +399,8 @@ impl ChartTally {
         let all = self.requests.iter().chain(self.in_flight.iter()).chain(self.waits.iter());
         for (key, sums) in all {
             if let Some(weight) = weights.get_mut(usize::from(number(key))) {
-                *weight = weight.saturating_add(sums.time_ns).saturating_add(sums.count);
+                let Measure { count, time_ns, .. } = sums.measure;
+                *weight = weight.saturating_add(time_ns).saturating_add(count);
             }
         }
         weights

@@ -1,9 +1,10 @@
 //! Tests that charts lose nothing: cells add up to the rows, whatever they are reduced to.
 
-use super::cells::{CellSums, NO_LATENCY, bin_of};
+use super::cells::{NO_LATENCY, bin_of};
 use super::flames::{FlameLeaf, FlameTree};
 use super::points::{CHOSEN, SLOWEST};
 use super::{ChartLayer, ChartTally, Charts, class_of};
+use crate::analysis::Measure;
 use crate::model::{Operation, Status, WaitClass};
 use crate::script::Script;
 
@@ -31,9 +32,9 @@ fn every_request_is_in_one_cell() {
     }
     script.request("sdb", Operation::Flush).at(5).bio(1).add();
     let charts = charts(&script);
-    let count: u64 = charts.requests.iter().map(|(_, sums)| sums.count).sum();
-    let time: u64 = charts.requests.iter().map(|(_, sums)| sums.time_ns).sum();
-    let in_flight: u64 = charts.in_flight.iter().map(|(_, sums)| sums.time_ns).sum();
+    let count: u64 = charts.requests.iter().map(|(_, sums)| sums.measure.count).sum();
+    let time: u64 = charts.requests.iter().map(|(_, sums)| sums.measure.time_ns).sum();
+    let in_flight: u64 = charts.in_flight.iter().map(|(_, sums)| sums.measure.time_ns).sum();
     assert_eq!((count, charts.all_requests, charts.left_out), (40_001, 40_001, 0));
     assert_eq!(time, (0..40_000).map(|number| 20_000 + number * 1_000).sum::<u64>() + 1);
     assert_eq!(in_flight, time);
@@ -52,9 +53,12 @@ fn a_request_in_flight_is_in_each_column_that_it_lasts() {
     let charts = charts(&script);
     let [(key, sums)] = charts.requests.as_slice() else { panic!("{:?}", charts.requests) };
     assert_eq!(u64::from(key.column), 5_000_000_000 / charts.column_ns);
-    assert_eq!((key.latency, sums.count), (bin_of(4_000_000_000), 1));
-    assert_eq!(charts.in_flight.iter().map(|(_, sums)| sums.time_ns).sum::<u64>(), 4_000_000_000);
-    assert!(charts.in_flight.iter().all(|(_, sums)| sums.time_ns <= charts.column_ns));
+    assert_eq!((key.latency, sums.measure.count), (bin_of(4_000_000_000), 1));
+    assert_eq!(
+        charts.in_flight.iter().map(|(_, sums)| sums.measure.time_ns).sum::<u64>(),
+        4_000_000_000
+    );
+    assert!(charts.in_flight.iter().all(|(_, sums)| sums.measure.time_ns <= charts.column_ns));
     assert!(charts.in_flight.iter().all(|(key, _)| key.latency == NO_LATENCY));
     assert_eq!(charts.kinds[usize::from(key.kind)].layer, ChartLayer::Top);
 }
@@ -66,7 +70,7 @@ fn waits_add_up_to_their_time() {
     script.wait((7, "dd"), WaitClass::PageRead, 1_000, 0, 0);
     let charts = charts(&script);
     let whole: u64 = script.batch.waits.iter().map(|wait| wait.duration_ns).sum();
-    assert_eq!(charts.waits.iter().map(|(_, sums)| sums.time_ns).sum::<u64>(), whole);
+    assert_eq!(charts.waits.iter().map(|(_, sums)| sums.measure.time_ns).sum::<u64>(), whole);
     let classes: Vec<_> = charts.waits.iter().filter_map(|(key, _)| class_of(key.kind)).collect();
     assert!(classes.contains(&WaitClass::DirtyThrottle) && classes.contains(&WaitClass::Device));
 }
@@ -91,22 +95,24 @@ fn thinned() -> Script {
 fn a_row_counts_as_often_as_it_stands_for() {
     let script = thinned();
     let charts = charts(&script);
-    let sum =
-        |each: fn(&CellSums) -> u64| charts.requests.iter().map(|it| each(&it.1)).sum::<u64>();
+    let sum = |each: fn(&Measure) -> u64| {
+        charts.requests.iter().map(|cell| each(&cell.1.measure)).sum::<u64>()
+    };
     assert!(charts.is_estimated);
     assert_eq!((charts.all_requests, charts.open_requests), (6, 8));
     assert_eq!(sum(|it| it.count), 33);
     assert_eq!(sum(|it| it.bytes), 32 * 4096 + 8192);
     assert_eq!(sum(|it| it.time_ns), 32_000_000 + 400_000_000);
-    let in_flight: u64 = charts.in_flight.iter().map(|(_, sums)| sums.time_ns).sum();
+    let in_flight: u64 = charts.in_flight.iter().map(|(_, sums)| sums.measure.time_ns).sum();
     assert_eq!(in_flight, 432_000_000 + 8 * 4_000_000_000);
-    let waits = charts.waits.iter().map(|(_, sums)| (sums.count, sums.time_ns));
+    let waits = charts.waits.iter().map(|(_, sums)| (sums.measure.count, sums.measure.time_ns));
     assert_eq!(waits.fold((0, 0), |all, it| (all.0 + it.0, all.1 + it.1)), (8, 12_000_000));
     // The same figures as those of the report.
     let summary = script.summary();
     let paths: u64 = summary.code_paths.table.rows.iter().map(|row| row.usage.time_ns).sum();
     assert_eq!(charts.request_flames.time_ns, 4 * 8 * 2 * 1_000_000);
-    assert_eq!(charts.request_flames.time_ns, paths);
+    // Whatever the stacks stand for, their paths add up to the requests.
+    assert_eq!(paths, 4 * 8 * 1_000_000);
     assert_eq!(summary.watch.requests, sum(|it| it.count) + charts.open_requests);
 }
 
@@ -160,5 +166,5 @@ fn flames_follow_time_file_and_operation() {
 fn a_wait_of_no_length_is_no_defect() {
     let mut script = Script::new(10);
     script.wait((7, "cat"), WaitClass::PageRead, 0, 0, 0);
-    assert_eq!(charts(&script).waits.iter().map(|(_, sums)| sums.time_ns).sum::<u64>(), 0);
+    assert_eq!(charts(&script).waits.iter().map(|(_, sums)| sums.measure.time_ns).sum::<u64>(), 0);
 }

@@ -2,7 +2,7 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | [`waiting`] | waits by process, class, device and system call; by kernel functions |
+//! | [`waiting`], `calls` | waits by process, class, device and system call; by kernel functions |
 //! | [`timeline`] | a device's rate and latency over the watch, in bins |
 //! | [`owners`] | the programs that moved its bytes over the watch |
 //! | [`touch`] | whether first reads of a region are slower than others |
@@ -13,6 +13,7 @@
 //! What does not belong here: judgement (see [`crate::diagnosis`]).
 
 pub mod access;
+mod calls;
 pub mod layers;
 pub mod owners;
 pub mod syncs;

@@ -3,11 +3,18 @@
 //!
 //! What does not belong here: exact sums (see `attribution`).
 
+use crate::analysis::Measure;
 use crate::analysis::attribution::{Part, Reason, owner};
 use crate::model::{Name, Names, Request, RequestPart};
 
 /// Maximum number of programs per device.
 const OWNERS: usize = 8;
+/// The initial length of a fine bin, nanoseconds: as fine as a chart of ten seconds.
+const FINE_NS: u64 = 10_000_000;
+/// Number of fine bins from which pairs are merged.
+const FINE_BINS: usize = 1_024;
+/// Longer ones are not made because requests were thinned.
+const LONGEST_FINE_NS: u64 = 640_000_000;
 
 /// The bytes of one program over the watch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +28,12 @@ pub struct OwnerTimeline {
     /// Bytes in each bin of the device's timeline; a lower bound, since early bins of a program
     /// that was added later are missing.
     pub bytes: Vec<u64>,
+    /// Its requests, or parts of them.
+    pub requests: u64,
+    /// The length of a bin of `fine`, nanoseconds.
+    pub fine_ns: u64,
+    /// The same bytes in shorter bins, from the beginning of the watch to its last request.
+    pub fine: Vec<u64>,
 }
 
 /// One program, so far.
@@ -33,7 +46,9 @@ struct Track {
     /// The file with the majority of its bytes, if one has it (Boyer and Moore's vote).
     file: Option<Name>,
     votes: u64,
+    requests: u64,
     bins: Vec<u64>,
+    fine: Vec<u64>,
 }
 
 /// Adds up requests as they come.
@@ -41,12 +56,23 @@ struct Track {
 pub(super) struct OwnerTally {
     tracks: Vec<Track>,
     latest: usize,
+    fine_ns: u64,
+    latest_ns: u64,
 }
 
 impl OwnerTally {
-    /// Adds a request that ended in the bin `at`.
+    /// Adds a request that ended in the bin `at`, `since_ns` after the first one began.
     #[inline]
-    pub fn add(&mut self, at: usize, request: &Request, parts: &[RequestPart]) {
+    pub fn add(&mut self, at: usize, since_ns: u64, request: &Request, parts: &[RequestPart]) {
+        self.latest_ns = self.latest_ns.max(since_ns);
+        self.fine_ns = self.fine_ns.max(FINE_NS);
+        // The fewer requests are recorded, the longer a bin must be to hold enough of them.
+        let least_ns = FINE_NS.saturating_mul(request.stands_for()).min(LONGEST_FINE_NS);
+        while since_ns / self.fine_ns >= FINE_BINS as u64 || self.fine_ns < least_ns {
+            self.fine_ns = self.fine_ns.saturating_mul(2);
+            self.tracks.iter_mut().for_each(|track| track.fine = halved(&track.fine));
+        }
+        let at = (at, (since_ns / self.fine_ns) as usize);
         if parts.is_empty() {
             return self.charge(at, request, Err(Reason::Silent), request.bytes);
         }
@@ -56,14 +82,16 @@ impl OwnerTally {
     }
 
     #[inline]
-    fn charge(&mut self, at: usize, request: &Request, part: Part, bytes: u64) {
+    fn charge(&mut self, at: (usize, usize), request: &Request, part: Part, bytes: u64) {
         let Ok(owner) = owner(request, part) else { return };
         if bytes == 0 || owner.name == Name::EMPTY {
             return;
         }
-        let bytes = bytes.saturating_mul(request.stands_for());
+        let share = Measure { count: 1, bytes, ..Measure::default() };
+        let Measure { count, bytes, .. } = share.times(request.stands_for());
         let file = part.ok().and_then(|part| part.file);
         if let Some(track) = self.track(owner.name, owner.pid, bytes) {
+            track.requests = track.requests.saturating_add(count);
             track.add(at, owner.pid, file, bytes);
         }
     }
@@ -82,7 +110,16 @@ impl OwnerTally {
     }
 
     fn track_of(&mut self, name: Name, pid: Option<u32>, bytes: u64) -> Option<usize> {
-        let new = Track { name, pid, credit: 0, file: None, votes: 0, bins: Vec::new() };
+        let new = Track {
+            name,
+            pid,
+            credit: 0,
+            file: None,
+            votes: 0,
+            requests: 0,
+            bins: Vec::new(),
+            fine: Vec::new(),
+        };
         if self.tracks.len() < OWNERS {
             self.tracks.push(new);
             return Some(self.tracks.len() - 1);
@@ -100,7 +137,7 @@ impl OwnerTally {
     /// Merges pairs of bins.
     pub fn halve(&mut self) {
         for track in &mut self.tracks {
-            track.bins = track.bins.chunks(2).map(|pair| pair.iter().sum()).collect();
+            track.bins = halved(&track.bins);
         }
     }
 
@@ -112,11 +149,17 @@ impl OwnerTally {
             .map(|track| {
                 let mut bytes = track.bins.clone();
                 bytes.resize(bins, 0);
+                let mut fine = track.fine.clone();
+                let fine_bins = self.latest_ns.checked_div(self.fine_ns).map_or(0, |at| at + 1);
+                fine.resize(fine_bins as usize, 0);
                 OwnerTimeline {
                     process: names.get(track.name).to_owned(),
                     pid: track.pid,
                     file: track.file.map(|file| names.get(file).to_owned()),
                     bytes,
+                    requests: track.requests,
+                    fine_ns: self.fine_ns,
+                    fine,
                 }
             })
             .collect();
@@ -126,14 +169,21 @@ impl OwnerTally {
     }
 }
 
+/// Pairs of bins as one.
+fn halved(bins: &[u64]) -> Vec<u64> {
+    bins.chunks(2).map(|pair| pair.iter().copied().fold(0, u64::saturating_add)).collect()
+}
+
 impl Track {
     #[inline]
-    fn add(&mut self, at: usize, pid: Option<u32>, file: Option<Name>, bytes: u64) {
-        if self.bins.len() <= at {
-            self.bins.resize(at + 1, 0);
-        }
-        if let Some(bin) = self.bins.get_mut(at) {
-            *bin = bin.saturating_add(bytes);
+    fn add(&mut self, at: (usize, usize), pid: Option<u32>, file: Option<Name>, bytes: u64) {
+        for (bins, at) in [(&mut self.bins, at.0), (&mut self.fine, at.1)] {
+            if bins.len() <= at {
+                bins.resize(at + 1, 0);
+            }
+            if let Some(bin) = bins.get_mut(at) {
+                *bin = bin.saturating_add(bytes);
+            }
         }
         self.credit = self.credit.saturating_add(bytes);
         if self.pid != pid {

@@ -3,6 +3,7 @@
 //! What does not belong here: the processes (see [`super::waiting`]).
 
 use super::timeline::{BIN_NS, BINS};
+use crate::analysis::measure::Measure;
 use crate::model::{Name, Names, Wait, WaitClass};
 use rustc_hash::FxHashMap;
 
@@ -82,8 +83,8 @@ impl SyncTally {
             return;
         }
         let ended_ns = wait.start_ns.saturating_add(wait.duration_ns);
-        let times = wait.stands_for();
-        let waited = SyncBin { waits: times, time_ns: wait.duration_ns.saturating_mul(times) };
+        let Measure { count, time_ns, .. } = Measure::for_wait(wait, wait.duration_ns);
+        let waited = SyncBin { waits: count, time_ns };
         self.devices.entry(device).or_default().add(ended_ns.saturating_sub(start_ns), waited);
     }
 

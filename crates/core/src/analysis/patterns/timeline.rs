@@ -154,7 +154,7 @@ impl TimelineTally {
         if self.bins.len() <= at {
             self.bins.resize(at + 1, Bin::default());
         }
-        self.owners.add(at, request, parts);
+        self.owners.add(at, since, request, parts);
         let Some(bin) = self.bins.get_mut(at) else { return };
         let whole = life.whole_ns.unwrap_or(0);
         let d2c = life.intervals[Interval::D2c].unwrap_or(whole);

@@ -1,5 +1,7 @@
 //! Waits by process, class, device and system call, separately for programs and kernel threads.
 
+use super::calls::CallTally;
+use crate::analysis::measure::Measure;
 use crate::analysis::stacks::{StackRef, StackTable};
 use crate::model::{Name, Names, Wait, WaitClass};
 use rustc_hash::FxHashMap;
@@ -31,20 +33,17 @@ struct WaiterKey {
 #[derive(Clone, Debug, Default)]
 struct WaiterGroup {
     container: Option<Name>,
-    waits: u64,
-    time_ns: u64,
+    waited: Measure,
     device_ns: u64,
     queue_ns: u64,
     run_queue_ns: u64,
     starved_ns: u64,
     beside_ns: u64,
-    longest_ns: u64,
     censored: u64,
     bouts: u64,
+    calls: u64,
     threads: Vec<WaitingThread>,
-    /// The file with the majority of the time, if one has it (Boyer and Moore's vote).
-    file: Option<Name>,
-    file_votes: u64,
+    file: Vote<Option<Name>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,18 +57,17 @@ impl WaiterGroup {
     /// Records the owner of a wait, and whether it continues the previous one.
     fn follow(&mut self, wait: &Wait) {
         let until_ns = wait.start_ns.saturating_add(wait.duration_ns);
+        let time_ns = Measure::for_wait(wait, wait.duration_ns).time_ns;
         match self.threads.iter_mut().find(|it| it.tid == wait.tid) {
             Some(thread) => {
                 let pause = wait.start_ns.saturating_sub(thread.until_ns);
                 self.bouts += u64::from(pause > PAUSE_NS);
                 thread.until_ns = thread.until_ns.max(until_ns);
-                let time_ns = wait.duration_ns.saturating_mul(wait.stands_for());
                 thread.time_ns = thread.time_ns.saturating_add(time_ns);
             }
             None => {
                 self.bouts += 1;
                 if self.threads.len() < THREADS {
-                    let time_ns = wait.duration_ns.saturating_mul(wait.stands_for());
                     self.threads.push(WaitingThread { tid: wait.tid, until_ns, time_ns });
                 }
             }
@@ -78,28 +76,22 @@ impl WaiterGroup {
 
     fn add(&mut self, wait: &Wait) {
         self.container = self.container.or(wait.container);
-        let times = wait.stands_for();
-        let add = |sum: &mut u64, ns: u64| *sum = sum.saturating_add(ns.saturating_mul(times));
-        self.waits += times;
-        add(&mut self.time_ns, wait.duration_ns);
+        let of = |part_ns: u64| Measure::for_wait(wait, part_ns);
+        let add = |sum: &mut u64, ns: u64| *sum = sum.saturating_add(of(ns).time_ns);
+        let whole = of(wait.duration_ns);
+        self.waited.add(&whole);
         add(&mut self.device_ns, wait.device_ns);
         add(&mut self.queue_ns, wait.queue_ns);
         add(&mut self.run_queue_ns, wait.run_queue_ns);
         if wait.run_queue_ns >= STARVED_NS {
             add(&mut self.starved_ns, wait.run_queue_ns);
         }
-        self.beside_ns = self.beside_ns.saturating_add(wait.cpu_wait_before_ns.unwrap_or(0));
-        self.longest_ns = self.longest_ns.max(wait.duration_ns);
-        self.censored += u64::from(wait.censored) * times;
-        self.follow(wait);
-        if wait.file == self.file {
-            self.file_votes = self.file_votes.saturating_add(wait.duration_ns);
-        } else if self.file_votes > wait.duration_ns {
-            self.file_votes -= wait.duration_ns;
-        } else {
-            self.file = wait.file;
-            self.file_votes = wait.duration_ns - self.file_votes;
+        add(&mut self.beside_ns, wait.cpu_wait_before_ns.unwrap_or(0));
+        if wait.censored {
+            self.censored = self.censored.saturating_add(whole.count);
         }
+        self.follow(wait);
+        self.file.add(wait.file, whole.time_ns);
     }
 }
 
@@ -125,9 +117,7 @@ impl<T: PartialEq + Copy> Vote<T> {
 /// The waits of one stack.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfStack {
-    waits: u64,
-    time_ns: u64,
-    longest_ns: u64,
+    waited: Measure,
     process: Vote<(Option<Name>, Option<Name>)>,
     pid: Vote<u32>,
     device: Vote<Option<Name>>,
@@ -137,10 +127,9 @@ struct OfStack {
 
 impl OfStack {
     fn add(&mut self, wait: &Wait) {
-        let time_ns = wait.duration_ns.saturating_mul(wait.stands_for());
-        self.waits += wait.stands_for();
-        self.time_ns = self.time_ns.saturating_add(time_ns);
-        self.longest_ns = self.longest_ns.max(wait.duration_ns);
+        let whole = Measure::for_wait(wait, wait.duration_ns);
+        let time_ns = whole.time_ns;
+        self.waited.add(&whole);
         self.process.add((wait.process, wait.container), time_ns);
         self.pid.add(wait.pid, time_ns);
         self.device.add(wait.device, time_ns);
@@ -178,6 +167,7 @@ impl WaitingTally {
 /// The waits of programs, or of the kernel's threads.
 #[derive(Clone, Debug, Default)]
 struct WaiterSide {
+    calls: CallTally,
     groups: FxHashMap<WaiterKey, WaiterGroup>,
     stacks: FxHashMap<(WaitClass, StackRef), OfStack>,
 }
@@ -189,7 +179,12 @@ impl WaiterSide {
         if self.groups.len() >= GROUPS && !self.groups.contains_key(&key) {
             key = WaiterKey { pid: 0, process: None, class, device: None, syscall: None };
         }
-        self.groups.entry(key).or_default().add(wait);
+        let begins = self.calls.begins(wait);
+        let group = self.groups.entry(key).or_default();
+        group.add(wait);
+        if begins {
+            group.calls = group.calls.saturating_add(Measure::for_wait(wait, 0).count);
+        }
         let Some(stack) = stacks.find(wait.stack_id, false) else { return };
         let key = (class, stack);
         if self.stacks.len() < ALL_STACKS || self.stacks.contains_key(&key) {
@@ -209,18 +204,19 @@ impl WaiterSide {
                 class: key.class,
                 device: text(key.device),
                 syscall: key.syscall,
-                file: text(group.file),
-                waits: group.waits,
+                file: text(group.file.value),
+                waits: group.waited.count,
                 threads: group.threads.len() as u64,
                 bouts: group.bouts,
+                calls: group.calls,
                 foremost_ns: group.threads.iter().map(|it| it.time_ns).max().unwrap_or(0),
-                time_ns: group.time_ns,
+                time_ns: group.waited.time_ns,
                 device_ns: group.device_ns,
                 queue_ns: group.queue_ns,
                 run_queue_ns: group.run_queue_ns,
                 starved_ns: group.starved_ns,
                 beside_ns: group.beside_ns,
-                longest_ns: group.longest_ns,
+                longest_ns: group.waited.longest_ns,
                 censored: group.censored,
                 cell: None,
             })
@@ -241,9 +237,9 @@ impl WaiterSide {
             .map(|((class, stack), of)| WaitStack {
                 class: *class,
                 functions: functions(stack),
-                waits: of.waits,
-                time_ns: of.time_ns,
-                longest_ns: of.longest_ns,
+                waits: of.waited.count,
+                time_ns: of.waited.time_ns,
+                longest_ns: of.waited.longest_ns,
                 process: text(of.process.value.0),
                 container: text(of.process.value.1),
                 pid: (of.pid.value > 0).then_some(of.pid.value),
@@ -286,6 +282,8 @@ pub struct WaitGroup {
     /// Number of waits without those that follow the previous one of their thread within 10 ms:
     /// about the number of calls, if calls wait several times.
     pub bouts: u64,
+    /// Number of calls whose first wait is one of these: a call that waits several times is one.
+    pub calls: u64,
     /// The time of the thread that waited longest, nanoseconds.
     pub foremost_ns: u64,
     /// Their time, nanoseconds.

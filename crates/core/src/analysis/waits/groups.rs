@@ -4,6 +4,8 @@
 
 use super::ledger::parts_of;
 use crate::analysis::intervals::Pass;
+use crate::analysis::measure::Measure;
+use crate::analysis::own::is_own_name;
 use crate::analysis::stacks::telling;
 use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names, Wait, WaitClass};
@@ -44,19 +46,12 @@ enum WaitGroupKey {
 /// A group in words: class, PID, name, whether it is the remainder.
 type Text = (&'static str, Option<u32>, Option<String>, bool);
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    time_ns: u64,
-    waits: u64,
-    longest_ns: u64,
-}
-
 /// Adds up waits as they come.
 #[derive(Clone, Debug)]
 pub struct WaitGroups {
     by: GroupWaitsBy,
     /// At its limit the others are groups of it, too, one for each class.
-    sums: FxHashMap<(WaitGroupKey, WaitClass), Sum>,
+    sums: FxHashMap<(WaitGroupKey, WaitClass), Measure>,
     stacks: CappedMap<u64, Box<[Name]>, MOST_STACKS>,
     blocked_ns: u64,
     kernel_threads_ns: u64,
@@ -116,12 +111,15 @@ impl WaitGroups {
     }
 
     fn add_wait(&mut self, wait: &Wait) {
+        let whole = Measure::for_wait(wait, wait.duration_ns);
         if wait.kernel_thread {
-            self.kernel_threads_ns = self.kernel_threads_ns.saturating_add(wait.duration_ns);
+            self.kernel_threads_ns = self.kernel_threads_ns.saturating_add(whole.time_ns);
             return;
         }
-        self.censored += u64::from(wait.censored);
-        self.blocked_ns = self.blocked_ns.saturating_add(wait.duration_ns);
+        if wait.censored {
+            self.censored = self.censored.saturating_add(whole.count);
+        }
+        self.blocked_ns = self.blocked_ns.saturating_add(whole.time_ns);
         let key = match self.by {
             GroupWaitsBy::Class => WaitGroupKey::Nothing,
             GroupWaitsBy::Process => WaitGroupKey::Process(wait.pid, wait.process),
@@ -131,10 +129,7 @@ impl WaitGroups {
         for (class, time_ns) in parts_of(wait) {
             let room = self.sums.len() < MOST || self.sums.contains_key(&(key, class));
             let key = if room { key } else { WaitGroupKey::Others };
-            let sum = self.sums.entry((key, class)).or_default();
-            sum.time_ns = sum.time_ns.saturating_add(time_ns);
-            sum.waits += 1;
-            sum.longest_ns = sum.longest_ns.max(time_ns);
+            self.sums.entry((key, class)).or_default().add_wait(wait, time_ns);
         }
     }
 
@@ -169,19 +164,18 @@ impl Pass for WaitGroups {
                 self.stacks.or_insert_with(stack.stack_id, || telling(stack, names));
             }
         }
-        batch.waits.iter().for_each(|wait| self.add_wait(wait));
+        // As in the ledger.
+        let others = batch.waits.iter().filter(|wait| !is_own_name(wait.process, names));
+        others.for_each(|wait| self.add_wait(wait));
     }
 
     fn finish(self, environment: &Environment, names: &Names) -> Blocked {
         // Different stacks can have the same functions.
-        let mut alike: FxHashMap<Text, Sum> = FxHashMap::default();
+        let mut alike: FxHashMap<Text, Measure> = FxHashMap::default();
         for ((key, class), sum) in &self.sums {
             let (pid, name) = self.name_of(*key, names);
             let group = (class.word(), pid, name, *key == WaitGroupKey::Others);
-            let total = alike.entry(group).or_default();
-            total.time_ns += sum.time_ns;
-            total.waits += sum.waits;
-            total.longest_ns = total.longest_ns.max(sum.longest_ns);
+            alike.entry(group).or_default().add(sum);
         }
         let mut groups: Vec<BlockedGroup> = alike
             .into_iter()
@@ -192,7 +186,7 @@ impl Pass for WaitGroups {
                 is_others,
                 time_ns: sum.time_ns,
                 time_share: sum.time_ns as f64 / self.blocked_ns.max(1) as f64,
-                waits: sum.waits,
+                waits: sum.count,
                 longest_ns: sum.longest_ns,
             })
             .collect();

@@ -1,5 +1,6 @@
 //! Blocked time by process and class. The parts add up to the waits, to the nanosecond.
 
+use crate::analysis::measure::Measure;
 use crate::bounded_map::CappedMap;
 use crate::model::{Name, Names, Wait, WaitClass};
 use schemars::JsonSchema;
@@ -12,9 +13,6 @@ const MOST_PROCESSES: usize = 4096;
 const MOST_NAMED: usize = 3;
 /// Maximum number of listed processes.
 const MOST_LISTED: usize = 50;
-const CLASSES: usize = WaitClass::ALL.len();
-
-type Times = [u64; CLASSES];
 
 /// The parts of a wait, which add up to it.
 pub(in crate::analysis) fn parts_of(wait: &Wait) -> impl Iterator<Item = (WaitClass, u64)> {
@@ -31,24 +29,47 @@ pub(in crate::analysis) fn parts_of(wait: &Wait) -> impl Iterator<Item = (WaitCl
 /// Adds up waits as they come.
 #[derive(Clone, Debug, Default)]
 pub struct LedgerTally {
-    processes: CappedMap<(u32, Option<Name>), LedgerAccount, MOST_PROCESSES>,
-    others: LedgerAccount,
-    longest: Times,
-    waits: [u64; CLASSES],
-    kernel_ns: u64,
-    censored: u64,
+    processes: CappedMap<(u32, Option<Name>), WaitedByClass, MOST_PROCESSES>,
+    others: WaitedByClass,
+    kernel: Measure,
+    censored: Measure,
     begun: bool,
 }
 
+/// The waits of a process, or of all.
 #[derive(Clone, Debug, Default)]
-struct LedgerAccount {
-    times: Times,
-    waits: u64,
+struct WaitedByClass {
+    /// Whole waits.
+    all: Measure,
+    /// Their parts, of the few classes that there are.
+    classes: Vec<(WaitClass, Measure)>,
 }
 
-impl LedgerAccount {
-    fn total(&self) -> u64 {
-        sum_of(&self.times)
+impl WaitedByClass {
+    fn class_mut(&mut self, class: WaitClass) -> &mut Measure {
+        let known = self.classes.iter().position(|(known, _)| *known == class);
+        let at = known.unwrap_or_else(|| {
+            self.classes.push((class, Measure::default()));
+            self.classes.len() - 1
+        });
+        &mut self.classes[at].1
+    }
+
+    fn class(&self, class: WaitClass) -> Measure {
+        let known = self.classes.iter().find(|(known, _)| *known == class);
+        known.map(|(_, measure)| *measure).unwrap_or_default()
+    }
+
+    fn add(&mut self, wait: &Wait) {
+        self.all.add_wait(wait, wait.duration_ns);
+        for (class, time_ns) in parts_of(wait) {
+            self.class_mut(class).add_wait(wait, time_ns);
+        }
+    }
+
+    /// The sum of its classes, nanoseconds: a recording may contain any number.
+    fn total_ns(&self) -> u64 {
+        self.classes.iter().map(|(_, sum)| sum.time_ns).fold(0, u64::saturating_add)
     }
 }
 
@@ -57,22 +78,14 @@ impl LedgerTally {
     pub fn add(&mut self, wait: &Wait) {
         self.begun = true;
         if wait.kernel_thread {
-            let waited_ns = wait.duration_ns.saturating_mul(wait.stands_for());
-            self.kernel_ns = self.kernel_ns.saturating_add(waited_ns);
+            self.kernel.add_wait(wait, wait.duration_ns);
             return;
         }
-        let times = wait.stands_for();
-        self.censored += u64::from(wait.censored) * times;
-        let key = (wait.pid, wait.process);
-        let account = self.processes.or_default(key).unwrap_or(&mut self.others);
-        account.waits += times;
-        for (class, time) in parts_of(wait) {
-            let place = class as usize;
-            let all = time.saturating_mul(times);
-            account.times[place] = account.times[place].saturating_add(all);
-            self.waits[place] += times;
-            self.longest[place] = self.longest[place].max(time);
+        if wait.censored {
+            self.censored.add_wait(wait, wait.duration_ns);
         }
+        let key = (wait.pid, wait.process);
+        self.processes.or_default(key).unwrap_or(&mut self.others).add(wait);
     }
 
     /// The ledger; `None` without waits, which may not have been collected.
@@ -80,51 +93,45 @@ impl LedgerTally {
         if !self.begun {
             return None;
         }
-        let accounts = self.processes.values().chain([&self.others]);
-        let mut times: Times = [0; CLASSES];
-        for account in accounts {
-            let both = times.iter_mut().zip(account.times);
-            both.for_each(|(sum, time)| *sum = sum.saturating_add(time));
+        let mut all = WaitedByClass::default();
+        for account in self.processes.values().chain([&self.others]) {
+            all.all.add(&account.all);
+            account.classes.iter().for_each(|(class, sum)| all.class_mut(*class).add(sum));
         }
-        let blocked_ns = sum_of(&times);
-        let unknown = times[WaitClass::Unknown as usize];
-        let mut classes: Vec<ClassRow> = WaitClass::ALL
-            .iter()
-            .filter(|class| times[**class as usize] > 0)
-            .map(|class| self.class(*class, times[*class as usize], blocked_ns, names))
-            .collect();
-        classes.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
+        let blocked_ns = all.total_ns();
+        let unknown_ns = all.class(WaitClass::Unknown).time_ns;
+        all.classes.sort_by_key(|(class, sum)| (std::cmp::Reverse(sum.time_ns), *class));
+        let timed = all.classes.iter().filter(|(_, sum)| sum.time_ns > 0);
+        let classes =
+            timed.map(|(class, sum)| self.class(*class, sum, blocked_ns, names)).collect();
         Some(Ledger {
             blocked_ns,
-            explained_share: (blocked_ns > 0).then(|| share(blocked_ns - unknown, blocked_ns)),
-            kernel_threads_ns: self.kernel_ns,
-            censored_waits: self.censored,
+            explained_share: (blocked_ns > 0).then(|| share(blocked_ns - unknown_ns, blocked_ns)),
+            kernel_threads_ns: self.kernel.time_ns,
+            censored_waits: self.censored.count,
             classes,
             processes: self.listed(names),
         })
     }
 
-    fn class(&self, class: WaitClass, time_ns: u64, blocked_ns: u64, names: &Names) -> ClassRow {
-        let place = class as usize;
-        let mut most: Vec<LedgerWaiter> = self
-            .processes
-            .iter()
-            .filter(|(_, account)| account.times[place] > 0)
-            .map(|((pid, name), account)| LedgerWaiter {
+    fn class(&self, class: WaitClass, sum: &Measure, blocked_ns: u64, names: &Names) -> ClassRow {
+        let waiter =
+            |((pid, name), account): (&(u32, Option<Name>), &WaitedByClass)| LedgerWaiter {
                 pid: *pid,
                 process: text(*name, names),
-                time_ns: account.times[place],
-            })
-            .collect();
+                time_ns: account.class(class).time_ns,
+            };
+        let waiters = self.processes.iter().map(waiter);
+        let mut most: Vec<LedgerWaiter> = waiters.filter(|waiter| waiter.time_ns > 0).collect();
         most.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then(a.pid.cmp(&b.pid)));
         let programs = by_program(&most);
         most.truncate(MOST_NAMED);
         ClassRow {
             class: class.word(),
-            time_ns,
-            time_share: share(time_ns, blocked_ns),
-            waits: self.waits[place],
-            longest_ns: self.longest[place],
+            time_ns: sum.time_ns,
+            time_share: share(sum.time_ns, blocked_ns),
+            waits: sum.count,
+            longest_ns: sum.longest_ns,
             most,
             programs,
             behind: None,
@@ -138,11 +145,11 @@ impl LedgerTally {
             .map(|((pid, name), account)| ProcessLedger {
                 pid: *pid,
                 process: text(*name, names),
-                time_ns: account.total(),
-                waits: account.waits,
+                time_ns: account.total_ns(),
+                waits: account.all.count,
                 classes: WaitClass::ALL
                     .iter()
-                    .map(|class| (class.word(), account.times[*class as usize]))
+                    .map(|class| (class.word(), account.class(*class).time_ns))
                     .filter(|(_, time)| *time > 0)
                     .collect(),
             })
@@ -151,11 +158,6 @@ impl LedgerTally {
         rows.truncate(MOST_LISTED);
         rows
     }
-}
-
-/// A recording may contain any number.
-fn sum_of(times: &Times) -> u64 {
-    times.iter().copied().fold(0, u64::saturating_add)
 }
 
 fn share(part: u64, whole: u64) -> f64 {

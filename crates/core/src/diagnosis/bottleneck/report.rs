@@ -7,8 +7,9 @@ use super::group::{GroupedWaits, WaitingProgram};
 use super::kind::BottleneckKind;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
-use crate::diagnosis::facts::Facts;
 use crate::diagnosis::facts::shape::two_modes;
+use crate::diagnosis::facts::syncs::ProgramSyncs;
+use crate::diagnosis::facts::{Facts, Waited};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::programs::{self, FileRole};
 use crate::diagnosis::subject::Subject;
@@ -38,7 +39,7 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
         );
     let finding = shaped(finding, group);
     let finding = finding
-        .shown("mean wait", group.waited.mean_ns(), "ns", format!("iowhy waits{flags}"))
+        .shown("mean time of a call", mean_ns(facts, group), "ns", format!("iowhy waits{flags}"))
         .shown(
             "waits",
             group.waited.waits as f64 / facts.seconds(),
@@ -99,7 +100,7 @@ fn sentence(
         Some(device) if !on.is_empty() && bound::is_saturated(device) => ", which is saturated:",
         _ => ",",
     };
-    let (mean_ns, longest_ns) = (top.waited.mean_ns(), top.waited.longest_ns() as f64);
+    let (mean_ns, longest_ns) = (mean_ns(facts, group), top.waited.longest_ns() as f64);
     // A mean of many short waits and a long one hides the long one.
     let longest = (longest_ns >= UNLIKE_THE_MEAN * mean_ns)
         .then(|| format!(", up to {}", words::time(longest_ns)));
@@ -109,6 +110,24 @@ fn sentence(
         words::time(mean_ns),
         longest.unwrap_or_default(),
     )
+}
+
+/// Returns the mean time of a call of the first program, nanoseconds: of a sync the same as the
+/// causes that are about its syncs.
+fn mean_ns(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> f64 {
+    let Some(top) = group.programs.first() else { return group.waited.mean_ns() };
+    let key = |waited: &Waited<'_>| {
+        waited
+            .groups
+            .first()
+            .map(|group| (group.process.clone(), group.container.clone(), waited.time_ns))
+    };
+    let is_sync = group.kind == BottleneckKind::Sync;
+    let syncs = if is_sync { facts.syncs() } else { Vec::new() };
+    let own = syncs.iter().find(|program| key(&program.waited) == key(&top.waited));
+    // A single long wait is what this finding may be about.
+    let usual = own.filter(|program| program.usual_ns() == program.waited.time_ns);
+    usual.map_or(top.waited.mean_ns(), ProgramSyncs::mean_ns)
 }
 
 /// Returns the waiting program, and the verb that agrees with it.

@@ -34,6 +34,8 @@ const ROUND: f64 = 0.03;
 const REQUESTS: f64 = 5.0;
 /// How often a stretch of time may be split recursively.
 const DEPTH: usize = 2;
+/// The least mean number of requests of a burst. Chosen.
+const LEAST_REQUESTS: f64 = 4.0;
 /// The least share of the device's bytes of a periodic program to report.
 const LEAST_SHARE: f64 = 0.05;
 
@@ -143,16 +145,23 @@ fn rhythms(patterns: &DevicePatterns, found: &mut OverTime) {
         if share < LEAST_SHARE {
             continue;
         }
-        match shape::rhythm(&owner.bytes, patterns.timeline.bin_ns) {
-            Rhythm::Periodic(period) => found.bursts.push(burst(patterns, owner, period, share)),
+        match shape::rhythm(&owner.fine, owner.fine_ns) {
+            Rhythm::Periodic(period) if is_burst(owner, period) => {
+                found.bursts.push(burst(patterns, owner, period, share));
+            }
             Rhythm::TooFew(bursts) => found.not_enough.push(format!(
                 "{bursts} bursts of {} on {}: a rhythm needs at least three periods",
                 words::process(&owner.process, owner.pid, None),
                 patterns.device,
             )),
-            Rhythm::None => {}
+            Rhythm::Periodic(_) | Rhythm::None => {}
         }
     }
+}
+
+/// Whether each burst is more than a request or two at an even pace.
+fn is_burst(owner: &OwnerTimeline, period: shape::Period) -> bool {
+    owner.requests as f64 >= LEAST_REQUESTS * period.bursts as f64
 }
 
 fn burst(

@@ -10,6 +10,20 @@ const BURST: f64 = 2.0;
 /// The largest deviation of distances between bursts from their mean: four random bursts are as
 /// even by chance once in twenty-four.
 const REGULAR: f64 = 0.25;
+/// Fewer bins are not searched for a period: chance agreements would be as good. Chosen.
+const LEAST_BINS: usize = 64;
+/// The least autocorrelation at a period, and how many standard errors of noise it must be above.
+/// Chosen with bursts of which some are missing, late, or five times larger than others.
+const LEAST_AGREEMENT: f64 = 0.35;
+const CHANCE: f64 = 4.0;
+/// The least ratio to the highest autocorrelation: that of a multiple of the period may be higher.
+const NEAR_HIGHEST: f64 = 0.6;
+/// The least share of distances that are the period, or two or three of it.
+const MOST_REGULAR: f64 = 0.85;
+/// The least share of the time between bursts. Chosen: requests at an even pace have gaps, too.
+const LEAST_CALM: f64 = 0.35;
+/// The least share of the bytes in the bursts.
+const MOST_BYTES: f64 = 0.5;
 
 /// Bursts at regular intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,42 +49,129 @@ pub enum Rhythm {
     None,
 }
 
-/// Returns the rhythm of bytes in bins of `bin_ns`.
+/// Returns the rhythm of bytes in bins of `bin_ns`: the shortest period at which the bursts agree
+/// with themselves, in ever wider bins until one is found.
 pub fn rhythm(bytes: &[u64], bin_ns: u64) -> Rhythm {
-    let sum: f64 = bytes.iter().map(|amount| *amount as f64).sum();
-    let mean = sum / bytes.len().max(1) as f64;
-    if mean <= 0.0 {
-        return Rhythm::None;
-    }
-    let mut starts: Vec<(usize, usize)> = Vec::new();
-    let mut inside = 0.0;
-    for (at, amount) in bytes.iter().enumerate() {
-        if (*amount as f64) < BURST * mean {
-            continue;
+    let mut bins = bytes.to_vec();
+    let mut bin_ns = bin_ns;
+    while bins.len() >= LEAST_BINS {
+        let found = period(&bins).and_then(|lag| confirmed(&bins, lag, bin_ns));
+        if let Some(period) = found {
+            return Rhythm::Periodic(period);
         }
-        inside += *amount as f64;
-        // A gap of one bin does not end a burst.
-        match starts.last_mut() {
-            Some(last) if at <= last.1 + 2 => last.1 = at,
-            _ => starts.push((at, at)),
-        }
+        bins =
+            bins.chunks(2).map(|pair| pair.iter().copied().fold(0, u64::saturating_add)).collect();
+        bin_ns = bin_ns.saturating_mul(2);
     }
-    regular(bin_ns, &starts, inside / sum)
+    too_few(bytes)
 }
 
-fn regular(bin_ns: u64, starts: &[(usize, usize)], share: f64) -> Rhythm {
-    let gaps: Vec<f64> = starts.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64).collect();
-    let mean = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
+/// Returns two or three bursts that are far more than the rest, and as far apart from each other.
+fn too_few(bytes: &[u64]) -> Rhythm {
+    let bursts = bursts(bytes, BURST, bytes.len() / LEAST_BINS + 1);
+    let gaps = gaps(&bursts);
+    let mean = mean(&gaps);
     let even = gaps.iter().all(|gap| (gap - mean).abs() <= REGULAR * mean + 1.0);
-    if gaps.is_empty() || share < 0.5 || !even {
+    if gaps.is_empty() || gaps.len() >= PERIODS || !even || share_of(bytes, &bursts) < MOST_BYTES {
         return Rhythm::None;
     }
-    if gaps.len() < PERIODS {
-        return Rhythm::TooFew(starts.len());
+    Rhythm::TooFew(bursts.len())
+}
+
+/// The first and the last bin of each burst: of bins with at least `factor` times the mean, where
+/// a distance of up to `pause` bins does not end one.
+fn bursts(bytes: &[u64], factor: f64, pause: usize) -> Vec<(usize, usize)> {
+    let mean = sum_of(bytes) / bytes.len().max(1) as f64;
+    let mut bursts: Vec<(usize, usize)> = Vec::new();
+    for (at, amount) in bytes.iter().enumerate() {
+        if mean <= 0.0 || (*amount as f64) < factor * mean {
+            continue;
+        }
+        match bursts.last_mut() {
+            Some(last) if at - last.1 <= pause => last.1 = at,
+            _ => bursts.push((at, at)),
+        }
     }
-    let period_ns = (mean * bin_ns as f64) as u64;
-    let first_ns = starts.first().map_or(0, |(from, _)| *from as u64 * bin_ns);
-    Rhythm::Periodic(Period { period_ns, first_ns, bursts: starts.len(), share })
+    bursts
+}
+
+fn gaps(bursts: &[(usize, usize)]) -> Vec<f64> {
+    bursts.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64).collect()
+}
+
+fn sum_of(bytes: &[u64]) -> f64 {
+    bytes.iter().map(|amount| *amount as f64).sum()
+}
+
+fn share_of(bytes: &[u64], bursts: &[(usize, usize)]) -> f64 {
+    let inside = bursts.iter().map(|(from, to)| sum_of(&bytes[*from..=*to]));
+    inside.sum::<f64>() / sum_of(bytes).max(1.0)
+}
+
+/// Returns the shortest lag, in bins, at which the autocorrelation of "is in a burst" has a peak:
+/// how large a burst is does not matter.
+fn period(bytes: &[u64]) -> Option<usize> {
+    let count = bytes.len();
+    let signal = burst_signal(bytes);
+    let variance: f64 = signal.iter().map(|value| value * value).sum();
+    if variance <= 1e-9 * count as f64 {
+        return None;
+    }
+    let at_lag = |lag: usize| -> f64 {
+        let products = signal.iter().zip(&signal[lag..]).map(|(a, b)| a * b);
+        products.sum::<f64>() / variance * count as f64 / (count - lag) as f64
+    };
+    let all: Vec<f64> = (0..=count / PERIODS).map(at_lag).collect();
+    let highest = all.iter().skip(2).copied().fold(0.0, f64::max);
+    let least = LEAST_AGREEMENT.max(CHANCE / (count as f64).sqrt()).max(highest * NEAR_HIGHEST);
+    let mut lowest = 1.0_f64;
+    for lag in 1..all.len().saturating_sub(1) {
+        lowest = lowest.min(all[lag]);
+        let is_peak = all[lag] >= all[lag - 1] && all[lag] >= all[lag + 1];
+        if lag >= 2 && is_peak && all[lag] >= least && lowest <= all[lag] / 2.0 {
+            return Some(lag);
+        }
+    }
+    None
+}
+
+/// Returns 1 in bursts and 0 elsewhere, smoothed over three bins and without its mean.
+fn burst_signal(bytes: &[u64]) -> Vec<f64> {
+    let mean_bytes = sum_of(bytes) / bytes.len().max(1) as f64;
+    let inside = |at: usize| f64::from(u8::from(bytes[at] as f64 >= mean_bytes.max(1.0)));
+    let last = bytes.len().saturating_sub(1);
+    let smooth = |at: usize| {
+        (inside(at.saturating_sub(1)) + 2.0 * inside(at) + inside((at + 1).min(last))) / 4.0
+    };
+    let smoothed: Vec<f64> = (0..bytes.len()).map(smooth).collect();
+    let mean = mean(&smoothed);
+    smoothed.into_iter().map(|value| value - mean).collect()
+}
+
+/// Returns the period if the bursts themselves are that far apart: some may be missing.
+fn confirmed(bytes: &[u64], lag: usize, bin_ns: u64) -> Option<Period> {
+    let bursts = bursts(bytes, 1.0, (lag / 4).max(1));
+    let (first, last) = (bursts.first()?.0, bursts.last()?.0);
+    let gaps = gaps(&bursts);
+    let periods: f64 = gaps.iter().map(|gap| (gap / lag as f64).round().max(1.0)).sum();
+    let off = |gap: f64, times: f64| (gap - times * lag as f64).abs();
+    let near = gaps.iter().filter(|gap| off(**gap, 1.0) <= 0.3 * lag as f64 + 1.0).count();
+    let missed = |gap: &&f64| [2.0, 3.0].iter().any(|n| off(**gap, *n) <= 0.2 * lag as f64 + 1.0);
+    let far = gaps.iter().filter(missed).count();
+    let share = share_of(bytes, &bursts);
+    let busy: usize = bursts.iter().rev().skip(1).map(|(from, to)| to - from + 1).sum();
+    let calm = 1.0 - busy as f64 / (last - first).max(1) as f64;
+    let is_regular = near >= PERIODS
+        && near * 2 >= gaps.len()
+        && (near + far) as f64 >= MOST_REGULAR * gaps.len() as f64;
+    (is_regular && calm >= LEAST_CALM && share >= MOST_BYTES && periods >= PERIODS as f64).then(
+        || Period {
+            period_ns: ((last - first) as f64 / periods * bin_ns as f64) as u64,
+            first_ns: first as u64 * bin_ns,
+            bursts: bursts.len(),
+            share,
+        },
+    )
 }
 
 /// Two levels of a rate, and the point of change.
@@ -219,7 +320,35 @@ mod tests {
         assert!(matches!(found, Rhythm::Periodic(it) if it.first_ns == 7 * BIN_NS), "{found:?}");
         assert_eq!(rhythm(&waves(3), BIN_NS), Rhythm::TooFew(3));
         assert_eq!(rhythm(&[5; 100], BIN_NS), Rhythm::None);
+
         assert_eq!(rhythm(&[], BIN_NS), Rhythm::None);
+    }
+
+    /// Bursts of four bins every 22: each `large`th is five times larger, each `missing`th is
+    /// missing, and they begin up to `late` bins late.
+    fn uneven(large: usize, missing: usize, late: usize) -> Vec<u64> {
+        let mut bytes = vec![1; 1000];
+        for burst in (0..45).filter(|burst| burst % missing != missing - 1) {
+            let from = burst * 22 + burst * 7919 % (late + 1);
+            let amount = if burst % large == 0 { 5000 } else { 1000 };
+            bytes[from..from + 4].iter_mut().for_each(|bin| *bin = amount);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_period_is_found_whatever_the_bursts_are_like() {
+        for (large, missing, late) in [(1, 99, 0), (5, 99, 0), (2, 99, 0), (5, 99, 4), (5, 6, 2)] {
+            let found = rhythm(&uneven(large, missing, late), 10_000_000);
+            let Rhythm::Periodic(period) = found else {
+                panic!("{large} {missing} {late}: {found:?}")
+            };
+            assert!(period.period_ns.abs_diff(220_000_000) <= 3_000_000, "{period:?}");
+            assert_eq!(
+                period.bursts,
+                (0..45).filter(|burst| burst % missing != missing - 1).count()
+            );
+        }
     }
 
     #[test]

@@ -22,7 +22,9 @@ pub struct ProgramSyncs<'a> {
     pub calls: Option<u64>,
     /// Bytes that it wrote to these files; `None` likewise.
     pub bytes: Option<u64>,
-    /// Whether both are only of the part of the watch in which calls were counted.
+    /// Time of these calls from entry to return, nanoseconds; `None` if not all were timed.
+    pub timed_ns: Option<u64>,
+    /// Whether all of these are only of the part of the watch in which calls were counted.
     pub is_partial: bool,
 }
 
@@ -37,9 +39,9 @@ impl ProgramSyncs<'_> {
         subject
     }
 
-    /// Returns the number of syncs, or of sync waits if calls were not counted all the time.
+    /// Returns the number of syncs; of those that waited, if calls were not counted all the time.
     pub fn count(&self) -> u64 {
-        self.calls.filter(|_| !self.is_partial).unwrap_or(self.waited.waits)
+        self.calls.filter(|_| !self.is_partial).unwrap_or(self.waited.calls)
     }
 
     /// Returns the bytes per sync.
@@ -55,9 +57,13 @@ impl ProgramSyncs<'_> {
         if longest_ns > others_ns { others_ns } else { self.waited.time_ns }
     }
 
-    /// Returns the usual time per sync, nanoseconds.
+    /// Returns the usual time per sync, nanoseconds: from its entry to its return where calls were
+    /// timed, else the time that it was blocked.
     pub fn mean_ns(&self) -> f64 {
-        self.usual_ns() as f64 / self.count().max(1) as f64
+        let event_ns = self.waited.time_ns - self.usual_ns();
+        let timed_ns = self.timed_ns.filter(|_| !self.is_partial);
+        let usual_ns = timed_ns.map_or(self.usual_ns(), |timed| timed.saturating_sub(event_ns));
+        usual_ns.max(self.usual_ns()) as f64 / self.count().max(1) as f64
     }
 }
 
@@ -104,8 +110,13 @@ impl<'a> Facts<'a> {
             false if writes > 0 => (Some(writes), bytes(&written)),
             _ => (None, None),
         };
-        let is_partial = self.summary().environment.lacks_calls();
-        ProgramSyncs { waited, calls, bytes, is_partial }
+        let environment = &self.summary().environment;
+        let is_timed = environment.thinning.iter().all(|level| level.call_times)
+            && synced.iter().all(|row| row.counts.timed_calls >= row.counts.calls());
+        let timed_ns = (calls == Some(syncs) && syncs > 0 && is_timed)
+            .then(|| sum(&synced, |row| row.counts.fsync_ns));
+        let is_partial = environment.lacks_calls();
+        ProgramSyncs { waited, calls, bytes, timed_ns, is_partial }
     }
 
     /// Returns the number of files that a program syncs although it wrote nothing to them, as a

@@ -76,7 +76,7 @@ fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
 fn on_device(device: &DeviceSummary, syncs: &ProgramSyncs<'_>) -> f64 {
     let flushes = facts::of(device, Direction::Flush).requests.max(device.helper_requests);
     let counted = syncs.calls.filter(|_| !syncs.is_partial);
-    let known = counted.unwrap_or(if flushes > 0 { flushes } else { syncs.waited.waits });
+    let known = counted.unwrap_or(if flushes > 0 { flushes } else { syncs.waited.calls });
     facts::of(device, Direction::Write).bytes as f64 / known.max(1) as f64
 }
 
@@ -90,9 +90,8 @@ fn finding(
     let of_files = subject.clone();
     let flags = words::flags(&subject);
     let rate = syncs.count() as f64 / facts.seconds();
-    let what = if syncs.calls.is_some() && !syncs.is_partial { "syncs" } else { "sync waits" };
     let sentence = format!(
-        "{} syncs small writes one by one{}: {} {what} per second, {} and {} each",
+        "{} syncs small writes one by one{}: {} syncs per second, {} and {} each",
         words::who(&subject),
         of_file(&subject),
         words::number(rate),
@@ -123,7 +122,7 @@ fn finding(
         .claiming(Claims::of_waits(&syncs.waited).limited_to(syncs.usual_ns()))
         .about(subject)
         .at_most(if is_well { Severity::Info } else { Severity::Critical })
-        .shown(what, rate, "1/s", format!("iowhy files{flags}"))
+        .shown("syncs", rate, "1/s", format!("iowhy files{flags}"))
         .shown("mean sync time", syncs.mean_ns(), "ns", format!("iowhy waits{flags}"))
         .shown("bytes written per sync", bytes, "bytes", format!("iowhy files{flags}"))
         .shown(
@@ -215,7 +214,7 @@ mod tests {
             Thinning { from_ns, requests_one_in: 1, waits_one_in: 1, ..Thinning::default() };
         script.environment.thinning = vec![level];
         let found = of_etcd(&script).unwrap();
-        let said = "40.0 sync waits per second, 2.25 KiB and 20.0 ms each";
+        let said = "40.0 syncs per second, 2.25 KiB and 20.0 ms each";
         assert!(found.sentence.contains(said), "{}", found.sentence);
     }
 

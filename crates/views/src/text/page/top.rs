@@ -1,6 +1,7 @@
 //! Shares of the requests' time: processes, files and the code path, a line each. Where most of the
 //! time is other devices', they are those of the device that the first finding is about.
 
+use super::super::paths::share_of;
 use super::super::usage::{UsageRow, file_name, process_name, program_name, rows};
 use super::super::{Screen, frames};
 use crate::escape::{cut, escape, fit, width};
@@ -26,12 +27,12 @@ const PATH_LINES: usize = 2;
 pub(super) fn section(summary: &Summary, sick: Option<&DeviceSummary>, screen: &mut Screen) {
     let style = *screen.style;
     let sick = sick.filter(|it| time_share(it, summary) < MAIN_SHARE && !it.processes.is_empty());
-    let (of_what, lines, path) = match sick {
+    let (of_what, lines, paths) = match sick {
         Some(device) => {
             let of_what = format!("share of {}'s time", device.device);
             let lines = vec![("processes", shares(processes_of(device, &style), &style))];
             let patterns = summary.patterns.devices.iter().find(|it| it.device == device.device);
-            (of_what, lines, patterns.and_then(|it| it.code_paths.first()))
+            (of_what, lines, patterns.map_or(&[][..], |known| &known.code_paths))
         }
         None => {
             let processes =
@@ -40,10 +41,10 @@ pub(super) fn section(summary: &Summary, sick: Option<&DeviceSummary>, screen: &
             let lines =
                 vec![("processes", shares(processes, &style)), ("files", shares(files, &style))];
             let of_what = "share of the requests' time".to_owned();
-            (of_what, lines, summary.code_paths.table.rows.first())
+            (of_what, lines, &summary.code_paths.table.rows[..])
         }
     };
-    let path = path.and_then(|path| code_path(path, &style));
+    let path = paths.iter().find_map(|path| code_path(path, &style));
     if path.is_none() && lines.iter().all(|(_, text)| text.is_none()) {
         return;
     }
@@ -88,7 +89,7 @@ fn processes_of(device: &DeviceSummary, style: &Style) -> Vec<UsageRow> {
             }
             None => {
                 let usage = Usage { time_share: row.usage.time_share, ..Usage::default() };
-                found.push(UsageRow { name, usage, sequential_share: None, rest: false });
+                found.push(UsageRow { name, usage, ..UsageRow::default() });
             }
         }
     }
@@ -114,7 +115,8 @@ fn shares(mut rows: Vec<UsageRow>, style: &Style) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// `flush by postgres 86 %: XLogFlush > ext4_sync_file > blkdev_issue_flush`.
+/// `flush by postgres 86 %: XLogFlush > ext4_sync_file > blkdev_issue_flush`; `None` if too few
+/// stacks say so.
 fn code_path(first: &UsedRow<CodePathRow>, style: &Style) -> Option<String> {
     let frames = frames::that_matter(&first.subject);
     if frames.is_empty() {
@@ -129,6 +131,6 @@ fn code_path(first: &UsedRow<CodePathRow>, style: &Style) -> Option<String> {
     };
     let frames = frames.into_iter().map(without_types);
     let frames: Vec<_> = frames.map(|name| escape(name, style)).collect();
-    let share = human::percent(first.usage.time_share);
+    let share = share_of(first)?;
     Some(format!("{what} {share} %: {}", frames.join(" > ")))
 }

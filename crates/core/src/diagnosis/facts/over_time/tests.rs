@@ -123,6 +123,15 @@ fn bursts_have_a_period_and_an_owner() {
 }
 
 #[test]
+fn an_even_pace_is_no_burst() {
+    for every_ns in [7 * MS, 27 * MS, 100 * MS, 330 * MS] {
+        let mut script = Script::new(10);
+        reads(&mut script, (0, 10 * S), every_ns, MS);
+        assert_eq!(found(&script).bursts, [], "{every_ns}");
+    }
+}
+
+#[test]
 fn two_periods_are_not_enough() {
     let over_time = found(&bursts(10, 4 * S));
     assert_eq!(over_time.bursts, []);
