@@ -125,7 +125,7 @@ fn rates(page: &PageInput<'_>, style: &Style) -> Markup {
     let length_ns = charts.length_ns.max(1);
     let each_ns = length_ns as f64 / COLUMNS as f64;
     let mut values = vec![0.0; COLUMNS];
-    let requests = |(key, sums): &(CellKey, CellSums)| (key.column, sums.count as f64);
+    let requests = |(key, sums): &(CellKey, CellSums)| (key.column, sums.measure.count as f64);
     for (column, requests) in charts.requests.iter().map(requests) {
         // Shared out by overlap: columns of another width would make a comb where there is none.
         let from_ns = u64::from(column).saturating_mul(charts.column_ns.max(1)) as f64;
