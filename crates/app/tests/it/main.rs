@@ -16,6 +16,7 @@ mod html;
 mod incidents;
 mod interrupted;
 mod manual;
+mod readme;
 mod redact;
 mod safety;
 mod terminal;
