@@ -139,8 +139,10 @@ impl ReaderPlace {
 
     /// A word of a command line here; `None` if that needs a disk.
     fn word(&self, word: &str, before: &str, subject: &str) -> Option<String> {
-        let is_readers = |(name, _): &&(&str, &str)| *name == word && before != "report";
-        if let Some((_, here)) = READERS.iter().find(is_readers) {
+        if (word, before) == ("FILE", "report") {
+            return Some("sick".to_owned());
+        }
+        if let Some((_, here)) = READERS.iter().find(|(name, _)| *name == word) {
             if subject == "locate" {
                 let (_, files) = self.disk.as_ref()?;
                 return Some(if word == "FILE" {
@@ -152,7 +154,6 @@ impl ReaderPlace {
             return Some((*here).to_owned());
         }
         match (word, before) {
-            ("FILE", "report") => Some("sick".to_owned()),
             ("PID", _) => Some(std::process::id().to_string()),
             ("sda=sdb", _) => Some("loop0=loop0".to_owned()),
             ("DEVICE", _) | ("sda" | "sdb", "-d" | "probe") => {
