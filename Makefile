@@ -2,10 +2,8 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo man test test-static test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly
+.PHONY: help demo check man test test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly
 
-# The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
-export CLANG ?= clang-16
 # Where cargo puts what it builds.
 TARGET = $${CARGO_TARGET_DIR:-target}
 
@@ -19,9 +17,13 @@ demo: ## Build iowhy and watch a real workload with it for ten seconds
 
 man: ## Write the manual pages and shell completions into the target directory
 	@scripts/install-deps build
-	@scripts/man
+	cargo build --release --package iowhy
+	@scripts/man $(TARGET)/release/iowhy
 
-test: ## Install what is missing, build, check style, run every test, build the docs
+check: ## The quick check without root: style, lints, unit tests
+	@scripts/check
+
+test: ## Install what is missing, build, check style, run every test, build the docs: 40 minutes
 	@scripts/install-deps build test web
 	@scripts/test
 
@@ -33,8 +35,12 @@ demo-fleet: ## A simulated fleet in an S3 server, a cluster, a question and its 
 	@scripts/install-deps build
 	@scripts/demo-fleet
 
+test-readme: ## The README's first command in a clean Debian 13 and 12, timed
+	@scripts/install-deps static
+	@scripts/test-readme
+
 test-static: ## Build the static release binary and run it in a bullseye userland
-	@scripts/install-deps build static web
+	@scripts/install-deps build static
 	@scripts/test-static
 
 test-kernels: ## Run what needs a kernel in guests with Linux 5.10, 6.1, 6.12 and the newest
@@ -63,11 +69,11 @@ test-packages: ## Make the packages; install, upgrade and remove them in clean u
 	@scripts/test-kubernetes $(TARGET)/$$(uname -m)-unknown-linux-gnu/release/iowhy
 
 publish-files: ## Make the crates as they are published: with compiled BPF programs
-	@scripts/install-deps build web
+	@scripts/install-deps build
 	@scripts/publish-files
 
 test-publish: ## The same, and build the published crate where there is no clang
-	@scripts/install-deps build web
+	@scripts/install-deps build
 	@scripts/publish-files --check
 
 test-recorder-guest: ## The .deb in a guest: its service, a disk that hangs, a power cut, what is known then
@@ -79,14 +85,13 @@ test-metrics: ## Check alert rules and dashboard with a real Prometheus and a ru
 	cargo build --package iowhy
 	@scripts/test-metrics $(TARGET)/debug/iowhy
 
-web: ## Build the script of the HTML report, which the next build of iowhy embeds
+web: ## Build the script of the HTML report from its sources, to be committed with them
 	@scripts/install-deps web
 	@scripts/web build
 
 screenshots: ## Pictures of the HTML reports of several recordings; writes docs/report.png
 	@scripts/install-deps build web
-	@scripts/web build
-	cargo build
+	cargo build --package iowhy
 	@scripts/web screenshots
 
 lint: ## Check formatting and lints
@@ -152,7 +157,6 @@ bench-views: ## Compare the views with iostat, pidstat and biolatency; writes do
 
 bench-html: ## Measure the HTML report: writing it, drawing it in Chromium; writes docs/html.md
 	@scripts/install-deps build web
-	@scripts/web build
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-html
 

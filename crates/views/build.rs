@@ -1,10 +1,10 @@
-//! Embeds the script and the style of the HTML report, which `scripts/web` builds. Without them the
-//! report says how to get them.
+//! Embeds the script and the style of the HTML report, which `scripts/web build` makes of
+//! `web/src`. Without them this build warns, and `--html` says how to get them.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// What `scripts/web` leaves in `web/dist`.
+/// What `scripts/web build` leaves in `web/dist`.
 const BUILT: &[&str] =
     &["page.js", "page.css", "page.js.sha256", "page.css.sha256", "licences.txt"];
 
@@ -13,6 +13,13 @@ fn main() -> io::Result<()> {
     let built = variable("CARGO_MANIFEST_DIR").join("web/dist");
     let out = variable("OUT_DIR");
     let is_built = BUILT.iter().all(|name| built.join(name).is_file());
+    if !is_built {
+        println!(
+            "cargo::warning={} is not complete: this iowhy will have no HTML report (--html); \
+             `scripts/web build` makes it, with Node.js and npm",
+            built.display()
+        );
+    }
     for name in BUILT {
         println!("cargo::rerun-if-changed={}", built.join(name).display());
         copy(is_built.then(|| built.join(name)).as_deref(), &out.join(name))?;

@@ -38,6 +38,7 @@ pub fn write_pages(directory: &Path) -> Result<()> {
         sections: &[],
         exit_codes: EXIT_CODES,
         see_also: "iowhy(8), iowhy-daemon(8)",
+        commands: &[],
     };
     iowhy_manual::write_pages(FleetArgs::command(), &texts, directory)
         .context(|| format!("write manual pages into {}", directory.display()))

@@ -127,7 +127,7 @@ fn run(cli: &args::Cli) -> Result<(), failure::Failure> {
         Some(args::Command::History(history)) => commands::history::run(history),
         Some(args::Command::Check(check)) => commands::check::run(check),
         Some(args::Command::Completions(shell)) => commands::completions::print(shell),
-        Some(args::Command::Man(man)) => commands::completions::write_pages(man),
+        Some(args::Command::Man(man)) => commands::manual::write_pages(man),
         Some(args::Command::Schema(schema)) => commands::schema::run(schema),
     }
 }

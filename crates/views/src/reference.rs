@@ -87,3 +87,58 @@ fn describe<R>(page: &mut String, table: &Definition<R>) {
     }
     page.push_str(&lines);
 }
+
+/// A table as a manual page describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableReference {
+    /// Its heading on the screen.
+    pub title: &'static str,
+    /// What a row is.
+    pub sentence: &'static str,
+    /// Its columns: heading, and what it means with its unit.
+    pub columns: Vec<(&'static str, String)>,
+}
+
+/// The tables that a command prints as its answer; none for commands that print no table.
+pub fn tables_of(command: &str) -> Vec<TableReference> {
+    match command {
+        "iowhy" | "report" => {
+            vec![described(&DEVICES), described(&WAITS), described(&PROCESSES), described(&FILES)]
+        }
+        "stages" => {
+            let mut tables = vec![
+                described(&stages::STAGES),
+                described(&stages::TRAFFIC),
+                described(&stages::SEEKS),
+            ];
+            tables.extend([&stages::DEVICE_SHARES, &stages::PROCESS_SHARES].map(described));
+            tables
+        }
+        "stat" => vec![described(&stat::DEVICES)],
+        "proc" => vec![described(&proc::PROCESSES)],
+        "latency" => vec![described(&latency::BUCKETS)],
+        "files" => vec![described(&FILETOP)],
+        "opens" => vec![described(&OPENED), described(&HELD)],
+        "waits" => vec![described(&waits::GROUPS)],
+        "chains" => vec![described(&CHAINS)],
+        "blame" => vec![described(&BLAME), described(&CULPRITS)],
+        "stacks" => vec![described(&CODE_PATHS)],
+        "cache" => [&cache::MEMORY, &cache::FLOWS, &cache::READS].map(described).to_vec(),
+        "diff" => vec![described(&diff::TIMES), described(&diff::LOADS)],
+        "top" => OPENED_BY.iter().map(described).chain(WAITED_BY.iter().map(described)).collect(),
+        "probe" => vec![described(&PROBE)],
+        "verify" => vec![described(&ROUNDS)],
+        "check" => vec![described(&CHECK)],
+        _ => Vec::new(),
+    }
+}
+
+fn described<R>(table: &Definition<R>) -> TableReference {
+    let meaning = |unit: &str, sentence: &str| match unit {
+        "" | "-" => sentence.to_owned(),
+        unit => format!("{sentence} ({unit})"),
+    };
+    let columns = table.columns.iter();
+    let columns = columns.map(|column| (column.heading, meaning(column.unit, column.sentence)));
+    TableReference { title: table.title, sentence: table.sentence, columns: columns.collect() }
+}

@@ -1,5 +1,5 @@
-// Bundles the page's script and style into dist/, with their hashes for the page's policy and the
-// licences of what is bundled. With --tests: the tests, for node.
+// Bundles the page's script and style into the folder that is named, with their hashes for the page's
+// policy and the licences of what is bundled. With --tests: the tests, for node.
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -24,10 +24,11 @@ if (process.argv.includes("--tests")) {
     logLevel: "warning",
   });
 } else {
-  mkdirSync("dist", { recursive: true });
+  const folder = process.argv[2] ?? "dist";
+  mkdirSync(folder, { recursive: true });
   await build({
     entryPoints: { page: "src/page.ts" },
-    outdir: "dist",
+    outdir: folder,
     bundle: true,
     minify: true,
     target: "es2022",
@@ -36,7 +37,7 @@ if (process.argv.includes("--tests")) {
     logLevel: "warning",
   });
   for (const name of ["page.js", "page.css"]) {
-    const path = join("dist", name);
+    const path = join(folder, name);
     // A script ends at the first end tag, wherever it stands.
     const text = readFileSync(path, "utf8").trim().replaceAll("</", "<\\/");
     writeFileSync(path, text);
@@ -45,5 +46,5 @@ if (process.argv.includes("--tests")) {
   }
   const licence = readFileSync("node_modules/uplot/LICENSE", "utf8").trim();
   const { version } = JSON.parse(readFileSync("node_modules/uplot/package.json", "utf8"));
-  writeFileSync("dist/licences.txt", `uPlot ${version}\n\n${licence}\n`);
+  writeFileSync(join(folder, "licences.txt"), `uPlot ${version}\n\n${licence}\n`);
 }

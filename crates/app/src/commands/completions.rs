@@ -1,29 +1,12 @@
-//! `iowhy completions` and `iowhy man`: shell completions and manual pages, from the definitions of
-//! the command line.
+//! `iowhy completions`: shell completions, from the definition of the command line.
 //!
-//! What does not belong here: texts about single flags. They are in `args`.
+//! What does not belong here: texts about single flags (`args`), manual pages.
 
-use crate::args::completions::{CompletionsArgs, ManArgs};
-use crate::args::{Cli, EXIT_CODES};
+use crate::args::Cli;
+use crate::args::completions::CompletionsArgs;
 use crate::failure::Failure;
 use crate::output;
 use clap_complete::env::{CompleteEnv, Shells};
-use iowhy_manual::ManualTexts;
-
-/// Command lines for the first page, each with what it does.
-const EXAMPLES: &[(&str, &str)] = &[
-    ("iowhy", "Watch this machine for ten seconds and name the cause."),
-    ("iowhy -d sdb -t 30 --full", "Watch one disk for 30 seconds and show every section."),
-    ("iowhy record -o /run/sick", "Record until Ctrl-C, for later or for another machine."),
-    ("iowhy report /run/sick", "Show the same screen from that recording."),
-    ("iowhy explain 1 /run/sick", "Explain its first finding: mechanism, evidence, fix."),
-    ("iowhy stat 1", "Show device statistics each second, as iostat -x does."),
-    ("iowhy check", "Show what iowhy can collect here, and what is missing."),
-];
-
-const OVERHEAD: &str = "The first lines of each screen show the CPU time that iowhy used and the \
-    number of records that it lost. A watch allocates a bounded amount of memory, changes no \
-    setting, and unloads its BPF programs when it exits, even if it is killed.";
 
 /// The variable by which a shell asks what may come next.
 const ASKS: &str = "IOWHY_COMPLETE";
@@ -49,19 +32,6 @@ pub fn print(args: &CompletionsArgs) -> Result<(), Failure> {
     output::print(&String::from_utf8_lossy(&script))
 }
 
-/// Writes a manual page for the program and one for each of its commands.
-pub fn write_pages(args: &ManArgs) -> Result<(), Failure> {
-    let texts = ManualTexts {
-        version: env!("CARGO_PKG_VERSION"),
-        examples: EXAMPLES,
-        sections: &[("OVERHEAD", OVERHEAD)],
-        exit_codes: EXIT_CODES,
-        see_also: "blktrace(8), blkparse(1), iostat(1), biosnoop(8)",
-    };
-    iowhy_manual::write_pages(Cli::definition(), &texts, &args.output)
-        .map_err(|cause| Failure::not_written(&args.output, &cause))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,12 +39,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::definition().debug_assert();
-    }
-
-    #[test]
-    fn examples_are_valid_command_lines() {
-        for (example, _) in EXAMPLES {
-            Cli::definition().try_get_matches_from(example.split(' ')).unwrap();
-        }
     }
 }

@@ -13,6 +13,7 @@ pub mod history;
 pub mod import;
 pub mod incidents;
 pub mod locate;
+pub mod manual;
 pub mod opens;
 pub mod page;
 pub mod probe;

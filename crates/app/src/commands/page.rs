@@ -112,7 +112,7 @@ fn input<'a>(
 
 fn failed(path: &Path, error: PageError) -> Failure {
     let hint = matches!(error, PageError::NotEmbedded).then(|| {
-        "build it again after `scripts/web`, which needs Node.js 20 and npm; \
+        "build it again after `scripts/web build`, which needs Node.js and npm; \
          `iowhy report` shows the same on a terminal"
             .to_owned()
     });

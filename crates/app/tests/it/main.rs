@@ -17,6 +17,7 @@ mod incidents;
 mod interrupted;
 mod manual;
 mod names;
+mod readme;
 mod redact;
 mod safety;
 mod situations;

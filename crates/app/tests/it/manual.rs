@@ -24,7 +24,7 @@ fn every_command_has_a_manual_page() {
     for command in &commands {
         let path = directory.path().join(format!("iowhy-{command}.8"));
         let page = std::fs::read_to_string(&path).unwrap();
-        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"] {
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXAMPLES", "EXIT STATUS", "SEE ALSO"] {
             let heading = section.replace(' ', "\\ ");
             let is_there = page.lines().any(|line| {
                 line.strip_prefix(".SH ").is_some_and(|it| it == heading || it.contains(section))
@@ -33,8 +33,22 @@ fn every_command_has_a_manual_page() {
         }
         assert!(program.contains(&command.replace('-', "\\-")), "{command} is not in iowhy.8");
     }
+    let causes = std::fs::read_to_string(directory.path().join("iowhy-causes.7")).unwrap();
+    assert!(causes.contains("fsync\\-heavy") && causes.contains(".SH BOTTLENECKS"), "{causes}");
     let written = std::fs::read_dir(directory.path()).unwrap().count();
-    assert_eq!(written, commands.len() + 1);
+    assert_eq!(written, commands.len() + 2);
+}
+
+#[test]
+fn pages_of_views_explain_their_columns() {
+    let directory = tempfile::tempdir().unwrap();
+    answer(["man".as_ref(), directory.path().as_os_str()]);
+    for (command, heading) in [("stat", "aqu"), ("stages", "p50"), ("waits", "longest")] {
+        let path = directory.path().join(format!("iowhy-{command}.8"));
+        let page = std::fs::read_to_string(path).unwrap();
+        let (_, columns) = page.split_once(".SH COLUMNS").unwrap();
+        assert!(columns.contains(heading), "{command}: {columns}");
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod chains;
 mod classes;
 mod diff;
 mod direct;
+mod documents;
 mod files;
 mod filters;
 mod guests;
@@ -77,6 +78,7 @@ fn main() {
         volumes::tests(),
         beside::tests(),
         direct::tests(),
+        documents::tests(),
         cached::tests(),
         metadata::tests(),
         hung::tests(),

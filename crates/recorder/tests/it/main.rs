@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic, in its helpers too")]
 
 mod causes;
+mod configuration;
 mod day;
 mod host;
 mod month;

@@ -1,0 +1,319 @@
+//! Where the commands of a page run: a directory with what the page takes for granted (a recording,
+//! blktrace's files), a disk and a recorder of the test's own. Commands of a page share it, since
+//! the later ones read what the earlier ones have written.
+
+use crate::architecture::root;
+use crate::recorder_host::TestDaemon;
+use crate::support::{NO_PERMISSION, finish, labs_program, printed};
+use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
+use iowhy_labs::error::Context;
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::{LabError, Result, iowhy, machine};
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// What became of a command.
+pub enum Outcome {
+    /// It succeeded.
+    Ran,
+    /// This machine cannot run it, or something else runs it.
+    Skipped(String),
+    /// It failed; what it printed.
+    Failed(String),
+}
+
+/// Names that stand for each reader's own, as whole words; an output gets a directory of its own
+/// each time.
+const READERS: &[(&str, &str)] = &[
+    ("/run/sick", "sick"),
+    ("/run/mended", "mended"),
+    ("/run/job", "job"),
+    ("GOOD", "sick"),
+    ("BAD", "mended"),
+    ("RECORDING", "sick"),
+    ("SOURCE", "sick"),
+    ("COMMAND", "sleep 1"),
+    ("FILE", "written.html"),
+    ("SECTOR", "2048"),
+    ("/etc/bash_completion.d/iowhy", "completions"),
+];
+/// Views that print a table for each interval.
+const INTERVALS: &[&str] = &["stat", "proc", "latency", "files", "waits", "stacks", "cache"];
+/// Commands that watch for a time, if they have no source; `top` ends by a key.
+const WATCHES: &[&str] =
+    &["record", "events", "stages", "chains", "blame", "snoop", "opens", "probe"];
+/// Commands that ask the recorder.
+const RECORDER: &[&str] = &["incidents", "history", "capture"];
+
+/// The directory, and what needs root.
+pub struct ReaderPlace {
+    folder: tempfile::TempDir,
+    disk: Option<(Arc<Scratch>, LabFileSystem)>,
+    daemon: Option<TestDaemon>,
+    /// When its incident began.
+    time: String,
+    outputs: u32,
+}
+
+impl ReaderPlace {
+    pub fn new() -> Result<ReaderPlace> {
+        let folder = tempfile::tempdir().context(|| "make a directory".to_owned())?;
+        fs::create_dir(folder.path().join("demo")).context(|| "make demo".to_owned())?;
+        for name in ["sick", "mended", "demo/recording"] {
+            let mut copy = Command::new("cp");
+            copy.arg("-r").arg(root().join("demo/recording")).arg(folder.path().join(name));
+            finish(copy)?;
+        }
+        captures(folder.path())?;
+        Ok(ReaderPlace { folder, disk: disk()?, daemon: None, time: String::new(), outputs: 0 })
+    }
+
+    /// Runs a command as a page has it.
+    pub fn run(&mut self, text: &str) -> Result<Outcome> {
+        if text.starts_with("SELECT ") || text.starts_with("duckdb ") {
+            return self.query(text);
+        }
+        let words: Vec<&str> = text.trim_start_matches("sudo ").split_whitespace().collect();
+        let subject = words.get(1).copied().unwrap_or_default();
+        if words.first() == Some(&"make") {
+            return target(subject);
+        }
+        if subject == "daemon" && words.len() == 2 {
+            return Ok(Outcome::Skipped("the tests `recorder` run it".to_owned()));
+        }
+        if RECORDER.contains(&subject) || words.contains(&"--at") {
+            return self.ask_recorder(&words);
+        }
+        let Some(line) = self.adapted(&words) else {
+            return Ok(Outcome::Skipped("it needs a disk of the test's own, and root".to_owned()));
+        };
+        let line = self.with_load(&line);
+        self.shell(&line)
+    }
+
+    /// The command line with names of this place, which watches for a second.
+    fn adapted(&mut self, words: &[&str]) -> Option<String> {
+        let subject = words.get(1).copied().unwrap_or_default();
+        let mut changed = Vec::new();
+        for (at, word) in words.iter().enumerate() {
+            let before = at.checked_sub(1).map_or("", |at| words[at]);
+            changed.push(self.word(word, before, subject)?);
+        }
+        let has_source = (2..changed.len())
+            .any(|at| is_source(&changed[at]) && !is_option_of_output(&changed[at - 1]));
+        if !has_source {
+            limit(&mut changed, subject);
+        }
+        if matches!(subject, "record" | "reproduce" | "export" | "import")
+            || words.contains(&"--html")
+        {
+            self.new_output(&mut changed);
+        }
+        let line = changed.join(" ");
+        // A view for a terminal, which gets one, and the key that ends it.
+        Some(match subject {
+            "top" => format!(
+                "(while sleep 1; do printf q; done) | \
+                 script --quiet --return --command '{line}' typed"
+            ),
+            _ => line,
+        })
+    }
+
+    /// The command line, while the disk that it names is read: what is recorded of it is exported.
+    fn with_load(&self, line: &str) -> String {
+        match &self.disk {
+            Some((_, files)) if line.contains(&format!("-d {} ", files.device().name())) => {
+                let disk = files.device().path().display();
+                format!(
+                    "(while :; do dd if={disk} of=/dev/null bs=4k count=100 iflag=direct; \
+                     sleep 0.1; done) 2>/dev/null & load=$!; trap 'kill $load' EXIT; {line}"
+                )
+            }
+            _ => line.to_owned(),
+        }
+    }
+
+    /// A word of a command line here; `None` if that needs a disk.
+    fn word(&self, word: &str, before: &str, subject: &str) -> Option<String> {
+        if (word, before) == ("FILE", "report") {
+            return Some("sick".to_owned());
+        }
+        if let Some((_, here)) = READERS.iter().find(|(name, _)| *name == word) {
+            if subject == "locate" {
+                let (_, files) = self.disk.as_ref()?;
+                return Some(if word == "FILE" {
+                    files.path().join("file").display().to_string()
+                } else {
+                    (*here).to_owned()
+                });
+            }
+            return Some((*here).to_owned());
+        }
+        match (word, before) {
+            ("PID", _) => Some(std::process::id().to_string()),
+            ("sda=sdb", _) => Some("loop0=loop0".to_owned()),
+            ("DEVICE", _) | ("sda" | "sdb", "-d" | "probe") => {
+                let (_, files) = self.disk.as_ref()?;
+                let device = files.device();
+                let path = device.path().display().to_string();
+                Some(if before == "-d" { device.name().to_owned() } else { path })
+            }
+            _ => Some(word.to_owned()),
+        }
+    }
+
+    /// A file or directory that is written must not be there.
+    fn new_output(&mut self, words: &mut [String]) {
+        for at in 1..words.len() {
+            if is_option_of_output(&words[at - 1]) && words[at] != "DIR" {
+                self.outputs += 1;
+                words[at] = format!("{}-{}", words[at], self.outputs);
+            }
+        }
+    }
+
+    fn shell(&self, line: &str) -> Result<Outcome> {
+        let binary = iowhy::binary()?;
+        let folder = binary.parent().unwrap_or(Path::new("/")).display().to_string();
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", line]).current_dir(self.folder.path()).stdin(Stdio::null());
+        let path = std::env::var("PATH").unwrap_or_default();
+        shell.env("PATH", format!("{folder}:{path}")).env("TERM", "xterm");
+        outcome(finish(shell)?, line)
+    }
+
+    /// Commands about incidents, after the recorder has kept one.
+    fn ask_recorder(&mut self, words: &[&str]) -> Result<Outcome> {
+        if let Err(LabError::Missing { what, .. } | LabError::Unsupported { what, .. }) =
+            machine::need_bpf()
+        {
+            return Ok(Outcome::Skipped(format!("missing: {what}")));
+        }
+        if self.daemon.is_none() {
+            let mut daemon = TestDaemon::new(None)?;
+            let name = daemon.disk.name().to_owned();
+            daemon.start(&[&name], "")?;
+            daemon.read_disk()?;
+            finish(daemon.command(&["capture", "a test"])?)?;
+            let incident = daemon.wait_for_incident(1);
+            // It goes on for seconds after its condition.
+            let second = incident["begun_ns"].as_i64().unwrap_or_default() / 1_000_000_000 + 1;
+            let mut date = Command::new("date");
+            date.args(["--date", &format!("@{second}"), "+%H:%M:%S"]);
+            printed(&finish(date)?).trim().clone_into(&mut self.time);
+            self.daemon = Some(daemon);
+        }
+        let Some(daemon) = &self.daemon else { return Ok(Outcome::Ran) };
+        let is_time = |word: &str| word.len() == 5 && word.as_bytes()[2] == b':';
+        let words: Vec<&str> = words[1..]
+            .iter()
+            .map(|word| if is_time(word) { self.time.as_str() } else { word })
+            .collect();
+        outcome(finish(daemon.command(&words)?)?, &words.join(" "))
+    }
+
+    /// A query, in the DuckDB of `scripts/python-env`.
+    fn query(&self, text: &str) -> Result<Outcome> {
+        let query = text.trim_start_matches("duckdb -c ").trim_matches('"');
+        let query = query.replace("/run/sick", "sick");
+        let run = "import sys\ntry:\n  import duckdb\nexcept ImportError:\n  sys.exit(77)\n\
+                   rows = duckdb.sql(sys.argv[1]).fetchall()\nassert len(rows) > 3, rows";
+        let mut python = Command::new("python3");
+        python.args(["-c", run, &query]).current_dir(self.folder.path());
+        outcome(finish(python)?, "DuckDB, which scripts/python-env installs")
+    }
+}
+
+/// Whether a word is one of the sources here.
+fn is_source(word: &str) -> bool {
+    matches!(word, "sick" | "mended" | "demo/recording" | "sda" | "sda.bin" | "DIR")
+}
+
+fn is_option_of_output(word: &str) -> bool {
+    matches!(word, "-o" | "--html" | "--svg")
+}
+
+/// How a run ended: with 77 it lacked something.
+fn outcome(output: std::process::Output, what: &str) -> Result<Outcome> {
+    Ok(match output.status.code() {
+        Some(0) => Outcome::Ran,
+        Some(NO_PERMISSION) if std::env::var_os("CI").is_none() => {
+            Outcome::Skipped(format!("missing: {what}"))
+        }
+        _ => Outcome::Failed(format!("{what} ended with {}: {}", output.status, printed(&output))),
+    })
+}
+
+/// A target that Makefile has; its script is another test's.
+fn target(name: &str) -> Result<Outcome> {
+    let path = root().join("Makefile");
+    let makefile = fs::read_to_string(path).context(|| "read Makefile".to_owned())?;
+    Ok(match makefile.contains(&format!("\n{name}: ## ")) {
+        true => Outcome::Skipped("scripts/test-readme and the release run targets".to_owned()),
+        false => Outcome::Failed("Makefile has no such target".to_owned()),
+    })
+}
+
+/// Ends a watch after a second.
+fn limit(words: &mut Vec<String>, subject: &str) {
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    let is_watch = subject.is_empty() || subject.starts_with('-') || WATCHES.contains(&subject);
+    if INTERVALS.contains(&subject) {
+        // An interval and a count, not the value of an option.
+        while words.len() > 2
+            && words[words.len() - 1].parse::<f64>().is_ok()
+            && !words[words.len() - 2].starts_with('-')
+        {
+            words.pop();
+        }
+        words.extend(["1", "1"].map(str::to_owned));
+    } else if let Some(at) = words.iter().position(|word| word == "-t") {
+        words[at + 1] = "1".to_owned();
+    } else if is_watch && !has("--held") && !has("--") {
+        words.extend(["-t", "1"].map(str::to_owned));
+    }
+}
+
+/// Files of blktrace, `sda.blktrace.*`, and their dump, `sda.bin`.
+fn captures(folder: &Path) -> Result<()> {
+    let made = folder.join("captures");
+    let mut write = Command::new(labs_program());
+    write.args(["capture", "--devices", "1", "--events", "2000", "--plain"]).arg(&made);
+    let output = finish(write)?;
+    assert!(output.status.success(), "{}", printed(&output));
+    for entry in fs::read_dir(&made).context(|| "list captures".to_owned())?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((_, cpu)) = name.split_once(".blktrace.") else { continue };
+        fs::rename(entry.path(), folder.join(format!("sda.blktrace.{cpu}")))
+            .context(|| "name a capture".to_owned())?;
+    }
+    let mut dump = Command::new("blkparse");
+    dump.args(["-q", "-i", "sda", "-O", "-d", "sda.bin"]).current_dir(folder);
+    match dump.stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Ok(_) => Ok(()),
+        // The files themselves are read alike.
+        Err(_) => fs::copy(folder.join("sda.blktrace.0"), folder.join("sda.bin"))
+            .map(|_| ())
+            .context(|| "copy a capture".to_owned()),
+    }
+}
+
+/// A disk with a file system and a file, or none without root.
+fn disk() -> Result<Option<(Arc<Scratch>, LabFileSystem)>> {
+    if machine::need_root().is_err() {
+        return Ok(None);
+    }
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 << 20)?;
+    let files = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
+    let written = fs::File::create(files.path().join("file")).and_then(|mut file| {
+        file.write_all(&[b'x'; 1 << 20])?;
+        file.sync_all()
+    });
+    written.context(|| "write a file".to_owned())?;
+    Ok(Some((scratch, files)))
+}
