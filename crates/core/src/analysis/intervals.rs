@@ -365,7 +365,9 @@ impl<P: Pass> Cutter<P> {
     {
         let mut pass = self.open.get(self.next)?.clone();
         let mut window = self.window(self.next, environment);
-        window.end_ns = until_ns.clamp(window.start_ns, window.end_ns);
+        // The end of a live source that is one interval is not known yet.
+        let end_ns = if window.end_ns == 0 { u64::MAX } else { window.end_ns };
+        window.end_ns = until_ns.clamp(window.start_ns, end_ns.max(window.start_ns));
         let samples = self.samples(&mut self.readings.clone(), &mut window, names);
         self.count_exactly(&mut window);
         pass.add(&samples, names);
