@@ -146,9 +146,8 @@ impl LiveWatch {
         let mut decoders = Decoders::new(&facts, &environment);
         keep_watched(&mut environment, &wishes.devices);
         let (limited, mut asleep) = (!wishes.devices.is_empty(), Vec::new());
-        if limited {
-            decoders.uses.disks = environment.devices.iter().map(|it| it.name.clone()).collect();
-        }
+        let names = environment.devices.iter().filter(|_| limited).map(|it| it.name.clone());
+        decoders.uses.disks.extend(names);
         let plan = plan_of(&facts, &wishes)?;
         let mut health = DeviceReports::new(options.health_every);
         let session = Session::begin(&plan, &facts, &wishes, |session, group| match group {
@@ -170,8 +169,8 @@ impl LiveWatch {
             Thinner::begin(&session, &plan, &facts, controller, own_ns)
         });
         environment.tables = tables_of(options);
-        environment.limits = limits(&plan, &session, &facts, unlisted);
-        environment.limits.extend(health.limit());
+        let of_kernel = limits(&plan, &session, &facts, unlisted);
+        environment.limits = of_kernel.into_iter().chain(health.limit()).collect();
         Ok(LiveWatch {
             sampler: options.sampling.map(|every| Sampler::new(every, environment.start_ns)),
             changes: Changes::new(environment.start_ns, options.settings_every),

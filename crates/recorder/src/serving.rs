@@ -62,6 +62,9 @@ impl Door {
     }
 }
 
+/// Makes the answer to a whole request.
+pub type Answer = Box<dyn Fn(&[u8]) -> Vec<u8> + Send>;
+
 /// How requests are answered.
 pub struct RequestService {
     /// From a client's arrival to the last byte of its answer.
@@ -71,7 +74,7 @@ pub struct RequestService {
     /// Whether a request is complete.
     pub is_complete: fn(&[u8]) -> bool,
     /// Answers a request, complete or not.
-    pub answer: Box<dyn Fn(&[u8]) -> Vec<u8> + Send>,
+    pub answer: Answer,
 }
 
 /// A client, and how far it is.

@@ -269,9 +269,9 @@ impl TraceCapture {
 
 /// One of a capture's files is found by its name, and what stands there must be a file; a stream
 /// that is named may be a pipe.
-fn open(path: &PathBuf, by: fn(&Path) -> io::Result<File>) -> Result<Bytes, CaptureError> {
+fn open(path: &Path, by: fn(&Path) -> io::Result<File>) -> Result<Bytes, CaptureError> {
     match by(path) {
         Ok(file) => Ok(Box::new(file)),
-        Err(source) => Err(CaptureError::Open { path: path.clone(), source }),
+        Err(source) => Err(CaptureError::Open { path: path.to_owned(), source }),
     }
 }

@@ -24,7 +24,7 @@ pub type Bytes = Box<dyn Read + Send>;
 /// What the bytes are.
 enum StreamReader {
     Records(RecordReader<Bytes>),
-    Text(TextReader<BufReader<Bytes>>),
+    Text(Box<TextReader<BufReader<Bytes>>>),
 }
 
 impl StreamReader {
@@ -37,7 +37,7 @@ impl StreamReader {
         let text = is_text(&first);
         let input: Bytes = Box::new(Cursor::new(first).chain(input));
         if text {
-            StreamReader::Text(TextReader::new(BufReader::new(input), file))
+            StreamReader::Text(Box::new(TextReader::new(BufReader::new(input), file)))
         } else {
             StreamReader::Records(RecordReader::new(input, file, buffer).of_group(group))
         }

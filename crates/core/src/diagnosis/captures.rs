@@ -97,7 +97,7 @@ fn is_partition(name: &str, major: u32, minor: u32) -> bool {
         _ => 0,
     };
     if per_disk > 0 {
-        return minor % per_disk != 0;
+        return !minor.is_multiple_of(per_disk);
     }
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let is_numbered = stem.len() < name.len();

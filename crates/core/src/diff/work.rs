@@ -65,9 +65,9 @@ fn calls(summary: &Summary) -> BTreeMap<&str, ProgramCalls> {
 }
 
 fn row(process: &str, sides: [ProgramCalls; 2]) -> Option<WorkTime> {
-    let kinds: [(&str, fn(&ProgramCalls) -> u64); 2] =
-        [("write", |it| it.writes), ("read", |it| it.reads)];
-    let counted = kinds.map(|(call, count)| (call, [count(&sides[0]), count(&sides[1])]));
+    let writes = ("write", [sides[0].writes, sides[1].writes]);
+    let reads = ("read", [sides[0].reads, sides[1].reads]);
+    let counted = [writes, reads];
     let enough = counted.into_iter().filter(|(_, it)| it.iter().all(|it| *it >= LEAST_REQUESTS));
     let (call, calls) = enough.max_by_key(|(_, it)| it[0].saturating_add(it[1]))?;
     let time_ns = [0, 1].map(|at| sides[at].time_ns as f64 / calls[at] as f64);

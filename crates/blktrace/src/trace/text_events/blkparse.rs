@@ -107,7 +107,7 @@ fn details(
 
 /// Bytes from `sector` to the sector `at`; none if it is not behind.
 pub(super) fn front_bytes(sector: u64, at: u64) -> u32 {
-    u32::try_from(at.saturating_sub(sector).saturating_mul(512)).unwrap_or(u32::MAX & !511)
+    u32::try_from(at.saturating_sub(sector).saturating_mul(512)).unwrap_or(!511)
 }
 
 /// `sector + sectors`; nothing at all for what moves no data; of a pass-through command its bytes

@@ -259,7 +259,11 @@ impl BlameTally {
         let mut work = std::mem::take(&mut self.settling);
         let found = &mut work.found;
         found.clear();
-        while let Some(link) = self.links.pop_front_if(|link| link.wait_id <= wait.wait_id) {
+        while let Some(link) = self.links.front().cloned() {
+            if link.wait_id > wait.wait_id {
+                break;
+            }
+            self.links.pop_front();
             if link.wait_id < wait.wait_id {
                 continue;
             }

@@ -5,7 +5,7 @@ use crate::error::Context;
 use crate::{LabError, Result};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const HEADER: usize = 48;
 const MAGIC: u32 = 0x6561_7407;
@@ -40,7 +40,9 @@ pub struct EventContent {
 pub fn read(prefix: &Path) -> Result<Vec<PeerEvent>> {
     let mut events = Vec::new();
     for cpu in 0.. {
-        let path = prefix.with_added_extension(format!("blktrace.{cpu}"));
+        let mut path = prefix.as_os_str().to_owned();
+        path.push(format!(".blktrace.{cpu}"));
+        let path = PathBuf::from(path);
         if !path.exists() {
             break;
         }
