@@ -1,5 +1,12 @@
 //! Links that somebody else swaps as fast as possible, pipes and devices in place of files,
 //! directories of others: nothing is written through them, and nothing waits.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking"
+)]
 
 use iowhy_fs::{Folder, read, special};
 use std::fs;
