@@ -57,11 +57,13 @@ fn pages() -> Result<Vec<String>> {
         ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md"]
             .map(str::to_owned)
             .to_vec();
-    let folder = root().join("docs");
-    for entry in fs::read_dir(&folder).context(|| "list docs".to_owned())?.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".md") {
-            names.push(format!("docs/{name}"));
+    for folder in ["docs", "docs/situations"] {
+        let path = root().join(folder);
+        for entry in fs::read_dir(&path).context(|| format!("list {folder}"))?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".md") {
+                names.push(format!("{folder}/{name}"));
+            }
         }
     }
     names.sort();
