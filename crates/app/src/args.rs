@@ -131,7 +131,7 @@ pub enum Command {
     Latency(interval::LatencyArgs),
     /// Explain how a cause makes a disk slow, and its evidence in a source
     Explain(explain::Explain),
-    /// Compare two watches, or two devices of one (replaces comparing iostat or btt output by eye)
+    /// Compare two watches, or two devices of one (replaces iostat or btt by eye)
     Diff(diff::Diff),
     /// Show whose requests delayed whom, by process, file and origin (unlike any other tool)
     Blame(blame::BlameArgs),

@@ -16,14 +16,12 @@ fn asked(command: &str, recording: &Path) -> Option<String> {
     let mut words: Vec<&str> = command.split_whitespace().skip(1).collect();
     let view = match words.first() {
         Some(word) if VIEWS.contains(word) => words.remove(0),
-        // The first screen of a live watch is `report` of a recording.
-        Some(word) if word.starts_with('-') => "report",
-        None => "report",
-        Some(_) => return None,
+        _ => return None,
     };
     let recording = recording.to_str().unwrap();
-    let arguments = [view, recording].into_iter().chain(words).chain(["--json"]);
-    Some(answer(arguments))
+    // The command names its source.
+    assert!(words.contains(&recording), "{command}");
+    Some(answer([view].into_iter().chain(words).chain(["--json"])))
 }
 
 /// Every number of an answer, what two numbers of one row make (a mean, a share), and how often a
@@ -75,6 +73,11 @@ const DERIVED: &[(&str, &str)] = &[
     ("lock-behind-io", "share of each thread's time"),
     ("readahead-waste", "bytes read per byte of a faulted page"),
     ("readahead-waste", "share of pages read again"),
+    ("page-cache-thrash", "share of pages read again"),
+    // Of two modes of a histogram, and sums over several rows of waits.
+    ("slow-sync", "writes take "),
+    ("slow-sync", "waits"),
+    ("journal-commit", "blocked time for the journal"),
 ];
 
 #[test]

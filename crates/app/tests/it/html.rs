@@ -78,8 +78,7 @@ fn filters_are_those_of_a_report() {
     let folder = folder();
     let lab = lab("metadata-scan");
     let Some(whole) = page(folder.path(), &["report", &lab]) else { return };
-    let device = page(folder.path(), &["report", &lab, "--above", "100000"]).unwrap();
-    holds(&device, "0");
+    let device = page(folder.path(), &["report", &lab, "--above", "1"]).unwrap();
     assert!(!whole.contains("all 0 requests"));
     // A filter selects what is shown, not what is judged.
     let finding = |text: &str| text.split_once("data-cause=").map(|it| it.1[..20].to_owned());

@@ -86,7 +86,7 @@ fn completed(words: &[&str]) -> Vec<String> {
     std::fs::write(&script, answer(["completions", "bash"])).unwrap();
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_iowhy"));
     let complete = "source \"$0\"; PATH=$1:$PATH; shift; COMP_WORDS=(iowhy \"$@\"); \
-                    COMP_CWORD=$#; COMP_TYPE=9; _clap_complete_iowhy; \
+                    COMP_CWORD=$#; COMP_TYPE=9; _clap_complete_iowhy iowhy \"${@: -1}\"; \
                     printf '%s\\n' \"${COMPREPLY[@]}\"";
     let mut bash = Command::new("bash");
     bash.args(["-c", complete]).arg(&script).arg(program.parent().unwrap()).args(words);
