@@ -17,7 +17,7 @@ const LEAST_BINS: usize = 64;
 const LEAST_AGREEMENT: f64 = 0.35;
 const CHANCE: f64 = 4.0;
 /// The least ratio to the highest autocorrelation: that of a multiple of the period may be higher.
-const NEAR_HIGHEST: f64 = 0.6;
+const NEAR_HIGHEST: f64 = 0.5;
 /// The least share of distances that are the period, or two or three of it.
 const MOST_REGULAR: f64 = 0.85;
 /// The least share of the time between bursts. Chosen: requests at an even pace have gaps, too.
