@@ -9,7 +9,7 @@ use iowhy_blktrace::trace::text_events;
 use iowhy_foreign::import::Bytes;
 use iowhy_foreign::kind::{HEAD, detect};
 use iowhy_foreign::{ForeignImport, ForeignKind};
-use std::fs::File;
+use iowhy_fs::read;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -66,7 +66,7 @@ fn head(path: &Path) -> io::Result<Vec<u8>> {
         return Ok(io::stdin().lock().fill_buf()?.to_vec());
     }
     let mut head = Vec::new();
-    File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
+    read::open_source(path)?.take(HEAD as u64).read_to_end(&mut head)?;
     Ok(head)
 }
 
@@ -79,7 +79,7 @@ fn has_event(head: &[u8]) -> bool {
 pub fn open(source: &ForeignSource) -> Result<ForeignImport, Failure> {
     let input: Bytes = match is_stdin(&source.path) {
         true => Box::new(io::stdin()),
-        false => Box::new(File::open(&source.path).map_err(|cause| {
+        false => Box::new(read::open_source(&source.path).map_err(|cause| {
             Failure::new(format!("failed to read {}: {cause}", source.path.display()), None)
         })?),
     };

@@ -19,9 +19,9 @@ use iowhy_core::model::clock::WallClock;
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::recording::{RecordingError, RecordingReader, RecordingRing, RecordingRingLimits};
 use iowhy_core::source::{Batch, Source};
+use iowhy_fs::Folder;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -171,25 +171,28 @@ impl WatchKeeper {
         let WatchKeeper { folder, ring, .. } = self;
         rustix::fs::flock(&folder.descriptor, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::other("another watch ends at the same time"))?;
-        let (new, last) = (folder.path.join("new"), folder.watch(KeptWatch::Last));
-        let before = folder.watch(KeptWatch::Before);
-        remove(&new)?;
+        let (last, before) = (KeptWatch::Last.name(), KeptWatch::Before.name());
+        let own = Folder::open_own(&folder.path)?;
+        remove(&own, NEW)?;
         let snapshot = ring.whole(now, names).map_err(io::Error::other)?;
-        if let Err(cause) = snapshot.write(&new) {
-            remove(&new)?;
+        if let Err(cause) = snapshot.write(&folder.path.join(NEW)) {
+            remove(&own, NEW)?;
             return Err(io::Error::other(cause));
         }
-        if last.exists() {
-            remove(&before)?;
-            fs::rename(&last, &before)?;
+        if own.has(last) {
+            remove(&own, before)?;
+            own.rename(last, &own, before)?;
         }
-        fs::rename(&new, &last)?;
-        Ok(last)
+        own.rename(NEW, &own, last)?;
+        Ok(folder.watch(KeptWatch::Last))
     }
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
+/// The name of a watch that is being written.
+const NEW: &str = "new";
+
+fn remove(folder: &Folder, name: &str) -> io::Result<()> {
+    match folder.remove_all(name) {
         Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),
         _ => Ok(()),
     }
@@ -250,6 +253,7 @@ mod tests {
     use super::*;
     use iowhy_core::analysis::summarize;
     use iowhy_core::script::Script;
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     /// A directory in memory; `None`, which is said, where there is none.

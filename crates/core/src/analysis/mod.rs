@@ -25,7 +25,7 @@
 //! | `blame` | whose requests delayed whom |
 //! | [`files`] | file activity, folded into patterns |
 //! | `attribution`, `bounded`, `stacks`, `strata` | who is charged, in bounded memory |
-//! | [`Measure`], `calibration` | the sum of rows, each as often as it stands for, scaled to exact counts |
+//! | [`Measure`], `calibration` | the sum of rows by their weights, scaled to exact counts |
 //! | `readings`, `report`, `rows`, `tables`, `counters`, `settings` | from sums to the summary |
 //!
 //! What does not belong here: naming causes, and screens.

@@ -245,7 +245,7 @@ impl PendingReport {
         }
         if self.assumed > 0 {
             let meaning = "intervals have no time in the text and were taken for a second: rates \
-                           are right, totals and the length of the watch may not be (`-t` adds the \
+                           are right, totals and its length may not be (`-t` adds the \
                            time)";
             limits.push(counted(self.assumed, meaning));
         }

@@ -36,7 +36,7 @@ fn iostat_with_times_tells_rates_and_that_a_device_is_saturated() {
     assert_eq!(read.causes(), ["device-saturated"]);
     assert!(!read.diagnosis.not_judged.is_empty() && read.diagnosis.clear == 0);
     let unjudged = read.diagnosis.unjudged.unwrap();
-    assert!(unjudged.contains("sda busy 100 % of the time"), "{unjudged}");
+    assert!(unjudged.contains("sda busy 99.8 % of the time"), "{unjudged}");
 }
 
 #[test]

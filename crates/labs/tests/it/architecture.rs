@@ -208,6 +208,8 @@ fn unsafe_only_in_the_wire_module() -> Result<()> {
     for (name, text) in sources(".rs")? {
         let is_allowed = UNSAFE.iter().any(|place| name.starts_with(place));
         if name.contains("/src/") && !is_allowed {
+            // A word of a page's policy of contents is none of the language.
+            let text = text.replace("'unsafe-inline'", "");
             found.extend(uses(&text, &name, &["unsafe"]));
         }
         let is_root = name.ends_with("/src/lib.rs") || name.ends_with("/src/main.rs");
@@ -291,6 +293,7 @@ const READS: &[&str] = &["File::open(", "fs::read(", "fs::read_to_string("];
 const MAY_READ: &[(&str, &str)] = &[
     ("capture/src/", "/proc, /sys and the programs of processes, by the reader's own rules"),
     ("app/src/commands/probe/limits.rs", "/proc"),
+    ("app/src/args/candidates.rs", "/proc"),
     ("app/src/args/evidence.rs", "a test of the commands that rules name"),
     ("recorder/src/hook.rs", "/etc/passwd"),
     ("reproduce/src/run/mod.rs", "/proc/meminfo"),

@@ -153,6 +153,14 @@ impl FlameTally {
         self.rekey(|key| FlameKey { column: key.column / 2, ..key });
     }
 
+    /// The same, where its own columns keep their width as long as they are several of the charts'.
+    pub fn keep_width(&mut self) {
+        match self.every {
+            1 => self.halve(),
+            _ => self.every /= 2,
+        }
+    }
+
     /// Distinguishes less until there are few enough keys: times first, then files.
     pub fn make_room(&mut self) {
         self.fit(MOST);

@@ -189,7 +189,9 @@ impl ChartTally {
             self.is_estimated = true;
             let least_ns = WINDOWS_NS.saturating_mul(times).min(WIDEST_FOR_WINDOWS_NS);
             while self.column_ns < least_ns {
-                self.coarsen();
+                self.widen_columns();
+                self.blocked_flames.keep_width();
+                self.request_flames.keep_width();
             }
         }
     }
@@ -309,12 +311,16 @@ impl ChartTally {
     }
 
     fn coarsen(&mut self) {
+        self.widen_columns();
+        self.blocked_flames.halve();
+        self.request_flames.halve();
+    }
+
+    fn widen_columns(&mut self) {
         self.column_ns = self.column_ns.saturating_mul(2);
         for cells in [&mut self.requests, &mut self.in_flight, &mut self.waits] {
             cells.rekey(|key| CellKey { column: key.column / 2, ..key });
         }
-        self.blocked_flames.halve();
-        self.request_flames.halve();
     }
 
     /// Adds the time in flight to each column that it lies in.
