@@ -109,6 +109,8 @@ fn shows_and_saves_a_load() -> Result<()> {
         let reads = words.get(1).and_then(|it| it.replace(',', "").parse::<f64>().ok());
         reads.is_some_and(|reads| (IOPS as f64 * 0.5..IOPS as f64 * 1.5).contains(&reads))
     };
+    terminal.wait_for("its processes", |screen| screen.contains("fio"))?;
+    terminal.press("1")?;
     terminal.wait_for("the device", |screen| line_of(screen, name).is_some_and(is_near))?;
     terminal.press("Enter")?;
     terminal.wait_for("fio behind it", |screen| screen.contains("fio ("))?;
