@@ -24,7 +24,7 @@ use iowhy_fleet::questions::diff::{self, DiffSides};
 use iowhy_fleet::questions::{findings, host, silent, slower, top};
 use iowhy_fleet::report;
 use iowhy_fleet::simulate::{FleetPlan, PlantedTrouble};
-use iowhy_fleet::store::{FleetStores, Place, StoreOptions};
+use iowhy_fleet::store::{FleetStores, StoreOptions};
 use iowhy_fleet::tables::{self, table};
 use std::fmt::Write;
 use std::sync::Arc;

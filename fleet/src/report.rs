@@ -10,7 +10,7 @@ use crate::engine::FleetEngine;
 use crate::error::Result;
 use crate::output::{AnswerSection, safe};
 use crate::questions::cells::{DriveHour, DriveHours};
-use crate::questions::outliers::rack_hours;
+use crate::questions::outliers::{OutlierReport, rack_hours};
 use crate::questions::robust::median;
 use crate::questions::silent::Attendance;
 use crate::questions::{findings, host, silent, slower};
@@ -44,6 +44,43 @@ pub async fn page(engine: &FleetEngine) -> Result<String> {
     let findings = findings::findings(engine).await?;
     let map = HeatMap::new(&data);
     let attendance = silent::attendance(engine, silent::SILENT_AFTER_S).await?;
+    let hosts = hosts_to_look_at(engine, &data, &outliers).await?;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width";
+                title { "iowhy: the fleet" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "The fleet" }
+                p.note { (slower::time_line(engine)?) ". " (attendance_text(&attendance, &data)) }
+                (section(&slower::drives(&data, &outliers, MOST_DRIVES)))
+                (section(&slower::batches(&data, &outliers)))
+                (section(&findings))
+                @if !attendance.silent.is_empty() { (section(&silent::section(&attendance))) }
+                (map.markup())
+                @if !hosts.is_empty() { h2 { "Hosts to look at" } }
+                @for (id, at_s, sections) in &hosts {
+                    details id=(format!("host-{}", safe(id))) {
+                        summary { (host_title(sections, id)) " at " (minute_text(*at_s)) " UTC" }
+                        @for part in sections { (section(part)) }
+                    }
+                }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// Hosts of slow drives with what there is of them: identity, time, sections.
+async fn hosts_to_look_at(
+    engine: &FleetEngine,
+    data: &DriveHours,
+    outliers: &OutlierReport,
+) -> Result<Vec<(String, i64, Vec<AnswerSection>)>> {
     let mut names: Vec<(String, i64)> = Vec::new();
     let (_, until_s) = engine.time()?;
     for slow in &outliers.drives {
@@ -75,34 +112,7 @@ pub async fn page(engine: &FleetEngine) -> Result<String> {
         };
         hosts.push((id.clone(), *at_s, sections));
     }
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width";
-                title { "iowhy: the fleet" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { "The fleet" }
-                p.note { (slower::time_line(engine)?) ". " (attendance_text(&attendance, &data)) }
-                (section(&slower::drives(&data, &outliers, MOST_DRIVES)))
-                (section(&slower::batches(&data, &outliers)))
-                (section(&findings))
-                @if !attendance.silent.is_empty() { (section(&silent::section(&attendance))) }
-                (map.markup())
-                @if !hosts.is_empty() { h2 { "Hosts to look at" } }
-                @for (id, at_s, sections) in &hosts {
-                    details id=(format!("host-{}", safe(id))) {
-                        summary { (host_title(sections, id)) " at " (minute_text(*at_s)) " UTC" }
-                        @for part in sections { (section(part)) }
-                    }
-                }
-            }
-        }
-    };
-    Ok(page.into_string())
+    Ok(hosts)
 }
 
 fn host_title(sections: &[AnswerSection], id: &str) -> String {

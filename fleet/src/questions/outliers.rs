@@ -14,8 +14,8 @@
 use super::batches::{Batches, slow_batches};
 use super::cells::DriveHours;
 use super::peers::{
-    HourExcess, LEAST_SIBLINGS, MEDIAN_VARIANCE, OwnExcess, PeerRule, by_drive, kin,
-    lasting_excess, own_excesses,
+    HourExcess, MEDIAN_VARIANCE, OwnExcess, PeerRule, by_drive, kin, lasting_excess,
+    least_siblings, own_excesses,
 };
 pub use super::peers::{RackHours, rack_hours};
 use super::robust::{SharedSpread, Spread, median, onset, tail, upper_limit};
@@ -289,6 +289,10 @@ fn drive_scores(
             let values: Vec<f64> = members.iter().map(|it| it.healthy / it.deviation).collect();
             Spread::of(&values, LEAST_SIGMA)
         };
+        groups.retain(|_, members| {
+            let drive = members.first().map(|it| &data.drives[it.drive as usize]);
+            drive.is_some_and(|drive| members.len() > least_siblings(data, drive))
+        });
         let spreads: Vec<Spread> = groups.values().filter_map(spread).collect();
         let shared = SharedSpread::from_groups(&spreads);
         for members in groups.values() {

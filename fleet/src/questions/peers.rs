@@ -38,6 +38,14 @@ pub(super) fn kin(data: &DriveHours, drive: &FleetDrive) -> u32 {
     }
 }
 
+/// How many siblings such a drive needs at least.
+pub(super) fn least_siblings(data: &DriveHours, drive: &FleetDrive) -> usize {
+    match data.names.text(drive.model).is_empty() {
+        true => LEAST_MATES,
+        false => LEAST_SIBLINGS,
+    }
+}
+
 fn peer_key(data: &DriveHours, hour: &DriveHour, rule: PeerRule) -> PeerKey {
     let drive = &data.drives[hour.drive as usize];
     (
