@@ -169,7 +169,7 @@ fn what_is_no_capture_is_refused() -> Result<()> {
     let export = ["export", "--format", "blktrace", "-o", &out.to_string_lossy()];
     let all: [&[&str]; 5] = [&["report"], &["events"], &["stages"], &import, &export];
     for command in all {
-        refuses(command, &text, "sda.blktrace.0: 2 lines are no event")?;
+        refuses(command, &text, "sda.blktrace.0: none of its lines is an event")?;
         refuses(command, &noise, "noise: is no blktrace file")?;
         refuses(command, &folder.path().join("nowhere"), "nowhere.blktrace.*")?;
         let empty = folder.path().join("empty");
