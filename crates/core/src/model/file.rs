@@ -170,13 +170,15 @@ counts!(
 impl Counts {
     /// All calls, failed ones included.
     pub fn calls(&self) -> u64 {
-        let data = self.opens + self.reads + self.writes + self.fsyncs;
-        data + self.stats + self.scans + self.renames + self.unlinks + self.failures
+        let data = [self.opens, self.reads, self.writes, self.fsyncs];
+        let names = [self.stats, self.scans, self.renames, self.unlinks, self.failures];
+        data.into_iter().chain(names).fold(0, u64::saturating_add)
     }
 
     /// Time in all calls, nanoseconds, scaled from the timed ones. `None` if none was timed.
     pub fn time_ns(&self) -> Option<u64> {
-        let timed = self.read_ns + self.write_ns + self.fsync_ns + self.other_ns;
+        let parts = [self.read_ns, self.write_ns, self.fsync_ns, self.other_ns];
+        let timed = parts.into_iter().fold(0, u64::saturating_add);
         let share = self.calls().max(self.timed_calls) as f64 / self.timed_calls as f64;
         (self.timed_calls > 0).then_some((timed as f64 * share) as u64)
     }
