@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Reads a recording. Besides names, which have a bound of their own, it holds some thousand rows
-/// of each table, at most 65,536 parts of a request, and what [`ListAllowance`] lets lists have.
+/// of each table, at most 65,536 parts of a request, and what `ListAllowance` lets lists have.
 pub struct RecordingReader {
     directory: PathBuf,
     environment: Environment,
