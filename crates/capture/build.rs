@@ -6,7 +6,7 @@
 mod compile;
 
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
-use compile::{DEFAULT_WATCH, GROUPS, NEWEST, OBJECTS, OLDEST, run_clang};
+use compile::{DEFAULT_WATCH, GROUPS, NEWEST, OBJECTS, OLDEST, clang, run_clang};
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -152,20 +152,6 @@ fn compile(clang: &Path, wanted: &compile::Object, object: &Path) -> Result<(), 
     fs::write(object.with_extension("o.zst"), compressed)?;
     fs::remove_file(object)?;
     Ok(())
-}
-
-/// The compiler: `$CLANG`, else the newest installed of those that were tested, else any.
-fn clang() -> PathBuf {
-    if let Some(wanted) = env::var_os("CLANG").filter(|name| !name.is_empty()) {
-        return PathBuf::from(wanted);
-    }
-    let path = env::var_os("PATH").unwrap_or_default();
-    let directories: Vec<PathBuf> = env::split_paths(&path).collect();
-    let installed = |name: String| {
-        directories.iter().map(|directory| directory.join(&name)).find(|path| path.exists())
-    };
-    let tested = (OLDEST..=NEWEST).rev().find_map(|major| installed(format!("clang-{major}")));
-    tested.unwrap_or_else(|| PathBuf::from("clang"))
 }
 
 /// Lets wire records be read from bytes without unsafe code.

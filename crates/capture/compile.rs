@@ -1,10 +1,11 @@
 //! The BPF objects, and how clang compiles them: shared by build.rs and what tries other compilers.
 //!
-//! What does not belong here: which compiler is taken (build.rs).
+//! What does not belong here: what is done with the objects (build.rs).
 
 use libbpf_cargo::SkeletonBuilder;
+use std::env;
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The range of clang's versions that `scripts/test-compilers` tries.
 pub const OLDEST: u32 = 14;
@@ -62,6 +63,20 @@ pub const OBJECTS: &[Object] = &[
 
 /// What every source is compiled with, beside what libbpf-cargo adds.
 pub const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
+
+/// The compiler: `$CLANG`, else the newest installed of those that were tested, else any.
+pub fn clang() -> PathBuf {
+    if let Some(wanted) = env::var_os("CLANG").filter(|name| !name.is_empty()) {
+        return PathBuf::from(wanted);
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<PathBuf> = env::split_paths(&path).collect();
+    let installed = |name: String| {
+        directories.iter().map(|directory| directory.join(&name)).find(|path| path.exists())
+    };
+    let tested = (OLDEST..=NEWEST).rev().find_map(|major| installed(format!("clang-{major}")));
+    tested.unwrap_or_else(|| PathBuf::from("clang"))
+}
 
 /// The source of a group, or of [`DEFAULT_WATCH`], from the crate's folder.
 pub fn source_of(name: &str) -> String {

@@ -6,7 +6,7 @@
 //!
 //! Nothing is loaded here: that needs a kernel of that architecture.
 
-use crate::compile::ARGUMENTS;
+use crate::compile::{ARGUMENTS, clang};
 use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::ObjectBuilder;
 use std::collections::BTreeMap;
@@ -33,9 +33,7 @@ fn compile(source: &Path, architecture: &str, more: &[&str], object: &Path) -> P
     builder.source(source).obj(object);
     builder
         .clang_args(ARGUMENTS.iter().copied().chain([target.as_str()]).chain(more.iter().copied()));
-    if let Some(clang) = std::env::var_os("CLANG") {
-        builder.clang(clang);
-    }
+    builder.clang(clang());
     builder.build().unwrap_or_else(|error| {
         panic!("{} for {architecture} {more:?}: {error:?}", source.display())
     });

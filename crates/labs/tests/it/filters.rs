@@ -138,7 +138,8 @@ fn kept(recording: &Path, arguments: &[String]) -> Result<(BTreeSet<u64>, u64)> 
 
 fn of_a_report() -> Result<()> {
     let stage = FilteredLoads::new()?;
-    let (path, recording) = stage.record(&[])?;
+    // Of a thinned watch, a report would count more requests than it has rows.
+    let (path, recording) = stage.record(&["--every"])?;
     let from = &recording;
     let mut lengths: Vec<u64> = recording.requests.iter().filter_map(|it| it.q2c_ns).collect();
     lengths.sort_unstable();
@@ -187,7 +188,7 @@ fn of_a_report() -> Result<()> {
         let wanted = expected(&recording, keeps);
         let (found, counted) = kept(&path, arguments)?;
         assert_eq!(found, wanted, "{arguments:?}: {}", recording.overview());
-        assert_eq!(counted, wanted.len() as u64, "{arguments:?}");
+        assert_eq!(counted, wanted.len() as u64, "{arguments:?}: {}", recording.overview());
         assert_eq!(in_stages(&path, arguments)?, whole(from, &wanted), "stages {arguments:?}");
         assert!(!wanted.is_empty() && wanted.len() < all, "{arguments:?} tells nothing apart");
     }
