@@ -5,6 +5,7 @@
 //! to a workload are (the tests).
 
 use crate::error::Context;
+use crate::vm::architecture::ARM64_SUFFIX;
 use crate::vm::kernel::LINES;
 use crate::vm::{Guest, GuestOutcome, Kernel};
 use crate::{LabError, Result, command, iowhy, page};
@@ -113,6 +114,8 @@ impl Claims {
     /// Differences from the declarations for that kernel: a program that is lost without being
     /// listed, one that is listed and works, a row that is not "yes".
     pub fn surprises(&self, line: &str) -> Vec<String> {
+        // What a kernel has does not depend on the processor.
+        let line = line.trim_end_matches(ARM64_SUFFIX);
         let mut found = Vec::new();
         for program in self.programs.iter().filter(|program| !program.usable) {
             let reason = program.reason.as_deref().unwrap_or_default();
@@ -225,7 +228,8 @@ fn programs(answers: &[KernelAnswer]) -> String {
     let mut rule = String::from("|---|---|---|");
     for answer in answers {
         let numbers: Vec<String> = numbers(&answer.release).iter().map(u64::to_string).collect();
-        text.push_str(&format!(" {} |", numbers.join(".")));
+        let processor = if answer.release.ends_with(ARM64_SUFFIX) { " aarch64" } else { "" };
+        text.push_str(&format!(" {}{processor} |", numbers.join(".")));
         rule.push_str("--:|");
     }
     text.push_str(&format!("\n{rule}\n"));

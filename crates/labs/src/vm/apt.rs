@@ -2,6 +2,7 @@
 //! sources, a state and a cache apart from the machine's. Where the mirrors are, the machine's own
 //! sources say.
 
+use super::architecture::Architecture;
 use crate::error::Context;
 use crate::{LabError, Result, command};
 use std::fs;
@@ -16,13 +17,18 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The packages of one suite.
 pub struct Suite {
     name: &'static str,
+    architecture: Architecture,
     folder: PathBuf,
 }
 
 impl Suite {
     /// The suite of that name; its state is kept below `cache`.
-    pub fn new(name: &'static str, cache: &Path) -> Result<Suite> {
-        let suite = Suite { name, folder: cache.join("apt").join(name) };
+    pub fn new(name: &'static str, architecture: Architecture, cache: &Path) -> Result<Suite> {
+        let folder = match architecture {
+            Architecture::X86_64 => name.to_owned(),
+            Architecture::Aarch64 => format!("{name}-{}", architecture.debian()),
+        };
+        let suite = Suite { name, architecture, folder: cache.join("apt").join(folder) };
         for folder in ["lists/partial", "archives/partial", "state"] {
             let path = suite.folder.join(folder);
             fs::create_dir_all(&path).context(|| format!("make {}", path.display()))?;
@@ -55,6 +61,16 @@ impl Suite {
         let text = self.run("apt-cache", &["depends", "--important", package])?;
         let names = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
         Ok(names.map(str::to_owned).collect())
+    }
+
+    /// Packages with all that they depend on, as apt would install them where nothing is.
+    pub fn closure(&self, packages: &[&str]) -> Result<Vec<String>> {
+        let mut arguments = vec!["install", "--simulate", "--no-install-recommends"];
+        arguments.extend(packages);
+        let text = self.run("apt-get", &arguments)?;
+        let installed =
+            text.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next());
+        Ok(installed.map(str::to_owned).collect())
     }
 
     /// Fetches a package and unpacks it into `folder`, without installing it.
@@ -109,6 +125,8 @@ impl Suite {
             ("Dir::State::Lists", place("lists")),
             ("Dir::State::Status", "/dev/null".to_owned()),
             ("Dir::Cache", place("")),
+            ("APT::Architecture", self.architecture.debian().to_owned()),
+            ("APT::Architectures", self.architecture.debian().to_owned()),
             ("Acquire::Languages", "none".to_owned()),
             // Only the user who runs this can write here, so apt's own user cannot fetch.
             ("APT::Sandbox::User", "root".to_owned()),

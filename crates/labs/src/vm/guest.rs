@@ -6,7 +6,7 @@ use super::kernel::Kernel;
 use super::qemu::{Machine, Qmp};
 use super::userland;
 use crate::error::Context;
-use crate::{LabError, Result, command, iowhy, process};
+use crate::{LabError, Result, command, process};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -182,7 +182,7 @@ impl Guest {
     /// part.
     fn pack(&self, path: &Path, command: &str) -> Result<()> {
         let action = || format!("write {}", path.display());
-        let base = userland::base()?;
+        let base = userland::base(self.kernel.architecture)?;
         let mut file = BufWriter::new(File::create(path).context(action)?);
         for part in [&base, &self.kernel.modules] {
             let mut part = File::open(part).context(|| format!("open {}", part.display()))?;
@@ -192,7 +192,11 @@ impl Guest {
         for (path, from) in &self.files {
             userland::add(&mut archive, path, from)?;
         }
-        userland::add(&mut archive, Path::new("/usr/bin/iowhy"), &iowhy::binary()?)?;
+        userland::add(
+            &mut archive,
+            Path::new("/usr/bin/iowhy"),
+            &self.kernel.architecture.iowhy()?,
+        )?;
         archive.text(Path::new("/command"), command).context(action)?;
         archive.text(Path::new("/modules"), &self.module_list()).context(action)?;
         if self.goes_on {

@@ -2,6 +2,7 @@
 //! of each line. Nothing of them is ever committed.
 
 use super::apt::Suite;
+use super::architecture::Architecture;
 use super::cpio::Archive;
 use crate::error::Context;
 use crate::{LabError, Result, command};
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 pub struct KernelLine {
     /// What it is called: `6.1`; the newest of all is `sid`.
     pub name: &'static str,
+    /// Whose kernels.
+    pub architecture: Architecture,
     suite: &'static str,
     /// What its packages' names begin with; a digit follows.
     prefix: &'static str,
@@ -21,16 +24,36 @@ pub struct KernelLine {
 
 /// Every line, the oldest first.
 pub const LINES: &[KernelLine] = &[
-    KernelLine { name: "5.10", suite: "bullseye", prefix: "linux-image-5.10." },
-    KernelLine { name: "6.1", suite: "bookworm-security", prefix: "linux-image-6.1." },
-    KernelLine { name: "6.12", suite: "bookworm-backports", prefix: "linux-image-6.12." },
-    KernelLine { name: "sid", suite: "sid", prefix: "linux-image-" },
+    line("5.10", Architecture::X86_64, "bullseye", "linux-image-5.10."),
+    line("6.1", Architecture::X86_64, "bookworm-security", "linux-image-6.1."),
+    line("6.1-arm64", Architecture::Aarch64, "bookworm-security", "linux-image-6.1."),
+    line("6.12", Architecture::X86_64, "bookworm-backports", "linux-image-6.12."),
+    line("sid-arm64", Architecture::Aarch64, "sid", "linux-image-"),
+    line(NEWEST, Architecture::X86_64, "sid", "linux-image-"),
 ];
+/// The line of the newest kernel.
+const NEWEST: &str = "sid";
 
-/// The flavour that is used: small, and with everything that a virtual machine has.
-const FLAVOUR: &str = "-cloud-amd64";
+const fn line(
+    name: &'static str,
+    architecture: Architecture,
+    suite: &'static str,
+    prefix: &'static str,
+) -> KernelLine {
+    KernelLine { name, architecture, suite, prefix }
+}
+
+impl KernelLine {
+    /// What ends its packages' names: the flavour that is small and has everything that a virtual
+    /// machine has.
+    fn flavour(&self) -> String {
+        format!("-cloud-{}", self.architecture.debian())
+    }
+}
+
 /// Modules that a guest can load, by folder: block devices, file systems, and what these need.
 const MODULES: &[&str] = &[
+    "arch/arm64/crypto",
     "arch/x86/crypto",
     "block",
     "crypto",
@@ -53,6 +76,8 @@ const MODULES: &[&str] = &[
 pub struct Kernel {
     /// Its line's name: `6.1`.
     pub name: &'static str,
+    /// The processor that it runs on.
+    pub architecture: Architecture,
     /// What it calls itself: `6.1.0-56-cloud-amd64`.
     pub release: String,
     /// The image that is started.
@@ -87,11 +112,6 @@ impl Kernel {
             "take sid for the newest there is",
         ))
     }
-
-    /// Every kernel that is tested, the oldest first.
-    pub fn fetch_all(say: &mut dyn FnMut(&str)) -> Result<Vec<Kernel>> {
-        LINES.iter().map(|line| Kernel::fetch(line.name, say)).collect()
-    }
 }
 
 /// The line of a name that a person gave.
@@ -99,7 +119,7 @@ fn line_of(name: &str) -> Result<KernelLine> {
     if let Some(line) = LINES.iter().find(|line| line.name == name) {
         return Ok(*line);
     }
-    match LINES.last() {
+    match LINES.iter().find(|line| line.name == NEWEST) {
         Some(newest) if name.starts_with(|first: char| first.is_ascii_digit()) => Ok(*newest),
         _ => {
             let names: Vec<&str> = LINES.iter().map(|line| line.name).collect();
@@ -114,17 +134,18 @@ fn is_version(release: &str, wanted: &str) -> bool {
 
 /// The newest image of a line.
 fn newest(line: KernelLine) -> Result<(Suite, String)> {
-    let suite = Suite::new(line.suite, &super::cache()?)?;
+    let suite = Suite::new(line.suite, line.architecture, &super::cache()?)?;
     suite.refresh()?;
+    let flavour = line.flavour();
     let mut images: Vec<String> = suite
         .names(line.prefix)?
         .into_iter()
-        .filter(|name| name.ends_with(FLAVOUR))
+        .filter(|name| name.ends_with(&flavour))
         .filter(|name| name[line.prefix.len()..].starts_with(|c: char| c.is_ascii_digit()))
         .collect();
     images.sort_by_key(|name| numbers(name));
     let image = images.pop().ok_or_else(|| {
-        let what = format!("a package {}*{FLAVOUR} in {}", line.prefix, line.suite);
+        let what = format!("a package {}*{flavour} in {}", line.prefix, line.suite);
         LabError::missing(what, "has Debian renamed its kernels?")
     })?;
     Ok((suite, image))
@@ -223,6 +244,7 @@ fn kept(line: KernelLine, folder: &Path) -> Result<Kernel> {
         fs::read_to_string(&note).context(|| format!("read {}", note.display()))?.trim().to_owned();
     Ok(Kernel {
         name: line.name,
+        architecture: line.architecture,
         release,
         image: folder.join("vmlinuz"),
         modules: folder.join("modules.cpio"),

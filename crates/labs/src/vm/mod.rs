@@ -20,6 +20,7 @@
 //!
 //! | where | what |
 //! |---|---|
+//! | [`architecture`] | the processors that guests have |
 //! | [`kernel`] | which kernels, and how they are fetched |
 //! | [`userland`] | the programs of a guest |
 //! | [`system`] | a Debian with systemd on a disk, for guests that are started again |
@@ -30,6 +31,7 @@
 //! What does not belong here: what is tested in guests.
 
 mod apt;
+pub mod architecture;
 pub mod command;
 mod cpio;
 pub mod disk;
@@ -39,6 +41,7 @@ mod qemu;
 pub mod system;
 pub mod userland;
 
+pub use architecture::Architecture;
 pub use disk::{DiskLimits, GuestDisk};
 pub use guest::{Guest, GuestOutcome, RunningGuest};
 pub use kernel::Kernel;

@@ -17,7 +17,7 @@ pub const OUT: &str = "iowhy-out";
 const OUT_BYTES: u64 = 4 << 30;
 /// What every kernel is told: no console but the log's, an end instead of a hang, nothing that
 /// takes time without KVM, and no change of its mind about the clock, which patches code that runs.
-const KERNEL_ARGUMENTS: &str = "console=ttyS0 loglevel=5 panic=-1 mitigations=off audit=0 \
+const KERNEL_ARGUMENTS: &str = "loglevel=5 panic=-1 mitigations=off audit=0 \
     apparmor=0 selinux=0 cgroup_no_v1=all psi=1 rcupdate.rcu_expedited=1 cryptomgr.notests=1 \
     random.trust_cpu=on raid=noautodetect tsc=reliable";
 
@@ -37,17 +37,16 @@ impl Machine<'_> {
     pub fn start(&self) -> Result<Child> {
         let out = self.folder.join("out.tar");
         fresh(&out, OUT_BYTES)?;
+        let architecture = self.kernel.architecture;
         // When this program is killed, so is the guest.
         let mut command = Command::new(command::find("setpriv")?);
-        command.args(["--pdeathsig", "KILL", "--"]).arg(command::find("qemu-system-x86_64")?);
+        command.args(["--pdeathsig", "KILL", "--"]).arg(command::find(architecture.qemu())?);
         command
             .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
             // With a thread for each CPU, a kernel that changes its own code may run what was there
             // before.
             .args(["-accel", "tcg,thread=single"])
-            // Emulated, five levels of page tables and 16-byte exchanges crash some kernels, and
-            // copies by one instruction go byte by byte.
-            .args(["-cpu", "max,la57=off,cx16=off,erms=off,fsrm=off"])
+            .args(architecture.machine())
             .args(["-smp", &self.cpus.to_string(), "-m", &self.memory_mib.to_string()])
             .arg("-kernel")
             .arg(&self.kernel.image)
@@ -57,7 +56,8 @@ impl Machine<'_> {
             .args(["-device", "virtio-rng-pci"])
             .arg("-serial")
             .arg(format!("file:{}", self.folder.join("console").display()))
-            .args(["-chardev", "stdio,id=said,signal=off", "-serial", "chardev:said"])
+            .args(["-chardev", "stdio,id=said,signal=off"])
+            .args(architecture.speaker())
             .arg("-qmp")
             .arg(format!("unix:{},server=on,wait=off", self.folder.join("qmp").display()));
         for disk in self.disks {
@@ -67,11 +67,12 @@ impl Machine<'_> {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let log = self.folder.join("qemu.log");
         let log = File::create(&log).context(|| format!("make {}", log.display()))?;
-        command.stderr(log).spawn().context(|| "start qemu-system-x86_64".to_owned())
+        command.stderr(log).spawn().context(|| format!("start {}", architecture.qemu()))
     }
 
     fn kernel_arguments(&self) -> String {
-        let mut text = KERNEL_ARGUMENTS.to_owned();
+        let console = self.kernel.architecture.console();
+        let mut text = format!("console={console} {KERNEL_ARGUMENTS}");
         for argument in self.arguments {
             text.push(' ');
             text.push_str(argument);

@@ -1,5 +1,8 @@
-//! The programs of a guest: this machine's own, each with the libraries that it needs.
+//! The programs of a guest: this machine's own, each with the libraries that it needs; for another
+//! processor, those of Debian's packages.
 
+use super::apt::Suite;
+use super::architecture::Architecture;
 use super::cpio::Archive;
 use crate::error::Context;
 use crate::{LabError, Result, command};
@@ -120,6 +123,32 @@ const PROGRAMS: &[&str] = &[
     "fio",
 ];
 
+/// Where a guest of another processor has its programs from: packages, of this suite.
+const PACKAGES: &[&str] = &[
+    "bash",
+    "blktrace",
+    "btrfs-progs",
+    "busybox-static",
+    "coreutils",
+    "debianutils",
+    "diffutils",
+    "e2fsprogs",
+    "findutils",
+    "grep",
+    "kmod",
+    "mawk",
+    "mount",
+    "perl-base",
+    "procps",
+    "sed",
+    "tar",
+    "util-linux",
+    "xfsprogs",
+];
+const PACKAGES_SUITE: &str = "bookworm";
+/// Folders of packages that no guest needs.
+const NOT_NEEDED: &[&str] = &["usr/share/doc", "usr/share/man", "usr/share/locale", "var"];
+
 /// Programs that busybox has for a guest.
 const OF_BUSYBOX: &[&str] = &["poweroff", "vi", "less", "top", "hexdump", "mdev"];
 
@@ -132,8 +161,51 @@ const PERL: &str = "/usr/lib/x86_64-linux-gnu/perl-base";
 /// Folders of which the machine has one and an older name for it.
 const MERGED: &[&str] = &["bin", "sbin", "lib", "lib64"];
 
-/// The first file system's part that all guests share; made when a program has changed.
-pub fn base() -> Result<PathBuf> {
+/// The first file system's part that all guests of a processor share; made when a program has
+/// changed.
+pub fn base(architecture: Architecture) -> Result<PathBuf> {
+    match architecture {
+        Architecture::X86_64 => own_base(),
+        Architecture::Aarch64 => packaged_base(architecture),
+    }
+}
+
+/// Of packages: unpacked once.
+fn packaged_base(architecture: Architecture) -> Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    (include_str!("userland.rs"), include_str!("init.sh")).hash(&mut hasher);
+    let _lock = super::lock_cache()?;
+    let name = format!("{}-{:016x}.cpio", architecture.debian(), hasher.finish());
+    let path = super::cache()?.join(name);
+    if path.exists() {
+        return Ok(path);
+    }
+    let suite = Suite::new(PACKAGES_SUITE, architecture, &super::cache()?)?;
+    suite.refresh()?;
+    let folder = tempfile::tempdir_in(super::cache()?).context(|| "make a folder".to_owned())?;
+    for package in suite.closure(PACKAGES)? {
+        suite.unpack(&package, folder.path())?;
+    }
+    for name in NOT_NEEDED {
+        let _absent = fs::remove_dir_all(folder.path().join(name));
+    }
+    let new = path.with_extension("new");
+    write_packaged(&new, folder.path()).context(|| format!("write {}", new.display()))?;
+    fs::rename(&new, &path).context(|| format!("rename {}", new.display()))?;
+    Ok(path)
+}
+
+fn write_packaged(path: &Path, unpacked: &Path) -> io::Result<()> {
+    let mut archive = Archive::new(BufWriter::new(File::create(path)?));
+    write_folders(&mut archive)?;
+    for entry in fs::read_dir(unpacked)? {
+        let entry = entry?;
+        archive.tree(&merged(&Path::new("/").join(entry.file_name())), &entry.path())?;
+    }
+    write_rest(archive)
+}
+
+fn own_base() -> Result<PathBuf> {
     let files = base_files()?;
     let mut hasher = DefaultHasher::new();
     for file in &files {
@@ -189,6 +261,14 @@ fn collect(folder: &Path, files: &mut BTreeSet<PathBuf>) {
 
 fn write_base(path: &Path, files: &BTreeSet<PathBuf>) -> io::Result<()> {
     let mut archive = Archive::new(BufWriter::new(File::create(path)?));
+    write_folders(&mut archive)?;
+    for file in files {
+        archive.file(&merged(file), file)?;
+    }
+    write_rest(archive)
+}
+
+fn write_folders(archive: &mut Archive<BufWriter<File>>) -> io::Result<()> {
     for name in MERGED {
         archive.directory(&Path::new("/usr").join(name))?;
         archive.link(&Path::new("/").join(name), &Path::new("usr").join(name))?;
@@ -196,9 +276,11 @@ fn write_base(path: &Path, files: &BTreeSet<PathBuf>) -> io::Result<()> {
     for folder in ["/dev", "/proc", "/sys", "/var/tmp", "/etc", "/root"] {
         archive.directory(Path::new(folder))?;
     }
-    for file in files {
-        archive.file(&merged(file), file)?;
-    }
+    Ok(())
+}
+
+/// What no program of this machine or package is, and the end.
+fn write_rest(mut archive: Archive<BufWriter<File>>) -> io::Result<()> {
     for name in OF_BUSYBOX {
         archive.link(&Path::new("/usr/bin").join(name), Path::new("busybox"))?;
     }

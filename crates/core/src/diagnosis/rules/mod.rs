@@ -28,6 +28,7 @@ rules! {
     hung_io,
     readahead_waste,
     page_cache_thrash,
+    caches_dropped,
     swap_io,
     major_faults,
     fsync_heavy,

@@ -133,6 +133,11 @@ fn fix(facts: &Facts<'_>, device: &DeviceSummary) -> String {
             "`echo none > {path}` (a udev rule makes it persistent), or mq-deadline; ionice and \
              bfq weights then have no effect"
         ),
+        Some("1") if scheduler_of(facts, device) == Some("mq-deadline") => {
+            "it rotates, and mq-deadline is the scheduler for that: give it fewer requests at a \
+             time (fewer programs on one device, or at another time), or a device without seeks"
+                .to_owned()
+        }
         Some("1") => format!(
             "it rotates: `echo mq-deadline > {path}`, which sorts and starves no request for long; \
              none would make it slower"

@@ -21,7 +21,7 @@ use super::{Benchmark, TableOutput};
 use crate::devices::{DebugFs, GivenDevice};
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::vm::{Guest, GuestDisk, Kernel, kernel};
+use crate::vm::{Architecture, Guest, GuestDisk, Kernel, kernel};
 use crate::{LabError, Result, command};
 use beside::ComparedRequests;
 use known::KnownIoDisk;
@@ -72,7 +72,8 @@ impl Benchmark for PeerSettings {
     }
 
     fn measure(&self, _about: &str, progress: &mut dyn FnMut(&str)) -> Result<String> {
-        let all = kernel::LINES.iter().map(|line| line.name.to_owned()).collect();
+        let native = kernel::LINES.iter().filter(|line| line.architecture == Architecture::X86_64);
+        let all = native.map(|line| line.name.to_owned()).collect();
         let names = if self.kernel.is_empty() { all } else { self.kernel.clone() };
         let found: Vec<KernelResult> =
             names.iter().map(|name| kept(self, name, progress)).collect::<Result<Vec<_>>>()?;

@@ -1,0 +1,96 @@
+//! Somebody empties the page cache again and again.
+
+use super::*;
+use crate::model::{Metric, WaitClass};
+use facts::calls::METADATA;
+
+/// The least number of times within a watch. One is a person's, before a measurement.
+const TIMES: f64 = 2.0;
+
+rule!(
+    "caches-dropped",
+    "page cache emptied on purpose",
+    "A write to /proc/sys/vm/drop_caches frees all clean pages of all files, or all inodes and \
+     directory entries, or both. What programs had in memory must be read from the device again. \
+     Scripts do it that take the page cache for lost memory; the kernel frees those pages itself \
+     when they are needed.",
+    "The page cache is small because memory is short: then pages are reclaimed, and nobody drops \
+     them (`grep drop_ /proc/vmstat` does not grow).",
+    place: Memory,
+    needs: [Waits, Samples],
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let dropped = facts.summary().samples.system(Metric::CacheDropped).map_or(0.0, |it| it.grown());
+    if dropped < TIMES {
+        return Ok(RuleVerdict::Clear);
+    }
+    let waited = facts.waits(|wait| {
+        matches!(wait.class, WaitClass::PageRead | WaitClass::PageFault)
+            || facts.is_call(wait.syscall, METADATA)
+    });
+    if waited.time_ns == 0 {
+        return Ok(RuleVerdict::Clear);
+    }
+    let subject = waited.subject();
+    let seconds = facts.duration_ns() as f64 / 1e9;
+    let sentence = format!(
+        "a program emptied the page cache {dropped:.0} times within {seconds:.0} s (drop_caches): \
+         {} reads from the device what it had in memory",
+        words::who(&subject),
+    );
+    let longest_ns = waited.longest_ns();
+    Ok(Finding::of_blocked(facts, waited.time_ns, sentence)
+        .about(subject)
+        // Some of it would have been read for the first time.
+        .upper_bound()
+        .sure(Confidence::Likely)
+        .shown("times that the page cache was emptied", dropped, "", "grep drop_ /proc/vmstat")
+        .shown("blocked time for pages of files", waited.time_ns as f64, "ns", "iowhy waits")
+        .shown("longest wait", longest_ns as f64, "ns", "iowhy waits")
+        .fix(
+            "find who writes to /proc/sys/vm/drop_caches (`dmesg | grep drop_caches` has program \
+             and PID; cron jobs, scripts that \"free memory\") and remove that: the kernel frees \
+             these pages itself when memory is needed",
+        )
+        .check(
+            "`grep drop_ /proc/vmstat` twice: while it does not grow, programs find their files \
+             in memory again",
+        )
+        .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, diagnose};
+    use crate::model::{Metric, Sample, Scope, WaitClass};
+    use crate::script::{START_NS, Script};
+
+    const S: u64 = 1_000_000_000;
+
+    /// A process waits four of ten seconds for pages, while the cache is emptied that often.
+    fn found(times: f64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        let (subject, metric) =
+            (script.names.intern(""), script.names.intern(Metric::CacheDropped.info().word));
+        for (time_ns, value) in [(START_NS, 7.0), (START_NS + 10 * S, 7.0 + times)] {
+            script.batch.samples.push(Sample { time_ns, scope: Scope::System, subject, metric, value });
+        }
+        script.wait((7, "grep"), WaitClass::PageRead, 4 * S, 4 * S, 0);
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "caches-dropped")
+    }
+
+    #[test]
+    fn caches_that_are_emptied_again_and_again_are_named() {
+        let finding = found(8.0).unwrap();
+        assert!(finding.sentence.contains("8 times within 10 s"), "{}", finding.sentence);
+        assert_eq!(finding.subject.process.as_deref(), Some("grep"));
+    }
+
+    #[test]
+    fn once_before_a_measurement_is_no_cause() {
+        assert_eq!(found(1.0), None);
+        assert_eq!(found(0.0), None);
+    }
+}

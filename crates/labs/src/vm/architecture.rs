@@ -1,0 +1,80 @@
+//! The processors that guests have: what QEMU and Debian call them, and how their guests speak.
+//!
+//! What does not belong here: which kernels there are (see [`super::kernel`]).
+
+use crate::{LabError, Result, iowhy};
+use std::path::PathBuf;
+
+/// What ends the names of kernel lines for aarch64: `6.1-arm64`.
+pub const ARM64_SUFFIX: &str = "-arm64";
+
+/// The processor of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// This machine's own programs run in such a guest.
+    X86_64,
+    /// Programs come from Debian's packages, iowhy from `scripts/cross`.
+    Aarch64,
+}
+
+impl Architecture {
+    /// Debian's name of it.
+    pub fn debian(self) -> &'static str {
+        match self {
+            Architecture::X86_64 => "amd64",
+            Architecture::Aarch64 => "arm64",
+        }
+    }
+
+    /// QEMU's program.
+    pub fn qemu(self) -> &'static str {
+        match self {
+            Architecture::X86_64 => "qemu-system-x86_64",
+            Architecture::Aarch64 => "qemu-system-aarch64",
+        }
+    }
+
+    /// The machine and the processor, as QEMU's arguments. Emulated, five levels of page tables and
+    /// 16-byte exchanges crash some kernels of x86-64, and copies by one instruction go byte by
+    /// byte; pointer authentication by the real algorithm takes most of a guest's time.
+    pub fn machine(self) -> &'static [&'static str] {
+        match self {
+            Architecture::X86_64 => &["-cpu", "max,la57=off,cx16=off,erms=off,fsrm=off"],
+            Architecture::Aarch64 => &["-machine", "virt", "-cpu", "max,pauth-impdef=on"],
+        }
+    }
+
+    /// The device by which the guest speaks, as QEMU's arguments: the second serial port.
+    pub fn speaker(self) -> &'static [&'static str] {
+        match self {
+            Architecture::X86_64 => &["-serial", "chardev:said"],
+            Architecture::Aarch64 => &["-device", "pci-serial,chardev=said"],
+        }
+    }
+
+    /// The kernel's console, the first serial port.
+    pub fn console(self) -> &'static str {
+        match self {
+            Architecture::X86_64 => "ttyS0",
+            Architecture::Aarch64 => "ttyAMA0",
+        }
+    }
+
+    /// The binary that a guest runs. `IOWHY_BIN_ARM64` names that for aarch64.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn iowhy(self) -> Result<PathBuf> {
+        match self {
+            Architecture::X86_64 => iowhy::binary(),
+            Architecture::Aarch64 => {
+                std::env::var_os("IOWHY_BIN_ARM64").map(PathBuf::from).ok_or_else(|| {
+                    LabError::missing(
+                        "iowhy for aarch64",
+                        "set IOWHY_BIN_ARM64 to what scripts/cross prints",
+                    )
+                })
+            }
+        }
+    }
+}
