@@ -6,6 +6,7 @@
 
 use crate::clock::FleetHour;
 use crate::error::{FleetContext, FleetError, Result};
+use crate::host_group::HostGroup;
 use crate::layout::{COMMITS, LAYOUT_VERSION, commit_path, parse_commit};
 use crate::store::Place;
 use futures::{StreamExt, TryStreamExt};
@@ -13,8 +14,11 @@ use object_store::path::Path as ObjectPath;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A commit is smaller: it has six files and what was refused.
-const MOST_COMMIT_BYTES: u64 = 4 << 20;
+/// A commit is smaller: it has six files for each group of hosts and what was refused.
+const MOST_COMMIT_BYTES: u64 = 16 << 20;
+/// The version of a commit with several groups of hosts: who knows only [`LAYOUT_VERSION`] would
+/// see one of them.
+const GROUPS_VERSION: u32 = 2;
 /// Refused uploads that a commit names.
 pub const MOST_REFUSED: usize = 200;
 /// Commits that are read at the same time.
@@ -24,13 +28,16 @@ const AT_ONCE: usize = 32;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HourCommit {
-    /// [`LAYOUT_VERSION`].
+    /// [`LAYOUT_VERSION`], or [`GROUPS_VERSION`] with several groups of hosts.
     pub version: u32,
     /// The number of this state; one more than the one before it.
     pub generation: u32,
     /// When the hour begins, seconds since 1970.
     pub hour_s: i64,
-    /// The files that count, at most one for each table.
+    /// The groups that its hosts are divided into; none: all hosts are one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<HostGroup>,
+    /// The files that count, at most one for each table and group.
     pub files: Vec<CommittedFile>,
     /// Uploads that were refused, with reasons.
     pub refused: Vec<RefusedUpload>,
@@ -40,6 +47,7 @@ pub struct HourCommit {
 
 /// A file that counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CommittedFile {
     /// The table.
     pub table: String,
@@ -49,6 +57,9 @@ pub struct CommittedFile {
     pub bytes: u64,
     /// Its rows.
     pub rows: u64,
+    /// Whose rows.
+    #[serde(skip_serializing_if = "HostGroup::is_all")]
+    pub hosts: HostGroup,
 }
 
 /// An upload that was refused.
@@ -66,9 +77,22 @@ impl HourCommit {
         FleetHour::of(self.hour_s)
     }
 
-    /// The file of a table.
-    pub fn file(&self, table: &str) -> Option<&CommittedFile> {
-        self.files.iter().find(|file| file.table == table)
+    /// The files of a table.
+    pub fn files(&self, table: &str) -> impl Iterator<Item = &CommittedFile> {
+        self.files.iter().filter(move |file| file.table == table)
+    }
+
+    /// The file of a table that has the rows of a group.
+    pub fn file(&self, table: &str, group: &HostGroup) -> Option<&CommittedFile> {
+        self.files(table).find(|file| file.hosts == *group)
+    }
+
+    /// Puts the halves of a group in its place.
+    pub fn divide(&mut self, group: &HostGroup, halves: &[HostGroup]) {
+        self.version = GROUPS_VERSION;
+        self.groups.retain(|it| it != group);
+        self.groups.extend_from_slice(halves);
+        self.groups.sort();
     }
 
     /// Makes this the state of its hour; `false` if another one of its number is there already.
@@ -98,11 +122,15 @@ async fn newest(place: &Place, below: &str) -> Result<BTreeMap<FleetHour, (u32, 
     Ok(newest)
 }
 
-async fn read(place: &Place, hour: FleetHour, path: &ObjectPath) -> Result<Option<HourCommit>> {
+/// The state of an hour in this object; `None` if it is gone.
+///
+/// # Errors
+/// When it cannot be read, or is another hour's.
+pub async fn read(place: &Place, hour: FleetHour, path: &ObjectPath) -> Result<Option<HourCommit>> {
     let Some(bytes) = place.read(path, MOST_COMMIT_BYTES).await? else { return Ok(None) };
     let commit: HourCommit =
         serde_json::from_slice(&bytes).context(|| format!("read the commit {path}"))?;
-    if commit.version != LAYOUT_VERSION {
+    if ![LAYOUT_VERSION, GROUPS_VERSION].contains(&commit.version) {
         let message =
             format!("failed to read the commit {path}: its version is {}", commit.version);
         return Err(FleetError::new(message).hint("a newer iowhy-fleet wrote it"));

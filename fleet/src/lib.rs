@@ -5,7 +5,7 @@
 //! | [`spool`], [`inventory`], [`redact`] | what one host has to send |
 //! | [`upload`] | what it sends |
 //! | [`push`] | sends it |
-//! | [`layout`], [`commit`], [`tables`] | what is in the store |
+//! | [`layout`], [`commit`], [`host_group`], [`tables`] | what is in the store |
 //! | [`compact`] | merges uploads into tables |
 //! | [`engine`] | SQL, here or on a cluster |
 //! | [`questions`] | questions that need no SQL, and the statistics behind them |
@@ -28,6 +28,8 @@ pub mod compact;
 pub mod engine;
 pub mod error;
 pub mod histogram;
+#[cfg(feature = "query")]
+pub mod host_group;
 #[cfg(feature = "query")]
 pub mod import;
 pub mod inventory;

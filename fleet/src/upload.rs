@@ -111,7 +111,7 @@ pub struct UploadFlow {
     pub max_ns: u64,
     /// How many took how long: the shortest time of a bin of half an octave, and requests.
     pub latency: Vec<LatencyBin>,
-    /// Their time together, ns, where more is known of it than the histogram says. No host sends it.
+    /// Their time together, ns, where more is known than the histogram says. No host sends it.
     #[serde(skip)]
     pub time_ns: Option<u64>,
 }

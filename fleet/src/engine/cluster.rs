@@ -21,14 +21,16 @@ use ballista_core::serde::protobuf::CancelJobParams;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
 use ballista_core::utils::{GrpcClientConfig, create_grpc_client_connection};
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
-use ballista_scheduler::cluster::BallistaCluster;
+use ballista_scheduler::cluster::{BallistaCluster, ClusterStateEvent};
 use ballista_scheduler::config::SchedulerConfig;
-use ballista_scheduler::scheduler_process::start_server;
+use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service};
+use ballista_scheduler::scheduler_server::SchedulerServer;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
-use datafusion_proto::protobuf::LogicalPlanNode;
+use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use futures::StreamExt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +39,8 @@ use std::sync::Arc;
 const LOST_AFTER_S: u64 = 20;
 /// How often an executor says that it is there, seconds.
 const HEARTBEAT_S: u64 = 5;
+/// Failures of a stage or task that a query bears: at the first one it is given up.
+const ONE_FAILURE: usize = 1;
 /// Bytes of a message: a plan that names the files of a year.
 const MOST_MESSAGE_BYTES: u32 = 64 << 20;
 
@@ -49,7 +53,7 @@ const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PullStaged;
 ///
 /// The planner that plans anew between stages is not used: when an executor is lost, it does not
 /// find the stage again that has to be repeated ("Can't find active stage to update stage
-/// outputs"), and the query hangs.
+/// outputs").
 pub(super) fn config() -> SessionConfig {
     SessionConfig::new_with_ballista()
         .with_ballista_logical_extension_codec(Arc::new(FleetCodec::default()))
@@ -62,6 +66,16 @@ fn failed(what: &str, error: impl std::fmt::Display) -> FleetError {
     FleetError::new(format!("failed to run the {what}: {error}"))
 }
 
+/// The address of a scheduler as its protocol has it.
+fn address(scheduler: &str) -> String {
+    scheduler.replacen("df://", "http://", 1)
+}
+
+/// Whether a scheduler is there.
+pub(super) async fn answers(scheduler: &str) -> bool {
+    create_grpc_client_connection(address(scheduler), &GrpcClientConfig::default()).await.is_ok()
+}
+
 /// Ends the query of `plan` that a cluster was given, if it is still there: its tasks would keep
 /// their slots of the executors, also where they wait for one that is lost.
 ///
@@ -70,8 +84,8 @@ fn failed(what: &str, error: impl std::fmt::Display) -> FleetError {
 pub async fn cancel(scheduler: &str, plan: &dyn ExecutionPlan) -> Result<()> {
     let sent = plan.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>();
     let Some(job) = sent.and_then(DistributedQueryExec::job_id) else { return Ok(()) };
-    let address = scheduler.replacen("df://", "http://", 1);
-    let channel = create_grpc_client_connection(address, &GrpcClientConfig::default()).await;
+    let config = GrpcClientConfig::default();
+    let channel = create_grpc_client_connection(address(scheduler), &config).await;
     let channel = channel.map_err(|error| failed("end of the query", error))?;
     let job_id = job.as_str().to_owned();
     let ended = SchedulerGrpcClient::new(channel).cancel_job(CancelJobParams { job_id }).await;
@@ -102,6 +116,8 @@ pub async fn run_scheduler(stores: Arc<FleetStores>, bind: IpAddr, port: u16) ->
         executor_timeout_seconds: LOST_AFTER_S,
         expire_dead_executor_interval_seconds: HEARTBEAT_S,
         no_executors_grace_period_seconds: LOST_AFTER_S,
+        stage_max_failures: ONE_FAILURE,
+        task_max_failures: ONE_FAILURE,
         grpc_server_max_decoding_message_size: MOST_MESSAGE_BYTES,
         grpc_server_max_encoding_message_size: MOST_MESSAGE_BYTES,
         grpc_client_max_message_size: MOST_MESSAGE_BYTES,
@@ -113,7 +129,33 @@ pub async fn run_scheduler(stores: Arc<FleetStores>, bind: IpAddr, port: u16) ->
     let cluster = BallistaCluster::new_from_config(&config).await;
     let cluster = cluster.map_err(|error| failed("scheduler", error))?;
     let address = SocketAddr::new(bind, port);
-    start_server(cluster, address, Arc::new(config)).await.map_err(|it| failed("scheduler", it))
+    let server = create_scheduler(cluster, Arc::new(config)).await;
+    let server = server.map_err(|error| failed("scheduler", error))?;
+    let serving = start_grpc_service(address, server.clone());
+    tokio::select! {
+        ended = serving => ended.map_err(|error| failed("scheduler", error)),
+        ended = give_up_lost(server) => ended,
+    }
+}
+
+type FleetScheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
+
+/// Ends every query that runs when an executor is lost; its client runs it again. What is repaired
+/// within a query can have rows twice: a join of which one executor was killed counted 13 % more.
+async fn give_up_lost(server: FleetScheduler) -> Result<()> {
+    let events = server.cluster_state_events().await;
+    let mut events = events.map_err(|error| failed("scheduler", error))?;
+    while let Some(event) = events.next().await {
+        if matches!(event, ClusterStateEvent::RegisteredExecutor { .. }) {
+            continue;
+        }
+        let jobs: Vec<_> =
+            server.state.task_manager.get_running_job_cache().keys().cloned().collect();
+        for job in jobs {
+            server.cancel_job(job).await.map_err(|error| failed("scheduler", error))?;
+        }
+    }
+    Err(failed("scheduler", "it hears nothing of its executors any more"))
 }
 
 /// How an executor is reached and what it may use.

@@ -39,16 +39,21 @@ use provider::FleetTableProvider;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How often a query is run again whose files were merged meanwhile.
+/// How often a query is run whose files are merged meanwhile.
 const TRIES: usize = 3;
+/// How often a query is run that a cluster loses: once when what an executor had is missing, once
+/// more when it is known that the executor is lost.
+const CLUSTER_TRIES: usize = 5;
 
 /// Which part of a query's memory its answer may take: it is there as rows, joined and as text.
 const ANSWER_PART: usize = 4;
 /// What this process may use beside a query's memory, bytes.
 const MEMORY_SLACK_BYTES: usize = 200_000_000;
 
-/// How long a scheduler may take to end a query.
-const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a scheduler may take to end a query, or to say that it is there.
+const SCHEDULER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a query that a cluster lost waits before it is run again.
+const LOST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where and over what queries run.
 #[derive(Clone, Debug)]
@@ -213,8 +218,11 @@ impl FleetEngine {
             };
             match answer {
                 Err(error) if is_gone(&error) && tries < TRIES => self.refresh().await?,
-                Err(error) if self.is_lost(&error) && tries < TRIES => (),
-                Err(error) => return Err(query_error(&error)),
+                Err(error) => match self.is_lost(&error).await {
+                    false => return Err(query_error(&error)),
+                    true if tries == CLUSTER_TRIES => return Err(lost_again(&error)),
+                    true => tokio::time::sleep(LOST_PAUSE).await,
+                },
                 Ok(answer) => return Ok(answer),
             }
         }
@@ -227,8 +235,9 @@ impl FleetEngine {
             .transient()
     }
 
-    /// Whether the cluster failed at a query that may be right.
-    fn is_lost(&self, error: &DataFusionError) -> bool {
+    /// Whether the cluster failed at a query that may be right: its scheduler still answers. The
+    /// error's words do not tell a scheduler that is gone from an executor that is.
+    async fn is_lost(&self, error: &DataFusionError) -> bool {
         let is_wrong = matches!(
             error.find_root(),
             DataFusionError::Plan(_)
@@ -237,7 +246,12 @@ impl FleetEngine {
                 | DataFusionError::NotImplemented(_)
                 | DataFusionError::ResourcesExhausted(_)
         );
-        self.options.cluster.is_some() && !is_wrong && !is_unreachable(&error.to_string())
+        match &self.options.cluster {
+            Some(url) if !is_wrong => {
+                tokio::time::timeout(SCHEDULER_PATIENCE, cluster::answers(url)).await == Ok(true)
+            }
+            _ => false,
+        }
     }
 
     /// Ends on the cluster what is left of a query.
@@ -245,7 +259,7 @@ impl FleetEngine {
         if let (Some(scheduler), Some(plan)) = (&self.options.cluster, sent.get()) {
             let cancelled = cluster::cancel(scheduler, plan.as_ref());
             // The query's own error says more than that the scheduler could not be told.
-            let _ = tokio::time::timeout(CANCEL_PATIENCE, cancelled).await;
+            let _ = tokio::time::timeout(SCHEDULER_PATIENCE, cancelled).await;
         }
     }
 
@@ -340,6 +354,13 @@ pub fn runtime(stores: Arc<FleetStores>, memory_bytes: Option<usize>) -> Result<
 fn too_large() -> FleetError {
     FleetError::new("failed to run the query: it needed more memory than it may")
         .hint("a shorter time (--from, --until), a LIMIT, more --memory-mb, or --cluster")
+}
+
+fn lost_again(error: &DataFusionError) -> FleetError {
+    let text = error.strip_backtrace();
+    FleetError::new(format!("failed to run the query {CLUSTER_TRIES} times: {text}"))
+        .hint("the logs of the executors say what happened to them")
+        .transient()
 }
 
 fn query_error(error: &DataFusionError) -> FleetError {

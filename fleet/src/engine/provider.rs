@@ -73,15 +73,17 @@ impl FleetTableProvider {
         table: &'static FleetTable,
         commits: &[HourCommit],
     ) -> FleetTableProvider {
-        let file = |commit: &HourCommit| {
-            commit.file(table.name).map(|file| ProvidedFile {
+        let of_hour = |commit: &HourCommit| {
+            let hour_s = commit.hour_s;
+            let provided = commit.files(table.name).map(|file| ProvidedFile {
                 path: place.path(&file.path).to_string(),
                 bytes: file.bytes,
                 rows: file.rows,
-                hour_s: commit.hour_s,
-            })
+                hour_s,
+            });
+            provided.collect::<Vec<_>>()
         };
-        let files = commits.iter().filter_map(file).collect();
+        let files = commits.iter().flat_map(of_hour).collect();
         let (name, root) = (table.name.to_owned(), place.root.to_string());
         FleetTableProvider { table, recipe: TableRecipe { table: name, root, files } }
     }

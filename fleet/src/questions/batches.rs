@@ -1,4 +1,4 @@
-//! What is slow as a whole: kernels, firmware, racks and hosts, each against the others of its kind.
+//! What is slow as a whole: kernels, firmware, racks and hosts, each against others of its kind.
 //!
 //! Drives of a host are not independent of each other, so what is counted are hosts: each with the
 //! median of its drives.
@@ -11,7 +11,9 @@ use super::peers::{
     HourExcess, LEAST_HOURS, LEAST_SIBLINGS, MEDIAN_VARIANCE, PeerRule, by_drive, host_hours,
     lasting_excess,
 };
-use super::robust::{Spread, median, tail};
+use super::robust::{
+    LEAST_FREEDOM, Spread, median, named_up_to, tail, upper_limit, upper_probability,
+};
 use std::collections::HashMap;
 
 /// Hosts that a kernel, a firmware or a rack needs at least.
@@ -207,7 +209,11 @@ impl Batches<'_> {
         let Some(spread) = spread else { return Vec::new() };
         let score = |it: &WholeExcess| (it.excess - spread.middle) / spread.sigma.max(it.chance);
         let scores: Vec<f64> = all.iter().map(score).collect();
-        let limit = spread.limit(all.len(), self.alarms) * tail(&scores, spread.freedom().max(2.0));
+        let freedom = spread.freedom.max(LEAST_FREEDOM);
+        let wider = tail(&scores, freedom);
+        let probability = |score: &f64| upper_probability(freedom, score / wider);
+        let probabilities: Vec<f64> = scores.iter().map(probability).collect();
+        let limit = wider * upper_limit(freedom, named_up_to(&probabilities, self.alarms));
         let drives: usize = all.iter().map(|it| it.drives.len()).sum();
         let mut found = Vec::new();
         for (it, score) in all.iter().zip(&scores) {

@@ -18,7 +18,10 @@ use super::peers::{
     least_siblings, own_excesses,
 };
 pub use super::peers::{RackHours, rack_hours};
-use super::robust::{SharedSpread, Spread, median, onset, tail, upper_limit};
+use super::robust::{
+    SharedSpread, Spread, median, named_up_to, onset, slow_side, tail, upper_limit,
+    upper_probability,
+};
 use std::collections::HashMap;
 
 /// The least deviation that is believed: drives of one model differ by 2 %.
@@ -253,21 +256,60 @@ fn slow_drives(
     own: &[OwnExcess],
     alarms: f64,
 ) -> Vec<SlowDrive> {
-    let scores = drive_scores(data, hours, own);
+    let mut scores = drive_scores(data, hours, own);
+    even_out(data, own, &mut scores);
     let all: Vec<f64> = scores.iter().map(|score| score.healthy).collect();
     let mut freedoms: Vec<f64> = scores.iter().map(|score| score.freedom).collect();
     let Some(freedom) = median(&mut freedoms) else { return Vec::new() };
-    let tail = tail(&all, freedom);
-    let slow = |it: &DriveScore| {
-        let limit = tail * upper_limit(it.freedom, alarms / scores.len() as f64);
-        let is_slow = it.score >= limit && it.excess >= LEAST_DRIVE_EXCESS;
+    let wider = tail(&all, freedom).max(slow_side(&all, freedom));
+    // One that is hardly slower is not worth a name, however sure it is.
+    let probability = |it: &DriveScore| match it.excess >= LEAST_DRIVE_EXCESS {
+        true => upper_probability(it.freedom, it.score / wider),
+        false => 1.0,
+    };
+    let probabilities: Vec<f64> = scores.iter().map(probability).collect();
+    let named_up_to = named_up_to(&probabilities, alarms);
+    let slow = |(it, probability): (&DriveScore, &f64)| {
+        let limit = wider * upper_limit(it.freedom, named_up_to);
+        let is_slow = *probability <= named_up_to;
         is_slow.then(|| {
             let hours = &own[it.drive as usize].hours;
             let excess = describe(hours, it.score, limit, data.first_hour());
             SlowDrive { drive: it.drive, siblings: it.siblings, excess }
         })
     };
-    scores.iter().filter_map(slow).collect()
+    scores.iter().zip(&probabilities).filter_map(slow).collect()
+}
+
+/// Drives of one host may lie further apart than those of another, because of what the host does:
+/// scores are taken by how far the drives of the own host lie apart, moderated by that of all
+/// hosts. Where models are not known, scores are so already.
+fn even_out(data: &DriveHours, own: &[OwnExcess], scores: &mut [DriveScore]) {
+    let host_of = |score: &DriveScore| {
+        let drive = &data.drives[score.drive as usize];
+        let has_model = !data.names.text(drive.model).is_empty();
+        (has_model && own[score.drive as usize].mates > 0).then_some(drive.host_id)
+    };
+    let mut hosts: HashMap<u32, Vec<f64>> = HashMap::new();
+    for score in scores.iter() {
+        if let Some(host) = host_of(score) {
+            hosts.entry(host).or_default().push(score.healthy);
+        }
+    }
+    let spread = |(host, values): (&u32, &Vec<f64>)| Some((*host, Spread::of(values, 0.0)?));
+    let spreads: HashMap<u32, Spread> = hosts.iter().filter_map(spread).collect();
+    let all: Vec<Spread> = spreads.values().copied().collect();
+    let Some(shared) = SharedSpread::known(&all) else { return };
+    for score in scores {
+        let spread = host_of(score).and_then(|host| spreads.get(&host));
+        let Some((spread, freedom)) = spread.map(|spread| shared.moderated(*spread)) else {
+            continue;
+        };
+        score.score /= spread.sigma;
+        score.healthy /= spread.sigma;
+        // What both do not know adds up.
+        score.freedom = 1.0 / (1.0 / score.freedom + 1.0 / freedom);
+    }
 }
 
 /// Drives of one model, firmware and size that have other drives beside them, by their own excess;

@@ -5,19 +5,30 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::function::gamma::digamma;
+use std::ops::RangeInclusive;
 
 /// From a median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_SIGMA: f64 = 1.4826;
 /// How much less a deviation from medians knows than one from means: 37 % of the values count.
 const EFFICIENCY: f64 = 0.37;
+/// From a quartile of the distances of all pairs to the standard deviation of a normal distribution
+/// (Rousseeuw and Croux 1993, "Alternatives to the median absolute deviation"), and which part of
+/// the values counts: 63 % of a dozen, more of more.
+const PAIRS_TO_SIGMA: f64 = 2.219_14;
+const PAIRS_EFFICIENCY: f64 = 0.63;
+/// Of so many values, pairs know more than medians do. Of fewer, one that is sick bends them more;
+/// of more, there are too many.
+const PAIRED: RangeInclusive<usize> = 10..=200;
 
+/// Groups whose median and deviation from it say enough; of fewer, mean and variance say more.
+const LEAST_ROBUST: usize = 10;
 /// The least freedom that a limit is taken for.
-const LEAST_FREEDOM: f64 = 2.0;
+pub(super) const LEAST_FREEDOM: f64 = 2.0;
 /// Where a lower tail is looked at, if it has so many values: fewer could be bent by some that are
 /// fast.
 const TAIL_SHARES: [f64; 5] = [0.1, 0.05, 0.02, 0.01, 0.005];
 const TAIL_VALUES: f64 = 10.0;
-/// Where the upper one is looked at: so many values would have to be slow to bend it for good.
+/// Where the slow side is looked at.
 const SLOW_SHARE: f64 = 0.25;
 
 /// The value that this share of the values is below; `None` without values. Reorders them.
@@ -49,8 +60,8 @@ pub fn median_of_sorted(values: &[f64]) -> f64 {
     }
 }
 
-/// The middle of values and their standard deviation, from medians. Values of which half are equal
-/// have none; `least` is then taken.
+/// The middle of values and their standard deviation, which less than half of them cannot bend.
+/// Values of which half are equal have none; `least` is then taken.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spread {
     /// The median.
@@ -59,6 +70,8 @@ pub struct Spread {
     pub sigma: f64,
     /// Values.
     pub count: usize,
+    /// How many values with a normal distribution would know the deviation as well.
+    pub freedom: f64,
 }
 
 impl Spread {
@@ -66,22 +79,42 @@ impl Spread {
     pub fn of(values: &[f64], least: f64) -> Option<Spread> {
         let mut values = values.to_vec();
         let middle = median(&mut values)?;
-        let mut distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
-        let sigma = (MAD_TO_SIGMA * median(&mut distances)?).max(least);
-        Some(Spread { middle, sigma, count: values.len() })
-    }
-
-    /// How many values with a normal distribution would know the deviation as well.
-    pub fn freedom(&self) -> f64 {
-        EFFICIENCY * self.count.saturating_sub(1) as f64
+        let (count, others) = (values.len(), values.len() as f64 - 1.0);
+        let (sigma, freedom) = match PAIRED.contains(&count) {
+            true => (pairs_sigma(&values), PAIRS_EFFICIENCY * others),
+            false => {
+                let distances = values.iter().map(|value| (value - middle).abs());
+                let mut distances: Vec<f64> = distances.collect();
+                (MAD_TO_SIGMA * median(&mut distances)?, EFFICIENCY * others)
+            }
+        };
+        Some(Spread { middle, sigma: sigma.max(least), count, freedom })
     }
 
     /// How many deviations above the middle a value must be, so that among `tested` healthy ones
     /// any is beyond it in at most the share `alarms` of all runs. The fewer values the deviation
     /// is from, the more.
     pub fn limit(&self, tested: usize, alarms: f64) -> f64 {
-        upper_limit(self.freedom().max(LEAST_FREEDOM), alarms / tested.max(1) as f64)
+        upper_limit(self.freedom.max(LEAST_FREEDOM), alarms / tested.max(1) as f64)
     }
+}
+
+/// The standard deviation from the distances of all pairs: the one that a quarter of them reach.
+fn pairs_sigma(values: &[f64]) -> f64 {
+    let count = values.len();
+    let mut distances = Vec::with_capacity(count * count / 2);
+    for (index, value) in values.iter().enumerate() {
+        distances.extend(values[..index].iter().map(|other| (value - other).abs()));
+    }
+    let half = count / 2 + 1;
+    let at = (half * (half - 1) / 2).saturating_sub(1);
+    if at >= distances.len() {
+        return 0.0;
+    }
+    let (_, distance, _) = distances.select_nth_unstable_by(at, f64::total_cmp);
+    // Of few values, the nearest pairs are further than those of many.
+    let few = if count % 2 == 1 { 1.4 } else { 3.8 };
+    PAIRS_TO_SIGMA * *distance * count as f64 / (count as f64 + few)
 }
 
 /// What groups of values deviate by, each group's own deviation moderated by that of all: as far as
@@ -100,7 +133,7 @@ impl SharedSpread {
     pub fn from_groups(groups: &[Spread]) -> SharedSpread {
         let known = groups.iter().filter(|group| group.sigma > 0.0 && group.count > 3);
         let mut known: Vec<(f64, f64)> =
-            known.map(|group| (2.0 * group.sigma.ln(), group.freedom() / 2.0)).collect();
+            known.map(|group| (2.0 * group.sigma.ln(), group.freedom / 2.0)).collect();
         // Sums of doubles depend on their order, and groups come in any.
         known.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let count = known.len() as f64;
@@ -109,9 +142,17 @@ impl SharedSpread {
         }
         // The logarithm of a variance, without what its few values distort it by.
         let bias = |half: f64| digamma(half) - half.ln();
-        let middle = known.iter().map(|(log, half)| log - bias(*half)).sum::<f64>() / count;
-        let spread = known.iter().map(|(log, half)| (log - bias(*half) - middle).powi(2));
-        let spread = spread.sum::<f64>() / (count - 1.0);
+        let mut logs: Vec<f64> = known.iter().map(|(log, half)| log - bias(*half)).collect();
+        // Of many groups some have sick values, which must not make all of them look uneven.
+        let robust = Spread::of(&logs, 0.0).filter(|it| it.count >= LEAST_ROBUST);
+        let (middle, spread) = match robust {
+            Some(robust) => (robust.middle, robust.sigma.powi(2)),
+            None => {
+                let middle = logs.iter().sum::<f64>() / count;
+                logs.iter_mut().for_each(|log| *log = (*log - middle).powi(2));
+                (middle, logs.iter().sum::<f64>() / (count - 1.0))
+            }
+        };
         let chance = known.iter().map(|(_, half)| trigamma(*half)).sum::<f64>() / count;
         // What groups have in common is known no better than all of their values know it.
         let most = 2.0 * known.iter().map(|(_, half)| half).sum::<f64>();
@@ -119,9 +160,16 @@ impl SharedSpread {
         SharedSpread { variance: (middle + bias(freedom / 2.0)).exp(), freedom }
     }
 
+    /// What these groups have in common; `None` if too few of them say anything.
+    pub fn known(groups: &[Spread]) -> Option<SharedSpread> {
+        Some(SharedSpread::from_groups(groups)).filter(|shared| shared.freedom > 0.0)
+    }
+
     /// A group's spread, and how many values with a normal distribution know it.
     pub fn moderated(&self, group: Spread) -> (Spread, f64) {
-        let own = group.freedom();
+        // Up to three values say nothing of how far they lie apart, if others do.
+        let says = group.count > 3 || self.freedom <= 0.0;
+        let own = if says { group.freedom } else { 0.0 };
         let freedom = self.freedom + own;
         let variance = (self.freedom * self.variance + own * group.sigma.powi(2))
             / freedom.max(f64::MIN_POSITIVE);
@@ -158,13 +206,19 @@ fn inverse_trigamma(value: f64) -> f64 {
     low
 }
 
-/// How many times wider scores lie apart than chance makes them: 1 for the distribution that limits
-/// assume. What is slow stands in the upper tail, so a long tail of healthy values is told from the
-/// lower one, and that they lie further apart to the slow side from the upper quartile.
+/// How many times further scores lie apart to the slow side than chance makes them, from their
+/// upper quartile: a quarter of all must be slow to bend it for good.
+pub fn slow_side(scores: &[f64], freedom: f64) -> f64 {
+    let upper = quantile(&mut scores.to_vec(), 1.0 - SLOW_SHARE).unwrap_or(0.0);
+    (upper / upper_limit(freedom, SLOW_SHARE)).max(1.0)
+}
+
+/// How many times longer the lower tail of scores is than chance makes it: 1 for the distribution
+/// that limits assume. What is slow stands in the upper tail; the lower one shows how far healthy
+/// values lie apart.
 pub fn tail(scores: &[f64], freedom: f64) -> f64 {
     let mut scores = scores.to_vec();
-    let upper = quantile(&mut scores, 1.0 - SLOW_SHARE).unwrap_or(0.0);
-    let mut longest = (upper / upper_limit(freedom, SLOW_SHARE)).max(1.0);
+    let mut longest = 1.0_f64;
     for share in TAIL_SHARES {
         let is_known = scores.len() as f64 * share >= TAIL_VALUES;
         if let Some(low) = quantile(&mut scores, share).filter(|_| is_known) {
@@ -172,6 +226,24 @@ pub fn tail(scores: &[f64], freedom: f64) -> f64 {
         }
     }
     longest
+}
+
+/// The probability that Student's t with so much freedom is above a value.
+pub fn upper_probability(freedom: f64, value: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |t| t.sf(value))
+}
+
+/// Up to which probability things are named, of those of all that were tested (Benjamini and
+/// Hochberg 1995): where nothing is wrong, anything is named in at most the share `alarms` of all
+/// runs, and where something is, at most that share of what is named is innocent on average.
+pub fn named_up_to(probabilities: &[f64], alarms: f64) -> f64 {
+    let mut sorted = probabilities.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let each = alarms / sorted.len().max(1) as f64;
+    let is_named =
+        |(index, probability): &(usize, &f64)| **probability <= each * (index + 1) as f64;
+    let named = sorted.iter().enumerate().filter(is_named).map(|(index, _)| index + 1).max();
+    each * named.unwrap_or(1) as f64
 }
 
 /// The value that Student's t with so much freedom is above with this probability.
@@ -211,6 +283,14 @@ mod tests {
         assert_eq!(median(&mut values), Some(3.0));
         let spread = Spread::of(&values, 0.0).unwrap();
         assert_eq!((spread.middle, spread.sigma), (3.0, MAD_TO_SIGMA));
+        // A normal distribution's quantiles, by pairs and by medians.
+        for count in [12, 101, 501] {
+            let normal = StudentsT::new(0.0, 1.0, 1e6).unwrap();
+            let share = |at: i32| (f64::from(at) - 0.5) / f64::from(count);
+            let values: Vec<f64> = (1..=count).map(|at| normal.inverse_cdf(share(at))).collect();
+            let sigma = Spread::of(&values, 0.0).unwrap().sigma;
+            assert!((0.85..1.15).contains(&sigma), "{count}: {sigma}");
+        }
         assert_eq!(Spread::of(&[5.0; 9], 0.25).unwrap().sigma, 0.25);
         assert_eq!(median(&mut []), None);
         assert_eq!(quantile(&mut [1.0, 2.0], 0.75), Some(1.75));
@@ -224,14 +304,24 @@ mod tests {
         {
             assert!((upper_limit(freedom, probability) - value).abs() < 0.01, "{freedom}");
         }
-        let spread = |count| Spread { middle: 0.0, sigma: 1.0, count };
+        let spread = |count: usize| Spread {
+            middle: 0.0,
+            sigma: 1.0,
+            count,
+            freedom: EFFICIENCY * (count as f64 - 1.0),
+        };
         assert!(spread(10).limit(100, 0.05) > spread(1000).limit(100, 0.05));
         assert!(spread(1000).limit(10_000, 0.05) > spread(1000).limit(100, 0.05));
     }
 
     #[test]
     fn alike_groups_share_what_they_deviate_by() {
-        let group = |sigma, count| Spread { middle: 0.0, sigma, count };
+        let group = |sigma, count: usize| Spread {
+            middle: 0.0,
+            sigma,
+            count,
+            freedom: EFFICIENCY * (count as f64 - 1.0),
+        };
         let alike: Vec<Spread> = (0..40).map(|at| group(1.0 + 0.01 * f64::from(at), 12)).collect();
         let (shared, freedom) = SharedSpread::from_groups(&alike).moderated(group(3.0, 12));
         assert!(freedom > 100.0 && shared.sigma < 1.8, "{shared:?} {freedom}");
@@ -250,6 +340,20 @@ mod tests {
     }
 
     #[test]
+    fn where_many_are_sick_less_is_asked_of_each() {
+        let healthy: Vec<f64> = (1..=100).map(|at| f64::from(at) / 100.0).collect();
+        assert!((named_up_to(&healthy, 0.05) - 0.0005).abs() < 1e-12);
+        let mut sick = healthy.clone();
+        sick[..10].fill(1e-3);
+        assert!((named_up_to(&sick, 0.05) - 0.005).abs() < 1e-12);
+        assert_eq!(named_up_to(&[], 0.05), 0.05);
+        for freedom in [2.0, 10.0, 1e4] {
+            let value = upper_limit(freedom, 1e-3);
+            assert!((upper_probability(freedom, value) / 1e-3 - 1.0).abs() < 1e-3);
+        }
+    }
+
+    #[test]
     fn a_long_tail_of_healthy_values_is_seen() {
         let normal: Vec<f64> = (1..2000)
             .map(|at| StudentsT::new(0.0, 1.0, 1e6).unwrap().inverse_cdf(f64::from(at) / 2000.0))
@@ -258,9 +362,13 @@ mod tests {
         let long: Vec<f64> =
             normal.iter().map(|it| if *it < -2.0 { it * 2.0 } else { *it }).collect();
         assert!((1.8..2.2).contains(&tail(&long, 1e6)));
+        assert!(slow_side(&normal, 1e6) < 1.02);
+        let skew: Vec<f64> =
+            normal.iter().map(|it| if *it > 0.0 { it * 2.0 } else { *it }).collect();
+        assert!((1.9..2.1).contains(&slow_side(&skew, 1e6)) && tail(&skew, 1e6) < 1.02);
         // Slow ones do not hide themselves.
         let sick: Vec<f64> = normal.iter().map(|it| if *it > 1.7 { 9.0 } else { *it }).collect();
-        assert!(tail(&sick, 1e6) < 1.1);
+        assert!(tail(&sick, 1e6).max(slow_side(&sick, 1e6)) < 1.1);
     }
 
     #[test]

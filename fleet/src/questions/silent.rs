@@ -39,7 +39,7 @@ pub struct Attendance {
     pub silent: Vec<SilentHost>,
 }
 
-/// Who has reported in the time of the engine; silent is who is `after_s` seconds behind the others.
+/// Who has reported in the time of the engine; silent is who is `after_s` seconds behind others.
 ///
 /// # Errors
 /// When the query fails.

@@ -86,7 +86,8 @@ pub fn drives(data: &DriveHours, report: &OutlierReport, most: usize) -> AnswerS
             report.compared, report.unknown
         ),
         format!(
-            "False alarms: at most {:.0} % of such reports on a healthy fleet name anything.",
+            "False alarms: at most {0:.0} % of such reports on a healthy fleet name anything, and \
+             at most {0:.0} % of what is named on another one is innocent on average.",
             FALSE_ALARMS * 100.0
         ),
     ];

@@ -1,6 +1,6 @@
-//! `iowhy-fleet simulate`: a fleet with loads of day and night, whose drives, hosts and racks differ
-//! by nature and whose hosts have slower hours, and planted trouble: one slow drive, a slow host, a
-//! bad firmware, a kernel that costs 7 ms, a noisy rack. The same seed gives the same fleet.
+//! `iowhy-fleet simulate`: a fleet with loads of day and night, whose drives, hosts and racks
+//! differ by nature and whose hosts have slower hours, and planted trouble: one slow drive, a slow
+//! host, a bad firmware, a kernel that costs 7 ms, a noisy rack. One seed gives one fleet.
 //!
 //! | where | what |
 //! |---|---|

@@ -4,6 +4,7 @@
 
 use super::FleetTable;
 use crate::error::{FleetContext, Result};
+use crate::host_group::HostGroup;
 use crate::layout::LAYOUT_VERSION;
 use bytes::Bytes;
 use datafusion::arrow::array::{AsArray, BooleanArray, RecordBatch};
@@ -86,6 +87,23 @@ pub fn merge(
     let rest = new.slice(next, new.num_rows() - next);
     writer.write(&rest).context(what)?;
     count += rest.num_rows();
+    Ok((writer.into_inner().context(what)?.into(), count as u64))
+}
+
+/// The rows of a file that are of a group of hosts, as a file; and how many they are.
+///
+/// # Errors
+/// When it is no file of the table.
+pub fn part(table: &FleetTable, bytes: Bytes, group: &HostGroup) -> Result<(Bytes, u64)> {
+    let what = || format!("divide rows of {}", table.name);
+    let (mut writer, mut count) = (writer(table)?, 0);
+    for_each_batch(table, bytes, |rows| {
+        let mut keep = vec![false; rows.num_rows()];
+        for_each_origin(rows, |row, host_id, _| keep[row] = group.has(host_id));
+        let rows = filter_record_batch(rows, &BooleanArray::from(keep)).context(what)?;
+        count += rows.num_rows();
+        writer.write(&rows).context(what)
+    })?;
     Ok((writer.into_inner().context(what)?.into(), count as u64))
 }
 

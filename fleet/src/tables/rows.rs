@@ -25,6 +25,19 @@ enum RowValue<'a> {
     Latency(&'a [LatencyBin]),
 }
 
+impl RowValue<'_> {
+    /// Bytes that it takes in memory.
+    const fn bytes(&self) -> usize {
+        match self {
+            RowValue::Text(Some(text)) => text.len() + 4,
+            RowValue::Text(None) => 4,
+            RowValue::Count(_) | RowValue::Time(_) => 8,
+            RowValue::Flag(_) => 1,
+            RowValue::Latency(bins) => 4 + bins.len() * 16,
+        }
+    }
+}
+
 fn count<'a>(value: u64) -> RowValue<'a> {
     RowValue::Count(i64::try_from(value).ok())
 }
@@ -103,18 +116,20 @@ struct TableRows {
     table: &'static FleetTable,
     columns: Vec<ColumnBuilder>,
     rows: usize,
+    bytes: usize,
 }
 
 impl TableRows {
     fn new(table: &'static FleetTable) -> TableRows {
         let columns = table.columns.iter().map(|it| ColumnBuilder::new(it.kind)).collect();
-        TableRows { table, columns, rows: 0 }
+        TableRows { table, columns, rows: 0, bytes: 0 }
     }
 
     fn push(&mut self, values: &[RowValue<'_>]) -> Result<()> {
         let fits = self.columns.len() == values.len()
             && self.columns.iter_mut().zip(values).all(|(column, value)| column.push(value));
         self.rows += 1;
+        self.bytes += values.iter().map(RowValue::bytes).sum::<usize>();
         match fits {
             true => Ok(()),
             false => {
@@ -284,6 +299,19 @@ impl FleetRows {
             known(&incident.fix),
             maybe(&incident.recording),
         ])
+    }
+
+    /// Bytes that they take in memory.
+    pub fn bytes(&self) -> usize {
+        let all = [
+            &self.hosts,
+            &self.flows,
+            &self.blocked,
+            &self.containers,
+            &self.findings,
+            &self.incidents,
+        ];
+        all.iter().map(|rows| rows.bytes).sum()
     }
 
     /// What was collected, a batch for each table of [`TABLES`], in that order.

@@ -4,8 +4,9 @@ use crate::support::{DAY_S, TestPlace, WINDOWS_OF_AN_HOUR, directory, plan, prog
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use iowhy_fleet::clock::HOUR_S;
-use iowhy_fleet::compact::{GRACE_S, compact};
+use iowhy_fleet::clock::{FleetHour, HOUR_S};
+use iowhy_fleet::commit;
+use iowhy_fleet::compact::{CompactLimits, GRACE_S, compact, compact_within};
 use iowhy_fleet::simulate::FleetPlan;
 use iowhy_fleet::store::Place;
 use iowhy_fleet::upload::{UPLOAD_VERSION, Upload, UploadHost};
@@ -56,13 +57,30 @@ async fn every_upload_is_merged_once() {
     assert!(test.place.list("table=incoming").await.unwrap().is_empty());
 }
 
+/// So little that every merge is one of several.
+const LITTLE: CompactLimits = CompactLimits { uploads: 50, row_bytes: 50_000, file_bytes: 7000 };
+/// So little that every merge divides its hosts.
+const LEAST: CompactLimits = CompactLimits { uploads: 1, row_bytes: 1, file_bytes: 1 };
+
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_and_the_direct_way_give_the_same_tables() {
     let plan = crate::support::half_sick(12, 2);
-    let (uploaded, direct) = (directory(), directory());
-    plan.upload(&uploaded.place).await.unwrap();
-    compact(&uploaded.place, GRACE_S).await.unwrap();
+    let direct = directory();
     plan.write(&direct.place).await.unwrap();
+    for (limits, is_divided) in [(CompactLimits::default(), false), (LITTLE, true)] {
+        let uploaded = directory();
+        plan.upload(&uploaded.place).await.unwrap();
+        let report = compact_within(&uploaded.place, GRACE_S, limits).await.unwrap();
+        assert_eq!((report.hours, report.superseded), (2, 0));
+        let hour = FleetHour::of(DAY_S);
+        let state = commit::of_hour(&uploaded.place, hour).await.unwrap().unwrap();
+        assert_eq!(state.groups.len() > 2, is_divided, "{:?}", state.groups);
+        assert_eq!(state.files("flows").count(), state.groups.len().max(1));
+        same_tables(&uploaded, &direct).await;
+    }
+}
+
+async fn same_tables(uploaded: &TestPlace, direct: &TestPlace) {
     for table in iowhy_fleet::tables::TABLES {
         // When an upload arrived is known for one of them only.
         let columns = table.columns.iter().filter(|it| it.name != "clock_skew_s");
@@ -128,6 +146,20 @@ async fn a_query_whose_files_were_merged_sees_the_new_ones() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_replaced_stays_for_those_who_read_it() {
+    let test = directory();
+    let files = async || test.place.list("table=hosts").await.unwrap().len();
+    // The newest state may name an old file: what replaces it begins its time of grace.
+    for (id, window_s) in [(0, 0), (1, 0), (1, 600), (1, 1200)] {
+        let id = ["0123456789abcdef", "fedcba9876543210"][id];
+        send(&test.place, &window(10, id, DAY_S + 7200 + window_s)).await;
+        compact_within(&test.place, 0, LEAST).await.unwrap();
+    }
+    assert_eq!(files().await, 2);
+    send(&test.place, &window(10, "0123456789abcdef", DAY_S + 7200 + 600)).await;
+    compact_within(&test.place, GRACE_S, LEAST).await.unwrap();
+    assert_eq!((files().await, test.number(ROWS).await), (3, 5));
+    compact(&test.place, 0).await.unwrap();
+    assert_eq!((files().await, test.number(ROWS).await), (2, 5));
     let test = directory();
     let files = async || test.place.list("table=hosts").await.unwrap().len();
     for (index, id) in ["0123456789abcdef", "fedcba9876543210"].into_iter().enumerate() {
@@ -323,37 +355,42 @@ impl ObjectStore for MortalStore {
     }
 }
 
-/// Killed after every number of changes: a reader sees the hour before or after, and the next run
-/// finishes the work.
+/// Killed after every number of changes: a reader sees the hour before or after, or between two of
+/// several parts, and the next run finishes the work.
 #[tokio::test(flavor = "multi_thread")]
 async fn compaction_can_be_killed_anywhere() {
     const A: &str = "0123456789abcdef";
     const B: &str = "fedcba9876543210";
-    let mut finished = 0;
-    for changes in 0..16 {
-        let test = directory();
-        send(&test.place, &window(5, A, DAY_S)).await;
-        compact(&test.place, GRACE_S).await.unwrap();
-        let before = (1, 5);
-        // A longer version of the same window, a window of another host.
-        send(&test.place, &window(10, A, DAY_S)).await;
-        send(&test.place, &window(7, B, DAY_S + 600)).await;
-        let after = (2, 17);
-        let inner = Arc::clone(&test.place.store);
-        let store = Arc::new(MortalStore { inner, left: AtomicI64::new(changes) });
-        let mortal = Place { store, ..test.place.clone() };
-        finished += u32::from(compact(&mortal, 0).await.is_ok());
-        let state =
-            async || (test.number(ROWS).await, test.number("SELECT SUM(minutes) FROM hosts").await);
-        let seen = state().await;
-        assert!(seen == before || seen == after, "killed after {changes} changes: {seen:?}");
-        compact(&test.place, 0).await.unwrap();
-        assert_eq!(state().await, after, "killed after {changes} changes");
-        // Nothing is left over: the files that count, one commit.
-        let files = test.place.list("table=hosts").await.unwrap();
-        assert_eq!((files.len(), test.place.list("commits").await.unwrap().len()), (1, 1));
+    for (limits, changes) in [(CompactLimits::default(), 0..16), (LEAST, 0..24)] {
+        let mut finished = 0;
+        for changes in changes.clone() {
+            let test = directory();
+            send(&test.place, &window(5, A, DAY_S)).await;
+            compact_within(&test.place, GRACE_S, limits).await.unwrap();
+            let (before, between) = ((1, 5), (1, 10));
+            // A longer version of the same window, a window of another host.
+            send(&test.place, &window(10, A, DAY_S)).await;
+            send(&test.place, &window(7, B, DAY_S + 600)).await;
+            let after = (2, 17);
+            let inner = Arc::clone(&test.place.store);
+            let store = Arc::new(MortalStore { inner, left: AtomicI64::new(changes) });
+            let mortal = Place { store, ..test.place.clone() };
+            finished += u32::from(compact_within(&mortal, 0, limits).await.is_ok());
+            let minutes = "SELECT SUM(minutes) FROM hosts";
+            let state = async || (test.number(ROWS).await, test.number(minutes).await);
+            let seen = state().await;
+            let may_be = seen == before || seen == after || limits.uploads == 1 && seen == between;
+            assert!(may_be, "killed after {changes} changes: {seen:?}");
+            compact_within(&test.place, 0, limits).await.unwrap();
+            assert_eq!(state().await, after, "killed after {changes} changes");
+            // Nothing is left over: the files that count, one commit.
+            let now = commit::of_hour(&test.place, FleetHour::of(DAY_S)).await.unwrap().unwrap();
+            let files = test.place.list("table=hosts").await.unwrap();
+            assert_eq!(files.len(), now.files("hosts").count());
+            assert_eq!(test.place.list("commits").await.unwrap().len(), 1);
+        }
+        assert!((1..changes.end as u32).contains(&finished), "{finished} runs were not killed");
     }
-    assert!((1..16).contains(&finished), "{finished} runs were not killed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

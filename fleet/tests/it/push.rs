@@ -54,6 +54,7 @@ fn it_pushes_again_and_again_until_it_is_ended() {
     let own = tempfile::tempdir().unwrap();
     let (root, spooled) = (own.path().join("root"), own.path().join("spool"));
     machine(&root, "0123456789");
+    std::fs::create_dir(own.path().join("store")).unwrap();
     // Not older than the program looks back.
     let begin_s = (now_s() - 3600) / 600 * 600;
     spool(&spooled, begin_s, 10);

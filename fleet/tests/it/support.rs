@@ -9,6 +9,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A day that is over.
@@ -17,6 +18,9 @@ pub const DAY_S: i64 = 1_763_942_400;
 pub fn plan(hosts: usize, hours: i64) -> FleetPlan {
     FleetPlan { hosts, from_s: DAY_S, hours, seed: 5, trouble: PlantedTrouble::all() }
 }
+
+/// What takes longer hangs, however busy the machine is.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A plan whose kernel and drive go wrong halfway.
 pub fn half_sick(hosts: usize, hours: i64) -> FleetPlan {
@@ -45,7 +49,7 @@ impl TestPlace {
     }
 
     pub async fn engine(&self, cluster: Option<String>) -> FleetEngine {
-        self.engine_of(cluster, Duration::from_secs(40)).await
+        self.engine_of(cluster, PATIENCE).await
     }
 
     pub async fn engine_of(&self, cluster: Option<String>, patience: Duration) -> FleetEngine {
@@ -72,9 +76,18 @@ pub fn sorted(answer: &QueryAnswer) -> Vec<String> {
     lines
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago: below those that connections get by themselves, and another
+/// one for each call and, most likely, each process.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number =
+            std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = 10_000 + (number % 20_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A program that ends with its test.
@@ -99,7 +112,7 @@ impl Server {
     pub fn start_with(mut command: Command, port: u16, log: Stdio) -> Server {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let mut child = command.spawn().unwrap();
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + PATIENCE;
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(child.try_wait().unwrap().is_none(), "{command:?} has ended");
             assert!(Instant::now() < until, "{command:?} does not listen");
@@ -168,6 +181,13 @@ pub fn s3_place(credentials: &Path) -> (Arc<FleetStores>, Place) {
     (stores, place)
 }
 
+/// Writes a file at once: a program may be reading it.
+fn replace(path: &Path, bytes: &[u8]) {
+    let new = path.with_extension("new");
+    std::fs::write(&new, bytes).unwrap();
+    std::fs::rename(new, path).unwrap();
+}
+
 /// A recorder's directory with so many minutes of figures, and an incident with a recording.
 pub fn spool(folder: &Path, from_s: i64, minutes: i64) {
     std::fs::create_dir_all(folder.join("history")).unwrap();
@@ -180,7 +200,8 @@ pub fn spool(folder: &Path, from_s: i64, minutes: i64) {
             from_s + minute * 60
         )
     });
-    std::fs::write(folder.join("history/2025-11-24.jsonl"), lines.collect::<String>()).unwrap();
+    let lines: String = lines.collect();
+    replace(&folder.join("history/2025-11-24.jsonl"), lines.as_bytes());
     let incident = folder.join("incidents/000001");
     std::fs::create_dir_all(incident.join("recording/requests")).unwrap();
     let text = format!(
@@ -189,11 +210,11 @@ pub fn spool(folder: &Path, from_s: i64, minutes: i64) {
          \"sentence\":\"sda of SECRET hangs.\"}}]}}",
         (from_s + 60) * 1_000_000_000
     );
-    std::fs::write(incident.join("incident.json"), text).unwrap();
+    replace(&incident.join("incident.json"), text.as_bytes());
     let segment: Vec<u8> =
         (0..12_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    std::fs::write(incident.join("recording/requests/00000001.parquet"), segment).unwrap();
-    std::fs::write(incident.join("recording/recording.json"), "{}").unwrap();
+    replace(&incident.join("recording/requests/00000001.parquet"), &segment);
+    replace(&incident.join("recording/recording.json"), b"{}");
 }
 
 /// A root with a machine's identity and a drive.

@@ -1,0 +1,294 @@
+//! `iowhy-fleet compact`: uploads of an hour become one file for each table, or one for each table
+//! and group of hosts where they are many. What a host wrote is checked here, and nowhere after:
+//! queries read only files that compaction made.
+//!
+//! An hour is merged in an order that bears being killed anywhere: new files are written under new
+//! names, then the commit that makes them count. What they replace stays for a while, because
+//! queries read it, and is removed by a later run, as is what a killed run leaves. Merging again
+//! what is merged changes nothing.
+//!
+//! | where | what |
+//! |---|---|
+//! | here | hours, and the states that merging makes of them |
+//! | `uploads` | which uploads are merged, and their rows |
+//! | `removal` | removes what was replaced |
+//!
+//! What does not belong here: what is valid in an upload (`upload`).
+
+mod removal;
+mod uploads;
+
+use crate::clock::{FleetHour, now_s};
+use crate::commit::{self, CommittedFile, HourCommit, MOST_REFUSED, RefusedUpload};
+use crate::error::{FleetError, Result};
+use crate::host_group::HostGroup;
+use crate::layout::{INCOMING, LAYOUT_VERSION, UploadName, table_path};
+use crate::store::Place;
+use crate::tables::file;
+use crate::tables::rows::FleetRows;
+use crate::tables::{FleetTable, INCIDENTS, TABLES};
+use bytes::Bytes;
+use object_store::ObjectMeta;
+use object_store::path::Path as ObjectPath;
+use std::collections::{BTreeMap, HashSet};
+use uploads::{KnownRows, SortedUploads};
+
+/// A file of a table is smaller: an hour of 10,000 hosts is about 15 MB.
+const MOST_FILE_BYTES: u64 = 4 << 30;
+/// What was replaced stays so long, seconds: longer than queries may take by default.
+pub const GRACE_S: i64 = 900;
+/// Tries against other compactions of the same hour.
+const TRIES: usize = 4;
+
+/// What is merged at once, which bounds memory.
+#[derive(Clone, Copy, Debug)]
+pub struct CompactLimits {
+    /// Uploads.
+    pub uploads: usize,
+    /// Bytes of their rows.
+    pub row_bytes: usize,
+    /// Bytes of a file: the hosts of a larger one are divided.
+    pub file_bytes: usize,
+}
+
+impl Default for CompactLimits {
+    fn default() -> CompactLimits {
+        CompactLimits { uploads: 20_000, row_bytes: 128 << 20, file_bytes: 24 << 20 }
+    }
+}
+
+/// What a compaction did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompactReport {
+    /// Hours that have a new state.
+    pub hours: usize,
+    /// Uploads that were merged.
+    pub merged: usize,
+    /// Uploads that had been merged before, or that later ones of the same window supersede.
+    pub superseded: usize,
+    /// Uploads that were refused, with reasons.
+    pub refused: Vec<RefusedUpload>,
+    /// Names of what is among the uploads and can be none. It stays where it is.
+    pub strange: Vec<String>,
+}
+
+/// Merges every upload that is there, and removes what was replaced `grace_s` seconds ago.
+///
+/// # Errors
+/// When the store fails. What was merged until then counts.
+pub async fn compact(place: &Place, grace_s: i64) -> Result<CompactReport> {
+    compact_within(place, grace_s, CompactLimits::default()).await
+}
+
+/// The same, with other limits.
+///
+/// # Errors
+/// When the store fails. What was merged until then counts.
+pub async fn compact_within(
+    place: &Place,
+    grace_s: i64,
+    limits: CompactLimits,
+) -> Result<CompactReport> {
+    let mut report = CompactReport::default();
+    let mut hours: BTreeMap<FleetHour, Vec<ObjectMeta>> = BTreeMap::new();
+    let listing = place.listing(INCOMING).await?;
+    report.strange = listing.strange;
+    for object in listing.objects {
+        // What is in no hour's folder is no upload and has no hour to be refused in.
+        match hour_of(object.location.as_ref()) {
+            Some(hour) => hours.entry(hour).or_default().push(object),
+            None => report.strange.push(object.location.filename().unwrap_or_default().to_owned()),
+        }
+    }
+    let touched: HashSet<FleetHour> = hours.keys().copied().collect();
+    for (hour, objects) in hours {
+        merge_hour(place, hour, objects, limits, &mut report).await?;
+    }
+    removal::remove_replaced(place, &touched, now_s() - grace_s).await?;
+    Ok(report)
+}
+
+fn hour_of(path: &str) -> Option<FleetHour> {
+    let mut parts = path.split('/').rev().skip(1);
+    let hour = parts.next()?;
+    FleetHour::parse(parts.next()?, hour)
+}
+
+/// Merges the uploads of an hour, which are in the order of their names, one part after another.
+async fn merge_hour(
+    place: &Place,
+    hour: FleetHour,
+    mut objects: Vec<ObjectMeta>,
+    limits: CompactLimits,
+    report: &mut CompactReport,
+) -> Result<()> {
+    let (mut tries, mut has_changed) = (0, false);
+    while !objects.is_empty() {
+        let before = commit::of_hour(place, hour).await?;
+        let before = before.unwrap_or_else(|| HourCommit {
+            version: LAYOUT_VERSION,
+            hour_s: hour.begin_s(),
+            ..HourCommit::default()
+        });
+        let group = group_of(&before, &objects);
+        let part = &objects[..part(&group, &objects, limits.uploads)];
+        let known = KnownRows::read(place, &before, &group).await?;
+        let sorted = SortedUploads::read(place, part, &known, limits.row_bytes).await?;
+        // An hour that only wrong clocks know of gets no state.
+        if sorted.merged > 0 || (before.generation > 0 && !sorted.refused.is_empty()) {
+            let merge = HourMerge { place, before: &before, group: &group, limits };
+            if !merge.run(sorted.rows, &sorted.replaced, &sorted.refused).await? {
+                tries += 1;
+                if tries == TRIES {
+                    let message = format!("failed to merge {hour}: another compaction always won");
+                    return Err(FleetError::new(message).transient());
+                }
+                continue;
+            }
+            (tries, has_changed) = (0, true);
+        }
+        let done: HashSet<&ObjectPath> = sorted.done.iter().collect();
+        objects.retain(|object| !done.contains(&object.location));
+        place.remove(sorted.done).await?;
+        report.merged += sorted.merged;
+        report.superseded += sorted.superseded;
+        report.refused.extend(sorted.refused);
+    }
+    report.hours += usize::from(has_changed);
+    Ok(())
+}
+
+/// The group of the first upload's host; every host where its name is none.
+fn group_of(before: &HourCommit, objects: &[ObjectMeta]) -> HostGroup {
+    let name = objects.first().and_then(|it| UploadName::parse(it.location.as_ref()));
+    let host_id = name.map(|name| name.host_id).unwrap_or_default();
+    before.groups.iter().find(|group| group.has(&host_id)).cloned().unwrap_or_default()
+}
+
+/// How many of the first objects are of the group. What is no upload is in each.
+fn part(group: &HostGroup, objects: &[ObjectMeta], most: usize) -> usize {
+    let is_of = |object: &&ObjectMeta| {
+        let name = UploadName::parse(object.location.as_ref());
+        name.is_none_or(|name| group.has(&name.host_id))
+    };
+    objects.iter().take(most.max(1)).take_while(is_of).count()
+}
+
+async fn bytes_of(
+    place: &Place,
+    commit: &HourCommit,
+    table: &FleetTable,
+    group: &HostGroup,
+) -> Result<Option<Bytes>> {
+    let Some(committed) = commit.file(table.name, group) else { return Ok(None) };
+    let path = place.path(&committed.path);
+    // Gone: another compaction has replaced it since the commit was read.
+    let bytes = place
+        .read(&path, MOST_FILE_BYTES)
+        .await?
+        .ok_or_else(|| FleetError::new(format!("failed to read {path}: it is gone")).transient())?;
+    Ok(Some(bytes))
+}
+
+/// One step of an hour from a state to the next: new rows of a group of hosts.
+struct HourMerge<'a> {
+    place: &'a Place,
+    before: &'a HourCommit,
+    group: &'a HostGroup,
+    limits: CompactLimits,
+}
+
+impl HourMerge<'_> {
+    /// Writes the files of the hour's next state and commits them; `false` if another compaction
+    /// won.
+    async fn run(
+        &self,
+        rows: FleetRows,
+        replaced: &HashSet<file::RowOrigin>,
+        refused: &[RefusedUpload],
+    ) -> Result<bool> {
+        let mut after =
+            HourCommit { generation: self.before.generation + 1, ..self.before.clone() };
+        after.files.retain(|file| file.hosts != *self.group);
+        let mut is_large = false;
+        let mut files = Vec::new();
+        for (table, new) in TABLES.into_iter().zip(rows.finish()?) {
+            let old = bytes_of(self.place, self.before, table, self.group).await?;
+            let nothing = HashSet::new();
+            let gone = if table.name == INCIDENTS.name { &nothing } else { replaced };
+            let (bytes, count) = file::merge(table, old, &new, gone)?;
+            is_large |= bytes.len() > self.limits.file_bytes;
+            files.push((table, bytes, count));
+        }
+        match self.group.halves().filter(|_| is_large) {
+            None => self.put(&mut after, self.group, files).await?,
+            Some(halves) => {
+                after.divide(self.group, &halves);
+                for half in &halves {
+                    let part = |(table, bytes, _): &(&'static FleetTable, Bytes, u64)| {
+                        let (bytes, count) = file::part(table, bytes.clone(), half)?;
+                        Ok((*table, bytes, count))
+                    };
+                    let files = files.iter().map(part).collect::<Result<Vec<_>>>()?;
+                    self.put(&mut after, half, files).await?;
+                }
+            }
+        }
+        let room = MOST_REFUSED.saturating_sub(after.refused.len());
+        after.refused.extend(refused.iter().take(room).cloned());
+        after.more_refused += refused.len().saturating_sub(room) as u64;
+        after.publish(self.place).await
+    }
+
+    async fn put(
+        &self,
+        after: &mut HourCommit,
+        group: &HostGroup,
+        files: Vec<(&'static FleetTable, Bytes, u64)>,
+    ) -> Result<()> {
+        for (table, bytes, rows) in files.into_iter().filter(|(_, _, rows)| *rows > 0) {
+            let file = put(self.place, after, table, bytes, rows).await?;
+            after.files.push(CommittedFile { hosts: group.clone(), ..file });
+        }
+        Ok(())
+    }
+}
+
+async fn put(
+    place: &Place,
+    commit: &HourCommit,
+    table: &FleetTable,
+    bytes: Bytes,
+    rows: u64,
+) -> Result<CommittedFile> {
+    let digest = blake3::hash(&bytes).to_hex();
+    let path = table_path(table.name, commit.hour(), commit.generation, &digest[..16]);
+    let size = bytes.len() as u64;
+    place.write(&place.path(&path), bytes).await?;
+    let (table, hosts) = (table.name.to_owned(), HostGroup::default());
+    Ok(CommittedFile { table, path, bytes: size, rows, hosts })
+}
+
+/// Writes an hour that nothing was known of, from these uploads.
+///
+/// # Errors
+/// When the store fails, or the hour has a state already.
+pub async fn write_hour(place: &Place, hour: FleetHour, rows: FleetRows) -> Result<HourCommit> {
+    let mut commit = HourCommit {
+        version: LAYOUT_VERSION,
+        generation: 1,
+        hour_s: hour.begin_s(),
+        ..HourCommit::default()
+    };
+    for (table, rows) in TABLES.into_iter().zip(rows.finish()?) {
+        if rows.num_rows() > 0 {
+            let bytes = file::write(table, &rows)?;
+            let count = rows.num_rows() as u64;
+            commit.files.push(put(place, &commit, table, bytes, count).await?);
+        }
+    }
+    match commit.publish(place).await? {
+        true => Ok(commit),
+        false => Err(FleetError::new(format!("failed to write {hour}: it is there already"))),
+    }
+}
