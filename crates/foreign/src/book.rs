@@ -53,6 +53,8 @@ struct DeviceBook {
     model: Option<String>,
     health: Option<DeviceHealth>,
     messages: Vec<KernelMessage>,
+    /// Requests and their ms, of all directions together.
+    undirected: Option<(f64, f64)>,
 }
 
 /// A value of the machine or of a process.
@@ -72,6 +74,9 @@ pub struct CounterBook {
     sampled_ns: u64,
     /// Subjects beyond the bounds.
     refused: u64,
+    /// Whether a time of reads and writes together was taken for that of each.
+    has_joint_times: bool,
+    end_ns: u64,
 }
 
 impl Default for CounterBook {
@@ -82,14 +87,37 @@ impl Default for CounterBook {
             others: BTreeMap::new(),
             sampled_ns: BEGIN_NS,
             refused: 0,
+            has_joint_times: false,
+            end_ns: BEGIN_NS,
         }
     }
 }
 
 impl CounterBook {
-    /// The end of the timeline so far, ns.
+    /// The time on the timeline, ns.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
+    }
+
+    /// The end of the timeline, ns.
+    pub fn end_ns(&self) -> u64 {
+        self.end_ns.max(self.now_ns)
+    }
+
+    /// Goes to another time: tables of one file tell of the same hours one after another.
+    pub fn go_to(&mut self, now_ns: u64) {
+        self.end_ns = self.end_ns();
+        (self.now_ns, self.sampled_ns) = (now_ns, now_ns);
+    }
+
+    /// Notes that a time of reads and writes together was taken for that of each.
+    pub fn note_joint_times(&mut self) {
+        self.has_joint_times = true;
+    }
+
+    /// Whether it was.
+    pub fn has_joint_times(&self) -> bool {
+        self.has_joint_times
     }
 
     /// Subjects that do not fit.
@@ -127,6 +155,16 @@ impl CounterBook {
         }
     }
 
+    /// Adds requests of which the direction is not told, and their time in ms, if it is.
+    pub fn undirected(&mut self, name: &str, requests: f64, wait_ms: Option<f64>) {
+        let Some(device) = self.device(name) else { return };
+        if requests.is_finite() && requests >= 0.0 {
+            let held = device.undirected.get_or_insert((0.0, 0.0));
+            held.0 += requests;
+            held.1 += wait_ms.filter(|it| it.is_finite()).unwrap_or(0.0).max(0.0);
+        }
+    }
+
     /// The device's number, where the source tells it.
     pub fn number(&mut self, name: &str, number: (u32, u32)) {
         if let Some(device) = self.device(name) {
@@ -160,6 +198,11 @@ impl CounterBook {
         }
     }
 
+    /// Whether messages about a device were kept.
+    pub fn has_messages(&self, name: &str) -> bool {
+        self.devices.get(name).is_some_and(|device| !device.messages.is_empty())
+    }
+
     /// The disk that a controller `nvme0` has, else its first one.
     pub fn disk_of(&self, controller: &str) -> String {
         let prefix = format!("{controller}n");
@@ -170,7 +213,7 @@ impl CounterBook {
 
     /// Whether counters of any device are known.
     pub fn has_counters(&self) -> bool {
-        self.devices.values().any(|device| device.is_known.contains(&true))
+        self.devices.values().any(DeviceBook::is_counted)
     }
 
     /// A value of the machine or of a process: of a counter its growth.
@@ -240,8 +283,12 @@ impl BookSampler<'_> {
 }
 
 impl DeviceBook {
+    fn is_counted(&self) -> bool {
+        self.undirected.is_some() || self.is_known.contains(&true)
+    }
+
     fn described(&self, name: &str) -> Device {
-        let counted = self.is_known.contains(&true);
+        let counted = self.is_counted();
         let unknown = self.is_known.iter().enumerate().filter(|(_, known)| !**known);
         Device {
             name: name.to_owned(),
@@ -257,6 +304,9 @@ impl DeviceBook {
                 true => unknown.map(|(column, _)| column as u32).collect(),
                 false => Vec::new(),
             },
+            stat_undirected: self
+                .undirected
+                .map(|(requests, ms)| (requests.round() as u64, ms.round() as u64)),
             settings_start: self.settings.clone(),
             settings_end: self.settings.clone(),
             health_end: self.health.clone(),
