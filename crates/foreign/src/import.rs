@@ -97,7 +97,8 @@ impl ForeignImport {
 
     fn begins_json(&mut self) -> Result<bool, String> {
         let head = self.input.fill_buf().map_err(|error| error.to_string())?;
-        let has_json = matches!(self.kind, ForeignKind::NvmeSmartLog | ForeignKind::Atop);
+        use ForeignKind::{Atop, NvmeSmartLog, Smartctl};
+        let has_json = matches!(self.kind, NvmeSmartLog | Atop | Smartctl);
         Ok(has_json && head.trim_ascii_start().starts_with(b"{"))
     }
 

@@ -42,7 +42,7 @@ kinds! {
     Biosnoop = "biosnoop",
     /// fio's JSON.
     Fio = "fio",
-    /// `smartctl --json`.
+    /// `smartctl -a`, with `--json` or without.
     Smartctl = "smartctl",
     /// `nvme smart-log`, as text or JSON.
     NvmeSmartLog = "nvme-smart-log",
@@ -74,8 +74,8 @@ impl ForeignKind {
 
     /// Whether it is lines of text, which may be mixed in one file.
     pub const fn is_text(self) -> bool {
-        use ForeignKind::{Fio, Pcp, Smartctl, Sosreport, SysstatJson};
-        !matches!(self, SysstatJson | Fio | Smartctl | Sosreport | Pcp)
+        use ForeignKind::{Fio, Pcp, Sosreport, SysstatJson};
+        !matches!(self, SysstatJson | Fio | Sosreport | Pcp)
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `columns` | what columns mean, as growth of counters |
 //! | `copies`, `prometheus` | copies of the kernel's own counters |
 //! | `atop` | lines of `atop -P` |
+//! | `smart` | `smartctl -a` |
 //! | `small` | mdstat, iotop, top, histograms |
 //! | `requests` | rows of biosnoop and iosnoop as requests |
 //! | `kernel` | messages of the kernel's log |
@@ -25,6 +26,7 @@ mod prometheus;
 mod requests;
 mod rows;
 mod small;
+mod smart;
 mod timeline;
 
 use crate::book::CounterBook;
@@ -33,14 +35,19 @@ pub use copies::since_boot;
 use copies::{CounterCopies, diskstats};
 use figures::ReportClock;
 pub use header::TableHeader;
-use iowhy_core::model::{Environment, Names};
 use iowhy_core::figures::counted;
-use iowhy_core::source::Batch;
 use iowhy_core::model::health::HostMessage;
+use iowhy_core::model::{Environment, Names};
+use iowhy_core::source::Batch;
 use kernel::KernelText;
 use prometheus::NodeMetric;
 use rows::PendingReport;
 use std::collections::BTreeSet;
+
+/// The numbers of what is no table with a header, beside those of tables.
+const OF_COPIES: u32 = 1001;
+const OF_ATOP: u32 = 1002;
+const OF_SMALL: u32 = 1003;
 
 /// The destination of rows and requests.
 pub struct RowsOut<'a> {
@@ -62,6 +69,7 @@ pub struct TextTables {
     copies: CounterCopies,
     atop: atop::AtopLines,
     small: small::SmallTexts,
+    smart: smart::SmartText,
     /// Lines of another host than the first.
     of_other_hosts: u64,
     is_other_host: bool,
@@ -143,6 +151,11 @@ impl TextTables {
         if is_row {
             return;
         }
+        if self.smart.line(line, book) {
+            self.kinds.insert(ForeignKind::Smartctl);
+            return;
+        }
+        book.table(OF_SMALL);
         match self.small.line(line, book) {
             Some(kind) => _ = self.kinds.insert(kind),
             None => self.unknown += u64::from(!is_remark(line)),
@@ -157,6 +170,7 @@ impl TextTables {
         environment: &mut Environment,
         out: &mut RowsOut<'_>,
     ) -> Option<ForeignKind> {
+        book.table(OF_COPIES);
         if let Some((name, counters)) = diskstats(line) {
             self.copies.device(name, counters, &mut self.clock, book, out);
             return Some(ForeignKind::Diskstats);
@@ -168,6 +182,7 @@ impl TextTables {
             metric.take(&mut self.copies);
             return Some(ForeignKind::Prometheus);
         }
+        book.table(OF_ATOP);
         self.atop.line(line, book, environment, out).then_some(ForeignKind::Atop)
     }
 
@@ -213,16 +228,18 @@ impl TextTables {
         out: &mut RowsOut<'_>,
     ) {
         self.end_nvme(book);
+        self.smart.end(book);
         self.report.finish(&mut self.clock, book, out);
+        book.table(OF_COPIES);
         environment.limits.extend(self.copies.finish(&mut self.clock, book, out));
+        book.table(OF_ATOP);
         environment.limits.extend(self.atop.finish(book, out));
+        book.table(OF_SMALL);
         environment.limits.extend(self.small.finish(book, out));
         environment.limits.extend(self.report.limits());
         environment.limits.extend(self.kernel.limits());
-        if book.has_joint_times() {
-            let meaning = "`await` is of reads and writes together, and was taken for each of them";
-            environment.limits.push(meaning.to_owned());
-        }
+        book.finish(out.batch, out.names);
+        environment.limits.extend(book.limits());
         let meaning = "lines are of another host than the first, and were left out: give one host \
                        at a time";
         if self.of_other_hosts > 0 {
@@ -242,7 +259,7 @@ impl TextTables {
 fn unquoted(line: &str) -> &str {
     let mut line = line.trim_end().trim_start_matches('\u{feff}');
     while let Some(rest) = line.strip_prefix('>') {
-        line = rest.strip_prefix(' ').filter(|it| it.starts_with('>')).unwrap_or(rest);
+        line = rest.strip_prefix(' ').unwrap_or(rest);
     }
     line
 }

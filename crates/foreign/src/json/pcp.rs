@@ -82,12 +82,7 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 /// Calls `take` with name, instance and value of each metric.
-fn walk(
-    value: &Value,
-    name: &mut String,
-    depth: usize,
-    take: &mut impl FnMut(&str, &str, f64),
-) {
+fn walk(value: &Value, name: &mut String, depth: usize, take: &mut impl FnMut(&str, &str, f64)) {
     let Some(fields) = value.as_object().filter(|_| depth < MOST_DEPTH) else { return };
     for instance in items(value, "@instances") {
         if let Some(value) = instance.get("value").and_then(number) {

@@ -172,7 +172,12 @@ fn process(row: &TableRow<'_>, book: &mut CounterBook) {
 }
 
 /// The shares of CPU time of a row, on one CPU: only their proportions are known.
-pub(super) fn cpu(header: &TableHeader, rows: &[Vec<String>], seconds: f64, book: &mut CounterBook) {
+pub(super) fn cpu(
+    header: &TableHeader,
+    rows: &[Vec<String>],
+    seconds: f64,
+    book: &mut CounterBook,
+) {
     let Some(words) = rows.first() else { return };
     cpu_shares(&TableRow { header, words, seconds }, book);
 }

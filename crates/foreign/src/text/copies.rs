@@ -28,6 +28,8 @@ struct CounterCopy {
     /// When it was taken, and when the machine was booted, seconds since 1970.
     time_s: Option<f64>,
     boot_s: Option<f64>,
+    /// The time since the copy before, seconds, as the lines between them tell it.
+    interval_s: Option<f64>,
 }
 
 /// The copies so far.
@@ -51,6 +53,12 @@ impl CounterCopies {
     ) {
         if self.current.devices.contains_key(name) {
             self.end(clock, book, out);
+        }
+        if self.current.devices.is_empty() {
+            self.current.interval_s = match self.before {
+                Some(_) => Some(clock.interval()),
+                None => clock.take_passed().and(None),
+            };
         }
         if self.current.devices.len() < MOST_DEVICES {
             self.current.devices.insert(name.to_owned(), counters);
@@ -95,12 +103,10 @@ impl CounterCopies {
             return;
         }
         self.copies += 1;
-        let Some(before) = self.before.replace(copy.clone()) else {
-            let _ = clock.take_passed();
-            return;
-        };
+        let Some(before) = self.before.replace(copy.clone()) else { return };
         let told = copy.time_s.zip(before.time_s).map(|(now, then)| now - then);
-        let seconds = told.filter(|it| *it > 0.0).unwrap_or_else(|| clock.interval());
+        let told = told.filter(|seconds| *seconds > 0.0).or(copy.interval_s);
+        let seconds = told.unwrap_or_else(|| clock.interval());
         book.advance(seconds);
         copy.add_since(&before, book);
         book.sample(out.batch, out.names);

@@ -74,6 +74,11 @@ impl ReportClock {
         self.last = Some(second);
     }
 
+    /// The last time that was told.
+    pub fn last(&self) -> Option<f64> {
+        self.last
+    }
+
     /// Whether a time of day is another one than the last.
     pub fn is_later(&self, second: f64) -> bool {
         self.last.is_some_and(|last| (last - second).abs() > f64::EPSILON)

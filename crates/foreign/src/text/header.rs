@@ -4,13 +4,12 @@
 
 use super::figures::{banner, time_of_day};
 use super::prometheus::NodeMetric;
-use super::{atop, copies, kernel, small};
+use super::{atop, copies, kernel, small, smart};
 use crate::kind::ForeignKind;
 use iowhy_core::model::Environment;
 
 /// The first columns of sar's tables that tell of memory, queues and transfers.
-const OF_SAR: &[&str] =
-    &["pswpin/s", "pgpgin/s", "kbmemfree", "kbswpfree", "runq-sz", "tps"];
+const OF_SAR: &[&str] = &["pswpin/s", "pgpgin/s", "kbmemfree", "kbswpfree", "runq-sz", "tps"];
 
 /// A header of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +62,7 @@ impl TableHeader {
             () if copies::diskstats(line).is_some() => Some(ForeignKind::Diskstats),
             () if atop::is_line(line) => Some(ForeignKind::Atop),
             () if NodeMetric::new(line).is_some() => Some(ForeignKind::Prometheus),
+            () if smart::begins(line) => Some(ForeignKind::Smartctl),
             () if small::kind_of(line).is_some() => small::kind_of(line),
             () if kernel::is_message(line) => Some(ForeignKind::Dmesg),
             () => None,

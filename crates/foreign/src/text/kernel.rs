@@ -30,7 +30,8 @@ pub(super) struct KernelText {
 
 /// Whether a line is a message of the kernel.
 pub(super) fn is_message(line: &str) -> bool {
-    message(line).is_some()
+    let text = line.trim_start();
+    message(line).is_some() || hung_task(text).is_some() || server(text)
 }
 
 /// The time in the kernel's log, ns since boot, and the text: of `[  12.5] text`, `[Wed Nov 25
@@ -72,7 +73,7 @@ impl KernelText {
             self.first_ns.get_or_insert(at_ns);
             self.last_ns = self.last_ns.max(at_ns);
         }
-        if self.trace(text, book) {
+        if self.trace(text) {
             return true;
         }
         self.machine(text, book);
@@ -98,7 +99,7 @@ impl KernelText {
     }
 
     /// A line of a hung task's call trace.
-    fn trace(&mut self, text: &str, book: &CounterBook) -> bool {
+    fn trace(&mut self, text: &str) -> bool {
         let Some(task) = self.open.and_then(|at| self.host.get_mut(at)) else { return false };
         if let Some(function) = frame(text) {
             if let Some(function) = function
@@ -116,9 +117,6 @@ impl KernelText {
         if is_of_trace(text) {
             return true;
         }
-        if task.device.is_empty() {
-            task.device = device_in(&task.process, book).unwrap_or_default();
-        }
         self.open = None;
         false
     }
@@ -132,7 +130,10 @@ impl KernelText {
             }
             let process = task.rsplit_once(':').map_or(task, |(name, _)| name);
             self.open = self.note("hung_task", process, text);
-            if let Some(device) = device_in(process, book)
+            // jbd2/sda1-8: the inode of the journal is behind the device.
+            let named = process.rsplit_once('-').filter(|_| process.starts_with("jbd2/"));
+            let named = named.map_or(process, |(device, _)| device);
+            if let Some(device) = device_in(named, book)
                 && let Some(task) = self.open.and_then(|at| self.host.get_mut(at))
             {
                 task.device = device;

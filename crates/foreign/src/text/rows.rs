@@ -5,9 +5,9 @@
 //! `requests`).
 
 use super::RowsOut;
+use super::columns::{TableRow, cpu};
 use super::figures::{self, ReportClock, number, time_of_day};
 use super::header::TableHeader;
-use super::columns::{TableRow, cpu};
 use super::timeline::TableTimes;
 use crate::book::CounterBook;
 use crate::kind::ForeignKind;
@@ -156,6 +156,7 @@ impl PendingReport {
         seconds: f64,
         book: &mut CounterBook,
     ) {
+        book.table(self.times.id(header));
         book.advance(seconds);
         for words in rows {
             TableRow { header, words, seconds }.take(book);
@@ -205,8 +206,7 @@ impl PendingReport {
             );
         }
         if self.is_first_left_out {
-            limits
-                .push("the first report, usually the mean since boot, was left out".to_owned());
+            limits.push("the first report, usually the mean since boot, was left out".to_owned());
         }
         if self.assumed > 0 {
             let meaning = "intervals have no time in the text and were taken for a second: rates \

@@ -145,9 +145,8 @@ impl SmallTexts {
         let is_histogram = self.histogram.requests > 0.0;
         self.end_histogram(book);
         if self.is_iotop || is_histogram {
-            if book.now_ns() == crate::book::BEGIN_NS {
-                book.advance(super::figures::ASSUMED_S);
-            }
+            book.go_to(crate::book::BEGIN_NS);
+            book.advance(super::figures::ASSUMED_S);
             book.sample(out.batch, out.names);
         }
         is_histogram.then(|| {
@@ -220,7 +219,8 @@ fn iotop(line: &str, book: &mut CounterBook) -> bool {
     };
     let rates = rate(read, read_unit).zip(rate(written, written_unit));
     let (true, Some((read, written))) = (is_row, rates) else { return false };
-    let is_share = |word: &&&str| **word == "%" || number(word).is_some() || **word == "?unavailable?";
+    let is_share =
+        |word: &&&str| **word == "%" || number(word).is_some() || **word == "?unavailable?";
     let command = rest.iter().find(|word| !is_share(word)).copied().unwrap_or("");
     let name = match command.starts_with('/') {
         true => command.rsplit('/').next().unwrap_or(command),

@@ -1,11 +1,12 @@
 //! The timeline of each table of a file. A file of sar holds a day of one table, then the same day
-//! of the next: each begins at its own time again.
+//! of the next: each begins at its own time again. Tables without times begin with the file.
 //!
 //! What does not belong here: times as text (see [`super::figures`]).
 
 use super::figures::{DAY_S, ReportClock};
 use super::header::TableHeader;
 use crate::book::{BEGIN_NS, CounterBook};
+use crate::kind::ForeignKind;
 use std::collections::BTreeMap;
 
 /// Tables of one file that have a timeline of their own.
@@ -16,14 +17,26 @@ const MOST_TABLES: usize = 64;
 pub(super) struct TableTimes {
     /// The time of day at which the file's timeline begins, seconds.
     origin_s: Option<f64>,
-    /// The columns of the present table.
-    present: String,
-    left: BTreeMap<String, (ReportClock, u64)>,
+    /// The present table, by its place in `ids`.
+    present: Option<u32>,
+    ids: BTreeMap<String, u32>,
+    left: BTreeMap<u32, (ReportClock, u64)>,
 }
 
 impl TableTimes {
-    /// Goes to the timeline of a table whose header tells a time of day. Tables without one share
-    /// that of the file.
+    /// The number of a table: its tool's, and of sar, which prints one table after another, that of
+    /// its columns. 0 is what has no table.
+    pub fn id(&mut self, header: &TableHeader) -> u32 {
+        let mut key = header.kind.word().to_owned();
+        if header.kind == ForeignKind::Sar {
+            key.push_str(&header.columns.join(" "));
+        }
+        let next = self.ids.len().min(MOST_TABLES) as u32 + 1;
+        *self.ids.entry(key).or_insert(next)
+    }
+
+    /// Goes to the timeline of a table; `time` is the time of day of its header or of a line before
+    /// it, if there is one.
     pub fn begin(
         &mut self,
         header: &TableHeader,
@@ -31,26 +44,30 @@ impl TableTimes {
         clock: &mut ReportClock,
         book: &mut CounterBook,
     ) {
-        let Some(time) = time else { return };
-        let columns = header.columns.join(" ");
-        let origin = *self.origin_s.get_or_insert(time);
-        if columns == self.present || self.left.len() >= MOST_TABLES {
+        let id = self.id(header);
+        let time = time.or(clock.last());
+        if let Some(time) = time {
+            self.origin_s.get_or_insert(time);
+        }
+        if self.present == Some(id) {
             return;
         }
+        let since = time.zip(self.origin_s).map_or(0.0, |(time, origin)| {
+            let since = time - origin;
+            if since < -DAY_S / 2.0 { since + DAY_S } else { since }
+        });
         let fresh = || {
-            let mut since = time - origin;
-            if since < -DAY_S / 2.0 {
-                since += DAY_S;
+            let mut own = ReportClock::default();
+            if let Some(time) = time {
+                own.at(time);
             }
-            (ReportClock::default(), BEGIN_NS + (since.max(0.0) * 1e9) as u64)
+            (own, BEGIN_NS + (since.max(0.0) * 1e9) as u64)
         };
-        let is_first = self.present.is_empty() && self.left.is_empty();
-        let (own, at_ns) = self.left.remove(&columns).unwrap_or_else(fresh);
-        let before = std::mem::replace(&mut self.present, columns);
-        if is_first {
+        let Some(before) = self.present.replace(id) else {
             // What came before had no table of its own: the timeline goes on.
             return;
-        }
+        };
+        let (own, at_ns) = self.left.remove(&id).unwrap_or_else(fresh);
         self.left.insert(before, (std::mem::replace(clock, own), book.now_ns()));
         book.go_to(at_ns);
     }

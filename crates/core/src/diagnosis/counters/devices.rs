@@ -5,6 +5,7 @@
 use super::load::{CountedLoad, rates};
 use super::{CountedFinding, loads};
 use crate::analysis::Direction;
+use crate::diagnosis::bottleneck::bound::{DEEP, SATURATED};
 use crate::diagnosis::facts::{self, Facts, shape};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::place::Place;
@@ -45,7 +46,8 @@ pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
         let slow = sibling(load, &all, facts)
             .or_else(|| hung(load, facts))
             .or_else(|| capped(load, facts))
-            .or_else(|| slow(load, facts));
+            .or_else(|| slow(load, facts))
+            .or_else(|| one_by_one(load, facts));
         found.extend(slow);
         found.extend(flushes(load, facts));
         found.extend(discards(load, facts));
@@ -113,7 +115,9 @@ fn sibling(
             .sure(Confidence::Likely)
             .shown("times its siblings' request time", times, "", "iowhy stat")
             .fix(EXAMINE)
-            .check("swap its slot or load with a sibling: if the slowness moves along, it is the disk")
+            .check(
+                "swap its slot or load with a sibling: if the slowness moves along, it is the disk",
+            )
     }))
 }
 
@@ -122,9 +126,10 @@ fn hung(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
     let is_hung = load.requests == 0
         && load.util.is_some_and(|util| util >= BUSY)
         && load.depth.is_none_or(|depth| depth > LEAST_DEPTH)
-        && load.device.kernel.is_some_and(|it| {
-            it.undirected.is_some() || it.directions[Direction::Read].is_some()
-        });
+        && load
+            .device
+            .kernel
+            .is_some_and(|it| it.undirected.is_some() || it.directions[Direction::Read].is_some());
     let depth = load.depth.unwrap_or(0.0);
     let sentence = format!(
         "{} completes no request although {} are in flight all the time",
@@ -174,6 +179,35 @@ fn slow(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
                 .shown("its own time for each request", service_ns, "ns", "iowhy stat")
                 .fix(EXAMINE)
                 .check("`dd` of one megabyte from it while nothing else runs: a healthy disk needs 30 ms")
+        })
+    })
+}
+
+/// A device that is busy with one request after another: nothing queues, and whoever waits for each
+/// of them, as syncs and reads in order do, waits for the medium.
+fn one_by_one(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
+    let mean_ns = load.mean_ns()?;
+    let util = load.util.filter(|util| *util >= SATURATED)?;
+    let is_one = load.requests >= LEAST_REQUESTS
+        && load.depth.is_some_and(|depth| depth < DEEP)
+        && mean_ns >= FELT_NS;
+    let sentence = format!(
+        "{} is busy {} of the time with one request after another, {} each: more at a time, or \
+         fewer syncs and reads in order, would help",
+        load.name(),
+        words::percent(util),
+        words::time(mean_ns),
+    );
+    let of = ("device-saturated", Place::Pattern);
+    is_one.then(|| {
+        CountedFinding::new(of, util, Severity::Warning, sentence).map(|finding| {
+            about(load, facts, finding)
+                .sure(Confidence::Likely)
+                .fix(
+                    "find who waits (`pidstat -d`, `iotop`): commit several changes with one sync, \
+                     read ahead or with several threads; else use a faster device",
+                )
+                .check("a device that does more with more requests at a time was not its limit")
         })
     })
 }

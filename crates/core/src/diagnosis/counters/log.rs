@@ -16,9 +16,13 @@ use crate::model::WaitClass;
 use crate::model::environment::Device;
 use crate::model::health::HostMessage;
 
+/// Messages that are kept of a device.
+const MOST_MESSAGES: usize = 20;
+
 pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
     let environment = &facts.summary().environment;
     let mut found: Vec<CountedFinding> = facts.devices().iter().filter_map(errors).collect();
+    found.extend(facts.devices().iter().filter_map(unreadable));
     found.extend(hung(&environment.host_messages));
     found.extend(servers(&environment.host_messages));
     found.extend(killed(&environment.host_messages));
@@ -31,8 +35,9 @@ fn errors(device: &DeviceSummary) -> Option<CountedFinding> {
     let messages = health::messages(device, &["error"]);
     let first = messages.first()?;
     let name = &device.device;
+    let many = if messages.len() >= MOST_MESSAGES { "at least " } else { "" };
     let sentence = format!(
-        "{name}: the kernel logged {}, first: {}",
+        "{name}: the kernel logged {many}{}, first: {}",
         plural(messages.len() as u64, "error"),
         first.text,
     );
@@ -49,6 +54,28 @@ fn errors(device: &DeviceSummary) -> Option<CountedFinding> {
             )
             .check("`dmesg --follow` while it is slow: no message means another reason")
     }))
+}
+
+/// Sectors that a drive could not read, ever: a single reading does not tell since when.
+fn unreadable(device: &DeviceSummary) -> Option<CountedFinding> {
+    let log = health::drive(device).filter(|log| log.passed != Some(false))?;
+    let sectors = log.pending_sectors.unwrap_or(0) + log.uncorrectable_sectors.unwrap_or(0);
+    let name = &device.device;
+    let sentence = format!(
+        "{name} has {} that it could not read: whoever reads them waits while it tries again",
+        plural(sectors, "sector"),
+    );
+    let of = ("drive-health", Place::Fault);
+    (sectors > 0).then(|| {
+        CountedFinding::new(of, 0.2, Severity::Warning, sentence).map(|finding| {
+            finding
+                .about(facts::subject_of(name, None))
+                .sure(Confidence::Possible)
+                .shown("unreadable sectors", sectors as f64, "sectors", "smartctl -A")
+                .fix("save its data, run its long self-test (`smartctl -t long`), plan to replace it")
+                .check("a count that does not grow, and sectors that nobody reads, slow nothing down")
+        })
+    })
 }
 
 /// Tasks that were blocked for minutes.
@@ -72,11 +99,11 @@ fn hung(messages: &[HostMessage]) -> Vec<CountedFinding> {
     let inside = class.map(|it| format!(" in {}", it.phrase())).unwrap_or_default();
     let others = match tasks.len() {
         1 => String::new(),
+        2 => ", and so was another task".to_owned(),
         more => format!(", and so were {}", plural(more as u64 - 1, "other task")),
     };
     let on = if first.device.is_empty() { String::new() } else { format!(" on {}", first.device) };
-    let sentence =
-        format!("{} was blocked for minutes{inside}{on}{others}", process_of(first));
+    let sentence = format!("{} was blocked for minutes{inside}{on}{others}", process_of(first));
     let found = CountedFinding::new((cause, place), 1.0, Severity::Critical, sentence);
     vec![found.map(|finding| {
         finding
@@ -170,7 +197,8 @@ fn array(device: &Device) -> Option<CountedFinding> {
         0 => String::new(),
         some => format!("; {} missing", plural(some, "member")),
     };
-    let sentence = format!("{name} {doing}: it reads and writes all of its disks meanwhile{missing}");
+    let sentence =
+        format!("{name} {doing}: it reads and writes all of its disks meanwhile{missing}");
     let found =
         CountedFinding::new(("raid-resync", Place::KernelWork), 0.5, Severity::Warning, sentence);
     Some(found.map(|finding| {

@@ -42,8 +42,7 @@ fn rate(summary: &Summary, metric: Metric) -> f64 {
 }
 
 fn swapping(summary: &Summary) -> Option<CountedFinding> {
-    let (read, written) =
-        (rate(summary, Metric::SwappedIn), rate(summary, Metric::SwappedOut));
+    let (read, written) = (rate(summary, Metric::SwappedIn), rate(summary, Metric::SwappedOut));
     let sentence = format!(
         "memory is short: {}/s come back from swap and {}/s go out to it, and programs wait for \
          each page",
@@ -79,8 +78,12 @@ fn faults(summary: &Summary) -> Option<CountedFinding> {
             finding
                 .sure(Confidence::Possible)
                 .shown("major faults", per_s, "1/s", "sar -B")
-                .fix("give programs more memory, or use less of it; `sar -B` and `sar -r` tell when")
-                .check("programs that start, or read mapped files for the first time, fault as well")
+                .fix(
+                    "give programs more memory, or use less of it; `sar -B` and `sar -r` tell when",
+                )
+                .check(
+                    "programs that start, or read mapped files for the first time, fault as well",
+                )
         })
     })
 }
@@ -97,8 +100,10 @@ fn reclaim(summary: &Summary) -> Option<CountedFinding> {
             finding
                 .sure(Confidence::Possible)
                 .shown("scanned by programs", per_s, "bytes/s", "sar -B")
-                .fix("raise vm.min_free_kbytes a little, or use less memory; bulk copies can use \
-                      direct I/O")
+                .fix(
+                    "raise vm.min_free_kbytes a little, or use less memory; bulk copies can use \
+                      direct I/O",
+                )
                 .check("`sar -B`: pgscand/s is zero in quiet hours")
         })
     })
@@ -107,14 +112,9 @@ fn reclaim(summary: &Summary) -> Option<CountedFinding> {
 /// Shares of CPU time: busy, waiting for I/O, stolen.
 fn cpu_shares(summary: &Summary) -> Option<(f64, f64, f64)> {
     let grown = |metric| summary.samples.system(metric).map_or(0.0, Series::grown);
-    let [user, system, idle, waiting, stolen] = [
-        Metric::CpuUser,
-        Metric::CpuSystem,
-        Metric::CpuIdle,
-        Metric::CpuIoWait,
-        Metric::CpuSteal,
-    ]
-    .map(grown);
+    let [user, system, idle, waiting, stolen] =
+        [Metric::CpuUser, Metric::CpuSystem, Metric::CpuIdle, Metric::CpuIoWait, Metric::CpuSteal]
+            .map(grown);
     let all = user + system + idle + waiting + stolen;
     (all > 0.0).then(|| ((user + system) / all, waiting / all, stolen / all))
 }
