@@ -16,6 +16,8 @@ pub const COLUMNS: usize = 17;
 const MOST_DEVICES: usize = 1024;
 /// Processes and system metrics that are kept.
 const MOST_SUBJECTS: usize = 16 << 10;
+/// The share of the time below which a table tells of a part of it.
+const PARTIAL: f64 = 0.98;
 /// Messages that are kept of each device, as of a live watch.
 const MOST_MESSAGES: usize = 20;
 /// When a timeline begins, ns: above zero, which means "not known".
@@ -53,6 +55,10 @@ struct DeviceBook {
     model: Option<String>,
     health: Option<DeviceHealth>,
     messages: Vec<KernelMessage>,
+    /// Requests and their ms, of all directions together.
+    undirected: Option<(f64, f64)>,
+    /// The table that tells of it.
+    teller: Option<u32>,
 }
 
 /// A value of the machine or of a process.
@@ -60,6 +66,8 @@ struct DeviceBook {
 struct OtherValue {
     value: f64,
     is_sampled: bool,
+    /// The table that tells of it.
+    teller: u32,
 }
 
 /// Everything that was told so far.
@@ -72,6 +80,16 @@ pub struct CounterBook {
     sampled_ns: u64,
     /// Subjects beyond the bounds.
     refused: u64,
+    /// Whether a time of reads and writes together was taken for that of each.
+    has_joint_times: bool,
+    end_ns: u64,
+    /// The table whose rows are added.
+    table: u32,
+    /// The seconds that each table tells of.
+    covered: BTreeMap<u32, f64>,
+    /// Rows about what another table tells of, too.
+    told_twice: u64,
+    is_extrapolated: bool,
 }
 
 impl Default for CounterBook {
@@ -82,14 +100,36 @@ impl Default for CounterBook {
             others: BTreeMap::new(),
             sampled_ns: BEGIN_NS,
             refused: 0,
+            has_joint_times: false,
+            end_ns: BEGIN_NS,
+            table: 0,
+            covered: BTreeMap::new(),
+            told_twice: 0,
+            is_extrapolated: false,
         }
     }
 }
 
 impl CounterBook {
-    /// The end of the timeline so far, ns.
+    /// The time on the timeline, ns.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
+    }
+
+    /// The end of the timeline, ns.
+    pub fn end_ns(&self) -> u64 {
+        self.end_ns.max(self.now_ns)
+    }
+
+    /// Goes to another time: tables of one file tell of the same hours one after another.
+    pub fn go_to(&mut self, now_ns: u64) {
+        self.end_ns = self.end_ns();
+        (self.now_ns, self.sampled_ns) = (now_ns, now_ns);
+    }
+
+    /// Notes that a time of reads and writes together was taken for that of each.
+    pub fn note_joint_times(&mut self) {
+        self.has_joint_times = true;
     }
 
     /// Subjects that do not fit.
@@ -97,8 +137,15 @@ impl CounterBook {
         self.refused
     }
 
+    /// Says which table the rows that follow are of. Two tables of a file may tell of one device:
+    /// the first that does is believed.
+    pub fn table(&mut self, table: u32) {
+        self.table = table;
+    }
+
     /// Lets `seconds` pass.
     pub fn advance(&mut self, seconds: f64) {
+        *self.covered.entry(self.table).or_default() += seconds.clamp(0.0, 1e9);
         self.now_ns = self.now_ns.saturating_add((seconds.clamp(0.0, 1e9) * 1e9) as u64);
     }
 
@@ -113,9 +160,19 @@ impl CounterBook {
         Some(self.devices.entry(name.to_owned()).or_default())
     }
 
+    /// The device, if no other table tells of it.
+    fn told(&mut self, name: &str) -> Option<&mut DeviceBook> {
+        let table = self.table;
+        if *self.device(name)?.teller.get_or_insert(table) != table {
+            self.told_twice += 1;
+            return None;
+        }
+        self.devices.get_mut(name)
+    }
+
     /// Adds to columns of a device what an interval told: column and growth.
     pub fn add(&mut self, name: &str, grown: &[(usize, f64)]) {
-        let Some(device) = self.device(name) else { return };
+        let Some(device) = self.told(name) else { return };
         for (column, by) in grown {
             if by.is_finite()
                 && let (Some(value), Some(known)) =
@@ -124,6 +181,16 @@ impl CounterBook {
                 *value = if METRICS[*column].0 == Metric::InFlight { *by } else { *value + by };
                 *known = true;
             }
+        }
+    }
+
+    /// Adds requests of which the direction is not told, and their time in ms, if it is.
+    pub fn undirected(&mut self, name: &str, requests: f64, wait_ms: Option<f64>) {
+        let Some(device) = self.told(name) else { return };
+        if requests.is_finite() && requests >= 0.0 {
+            let held = device.undirected.get_or_insert((0.0, 0.0));
+            held.0 += requests;
+            held.1 += wait_ms.filter(|it| it.is_finite()).unwrap_or(0.0).max(0.0);
         }
     }
 
@@ -160,6 +227,11 @@ impl CounterBook {
         }
     }
 
+    /// Whether messages about a device were kept.
+    pub fn has_messages(&self, name: &str) -> bool {
+        self.devices.get(name).is_some_and(|device| !device.messages.is_empty())
+    }
+
     /// The disk that a controller `nvme0` has, else its first one.
     pub fn disk_of(&self, controller: &str) -> String {
         let prefix = format!("{controller}n");
@@ -170,7 +242,7 @@ impl CounterBook {
 
     /// Whether counters of any device are known.
     pub fn has_counters(&self) -> bool {
-        self.devices.values().any(|device| device.is_known.contains(&true))
+        self.devices.values().any(DeviceBook::is_counted)
     }
 
     /// A value of the machine or of a process: of a counter its growth.
@@ -180,7 +252,14 @@ impl CounterBook {
             self.refused += 1;
             return;
         }
-        let held = &mut self.others.entry(key).or_default().value;
+        let teller = self.table;
+        let fresh = || OtherValue { value: 0.0, is_sampled: false, teller };
+        let entry = self.others.entry(key).or_insert_with(fresh);
+        if entry.teller != teller {
+            self.told_twice += 1;
+            return;
+        }
+        let held = &mut entry.value;
         *held = match metric.info().shape {
             Shape::Gauge => value,
             Shape::Counter => *held + value.max(0.0),
@@ -205,6 +284,61 @@ impl CounterBook {
             sampler.push(*metric, subject, held.value, is_new);
         }
         self.sampled_ns = self.now_ns;
+    }
+
+    /// Ends the timeline. What a table tells of a part of the time only, as tables without times do
+    /// beside others, goes on at the same rate to the end.
+    pub fn finish(&mut self, batch: &mut Batch, names: &mut Names) {
+        let whole_s = self.end_ns().saturating_sub(BEGIN_NS) as f64 / 1e9;
+        let factor = |table: u32, covered: &BTreeMap<u32, f64>| {
+            let part_s = covered.get(&table).copied().filter(|part| *part > 0.0)?;
+            (part_s < PARTIAL * whole_s).then_some(whole_s / part_s)
+        };
+        let mut is_extrapolated = false;
+        for device in self.devices.values_mut() {
+            let Some(by) = device.teller.and_then(|it| factor(it, &self.covered)) else { continue };
+            is_extrapolated = true;
+            for (value, (metric, _)) in device.columns.iter_mut().zip(METRICS) {
+                *value *= if metric == Metric::InFlight { 1.0 } else { by };
+            }
+            device.undirected = device.undirected.map(|(count, ms)| (count * by, ms * by));
+        }
+        for ((metric, _), held) in &mut self.others {
+            if metric.info().shape == Shape::Counter
+                && let Some(by) = factor(held.teller, &self.covered)
+            {
+                is_extrapolated = true;
+                held.value *= by;
+            }
+        }
+        self.is_extrapolated = is_extrapolated;
+        if is_extrapolated {
+            self.now_ns = self.end_ns();
+            self.sample(batch, names);
+        }
+    }
+
+    /// What had to be assumed, a sentence each.
+    pub fn limits(&self) -> Vec<String> {
+        let mut limits = Vec::new();
+        if self.has_joint_times {
+            limits.push(
+                "`await` is of reads and writes together, and was taken for each of them"
+                    .to_owned(),
+            );
+        }
+        if self.is_extrapolated {
+            limits.push(
+                "its tables tell of times of different length: rates of the shorter ones were \
+                 taken for the whole time"
+                    .to_owned(),
+            );
+        }
+        if self.told_twice > 0 {
+            let meaning = "figures are told by two tables of the file: the first was taken";
+            limits.push(iowhy_core::figures::counted(self.told_twice, meaning));
+        }
+        limits
     }
 
     /// The devices with their counters; those that were told of zero at the beginning.
@@ -240,8 +374,24 @@ impl BookSampler<'_> {
 }
 
 impl DeviceBook {
+    fn is_counted(&self) -> bool {
+        self.undirected.is_some() || self.is_known.contains(&true)
+    }
+
+    /// Requests and their ms of all directions; of those that are told apart only if something of
+    /// them is not told, so that they are none of the kernel's counts.
+    fn undirected(&self) -> Option<(f64, f64)> {
+        let is_whole = |first: usize| self.is_known[first..first + 4].iter().all(|known| *known);
+        let is_told = self.is_known[0] || self.is_known[4];
+        if self.undirected.is_some() || !is_told || is_whole(0) && is_whole(4) {
+            return self.undirected;
+        }
+        let sum = |columns: [usize; 3]| columns.iter().map(|at| self.columns[*at]).sum::<f64>();
+        Some((sum([0, 4, 11]), sum([3, 7, 14])))
+    }
+
     fn described(&self, name: &str) -> Device {
-        let counted = self.is_known.contains(&true);
+        let counted = self.is_counted();
         let unknown = self.is_known.iter().enumerate().filter(|(_, known)| !**known);
         Device {
             name: name.to_owned(),
@@ -257,6 +407,9 @@ impl DeviceBook {
                 true => unknown.map(|(column, _)| column as u32).collect(),
                 false => Vec::new(),
             },
+            stat_undirected: self
+                .undirected()
+                .map(|(requests, ms)| (requests.round() as u64, ms.round() as u64)),
             settings_start: self.settings.clone(),
             settings_end: self.settings.clone(),
             health_end: self.health.clone(),

@@ -97,7 +97,9 @@ impl ForeignImport {
 
     fn begins_json(&mut self) -> Result<bool, String> {
         let head = self.input.fill_buf().map_err(|error| error.to_string())?;
-        Ok(self.kind == ForeignKind::NvmeSmartLog && head.trim_ascii_start().starts_with(b"{"))
+        use ForeignKind::{Atop, NvmeSmartLog, Smartctl};
+        let has_json = matches!(self.kind, NvmeSmartLog | Atop | Smartctl);
+        Ok(has_json && head.trim_ascii_start().starts_with(b"{"))
     }
 
     /// Reads some lines; false at the end.
@@ -118,6 +120,7 @@ impl ForeignImport {
         self.tables.finish(book, found, out);
         found.devices = book.devices();
         let is_told = !found.devices.is_empty() || !self.tables.kinds().is_empty();
+        found.host_messages = self.tables.host_messages();
         if !is_told && found.limits.is_empty() {
             return Err(format!("nothing in it is of {}", self.kind.word()));
         }

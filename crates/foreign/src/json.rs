@@ -1,6 +1,10 @@
-//! JSON of sysstat (`iostat -o JSON`, `sadf -j`), fio, smartctl and nvme.
+//! JSON of sysstat (`iostat -o JSON`, `sadf -j`), atop, PCP, fio, smartctl and nvme.
 //!
 //! What does not belong here: their text (see [`crate::text`]).
+
+mod atop;
+mod pcp;
+mod sysstat;
 
 use crate::book::CounterBook;
 use crate::kind::ForeignKind;
@@ -13,8 +17,6 @@ use serde_json::Value;
 
 /// The longest JSON that is read, bytes: it is held as a whole, in about ten times the memory.
 pub const MOST_BYTES: usize = 16 << 20;
-/// The interval of reports that do not tell one, seconds.
-const ASSUMED_S: f64 = 1.0;
 /// Bytes of a sector.
 const SECTOR: f64 = 512.0;
 
@@ -41,9 +43,13 @@ pub fn read(
         book.health(&device, printed.model(), health);
         return Ok(());
     }
+    if kind == ForeignKind::Atop {
+        return atop::read(bytes, book, environment, out);
+    }
     let value: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     match kind {
-        ForeignKind::SysstatJson => sysstat(&value, book, environment, out),
+        ForeignKind::SysstatJson => sysstat::read(&value, book, environment, out),
+        ForeignKind::Pcp => pcp::read(&value, book, environment, out),
         ForeignKind::Fio => fio(&value, book, environment, out),
         ForeignKind::NvmeSmartLog => nvme(&value, book),
         _ => Err("it is no JSON of a known tool".to_owned()),
@@ -60,75 +66,6 @@ fn figure(value: &Value, keys: &[&str]) -> Option<f64> {
 
 fn items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn sysstat(
-    value: &Value,
-    book: &mut CounterBook,
-    environment: &mut Environment,
-    out: &mut RowsOut<'_>,
-) -> Result<(), String> {
-    let hosts = value.get("sysstat").map_or(&[][..], |it| items(it, "hosts"));
-    let Some(host) = hosts.first() else { return Err("sysstat names no host".to_owned()) };
-    if hosts.len() > 1 {
-        environment.limits.push("only the first of several hosts was read".to_owned());
-    }
-    environment.host = text(host, "nodename").to_owned();
-    environment.kernel = text(host, "release").to_owned();
-    environment.architecture = text(host, "machine").to_owned();
-    environment.cpus = figure(host, &["number-of-cpus"]).unwrap_or(0.0) as u32;
-    let mut reports = items(host, "statistics");
-    let has_time = |report: &Value| report.get("timestamp").is_some();
-    // The first report of iostat is the mean since boot.
-    if reports.len() > 1 && !reports.iter().all(|it| it["timestamp"]["interval"].is_number()) {
-        reports = reports.get(1..).unwrap_or(&[]);
-        environment
-            .limits
-            .push("the first report, usually the mean since boot, was left out".to_owned());
-    }
-    let mut assumed = false;
-    for report in reports {
-        let told = report["timestamp"]["interval"].as_f64().filter(|_| has_time(report));
-        assumed |= told.is_none();
-        let seconds = told.unwrap_or(ASSUMED_S);
-        book.advance(seconds);
-        for disk in items(report, "disk") {
-            sysstat_disk(disk, seconds, book);
-        }
-        book.sample(out.batch, out.names);
-    }
-    if assumed {
-        environment.limits.push(
-            "its intervals were taken for a second: rates are right, totals may not be".to_owned(),
-        );
-    }
-    Ok(())
-}
-
-fn sysstat_disk(disk: &Value, seconds: f64, book: &mut CounterBook) {
-    let name = [text(disk, "disk_device"), text(disk, "disk-device")].concat();
-    let per_s = |keys: &[&str]| figure(disk, keys).map(|it| it * seconds);
-    let mut grown = Vec::new();
-    for (first, rate, merged, kib, wait) in [
-        (0, "r/s", "rrqm/s", "rkB/s", "r_await"),
-        (4, "w/s", "wrqm/s", "wkB/s", "w_await"),
-        (11, "d/s", "drqm/s", "dkB/s", "d_await"),
-    ] {
-        let requests = per_s(&[rate]);
-        let moved = per_s(&[kib, kib.trim_end_matches("/s")]).map(|it| it * 1024.0 / SECTOR);
-        let waited = requests.zip(figure(disk, &[wait])).map(|(count, wait)| count * wait);
-        let parts = [requests, per_s(&[merged]), moved, waited];
-        grown.extend(parts.into_iter().enumerate().filter_map(|(at, it)| Some((first + at, it?))));
-    }
-    let flushes = per_s(&["f/s"]);
-    grown.extend(flushes.map(|it| (15, it)));
-    let flush_ms = flushes.zip(figure(disk, &["f_await"])).map(|(count, wait)| count * wait);
-    grown.extend(flush_ms.map(|it| (16, it)));
-    let util = figure(disk, &["util", "%util", "util-percent"]);
-    grown.extend(util.map(|it| (9, it.clamp(0.0, 100.0) * seconds * 10.0)));
-    let depth = figure(disk, &["aqu-sz", "avgqu-sz"]);
-    grown.extend(depth.map(|it| (10, it * seconds * 1e3)));
-    book.add(&name, &grown);
 }
 
 /// fio's `disk_util` are the counters of `/proc/diskstats` during its run.

@@ -28,7 +28,7 @@ macro_rules! kinds {
 kinds! {
     /// `iostat`, with or without `-x`.
     Iostat = "iostat",
-    /// `sar -d`.
+    /// `sar -d`, `-b`, `-B`, `-q`, `-r`, `-S`, `-u` and `-W`.
     Sar = "sar",
     /// `iostat -o JSON` and `sadf -j`.
     SysstatJson = "sysstat-json",
@@ -42,10 +42,24 @@ kinds! {
     Biosnoop = "biosnoop",
     /// fio's JSON.
     Fio = "fio",
-    /// `smartctl --json`.
+    /// `smartctl -a`, with `--json` or without.
     Smartctl = "smartctl",
     /// `nvme smart-log`, as text or JSON.
     NvmeSmartLog = "nvme-smart-log",
+    /// `atop -P`, or its JSON (`atop -J`).
+    Atop = "atop",
+    /// PCP's archives as JSON, by `pcp2json`.
+    Pcp = "pcp",
+    /// node_exporter's metrics as Prometheus' text.
+    Prometheus = "prometheus",
+    /// `/proc/mdstat`.
+    Mdstat = "mdstat",
+    /// `iotop -b`.
+    Iotop = "iotop",
+    /// The line of `top` about CPUs.
+    Top = "top",
+    /// BCC's `biolatency`: a histogram.
+    Biolatency = "biolatency",
     /// The kernel's log: dmesg, journalctl -k, syslog.
     Dmesg = "dmesg",
     /// A sosreport or supportconfig: a tar archive, compressed or not.
@@ -60,11 +74,8 @@ impl ForeignKind {
 
     /// Whether it is lines of text, which may be mixed in one file.
     pub const fn is_text(self) -> bool {
-        use ForeignKind::{Biosnoop, Diskstats, Dmesg, Iostat, NvmeSmartLog, Pidstat, Sar, Vmstat};
-        matches!(
-            self,
-            Iostat | Sar | Diskstats | Vmstat | Pidstat | Biosnoop | Dmesg | NvmeSmartLog
-        )
+        use ForeignKind::{Fio, Pcp, Sosreport, SysstatJson};
+        !matches!(self, SysstatJson | Fio | Sosreport | Pcp)
     }
 }
 
@@ -95,6 +106,8 @@ fn of_json(text: &str) -> Option<ForeignKind> {
         ("\"sysstat\"", ForeignKind::SysstatJson),
         ("\"fio version\"", ForeignKind::Fio),
         ("\"smartctl\"", ForeignKind::Smartctl),
+        ("\"@pcp\"", ForeignKind::Pcp),
+        ("\"elapsed\"", ForeignKind::Atop),
         ("\"avail_spare\"", ForeignKind::NvmeSmartLog),
         ("\"percent_used\"", ForeignKind::NvmeSmartLog),
     ]

@@ -5,28 +5,49 @@
 //! |---|---|
 //! | [`header`] | which tool's header or line it is |
 //! | [`figures`] | numbers, times of day and column names |
-//! | `rows` | rows of tables as growth of counters |
+//! | `rows`, `timeline` | reports of tables, their intervals and timelines |
+//! | `columns` | what columns mean, as growth of counters |
+//! | `copies`, `prometheus` | copies of the kernel's own counters |
+//! | `atop` | lines of `atop -P` |
+//! | `smart` | `smartctl -a` |
+//! | `small` | mdstat, iotop, top, histograms |
 //! | `requests` | rows of biosnoop and iosnoop as requests |
 //! | `kernel` | messages of the kernel's log |
 //!
 //! What does not belong here: files and their kinds (see [`crate::import`]).
 
+mod atop;
+mod columns;
+mod copies;
 pub mod figures;
 pub mod header;
 mod kernel;
+mod prometheus;
 mod requests;
 mod rows;
+mod small;
+mod smart;
+mod timeline;
 
 use crate::book::CounterBook;
 use crate::kind::ForeignKind;
+pub use copies::since_boot;
+use copies::{CounterCopies, diskstats};
 use figures::ReportClock;
 pub use header::TableHeader;
+use iowhy_core::figures::counted;
+use iowhy_core::model::health::HostMessage;
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::source::Batch;
 use kernel::KernelText;
+use prometheus::NodeMetric;
 use rows::PendingReport;
-pub use rows::since_boot;
 use std::collections::BTreeSet;
+
+/// The numbers of what is no table with a header, beside those of tables.
+const OF_COPIES: u32 = 1001;
+const OF_ATOP: u32 = 1002;
+const OF_SMALL: u32 = 1003;
 
 /// The destination of rows and requests.
 pub struct RowsOut<'a> {
@@ -45,6 +66,13 @@ pub struct TextTables {
     report: PendingReport,
     kernel: KernelText,
     requests: requests::SnoopRows,
+    copies: CounterCopies,
+    atop: atop::AtopLines,
+    small: small::SmallTexts,
+    smart: smart::SmartText,
+    /// Lines of another host than the first.
+    of_other_hosts: u64,
+    is_other_host: bool,
     kinds: BTreeSet<ForeignKind>,
     /// Lines that no tool is known for.
     unknown: u64,
@@ -76,9 +104,16 @@ impl TextTables {
         environment: &mut Environment,
         out: &mut RowsOut<'_>,
     ) {
-        let line = line.trim_end().trim_start_matches('>').trim_start_matches('\u{feff}');
+        let line = unquoted(line);
         if line.trim().is_empty() {
             // sar and vmstat print an empty line between a header and the next one.
+            return;
+        }
+        if let Some(host) = figures::host_of_banner(line) {
+            self.is_other_host = !environment.host.is_empty() && environment.host != host;
+        }
+        if self.is_other_host {
+            self.of_other_hosts += 1;
             return;
         }
         if figures::banner(line, environment) {
@@ -102,9 +137,8 @@ impl TextTables {
             });
             return;
         }
-        if rows::diskstats(line).is_some() {
-            self.kinds.insert(ForeignKind::Diskstats);
-            self.report.diskstats(line, &mut self.clock, book, out);
+        if let Some(kind) = self.counters(line, book, environment, out) {
+            self.kinds.insert(kind);
             return;
         }
         let is_row = match &self.header {
@@ -114,7 +148,47 @@ impl TextTables {
             Some(header) => self.report.row(header, line, &mut self.clock, book, out),
             None => false,
         };
-        self.unknown += u64::from(!is_row);
+        if is_row {
+            return;
+        }
+        if self.smart.line(line, book) {
+            self.kinds.insert(ForeignKind::Smartctl);
+            return;
+        }
+        book.table(OF_SMALL);
+        match self.small.line(line, book) {
+            Some(kind) => _ = self.kinds.insert(kind),
+            None => self.unknown += u64::from(!is_remark(line)),
+        }
+    }
+
+    /// Reads a line that is a counter by itself.
+    fn counters(
+        &mut self,
+        line: &str,
+        book: &mut CounterBook,
+        environment: &mut Environment,
+        out: &mut RowsOut<'_>,
+    ) -> Option<ForeignKind> {
+        book.table(OF_COPIES);
+        if let Some((name, counters)) = diskstats(line) {
+            self.copies.device(name, counters, &mut self.clock, book, out);
+            return Some(ForeignKind::Diskstats);
+        }
+        if let Some(metric) = NodeMetric::new(line) {
+            if metric.is_next(&self.copies) {
+                self.copies.end(&mut self.clock, book, out);
+            }
+            metric.take(&mut self.copies);
+            return Some(ForeignKind::Prometheus);
+        }
+        book.table(OF_ATOP);
+        self.atop.line(line, book, environment, out).then_some(ForeignKind::Atop)
+    }
+
+    /// What the kernel's log says of the machine.
+    pub fn host_messages(&self) -> Vec<HostMessage> {
+        self.kernel.host_messages().to_vec()
     }
 
     /// Reads a line of `nvme smart-log`.
@@ -154,11 +228,44 @@ impl TextTables {
         out: &mut RowsOut<'_>,
     ) {
         self.end_nvme(book);
+        self.smart.end(book);
         self.report.finish(&mut self.clock, book, out);
+        book.table(OF_COPIES);
+        environment.limits.extend(self.copies.finish(&mut self.clock, book, out));
+        book.table(OF_ATOP);
+        environment.limits.extend(self.atop.finish(book, out));
+        book.table(OF_SMALL);
+        environment.limits.extend(self.small.finish(book, out));
         environment.limits.extend(self.report.limits());
         environment.limits.extend(self.kernel.limits());
+        book.finish(out.batch, out.names);
+        environment.limits.extend(book.limits());
+        let meaning = "lines are of another host than the first, and were left out: give one host \
+                       at a time";
+        if self.of_other_hosts > 0 {
+            environment.limits.push(counted(self.of_other_hosts, meaning));
+        }
+        let left_out = self.copies.left_out();
+        if left_out > 0 {
+            environment.limits.push(counted(left_out, "counters of further devices were left out"));
+        }
         environment.start_ns = crate::book::BEGIN_NS;
-        let end_ns = book.now_ns().max(self.requests.end_ns());
+        let end_ns = book.end_ns().max(self.requests.end_ns());
         environment.end_ns = end_ns.max(self.kernel.end_ns());
     }
+}
+
+/// A line without what mail programs put before it.
+fn unquoted(line: &str) -> &str {
+    let mut line = line.trim_end().trim_start_matches('\u{feff}');
+    while let Some(rest) = line.strip_prefix('>') {
+        line = rest.strip_prefix(' ').unwrap_or(rest);
+    }
+    line
+}
+
+/// Whether a line only explains others: comments of Prometheus, marks of a forum's code.
+fn is_remark(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("# HELP ") || line.starts_with("# TYPE ") || line.starts_with("```")
 }

@@ -31,7 +31,13 @@ pub(super) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
     if start.is_empty() || end.is_empty() {
         return None;
     }
+    let undirected = device.stat_undirected.map(|(requests, wait_ms)| KernelDirection {
+        requests,
+        wait_ns: wait_ms.saturating_mul(1_000_000),
+        ..KernelDirection::default()
+    });
     Some(KernelCounters {
+        undirected,
         directions: ByDirection([moved(0), moved(4), flushed(), moved(11), None]),
         util_share: milliseconds(9).and_then(|busy| window.share(busy)),
         aqu_sz: milliseconds(10).and_then(|waited| window.share(waited)),
@@ -64,7 +70,7 @@ pub(super) fn exact_counts(environment: &Environment) -> Vec<ExactCount> {
 
 /// Number of requests that completed, as counted by the kernel.
 pub(super) fn completed(counters: &KernelCounters) -> u64 {
-    let known = counters.directions.0.iter().flatten();
+    let known = counters.directions.0.iter().flatten().chain(&counters.undirected);
     known.fold(0, |sum, direction| sum.saturating_add(direction.requests))
 }
 

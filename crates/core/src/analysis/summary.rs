@@ -310,6 +310,8 @@ pub struct Bucket {
 pub struct KernelCounters {
     /// By direction; `None` if the kernel does not count it.
     pub directions: ByDirection<Option<KernelDirection>>,
+    /// All directions together, where the source does not tell them apart: requests and time.
+    pub undirected: Option<KernelDirection>,
     /// iostat's %util, as a share.
     pub util_share: Option<f64>,
     /// iostat's aqu-sz.

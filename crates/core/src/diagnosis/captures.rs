@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: the causes themselves (see [`super::rules`]).
 
+use super::counters::{self, CountedLoad};
 use super::finding::{Finding, ImpactOf};
 use super::words;
 use crate::analysis::Summary;
@@ -36,28 +37,27 @@ const NAMED: usize = 3;
 
 /// A sentence on what counters alone say: there is nothing else in the data.
 pub(super) fn counters(summary: &Summary) -> String {
-    let mut used: Vec<&DeviceSummary> =
-        summary.devices.iter().filter(|it| it.is_kernel_counted).collect();
-    used.sort_by(|a, b| b.util_share.unwrap_or(0.0).total_cmp(&a.util_share.unwrap_or(0.0)));
-    let said: Vec<String> = used.iter().take(NAMED).map(|it| counted(it)).collect();
+    let used = counters::loads(summary);
+    let said: Vec<String> = used.iter().take(NAMED).map(counted).collect();
     let source = &summary.environment.source;
-    match said.is_empty() {
+    let devices = match said.is_empty() {
         true => format!("No figure of a device's requests is known, from {source}."),
         false => format!(
             "Only counters are known, from {source}: {}. Who, which file and why is not in them.",
             said.join("; ")
         ),
+    };
+    match counters::machine_words(summary) {
+        Some(machine) => format!("{devices} {machine}"),
+        None => devices,
     }
 }
 
 /// Words on how busy a device was, and how long its requests took.
-fn counted(device: &DeviceSummary) -> String {
-    let parts = device.kernel.iter().flat_map(|it| it.directions.0.iter().flatten());
-    let (ns, requests) = parts.fold((0, 0), |sum, it| (sum.0 + it.wait_ns, sum.1 + it.requests));
-    let mean = (requests > 0)
-        .then(|| format!(", {} each request", words::time(ns as f64 / requests as f64)));
-    let busy = device.util_share.map(|it| format!(" busy {} of the time", words::percent(it)));
-    format!("{}{}{}", device.device, busy.unwrap_or_default(), mean.unwrap_or_default())
+fn counted(load: &CountedLoad<'_>) -> String {
+    let mean = load.mean_ns().map(|ns| format!(", {} each request", words::time(ns)));
+    let busy = load.util.map(|it| format!(" busy {} of the time", words::percent(it)));
+    format!("{}{}{}", load.name(), busy.unwrap_or_default(), mean.unwrap_or_default())
 }
 
 /// A finding of another tool's data: such data has no time in which threads were blocked, and

@@ -10,6 +10,7 @@
 //! | `claims` | the ledger of cells: which time a finding claims |
 //! | `place` | where a cause acts, which decides what it may explain |
 //! | `needs` | what may be missing in the data, so that a cause cannot be ruled out |
+//! | `counters` | what counters alone say, of summaries of other tools |
 //! | `captures` | what differs for the data of another tool |
 //! | `rank` | which finding comes first, and which is another's symptom |
 //! | `herrings` | processes with much I/O that are not the cause |
@@ -23,6 +24,7 @@
 pub mod bottleneck;
 mod captures;
 mod claims;
+mod counters;
 pub mod facts;
 pub mod finding;
 mod herrings;
@@ -144,8 +146,8 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
             }
         }
     }
-    diagnosis.findings =
-        rank::rank(std::mem::take(&mut diagnosis.findings), bottleneck::findings(&facts));
+    let ranked = rank::rank(std::mem::take(&mut diagnosis.findings), bottleneck::findings(&facts));
+    diagnosis.findings = counters::with_counters(ranked, &facts);
     if diagnosis.findings.iter().all(|it| it.severity == Severity::Info) {
         diagnosis.quiet = bottleneck::quiet(&facts);
     }

@@ -4,7 +4,7 @@
 use super::cgroup::Cgroup;
 use super::clock::WallClock;
 use super::filter::{Filter, hides_others};
-use super::health::{DeviceHealth, KernelMessage};
+use super::health::{DeviceHealth, HostMessage, KernelMessage};
 use super::loss::{Loss, Losses};
 use super::table::Table;
 use super::wait::Wait;
@@ -142,6 +142,9 @@ object! {
         pub exact_counts: Vec<ExactCount>,
         /// What could not be collected on this machine, a sentence each.
         pub limits: Vec<String>,
+        /// What the kernel's log says of the machine, in summaries of other tools; the first tasks
+        /// and servers, if there are many.
+        pub host_messages: Vec<HostMessage>,
         /// The tables that this watch records if there is data for them; empty in recordings of
         /// earlier versions, which did not store it.
         pub tables: Vec<String>,
@@ -333,6 +336,9 @@ object! {
         /// Columns of `stat_start` and `stat_end`, from 0, that another tool's summary does not
         /// tell; they hold 0.
         pub stat_unknown: Vec<u32>,
+        /// Requests that completed and their time in milliseconds, of all directions together,
+        /// where another tool's summary does not tell them apart.
+        pub stat_undirected: Option<(u64, u64)>,
         /// Settings under /sys/block/NAME when the watch began: scheduler, nr_requests …
         pub settings_start: BTreeMap<String, String>,
         /// The same when it ended.

@@ -268,6 +268,26 @@ object! {
     }
 }
 
+object! {
+    /// What the kernel's log says of the whole machine, in the summaries of other tools: tasks that
+    /// hang, file servers that do not answer, memory that ran out.
+    pub struct HostMessage {
+        /// What happened: `hung_task`, `server_silent` or `out_of_memory`.
+        pub kind: String,
+        /// The task that hangs or was killed; empty if the message names none.
+        pub process: String,
+        /// The disk that its name or its work belongs to, by name or as `253:0`; empty if neither
+        /// tells.
+        pub device: String,
+        /// The first message, shortened if it is long.
+        pub text: String,
+        /// How often it was logged.
+        pub count: u64,
+        /// The functions of the kernel that the task was in, innermost first.
+        pub frames: Vec<String>,
+    }
+}
+
 /// Words of messages, and what they tell of. The first that fits decides.
 const KINDS: &[(&str, &[&str])] = &[
     ("reset", &["reset", "disabling device", "removing after probe failure"]),

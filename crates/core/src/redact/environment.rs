@@ -23,6 +23,10 @@ impl Redactor {
         redacted.devices.iter_mut().for_each(|device| self.device(device));
         redacted.mounts.iter_mut().for_each(|mount| self.mount(mount));
         redacted.cgroups.iter_mut().for_each(|cgroup| cgroup.path = self.words(&cgroup.path));
+        for message in &mut redacted.host_messages {
+            message.process = self.process(&message.process);
+            message.text = self.words(&message.text);
+        }
         redacted.losses = self.losses(&environment.losses);
         redacted.limits.iter_mut().for_each(|limit| *limit = self.sentence(limit));
         redacted.limits.push(REDACTED.to_owned());

@@ -6,7 +6,7 @@ use iowhy_core::model::Environment;
 use iowhy_core::model::health::NvmeHealth;
 
 /// Seconds of a day.
-const DAY_S: f64 = 86_400.0;
+pub(super) const DAY_S: f64 = 86_400.0;
 /// The interval of reports that do not tell a time, seconds.
 pub const ASSUMED_S: f64 = 1.0;
 
@@ -74,6 +74,11 @@ impl ReportClock {
         self.last = Some(second);
     }
 
+    /// The last time that was told.
+    pub fn last(&self) -> Option<f64> {
+        self.last
+    }
+
     /// Whether a time of day is another one than the last.
     pub fn is_later(&self, second: f64) -> bool {
         self.last.is_some_and(|last| (last - second).abs() > f64::EPSILON)
@@ -127,9 +132,9 @@ impl ReportClock {
         }
     }
 
-    /// The number of intervals whose length was not told.
-    pub fn assumed(&self) -> u64 {
-        self.assumed
+    /// Takes the number of intervals whose length was not told.
+    pub fn take_assumed(&mut self) -> u64 {
+        std::mem::take(&mut self.assumed)
     }
 }
 
@@ -137,6 +142,12 @@ impl ReportClock {
 fn is_from_date(words: &[&str]) -> bool {
     const DAYS: &[&str] = &["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
     (5..=7).contains(&words.len()) && words.first().is_some_and(|first| DAYS.contains(first))
+}
+
+/// The host of sysstat's first line.
+pub fn host_of_banner(line: &str) -> Option<&str> {
+    let mut words = line.strip_prefix("Linux ")?.split_whitespace();
+    words.nth(1)?.strip_prefix('(')?.strip_suffix(')')
 }
 
 /// Takes what sysstat's first line tells: `Linux 6.1.0 (host)  11/25/26  _x86_64_  (8 CPU)`.
@@ -241,7 +252,7 @@ mod tests {
         assert!(clock.line("11/25/26 23:59:58") && clock.line("11/26/26 00:00:03"));
         assert_eq!(clock.interval(), 5.0);
         assert!(clock.line("2026-11-26T00:00:13+0000"));
-        assert_eq!((clock.interval(), clock.assumed()), (10.0, 1));
+        assert_eq!((clock.interval(), clock.take_assumed()), (10.0, 1));
         assert!(!clock.line("sda 1.00 2.00"));
     }
 }

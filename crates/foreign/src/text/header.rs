@@ -3,9 +3,13 @@
 //! What does not belong here: what rows mean (see `rows`).
 
 use super::figures::{banner, time_of_day};
-use super::{kernel, rows};
+use super::prometheus::NodeMetric;
+use super::{atop, copies, kernel, small, smart};
 use crate::kind::ForeignKind;
 use iowhy_core::model::Environment;
+
+/// The first columns of sar's tables that tell of memory, queues and transfers.
+const OF_SAR: &[&str] = &["pswpin/s", "pgpgin/s", "kbmemfree", "kbswpfree", "runq-sz", "tps"];
 
 /// A header of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +37,8 @@ impl TableHeader {
         let kind = match () {
             () if first == "Device" && (has("%util") || has("tps")) => ForeignKind::Iostat,
             () if first == "DEV" && has("tps") => ForeignKind::Sar,
+            () if OF_SAR.contains(&first) && words.len() > 1 => ForeignKind::Sar,
+            () if has("%iowait") && has("CPU") => ForeignKind::Sar,
             () if has("kB_rd/s") && has("PID") => ForeignKind::Pidstat,
             () if has("LAT(ms)") || has("LATms") => ForeignKind::Biosnoop,
             () if words.starts_with(&["r", "b"]) && has("bi") => ForeignKind::Vmstat,
@@ -53,7 +59,11 @@ impl TableHeader {
             // All tools of sysstat begin so; a pipe may have no more yet.
             () if banner(line, &mut Environment::default()) => Some(ForeignKind::Iostat),
             () if nvme_title(line).is_some() => Some(ForeignKind::NvmeSmartLog),
-            () if rows::diskstats(line).is_some() => Some(ForeignKind::Diskstats),
+            () if copies::diskstats(line).is_some() => Some(ForeignKind::Diskstats),
+            () if atop::is_line(line) => Some(ForeignKind::Atop),
+            () if NodeMetric::new(line).is_some() => Some(ForeignKind::Prometheus),
+            () if smart::begins(line) => Some(ForeignKind::Smartctl),
+            () if small::kind_of(line).is_some() => small::kind_of(line),
             () if kernel::is_message(line) => Some(ForeignKind::Dmesg),
             () => None,
         }

@@ -5,10 +5,14 @@
 
 use crate::book::CounterBook;
 use iowhy_core::figures::counted;
-use iowhy_core::model::health::KernelMessage;
+use iowhy_core::model::health::{HostMessage, KernelMessage};
 
-/// Names that are kept of tasks that hung.
-const MOST_TASKS: usize = 5;
+/// Messages about the machine that are kept: tasks that hung, servers, memory.
+const MOST_TASKS: usize = 16;
+/// Names that a sentence has.
+const MOST_NAMED: usize = 5;
+/// Functions of a task that are kept.
+const MOST_FRAMES: usize = 32;
 
 /// The messages so far.
 #[derive(Debug, Default)]
@@ -17,13 +21,17 @@ pub(super) struct KernelText {
     last_ns: u64,
     hung: u64,
     tasks: Vec<String>,
+    host: Vec<HostMessage>,
+    /// The hung task whose call trace follows.
+    open: Option<usize>,
     /// Whether tasks are only counted.
     pub is_nameless: bool,
 }
 
 /// Whether a line is a message of the kernel.
 pub(super) fn is_message(line: &str) -> bool {
-    message(line).is_some()
+    let text = line.trim_start();
+    message(line).is_some() || hung_task(text).is_some() || server(text)
 }
 
 /// The time in the kernel's log, ns since boot, and the text: of `[  12.5] text`, `[Wed Nov 25
@@ -58,23 +66,108 @@ fn message(line: &str) -> Option<(Option<u64>, &str)> {
 impl KernelText {
     /// Reads a line; false if it is no message.
     pub fn line(&mut self, line: &str, book: &mut CounterBook) -> bool {
-        let Some((logged_ns, text)) = message(line) else { return false };
+        let Some((logged_ns, text)) = message(line).or_else(|| self.bare(line)) else {
+            return false;
+        };
         if let Some(at_ns) = logged_ns {
             self.first_ns.get_or_insert(at_ns);
             self.last_ns = self.last_ns.max(at_ns);
         }
-        if let Some(task) = hung_task(text) {
-            self.hung += 1;
-            if self.tasks.len() < MOST_TASKS && !self.tasks.iter().any(|it| it == task) {
-                self.tasks.push(task.to_owned());
-            }
+        if self.trace(text) {
+            return true;
         }
-        if KernelMessage::kind_of(text) != KernelMessage::OTHER
+        self.machine(text, book);
+        let kind = KernelMessage::kind_of(text);
+        if kind != KernelMessage::OTHER
+            && !is_harmless(text)
             && let Some(device) = device_in(text, book)
+            // Links come up at each boot; behind other trouble they are part of it.
+            && (kind != "link" || is_slower(text) || book.has_messages(&device))
         {
             book.message(&device, KernelMessage::new(logged_ns.unwrap_or(0), text));
         }
         true
+    }
+
+    /// A message that was pasted without its time.
+    fn bare<'a>(&self, line: &'a str) -> Option<(Option<u64>, &'a str)> {
+        let text = line.trim_start();
+        let is_known = hung_task(text).is_some()
+            || server(text)
+            || self.open.is_some() && (frame(text).is_some() || is_of_trace(text));
+        is_known.then_some((None, text))
+    }
+
+    /// A line of a hung task's call trace.
+    fn trace(&mut self, text: &str) -> bool {
+        let Some(task) = self.open.and_then(|at| self.host.get_mut(at)) else { return false };
+        if let Some(function) = frame(text) {
+            if let Some(function) = function
+                && task.frames.len() < MOST_FRAMES
+            {
+                task.frames.push(function.to_owned());
+            }
+            return true;
+        }
+        if let Some((_, rest)) = text.split_once("(flush-")
+            && let Some((device, _)) = rest.split_once(')')
+        {
+            device.clone_into(&mut task.device);
+        }
+        if is_of_trace(text) {
+            return true;
+        }
+        self.open = None;
+        false
+    }
+
+    /// A message about the machine.
+    fn machine(&mut self, text: &str, book: &CounterBook) {
+        if let Some(task) = hung_task(text) {
+            self.hung += 1;
+            if self.tasks.len() < MOST_NAMED && !self.tasks.iter().any(|it| it == task) {
+                self.tasks.push(task.to_owned());
+            }
+            let process = task.rsplit_once(':').map_or(task, |(name, _)| name);
+            self.open = self.note("hung_task", process, text);
+            // jbd2/sda1-8: the inode of the journal is behind the device.
+            let named = process.rsplit_once('-').filter(|_| process.starts_with("jbd2/"));
+            let named = named.map_or(process, |(device, _)| device);
+            if let Some(device) = device_in(named, book)
+                && let Some(task) = self.open.and_then(|at| self.host.get_mut(at))
+            {
+                task.device = device;
+            }
+        } else if server(text) {
+            self.note("server_silent", "", text);
+        } else if let Some(process) = killed(text) {
+            self.note("out_of_memory", process, text);
+        }
+    }
+
+    /// Notes a message, and where it is.
+    fn note(&mut self, kind: &str, process: &str, text: &str) -> Option<usize> {
+        let same = self.host.iter().position(|it| it.kind == kind && it.process == process);
+        if let Some(at) = same {
+            self.host[at].count += 1;
+            // The first call trace is enough.
+            return self.host[at].frames.is_empty().then_some(at);
+        }
+        (self.host.len() < MOST_TASKS).then(|| {
+            self.host.push(HostMessage {
+                kind: kind.to_owned(),
+                process: process.to_owned(),
+                text: text.chars().take(KernelMessage::MOST_TEXT).collect(),
+                count: 1,
+                ..HostMessage::default()
+            });
+            self.host.len() - 1
+        })
+    }
+
+    /// What was logged about the machine.
+    pub fn host_messages(&self) -> &[HostMessage] {
+        &self.host
     }
 
     /// The end of its timeline, ns.
@@ -102,6 +195,54 @@ fn hung_task(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("task ")?;
     let (task, rest) = rest.split_once(" blocked ")?;
     (rest.contains("for more than") && task.len() < 64).then_some(task)
+}
+
+/// `nfs: server fs1 not responding, still trying`.
+fn server(text: &str) -> bool {
+    let is_server = text.contains("server ") || text.contains("Server ");
+    is_server && (text.contains("not responding") || text.contains("has not responded"))
+}
+
+/// The process of `Out of memory: Killed process 1234 (java) …`.
+fn killed(text: &str) -> Option<&str> {
+    let is_killed = text.contains("ut of memory: Kill");
+    let (_, rest) = text.split_once('(').filter(|_| is_killed)?;
+    rest.split_once(')').map(|(name, _)| name).filter(|name| name.len() < 64)
+}
+
+/// The function of a line of a call trace: of ` [<ffffffff8129>] jbd2_log_wait_commit+0x98/0x120
+/// [jbd2]`; none if the kernel is not sure of it (`? name+0x…`).
+fn frame(text: &str) -> Option<Option<&str>> {
+    let text = text.trim_start();
+    let text = match text.strip_prefix("[<") {
+        Some(rest) => rest.split_once(">]")?.1.trim_start(),
+        None => text,
+    };
+    let (name, rest) = text.trim_start_matches("? ").split_once("+0x")?;
+    let is_name = !name.is_empty() && !name.contains(' ') && rest.contains("/0x");
+    is_name.then(|| (!text.starts_with("? ")).then_some(name))
+}
+
+/// Lines between a message about a hung task and its call trace, and around it.
+fn is_of_trace(text: &str) -> bool {
+    let text = text.trim();
+    let beginnings = ["Not tainted", "Tainted:", "\"echo 0 >", "Call Trace", "Call trace", "task:"];
+    beginnings.iter().any(|it| text.starts_with(it))
+        || text.starts_with("Workqueue:")
+        || matches!(text, "<TASK>" | "</TASK>" | "<IRQ>" | "</IRQ>")
+        || text.contains(" D ") && text.split_whitespace().count() <= 8
+}
+
+/// Whether a message has a word of trouble and tells of none: mount options, and links that the
+/// kernel sets up.
+fn is_harmless(text: &str) -> bool {
+    let plain = text.replace("errors=", "").replace("error recovery", "");
+    KernelMessage::kind_of(&plain) == KernelMessage::OTHER
+}
+
+/// Whether a link was made slower.
+fn is_slower(text: &str) -> bool {
+    text.contains("limiting SATA link") || text.contains("link is slow")
 }
 
 /// The disk that a message names.
@@ -170,6 +311,7 @@ mod tests {
         let expected =
             [("ata3", "error"), ("nvme0n1", "timeout"), ("sda", "error"), ("sdb", "timeout")];
         assert_eq!(found, expected);
+        assert_eq!(text.host_messages()[0].device, "sda");
         let said = text.limits().unwrap();
         assert!(said.contains("jbd2/sda1-8:200"), "{said}");
         assert_eq!(text.end_ns() - crate::book::BEGIN_NS, 143_000_000_000);

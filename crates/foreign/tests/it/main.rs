@@ -8,6 +8,8 @@
 )]
 
 mod hostile;
+mod machines;
+mod threads;
 mod tools;
 
 use iowhy_core::analysis::{Direction, Summarizer, Summary};

@@ -64,7 +64,8 @@ fn mean_ns(device: &DeviceSummary) -> f64 {
 fn requests_time(device: &DeviceSummary) -> (u64, u64) {
     let stages = device.directions.0.iter().filter_map(|it| it.intervals[Interval::Q2c]);
     let counted = device.kernel.filter(|_| device.is_kernel_counted);
-    let counted = counted.iter().flat_map(|it| it.directions.0.iter().flatten());
+    let counted =
+        counted.iter().flat_map(|it| it.directions.0.iter().flatten().chain(it.undirected.iter()));
     let parts = stages.map(|it| (it.sum_ns, it.requests));
     let parts = parts.chain(counted.map(|it| (it.wait_ns, it.requests)));
     parts.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))

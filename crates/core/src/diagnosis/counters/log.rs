@@ -1,0 +1,216 @@
+//! What the kernel's log says in words: errors of devices, tasks that hang, servers that do not
+//! answer, memory that ran out; and arrays that rebuild.
+//!
+//! What does not belong here: resets and health (see the rules `device-reset` and `drive-health`,
+//! which need no requests).
+
+use super::CountedFinding;
+use crate::analysis::summary::DeviceSummary;
+use crate::analysis::waits::class::{StackVerdict, verdict};
+use crate::diagnosis::facts::{self, Facts, health};
+use crate::diagnosis::finding::{Confidence, Finding, Severity};
+use crate::diagnosis::place::Place;
+use crate::diagnosis::subject::Subject;
+use crate::figures::plural;
+use crate::model::WaitClass;
+use crate::model::environment::Device;
+use crate::model::health::HostMessage;
+
+/// Messages that are kept of a device.
+const MOST_MESSAGES: usize = 20;
+
+pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
+    let environment = &facts.summary().environment;
+    let mut found: Vec<CountedFinding> = facts.devices().iter().filter_map(errors).collect();
+    found.extend(facts.devices().iter().filter_map(unreadable));
+    found.extend(hung(&environment.host_messages));
+    found.extend(servers(&environment.host_messages));
+    found.extend(killed(&environment.host_messages));
+    found.extend(environment.devices.iter().filter_map(array));
+    found
+}
+
+/// Requests that failed.
+fn errors(device: &DeviceSummary) -> Option<CountedFinding> {
+    let messages = health::messages(device, &["error"]);
+    let first = messages.first()?;
+    let name = &device.device;
+    let many = if messages.len() >= MOST_MESSAGES { "at least " } else { "" };
+    let sentence = format!(
+        "{name}: the kernel logged {many}{}, first: {}",
+        plural(messages.len() as u64, "error"),
+        first.text,
+    );
+    let of = ("device-slow-tail", Place::Fault);
+    let found = CountedFinding::new(of, 0.5, Severity::Warning, sentence);
+    Some(found.map(|finding| {
+        finding
+            .about(facts::subject_of(name, None))
+            .sure(Confidence::Certain)
+            .shown("errors", messages.len() as f64, "errors", "dmesg")
+            .fix(
+                "save its data first; then check its health log, cable, slot and power, of a \
+                 virtual disk who runs the storage behind it, of a file system its own check",
+            )
+            .check("`dmesg --follow` while it is slow: no message means another reason")
+    }))
+}
+
+/// Sectors that a drive could not read, ever: a single reading does not tell since when.
+fn unreadable(device: &DeviceSummary) -> Option<CountedFinding> {
+    let log = health::drive(device).filter(|log| log.passed != Some(false))?;
+    let sectors = log.pending_sectors.unwrap_or(0) + log.uncorrectable_sectors.unwrap_or(0);
+    let name = &device.device;
+    let sentence = format!(
+        "{name} has {} that it could not read: whoever reads them waits while it tries again",
+        plural(sectors, "sector"),
+    );
+    let of = ("drive-health", Place::Fault);
+    (sectors > 0).then(|| {
+        CountedFinding::new(of, 0.2, Severity::Warning, sentence).map(|finding| {
+            finding
+                .about(facts::subject_of(name, None))
+                .sure(Confidence::Possible)
+                .shown("unreadable sectors", sectors as f64, "sectors", "smartctl -A")
+                .fix("save its data, run its long self-test (`smartctl -t long`), plan to replace it")
+                .check("a count that does not grow, and sectors that nobody reads, slow nothing down")
+        })
+    })
+}
+
+/// Tasks that were blocked for minutes.
+fn hung(messages: &[HostMessage]) -> Vec<CountedFinding> {
+    let tasks: Vec<&HostMessage> = messages.iter().filter(|it| it.kind == "hung_task").collect();
+    let Some(first) = tasks.iter().find(|it| class(it).is_some()).or(tasks.first()) else {
+        return Vec::new();
+    };
+    let has_stack = !first.frames.is_empty();
+    let class = class(first);
+    // A stack without storage in it is a lock of something else.
+    if has_stack && class.is_none() {
+        return Vec::new();
+    }
+    let (cause, place) = match class {
+        Some(WaitClass::NetworkFs) => ("network-filesystem", Place::KernelWork),
+        Some(WaitClass::Fuse) => ("fuse-server", Place::KernelWork),
+        _ => ("hung-io", Place::Fault),
+    };
+    let count: u64 = tasks.iter().map(|it| it.count).sum();
+    let inside = class.map(|it| format!(" in {}", it.phrase())).unwrap_or_default();
+    let others = match tasks.len() {
+        1 => String::new(),
+        2 => ", and so was another task".to_owned(),
+        more => format!(", and so were {}", plural(more as u64 - 1, "other task")),
+    };
+    let on = if first.device.is_empty() { String::new() } else { format!(" on {}", first.device) };
+    let sentence = format!("{} was blocked for minutes{inside}{on}{others}", process_of(first));
+    let found = CountedFinding::new((cause, place), 1.0, Severity::Critical, sentence);
+    vec![found.map(|finding| {
+        finding
+            .about(subject(first))
+            .sure(if has_stack { Confidence::Likely } else { Confidence::Possible })
+            .shown("messages about hung tasks", count as f64, "messages", "dmesg")
+            .fix(
+                "find what the tasks wait for: messages about the device, its path or its server \
+                 before the first of them; then `iowhy` on the machine while it happens",
+            )
+            .check("a host that was suspended, or a very large burst of writes, can cause it once")
+    })]
+}
+
+fn class(message: &HostMessage) -> Option<WaitClass> {
+    match verdict(message.frames.iter().map(String::as_str)) {
+        StackVerdict::Storage(class) => Some(class),
+        StackVerdict::Elsewhere | StackVerdict::Unknown => None,
+    }
+}
+
+fn process_of(message: &HostMessage) -> &str {
+    if message.process.is_empty() { "a task" } else { &message.process }
+}
+
+fn subject(message: &HostMessage) -> Subject {
+    let known = |text: &String| (!text.is_empty()).then(|| text.clone());
+    Subject {
+        device: known(&message.device),
+        process: known(&message.process),
+        ..Subject::default()
+    }
+}
+
+/// A finding about one message.
+fn told(
+    (cause, place): (&'static str, Place),
+    severity: Severity,
+    message: &HostMessage,
+    change: impl FnOnce(Finding) -> Finding,
+) -> CountedFinding {
+    let sentence = format!(
+        "the kernel logged {}: {}",
+        plural(message.count, "time").replace("1 time", "once"),
+        message.text,
+    );
+    let found = CountedFinding::new((cause, place), 0.5, severity, sentence);
+    found.map(|finding| {
+        let shown = finding.shown("messages", message.count as f64, "messages", "dmesg");
+        change(shown.about(subject(message)).sure(Confidence::Certain))
+    })
+}
+
+/// File servers that do not answer.
+fn servers(messages: &[HostMessage]) -> Option<CountedFinding> {
+    let silent = messages.iter().find(|it| it.kind == "server_silent")?;
+    let of = ("network-filesystem", Place::KernelWork);
+    Some(told(of, Severity::Critical, silent, |finding| {
+        finding
+            .fix("check the server, its own disks, and the network between: `nfsstat -rc`, ping")
+            .check("`mountstats` during a slow minute: retransmissions that do not grow")
+    }))
+}
+
+/// Memory that ran out.
+fn killed(messages: &[HostMessage]) -> Option<CountedFinding> {
+    let killed = messages.iter().find(|it| it.kind == "out_of_memory")?;
+    let of = ("memory-reclaim", Place::Memory);
+    Some(told(of, Severity::Warning, killed, |finding| {
+        finding
+            .fix(
+                "find who uses the memory, limit it, or add memory: before the kernel kills, it \
+                 drops and reads again pages of all programs",
+            )
+            .check("slowness long before or after that has another reason")
+    }))
+}
+
+/// An array that reads and writes all of its disks.
+fn array(device: &Device) -> Option<CountedFinding> {
+    let state = device.health_end.as_ref()?.array.as_ref()?;
+    let doing = match state.action.as_str() {
+        "resync" => "is being made consistent (resync)",
+        "recover" | "recovery" => "is being rebuilt",
+        "check" | "repair" => "is being checked",
+        "reshape" => "is being reshaped",
+        _ => return None,
+    };
+    let name = &device.name;
+    let missing = match state.degraded {
+        0 => String::new(),
+        some => format!("; {} missing", plural(some, "member")),
+    };
+    let sentence =
+        format!("{name} {doing}: it reads and writes all of its disks meanwhile{missing}");
+    let found =
+        CountedFinding::new(("raid-resync", Place::KernelWork), 0.5, Severity::Warning, sentence);
+    Some(found.map(|finding| {
+        finding
+            .about(facts::subject_of(name, None))
+            .sure(Confidence::Likely)
+            .shown("missing members", state.degraded as f64, "members", "cat /proc/mdstat")
+            .fix(
+                "let a rebuild finish; a check can wait: `echo idle > \
+                 /sys/block/ARRAY/md/sync_action`; both go slower with a smaller \
+                 dev.raid.speed_limit_max",
+            )
+            .check("`cat /proc/mdstat` while it is slow: it shows what runs")
+    }))
+}

@@ -1,0 +1,183 @@
+//! The machine as a whole: swapping, faults, reclaim, stolen and busy CPUs, threads that are
+//! blocked.
+//!
+//! What does not belong here: devices (see [`super::devices`]).
+
+use super::{CountedFinding, loads};
+use crate::analysis::Summary;
+use crate::analysis::summary::Series;
+use crate::diagnosis::facts::Facts;
+use crate::diagnosis::finding::{Confidence, Severity};
+use crate::diagnosis::place::Place;
+use crate::diagnosis::words;
+use crate::model::Metric;
+
+/// The least bytes swapped in per second: 64 pages, for which a rotating disk needs half of its
+/// time, at 8 ms each.
+const SWAPPED_IN: f64 = 64.0 * 4096.0;
+/// The least major faults per second, for the same reason.
+const FAULTS: f64 = 64.0;
+/// The least bytes per second that programs scan to get memory: 1,000 pages. Chosen.
+const SCANNED: f64 = 1000.0 * 4096.0;
+/// The least share of stolen CPU time: providers call 5 to 10 % a reason to act.
+const STOLEN: f64 = 0.10;
+/// The least mean number of blocked threads, and the least share of idle time that waits for I/O.
+const BLOCKED: f64 = 1.0;
+const WAITING: f64 = 0.10;
+
+pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
+    let summary = facts.summary();
+    let swap = swapping(summary);
+    // Faults of pages in swap are counted as major faults, too.
+    let faults = if swap.is_none() { faults(summary) } else { None };
+    [swap, faults, reclaim(summary), steal(summary), blocked(summary)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Its growth per second.
+fn rate(summary: &Summary, metric: Metric) -> f64 {
+    summary.samples.system(metric).and_then(|it| it.mean).unwrap_or(0.0)
+}
+
+fn swapping(summary: &Summary) -> Option<CountedFinding> {
+    let (read, written) = (rate(summary, Metric::SwappedIn), rate(summary, Metric::SwappedOut));
+    let sentence = format!(
+        "memory is short: {}/s come back from swap and {}/s go out to it, and programs wait for \
+         each page",
+        words::bytes(read),
+        words::bytes(written),
+    );
+    let of = ("swap-io", Place::Memory);
+    (read >= SWAPPED_IN).then(|| {
+        CountedFinding::new(of, 0.5, Severity::Warning, sentence).map(|finding| {
+            finding
+                .sure(Confidence::Likely)
+                .shown("swapped in", read, "bytes/s", "vmstat 1")
+                .shown("swapped out", written, "bytes/s", "vmstat 1")
+                .fix(
+                    "find who uses the memory (`ps aux --sort=-rss`), limit or stop it, or add \
+                     memory; a smaller vm.swappiness only moves the loss to the page cache",
+                )
+                .check("`vmstat 1`: if si stays zero while it is slow, nothing swaps")
+        })
+    })
+}
+
+fn faults(summary: &Summary) -> Option<CountedFinding> {
+    let per_s = rate(summary, Metric::MajorFaults);
+    let sentence = format!(
+        "programs wait for {} of their own pages a second (major faults): memory is too short to \
+         keep their code and mapped files",
+        words::number(per_s),
+    );
+    (per_s >= FAULTS).then(|| {
+        let of = ("major-faults", Place::Memory);
+        CountedFinding::new(of, 0.5, Severity::Warning, sentence).map(|finding| {
+            finding
+                .sure(Confidence::Possible)
+                .shown("major faults", per_s, "1/s", "sar -B")
+                .fix(
+                    "give programs more memory, or use less of it; `sar -B` and `sar -r` tell when",
+                )
+                .check(
+                    "programs that start, or read mapped files for the first time, fault as well",
+                )
+        })
+    })
+}
+
+fn reclaim(summary: &Summary) -> Option<CountedFinding> {
+    let per_s = rate(summary, Metric::ScannedDirect);
+    let sentence = format!(
+        "programs must search memory for free pages themselves: {}/s scanned (direct reclaim)",
+        words::bytes(per_s),
+    );
+    (per_s >= SCANNED).then(|| {
+        let of = ("memory-reclaim", Place::Memory);
+        CountedFinding::new(of, 0.2, Severity::Warning, sentence).map(|finding| {
+            finding
+                .sure(Confidence::Possible)
+                .shown("scanned by programs", per_s, "bytes/s", "sar -B")
+                .fix(
+                    "raise vm.min_free_kbytes a little, or use less memory; bulk copies can use \
+                      direct I/O",
+                )
+                .check("`sar -B`: pgscand/s is zero in quiet hours")
+        })
+    })
+}
+
+/// Shares of CPU time: busy, waiting for I/O, stolen.
+fn cpu_shares(summary: &Summary) -> Option<(f64, f64, f64)> {
+    let grown = |metric| summary.samples.system(metric).map_or(0.0, Series::grown);
+    let [user, system, idle, waiting, stolen] =
+        [Metric::CpuUser, Metric::CpuSystem, Metric::CpuIdle, Metric::CpuIoWait, Metric::CpuSteal]
+            .map(grown);
+    let all = user + system + idle + waiting + stolen;
+    (all > 0.0).then(|| ((user + system) / all, waiting / all, stolen / all))
+}
+
+fn steal(summary: &Summary) -> Option<CountedFinding> {
+    let (_, _, stolen) = cpu_shares(summary)?;
+    let sentence = format!(
+        "the hypervisor takes {} of the CPU time: requests and woken threads wait for a CPU that \
+         does not run",
+        words::percent(stolen),
+    );
+    (stolen >= STOLEN).then(|| {
+        let of = ("cpu-steal", Place::Fault);
+        CountedFinding::new(of, stolen, Severity::Warning, sentence).map(|finding| {
+            finding
+                .sure(Confidence::Likely)
+                .shown("stolen CPU time", stolen * 100.0, "%", "vmstat 1")
+                .fix(
+                    "use a larger or dedicated instance (burstable ones steal once their CPU \
+                     credit is used up: check its graph), or fewer guests on the host",
+                )
+                .check("slow requests in seconds without steal have another reason")
+        })
+    })
+}
+
+/// Threads that wait for storage where no device is told of.
+fn blocked(summary: &Summary) -> Option<CountedFinding> {
+    let threads = summary.samples.system(Metric::Blocked)?.mean.unwrap_or(0.0);
+    let (_, waiting, _) = cpu_shares(summary)?;
+    let is_known = loads(summary).iter().any(|it| it.util.is_some() || it.depth.is_some());
+    if is_known || threads < BLOCKED || waiting < WAITING {
+        return None;
+    }
+    let moved = |metric| format!("{}/s", words::bytes(rate(summary, metric)));
+    let sentence = format!(
+        "{} threads wait for storage on average, and CPUs are idle for it {} of the time; disks \
+         read {} and write {}",
+        words::number(threads),
+        words::percent(waiting),
+        moved(Metric::PagedIn),
+        moved(Metric::PagedOut),
+    );
+    let of = ("blocked-unknown", Place::Pattern);
+    let found = CountedFinding::new(of, waiting, Severity::Warning, sentence);
+    Some(found.map(|finding| {
+        finding
+            .sure(Confidence::Likely)
+            .shown("blocked threads", threads, "threads", "vmstat 1")
+            .shown("CPU time idle for I/O", waiting * 100.0, "%", "vmstat 1")
+            .fix("find which device and who: `iostat -x 1 10`, `pidstat -d 1`, or iowhy itself")
+            .check("threads in state D that wait for no storage (`ps -eo stat,wchan:32,comm`)")
+    }))
+}
+
+pub(super) fn words(summary: &Summary) -> Option<String> {
+    let (busy, waiting, _) = cpu_shares(summary)?;
+    let threads = summary.samples.system(Metric::Blocked).and_then(|it| it.mean);
+    let threads = threads.map(|it| format!(", {} threads blocked on average", words::number(it)));
+    Some(format!(
+        "Its CPUs were busy {} of the time and idle for I/O {}{}.",
+        words::percent(busy),
+        words::percent(waiting),
+        threads.unwrap_or_default(),
+    ))
+}

@@ -1,0 +1,141 @@
+//! sysstat's JSON: `iostat -o JSON`, and sar's data by `sadf -j`.
+//!
+//! What does not belong here: its text (see [`crate::text`]).
+
+use super::{SECTOR, figure, items, text};
+use crate::book::CounterBook;
+use crate::text::RowsOut;
+use iowhy_core::model::{Environment, Metric};
+use serde_json::Value;
+
+/// The interval of reports that do not tell one, seconds.
+const ASSUMED_S: f64 = 1.0;
+const KIB: f64 = 1024.0;
+const PAGE: f64 = 4096.0;
+
+/// Figures of the machine: the object, the key, and what one is worth; the last word says whether
+/// it is a rate.
+const OF_MACHINE: &[(&str, &str, Metric, f64, bool)] = &[
+    ("swap-pages", "pswpin", Metric::SwappedIn, PAGE, true),
+    ("swap-pages", "pswpout", Metric::SwappedOut, PAGE, true),
+    ("paging", "pgpgin", Metric::PagedIn, KIB, true),
+    ("paging", "pgpgout", Metric::PagedOut, KIB, true),
+    ("paging", "fault", Metric::Faults, 1.0, true),
+    ("paging", "majflt", Metric::MajorFaults, 1.0, true),
+    ("paging", "pgscank", Metric::ScannedBackground, PAGE, true),
+    ("paging", "pgscand", Metric::ScannedDirect, PAGE, true),
+    ("memory", "memfree", Metric::MemoryFree, KIB, false),
+    ("memory", "avail", Metric::MemoryAvailable, KIB, false),
+    ("memory", "cached", Metric::Cached, KIB, false),
+    ("memory", "buffers", Metric::Buffers, KIB, false),
+    ("memory", "dirty", Metric::Dirty, KIB, false),
+    ("queue", "runq-sz", Metric::Running, 1.0, false),
+    ("queue", "blocked", Metric::Blocked, 1.0, false),
+];
+
+/// Shares of CPU time.
+const OF_CPUS: &[(&str, Metric)] = &[
+    ("user", Metric::CpuUser),
+    ("nice", Metric::CpuUser),
+    ("system", Metric::CpuSystem),
+    ("idle", Metric::CpuIdle),
+    ("iowait", Metric::CpuIoWait),
+    ("steal", Metric::CpuSteal),
+];
+
+/// Reads it.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn read(
+    value: &Value,
+    book: &mut CounterBook,
+    environment: &mut Environment,
+    out: &mut RowsOut<'_>,
+) -> Result<(), String> {
+    let hosts = value.get("sysstat").map_or(&[][..], |it| items(it, "hosts"));
+    let Some(host) = hosts.first() else { return Err("sysstat names no host".to_owned()) };
+    if hosts.len() > 1 {
+        environment.limits.push("only the first of several hosts was read".to_owned());
+    }
+    environment.host = text(host, "nodename").to_owned();
+    environment.kernel = text(host, "release").to_owned();
+    environment.architecture = text(host, "machine").to_owned();
+    environment.cpus = figure(host, &["number-of-cpus"]).unwrap_or(0.0) as u32;
+    let mut reports = items(host, "statistics");
+    let has_time = |report: &Value| report.get("timestamp").is_some();
+    // The first report of iostat is the mean since boot.
+    if reports.len() > 1 && !reports.iter().all(|it| it["timestamp"]["interval"].is_number()) {
+        reports = reports.get(1..).unwrap_or(&[]);
+        environment
+            .limits
+            .push("the first report, usually the mean since boot, was left out".to_owned());
+    }
+    let mut assumed = false;
+    for report in reports {
+        let told = report["timestamp"]["interval"].as_f64().filter(|_| has_time(report));
+        assumed |= told.is_none();
+        let seconds = told.unwrap_or(ASSUMED_S);
+        book.advance(seconds);
+        for disk in items(report, "disk") {
+            sysstat_disk(disk, seconds, book);
+        }
+        machine(report, seconds, book);
+        book.sample(out.batch, out.names);
+    }
+    if assumed {
+        environment.limits.push(
+            "its intervals were taken for a second: rates are right, totals may not be".to_owned(),
+        );
+    }
+    Ok(())
+}
+
+fn sysstat_disk(disk: &Value, seconds: f64, book: &mut CounterBook) {
+    let name = [text(disk, "disk_device"), text(disk, "disk-device")].concat();
+    let per_s = |keys: &[&str]| figure(disk, keys).map(|rate| rate * seconds);
+    let mut grown = Vec::new();
+    for (first, rate, merged, kib, wait) in [
+        (0, "r/s", "rrqm/s", "rkB/s", "r_await"),
+        (4, "w/s", "wrqm/s", "wkB/s", "w_await"),
+        (11, "d/s", "drqm/s", "dkB/s", "d_await"),
+    ] {
+        let requests = per_s(&[rate]);
+        let moved = per_s(&[kib, kib.trim_end_matches("/s")]).map(|kib| kib * 1024.0 / SECTOR);
+        let waited = requests.zip(figure(disk, &[wait])).map(|(count, wait)| count * wait);
+        let parts = [requests, per_s(&[merged]), moved, waited];
+        grown.extend(parts.into_iter().enumerate().filter_map(|(at, it)| Some((first + at, it?))));
+    }
+    let flushes = per_s(&["f/s"]);
+    grown.extend(flushes.map(|count| (15, count)));
+    let flush_ms = flushes.zip(figure(disk, &["f_await"])).map(|(count, wait)| count * wait);
+    grown.extend(flush_ms.map(|it| (16, it)));
+    let util = figure(disk, &["util", "%util", "util-percent"]);
+    grown.extend(util.map(|percent| (9, percent.clamp(0.0, 100.0) * seconds * 10.0)));
+    let depth = figure(disk, &["aqu-sz", "avgqu-sz"]);
+    grown.extend(depth.map(|depth| (10, depth * seconds * 1e3)));
+    book.add(&name, &grown);
+    if figure(disk, &["r/s"]).is_none()
+        && let Some(requests) = per_s(&["tps"])
+    {
+        book.undirected(&name, requests, figure(disk, &["await"]).map(|wait| wait * requests));
+    }
+}
+
+/// What a report tells of the machine.
+fn machine(report: &Value, seconds: f64, book: &mut CounterBook) {
+    for (object, key, metric, unit, is_rate) in OF_MACHINE {
+        if let Some(value) = report.get(object).and_then(|it| figure(it, &[key])) {
+            let grown = if *is_rate { value * seconds } else { value };
+            book.other(*metric, "", grown * unit);
+        }
+    }
+    // iostat has one object, sadf one for each CPU and for all.
+    let loads = items(report, "cpu-load");
+    let all = loads.iter().find(|it| text(it, "cpu") == "all").or(report.get("avg-cpu"));
+    for (key, metric) in OF_CPUS {
+        if let Some(percent) = all.and_then(|it| figure(it, &[key])) {
+            book.other(*metric, "", percent.clamp(0.0, 100.0) / 100.0 * seconds * 1e9);
+        }
+    }
+}

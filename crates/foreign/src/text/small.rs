@@ -1,0 +1,233 @@
+//! Texts of a few lines that tell one thing: `/proc/mdstat`, `iotop -b`, the CPU line of `top`, and
+//! biolatency's histogram.
+//!
+//! What does not belong here: tables with a header for their columns (see `rows`).
+
+use super::RowsOut;
+use super::figures::number;
+use crate::book::CounterBook;
+use crate::kind::ForeignKind;
+use iowhy_core::model::Metric;
+use iowhy_core::model::health::{ArrayState, DeviceHealth};
+
+/// What is open at the moment.
+#[derive(Debug, Default)]
+pub(super) struct SmallTexts {
+    /// The array of `/proc/mdstat` whose lines follow.
+    array: Option<(String, ArrayState)>,
+    /// Whether rows of iotop follow.
+    is_iotop: bool,
+    histogram: LatencyHistogram,
+}
+
+/// biolatency's histogram that is being read.
+#[derive(Debug, Default)]
+struct LatencyHistogram {
+    disk: String,
+    /// Nanoseconds of its unit; 0 where none is open.
+    unit_ns: f64,
+    requests: f64,
+    time_ns: f64,
+}
+
+/// The kind of a line that begins one of these texts.
+pub(super) fn kind_of(line: &str) -> Option<ForeignKind> {
+    let line = line.trim_start();
+    let is_md = line.starts_with("Personalities :")
+        || line.split_once(" : active ").is_some_and(|(name, _)| name.starts_with("md"));
+    let is_iotop = line.contains("DISK READ") && line.contains("DISK WRITE");
+    let is_top = line.starts_with("%Cpu(s):") || line.starts_with("Cpu(s):");
+    match () {
+        () if is_md => Some(ForeignKind::Mdstat),
+        () if is_iotop => Some(ForeignKind::Iotop),
+        () if is_top => Some(ForeignKind::Top),
+        () if histogram_unit(line).is_some() => Some(ForeignKind::Biolatency),
+        () => None,
+    }
+}
+
+impl SmallTexts {
+    /// Reads a line; `None` if it is of none of these.
+    pub fn line(&mut self, line: &str, book: &mut CounterBook) -> Option<ForeignKind> {
+        let begins = kind_of(line);
+        if begins == Some(ForeignKind::Iotop) {
+            self.is_iotop = true;
+            return begins;
+        }
+        if begins == Some(ForeignKind::Top) {
+            top(line, book);
+            return begins;
+        }
+        if self.array(line, book) || begins == Some(ForeignKind::Mdstat) {
+            return Some(ForeignKind::Mdstat);
+        }
+        if self.is_iotop && iotop(line, book) {
+            return Some(ForeignKind::Iotop);
+        }
+        self.bucket(line, book).then_some(ForeignKind::Biolatency)
+    }
+
+    /// `md0 : active raid1 sdb1[1] sda1[0]`, `[2/1] [U_]`, `[==>…]  recovery = 12.6% (…)`.
+    fn array(&mut self, line: &str, book: &mut CounterBook) -> bool {
+        if let Some((name, _)) = line.split_once(" : active ").or(line.split_once(" : inactive "))
+            && name.starts_with("md")
+            && !name.contains(' ')
+        {
+            self.end_array(book);
+            self.array =
+                Some((name.to_owned(), ArrayState { action: "idle".into(), ..Default::default() }));
+            return true;
+        }
+        let Some((_, state)) = &mut self.array else { return false };
+        if let Some(members) = members(line) {
+            state.degraded = members;
+            return true;
+        }
+        let doing = ["resync", "recovery", "reshape", "check", "repair"]
+            .into_iter()
+            .find(|word| line.contains(&format!("{word} =")) || line.contains(&format!("{word}=")));
+        if let Some(doing) = doing.filter(|_| line.trim_start().starts_with('[')) {
+            doing.replace("recovery", "recover").clone_into(&mut state.action);
+            return true;
+        }
+        line.trim_start().starts_with("bitmap:") || line.contains(" blocks ")
+    }
+
+    fn end_array(&mut self, book: &mut CounterBook) {
+        if let Some((name, state)) = self.array.take() {
+            let asked_ns = book.now_ns();
+            let health = DeviceHealth { asked_ns, array: Some(state), ..DeviceHealth::default() };
+            book.health(&name, None, health);
+        }
+    }
+
+    /// A line of biolatency's histogram: `       256 -> 511        : 12       |**    |`.
+    fn bucket(&mut self, line: &str, book: &mut CounterBook) -> bool {
+        let line = line.trim();
+        if let Some(disk) = line.strip_prefix("disk = ") {
+            self.end_histogram(book);
+            self.histogram.disk =
+                disk.trim_matches('\'').split_whitespace().next().unwrap_or("").to_owned();
+            return true;
+        }
+        if let Some(unit_ns) = histogram_unit(line) {
+            let disk = std::mem::take(&mut self.histogram.disk);
+            self.end_histogram(book);
+            self.histogram = LatencyHistogram { disk, unit_ns, ..LatencyHistogram::default() };
+            return true;
+        }
+        if self.histogram.unit_ns <= 0.0 {
+            return false;
+        }
+        let figures = || {
+            let (range, rest) = line.split_once(" : ")?;
+            let (from, to) = range.split_once("->")?;
+            let count = number(rest.split_whitespace().next()?)?;
+            Some((number(from.trim())?, number(to.trim())?, count))
+        };
+        let Some((from, to, count)) = figures() else { return false };
+        self.histogram.requests += count;
+        self.histogram.time_ns += count * (from + to) / 2.0 * self.histogram.unit_ns;
+        true
+    }
+
+    fn end_histogram(&mut self, book: &mut CounterBook) {
+        let LatencyHistogram { disk, requests, time_ns, .. } = std::mem::take(&mut self.histogram);
+        if requests > 0.0 {
+            let name = if disk.is_empty() { "disks" } else { &disk };
+            book.undirected(name, requests, Some(time_ns / 1e6));
+        }
+    }
+
+    /// Ends what is open.
+    pub fn finish(&mut self, book: &mut CounterBook, out: &mut RowsOut<'_>) -> Option<String> {
+        self.end_array(book);
+        let is_histogram = self.histogram.requests > 0.0;
+        self.end_histogram(book);
+        if self.is_iotop || is_histogram {
+            book.go_to(crate::book::BEGIN_NS);
+            book.advance(super::figures::ASSUMED_S);
+            book.sample(out.batch, out.names);
+        }
+        is_histogram.then(|| {
+            "a histogram tells latencies in steps of two, and neither rates nor times: its time \
+             was taken for a second"
+                .to_owned()
+        })
+    }
+}
+
+/// The members that are missing: of `[2/1] [U_]` one.
+fn members(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once('[').filter(|_| line.contains(" blocks"))?;
+    let (counts, _) = rest.split_once(']')?;
+    let (all, there) = counts.split_once('/')?;
+    Some(all.parse::<u64>().ok()?.saturating_sub(there.parse().ok()?))
+}
+
+fn histogram_unit(line: &str) -> Option<f64> {
+    let (unit, rest) = line.trim().split_once(':')?;
+    let is_one = rest.trim_start().starts_with("count") && rest.contains("distribution");
+    match unit.trim() {
+        "nsecs" if is_one => Some(1.0),
+        "usecs" if is_one => Some(1e3),
+        "msecs" if is_one => Some(1e6),
+        _ => None,
+    }
+}
+
+/// `%Cpu(s):  3.9 us,  0.6 sy,  0.0 ni,  0.0 id, 94.5 wa,  0.0 hi,  1.0 si,  0.0 st`; older ones
+/// have `3.9%us`.
+fn top(line: &str, book: &mut CounterBook) {
+    let Some((_, rest)) = line.split_once(':') else { return };
+    for part in rest.split(", ").flat_map(|it| it.split(',')) {
+        let part = part.trim();
+        let at = part.find(|it: char| it == '%' || it == ' ').unwrap_or(part.len());
+        let (Some(percent), name) =
+            (number(&part[..at]), part[at..].trim_start_matches(['%', ' ']))
+        else {
+            continue;
+        };
+        let metric = match name {
+            "us" | "ni" => Metric::CpuUser,
+            "sy" | "hi" | "si" => Metric::CpuSystem,
+            "id" => Metric::CpuIdle,
+            "wa" => Metric::CpuIoWait,
+            "st" => Metric::CpuSteal,
+            _ => continue,
+        };
+        book.other(metric, "", percent.clamp(0.0, 100.0) * 1e7);
+    }
+}
+
+/// `12345 be/4 mysql  3.52 M/s  117.30 K/s  0.00 % 95.12 % mysqld --user=mysql`.
+fn iotop(line: &str, book: &mut CounterBook) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [pid, class, _, read, read_unit, written, written_unit, ref rest @ ..] = words[..] else {
+        return false;
+    };
+    let is_row = pid.parse::<u32>().is_ok() && class.contains('/');
+    let rate = |value: &str, unit: &str| {
+        let unit = match unit {
+            "B/s" => 1.0,
+            "K/s" => 1024.0,
+            "M/s" => 1024.0 * 1024.0,
+            "G/s" => 1024.0 * 1024.0 * 1024.0,
+            _ => return None,
+        };
+        Some(number(value)? * unit)
+    };
+    let rates = rate(read, read_unit).zip(rate(written, written_unit));
+    let (true, Some((read, written))) = (is_row, rates) else { return false };
+    let is_share =
+        |word: &&&str| **word == "%" || number(word).is_some() || **word == "?unavailable?";
+    let command = rest.iter().find(|word| !is_share(word)).copied().unwrap_or("");
+    let name = match command.starts_with('/') {
+        true => command.rsplit('/').next().unwrap_or(command),
+        false => command.trim_matches(['[', ']']),
+    };
+    let subject = format!("{pid} {name}");
+    book.other(Metric::CausedRead, &subject, read);
+    book.other(Metric::CausedWrite, &subject, written);
+    true
+}
