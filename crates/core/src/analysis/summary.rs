@@ -9,6 +9,7 @@
 use super::axes::{ByDirection, ByInterval};
 pub use super::blame::report::{BehindRow, BlameShares, BlameSummary, BlamedCulprit, BlamedWaiter};
 pub use super::breakdown::Breakdown;
+pub use super::writers::Writers;
 pub use super::files::{ActivityReport, ActivityRow};
 use super::patterns::Patterns;
 pub use super::samples::{Samples, Series};
@@ -62,6 +63,9 @@ pub struct Summary {
     /// Devices, processes, files and code paths together; `None` where it was not asked for.
     #[serde(skip)]
     pub breakdown: Option<Breakdown>,
+    /// Who writes what; `None` where it was not asked for.
+    #[serde(skip)]
+    pub writers: Option<Writers>,
     /// Settings that changed during the watch.
     pub changed_settings: Vec<ChangedSetting>,
     /// Patterns of the load, for the diagnosis.
