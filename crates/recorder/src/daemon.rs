@@ -312,9 +312,7 @@ impl Daemon<'_> {
         let lost = watch.live.losses().requests();
         let lost = lost.saturating_sub(std::mem::replace(&mut self.lost_before, lost));
         self.minute.add(summary, diagnosis);
-        if let Some(writers) = &summary.writers {
-            self.writing.account.add(writers);
-        }
+        self.writing.account.add(summary);
         self.minute.lost_requests += lost;
         self.metrics.add(summary, diagnosis, lost);
         self.metrics.set_ring_bytes(self.ring.bytes());

@@ -9,13 +9,13 @@
 use super::axes::{ByDirection, ByInterval};
 pub use super::blame::report::{BehindRow, BlameShares, BlameSummary, BlamedCulprit, BlamedWaiter};
 pub use super::breakdown::Breakdown;
-pub use super::writers::Writers;
 pub use super::files::{ActivityReport, ActivityRow};
 use super::patterns::Patterns;
 pub use super::samples::{Samples, Series};
 pub use super::usage::*;
 pub use super::waits::chains::{ChainReport, ChainRow, ChainStep};
 pub use super::waits::ledger::{ClassRow, Ledger, LedgerWaiter, ProcessLedger, ProgramWaiter};
+pub use super::writers::Writers;
 use crate::model::Losses;
 use crate::model::environment::Environment;
 use crate::model::health::{DeviceHealth, KernelMessage};

@@ -17,6 +17,9 @@ use rustc_hash::FxHashMap;
 /// Combinations that are kept while an interval runs: about 1 MiB.
 const KEYS: usize = 1 << 11;
 
+/// The cgroup of what is in no other.
+const ROOT_CGROUP: &str = "/";
+
 /// A combination that requests are charged to: like a row, by names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct MovedKey {
@@ -30,6 +33,7 @@ struct MovedKey {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct AskedKey {
     program: Option<Name>,
+    /// Its container, or its cgroup if that is none.
     container: Option<Name>,
     file: Option<Name>,
     device: Option<Name>,
@@ -155,7 +159,8 @@ impl WriterTally {
         if calls == AskedCalls::default() {
             return;
         }
-        let FileActivity { process: program, container, file, device, .. } = *row;
+        let FileActivity { process: program, container, cgroup, file, device, .. } = *row;
+        let container = container.or(cgroup);
         let key = AskedKey { program, container, file, device };
         if self.asked.len() < KEYS || self.asked.contains_key(&key) {
             self.asked.entry(key).or_default().add(&calls);
@@ -190,10 +195,11 @@ impl WriterTally {
 
     fn finish_asked(&self, rows: &RowMaker) -> Vec<AskedRow> {
         let text = |name: Option<Name>| name.map(|name| rows.text(name));
+        let container = |name| text(name).filter(|text| text != ROOT_CGROUP);
         let row = |(key, calls): (&AskedKey, &AskedCalls)| AskedRow {
             device: text(key.device),
             program: Some(text(key.program).unwrap_or_default()),
-            container: text(key.container),
+            container: container(key.container),
             file: text(key.file),
             calls: *calls,
         };
@@ -220,7 +226,7 @@ fn order(row: &AskedRow) -> TextOrder<'_> {
 fn named(key: &MovedKey, row: MovedRow, rows: &RowMaker) -> MovedRow {
     let container = |cgroup: Name| {
         let known = rows.charged.containers.get(&cgroup).copied();
-        Some(rows.text(known.unwrap_or(cgroup))).filter(|text| text != "/")
+        Some(rows.text(known.unwrap_or(cgroup))).filter(|text| text != ROOT_CGROUP)
     };
     MovedRow {
         program: key.program.ok().map(|name| rows.text(name)).filter(|name| !name.is_empty()),

@@ -9,11 +9,11 @@ use super::{
     DeviceBytes, DriveWear, JOURNAL, METADATA, SWAP, WriterId, WriterKind, WriterRecord, WriterRow,
     WriterSums, WriterTotals,
 };
-use iowhy_core::analysis::Direction;
 use iowhy_core::analysis::files::pattern::without_numbers;
-use iowhy_core::analysis::summary::Writers;
+use iowhy_core::analysis::summary::{Summary, Writers};
 use iowhy_core::analysis::writers::{AskedRow, MovedRow};
-use iowhy_core::model::{Names, Origin};
+use iowhy_core::analysis::{Direction, activity};
+use iowhy_core::model::{Environment, Names, Origin};
 use iowhy_core::source::Batch;
 use std::collections::{BTreeMap, HashMap};
 
@@ -96,10 +96,14 @@ impl WriterAccount {
     }
 
     /// Adds ten seconds.
-    pub fn add(&mut self, writers: &Writers) {
+    pub fn add(&mut self, summary: &Summary) {
+        let Some(writers) = &summary.writers else { return };
         self.recent.fade();
         for row in &writers.asked {
             self.add_asked(row);
+        }
+        if lacks_calls(&summary.environment) {
+            self.add_counted(summary, writers);
         }
         for row in &writers.moved {
             self.add_moved(row);
@@ -110,7 +114,8 @@ impl WriterAccount {
     }
 
     fn add_asked(&mut self, row: &AskedRow) {
-        let device = row.device.clone().unwrap_or_default();
+        // A file on no disk is in memory or on another host.
+        let Some(device) = row.device.clone() else { return };
         let Some(program) = &row.program else {
             let rest = WriterId::for_rest(WriterKind::Others, &device, false);
             self.minute.add(&rest, &asked(row));
@@ -129,6 +134,70 @@ impl WriterAccount {
         }
         // What only reads from the page cache is no row.
         self.minute.add(&id, &asked(row));
+    }
+
+    /// Adds what the kernel counted of processes beyond the calls that were seen: to keep its
+    /// budget, the watch does not count calls on a busy machine. A process wrote at most what its
+    /// calls wrote, to pipes and sockets, too, and at most the pages that it made dirty.
+    fn add_counted(&mut self, summary: &Summary, writers: &Writers) {
+        let seconds = summary.watch.duration_ns as f64 / 1e9;
+        let mut counted: BTreeMap<String, (u64, Option<String>)> = BTreeMap::new();
+        for process in activity::processes(summary) {
+            let least = |a: Option<f64>, b: Option<f64>| Some(a?.min(b?));
+            let (calls, pages) = (process.logical_write_bytes_per_s, process.write_bytes_per_s);
+            let asked = least(calls, pages).unwrap_or(0.0) * seconds;
+            let (sum, _) = counted
+                .entry(program_name(&process.process))
+                .or_insert_with(|| (0, process.container.clone()));
+            *sum = sum.saturating_add(asked.round() as u64);
+        }
+        for (program, (asked_bytes, container)) in counted {
+            let own = writers.asked.iter().filter(|row| row.device.is_some());
+            let own =
+                own.filter(|row| row.program.as_deref().map(program_name) == Some(program.clone()));
+            let seen: u64 = own.map(|row| row.calls.write_bytes).sum();
+            let asked_bytes = asked_bytes.saturating_sub(seen);
+            let id = self.id_on_device(program, container, writers);
+            self.minute.add(&id, &WriterSums { asked_bytes, ..WriterSums::default() });
+        }
+        // Without calls, data that is written tells who causes the journal.
+        for row in writers.moved.iter().filter(|row| row.program.is_some() && !row.is_below) {
+            let is_data = !matches!(row.origin, None | Some(Origin::Journal | Origin::Metadata));
+            let id = self.id_of(row, row.origin.unwrap_or(Origin::Unknown));
+            if is_data && id.file.starts_with('/') {
+                self.recent.note_requests(&id, row.directions[Direction::Write].requests);
+            }
+        }
+    }
+
+    /// The id of a program on the device that it writes to, as far as that is known.
+    fn id_on_device(
+        &self,
+        program: String,
+        container: Option<String>,
+        writers: &Writers,
+    ) -> WriterId {
+        let written = |row: &&MovedRow| row.directions[Direction::Write].bytes;
+        let named =
+            |row: &&MovedRow| row.program.as_deref().map(program_name) == Some(program.clone());
+        let most =
+            writers.moved.iter().filter(|row| !row.is_below).filter(named).max_by_key(written);
+        let known = self.minute.rows().map(|(id, _)| id).find(|id| id.program == program);
+        let container = container.map(|name| shortened(&name));
+        match most {
+            Some(row) => WriterId {
+                container: shortened(row.container.as_deref().unwrap_or_default()),
+                device: row.device.clone(),
+                program,
+                ..WriterId::default()
+            },
+            None => WriterId {
+                container: known.map(|id| id.container.clone()).or(container).unwrap_or_default(),
+                device: known.map(|id| id.device.clone()).unwrap_or_default(),
+                program,
+                ..WriterId::default()
+            },
+        }
     }
 
     fn note_writer(&mut self, id: &WriterId) {
@@ -319,6 +388,15 @@ impl HourAccount {
         }
         self.drives.clone_from(drives);
     }
+}
+
+/// Whether calls were not counted for a part of the window.
+fn lacks_calls(window: &Environment) -> bool {
+    let ends = window.thinning.iter().skip(1).map(|level| level.from_ns).chain([u64::MAX]);
+    let mut levels = window.thinning.iter().zip(ends);
+    levels.any(|(level, until_ns)| {
+        !level.calls && level.from_ns < window.end_ns && until_ns > window.start_ns
+    })
 }
 
 fn asked(row: &AskedRow) -> WriterSums {

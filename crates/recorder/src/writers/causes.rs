@@ -47,7 +47,16 @@ impl RecentCalls {
 
     /// Notes the calls of the current ten seconds.
     pub fn note(&mut self, id: &WriterId, calls: &AskedCalls) {
-        let blocks = blocks(calls);
+        self.note_blocks(id, blocks(calls));
+    }
+
+    /// Notes requests that wrote the data of a file, where calls were not counted: one that syncs
+    /// what it appends has a request for each sync.
+    pub fn note_requests(&mut self, id: &WriterId, requests: u64) {
+        self.note_blocks(id, requests as f64);
+    }
+
+    fn note_blocks(&mut self, id: &WriterId, blocks: f64) {
         if blocks <= 0.0 || id.device.is_empty() {
             return;
         }
@@ -65,8 +74,12 @@ impl RecentCalls {
 
     /// Shares a number of `device` out, without a remainder; nothing if nobody is known.
     pub fn share(&self, device: &str, whole: u64) -> Vec<(WriterId, u64)> {
-        let mut own: Vec<(&WriterId, f64)> =
-            self.recent.iter().filter(|(id, _)| id.device == device).map(|it| (it.0, *it.1)).collect();
+        let mut own: Vec<(&WriterId, f64)> = self
+            .recent
+            .iter()
+            .filter(|(id, _)| id.device == device)
+            .map(|it| (it.0, *it.1))
+            .collect();
         own.sort_by(|a, b| a.0.cmp(b.0));
         let total: f64 = own.iter().map(|(_, blocks)| blocks).sum();
         let (mut before, mut given) = (0.0, 0);

@@ -149,11 +149,8 @@ mod tests {
     use iowhy_core::script::Script;
 
     fn row(data_bytes: u64) -> (WriterId, WriterSums) {
-        let id = WriterId {
-            program: "db".to_owned(),
-            device: "sda".to_owned(),
-            ..WriterId::default()
-        };
+        let id =
+            WriterId { program: "db".to_owned(), device: "sda".to_owned(), ..WriterId::default() };
         (id, WriterSums { data_bytes, ..WriterSums::default() })
     }
 

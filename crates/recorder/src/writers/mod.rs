@@ -58,9 +58,7 @@ impl WriterKind {
 }
 
 /// Whom a row is of.
-#[derive(
-    Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WriterId {
     /// What it is of.
@@ -87,6 +85,20 @@ impl WriterId {
     /// The id of what remains on a device.
     pub fn for_rest(kind: WriterKind, device: &str, is_below: bool) -> WriterId {
         WriterId { kind, device: device.to_owned(), is_below, ..WriterId::default() }
+    }
+
+    /// Whether it is the id of what remains on a device.
+    pub fn is_rest(&self) -> bool {
+        self.kind != WriterKind::Program && self.file.is_empty()
+    }
+
+    /// The id that it is added to where it has no row: that of what remains on its device.
+    pub fn rest(&self) -> WriterId {
+        let kind = match self.kind {
+            WriterKind::Program => WriterKind::Others,
+            other => other,
+        };
+        WriterId::for_rest(kind, &self.device, self.is_below)
     }
 }
 
@@ -147,8 +159,7 @@ impl WriterSums {
 
     /// What rows are ranked by: what was written or asked for, whichever is more.
     pub fn weight(&self) -> u64 {
-        let written = self.written_bytes().saturating_add(self.discarded_bytes);
-        written.max(self.asked_bytes)
+        self.written_bytes().max(self.asked_bytes)
     }
 
     /// Whether there is nothing in it.
@@ -240,11 +251,10 @@ impl WriterTotals {
         }
         if let Some(known) = self.rows.get_mut(id) {
             known.add(sums);
-        } else if self.rows.len() < self.most || id.kind != WriterKind::Program {
+        } else if self.rows.len() < self.most || id.is_rest() {
             self.rows.insert(id.clone(), *sums);
         } else {
-            let rest = WriterId::for_rest(WriterKind::Others, &id.device, id.is_below);
-            self.rows.entry(rest).or_default().add(sums);
+            self.rows.entry(id.rest()).or_default().add(sums);
         }
     }
 
@@ -259,37 +269,33 @@ impl WriterTotals {
     }
 
     /// The rows that matter most, and the sums of the others by device: at most `writers` by what
-    /// they wrote, `readers` by what they read, and all that woke a disk as far as these allow.
+    /// they wrote or whether they woke a disk, and `readers` by what they read.
     pub fn top(&self, writers: usize, readers: usize) -> Vec<WriterRow> {
         let mut all: Vec<(&WriterId, &WriterSums)> = self.rows.iter().collect();
-        all.sort_by(|a, b| (b.1.weight(), b.1.wakes, a.0).cmp(&(a.1.weight(), a.1.wakes, b.0)));
+        let rank = |sums: &WriterSums| (sums.weight(), sums.wakes);
+        all.sort_by(|a, b| rank(b.1).cmp(&rank(a.1)).then_with(|| a.0.cmp(b.0)));
         let mut kept = WriterTotals::new(usize::MAX);
-        let (mut read, mut others) = (Vec::new(), Vec::new());
-        let mut room = writers;
+        let (mut room, mut rest) = (writers, Vec::new());
         for (id, sums) in all {
-            let is_writer = sums.weight() > 0 || sums.wakes > 0;
-            if id.kind != WriterKind::Program || (is_writer && room > 0) {
-                room -= usize::from(id.kind == WriterKind::Program);
+            if id.is_rest() {
+                kept.add(id, sums);
+            } else if room > 0 && rank(sums) > (0, 0) {
+                room -= 1;
                 kept.add(id, sums);
             } else {
-                read.push((id, sums));
+                rest.push((id, sums));
             }
         }
-        read.sort_by(|a, b| (b.1.read_bytes, a.0).cmp(&(a.1.read_bytes, b.0)));
-        for (place, (id, sums)) in read.into_iter().enumerate() {
-            if place < readers && sums.read_bytes > 0 {
-                kept.add(id, sums);
-            } else {
-                others.push((id, sums));
+        rest.sort_by(|a, b| b.1.read_bytes.cmp(&a.1.read_bytes).then_with(|| a.0.cmp(b.0)));
+        for (place, (id, sums)) in rest.into_iter().enumerate() {
+            match place < readers && sums.read_bytes > 0 {
+                true => kept.add(id, sums),
+                false => kept.add(&id.rest(), sums),
             }
-        }
-        for (id, sums) in others {
-            let rest = WriterId::for_rest(WriterKind::Others, &id.device, id.is_below);
-            kept.add(&rest, sums);
         }
         let mut rows: Vec<WriterRow> =
             kept.rows.into_iter().map(|(id, sums)| WriterRow { id, sums }).collect();
-        rows.sort_by(|a, b| (b.sums.weight(), &a.id).cmp(&(a.sums.weight(), &b.id)));
+        rows.sort_by(|a, b| rank(&b.sums).cmp(&rank(&a.sums)).then_with(|| a.id.cmp(&b.id)));
         rows
     }
 }

@@ -72,9 +72,7 @@ pub fn found(
     let today: Vec<&WriterRecord> =
         records.iter().filter(|record| record.time_s >= now_s - DAY_S).collect();
     let mut found = Vec::new();
-    for mut some in
-        [amplified(&today), woken(minutes), bursts(minutes), grown(records, now_s)]
-    {
+    for mut some in [amplified(&today), woken(minutes), bursts(minutes), grown(records, now_s)] {
         some.truncate(MOST_EACH);
         found.append(&mut some);
     }
@@ -183,7 +181,8 @@ pub fn period(minutes: &[i64]) -> Option<i64> {
 fn woken(minutes: &[WriterRecord]) -> Vec<OverDaysFinding> {
     let mut wakes: BTreeMap<&WriterId, Vec<i64>> = BTreeMap::new();
     for minute in minutes {
-        for row in minute.rows.iter().filter(|row| row.sums.wakes > 0 && !row.id.program.is_empty()) {
+        for row in minute.rows.iter().filter(|row| row.sums.wakes > 0 && !row.id.program.is_empty())
+        {
             wakes.entry(&row.id).or_default().push(minute.time_s.div_euclid(60));
         }
     }

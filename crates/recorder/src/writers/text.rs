@@ -17,6 +17,8 @@ const MOST_WAKES: usize = 6;
 const MOST_EXPLAINED: usize = 3;
 /// Amplification from which it is worth explaining.
 const WORTH: f64 = 3.0;
+/// Columns of a terminal that has room for all of a row's figures.
+const WIDE: usize = 110;
 /// A drive that lasts longer is replaced for other reasons.
 const MOST_YEARS: f64 = 30.0;
 
@@ -51,13 +53,11 @@ impl Page<'_> {
     }
 
     fn rows(&mut self, answer: &WriterAnswer, most: usize) {
-        let what = match answer.by {
+        let name = match answer.by {
             GroupedBy::Program => "PROGRAM  CONTAINER",
             GroupedBy::File => "FILE  (PROGRAM)",
         };
-        self.line(&format!(
-            "   WRITTEN      ASKED  AMPLIF      DATA   JOURNAL  METADATA      READ  {what}"
-        ));
+        self.cells(["WRITTEN", "ASKED", "AMPLIF", "DATA", "JOURNAL", "METADATA", "READ"], name);
         for row in answer.rows.iter().take(most) {
             self.row(row, answer.by);
         }
@@ -67,6 +67,18 @@ impl Page<'_> {
         }
     }
 
+    /// A line of the table; a narrow one has no metadata and no reads.
+    fn cells<T: std::fmt::Display>(&mut self, cells: [T; 7], name: &str) {
+        let shown = if self.style.columns() < WIDE { 5 } else { 7 };
+        let mut line = String::new();
+        for cell in cells.iter().take(shown) {
+            let _ = write!(line, " {cell:>8}");
+        }
+        line.push_str("  ");
+        let room = self.style.columns().saturating_sub(line.chars().count()).max(24);
+        self.line(&format!("{line}{}", cut(name, room, self.style)));
+    }
+
     fn row(&mut self, row: &AnswerRow, by: GroupedBy) {
         let sum = |name: &str| row.sums.get(name).copied().unwrap_or(0);
         let bytes = |bytes: u64| match bytes {
@@ -74,8 +86,7 @@ impl Page<'_> {
             bytes => human::bytes(bytes as f64),
         };
         let factor = row.amplification.map_or_else(|| "-".to_owned(), |it| self.factor(it));
-        let line = format!(
-            "  {:>8}   {:>8}  {:>6}  {:>8}  {:>8}  {:>8}  {:>8}  ",
+        let cells = [
             bytes(row.written_bytes),
             bytes(sum("asked_bytes")),
             factor,
@@ -83,10 +94,9 @@ impl Page<'_> {
             bytes(sum("journal_bytes")),
             bytes(sum("metadata_bytes")),
             bytes(sum("read_bytes")),
-        );
-        let room = self.style.columns().saturating_sub(line.chars().count()).max(24);
+        ];
         let name = self.name(row, by);
-        self.line(&format!("{line}{}", cut(&name, room, self.style)));
+        self.cells(cells, &name);
     }
 
     fn factor(&self, factor: f64) -> String {
@@ -101,14 +111,14 @@ impl Page<'_> {
     fn name(&self, row: &AnswerRow, by: GroupedBy) -> String {
         let program = match row.kind {
             WriterKind::Program => escape(&row.program, self.style).into_owned(),
-            WriterKind::Unknown => "(dirtied before it was watched)".to_owned(),
+            WriterKind::Unknown => "(not known)".to_owned(),
             WriterKind::Others => "(others)".to_owned(),
-            WriterKind::Unseen => "(counted by the kernel, not recorded)".to_owned(),
+            WriterKind::Unseen => "(not recorded)".to_owned(),
         };
         let file = row.file.as_ref().filter(|file| !file.is_empty());
         match (by, file) {
             (GroupedBy::File, Some(file)) => format!("{}  ({program})", escape(file, self.style)),
-            (GroupedBy::File, None) => format!("({program})"),
+            (GroupedBy::File, None) => program,
             (GroupedBy::Program, _) => {
                 format!("{program}  {}", escape(&row.container, self.style))
             }
@@ -144,15 +154,16 @@ impl Page<'_> {
         if answer.devices.is_empty() {
             return;
         }
-        self.line("\nDEVICES\n   WRITTEN  A DAY       READ  UNKNOWN  WAKES  DEVICE");
+        self.line("\nDEVICES\n   WRITTEN     A DAY      READ  DISCARD  UNSEEN  WAKES  DEVICE");
         for device in &answer.devices {
             let a_day = device.written_bytes as f64 / answer.watched_s.max(1) as f64 * 86_400.0;
             let share = device.unseen_bytes as f64 / device.written_bytes.max(1) as f64;
             let mut line = format!(
-                "  {:>8}  {:>8}  {:>8}  {:>5} %  {:>5}  {}",
+                "  {:>8}  {:>8}  {:>8} {:>8}  {:>4} %  {:>5}  {}",
                 human::bytes(device.written_bytes as f64),
                 human::bytes(a_day),
                 human::bytes(device.read_bytes as f64),
+                human::bytes(device.discarded_bytes as f64),
                 human::percent(share),
                 device.wakes,
                 escape(&device.device, self.style),
@@ -214,7 +225,7 @@ fn sentence(row: &AnswerRow, by: GroupedBy, page: &Page) -> String {
         Some(factor) => {
             let _ = write!(text, ": {} bytes written for each byte asked", page.factor(factor));
         }
-        None => text.push_str(": its file is written through a mapping, not by calls"),
+        None => text.push_str(": no call that wrote was counted; it may write through a mapping"),
     }
     let per_byte = |bytes: u64| match asked {
         0 => human::bytes(bytes as f64),

@@ -122,7 +122,8 @@ mod tests {
         wakes.add(&script.batch, &script.names);
         let taken = wakes.take();
         let of = |wake: &Wake| (wake.device.clone(), wake.program.clone().unwrap_or_default());
-        let expected = [("sda".to_owned(), "timer".to_owned()), ("sdb".to_owned(), "scan".to_owned())];
+        let expected =
+            [("sda".to_owned(), "timer".to_owned()), ("sdb".to_owned(), "scan".to_owned())];
         assert_eq!(taken.iter().map(of).collect::<Vec<_>>(), expected);
         assert_eq!(taken[0].file.as_deref(), Some("/var/x"));
         assert_eq!(wakes.take(), []);
