@@ -18,6 +18,20 @@ impl LocalTime {
         LocalTime::parse_from(text, &Zoned::now())
     }
 
+    /// The time of day, or the day, that `text` stands for: as [`LocalTime::parse`], or the
+    /// midnight of `today`, `yesterday` or a date.
+    pub fn parse_day(text: &str) -> Option<LocalTime> {
+        let midnight = |days: i64| {
+            let day = Zoned::now().checked_sub(days.days()).ok()?.start_of_day().ok()?;
+            Some(LocalTime::of_seconds(day.timestamp().as_second()))
+        };
+        match text.trim() {
+            "today" => midnight(0),
+            "yesterday" => midnight(1),
+            other => LocalTime::parse(other),
+        }
+    }
+
     fn parse_from(text: &str, now: &Zoned) -> Option<LocalTime> {
         let text = text.trim();
         let zoned = match text.parse::<DateTime>() {

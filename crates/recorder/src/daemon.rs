@@ -6,6 +6,7 @@
 //! | `open_incident` | an incident from its trigger until it is complete |
 //! | `pause` | how long the kernel's ring buffer may fill before it is read |
 //! | `start` | locks, directories, signals, what an earlier run left |
+//! | `writing` | who writes, minute by minute |
 //!
 //! What does not belong here: decisions ([`crate::incidents::policy`], [`crate::ring::outdated`]).
 
@@ -13,6 +14,7 @@ mod in_flight;
 mod open_incident;
 mod pause;
 mod start;
+mod writing;
 
 use crate::config::RecorderConfig;
 use crate::control::CaptureRequest;
@@ -45,6 +47,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
+use writing::WriterWatch;
 
 /// The cause that a device hangs.
 const HUNG: &str = "hung-io";
@@ -134,6 +137,7 @@ pub struct Daemon<'a> {
     hook: Option<HookRunner>,
     metrics: MetricsHub,
     minute: HistoryMinute,
+    writing: WriterWatch,
     minute_cost_ns: u64,
     minute_pressure: PressureTotals,
     lost_before: u64,
@@ -198,6 +202,7 @@ impl Daemon<'_> {
         self.in_flight.begin();
         self.lost_before = 0;
         let begun_ns = system::now_ns();
+        self.writing.account.begin(begun_ns);
         let rolling = RollingDiagnosis::new(live.environment());
         let round_ns = begun_ns + ROUND_NS;
         let mut watch = DaemonWatch {
@@ -242,6 +247,7 @@ impl Daemon<'_> {
     fn take(&mut self, watch: &mut DaemonWatch, batch: &Batch) -> Result<(), RecorderError> {
         let met = std::mem::take(&mut watch.met);
         self.ring.add(&met, &watch.names)?;
+        self.writing.account.look(batch, &watch.names);
         watch.rolling.add(&met, watch.live.environment(), &watch.names);
         self.ring.add(batch, &watch.names)?;
         watch.rolling.add(batch, watch.live.environment(), &watch.names);
@@ -306,11 +312,13 @@ impl Daemon<'_> {
         let lost = watch.live.losses().requests();
         let lost = lost.saturating_sub(std::mem::replace(&mut self.lost_before, lost));
         self.minute.add(summary, diagnosis);
+        self.writing.account.add(summary);
         self.minute.lost_requests += lost;
         self.metrics.add(summary, diagnosis, lost);
         self.metrics.set_ring_bytes(self.ring.bytes());
         self.publish();
         if self.minute.watched_ns >= MINUTE_NS {
+            self.note_wear(watch);
             self.write_minute();
         }
         for trigger in self.triggers.figures(summary) {
@@ -348,12 +356,13 @@ impl Daemon<'_> {
     fn write_minute(&mut self) {
         let cost_ns = iowhy_capture::host::own::cpu_ns();
         let earlier_ns = std::mem::replace(&mut self.minute_cost_ns, cost_ns);
-        let next =
-            HistoryMinute { time_s: start::realtime_ns() / 1_000_000_000, ..Default::default() };
+        let time_s = start::realtime_ns() / 1_000_000_000;
+        let next = HistoryMinute { time_s, ..Default::default() };
         let mut minute = std::mem::replace(&mut self.minute, next);
         minute.cost_ns = cost_ns.saturating_sub(earlier_ns);
         let pressure = self.triggers.pressure_totals();
         minute.set_pressure(std::mem::replace(&mut self.minute_pressure, pressure), pressure);
+        self.write_writers(&mut minute, time_s);
         if let Ok(line) = serde_json::to_string(&minute) {
             self.offer(SaverTask::History { time_s: minute.time_s, line });
         }
@@ -424,6 +433,7 @@ impl Daemon<'_> {
                 SaverReport::Saved { record, path, is_last } => {
                     self.tell_saved(&record, &path, is_last);
                 }
+                SaverReport::OverDays { found } => self.writing.note_found(found),
                 SaverReport::Failed { what, cause, task } => {
                     let said = format!("failed to {what}: {cause}");
                     self.say(&JournalLine::new(Priority::Warning, said));
@@ -502,6 +512,7 @@ impl Daemon<'_> {
         if self.minute.watched_ns > 0 {
             self.write_minute();
         }
+        self.finish_writers();
         let mut waiting = std::mem::take(&mut self.waiting);
         while let Some(task) = waiting.pop_front() {
             if self.saver.offer(task).is_some() {

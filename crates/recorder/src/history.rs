@@ -16,6 +16,7 @@ use iowhy_core::diagnosis::Diagnosis;
 use iowhy_fs::read;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -223,7 +224,12 @@ pub struct HistoryFiles {
 impl HistoryFiles {
     /// The history below the state directory `state`.
     pub fn below(state: &Path) -> HistoryFiles {
-        HistoryFiles { directory: state.join("history") }
+        HistoryFiles::within(state.join("history"))
+    }
+
+    /// Days in a directory of their own.
+    pub(crate) fn within(directory: PathBuf) -> HistoryFiles {
+        HistoryFiles { directory }
     }
 
     fn path(&self, day: &str) -> PathBuf {
@@ -293,20 +299,31 @@ impl HistoryFiles {
     /// # Errors
     /// When a file cannot be read.
     pub fn minutes(&self, from_s: i64, until_s: i64) -> io::Result<Vec<HistoryMinute>> {
+        let mut minutes: Vec<HistoryMinute> = self.lines(from_s, until_s)?;
+        minutes.retain(|minute| (from_s..until_s).contains(&minute.time_s));
+        minutes.sort_by_key(|minute| minute.time_s);
+        Ok(minutes)
+    }
+
+    /// The lines of the days from that of `from_s` to that of `until_s`. Lines that are cut short
+    /// are passed over.
+    pub(crate) fn lines<T: DeserializeOwned>(
+        &self,
+        from_s: i64,
+        until_s: i64,
+    ) -> io::Result<Vec<T>> {
         use std::io::{BufRead, BufReader, Read};
         let (first, last) = (day_of(from_s), day_of(until_s));
-        let mut minutes = Vec::new();
+        let mut lines = Vec::new();
         for day in self.days()?.iter().filter(|day| (&first..=&last).contains(day)) {
             let mut file = BufReader::new(read::open(&self.path(day))?.take(MOST_DAY_BYTES));
             let mut line = Vec::new();
-            while minutes.len() < MOST_MINUTES && file.read_until(b'\n', &mut line)? > 0 {
-                let minute = serde_json::from_slice::<HistoryMinute>(&line);
+            while lines.len() < MOST_MINUTES && file.read_until(b'\n', &mut line)? > 0 {
+                lines.extend(serde_json::from_slice(&line).ok());
                 line.clear();
-                minutes.extend(minute.ok().filter(|it| (from_s..until_s).contains(&it.time_s)));
             }
         }
-        minutes.sort_by_key(|minute| minute.time_s);
-        Ok(minutes)
+        Ok(lines)
     }
 }
 

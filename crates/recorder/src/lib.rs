@@ -10,6 +10,7 @@
 //! | [`incidents`] | which triggers are kept, for how long, and where: decisions without I/O |
 //! | [`saver`] | the thread that writes to the state directory, and may wait for a sick disk |
 //! | [`history`] | level 1: figures of every minute for a month |
+//! | [`writers`] | who writes all day: by minute and by hour, by program and file |
 //! | [`control`] | the socket of `iowhy capture` |
 //! | [`journal`], [`hook`] | who is told of an incident |
 //! | [`metrics`] | OpenMetrics on a loopback address, a socket or as a file |
@@ -42,5 +43,6 @@ pub mod serving;
 mod sockets;
 pub mod trigger;
 pub mod units;
+pub mod writers;
 
 pub use error::RecorderError;

@@ -31,7 +31,8 @@ impl RollingDiagnosis {
     /// Of a watch whose environment is `environment` now.
     pub fn new(environment: &Environment) -> RollingDiagnosis {
         let wanted = WantedIntervals { every_ns: Some(WINDOW_NS), count: None };
-        let cutter = Cutter::new(Summarizer::new(environment), wanted, environment);
+        let like = Summarizer::new(environment).with_writers();
+        let cutter = Cutter::new(like, wanted, environment);
         RollingDiagnosis { cutter, met: 0 }
     }
 

@@ -12,6 +12,8 @@ use crate::incidents::retention::{NeededRoom, to_remove};
 use crate::incidents::store::{
     EARLIER, FINDINGS, IncidentStore, PAGE, RECORDING, read_record, write_record,
 };
+use crate::writers::files::{WriterFiles, WriterSeries, found_over_days};
+use crate::writers::over_days::OverDaysFinding;
 use iowhy_core::recording::OPEN_ROUND;
 use iowhy_fs::read;
 use std::io;
@@ -47,6 +49,20 @@ pub enum SaverTask {
         /// The line, without its end.
         line: String,
     },
+    /// Append a line to the files of who writes.
+    Writers {
+        /// To which.
+        series: WriterSeries,
+        /// Seconds since 1970.
+        time_s: i64,
+        /// The line, without its end.
+        line: String,
+    },
+    /// Look for findings over days.
+    OverDays {
+        /// Now, seconds since 1970.
+        now_s: i64,
+    },
     /// Replace a file's content.
     File {
         /// The file.
@@ -67,6 +83,11 @@ pub enum SaverReport {
         path: PathBuf,
         /// Whether nothing more comes.
         is_last: bool,
+    },
+    /// What was found over days.
+    OverDays {
+        /// The findings.
+        found: Vec<OverDaysFinding>,
     },
     /// Something could not be written; an incident stays in memory and is tried again.
     Failed {
@@ -143,6 +164,7 @@ impl Saver {
 fn serve(limits: &SaverLimits, tasks: &Receiver<SaverTask>, reported: &Sender<SaverReport>) {
     let store = IncidentStore::below(&limits.state);
     let history = HistoryFiles::below(&limits.state);
+    let writers = WriterFiles::below(&limits.state);
     for task in tasks {
         let report = match &task {
             SaverTask::Incident { number, pending, window, is_last } => {
@@ -168,6 +190,14 @@ fn serve(limits: &SaverLimits, tasks: &Receiver<SaverTask>, reported: &Sender<Sa
             SaverTask::History { time_s, line } => {
                 failed("append to the history", history.append(*time_s, line, limits.history))
             }
+            SaverTask::Writers { series, time_s, line } => {
+                let result = writers.append(*series, *time_s, line, limits.history);
+                failed("append to the history of who writes", result)
+            }
+            SaverTask::OverDays { now_s } => match found_over_days(&writers, *now_s) {
+                Ok(found) => Some(SaverReport::OverDays { found }),
+                Err(error) => failed("read the history of who writes", Err(error)),
+            },
             SaverTask::File { path, text } => {
                 let what = format!("write {}", path.display());
                 failed(&what, disk::publish(path, text.as_bytes()))

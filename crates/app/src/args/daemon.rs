@@ -112,13 +112,25 @@ pub struct HistoryArgs {
     /// How far back: 6h, 1d, 31d
     #[arg(long, value_name = "TIME", default_value = "1d")]
     pub last: TimeSpan,
+    /// From then on, instead: yesterday, today, 09:35, "2026-11-24 09:35"
+    #[arg(long, value_name = "TIME", conflicts_with = "last")]
+    pub since: Option<String>,
+    /// Until before then: the same forms
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+    /// Who wrote: programs with what they asked for, what devices wrote for them, and why
+    #[arg(long)]
+    pub who: bool,
+    /// The same by file; with a part of its name, only files that contain it
+    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "")]
+    pub file: Option<String>,
     /// Rows of each table
     #[arg(long, value_name = "N", default_value = "24", value_parser = rows())]
     pub rows: u32,
     /// Only this device
     #[arg(short, long = "device", value_name = "DEV", add = ArgValueCandidates::new(devices))]
     pub device: Option<String>,
-    /// Print the minutes as JSON lines
+    /// Print JSON: the minutes as lines, or who wrote as one object
     #[arg(long)]
     pub json: bool,
 }

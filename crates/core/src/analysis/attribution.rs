@@ -12,6 +12,7 @@ use super::measure::Measure;
 use super::stacks::{StackRef, StackTable};
 use super::strata::{self, SampleStratum};
 use super::usage::NOT_IN_DATA;
+use super::writers::WriterTally;
 use crate::model::{Name, Names, Origin, Process, Request, RequestPart};
 use rustc_hash::FxHashMap;
 
@@ -142,6 +143,8 @@ pub(super) struct Attribution {
     pub containers: FxHashMap<Name, Name>,
     /// All of it together, where it was asked for.
     pub breakdown: Option<Box<BreakdownTally>>,
+    /// Who writes what, where it was asked for.
+    pub writers: Option<Box<WriterTally>>,
     latest_cgroup: Option<Name>,
 }
 
@@ -163,6 +166,7 @@ impl Attribution {
             identities: FxHashMap::default(),
             containers: FxHashMap::default(),
             breakdown: None,
+            writers: None,
             latest_cgroup: None,
         }
     }
@@ -238,6 +242,9 @@ impl Attribution {
         if let Some(breakdown) = &mut self.breakdown {
             breakdown.calibrate(by_device);
         }
+        if let Some(writers) = &mut self.writers {
+            writers.calibrate(by_device);
+        }
     }
 
     fn code_path(&self, request: &Request) -> CodePath {
@@ -264,7 +271,11 @@ impl Attribution {
                 self.programs.absorb(row.device_layer, row.key.program(), &row.used);
             }
         }
-        self.cgroups.charge(cgroup(request, part, owner, names), charge);
+        let cgroup = cgroup(request, part, owner, names);
+        self.cgroups.charge(cgroup, charge);
+        if let Some(writers) = &mut self.writers {
+            writers.charge(request, part, owner, cgroup.ok(), charge);
+        }
         self.files.charge(file(part), charge);
         if self.breakdown.is_some() {
             let key = UsedKey { owner, file: file(part), path: self.code_path(request) };

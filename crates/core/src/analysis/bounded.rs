@@ -110,6 +110,11 @@ impl DeviceLayer {
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
+
+    /// Whether its requests serve those of an upper device.
+    pub fn is_lower(self) -> bool {
+        usize::from(self.0) % Self::LAYERS == RequestLayer::Lower as usize
+    }
 }
 
 /// Usage that was moved out of a full table.

@@ -38,7 +38,8 @@ impl Pass for Summarizer {
     type Figures = Summary;
 
     fn begin(&self, environment: &Environment) -> Summarizer {
-        Summarizer::new(environment)
+        let fresh = Summarizer::new(environment);
+        if self.has_writers() { fresh.with_writers() } else { fresh }
     }
 
     fn add(&mut self, batch: &Batch, names: &Names) {

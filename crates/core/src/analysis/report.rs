@@ -12,7 +12,7 @@ use super::settings;
 use super::summarizer::Summarizer;
 use super::summary::{
     Breakdown, DEVICE_ROWS, DeviceSummary, DirectionSummary, InScheduler, STALLED_NS, Summary,
-    Usage, UsedRow, WatchSummary,
+    Usage, UsedRow, WatchSummary, Writers,
 };
 use super::tables::{ShareTotals, fold, sum};
 use super::watch_window::WatchWindow;
@@ -49,6 +49,7 @@ pub(super) fn summary(
         origins: rows.origins(),
         code_paths: rows.code_paths(),
         breakdown: report.breakdown(&rows),
+        writers: report.writers(&rows),
         changed_settings: settings::changed(environment),
         patterns: report.patterns(&rows),
         environment: environment.clone(),
@@ -73,6 +74,12 @@ impl Reporter<'_> {
     fn breakdown(&self, rows: &RowMaker) -> Option<Breakdown> {
         let name = |slot: usize| self.all.devices.get(slot).map(|tally| self.name(tally));
         let tally = self.all.charged.breakdown.as_ref()?;
+        Some(tally.finish(rows, |slot| name(slot).unwrap_or_default()))
+    }
+
+    fn writers(&self, rows: &RowMaker) -> Option<Writers> {
+        let name = |slot: usize| self.all.devices.get(slot).map(|tally| self.name(tally));
+        let tally = self.all.charged.writers.as_ref()?;
         Some(tally.finish(rows, |slot| name(slot).unwrap_or_default()))
     }
 

@@ -20,6 +20,7 @@ use super::threads::BatchConsumer;
 use super::waits::chains;
 use super::waits::ledger::LedgerTally;
 use super::watch_window::WatchWindow;
+use super::writers::WriterTally;
 use crate::model::{
     Environment, Metric, Name, Names, Operation, Origin, Request, RequestPart, WaitClass,
 };
@@ -105,6 +106,18 @@ impl Summarizer {
         self
     }
 
+    /// One whose summary has [`super::writers::Writers`].
+    #[must_use]
+    pub fn with_writers(mut self) -> Summarizer {
+        self.charged.writers = Some(Box::new(WriterTally::new()));
+        self
+    }
+
+    /// Whether its summary has them.
+    pub(super) fn has_writers(&self) -> bool {
+        self.charged.writers.is_some()
+    }
+
     /// Adds a batch, whose texts are in `names`: the same table for every batch and the end.
     pub fn add(&mut self, batch: &Batch, names: &Names) {
         batch.stacks.iter().for_each(|stack| self.charged.stacks.add(stack, names));
@@ -113,6 +126,9 @@ impl Summarizer {
         batch.wait_chains.iter().for_each(|row| self.chains.add(row, names));
         let files = batch.files.iter().filter(|row| !is_own_name(row.process, names));
         files.for_each(|row| self.files.add(row, names));
+        if let Some(writers) = &mut self.charged.writers {
+            batch.files.iter().for_each(|row| writers.add_calls(row));
+        }
         for wait in &batch.waits {
             if is_own_name(wait.process, names) {
                 self.own_waits += 1;

@@ -15,6 +15,7 @@ pub use super::samples::{Samples, Series};
 pub use super::usage::*;
 pub use super::waits::chains::{ChainReport, ChainRow, ChainStep};
 pub use super::waits::ledger::{ClassRow, Ledger, LedgerWaiter, ProcessLedger, ProgramWaiter};
+pub use super::writers::Writers;
 use crate::model::Losses;
 use crate::model::environment::Environment;
 use crate::model::health::{DeviceHealth, KernelMessage};
@@ -62,6 +63,9 @@ pub struct Summary {
     /// Devices, processes, files and code paths together; `None` where it was not asked for.
     #[serde(skip)]
     pub breakdown: Option<Breakdown>,
+    /// Who writes what; `None` where it was not asked for.
+    #[serde(skip)]
+    pub writers: Option<Writers>,
     /// Settings that changed during the watch.
     pub changed_settings: Vec<ChangedSetting>,
     /// Patterns of the load, for the diagnosis.

@@ -11,6 +11,17 @@ const REPORTED_UNCORRECTABLE: u64 = 187;
 const PENDING: u64 = 197;
 const UNCORRECTABLE: u64 = 198;
 const INTERFACE_ERRORS: u64 = 199;
+/// A data unit of NVMe, bytes.
+const NVME_UNIT: u64 = 512_000;
+/// Names of ATA attributes that count what was written, and their unit in bytes: smartctl names
+/// them by the drive's model.
+const WRITTEN: [(&str, u64); 5] = [
+    ("Total_LBAs_Written", 512),
+    ("Host_Writes_32MiB", 32 << 20),
+    ("Host_Writes_GiB", 1 << 30),
+    ("Lifetime_Writes_GiB", 1 << 30),
+    ("Total_Writes_GiB", 1 << 30),
+];
 
 /// The output of smartctl, as far as it is used.
 #[derive(Deserialize, Default)]
@@ -25,6 +36,14 @@ pub struct SmartctlOutput {
     power_on_time: PowerOnTime,
     ata_smart_attributes: Attributes,
     scsi_grown_defect_list: Option<u64>,
+    endurance_used: Endurance,
+    scsi_percentage_used_endurance_indicator: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Endurance {
+    current_percent: Option<u64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -44,6 +63,7 @@ struct NvmeLog {
     num_err_log_entries: u64,
     unsafe_shutdowns: u64,
     power_on_hours: u64,
+    data_units_written: u64,
     warning_temp_time: u64,
     critical_comp_time: u64,
 }
@@ -89,6 +109,7 @@ struct Attributes {
 #[serde(default)]
 struct Attribute {
     id: u64,
+    name: String,
     raw: Raw,
 }
 
@@ -127,6 +148,9 @@ impl SmartctlOutput {
             spare_percent: log.available_spare,
             spare_threshold_percent: log.available_spare_threshold,
             used_percent: log.percentage_used,
+            written_bytes: Some(log.data_units_written)
+                .filter(|units| *units > 0)
+                .map(|units| units.saturating_mul(NVME_UNIT)),
             media_errors: log.media_errors,
             error_log_entries: log.num_err_log_entries,
             unsafe_shutdowns: log.unsafe_shutdowns,
@@ -134,6 +158,15 @@ impl SmartctlOutput {
             warning_minutes: log.warning_temp_time,
             critical_minutes: log.critical_comp_time,
             ..NvmeHealth::default()
+        })
+    }
+
+    /// What hosts have written to a drive, where smartctl's database knows the unit.
+    fn written_bytes(&self) -> Option<u64> {
+        let attributes = &self.ata_smart_attributes.table;
+        attributes.iter().find_map(|attribute| {
+            let (_, unit) = WRITTEN.iter().find(|(name, _)| *name == attribute.name)?;
+            (attribute.raw.value > 0).then(|| attribute.raw.value.saturating_mul(*unit))
         })
     }
 
@@ -162,6 +195,11 @@ impl SmartctlOutput {
             uncorrectable_sectors: raw(UNCORRECTABLE),
             reported_errors: raw(REPORTED_UNCORRECTABLE),
             interface_errors: raw(INTERFACE_ERRORS),
+            used_percent: self
+                .endurance_used
+                .current_percent
+                .or(self.scsi_percentage_used_endurance_indicator),
+            written_bytes: self.written_bytes(),
         };
         (log != DriveLog::default()).then_some(log)
     }

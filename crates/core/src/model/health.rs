@@ -54,6 +54,8 @@ object! {
         pub spare_threshold_percent: u64,
         /// How much of its life is used, by its vendor's estimate, percent; may exceed 100.
         pub used_percent: u64,
+        /// Bytes that hosts have written to it, ever; absent if it does not say.
+        pub written_bytes: Option<u64>,
         /// Errors of its medium that it could not correct.
         pub media_errors: u64,
         /// Entries of its error log, ever.
@@ -119,6 +121,11 @@ object! {
         pub reported_errors: Option<u64>,
         /// Errors of the link: cable, connector, port.
         pub interface_errors: Option<u64>,
+        /// How much of its life is used, by its vendor's estimate, percent; only of solid-state
+        /// drives that say so.
+        pub used_percent: Option<u64>,
+        /// Bytes that hosts have written to it, ever.
+        pub written_bytes: Option<u64>,
     }
 }
 

@@ -3,6 +3,7 @@
 //! What does not belong here: the loop.
 
 use super::in_flight::{HungTaskCheck, InFlightCheck};
+use super::writing::WriterWatch;
 use super::{Daemon, SignalFlags};
 use crate::config::RecorderConfig;
 use crate::control;
@@ -90,6 +91,7 @@ pub(super) fn daemon<'a>(
         hook,
         metrics: MetricsHub::serve(&config.metrics)?,
         minute: HistoryMinute { time_s: realtime_ns() / 1_000_000_000, ..Default::default() },
+        writing: WriterWatch::new(&config.watch.devices),
         minute_cost_ns: own::cpu_ns(),
         minute_pressure: PressureTotals::default(),
         lost_before: 0,

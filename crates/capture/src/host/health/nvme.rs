@@ -49,6 +49,7 @@ fn parse(about: &[u8], page: &[u8]) -> Result<NvmeHealth, String> {
         spare_percent: number(page, 3, 1),
         spare_threshold_percent: number(page, 4, 1),
         used_percent: number(page, 5, 1),
+        written_bytes: written_bytes(page),
         power_on_hours: number(page, 128, 16),
         unsafe_shutdowns: number(page, 144, 16),
         media_errors: number(page, 160, 16),
@@ -63,6 +64,12 @@ fn parse(about: &[u8], page: &[u8]) -> Result<NvmeHealth, String> {
         sleeps_by_itself: number(about, 265, 1) & 1 != 0,
         wake_limit_us: None,
     })
+}
+
+/// Data units written: thousands of 512 bytes; 0 if the controller does not count them.
+fn written_bytes(page: &[u8]) -> Option<u64> {
+    let units = number(page, 48, 16);
+    (units > 0).then(|| units.saturating_mul(512_000))
 }
 
 /// The power states in a controller's description: 32 bytes each.

@@ -1,0 +1,451 @@
+//! From ten seconds to minutes and hours: rows of the analysis become rows of the files.
+//!
+//! What does not belong here: where they are kept ([`super::files`]).
+
+use super::causes::RecentCalls;
+use super::exact::ExactCounters;
+use super::wakes::{Wake, WakeWatch};
+use super::{
+    DeviceBytes, DriveWear, JOURNAL, METADATA, SWAP, WriterId, WriterKind, WriterRecord, WriterRow,
+    WriterSums, WriterTotals,
+};
+use iowhy_core::analysis::files::pattern::without_numbers;
+use iowhy_core::analysis::summary::{Summary, Writers};
+use iowhy_core::analysis::writers::{AskedRow, MovedRow};
+use iowhy_core::analysis::{Direction, activity};
+use iowhy_core::model::{Environment, Names, Origin};
+use iowhy_core::source::Batch;
+use std::collections::{BTreeMap, HashMap};
+
+/// Rows of a minute while it lasts.
+const MOST_MINUTE_ROWS: usize = 2048;
+/// Rows of an hour while it lasts.
+const MOST_HOUR_ROWS: usize = 1024;
+/// Rows of a minute that are written, by what they wrote; and by what they read.
+const MINUTE_ROWS: (usize, usize) = (20, 4);
+/// The same of an hour.
+const HOUR_ROWS: (usize, usize) = (48, 16);
+/// Files whose writers are remembered.
+const MOST_FILES: usize = 4096;
+/// Characters of a name that are kept: file names may have thousands.
+const MOST_NAME: usize = 160;
+const HOUR_S: i64 = 3_600;
+/// A minute that begins later than this after the last one is of another time: the clock was set,
+/// or the machine slept.
+const MOST_GAP_S: i64 = 600;
+
+/// The writers of a file: one, or several.
+type Writer = Option<(String, String)>;
+
+/// What is added up at the moment.
+#[derive(Debug)]
+pub struct WriterAccount {
+    minute: WriterTotals,
+    hour: HourAccount,
+    recent: RecentCalls,
+    /// Who has written a file with calls, if it was one program alone.
+    writers: HashMap<(String, String), Writer>,
+    exact: ExactCounters,
+    wakes: WakeWatch,
+}
+
+/// The hour so far.
+#[derive(Debug)]
+struct HourAccount {
+    rows: WriterTotals,
+    time_s: i64,
+    until_s: i64,
+    watched_s: u64,
+    devices: BTreeMap<String, DeviceBytes>,
+    drives: BTreeMap<String, DriveWear>,
+}
+
+/// When a minute was.
+#[derive(Clone, Copy, Debug)]
+pub struct MinuteSpan {
+    /// When it began, seconds since 1970.
+    pub time_s: i64,
+    /// When it ended.
+    pub until_s: i64,
+    /// What of it was watched, seconds.
+    pub watched_s: u64,
+}
+
+impl WriterAccount {
+    /// Of the devices `only`; of all if it is empty.
+    pub fn new(only: &[String]) -> WriterAccount {
+        WriterAccount {
+            minute: WriterTotals::new(MOST_MINUTE_ROWS),
+            hour: HourAccount::new(),
+            recent: RecentCalls::default(),
+            writers: HashMap::new(),
+            exact: ExactCounters::new(only),
+            wakes: WakeWatch::default(),
+        }
+    }
+
+    /// Another watch begins at `now_ns`, CLOCK_MONOTONIC.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.wakes.begin(now_ns);
+    }
+
+    /// Looks at rows as they come: the kernel's counters, and requests that wake a disk.
+    pub fn look(&mut self, batch: &Batch, names: &Names) {
+        self.exact.add(batch, names);
+        self.wakes.add(batch, names);
+    }
+
+    /// Adds ten seconds.
+    pub fn add(&mut self, summary: &Summary) {
+        let Some(writers) = &summary.writers else { return };
+        self.recent.fade();
+        for row in &writers.asked {
+            self.add_asked(row);
+        }
+        if lacks_calls(&summary.environment) {
+            self.add_counted(summary, writers);
+        }
+        for row in &writers.moved {
+            self.add_moved(row);
+        }
+        for wake in self.wakes.take() {
+            self.add_wake(wake);
+        }
+    }
+
+    fn add_asked(&mut self, row: &AskedRow) {
+        // A file on no disk is in memory or on another host.
+        let Some(device) = row.device.clone() else { return };
+        let Some(program) = &row.program else {
+            let rest = WriterId::for_rest(WriterKind::Others, &device, false);
+            self.minute.add(&rest, &asked(row));
+            return;
+        };
+        let id = WriterId {
+            program: program_name(program),
+            container: shortened(row.container.as_deref().unwrap_or_default()),
+            file: file_name(row.file.as_deref()),
+            device,
+            ..WriterId::default()
+        };
+        self.recent.note(&id, &row.calls);
+        if row.calls.writes > 0 {
+            self.note_writer(&id);
+        }
+        // What only reads from the page cache is no row.
+        self.minute.add(&id, &asked(row));
+    }
+
+    /// Adds what the kernel counted of processes beyond the calls that were seen: to keep its
+    /// budget, the watch does not count calls on a busy machine. A process wrote at most what its
+    /// calls wrote, to pipes and sockets, too, and at most the pages that it made dirty.
+    fn add_counted(&mut self, summary: &Summary, writers: &Writers) {
+        let seconds = summary.watch.duration_ns as f64 / 1e9;
+        let mut counted: BTreeMap<String, (u64, Option<String>)> = BTreeMap::new();
+        for process in activity::processes(summary) {
+            let least = |a: Option<f64>, b: Option<f64>| Some(a?.min(b?));
+            let (calls, pages) = (process.logical_write_bytes_per_s, process.write_bytes_per_s);
+            let asked = least(calls, pages).unwrap_or(0.0) * seconds;
+            let (sum, _) = counted
+                .entry(program_name(&process.process))
+                .or_insert_with(|| (0, process.container.clone()));
+            *sum = sum.saturating_add(asked.round() as u64);
+        }
+        for (program, (asked_bytes, container)) in counted {
+            let own = writers.asked.iter().filter(|row| row.device.is_some());
+            let own =
+                own.filter(|row| row.program.as_deref().map(program_name) == Some(program.clone()));
+            let seen: u64 = own.map(|row| row.calls.write_bytes).sum();
+            let asked_bytes = asked_bytes.saturating_sub(seen);
+            let id = self.id_on_device(program, container, writers);
+            self.minute.add(&id, &WriterSums { asked_bytes, ..WriterSums::default() });
+        }
+        // Without calls, data that is written tells who causes the journal.
+        for row in writers.moved.iter().filter(|row| row.program.is_some() && !row.is_below) {
+            let is_data = !matches!(row.origin, None | Some(Origin::Journal | Origin::Metadata));
+            let id = self.id_of(row, row.origin.unwrap_or(Origin::Unknown));
+            if is_data && id.file.starts_with('/') {
+                self.recent.note_requests(&id, row.directions[Direction::Write].requests);
+            }
+        }
+    }
+
+    /// The id of a program on the device that it writes to, as far as that is known.
+    fn id_on_device(
+        &self,
+        program: String,
+        container: Option<String>,
+        writers: &Writers,
+    ) -> WriterId {
+        let written = |row: &&MovedRow| row.directions[Direction::Write].bytes;
+        let named =
+            |row: &&MovedRow| row.program.as_deref().map(program_name) == Some(program.clone());
+        let most =
+            writers.moved.iter().filter(|row| !row.is_below).filter(named).max_by_key(written);
+        let known = self.minute.rows().map(|(id, _)| id).find(|id| id.program == program);
+        let container = container.map(|name| shortened(&name));
+        match most {
+            Some(row) => WriterId {
+                container: shortened(row.container.as_deref().unwrap_or_default()),
+                device: row.device.clone(),
+                program,
+                ..WriterId::default()
+            },
+            None => WriterId {
+                container: known.map(|id| id.container.clone()).or(container).unwrap_or_default(),
+                device: known.map(|id| id.device.clone()).unwrap_or_default(),
+                program,
+                ..WriterId::default()
+            },
+        }
+    }
+
+    fn note_writer(&mut self, id: &WriterId) {
+        let writer = (id.program.clone(), id.container.clone());
+        let key = (id.device.clone(), id.file.clone());
+        if id.file.is_empty() {
+            return;
+        }
+        match self.writers.get_mut(&key) {
+            Some(known) if known.as_ref() == Some(&writer) => (),
+            Some(known) => *known = None,
+            None => {
+                if self.writers.len() >= MOST_FILES {
+                    self.writers.clear();
+                }
+                self.writers.insert(key, Some(writer));
+            }
+        }
+    }
+
+    fn add_moved(&mut self, row: &MovedRow) {
+        let sums = moved(row);
+        let Some(origin) = row.origin else {
+            let rest = WriterId::for_rest(WriterKind::Others, &row.device, row.is_below);
+            self.minute.add(&rest, &sums);
+            return;
+        };
+        let id = self.id_of(row, origin);
+        let is_own = id.kind == WriterKind::Program && self.recent.has_called(&id.program);
+        let written = sums.journal_bytes.saturating_add(sums.metadata_bytes);
+        if is_own || row.is_below || written == 0 {
+            self.minute.add(&id, &sums);
+            return;
+        }
+        self.share_out(&id, &sums);
+    }
+
+    /// Shares what a thread of the kernel wrote of the file system's own out to those who caused
+    /// it.
+    fn share_out(&mut self, id: &WriterId, sums: &WriterSums) {
+        let journal = self.recent.share(&id.device, sums.journal_bytes);
+        if journal.is_empty() {
+            let file = if sums.journal_bytes > 0 { JOURNAL } else { METADATA };
+            let nobody = WriterId {
+                file: file.to_owned(),
+                ..WriterId::for_rest(WriterKind::Unknown, &id.device, false)
+            };
+            self.minute.add(&nobody, sums);
+            return;
+        }
+        let metadata = self.recent.share(&id.device, sums.metadata_bytes);
+        let requests = self.recent.share(&id.device, sums.requests);
+        for (((id, journal_bytes), (_, metadata_bytes)), (_, requests)) in
+            journal.into_iter().zip(metadata).zip(requests)
+        {
+            let share =
+                WriterSums { journal_bytes, metadata_bytes, requests, ..WriterSums::default() };
+            self.minute.add(&id, &share);
+        }
+        // What else it did is its own.
+        let rest = WriterSums { journal_bytes: 0, metadata_bytes: 0, requests: 0, ..*sums };
+        self.minute.add(id, &rest);
+    }
+
+    fn id_of(&self, row: &MovedRow, origin: Origin) -> WriterId {
+        let file = match origin {
+            Origin::Swap => SWAP.to_owned(),
+            Origin::Journal => JOURNAL.to_owned(),
+            Origin::Metadata if row.file.is_none() => METADATA.to_owned(),
+            _ => file_name(row.file.as_deref()),
+        };
+        let container = shortened(row.container.as_deref().unwrap_or_default());
+        let (device, is_below) = (row.device.clone(), row.is_below);
+        if let Some(program) = &row.program {
+            let program = program_name(program);
+            return WriterId { program, container, file, device, is_below, ..WriterId::default() };
+        }
+        // Its only writer, if there is one, dirtied it before the watch.
+        let key = (device, file);
+        let only = self.writers.get(&key).cloned().flatten();
+        let (device, file) = key;
+        let kind = if only.is_some() { WriterKind::Program } else { WriterKind::Unknown };
+        let (program, container) = only.unwrap_or_default();
+        WriterId { kind, program, container, file, device, is_below }
+    }
+
+    fn add_wake(&mut self, wake: Wake) {
+        let sums = WriterSums { wakes: 1, ..WriterSums::default() };
+        let row = MovedRow {
+            device: wake.device,
+            is_below: wake.is_below,
+            program: wake.program,
+            container: wake.container,
+            file: wake.file,
+            ..MovedRow::default()
+        };
+        let id = self.id_of(&row, wake.origin);
+        let is_own = id.kind == WriterKind::Program && self.recent.has_called(&id.program);
+        let due = match wake.origin {
+            Origin::Journal | Origin::Metadata if !is_own => self.recent.most(&id.device).cloned(),
+            _ => None,
+        };
+        // The same program has rows with its container.
+        let known = |id: &WriterId| {
+            let mut own = self.minute.rows().map(|(known, _)| known);
+            own.find(|it| WriterId { container: String::new(), ..(*it).clone() } == *id).cloned()
+        };
+        let id = due.unwrap_or(id);
+        let id = if id.container.is_empty() { known(&id).unwrap_or(id) } else { id };
+        self.minute.add(&id, &sums);
+    }
+
+    /// Ends a minute: its record, and those of the hours that are over with it.
+    pub fn end_minute(
+        &mut self,
+        span: MinuteSpan,
+        drives: &BTreeMap<String, DriveWear>,
+    ) -> (WriterRecord, Vec<WriterRecord>) {
+        let mut rows = std::mem::replace(&mut self.minute, WriterTotals::new(MOST_MINUTE_ROWS));
+        let devices = self.exact.settle(&mut rows);
+        let mut over = Vec::new();
+        if self.hour.is_over_for(span) {
+            over.extend(self.end_hour());
+        }
+        self.hour.add(span, &rows, &devices, drives);
+        let minute = WriterRecord {
+            time_s: span.time_s,
+            until_s: span.until_s,
+            watched_s: span.watched_s,
+            devices,
+            drives: BTreeMap::new(),
+            rows: rows.top(MINUTE_ROWS.0, MINUTE_ROWS.1),
+        };
+        (minute, over)
+    }
+
+    /// Ends the hour, whenever it is; `None` if there is nothing of it.
+    pub fn end_hour(&mut self) -> Option<WriterRecord> {
+        let hour = std::mem::replace(&mut self.hour, HourAccount::new());
+        (hour.until_s > hour.time_s).then(|| WriterRecord {
+            time_s: hour.time_s,
+            until_s: hour.until_s,
+            watched_s: hour.watched_s,
+            devices: hour.devices,
+            drives: hour.drives,
+            rows: hour.rows.top(HOUR_ROWS.0, HOUR_ROWS.1),
+        })
+    }
+}
+
+impl HourAccount {
+    fn new() -> HourAccount {
+        HourAccount {
+            rows: WriterTotals::new(MOST_HOUR_ROWS),
+            time_s: 0,
+            until_s: 0,
+            watched_s: 0,
+            devices: BTreeMap::new(),
+            drives: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a minute is of another hour, or of another time: a clock that was set must not make
+    /// one of two.
+    fn is_over_for(&self, minute: MinuteSpan) -> bool {
+        let is_begun = self.until_s > self.time_s;
+        let is_other = minute.time_s.div_euclid(HOUR_S) != self.time_s.div_euclid(HOUR_S);
+        let is_jump = minute.time_s + MOST_GAP_S / 10 < self.until_s
+            || minute.time_s > self.until_s + MOST_GAP_S;
+        is_begun && (is_other || is_jump)
+    }
+
+    fn add(
+        &mut self,
+        span: MinuteSpan,
+        rows: &WriterTotals,
+        devices: &BTreeMap<String, DeviceBytes>,
+        drives: &BTreeMap<String, DriveWear>,
+    ) {
+        if self.until_s == self.time_s {
+            self.time_s = span.time_s;
+        }
+        self.until_s = span.until_s.max(self.time_s + 1);
+        self.watched_s += span.watched_s;
+        rows.rows().for_each(|(id, sums)| self.rows.add(id, sums));
+        for (device, bytes) in devices {
+            self.devices.entry(device.clone()).or_default().add(bytes);
+        }
+        self.drives.clone_from(drives);
+    }
+}
+
+/// Whether calls were not counted for a part of the window.
+fn lacks_calls(window: &Environment) -> bool {
+    let ends = window.thinning.iter().skip(1).map(|level| level.from_ns).chain([u64::MAX]);
+    let mut levels = window.thinning.iter().zip(ends);
+    levels.any(|(level, until_ns)| {
+        !level.calls && level.from_ns < window.end_ns && until_ns > window.start_ns
+    })
+}
+
+fn asked(row: &AskedRow) -> WriterSums {
+    WriterSums {
+        asked_bytes: row.calls.write_bytes,
+        asked_calls: row.calls.writes,
+        syncs: row.calls.syncs,
+        ..WriterSums::default()
+    }
+}
+
+fn moved(row: &MovedRow) -> WriterSums {
+    let bytes = |direction| row.directions[direction].bytes;
+    let written = bytes(Direction::Write).saturating_add(bytes(Direction::Other));
+    let mut sums = WriterSums {
+        read_bytes: bytes(Direction::Read),
+        discarded_bytes: bytes(Direction::Discard),
+        requests: row.directions.iter().map(|(_, flow)| flow.requests).sum(),
+        ..WriterSums::default()
+    };
+    match row.origin {
+        Some(Origin::Journal) => sums.journal_bytes = written,
+        Some(Origin::Metadata) => sums.metadata_bytes = written,
+        _ => sums.data_bytes = written,
+    }
+    sums
+}
+
+/// A program's name; workers of the kernel, which differ by what they do at the moment, are one.
+fn program_name(name: &str) -> String {
+    let worker = name.split(['/', ':']).next().filter(|first| *first == "kworker");
+    shortened(worker.unwrap_or(name))
+}
+
+/// A file's name, with N for its numbers.
+fn file_name(path: Option<&str>) -> String {
+    shortened(&without_numbers(path.unwrap_or_default()))
+}
+
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(MOST_NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+/// Rows of one device in a minute or an hour add up to what the kernel counted, but for what may
+/// still come; for tests and `--json`.
+pub fn written_by_rows(rows: &[WriterRow], device: &str) -> u64 {
+    let own = rows.iter().filter(|row| row.id.device == device);
+    own.map(|row| row.sums.written_bytes()).fold(0, u64::saturating_add)
+}

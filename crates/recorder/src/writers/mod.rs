@@ -1,0 +1,301 @@
+//! Who writes all day: bytes and requests by program, container, file and device, for every minute
+//! of a day and every hour of a month.
+//!
+//! | where | what |
+//! |---|---|
+//! | here | a row and a line of the files: what is kept of whom |
+//! | [`account`] | from ten seconds to minutes and hours |
+//! | [`causes`] | which program a journal's and a file system's own requests are due to |
+//! | [`exact`] | the kernel's counters of each device, which the rows add up to |
+//! | [`wakes`] | which request woke an idle disk |
+//! | [`files`] | the files of minutes and hours |
+//! | [`question`] | rows put together: by program, file, device |
+//! | [`over_days`] | findings over hours and days |
+//! | [`text`] | all of it as text |
+//!
+//! What does not belong here: which process a request is charged to (`iowhy_core::analysis`).
+
+pub mod account;
+pub mod causes;
+pub mod exact;
+pub mod files;
+pub mod over_days;
+pub mod question;
+pub mod text;
+pub mod wakes;
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// What stands in place of a file where a request has none.
+pub const SWAP: &str = "(swap)";
+/// The file system's own blocks, read or written by the program itself.
+pub const METADATA: &str = "(metadata)";
+/// A file system's journal, where nobody is known to have caused it.
+pub const JOURNAL: &str = "(journal)";
+
+/// What a row is of.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum WriterKind {
+    /// One program, on one file or pattern of files.
+    #[default]
+    Program,
+    /// Requests whose program is not known, because their data was dirty before the watch.
+    Unknown,
+    /// The sum of rows beyond those that are kept.
+    Others,
+    /// What the kernel counted and no record shows.
+    Unseen,
+}
+
+impl WriterKind {
+    fn is_program(&self) -> bool {
+        *self == WriterKind::Program
+    }
+}
+
+/// Whom a row is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WriterId {
+    /// What it is of.
+    #[serde(rename = "k", skip_serializing_if = "WriterKind::is_program")]
+    pub kind: WriterKind,
+    /// The program's name.
+    #[serde(rename = "p", skip_serializing_if = "String::is_empty")]
+    pub program: String,
+    /// Its container or systemd unit; empty if it has none.
+    #[serde(rename = "c", skip_serializing_if = "String::is_empty")]
+    pub container: String,
+    /// The file, with N for numbers; what begins with a parenthesis is none; empty if not known.
+    #[serde(rename = "f", skip_serializing_if = "String::is_empty")]
+    pub file: String,
+    /// The device.
+    #[serde(rename = "d", skip_serializing_if = "String::is_empty")]
+    pub device: String,
+    /// Whether its requests serve those of a device above, where they count, too.
+    #[serde(rename = "b", skip_serializing_if = "is_false")]
+    pub is_below: bool,
+}
+
+impl WriterId {
+    /// The id of what remains on a device.
+    pub fn for_rest(kind: WriterKind, device: &str, is_below: bool) -> WriterId {
+        WriterId { kind, device: device.to_owned(), is_below, ..WriterId::default() }
+    }
+
+    /// Whether it is the id of what remains on a device.
+    pub fn is_rest(&self) -> bool {
+        self.kind != WriterKind::Program && self.file.is_empty()
+    }
+
+    /// The id that it is added to where it has no row: that of what remains on its device.
+    pub fn rest(&self) -> WriterId {
+        let kind = match self.kind {
+            WriterKind::Program => WriterKind::Others,
+            other => other,
+        };
+        WriterId::for_rest(kind, &self.device, self.is_below)
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+/// Defines the figures of a row once: name, name in the files, meaning.
+macro_rules! sums {
+    ($( $field:ident = $word:literal $sentence:literal; )+) => {
+        /// The figures of a row: bytes and numbers.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct WriterSums {
+            $(
+                #[doc = $sentence]
+                #[serde(rename = $word, skip_serializing_if = "is_zero")]
+                pub $field: u64,
+            )+
+        }
+
+        impl WriterSums {
+            /// Adds others.
+            pub fn add(&mut self, other: &WriterSums) {
+                $( self.$field = self.$field.saturating_add(other.$field); )+
+            }
+
+            /// Each figure with its name, in the order of their definition.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$( (stringify!($field), self.$field) ),+]
+            }
+        }
+    };
+}
+
+sums! {
+    asked_bytes = "asked" "Bytes that write calls wrote.";
+    asked_calls = "calls" "Write calls.";
+    syncs = "syncs" "Calls that make data durable.";
+    data_bytes = "data" "Bytes of the file that the device wrote.";
+    journal_bytes = "journal" "Bytes of the file system's journal that it caused.";
+    metadata_bytes = "metadata" "Bytes of the file system's own blocks that it caused.";
+    discarded_bytes = "discard" "Bytes discarded.";
+    read_bytes = "read" "Bytes that the device read.";
+    requests = "reqs" "Requests of the device.";
+    wakes = "wakes" "How often it woke the device after a minute without a request.";
+}
+
+impl WriterSums {
+    /// All that the device wrote, bytes.
+    pub fn written_bytes(&self) -> u64 {
+        self.data_bytes.saturating_add(self.journal_bytes).saturating_add(self.metadata_bytes)
+    }
+
+    /// What rows are ranked by: what was written or asked for, whichever is more.
+    pub fn weight(&self) -> u64 {
+        self.written_bytes().max(self.asked_bytes)
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        *self == WriterSums::default()
+    }
+}
+
+/// A row: whose, and how much.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WriterRow {
+    /// Whose.
+    #[serde(flatten)]
+    pub id: WriterId,
+    /// How much.
+    #[serde(flatten)]
+    pub sums: WriterSums,
+}
+
+/// What the kernel counted of a device, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceBytes {
+    /// Read.
+    pub read: u64,
+    /// Written.
+    pub written: u64,
+    /// Discarded.
+    pub discarded: u64,
+}
+
+impl DeviceBytes {
+    /// Adds others.
+    pub fn add(&mut self, other: &DeviceBytes) {
+        self.read = self.read.saturating_add(other.read);
+        self.written = self.written.saturating_add(other.written);
+        self.discarded = self.discarded.saturating_add(other.discarded);
+    }
+}
+
+/// How worn a drive says it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DriveWear {
+    /// How much of its life is used, by its vendor's estimate, percent.
+    pub used_percent: f64,
+    /// Bytes that hosts have written to it, ever; `None` if it does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
+}
+
+/// A line of the files: a minute or an hour.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WriterRecord {
+    /// When it began, seconds since 1970.
+    pub time_s: i64,
+    /// When it ended.
+    pub until_s: i64,
+    /// What of it was watched, seconds.
+    pub watched_s: u64,
+    /// What the kernel counted of each device that the rows are of.
+    pub devices: BTreeMap<String, DeviceBytes>,
+    /// How worn drives are, at its end.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub drives: BTreeMap<String, DriveWear>,
+    /// The rows; those of a device add up to what the kernel counted.
+    pub rows: Vec<WriterRow>,
+}
+
+/// Rows by whose they are, in bounded memory: what does not fit is added to the device's others.
+#[derive(Clone, Debug)]
+pub struct WriterTotals {
+    rows: HashMap<WriterId, WriterSums>,
+    most: usize,
+}
+
+impl WriterTotals {
+    /// At most `most` rows, and one for each device's others.
+    pub fn new(most: usize) -> WriterTotals {
+        WriterTotals { rows: HashMap::new(), most }
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, id: &WriterId, sums: &WriterSums) {
+        if sums.is_empty() {
+            return;
+        }
+        if let Some(known) = self.rows.get_mut(id) {
+            known.add(sums);
+        } else if self.rows.len() < self.most || id.is_rest() {
+            self.rows.insert(id.clone(), *sums);
+        } else {
+            self.rows.entry(id.rest()).or_default().add(sums);
+        }
+    }
+
+    /// Each row, to change its figures.
+    pub fn rows_mut(&mut self) -> impl Iterator<Item = (&WriterId, &mut WriterSums)> {
+        self.rows.iter_mut()
+    }
+
+    /// Each row.
+    pub fn rows(&self) -> impl Iterator<Item = (&WriterId, &WriterSums)> {
+        self.rows.iter()
+    }
+
+    /// The rows that matter most, and the sums of the others by device: at most `writers` by what
+    /// they wrote or whether they woke a disk, and `readers` by what they read.
+    pub fn top(&self, writers: usize, readers: usize) -> Vec<WriterRow> {
+        let mut all: Vec<(&WriterId, &WriterSums)> = self.rows.iter().collect();
+        let rank = |sums: &WriterSums| (sums.weight(), sums.wakes);
+        all.sort_by(|a, b| rank(b.1).cmp(&rank(a.1)).then_with(|| a.0.cmp(b.0)));
+        let mut kept = WriterTotals::new(usize::MAX);
+        let (mut room, mut rest) = (writers, Vec::new());
+        for (id, sums) in all {
+            if id.is_rest() {
+                kept.add(id, sums);
+            } else if room > 0 && rank(sums) > (0, 0) {
+                room -= 1;
+                kept.add(id, sums);
+            } else {
+                rest.push((id, sums));
+            }
+        }
+        rest.sort_by(|a, b| b.1.read_bytes.cmp(&a.1.read_bytes).then_with(|| a.0.cmp(b.0)));
+        for (place, (id, sums)) in rest.into_iter().enumerate() {
+            match place < readers && sums.read_bytes > 0 {
+                true => kept.add(id, sums),
+                false => kept.add(&id.rest(), sums),
+            }
+        }
+        let mut rows: Vec<WriterRow> =
+            kept.rows.into_iter().map(|(id, sums)| WriterRow { id, sums }).collect();
+        rows.sort_by(|a, b| rank(&b.sums).cmp(&rank(&a.sums)).then_with(|| a.id.cmp(&b.id)));
+        rows
+    }
+}
