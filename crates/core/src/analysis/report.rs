@@ -11,8 +11,8 @@ use super::rows::RowMaker;
 use super::settings;
 use super::summarizer::Summarizer;
 use super::summary::{
-    Breakdown, DEVICE_ROWS, DeviceSummary, DirectionSummary, InScheduler, STALLED_NS, Summary,
-    Usage, UsedRow, WatchSummary,
+    Breakdown, DEVICE_ROWS, DEVICE_USERS, DeviceSummary, DirectionSummary, InScheduler, STALLED_NS,
+    Summary, Usage, UsedRow, WatchSummary,
 };
 use super::tables::{ShareTotals, fold, sum};
 use super::watch_window::WatchWindow;
@@ -198,6 +198,7 @@ impl Reporter<'_> {
         let known = self.environment.devices.iter().find(|device| device.name == name);
         let origins = rows.origins_of(index);
         let described = self.described(name, known);
+        let users = rows.processes_of(index, DEVICE_USERS);
         DeviceSummary {
             major: tally.major,
             minor: tally.minor,
@@ -222,7 +223,8 @@ impl Reporter<'_> {
             unlinked: tally.unlinked(self.names),
             errors: tally.errors(),
             origins,
-            processes: rows.processes_of(index, DEVICE_ROWS),
+            processes: users.iter().take(DEVICE_ROWS).cloned().collect(),
+            users,
             ..described
         }
     }
@@ -282,6 +284,7 @@ impl Reporter<'_> {
             errors: Vec::new(),
             origins: Vec::new(),
             processes: Vec::new(),
+            users: Vec::new(),
             kernel: counters::counters(device, self.window),
             is_kernel_counted: false,
         }

@@ -277,6 +277,14 @@ impl Finding {
         self
     }
 
+    /// Turns the share of a part of the blocked time into one of the whole.
+    pub(super) fn of_a_part(mut self, of_whole: f64) -> Finding {
+        if self.impact_of == ImpactOf::BlockedTime {
+            self.impact *= of_whole.clamp(0.0, 1.0);
+        }
+        self
+    }
+
     /// Caps the severity.
     #[must_use]
     pub fn at_most(mut self, severity: Severity) -> Finding {

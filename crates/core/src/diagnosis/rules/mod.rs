@@ -91,6 +91,9 @@ rules! {
     close_writeback,
     log_wraps,
     readahead_small,
+    io_priority,
+    slow_member,
+    temporary_spill,
 }
 
 /// The rule of a cause.
