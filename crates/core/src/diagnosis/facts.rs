@@ -20,6 +20,7 @@ pub mod neighbours;
 pub mod over_time;
 mod roles;
 pub mod shape;
+mod since;
 pub mod stacked;
 pub mod syncs;
 pub mod targets;

@@ -150,8 +150,8 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
             || diagnosis.not_judged.iter().any(|it| it.cause == cause)
     };
     diagnosis.clear = rules::ALL.iter().filter(|rule| !is_said(rule.cause)).count();
-    diagnosis.findings =
-        rank::rank(std::mem::take(&mut diagnosis.findings), bottleneck::findings(&facts));
+    let ranked = rank::rank(std::mem::take(&mut diagnosis.findings), bottleneck::findings(&facts));
+    diagnosis.findings = ranked.into_iter().map(|finding| finding.dated(&facts)).collect();
     if diagnosis.findings.iter().all(|it| it.severity == Severity::Info) {
         diagnosis.quiet = bottleneck::quiet(&facts);
     }

@@ -1,5 +1,5 @@
 //! What is known of a recording before iowhy judges it: the file `NAME.label.json` beside the
-//! recording `NAME`.
+//! recording `NAME`, or with a path to it.
 //!
 //! What does not belong here: how well a diagnosis matches it (see [`super::mark`]).
 
@@ -18,6 +18,8 @@ const OF_A_BUSY_MACHINE: &[&str] = &["cpu-starvation", "cpu-steal"];
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Label {
+    /// The recording's path from the label's folder, if it is not `NAME`.
+    pub recording: Option<PathBuf>,
     /// The trouble and its root cause, in one sentence.
     pub story: String,
     /// Whether nothing is wrong, so that nothing of the scene may be worth a warning.
@@ -120,14 +122,14 @@ pub fn labelled(folder: &Path) -> Result<Vec<LabelledRecording>> {
     for entry in entries.flatten() {
         let file = entry.file_name().to_string_lossy().into_owned();
         let Some(name) = file.strip_suffix(ENDING) else { continue };
-        let path = folder.join(name);
+        let label = Label::read(&entry.path())?;
+        let path = folder.join(label.recording.as_deref().unwrap_or(Path::new(name)));
         if !path.join("recording.json").is_file() {
             return Err(LabError::missing(
                 &format!("the recording {}", path.display()),
-                "a label stands beside the folder of its recording",
+                "a label stands beside the folder of its recording, or has a path to it",
             ));
         }
-        let label = Label::read(&entry.path())?;
         found.push(LabelledRecording { name: name.to_owned(), path, label });
     }
     if found.is_empty() {

@@ -23,6 +23,7 @@ rule!(
      that arrive meanwhile often wait behind it.",
     "Flushes are about as slow as writes: then the whole device is slow.",
     place: Flush,
+    trial: "sync=none",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -39,6 +39,7 @@ rule!(
      (flush-cost), or the journal is busy with others' data (journal-commit).",
     place: Calls,
     needs: [Waits],
+    trial: "sync=none",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -23,6 +23,7 @@ rule!(
     "All programs wait in the queue alike: then the device is full (scheduler-overhead).",
     place: Setting,
     needs: [Waits, Settings, Queueing],
+    trial: "scheduler=none",
 );
 
 /// The waits of a device's programs for requests, by what they wait for most.
@@ -141,15 +142,10 @@ mod tests {
         for index in 0..40_u64 {
             let read = script.read("sda", 131_072).by(8, "tar").at((index * 200 * MS) as i64);
             read.sector(index * 256).direct(0, 0, 9 * MS).add();
-            script.wait(
-                (7, "web"),
-                WaitClass::PageRead,
-                200 * MS,
-                (200 - queued) * MS,
-                queued * MS,
-            );
+            script.wait((7, "web"), WaitClass::PageRead, 200 * MS, (200 - queued) * MS, 0);
             script.waited_on("sda", "/srv/data", 17);
-            script.wait((8, "tar"), WaitClass::PageRead, 100 * MS, 95 * MS, 5 * MS);
+            script.batch.waits.last_mut().unwrap().queue_ns = queued * MS;
+            script.wait((8, "tar"), WaitClass::PageRead, 100 * MS, 95 * MS, 0);
             script.waited_on("sda", "/srv/archive", 0);
         }
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "io-priority")

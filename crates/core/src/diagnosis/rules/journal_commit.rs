@@ -27,6 +27,7 @@ rule!(
     "The commits are short: then the number of syncs is the cause (fsync-heavy).",
     place: FileSystem,
     needs: [Waits],
+    trial: "sync=none",
 );
 
 const OF_JOURNAL: [WaitClass; 2] = [WaitClass::JournalCommit, WaitClass::JournalSpace];
@@ -58,11 +59,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::time(all.mean_ns()),
         filler.words(),
     );
-    let is_own = matches!(filler, Filler::Itself);
+    // btrfs also waits for space, whoever writes.
+    let is_own = matches!(filler, Filler::Itself) && tickets_ns * 2 < all.time_ns;
+    let is_of_journal = matches!(kind, Some(JournalKind::Ext4 | JournalKind::Xfs));
     // A program that syncs by itself may have a setting for that.
     let own_advice = programs::of(subject.process.as_deref(), None)
         .and_then(|program| program.advice(Topic::Sync))
-        .filter(|_| !held)
+        .filter(|_| !held && is_of_journal)
         .map(|advice| format!("{advice}; else {}", fix(kind)));
     let outside = others.time_ns as f64 / all.time_ns as f64 * 100.0;
     Ok(Finding::of_waits(facts, &all, sentence)
@@ -70,7 +73,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("blocked time for the journal", all.time_ns as f64, "ns", "iowhy waits")
         .shown("share outside fsync", outside, "%", "iowhy waits")
         .shown("longest wait", all.longest_ns() as f64, "ns", "iowhy waits")
-        .fix(own_advice.unwrap_or_else(|| if is_own { OWN.to_owned() } else { fix(kind) }))
+        .fix(match own_advice {
+            Some(own) => own,
+            None if is_own && is_of_journal => OWN.to_owned(),
+            None => fix(kind),
+        })
         // Its own writes fill the journal, as fast as the device is: why it writes and syncs them,
         // and why the device is slow, is for others to say.
         .at_most(if is_own { Severity::Info } else { Severity::Critical })

@@ -94,6 +94,7 @@ rules! {
     io_priority,
     slow_member,
     temporary_spill,
+    serial_writes,
 }
 
 /// The rule of a cause.

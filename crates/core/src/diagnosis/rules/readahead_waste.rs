@@ -33,6 +33,7 @@ rule!(
      the windows evicted.",
     place: Setting,
     needs: [Waits],
+    trial: "read_ahead_kb=16",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

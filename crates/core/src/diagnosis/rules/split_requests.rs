@@ -27,6 +27,7 @@ rule!(
      serves all pieces in parallel, or only bytes count, next to nothing.",
     place: Setting,
     needs: [Settings],
+    trial: "max_sectors_kb=1280",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
