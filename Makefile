@@ -175,10 +175,10 @@ bench-waits: ## Make each wait class happen, here and in a guest; writes docs/wa
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-waits
 
-lab-matrix: ## Run every lab, and write what iowhy found into docs/diagnosis.md
+lab-matrix: ## Run every lab, and write what iowhy found into docs/labs.md
 	@scripts/install-deps build test programs bench
 	cargo build --release --package iowhy --package iowhy-labs
-	PATH=$$(scripts/python-env):$$PATH $(TARGET)/release/iowhy-labs matrix --page docs/diagnosis.md
+	PATH=$$(scripts/python-env):$$PATH $(TARGET)/release/iowhy-labs matrix --page docs/labs.md
 
 deps: ## Install every package that any target needs
 	@scripts/install-deps build demo test web static vm bench

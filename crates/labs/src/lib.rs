@@ -14,6 +14,7 @@
 //! | [`cache`] | files that are downloaded once and kept outside the repository |
 //! | [`captures`] | generated blktrace captures |
 //! | [`page`] | the parts of docs/ that labs generate |
+//! | [`score`] | `cargo lab score`: labelled recordings, judged without a kernel |
 //! | [`screens`] | `iowhy-labs screens`: docs/screens.md |
 //! | [`demo`] | `cargo lab demo` |
 //! | [`located`] | `iowhy locate` compared with debugfs |
@@ -44,6 +45,7 @@ pub mod machine;
 pub mod page;
 pub mod process;
 pub mod recorded;
+pub mod score;
 pub mod scratch;
 pub mod screens;
 pub mod vm;

@@ -91,20 +91,7 @@ impl Alteration {
 
 /// What can be tried against a cause on a reproduction, as `--with` takes it.
 pub fn fix_of(cause: &str) -> Option<&'static str> {
-    Some(match cause {
-        "scheduler-overhead" => "scheduler=none",
-        "wbt-throttle" => "wbt_lat_usec=0",
-        "cgroup-throttle" => "limits=none",
-        "readahead-waste" => "read_ahead_kb=16",
-        "split-requests" => "max_sectors_kb=1280",
-        "tag-starvation" => "nr_requests=256",
-        "dirty-throttle" => "vm.dirty_ratio=40",
-        "writeback-burst" => "vm.dirty_background_ratio=2",
-        "page-cache-thrash" | "memory-reclaim" => "memory=none",
-        "fsync-heavy" | "flush-cost" | "slow-sync" | "sync-storm" | "journal-commit" => "sync=none",
-        "serial-reads" => "depth=8",
-        _ => return None,
-    })
+    iowhy_core::diagnosis::rule_of(cause)?.trial
 }
 
 #[cfg(test)]

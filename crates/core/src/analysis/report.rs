@@ -11,8 +11,8 @@ use super::rows::RowMaker;
 use super::settings;
 use super::summarizer::Summarizer;
 use super::summary::{
-    Breakdown, DEVICE_ROWS, DeviceSummary, DirectionSummary, InScheduler, STALLED_NS, Summary,
-    Usage, UsedRow, WatchSummary, Writers,
+    Breakdown, DEVICE_ROWS, DEVICE_USERS, DeviceSummary, DirectionSummary, InScheduler, STALLED_NS,
+    Summary, Usage, UsedRow, WatchSummary, Writers,
 };
 use super::tables::{ShareTotals, fold, sum};
 use super::watch_window::WatchWindow;
@@ -205,6 +205,7 @@ impl Reporter<'_> {
         let known = self.environment.devices.iter().find(|device| device.name == name);
         let origins = rows.origins_of(index);
         let described = self.described(name, known);
+        let users = rows.processes_of(index, DEVICE_USERS);
         DeviceSummary {
             major: tally.major,
             minor: tally.minor,
@@ -229,7 +230,8 @@ impl Reporter<'_> {
             unlinked: tally.unlinked(self.names),
             errors: tally.errors(),
             origins,
-            processes: rows.processes_of(index, DEVICE_ROWS),
+            processes: users.iter().take(DEVICE_ROWS).cloned().collect(),
+            users,
             ..described
         }
     }
@@ -289,6 +291,7 @@ impl Reporter<'_> {
             errors: Vec::new(),
             origins: Vec::new(),
             processes: Vec::new(),
+            users: Vec::new(),
             kernel: counters::counters(device, self.window),
             is_kernel_counted: false,
         }

@@ -198,6 +198,9 @@ pub struct DeviceSummary {
     pub origins: Vec<UsedRow<OriginRow>>,
     /// The processes with most of its time, at most [`DEVICE_ROWS`].
     pub processes: Vec<UsedRow<ProcessRow>>,
+    /// The same, at most [`DEVICE_USERS`], for the diagnosis: the workers of one program are many.
+    #[serde(skip)]
+    pub users: Vec<UsedRow<ProcessRow>>,
     /// The kernel's own counters.
     pub kernel: Option<KernelCounters>,
     /// Whether the figures are those counters, since there are no records.
@@ -228,6 +231,8 @@ impl InScheduler {
 pub const STALLED_NS: u64 = 1_000_000_000;
 /// Maximum number of processes for each device.
 pub const DEVICE_ROWS: usize = 5;
+/// The same for the diagnosis.
+pub const DEVICE_USERS: usize = 256;
 
 /// One direction of one device. `intervals` and histograms are by operation of the request. All
 /// other figures count as the kernel does: a requested flush is an empty write, and the command

@@ -12,13 +12,11 @@ use crate::analysis::summary::DeviceSummary;
 /// The least requests and the least time, nanoseconds, from which a rate, a share or a mean of a
 /// capture says anything: ten requests of a disk take longer than a millisecond. Chosen.
 const LEAST: (u64, u64) = (10, 1_000_000);
-/// Causes of which a single event is enough: a device that does not answer, or says that it is ill.
-const SINGLE_EVENTS: &[&str] = &["hung-io", "device-reset", "drive-health", "link-degraded"];
 
 /// Why a cause cannot be judged from so little of a capture; `None` if it can be.
 pub(super) fn too_few(cause: &str, summary: &Summary) -> Option<String> {
     let watch = &summary.watch;
-    let is_single = SINGLE_EVENTS.contains(&cause);
+    let is_single = super::rule_of(cause).is_some_and(|rule| rule.is_once);
     if !summary.environment.is_imported() || watch.requests == 0 || is_single {
         return None;
     }

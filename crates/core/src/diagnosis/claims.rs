@@ -21,6 +21,7 @@ const FOR_REQUESTS: &[WaitClass] = &[
     WaitClass::Fsync,
     WaitClass::Swap,
     WaitClass::Tag,
+    WaitClass::Wbt,
     WaitClass::Unknown,
 ];
 
@@ -202,7 +203,9 @@ impl Claims {
         let mut lost: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
         for (cell, time_ns) in &self.cells {
             let Cell::Wait(group, _) = cell else { continue };
-            let Some(group) = waits.get(*group as usize).filter(|group| counts(group)) else {
+            // Of a part of the watch some are missing; the rest is in order.
+            let place = waits.binary_search_by_key(&Some(*group), |group| group.cell);
+            let Some(group) = place.ok().map(|at| &waits[at]).filter(|group| counts(group)) else {
                 continue;
             };
             *lost.entry((&group.process, group.container.as_deref())).or_default() += time_ns;

@@ -15,10 +15,12 @@ pub mod beside;
 pub mod calls;
 pub mod health;
 pub mod moment;
+mod near;
 pub mod neighbours;
 pub mod over_time;
 mod roles;
 pub mod shape;
+mod since;
 pub mod stacked;
 pub mod syncs;
 pub mod targets;
@@ -82,12 +84,14 @@ pub struct Waited<'a> {
 impl<'a> Waited<'a> {
     /// Returns the waits of these groups, longest first.
     pub(super) fn of(groups: Vec<&'a WaitGroup>) -> Waited<'a> {
-        let sum = |of: fn(&WaitGroup) -> u64| groups.iter().map(|group| of(group)).sum();
+        let sum = |of: fn(&WaitGroup) -> u64| groups.iter().map(|group| of(group)).sum::<u64>();
+        let most_within = of_largest_class(&groups);
         Waited {
             time_ns: sum(|group| group.time_ns),
             class_ns: sum(WaitGroup::class_ns),
             waits: sum(|group| group.waits),
-            calls: sum(|group| group.calls),
+            // Of some of the waits of a call, its first may not be one.
+            calls: sum(|group| group.calls).max(most_within),
             groups,
         }
     }
@@ -120,6 +124,18 @@ impl<'a> Waited<'a> {
     pub fn threads(&self) -> u64 {
         self.groups.first().map_or(0, |group| group.threads)
     }
+}
+
+/// Returns the number of calls with waits in the class that most of them have waits in.
+fn of_largest_class(groups: &[&WaitGroup]) -> u64 {
+    let mut within: Vec<(WaitClass, u64)> = Vec::new();
+    for group in groups {
+        match within.iter_mut().find(|it| it.0 == group.class) {
+            Some(class) => class.1 += group.calls_within,
+            None => within.push((group.class, group.calls_within)),
+        }
+    }
+    within.into_iter().map(|it| it.1).max().unwrap_or(0)
 }
 
 impl<'a> Facts<'a> {
@@ -378,6 +394,16 @@ impl<'a> Facts<'a> {
         let mounts = self.summary.environment.mounts.iter();
         let number = (device.major, device.minor);
         mounts.filter(|mount| mount.is_on(&device.device, number)).collect()
+    }
+
+    /// Returns the mount that holds a file: the longest path that is a beginning of the file's.
+    pub fn mount_of_file(&self, file: &str) -> Option<&'a crate::model::environment::Mount> {
+        let holds = |path: &str| {
+            let path = path.trim_end_matches('/');
+            file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
+        };
+        let mounts = self.summary.environment.mounts.iter();
+        mounts.filter(|mount| holds(&mount.path)).max_by_key(|mount| mount.path.len())
     }
 
     /// Returns the file system type on a device, or on its upper devices, if it is the same for

@@ -128,6 +128,9 @@ pub struct Finding {
     pub subject: Subject,
     /// The cause in one sentence.
     pub sentence: String,
+    /// Since when, if that is within the watch; `None` if it was so when the watch began, or if its
+    /// beginning is not known.
+    pub since: Option<String>,
     /// Who waits where because of it, in one sentence: the bottleneck that it explains; `None` if
     /// it explains none, or is one itself.
     pub waits: Option<String>,
@@ -214,6 +217,7 @@ impl Finding {
             confidence: Confidence::Likely,
             subject: Subject::default(),
             sentence,
+            since: None,
             waits: None,
             evidence: Vec::new(),
             fix: String::new(),
@@ -274,6 +278,14 @@ impl Finding {
     #[must_use]
     pub fn upper_bound(mut self) -> Finding {
         self.impact_at_most = true;
+        self
+    }
+
+    /// Turns the share of a part of the blocked time into one of the whole.
+    pub(super) fn of_a_part(mut self, of_whole: f64) -> Finding {
+        if self.impact_of == ImpactOf::BlockedTime {
+            self.impact *= of_whole.clamp(0.0, 1.0);
+        }
         self
     }
 
@@ -350,6 +362,17 @@ impl Finding {
     #[must_use]
     pub fn check(mut self, check: impl Into<String>) -> Finding {
         self.check = check.into();
+        self
+    }
+
+    /// Says since when, unless its sentence does.
+    pub(super) fn dated(mut self, facts: &Facts<'_>) -> Finding {
+        let device = self.subject.device.as_deref();
+        self.since = device.and_then(|device| facts.since(device));
+        let is_worth = self.severity > Severity::Info && !self.sentence.contains(" since ");
+        if let Some(since) = self.since.as_ref().filter(|_| is_worth) {
+            self.sentence = format!("{}; since {since}", self.sentence);
+        }
         self
     }
 

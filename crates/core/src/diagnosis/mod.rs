@@ -134,7 +134,7 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
         }
         match (rule.judge)(&facts) {
             RuleVerdict::Clear => match needs::missing(rule.needs, &facts) {
-                None => diagnosis.clear += 1,
+                None => {}
                 Some(reason) => {
                     diagnosis.not_judged.push(NotJudged { cause: rule.cause, reason });
                 }
@@ -146,8 +146,15 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
             }
         }
     }
+    diagnosis.judge_apart(&facts);
+    let is_said = |cause: &str| {
+        diagnosis.findings.iter().any(|finding| finding.cause == cause)
+            || diagnosis.not_judged.iter().any(|it| it.cause == cause)
+    };
+    diagnosis.clear = rules::ALL.iter().filter(|rule| !is_said(rule.cause)).count();
     let ranked = rank::rank(std::mem::take(&mut diagnosis.findings), bottleneck::findings(&facts));
-    diagnosis.findings = counters::with_counters(ranked, &facts);
+    let ranked = counters::with_counters(ranked, &facts);
+    diagnosis.findings = ranked.into_iter().map(|finding| finding.dated(&facts)).collect();
     if diagnosis.findings.iter().all(|it| it.severity == Severity::Info) {
         diagnosis.quiet = bottleneck::quiet(&facts);
     }
@@ -162,9 +169,33 @@ impl Diagnosis {
         let of = (rule.cause, rule.place);
         let complete = findings.into_iter().map(|it| it.complete(of, FindingLayer::Cause, facts));
         let complete = complete.map(|it| captures::adapted(it, facts.summary()));
-        let worth: Vec<Finding> = complete.filter(Finding::matters).collect();
-        self.clear += usize::from(worth.is_empty());
-        self.findings.extend(worth);
+        self.findings.extend(complete.filter(Finding::matters));
+    }
+
+    /// Judges each device that programs wait for without what happens on the others, and adds the
+    /// findings that those hid.
+    fn judge_apart(&mut self, facts: &Facts<'_>) {
+        for name in facts.apart() {
+            let summary = facts.near(name);
+            let near = Facts::new(&summary);
+            let of_whole = near.blocked_ns() as f64 / facts.blocked_ns().max(1) as f64;
+            for rule in rules::ALL {
+                let found = match (rule.judge)(&near) {
+                    RuleVerdict::Finding(finding) => vec![*finding],
+                    RuleVerdict::Findings(findings) => findings,
+                    RuleVerdict::Clear | RuleVerdict::NotEnough(_) => continue,
+                };
+                let is_new = |it: &Finding| {
+                    it.subject.device.as_deref() == Some(name)
+                        && !self.findings.iter().any(|known| {
+                            known.cause == rule.cause && known.subject.device == it.subject.device
+                        })
+                };
+                let found: Vec<Finding> = found.into_iter().filter(is_new).collect();
+                let found = found.into_iter().map(|it| it.of_a_part(of_whole)).collect();
+                self.take(found, rule, facts);
+            }
+        }
     }
 }
 

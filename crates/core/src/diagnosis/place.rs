@@ -43,3 +43,10 @@ pub enum Place {
     /// The program asks in a way that leaves the device idle, or lacks a CPU.
     Pattern,
 }
+
+impl Place {
+    /// Whether requests are more than it can take at once: who sends a third of them explains it.
+    pub const fn is_capacity(self) -> bool {
+        matches!(self, Place::Volume | Place::Throttle | Place::Queue | Place::Device)
+    }
+}

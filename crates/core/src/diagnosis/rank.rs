@@ -16,8 +16,9 @@ use super::finding::{Confidence, Finding, FindingLayer, Severity};
 
 /// The least share of another's time that a cause must claim to explain it: most of it. Chosen.
 const HALF: f64 = 0.5;
-/// The least share of a bottleneck's time that a likely cause must claim to stand above it. Chosen:
-/// who acts on it first gets a third of the time back.
+/// The least share of the time of a bottleneck, or of a device or limit that is used up, that a
+/// likely cause must claim to stand above it. Chosen: who acts on it first gets a third of the time
+/// back.
 const THIRD: f64 = 1.0 / 3.0;
 /// What a time counts that is only an upper bound. Chosen: it decides between findings that are
 /// nearly alike.
@@ -129,8 +130,8 @@ fn cause_of(findings: &[Finding], place: usize) -> usize {
 fn stands_above(cause: &Finding, finding: &Finding) -> bool {
     let is_worth = cause.unlost >= Confidence::Likely && cause.severity > Severity::Info;
     let least = match finding.layer {
-        FindingLayer::Cause => HALF,
-        FindingLayer::Bottleneck => THIRD,
+        FindingLayer::Cause if !finding.place.is_capacity() => HALF,
+        _ => THIRD,
     };
     let is_earlier = cause.place < finding.place
         || cause.layer == FindingLayer::Cause && finding.layer == FindingLayer::Bottleneck;

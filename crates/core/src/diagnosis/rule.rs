@@ -51,15 +51,29 @@ pub struct Rule {
     pub(super) needs: &'static [Need],
     /// Where it acts, which decides what it may explain.
     pub(super) place: Place,
+    /// The setting that takes it away, as `iowhy verify --with` has it; `None` if none does.
+    pub trial: Option<&'static str>,
+    /// Whether a single event is enough: a device that does not answer, or says that it is ill.
+    pub(super) is_once: bool,
 }
 
-/// The rule of a file under `rules/`, whose function is `judge`. `needs` is
+/// Returns the first of an optional part of a rule.
+pub(super) const fn first(parts: &[&'static str]) -> Option<&'static str> {
+    match parts {
+        [] => None,
+        [first, ..] => Some(*first),
+    }
+}
+
+/// The rule of a file under `rules/`, whose function is `judge`. `needs`, `trial` and `once` are
 /// optional.
 macro_rules! rule {
     (
         $cause:literal, $title:literal, $mechanism:literal, $changes:literal
         , place: $place:ident
         $(, needs: [$($need:ident),+ $(,)?])?
+        $(, trial: $trial:literal)?
+        $(, once: $once:literal)?
         $(,)?
     ) => {
         /// The rule.
@@ -71,6 +85,8 @@ macro_rules! rule {
             judge: |facts| judge(facts).unwrap_or_else(|missing| missing.into()),
             needs: &[$($($crate::diagnosis::needs::Need::$need),+)?],
             place: $crate::diagnosis::place::Place::$place,
+            trial: $crate::diagnosis::rule::first(&[$($trial)?]),
+            is_once: false $(|| $once)?,
         };
     };
 }

@@ -9,7 +9,7 @@
 //! | [`run`] | `cargo lab run NAME`: one lab |
 //! | [`outcome`] | iowhy's findings for a lab, and how well they match |
 //! | [`measure`] | what a lab measures itself with and without its cause |
-//! | [`matrix`] | `cargo lab matrix`: all of them, and the table of docs/diagnosis.md |
+//! | [`matrix`] | `cargo lab matrix`: all of them, and the table of docs/labs.md |
 //!
 //! Causes in the hardware or at a provider are produced outside the kernel: a process serves the
 //! bytes of the watched device ([`crate::devices::ServedDevice`]) as slowly as the scene requires.

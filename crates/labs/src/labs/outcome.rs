@@ -67,14 +67,20 @@ pub struct Impact {
 pub struct FoundCause {
     /// The cause's id.
     pub cause: String,
+    /// Whether it is a cause or a bottleneck.
+    pub layer: String,
     /// info, warning or critical.
     pub severity: String,
+    /// certain, likely or possible.
+    pub confidence: String,
     /// The share of the time, 0 to 1.
     pub impact: f64,
     /// Whether that is an upper bound.
     pub impact_at_most: bool,
     /// The sentence.
     pub sentence: String,
+    /// Who waits where because of it, if that is known.
+    pub waits: Option<String>,
     /// What to do.
     pub fix: String,
     /// Causes that are its symptoms.

@@ -7,6 +7,7 @@ use iowhy_labs::devices::{
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::machine::{self, DiskStats};
+use iowhy_labs::score;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::{self, PAGE, Workload};
 use iowhy_labs::{Result, command, process};
@@ -25,7 +26,22 @@ pub fn tests() -> Vec<Trial> {
         trial("labs::dirty_leaves_exactly_its_pages", dirty_pages),
         trial("labs::storm_leaves_its_names", storm_names),
         trial("labs::cgroup_limits", cgroup_limits),
+        trial("labs::kept_recordings_score_right", kept_recordings_score_right),
     ]
+}
+
+/// The labelled recordings of the repository, as `iowhy-labs score` judges them.
+fn kept_recordings_score_right() -> Result<()> {
+    let labels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/labels");
+    let scored = score::score(&labels)?;
+    let missed: Vec<String> = scored
+        .iter()
+        .filter(|it| it.mark != score::mark::ScoreMark::Right)
+        .map(score::table::line)
+        .collect();
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+    assert!(scored.len() > 5, "{}", labels.display());
+    Ok(())
 }
 
 fn devices_are_removed() -> Result<()> {

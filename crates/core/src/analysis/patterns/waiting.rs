@@ -42,6 +42,7 @@ struct WaiterGroup {
     censored: u64,
     bouts: u64,
     calls: u64,
+    calls_within: u64,
     threads: Vec<WaitingThread>,
     file: Vote<Option<Name>>,
 }
@@ -179,12 +180,12 @@ impl WaiterSide {
         if self.groups.len() >= GROUPS && !self.groups.contains_key(&key) {
             key = WaiterKey { pid: 0, process: None, class, device: None, syscall: None };
         }
-        let begins = self.calls.begins(wait);
+        let part = self.calls.part(wait);
         let group = self.groups.entry(key).or_default();
         group.add(wait);
-        if begins {
-            group.calls = group.calls.saturating_add(Measure::for_wait(wait, 0).count);
-        }
+        let count = |is: bool| if is { Measure::for_wait(wait, 0).count } else { 0 };
+        group.calls = group.calls.saturating_add(count(part.begins));
+        group.calls_within = group.calls_within.saturating_add(count(part.enters));
         let Some(stack) = stacks.find(wait.stack_id, false) else { return };
         let key = (class, stack);
         if self.stacks.len() < ALL_STACKS || self.stacks.contains_key(&key) {
@@ -209,6 +210,7 @@ impl WaiterSide {
                 threads: group.threads.len() as u64,
                 bouts: group.bouts,
                 calls: group.calls,
+                calls_within: group.calls_within,
                 foremost_ns: group.threads.iter().map(|it| it.time_ns).max().unwrap_or(0),
                 time_ns: group.waited.time_ns,
                 device_ns: group.device_ns,
@@ -284,6 +286,8 @@ pub struct WaitGroup {
     pub bouts: u64,
     /// Number of calls whose first wait is one of these: a call that waits several times is one.
     pub calls: u64,
+    /// Number of calls with one of these waits or more.
+    pub calls_within: u64,
     /// The time of the thread that waited longest, nanoseconds.
     pub foremost_ns: u64,
     /// Their time, nanoseconds.

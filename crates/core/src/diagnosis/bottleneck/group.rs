@@ -80,9 +80,10 @@ pub fn all<'a>(facts: &Facts<'a>, kind: BottleneckKind) -> Vec<GroupedWaits<'a>>
         devices.entry(group.device.as_deref()).or_default().push(group);
     }
     // What the main user of a device waits for is its own work: those behind it come first.
-    let culprit = facts.main_user().filter(|user| !user.is_known());
+    let mut culprits = facts.main_users();
+    culprits.retain(|user| !user.is_known());
     let is_culprits = |group: &WaitGroup| {
-        culprit.as_ref().is_some_and(|user| {
+        culprits.iter().any(|user| {
             group.device.as_ref() == Some(&user.device.device)
                 && group.process == user.row.subject.process
         })

@@ -33,15 +33,18 @@ use kind::BottleneckKind;
 
 /// Every bottleneck, with its explanation.
 pub const ALL: &[Rule] = &[
-    rule(
-        "slow-sync",
-        "threads wait for syncs",
-        "A call such as fsync returns when the data, the journal's commit and the device's cache \
+    Rule {
+        trial: Some("sync=none"),
+        ..rule(
+            "slow-sync",
+            "threads wait for syncs",
+            "A call such as fsync returns when the data, the journal's commit and the device's cache \
          are on stable storage. A thread that commits waits for all of that, one commit after \
          another.",
-        "Syncs that take less than a few milliseconds, or that nobody waits for.",
-        |facts| wait(facts, BottleneckKind::Sync),
-    ),
+            "Syncs that take less than a few milliseconds, or that nobody waits for.",
+            |facts| wait(facts, BottleneckKind::Sync),
+        )
+    },
     rule(
         "slow-reads",
         "threads wait for reads",
@@ -109,7 +112,8 @@ const fn rule(
     judge: fn(&Facts<'_>) -> RuleVerdict,
 ) -> Rule {
     let needs: &[Need] = &[];
-    Rule { cause, title, mechanism, changes, judge, needs, place: Place::Pattern }
+    let (place, trial) = (Place::Pattern, None);
+    Rule { cause, title, mechanism, changes, judge, needs, place, trial, is_once: false }
 }
 
 fn wait(facts: &Facts<'_>, kind: BottleneckKind) -> RuleVerdict {

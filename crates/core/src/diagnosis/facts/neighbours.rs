@@ -50,13 +50,21 @@ pub struct MainUser<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Returns the program with most of a device's time, or of what is written to it, and the waits
-    /// of others for the device; of several devices the one for which others wait longest.
+    /// Returns for each device the program with most of its time, or of what is written to it, and
+    /// the waits of others for the device.
+    pub fn main_users(&self) -> Vec<MainUser<'a>> {
+        let held_ns = |user: &MainUser<'_>| (user.others.time_ns as f64 * user.share) as u64;
+        let of_device = |device| {
+            let users = [self.main_user_of(device), self.main_process_of(device)];
+            users.into_iter().flatten().max_by_key(held_ns)
+        };
+        self.devices().iter().filter_map(of_device).collect()
+    }
+
+    /// Returns the main user for which others wait longest.
     pub fn main_user(&self) -> Option<MainUser<'a>> {
-        let programs = self.devices().iter().filter_map(|device| self.main_user_of(device));
-        let processes = self.devices().iter().filter_map(|device| self.main_process_of(device));
-        let users = programs.chain(processes);
-        users.max_by_key(|user| (user.others.time_ns as f64 * user.share) as u64)
+        let held_ns = |user: &MainUser<'_>| (user.others.time_ns as f64 * user.share) as u64;
+        self.main_users().into_iter().max_by_key(held_ns)
     }
 
     /// Returns a process that does by far more than the others of its program, such as a vacuum
@@ -67,8 +75,8 @@ impl<'a> Facts<'a> {
             (directions[Direction::Read].bytes, directions[Direction::Write].bytes)
         };
         let bytes = |row: &UsedRow<ProcessRow>| moved(row).0 + moved(row).1;
-        let most = device.processes.iter().max_by_key(|row| bytes(row))?;
-        let same = device.processes.iter().filter(|row| {
+        let most = device.users.iter().max_by_key(|row| bytes(row))?;
+        let same = device.users.iter().filter(|row| {
             row.subject.process == most.subject.process && row.subject.pid != most.subject.pid
         });
         let next = same.map(&bytes).max()?;
@@ -92,7 +100,7 @@ impl<'a> Facts<'a> {
     }
 
     fn main_user_of(&self, device: &'a DeviceSummary) -> Option<MainUser<'a>> {
-        let rows = || device.processes.iter().filter(|row| is_program(&row.subject));
+        let rows = || device.users.iter().filter(|row| is_program(&row.subject));
         let same = |row: &UsedRow<ProcessRow>| {
             let subject = row.subject.clone();
             rows().filter(move |other| {

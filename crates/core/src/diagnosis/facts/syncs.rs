@@ -22,6 +22,8 @@ pub struct ProgramSyncs<'a> {
     pub calls: Option<u64>,
     /// Bytes that it wrote to these files; `None` likewise.
     pub bytes: Option<u64>,
+    /// Its writes to these files; `None` likewise.
+    pub writes: Option<u64>,
     /// Time of these calls from entry to return, nanoseconds; `None` if not all were timed.
     pub timed_ns: Option<u64>,
     /// Whether all of these are only of the part of the watch in which calls were counted.
@@ -47,6 +49,11 @@ impl ProgramSyncs<'_> {
     /// Returns the bytes per sync.
     pub fn bytes_each(&self) -> Option<f64> {
         Some(self.bytes? as f64 / self.calls?.max(1) as f64)
+    }
+
+    /// Returns the writes per sync.
+    pub fn writes_each(&self) -> Option<f64> {
+        Some(self.writes? as f64 / self.calls?.max(1) as f64)
     }
 
     /// Returns the time of its syncs, nanoseconds, without a single wait that is longer than all
@@ -103,12 +110,13 @@ impl<'a> Facts<'a> {
         let file = first.and_then(|it| it.file.as_deref());
         let written: Vec<&&ActivityRow> =
             own.iter().filter(|row| row.file.as_deref() == file && file.is_some()).collect();
-        let writes = sum(&written, |row| row.counts.writes);
+        let writes = |rows: &[&&ActivityRow]| sum(rows, |row| row.counts.writes);
         let bytes = |rows: &[&&ActivityRow]| Some(sum(rows, |row| row.counts.write_bytes));
-        let (calls, bytes) = match explicit_ns * 2 >= waited.time_ns {
-            true if syncs > 0 => (Some(syncs), bytes(&synced)),
-            false if writes > 0 => (Some(writes), bytes(&written)),
-            _ => (None, None),
+        let own_writes = writes(&written);
+        let (calls, bytes, writes) = match explicit_ns * 2 >= waited.time_ns {
+            true if syncs > 0 => (Some(syncs), bytes(&synced), Some(writes(&synced))),
+            false if own_writes > 0 => (Some(own_writes), bytes(&written), Some(own_writes)),
+            _ => (None, None, None),
         };
         let environment = &self.summary().environment;
         let is_timed = environment.thinning.iter().all(|level| level.call_times)
@@ -116,7 +124,7 @@ impl<'a> Facts<'a> {
         let timed_ns = (calls == Some(syncs) && syncs > 0 && is_timed)
             .then(|| sum(&synced, |row| row.counts.fsync_ns));
         let is_partial = environment.lacks_calls();
-        ProgramSyncs { waited, calls, bytes, timed_ns, is_partial }
+        ProgramSyncs { waited, calls, bytes, writes, timed_ns, is_partial }
     }
 
     /// Returns the number of files that a program syncs although it wrote nothing to them, as a

@@ -192,13 +192,21 @@ pub(super) const ALL: &[KnownProgram] = &[
             (WriteAheadLog, "*.sqlite3-journal"),
         ],
         own_paths: &[(WriteAheadLog, "-journal"), (WriteAheadLog, "-wal"), (Data, "*.db")],
-        advice: &[(
-            Topic::Sync,
-            "SQLite: batch several changes in one transaction; `PRAGMA journal_mode=WAL` with \
-             `PRAGMA synchronous=NORMAL` syncs only at checkpoints: after a power failure or a \
-             crash of the machine the last transactions may be missing, the database stays \
-             consistent",
-        )],
+        advice: &[
+            (
+                Topic::Sync,
+                "SQLite: batch several changes in one transaction; `PRAGMA journal_mode=WAL` with \
+                 `PRAGMA synchronous=NORMAL` syncs only at checkpoints: after a power failure or a \
+                 crash of the machine the last transactions may be missing, the database stays \
+                 consistent",
+            ),
+            (
+                Topic::Checkpoint,
+                "SQLite: keep read transactions short, since one that stays open keeps the \
+                 write-ahead log from being reset; checkpoint at quiet times (`PRAGMA \
+                 wal_checkpoint(TRUNCATE)`), and limit the log (`PRAGMA journal_size_limit`)",
+            ),
+        ],
     },
     KnownProgram {
         name: "RocksDB",

@@ -19,7 +19,12 @@ pub(super) const ALL: &[KnownProgram] = &[
                  limit its rate (LogRateLimitIntervalSec=, LogRateLimitBurst=: messages beyond are \
                  dropped), set Storage=volatile if the log need not survive a reboot",
             ),
-            (Topic::Sync, "journald: SyncIntervalSec= (default 5m) sets how often it syncs"),
+            (
+                Topic::Sync,
+                "journald: it syncs at once after each message of priority crit, alert or emerg: \
+                 find who sends them (`journalctl -p crit -n 20`) and have it send fewer, or of a \
+                 lower priority; for all others SyncIntervalSec= (5 minutes by default) decides",
+            ),
         ],
     },
     KnownProgram {

@@ -35,6 +35,7 @@ rule!(
      in debt for swap or metadata: their threads wait in the kernel.",
     "The same program waits without the worker, or waits as long after the limit was raised.",
     place: Limit,
+    trial: "limits=none",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

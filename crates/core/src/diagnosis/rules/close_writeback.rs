@@ -1,6 +1,7 @@
 //! A call that closes or replaces a file writes all of it back.
 
 use super::*;
+use crate::diagnosis::programs::{self, FileRole, Topic};
 use crate::model::WaitClass;
 use facts::calls::{CLOSE, RENAME};
 
@@ -60,12 +61,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
         ..of_waits
     };
     let call = facts.call_name(first.syscall).unwrap_or("close");
+    let checkpoint = checkpoint_of(facts, &subject);
     let sentence = format!(
-        "{} waits {} in {call} until {} is written back to {}: the file replaces older contents",
+        "{} waits {} in {call} until {} is written back to {}: {}",
         words::who(&subject),
         words::time(waited.time_ns as f64),
         subject.file.as_deref().unwrap_or("the file"),
         subject.device.as_deref().unwrap_or("its device"),
+        match &checkpoint {
+            Some((log, _)) => format!("a checkpoint of {log}"),
+            None => "the file replaces older contents".to_owned(),
+        },
     );
     let flags = words::flags(&subject);
     Ok(Finding::of_waits(facts, &waited, sentence)
@@ -73,16 +79,30 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("time in these calls", waited.time_ns as f64, "ns", format!("iowhy waits{flags}"))
         .shown("longest", waited.longest_ns() as f64, "ns", format!("iowhy waits{flags}"))
-        .fix(
+        .fix(checkpoint.map_or(
             "write to a new file instead of over an existing one, and remove the old one; or \
              mount with noauto_da_alloc (ext4) if the program syncs what must survive: without it \
              a crash soon after may leave the file empty",
-        )
+            |(_, advice)| advice,
+        ))
         .check(
             "the same copy to a name that does not exist returns at once; if it does not, the \
              writer waits for the dirty page limit or the device",
         )
         .into())
+}
+
+/// Returns the write-ahead log that a program also uses and its advice on checkpoints: a database in
+/// the program's own process is written back when it closes.
+fn checkpoint_of(facts: &Facts<'_>, subject: &Subject) -> Option<(String, &'static str)> {
+    let rows = facts.summary().activity.iter().flat_map(|report| &report.rows);
+    let own = rows.filter(|row| Some(row.pid) == subject.pid);
+    let mut files = own.filter_map(|row| row.file.as_deref());
+    files.find_map(|file| {
+        let program = programs::of(None, Some(file))?;
+        let is_log = program.role(file) == Some(FileRole::WriteAheadLog);
+        Some((file.to_owned(), program.advice(Topic::Checkpoint).filter(|_| is_log)?))
+    })
 }
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ const TIMES_QUEUE: f64 = 8.0;
 /// reached: while a queue drains, the mean is half of what its last request waits for, and bins
 /// blur it. Chosen.
 const TIMES_BYTES: f64 = 4.0;
-/// At most this share of the requests: if more are slow, it is not the tail.
-const RARE: f64 = 0.05;
+/// At most this share of the requests: if more are slow, it is not the tail. Chosen.
+const RARE: f64 = 0.1;
 /// The least number of requests that errors are a share of: one failed request of one does not make
 /// a dead device.
 const LEAST_REQUESTS: u64 = 100;

@@ -32,6 +32,7 @@ rule!(
     "The writers wait in fsync instead: then they wait for the device on purpose.",
     place: Throttle,
     needs: [Waits],
+    trial: "vm.dirty_ratio=40",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -4,11 +4,14 @@ use super::*;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
 use crate::command::shell_word;
+use crate::model::WaitClass;
 
 /// The least share of the device's time for discards. Chosen.
 const SHARE: f64 = 0.1;
 /// The least number of discards in total.
 const LEAST: u64 = 20;
+/// Waits for commits, which wait for the discards of what they freed.
+const OF_COMMITS: &[WaitClass] = &[WaitClass::JournalCommit, WaitClass::JournalSpace];
 
 rule!(
     "discard-storm",
@@ -50,7 +53,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::bytes(discards.average_bytes.unwrap_or(0.0)),
         words::percent(time(device) as f64 / facts::device_time_ns(device).max(1) as f64),
     );
-    Ok(Finding::of_device(facts, time(device), facts::device_time_ns(device), sentence)
+    let whole_ns = facts::device_time_ns(device);
+    let share = time(device) as f64 / whole_ns.max(1) as f64;
+    let requests = Claims::of_device(facts, name).scaled(share);
+    // A commit sends the discards of what it freed, and is over when they are.
+    let commits = facts.waits(|group| {
+        mounted.is_some()
+            && group.device.as_ref() == Some(name)
+            && OF_COMMITS.contains(&group.class)
+    });
+    Ok(Finding::of_device(facts, time(device), whole_ns, sentence)
+        .claiming(requests.and(&Claims::of_waits(&commits)))
         .about(facts::subject_of(name, top))
         .sure(Confidence::Certain)
         .shown("discards", discards.requests_per_s, "1/s", format!("iowhy stat -d {name}"))

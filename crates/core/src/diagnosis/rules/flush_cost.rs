@@ -23,6 +23,7 @@ rule!(
      that arrive meanwhile often wait behind it.",
     "Flushes are about as slow as writes: then the whole device is slow.",
     place: Flush,
+    trial: "sync=none",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -37,7 +38,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let write = facts::stage(device, Direction::Write, Interval::D2c);
     let median = write.map_or(0.0, |stage| stage.p50_ns as f64);
-    if flush.requests < LEAST || flush.mean_ns < SLOW_NS || flush.mean_ns < TIMES_WRITE * median {
+    // The median: a few flushes of a second are the device's outliers.
+    let usual_ns = flush.p50_ns as f64;
+    if flush.requests < LEAST || usual_ns < SLOW_NS || usual_ns < TIMES_WRITE * median {
         return Ok(RuleVerdict::Clear);
     }
     Ok(finding(facts, device, flush, median).into())

@@ -2,8 +2,8 @@
 
 use super::super::bottleneck::bound::{FELT_NS, SLOW_SYNC_NS};
 use super::*;
-use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::{Direction, Interval};
 use crate::diagnosis::programs::{self, FileRole};
 use facts::syncs::{ProgramSyncs, advice, of_file};
 
@@ -22,6 +22,11 @@ const ITSELF_NS: f64 = 100_000_000.0;
 /// The mean from which a small sync waits for others' data rather than for its own. Chosen: the
 /// limit of journal-commit.
 const OTHERS_NS: f64 = 50_000_000.0;
+/// The largest ratio of a mean to the median without outliers. Chosen.
+const SKEWED: f64 = 2.0;
+/// The most writes per sync of a program that syncs after each of its writes, which need metadata,
+/// too. Chosen.
+const EACH_WRITE: f64 = 4.0;
 
 rule!(
     "fsync-heavy",
@@ -34,6 +39,7 @@ rule!(
      (flush-cost), or the journal is busy with others' data (journal-commit).",
     place: Calls,
     needs: [Waits],
+    trial: "sync=none",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -47,11 +53,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let all = on_device(device, &syncs);
     let bytes = syncs.bytes_each().unwrap_or(all);
-    if bytes > BYTES_PER_SYNC {
+    // A database's files are written in large pieces, each synced, for reasons of its own.
+    let is_each = role(&subject).is_none()
+        && syncs.writes_each().is_some_and(|it| (0.5..=EACH_WRITE).contains(&it));
+    if bytes > BYTES_PER_SYNC && !is_each {
         return Ok(RuleVerdict::Clear);
     }
     // Includes others' data, which may be what takes the time.
-    let sure = match all > BYTES_PER_SYNC {
+    let sure = match all > BYTES_PER_SYNC && !is_each {
         false => Confidence::Certain,
         true if syncs.mean_ns() < OTHERS_NS => Confidence::Likely,
         true => Confidence::Possible,
@@ -63,13 +72,34 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
     let device = syncs.waited.subject().device;
     let near = device.as_deref().map_or(facts.blocked_ns(), |it| facts.blocked_near(it));
-    let share = syncs.usual_ns() as f64 / near.max(1) as f64;
-    let threads = syncs.usual_ns() as f64 / facts.duration_ns().max(1) as f64;
+    let row = facts.devices().iter().find(|row| Some(&row.device) == device.as_ref());
+    let usual_ns = syncs.usual_ns() as f64 * row.map_or(1.0, usual_part);
+    let share = usual_ns / near.max(1) as f64;
+    let threads = usual_ns / facts.duration_ns().max(1) as f64;
     let rate = syncs.count() as f64 / facts.seconds();
     let is_number = syncs.mean_ns() < ITSELF_NS;
     share >= SHARE
         && is_number
         && (rate >= SYNCS_PER_S || threads >= super::super::finding::WARNING_THREADS)
+}
+
+/// Returns the part of a device's writes and flushes that they would take at their medians: the rest
+/// is of outliers, which are the device's.
+fn usual_part(device: &DeviceSummary) -> f64 {
+    let directions = [Direction::Write, Direction::Flush].into_iter();
+    let stages = directions.filter_map(|it| facts::stage(device, it, Interval::D2c));
+    let (usual, all) = stages.fold((0.0, 0.0), |sum, stage| {
+        let usual = stage.p50_ns as f64 * stage.requests as f64;
+        (sum.0 + usual, sum.1 + stage.sum_ns as f64)
+    });
+    // Half of an ordinary distribution is above its median.
+    if all > 0.0 { (SKEWED * usual / all).min(1.0) } else { 1.0 }
+}
+
+/// Returns the role of the synced file.
+fn role(subject: &Subject) -> Option<FileRole> {
+    let process = subject.process.as_deref();
+    subject.file.as_deref().and_then(|file| programs::role_of(process, file))
 }
 
 /// Returns the bytes that the device wrote per sync, of all processes.
@@ -90,8 +120,12 @@ fn finding(
     let of_files = subject.clone();
     let flags = words::flags(&subject);
     let rate = syncs.count() as f64 / facts.seconds();
+    let how = match bytes > BYTES_PER_SYNC {
+        true => "syncs after every write",
+        false => "syncs small writes one by one",
+    };
     let sentence = format!(
-        "{} syncs small writes one by one{}: {} syncs per second, {} and {} each",
+        "{} {how}{}: {} syncs per second, {} and {} each",
         words::who(&subject),
         of_file(&subject),
         words::number(rate),
@@ -114,10 +148,8 @@ fn finding(
          power-loss protection",
     );
     // A database has to commit, in groups if it can: if a sync is not slow, nothing is wrong.
-    let process = subject.process.as_deref();
-    let role = subject.file.as_deref().and_then(|file| programs::role_of(process, file));
-    let is_well = syncs.mean_ns() < FELT_NS
-        || role == Some(FileRole::WriteAheadLog) && syncs.mean_ns() < SLOW_SYNC_NS;
+    let is_log = role(&subject) == Some(FileRole::WriteAheadLog);
+    let is_well = syncs.mean_ns() < FELT_NS || is_log && syncs.mean_ns() < SLOW_SYNC_NS;
     Finding::of_blocked(facts, syncs.usual_ns(), sentence)
         .claiming(Claims::of_waits(&syncs.waited).limited_to(syncs.usual_ns()))
         .about(subject)

@@ -2,6 +2,7 @@
 
 use super::network_filesystem::{mount_of, severity_of};
 use super::*;
+use crate::analysis::patterns::WaitGroup;
 use crate::model::WaitClass;
 
 rule!(
@@ -18,7 +19,12 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let waited = facts.waits_for(WaitClass::Fuse);
+    // A cached read waits in the page cache's functions alone: its file tells.
+    let is_served = |group: &WaitGroup| {
+        let mount = group.file.as_deref().and_then(|file| facts.mount_of_file(file));
+        group.device.is_none() && mount.is_some_and(|mount| is_fuse(&mount.kind))
+    };
+    let waited = facts.waits(|group| group.class == WaitClass::Fuse || is_served(group));
     if waited.time_ns == 0 {
         return Ok(RuleVerdict::Clear);
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::{ProcessRow, UsedRow};
+use crate::diagnosis::programs::{self, Topic};
 use crate::model::WaitClass;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 
@@ -26,6 +27,7 @@ rule!(
     "The commits are short: then the number of syncs is the cause (fsync-heavy).",
     place: FileSystem,
     needs: [Waits],
+    trial: "sync=none",
 );
 
 const OF_JOURNAL: [WaitClass; 2] = [WaitClass::JournalCommit, WaitClass::JournalSpace];
@@ -51,28 +53,34 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let filler = filler(facts, &subject);
     let sentence = format!(
-        "{} waits for {for_what}{}, {} on average, up to {}{}",
+        "{} waits for {for_what}{}, {} on average{}",
         words::who(&subject),
         words::on(&subject),
         words::time(all.mean_ns()),
-        words::time(all.longest_ns() as f64),
         filler.words(),
     );
-    let is_own = matches!(filler, Filler::Itself)
-        && matches!(kind, Some(JournalKind::Ext4 | JournalKind::Xfs));
+    // btrfs also waits for space, whoever writes.
+    let is_own = matches!(filler, Filler::Itself) && tickets_ns * 2 < all.time_ns;
+    let is_of_journal = matches!(kind, Some(JournalKind::Ext4 | JournalKind::Xfs));
+    // A program that syncs by itself may have a setting for that.
+    let own_advice = programs::of(subject.process.as_deref(), None)
+        .and_then(|program| program.advice(Topic::Sync))
+        .filter(|_| !held && is_of_journal)
+        .map(|advice| format!("{advice}; else {}", fix(kind)));
     let outside = others.time_ns as f64 / all.time_ns as f64 * 100.0;
     Ok(Finding::of_waits(facts, &all, sentence)
         .about(subject)
         .shown("blocked time for the journal", all.time_ns as f64, "ns", "iowhy waits")
         .shown("share outside fsync", outside, "%", "iowhy waits")
         .shown("longest wait", all.longest_ns() as f64, "ns", "iowhy waits")
-        .fix(if is_own { OWN.to_owned() } else { fix(kind).to_owned() })
-        // Its own writes fill the journal, as fast as the device is.
-        .at_most(if is_own && all.mean_ns() < SLOW_NS {
-            Severity::Info
-        } else {
-            Severity::Critical
+        .fix(match own_advice {
+            Some(own) => own,
+            None if is_own && is_of_journal => OWN.to_owned(),
+            None => fix(kind),
         })
+        // Its own writes fill the journal, as fast as the device is: why it writes and syncs them,
+        // and why the device is slow, is for others to say.
+        .at_most(if is_own { Severity::Info } else { Severity::Critical })
         .check(check(kind))
         .into())
 }
@@ -115,11 +123,16 @@ fn filler(facts: &Facts<'_>, waiting: &Subject) -> Filler {
         let name = row.subject.process.as_str();
         !name.is_empty() && !name.starts_with("kworker") && !name.starts_with("jbd2")
     });
-    let Some(most) = programs.max_by_key(|row| written(row)) else { return Filler::Unknown };
+    let programs: Vec<&UsedRow<ProcessRow>> = programs.collect();
     let all = facts::of(device, Direction::Write).bytes.max(1);
-    if Some(&most.subject.process) == waiting.process.as_ref() {
+    let is_own =
+        |row: &&&UsedRow<ProcessRow>| Some(&row.subject.process) == waiting.process.as_ref();
+    let own: u64 = programs.iter().filter(is_own).map(|row| written(row)).sum();
+    if 2 * own >= all {
         return Filler::Itself;
     }
+    let others = programs.into_iter().filter(|row| !is_own(&row));
+    let Some(most) = others.max_by_key(|row| written(row)) else { return Filler::Unknown };
     match written(most) as f64 / all as f64 {
         share if share >= 0.5 => {
             Filler::Other(facts::subject_of(&device.device, Some(most)), share)

@@ -17,7 +17,7 @@ rule!(
      a log of any size causes the same wait if its oldest change cannot be written, for example \
      behind a locked buffer.",
     "The waits are for a commit, and the journal has space (journal-commit).",
-    place: Throttle,
+    place: Limit,
     needs: [Waits],
 );
 
@@ -39,6 +39,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let is_seen = journal_ns >= log_ns;
     let kind = if is_seen { JournalKind::Ext4 } else { JournalKind::Xfs };
     Ok(Finding::of_blocked(facts, time_ns, sentence)
+        .claiming(Claims::of_waits(&waited))
         .about(subject)
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
         .shown("blocked time for journal space", time_ns as f64, "ns", "iowhy waits")

@@ -135,7 +135,12 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
         .holding(part)
         .about(subject)
         .sure(*sure)
-        .at_most(if is_well { Severity::Info } else { Severity::Critical })
+        .at_most(match sure {
+            _ if is_well => Severity::Info,
+            Confidence::Certain => Severity::Critical,
+            // What the holder waits for is known, and comes first.
+            _ => Severity::Warning,
+        })
         .shown("threads behind the holder", sleepers.threads as f64, "threads", &*chains)
         .shown("their blocked time behind the holder", *time_ns as f64, "ns", &*chains)
         .shown("share of each thread's time", part * 100.0, "%", &*chains)

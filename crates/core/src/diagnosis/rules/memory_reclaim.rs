@@ -36,6 +36,7 @@ rule!(
     "Only kswapd reclaims, which runs in the background and blocks no one.",
     place: Memory,
     needs: [Waits],
+    trial: "memory=none",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

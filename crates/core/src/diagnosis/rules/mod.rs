@@ -92,6 +92,10 @@ rules! {
     close_writeback,
     log_wraps,
     readahead_small,
+    io_priority,
+    slow_member,
+    temporary_spill,
+    serial_writes,
 }
 
 /// The rule of a cause.

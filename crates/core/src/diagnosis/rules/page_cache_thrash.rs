@@ -31,6 +31,7 @@ rule!(
      thrash.",
     place: Setting,
     needs: [Waits],
+    trial: "memory=none",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

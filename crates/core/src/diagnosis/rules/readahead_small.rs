@@ -26,6 +26,7 @@ rule!(
     "The program reads at random, or with O_DIRECT: then no window applies.",
     place: Setting,
     needs: [Waits, Settings],
+    trial: "read_ahead_kb=128",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -17,6 +17,8 @@ const AGAIN: f64 = 0.1;
 /// The least number of faults to judge.
 const LEAST_FAULTS: u64 = 50;
 const PAGE: f64 = 4096.0;
+/// The least window that somebody set, KiB: eight times the kernel's default.
+const LARGE_KIB: f64 = 1024.0;
 
 rule!(
     "readahead-waste",
@@ -31,6 +33,7 @@ rule!(
      the windows evicted.",
     place: Setting,
     needs: [Waits],
+    trial: "read_ahead_kb=16",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -91,6 +94,8 @@ fn finding(
     let flags = words::flags(&subject);
     let again = facts.pages_again(name);
     let is_again = again >= AGAIN;
+    let window = facts.latest_number(device, "queue/read_ahead_kb");
+    let is_large = window.is_some_and(|kib| kib >= LARGE_KIB);
     let only_written = files.iter().any(|file| file.written > 0);
     let reads = if only_written { "writes to" } else { "reads at random from" };
     let sentence = format!(
@@ -101,10 +106,15 @@ fn finding(
             true => format!("and {} of these are read again", words::percent(again)),
             false if only_written =>
                 "since a page is read before a part of it is written".to_owned(),
+            false if is_large => format!(
+                "in windows of {} (read_ahead_kb)",
+                words::bytes(window.unwrap_or(0.0) * 1024.0),
+            ),
             false => "none of them again: the cache may be warming up".to_owned(),
         },
     );
-    let window = facts.setting(device, "queue/read_ahead_kb").unwrap_or("?");
+    let window = window.map_or_else(|| "?".to_owned(), |kib| format!("{kib:.0}"));
+    let is_wasted = is_again || only_written || is_large;
     // A read of the needed page alone takes at least its share of the bytes.
     let run_queue_ns: u64 = waited.groups.iter().map(|group| group.run_queue_ns).sum();
     let reading_ns = waited.time_ns.saturating_sub(run_queue_ns);
@@ -113,8 +123,12 @@ fn finding(
         .about(subject)
         .upper_bound()
         // First reads may warm up a cache, and be used a moment later.
-        .sure(if is_again || only_written { Confidence::Certain } else { Confidence::Possible })
-        .at_most(if is_again || only_written { Severity::Critical } else { Severity::Warning })
+        .sure(match is_again || only_written {
+            true => Confidence::Certain,
+            false if is_large => Confidence::Likely,
+            false => Confidence::Possible,
+        })
+        .at_most(if is_wasted { Severity::Critical } else { Severity::Warning })
         .shown(
             "bytes read per byte of a faulted page",
             over,
@@ -129,7 +143,7 @@ fn finding(
         )
         .shown("page fault waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
         .shown("share of pages read again", again * 100.0, "%", "iowhy cache")
-        .fix(fix(name, window, is_again || only_written))
+        .fix(fix(name, &window, is_wasted))
         .check(format!(
             "`grep workingset_refault_file /proc/vmstat` twice: if it does not grow, the windows \
              warm up the cache: keep them. With a window of 16 KiB the bytes read fall and the \

@@ -31,6 +31,7 @@ rule!(
      it is full, and any queue would hold them.",
     place: Setting,
     needs: [Queueing],
+    trial: "scheduler=none",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

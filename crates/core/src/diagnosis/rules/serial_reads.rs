@@ -5,7 +5,10 @@ use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
 use crate::diagnosis::programs;
 use crate::model::WaitClass;
+use facts::calls::WRITE;
 
+/// What a thread that reads waits for.
+const READING: [WaitClass; 3] = [WaitClass::Device, WaitClass::PageRead, WaitClass::PageFault];
 /// The least share of the interval that the thread waits for its reads. Chosen: it hardly does
 /// anything else.
 const WAITING: f64 = 0.7;
@@ -36,69 +39,101 @@ rule!(
     "A greater depth does not give more reads per second: then the device itself is the limit.",
     place: Pattern,
     needs: [Waits],
+    trial: "depth=8",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let reading = [WaitClass::Device, WaitClass::PageRead, WaitClass::PageFault];
-    let Some(device) = facts.busiest(is_read_one_by_one) else { return Ok(pool(facts)) };
-    let name = &device.device;
+    let Some(serial) = serial(facts, Direction::Read) else {
+        let is_alone = facts.busiest(|it| is_one_by_one(it, Direction::Read)).is_some();
+        return Ok(if is_alone { RuleVerdict::Clear } else { pool(facts) });
+    };
+    let fix = "submit more requests at once: threads, io_uring or libaio, \
+               posix_fadvise(POSIX_FADV_WILLNEED) for the next blocks; for sequential reads raise \
+               queue/read_ahead_kb and reopen the file";
+    Ok(serial.finding(facts).fix(fix).into())
+}
+
+/// One thread that waits for one small request after another.
+pub(super) struct SerialRequests<'a> {
+    device: &'a DeviceSummary,
+    direction: Direction,
+    waited: facts::Waited<'a>,
+    /// The mean time of a request without outliers, nanoseconds, and the share of the time without
+    /// them.
+    usual: (f64, f64),
+}
+
+/// Returns the thread that reads or writes one block at a time, if it does hardly anything else.
+pub(super) fn serial<'a>(facts: &Facts<'a>, direction: Direction) -> Option<SerialRequests<'a>> {
+    let device = facts.busiest(|it| is_one_by_one(it, direction))?;
     let waited = facts.waits(|group| {
         let is_one =
             group.threads == 1 || group.foremost_ns as f64 >= FOREMOST * group.time_ns as f64;
-        reading.contains(&group.class) && group.device.as_deref() == Some(name) && is_one
+        let is_of = match direction {
+            Direction::Read => READING.contains(&group.class),
+            _ => group.class == WaitClass::Device && facts.is_call(group.syscall, WRITE),
+        };
+        is_of && group.device.as_ref() == Some(&device.device) && is_one
     });
-    let Some(longest) = waited.groups.first() else { return Ok(RuleVerdict::Clear) };
-    let (mean_ns, usual) = without_tail(device);
-    if (longest.foremost_ns as f64) * usual < WAITING * facts.duration_ns() as f64 {
-        return Ok(RuleVerdict::Clear);
+    let usual = without_tail(device, direction);
+    let longest_ns = waited.groups.first()?.foremost_ns as f64;
+    (longest_ns * usual.1 >= WAITING * facts.duration_ns() as f64).then_some(SerialRequests {
+        device,
+        direction,
+        waited,
+        usual,
+    })
+}
+
+impl SerialRequests<'_> {
+    /// Returns the finding, without its fix.
+    pub fn finding(&self, facts: &Facts<'_>) -> Finding {
+        let (name, word) = (&self.device.device, self.direction.word());
+        let (subject, (mean_ns, usual)) = (self.waited.subject(), self.usual);
+        let requests = facts::of(self.device, self.direction);
+        // A copy in small blocks is slow because of them.
+        let is_small = requests.average_bytes.unwrap_or(0.0) < SMALL;
+        let is_copy = requests.sequential_share.unwrap_or(0.0) >= SEQUENTIAL && !is_small;
+        let sentence = format!(
+            "{} {word}s one block at a time {} {name}: each takes {}, so {} per second is the \
+             maximum",
+            words::who(&subject),
+            if self.direction == Direction::Read { "from" } else { "to" },
+            words::time(mean_ns),
+            words::number(1e9 / mean_ns),
+        );
+        let flags = words::flags(&subject);
+        let longest_ns = self.waited.groups.first().map_or(0, |group| group.time_ns) as f64;
+        Finding::of_blocked(facts, (longest_ns * usual) as u64, sentence)
+            .about(subject)
+            // The depth that the device can serve has not been measured.
+            .upper_bound()
+            // A sequential copy takes long only because of its size.
+            .at_most(if is_copy { Severity::Info } else { Severity::Critical })
+            .shown(
+                "mean requests in flight while busy",
+                self.device.in_flight_mean / self.device.util_share.unwrap_or(1.0).max(1e-6),
+                "requests",
+                format!("iowhy -d {name}"),
+            )
+            .shown(
+                format!("mean {word} latency (D2C) without outliers"),
+                mean_ns,
+                "ns",
+                format!("iowhy stages -d {name}"),
+            )
+            .shown(
+                "share of the interval its thread waited",
+                longest_ns / facts.duration_ns().max(1) as f64 * 100.0,
+                "%",
+                format!("iowhy waits{flags}"),
+            )
+            .check(format!(
+                "`iowhy probe {name}` reads for some seconds, 1 and 32 at a time: if 32 give no \
+                 higher rate, the device has no spare capacity"
+            ))
     }
-    let subject = waited.subject();
-    let sequential = facts::of(device, Direction::Read).sequential_share.unwrap_or(0.0);
-    // A copy in small blocks is slow because of them.
-    let is_small = facts::of(device, Direction::Read).average_bytes.unwrap_or(0.0) < SMALL;
-    let is_copy = sequential >= SEQUENTIAL && !is_small;
-    let sentence = format!(
-        "{} reads one block at a time from {name}: each takes {}, so {} per second is the maximum",
-        words::who(&subject),
-        words::time(mean_ns),
-        words::number(1e9 / mean_ns),
-    );
-    let flags = words::flags(&subject);
-    Ok(Finding::of_blocked(facts, (longest.time_ns as f64 * usual) as u64, sentence)
-        .about(subject)
-        // The depth that the device can serve has not been measured.
-        .upper_bound()
-        // A sequential copy takes long only because of its size.
-        .at_most(if is_copy { Severity::Info } else { Severity::Critical })
-        .shown(
-            "mean requests in flight while busy",
-            device.in_flight_mean / device.util_share.unwrap_or(1.0).max(1e-6),
-            "requests",
-            format!("iowhy -d {name}"),
-        )
-        .shown(
-            "mean read latency (D2C) without outliers",
-            mean_ns,
-            "ns",
-            format!("iowhy stages -d {name}"),
-        )
-        .shown(
-            "share of the interval its thread waited",
-            longest.time_ns as f64 / facts.duration_ns().max(1) as f64 * 100.0,
-            "%",
-            format!("iowhy waits{flags}"),
-        )
-        .fix(
-            "submit more requests at once: threads, io_uring or libaio, \
-             posix_fadvise(POSIX_FADV_WILLNEED) for the next blocks; for sequential reads raise \
-             queue/read_ahead_kb and reopen the file",
-        )
-        .check(format!(
-            "`iowhy probe {name}` reads for some seconds, 1 and 32 at a time: if 32 give no higher \
-             rate, the device has no spare capacity"
-        ))
-        .into())
 }
 
 /// Threads of one process that read one block each, all of them all the time: their number is the
@@ -111,10 +146,9 @@ pub(super) struct ReadingPool<'a> {
 
 /// Returns the process whose threads are all that a device's depth consists of.
 pub(super) fn pool_of<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Option<ReadingPool<'a>> {
-    let reading = [WaitClass::Device, WaitClass::PageRead, WaitClass::PageFault];
     let all = facts.waits(|group| {
         let on = group.device.as_deref() == Some(device.device.as_str());
-        on && reading.contains(&group.class) && !facts.is_call(group.syscall, facts::calls::ASYNC)
+        on && READING.contains(&group.class) && !facts.is_call(group.syscall, facts::calls::ASYNC)
     });
     let first = all.groups.first()?;
     // A database reads for its clients, of which each has a thread.
@@ -187,25 +221,30 @@ fn pool(facts: &Facts<'_>) -> RuleVerdict {
         .into()
 }
 
-/// Whether the device is nearly only read, slowly, and hardly ever by two requests at once.
-fn is_read_one_by_one(device: &DeviceSummary) -> bool {
+/// Whether the device is nearly only read, or nearly only written without flushes, slowly, and
+/// hardly ever by two requests at once.
+fn is_one_by_one(device: &DeviceSummary, direction: Direction) -> bool {
     let requests = |at| facts::of(device, at).requests;
     let depth = device.in_flight_mean / device.util_share.unwrap_or(0.0).max(1e-6);
-    let stage = facts::stage(device, Direction::Read, Interval::D2c);
-    requests(Direction::Read) > requests(Direction::Write) * 4
+    let stage = facts::stage(device, direction, Interval::D2c);
+    let others = match direction {
+        Direction::Read => requests(Direction::Write),
+        _ => requests(Direction::Read) + requests(Direction::Flush),
+    };
+    requests(direction) > others * 4
         && depth < DEPTH
         && device.stalled_ns.is_none()
         && stage.is_some_and(|stage| stage.mean_ns >= SLOW_NS)
 }
 
-/// Returns the mean read latency of a device without outliers, nanoseconds, and the share of the
-/// read time without them: a few reads of a second say nothing about serial reads.
-fn without_tail(device: &DeviceSummary) -> (f64, f64) {
-    let Some(stage) = facts::stage(device, Direction::Read, Interval::D2c) else {
+/// Returns the mean latency of a device's requests without outliers, nanoseconds, and the share of
+/// their time without them: a few reads of a second say nothing about serial reads.
+fn without_tail(device: &DeviceSummary, direction: Direction) -> (f64, f64) {
+    let Some(stage) = facts::stage(device, direction, Interval::D2c) else {
         return (0.0, 0.0);
     };
     let outlier_ns = stage.p50_ns as f64 * super::device_slow_tail::TIMES_MEDIAN;
-    let buckets = facts::of(device, Direction::Read).d2c_histogram.iter();
+    let buckets = facts::of(device, direction).d2c_histogram.iter();
     let outliers = buckets.filter(|bucket| bucket.from_ns as f64 >= outlier_ns);
     let (count, time_ns) = outliers.fold((0, 0.0), |(count, time_ns), bucket| {
         (count + bucket.requests, time_ns + bucket.requests as f64 * bucket.from_ns as f64)

@@ -10,6 +10,9 @@ const SMALL_KB: f64 = 128.0;
 const PIECES: f64 = 0.4;
 /// The least share of requests of exactly the limit's size.
 const FULL: f64 = 0.4;
+/// The least share of full requests, and of bytes in order, that show a split without its pieces:
+/// whole windows of read-ahead come in such requests. Chosen.
+const NEARLY_ALL: f64 = 0.8;
 /// The boundary that no request may cross, in sectors.
 const CHUNK: &str = "queue/chunk_sectors";
 
@@ -22,8 +25,9 @@ rule!(
     "The hardware's own limit (max_hw_sectors_kb) causes the split. The gain depends on the \
      device: if each request costs the same, nearly all of the time after the first piece; if it \
      serves all pieces in parallel, or only bytes count, next to nothing.",
-    place: Throttle,
+    place: Setting,
     needs: [Settings],
+    trial: "max_sectors_kb=1280",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -35,7 +39,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let hardware = facts.number(device, "queue/max_hw_sectors_kb").unwrap_or(f64::MAX);
         limit(device).is_some_and(|(it, _)| it <= SMALL_KB && it < hardware)
             && !(is_striped(device) && limit(device).is_some_and(|(_, setting)| setting == CHUNK))
-            && shares(device).is_some_and(|(pieces, full)| pieces >= PIECES && full >= FULL)
+            && shares(device).is_some_and(|(pieces, full)| {
+                pieces >= PIECES && full >= FULL
+                    || full >= NEARLY_ALL && in_order(device) >= NEARLY_ALL
+            })
     };
     let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
     let (pieces, full) = shares(device).unwrap_or((0.0, 0.0));
@@ -43,14 +50,23 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let name = &device.device;
     let subject = facts::subject_of(name, facts.top_process(device, |_| true));
     let sentence = format!(
-        "requests of {} to {name} are split into pieces of {limit:.0} KiB: {} of all requests \
-         continue a split one",
+        "requests of {} to {name} are split into pieces of {limit:.0} KiB ({}): {} of all \
+         requests are of that size",
         words::who(&subject),
-        words::percent(pieces),
+        setting.trim_start_matches("queue/"),
+        words::percent(full),
     );
     // A single request would not complete before the first piece does.
     let (pieces_ns, wholes_ns) =
         facts.patterns(name).map_or((0, 0), |it| (it.access.pieces_ns, it.access.wholes_ns));
+    let (pieces_ns, wholes_ns) = match pieces >= PIECES {
+        true => (pieces_ns, wholes_ns),
+        // Which pieces are of one whole is not known: at most all of their time.
+        false => {
+            let all_ns = facts::device_time_ns(device);
+            ((all_ns as f64 * full) as u64, all_ns)
+        }
+    };
     let after = pieces_ns as f64 / wholes_ns.max(1) as f64;
     let snoop = || format!("iowhy snoop -d {name}");
     Ok(Finding::of_device(facts, pieces_ns, wholes_ns, sentence)
@@ -86,6 +102,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
              ones",
         )
         .into())
+}
+
+/// The share of bytes in order, of reads or of writes, whichever are more.
+fn in_order(device: &DeviceSummary) -> f64 {
+    let most = device.directions.0.iter().max_by_key(|it| it.bytes);
+    most.and_then(|it| it.sequential_share).unwrap_or(0.0)
 }
 
 /// The limit of a request's size in KiB, and the setting that holds it.

@@ -35,6 +35,7 @@ rule!(
     "The calls are fsync of single files, however many (fsync-heavy).",
     place: Program,
     needs: [Waits],
+    trial: "sync=none",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -31,6 +31,7 @@ rule!(
     "A long queue is full: then the device is slow.",
     place: Queue,
     needs: [Queueing, Settings],
+    trial: "nr_requests=256",
 );
 
 /// Returns the current number of tags of each hardware queue.

@@ -39,6 +39,7 @@ rule!(
     "Writes wait although wbt is off (wbt_lat_usec 0).",
     place: Throttle,
     needs: [Waits],
+    trial: "wbt_lat_usec=0",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -23,6 +23,7 @@ rule!(
     "Reads are as slow without the writes.",
     place: Program,
     needs: [Origins, FineTime],
+    trial: "vm.dirty_background_ratio=2",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -1,6 +1,6 @@
 //! Scenes written blind: from the catalogue of causes alone, without knowledge of the rules that
 //! should find them, and before iowhy had watched them. Its first findings for them are in
-//! docs/diagnosis.md.
+//! docs/labs.md.
 //!
 //! They are not changed afterwards, except if one provably does not produce its cause.
 //!
