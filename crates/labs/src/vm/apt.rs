@@ -73,10 +73,10 @@ impl Suite {
         Ok(installed.map(str::to_owned).collect())
     }
 
-    /// Fetches a package and unpacks it into `folder`, without installing it.
-    pub fn unpack(&self, package: &str, folder: &Path) -> Result<()> {
+    /// Fetches packages and unpacks them into `folder`, without installing them.
+    pub fn unpack(&self, packages: &[String], folder: &Path) -> Result<()> {
         let mut fetch = self.command("apt-get")?;
-        fetch.args(["download", "--quiet", package]).current_dir(folder);
+        fetch.args(["download", "--quiet"]).args(packages).current_dir(folder);
         command::output_of(fetch)?;
         let entries = fs::read_dir(folder).context(|| format!("list {}", folder.display()))?;
         for entry in entries.flatten() {

@@ -175,13 +175,13 @@ fn prepare(
     let _absent = fs::remove_dir_all(&new);
     let unpacked = new.join("unpacked");
     fs::create_dir_all(&unpacked).context(|| format!("make {}", unpacked.display()))?;
-    suite.unpack(package, &unpacked)?;
     // Newer packages are split; the one that is named for the image holds nothing.
-    for part in suite.needs(package)? {
-        if ["linux-binary-", "linux-modules-"].iter().any(|prefix| part.starts_with(prefix)) {
-            suite.unpack(&part, &unpacked)?;
-        }
-    }
+    let is_part = |name: &String| {
+        ["linux-binary-", "linux-modules-"].iter().any(|prefix| name.starts_with(prefix))
+    };
+    let mut parts: Vec<String> = suite.needs(package)?.into_iter().filter(is_part).collect();
+    parts.push(package.to_owned());
+    suite.unpack(&parts, &unpacked)?;
     let release = package.trim_start_matches("linux-image-");
     keep(release, &unpacked, &new)?;
     let _absent = fs::remove_dir_all(folder);

@@ -183,9 +183,7 @@ fn packaged_base(architecture: Architecture) -> Result<PathBuf> {
     let suite = Suite::new(PACKAGES_SUITE, architecture, &super::cache()?)?;
     suite.refresh()?;
     let folder = tempfile::tempdir_in(super::cache()?).context(|| "make a folder".to_owned())?;
-    for package in suite.closure(PACKAGES)? {
-        suite.unpack(&package, folder.path())?;
-    }
+    suite.unpack(&suite.closure(PACKAGES)?, folder.path())?;
     for name in NOT_NEEDED {
         let _absent = fs::remove_dir_all(folder.path().join(name));
     }

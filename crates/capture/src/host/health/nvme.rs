@@ -126,6 +126,7 @@ pub(super) mod tests {
         page[0] = 2;
         page[1..3].copy_from_slice(&(273_u16 + 78).to_le_bytes());
         page[3..6].copy_from_slice(&[100, 10, 104]);
+        page[48..64].copy_from_slice(&7_u128.to_le_bytes());
         page[128..144].copy_from_slice(&20_000_u128.to_le_bytes());
         page[160..176].copy_from_slice(&3_u128.to_le_bytes());
         page[176..192].copy_from_slice(&u128::MAX.to_le_bytes());
@@ -153,6 +154,7 @@ pub(super) mod tests {
                 error_log_entries: i64::MAX as u64,
                 unsafe_shutdowns: 0,
                 power_on_hours: 20_000,
+                written_bytes: Some(7 * 512_000),
                 warning_minutes: 31,
                 critical_minutes: 2,
                 light_throttles: 4,

@@ -17,7 +17,7 @@ rule!(
     "The page cache is small because memory is short: then pages are reclaimed, and nobody drops \
      them (`grep drop_ /proc/vmstat` does not grow).",
     place: Memory,
-    needs: [Waits, Samples],
+    needs: [Waits],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
