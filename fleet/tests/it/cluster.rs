@@ -7,6 +7,7 @@ use iowhy_fleet::questions::outliers::{FALSE_ALARMS, find};
 use iowhy_fleet::questions::slower;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
@@ -134,29 +135,34 @@ async fn kill_at(
     !query.is_finished()
 }
 
-/// How far a query is decides what is lost with an executor, so each of its stages is tried. A
-/// query that was faster than the kill is run again.
-#[tokio::test(flavor = "multi_thread")]
+/// How far a query is decides what is lost with an executor, so each of its stages is tried, all at
+/// the same time: what is lost is known after 20 s.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn an_executor_that_is_killed_spoils_no_answer() {
-    let test = directory();
+    let test = Arc::new(directory());
     half_sick(200, 6).write(&test.place).await.unwrap();
     let expected = sorted(&test.engine(None).await.query(LONG_JOIN).await.unwrap());
-    for stages in [0, 1, 2, 3] {
-        let mut was_running = false;
-        for _ in 0..5 {
-            let mut cluster = TestCluster::start(2);
-            let engine = test.engine(cluster.url()).await;
-            let query = tokio::spawn(async move { engine.query(LONG_JOIN).await });
-            was_running = kill_at(&mut cluster, stages, &query).await;
-            let answer = query.await.unwrap();
-            let answer = answer.unwrap_or_else(|error| panic!("killed at {stages}: {error}"));
-            assert_eq!(sorted(&answer), expected, "killed at {stages}");
-            if was_running {
-                break;
-            }
-        }
-        assert!(was_running, "killed too late at {stages}");
+    let killed = |stages| tokio::spawn(killed_at(Arc::clone(&test), stages, expected.clone()));
+    for kill in [0, 1, 2, 3].map(killed) {
+        kill.await.unwrap();
     }
+}
+
+/// A query that was faster than the kill is run again.
+async fn killed_at(test: Arc<TestPlace>, stages: usize, expected: Vec<String>) {
+    for _ in 0..5 {
+        let mut cluster = TestCluster::start(2);
+        let engine = test.engine(cluster.url()).await;
+        let query = tokio::spawn(async move { engine.query(LONG_JOIN).await });
+        let was_running = kill_at(&mut cluster, stages, &query).await;
+        let answer = query.await.unwrap();
+        let answer = answer.unwrap_or_else(|error| panic!("killed at {stages}: {error}"));
+        assert_eq!(sorted(&answer), expected, "killed at {stages}");
+        if was_running {
+            return;
+        }
+    }
+    panic!("killed too late at {stages}");
 }
 
 /// What a cluster cannot run runs here; what opens another store than its own is refused.
