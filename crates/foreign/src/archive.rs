@@ -222,6 +222,7 @@ impl ReportFiles<'_, '_> {
     fn lines(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
         let mut input = BufReader::new(bytes.take(MOST_TEXT));
         let mut line = Vec::new();
+        self.tables.next_file();
         while next_line(&mut input, &mut line)? {
             let text = String::from_utf8_lossy(&line);
             self.tables.line(&text, self.book, self.environment, self.out);

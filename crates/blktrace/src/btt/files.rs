@@ -1,6 +1,6 @@
-//! btt's data files, which plot scripts read: latencies (`-l`, `-q`, `-z`), blocks (`-B`), seeks (`-s`),
-//! queue depth (`-Q`). A file exists only if it has a line. Until all are whole they have temporary
-//! names; those of an analysis that ends before are removed.
+//! btt's data files, which plot scripts read: latencies (`-l`, `-q`, `-z`), blocks (`-B`), seeks
+//! (`-s`), queue depth (`-Q`). A file exists only if it has a line. Until all are whole they have
+//! temporary names; those of an analysis that ends before are removed.
 
 use super::seconds;
 use crate::trace::TraceRecord;
