@@ -103,14 +103,13 @@ const NOT_READ: &[(&[u8], &str, &str)] = &[
     (b"PAR1", "a single Parquet file", "a recording is the directory that holds recording.json"),
     (b"BZh", "compressed by bzip2", "bunzip2 FILE"),
     (b"(\xb5/\xfd", "compressed by zstd", "unzstd FILE"),
-    (b"\xef\xbe\xed\xfe", "atop's recording", "atopsar -r FILE -d, or sar -d of the same time"),
+    (b"\xef\xbe\xed\xfe", "atop's recording", "atop -r FILE -P ALL > atop.txt"),
+    (b"\0\0\0\x84\x50\x05\x26", "PCP's archive", "pcp2json -a FILE disk.dev swap > pcp.json"),
 ];
 
 /// Text in which one of these stands is known, but not read.
-const NOT_READ_TEXT: &[(&str, &str, &str)] = &[
-    ("==================== All Devices", "btt's output", "give blktrace's files instead"),
-    (": count     distribution", "biolatency's histogram", "biosnoop prints each request"),
-];
+const NOT_READ_TEXT: &[(&str, &str, &str)] =
+    &[("==================== All Devices", "btt's output", "give blktrace's files instead")];
 
 /// Refuses what is known and not read.
 fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
@@ -121,7 +120,11 @@ fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
     // sadc's files begin with two numbers: their magic and that of the data behind.
     let is_sa = matches!(head, [0x96, 0xd5, ..] | [0xd5, 0x96, ..]);
     let sa = is_sa.then_some(("sadc's binary file", "sadf -j FILE -- -d > sar.json"));
-    let known = binary.or(printed.map(|(_, what, then)| (*what, *then))).or(sa);
+    let log = is_fio_log(&text).then_some((
+        "fio's log of one figure",
+        "fio --output-format=json tells of the disk: give its output",
+    ));
+    let known = binary.or(log).or(printed.map(|(_, what, then)| (*what, *then))).or(sa);
     match known {
         None => Ok(()),
         Some((what, then)) => {
@@ -130,4 +133,16 @@ fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
             Err(Failure::new(message, Some(format!("`{}`", then.replace("FILE", &shown)))))
         }
     }
+}
+
+/// Whether lines are those of fio's `--write_lat_log` and the like: `12, 345678, 0, 4096, 0, 0`.
+/// Nothing in them tells a latency from a bandwidth.
+fn is_fio_log(text: &str) -> bool {
+    let is_row = |line: &str| {
+        let words: Vec<&str> = line.split(", ").collect();
+        (4..=7).contains(&words.len())
+            && words.iter().all(|word| word.trim().parse::<u64>().is_ok())
+    };
+    let mut lines = text.lines().take(3);
+    lines.next().is_some_and(is_row) && lines.all(is_row)
 }

@@ -209,6 +209,8 @@ impl ReportFiles<'_, '_> {
             "proc/diskstats" => self.diskstats(bytes)?,
             "proc/mounts" | "proc/self/mounts" => self.mounts(bytes)?,
             _ if path.starts_with("sys/block/") => return self.setting(path, bytes),
+            // What iowhy itself added is an answer, not a source.
+            _ if path.starts_with("sos_commands/iowhy/") => return Ok(()),
             _ if is_text(path, file) => self.lines(bytes)?,
             _ if is_json(file) => return self.json(bytes),
             _ => return Ok(()),
@@ -220,6 +222,7 @@ impl ReportFiles<'_, '_> {
     fn lines(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
         let mut input = BufReader::new(bytes.take(MOST_TEXT));
         let mut line = Vec::new();
+        self.tables.next_file();
         while next_line(&mut input, &mut line)? {
             let text = String::from_utf8_lossy(&line);
             self.tables.line(&text, self.book, self.environment, self.out);
@@ -310,12 +313,16 @@ fn line_of(bytes: &mut dyn Read) -> io::Result<String> {
 
 /// Whether a file is text that [`TextTables`] knows.
 fn is_text(path: &str, file: &str) -> bool {
-    const BEGINNINGS: &[&str] = &["dmesg", "iostat", "vmstat", "pidstat", "nvme_smart-log"];
+    const BEGINNINGS: &[&str] =
+        &["dmesg", "iostat", "vmstat", "pidstat", "iotop", "nvme_smart-log"];
     let is_command = path.starts_with("sos_commands/");
     let is_sar = (path.contains("/sar/") || path.contains("/sa/")) && file.starts_with("sar");
-    let is_log = matches!(path, "var/log/dmesg" | "var/log/kern.log");
+    let is_log = matches!(path, "var/log/dmesg" | "var/log/kern.log" | "proc/mdstat");
     // A supportconfig has a few large texts.
-    let is_support = matches!(path, "boot.txt" | "fs-diskio.txt" | "messages.txt" | "sar.txt");
+    let is_support = matches!(
+        path,
+        "basic-health-check.txt" | "boot.txt" | "fs-diskio.txt" | "messages.txt" | "sar.txt"
+    );
     let begins = BEGINNINGS.iter().any(|it| file.starts_with(it));
     is_command && begins && !file.contains("json") || is_sar || is_log || is_support
 }

@@ -123,13 +123,17 @@ fn fio(
 fn nvme(value: &Value, book: &mut CounterBook) -> Result<(), String> {
     let fields = value.as_object().ok_or("it is no log of nvme")?;
     let mut health = NvmeHealth::default();
+    let mut is_log = false;
     for (name, value) in fields {
         // Large counters are texts or floats.
         let number = value.as_u64().or_else(|| value.as_f64().map(|it| it as u64));
         let number = number.or_else(|| value.as_str()?.parse().ok());
         if let Some(number) = number {
-            set_nvme(name, number, &mut health);
+            is_log |= set_nvme(name, number, &mut health);
         }
+    }
+    if !is_log {
+        return Err("it is no log of nvme".to_owned());
     }
     let asked_ns = book.now_ns();
     let health = DeviceHealth { asked_ns, nvme: Some(health), ..DeviceHealth::default() };

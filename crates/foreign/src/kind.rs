@@ -107,7 +107,7 @@ fn of_json(text: &str) -> Option<ForeignKind> {
         ("\"fio version\"", ForeignKind::Fio),
         ("\"smartctl\"", ForeignKind::Smartctl),
         ("\"@pcp\"", ForeignKind::Pcp),
-        ("\"elapsed\"", ForeignKind::Atop),
+        ("\"elapsed\":", ForeignKind::Atop),
         ("\"avail_spare\"", ForeignKind::NvmeSmartLog),
         ("\"percent_used\"", ForeignKind::NvmeSmartLog),
     ]

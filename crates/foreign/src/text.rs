@@ -109,14 +109,7 @@ impl TextTables {
             // sar and vmstat print an empty line between a header and the next one.
             return;
         }
-        if let Some(host) = figures::host_of_banner(line) {
-            self.is_other_host = !environment.host.is_empty() && environment.host != host;
-        }
-        if self.is_other_host {
-            self.of_other_hosts += 1;
-            return;
-        }
-        if figures::banner(line, environment) {
+        if self.is_of_another_host(line, environment) || figures::banner(line, environment) {
             return;
         }
         if let Some(second) = figures::time_alone(line) {
@@ -137,8 +130,9 @@ impl TextTables {
             });
             return;
         }
-        if let Some(kind) = self.counters(line, book, environment, out) {
-            self.kinds.insert(kind);
+        let counted = self.counters(line, book, environment, out);
+        if counted.is_some() {
+            self.kinds.extend(counted);
             return;
         }
         let is_row = match &self.header {
@@ -148,9 +142,13 @@ impl TextTables {
             Some(header) => self.report.row(header, line, &mut self.clock, book, out),
             None => false,
         };
-        if is_row {
-            return;
+        if !is_row {
+            self.other(line, book);
         }
+    }
+
+    /// Reads a line of a text without a table.
+    fn other(&mut self, line: &str, book: &mut CounterBook) {
         if self.smart.line(line, book) {
             self.kinds.insert(ForeignKind::Smartctl);
             return;
@@ -160,6 +158,24 @@ impl TextTables {
             Some(kind) => _ = self.kinds.insert(kind),
             None => self.unknown += u64::from(!is_remark(line)),
         }
+    }
+
+    /// Whether a line is of another host than the first, by sysstat's first lines.
+    fn is_of_another_host(&mut self, line: &str, environment: &Environment) -> bool {
+        // A host may be told with its domain or without.
+        let short = |host: &str| host.split('.').next().unwrap_or(host).to_owned();
+        if let Some(host) = figures::host_of_banner(line) {
+            let known = &environment.host;
+            self.is_other_host = !known.is_empty() && short(known) != short(host);
+        }
+        self.of_other_hosts += u64::from(self.is_other_host);
+        self.is_other_host
+    }
+
+    /// Begins the next file of an archive, whose lines have nothing to do with those before.
+    pub fn next_file(&mut self) {
+        self.is_other_host = false;
+        self.header = None;
     }
 
     /// Reads a line that is a counter by itself.

@@ -8,6 +8,7 @@
 //! | [`top`] | the live screen of `iowhy top` |
 //! | [`interval`] | a screen for each interval: `iowhy stat`, `iowhy latency` … |
 //! | [`json`] | the complete report as JSON |
+//! | [`otlp`] | OpenTelemetry's form: metrics and log records |
 //! | [`brief`] | the most important parts in 8 kB of JSON |
 //! | [`flame`] | folded stacks as a flame graph |
 //! | [`diff`] | two watches compared |
@@ -44,6 +45,7 @@ pub mod human;
 pub mod interval;
 pub mod json;
 pub mod opens;
+pub mod otlp;
 pub mod probe;
 pub mod reference;
 pub mod rounds;

@@ -17,6 +17,14 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a time after a beginning, of seconds where it has no unit: it may be 0.
+pub fn moment(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number == 0.0 => Ok(Duration::ZERO),
+        _ => time(text, Duration::from_secs(1)),
+    }
+}
+
 /// Parses a time, of milliseconds where it has no unit.
 pub fn milliseconds(text: &str) -> Result<Duration, String> {
     time(text, Duration::from_millis(1))

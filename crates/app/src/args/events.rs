@@ -29,6 +29,15 @@ pub struct Events {
     /// Only events of this kind (repeat for more): read, write, queue, issue, complete, sync …
     #[arg(short, long = "action", value_name = "KIND", value_parser = kind)]
     pub actions: Vec<u32>,
+    /// The same as a mask of categories in hexadecimal, as blkparse's -A
+    #[arg(short = 'A', long, value_name = "MASK", value_parser = hexadecimal)]
+    pub set_mask: Option<u32>,
+    /// Accepted for scripts of blkparse: messages are text here, and in no dump
+    #[arg(short = 'M', long, hide = true)]
+    pub no_msgs: bool,
+    /// Accepted for scripts of blkparse: what is damaged is always said
+    #[arg(short, long, hide = true)]
+    pub verbose: bool,
     /// Only this device (repeat for more): sda, or 8,0
     #[arg(short, long = "device", value_name = "DEV", add = ArgValueCandidates::new(devices))]
     pub devices: Vec<String>,
@@ -66,13 +75,24 @@ fn kind(text: &str) -> Result<u32, String> {
     })
 }
 
+fn hexadecimal(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u32::from_str_radix(digits, 16).map_err(|_| "expected a hexadecimal number: 3".to_owned())
+}
+
+impl Events {
+    /// The categories of which an event must have one; 0 for all events.
+    pub fn mask(&self) -> u32 {
+        let kinds = self.actions.iter().fold(0, |all, kind| all | kind);
+        kinds | self.set_mask.unwrap_or(0)
+    }
+}
+
 /// Parses a window as the nanoseconds of its begin and end.
 fn window(text: &str) -> Result<(u64, u64), String> {
-    // A window may begin with the capture, which is no duration.
-    let is_start = |text: &str| text.parse::<f64>() == Ok(0.0);
-    let time = |text: &str| match is_start(text) {
-        true => Ok(0),
-        false => super::seconds(text).map(|time| time.as_nanos() as u64),
+    let time = |text: &str| {
+        let time = super::amounts::moment(text)?;
+        Ok::<u64, String>(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
     };
     let (from, to) = text.split_once(':').unwrap_or(("0", text));
     let (from, to) = (time(from)?, time(to)?);

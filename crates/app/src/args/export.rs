@@ -53,6 +53,10 @@ pub enum ExportFormat {
     IologV2,
     /// Folded stacks for flame graphs
     Collapsed,
+    /// A profile for `pprof`: waits for storage and requests by stack
+    Pprof,
+    /// OpenTelemetry's JSON: devices' figures as metrics, findings as log records
+    Otlp,
     /// The rows of one table
     Csv,
     /// Files for blkparse, btt and `fio --read_iolog`; needs a source with block events

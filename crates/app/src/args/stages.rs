@@ -1,16 +1,51 @@
 //! `iowhy stages`. Short options of data files are those of btt.
 
-use super::{Only, SourceOrWatch};
+use super::amounts::moment;
+use super::{Only, SOURCE};
 use clap::Args;
 use iowhy_blktrace::btt::{BttFileKind, DataFiles};
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a watch is if nothing says so.
+const USUAL: Duration = Duration::from_secs(10);
+
+/// What to read and which part of it, or how long to watch.
+#[derive(Args, Debug)]
+pub struct SourceOrPart {
+    /// The source to read; empty to watch this machine
+    #[arg(value_name = "SOURCE", help = format!("{SOURCE}; without one, watch this machine"))]
+    pub paths: Vec<PathBuf>,
+    /// How long to watch [default: 10s]; with SOURCE, begin this long after its first event, as
+    /// btt's -t
+    #[arg(short, long, value_name = "TIME", value_parser = moment)]
+    time: Option<Duration>,
+    /// With SOURCE, end this long after its first event, as btt's -T
+    #[arg(short = 'T', long, value_name = "TIME", value_parser = moment, requires = "paths")]
+    until: Option<Duration>,
+}
+
+impl SourceOrPart {
+    /// How long to watch.
+    pub fn length(&self) -> Duration {
+        self.time.filter(|time| !time.is_zero()).unwrap_or(USUAL)
+    }
+
+    /// The part of a source to keep: from and to, nanoseconds after its first event; `None` for all
+    /// of it.
+    pub fn part(&self) -> Option<(u64, u64)> {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let is_part = self.time.is_some() || self.until.is_some();
+        is_part.then(|| (self.time.map_or(0, ns), self.until.map_or(u64::MAX, ns)))
+    }
+}
 
 /// `iowhy stages`.
 #[derive(Args, Debug)]
 pub struct StagesArgs {
     /// The source to read, or how long to watch.
     #[command(flatten)]
-    pub source: SourceOrWatch,
+    pub source: SourceOrPart,
     /// Print exactly the figures of btt 1.3.0, paired as btt does
     #[arg(long)]
     pub btt_compat: bool,
@@ -41,6 +76,9 @@ pub struct BttFiles {
     /// Q2C of each bio: PREFIX_8,0_q2c.dat
     #[arg(short = 'q', long, value_name = "PREFIX")]
     pub q2c_latencies: Option<PathBuf>,
+    /// Q2D of each bio: PREFIX_8,0_q2d.dat
+    #[arg(short = 'z', long, value_name = "PREFIX")]
+    pub q2d_latencies: Option<PathBuf>,
     /// Time and sectors of each issue: PREFIX_8,0_{r,w,c}.dat
     #[arg(short = 'B', long, value_name = "PREFIX")]
     pub dump_blocknos: Option<PathBuf>,
@@ -58,6 +96,7 @@ impl BttFiles {
         let wanted = [
             (BttFileKind::D2c, &self.d2c_latencies),
             (BttFileKind::Q2c, &self.q2c_latencies),
+            (BttFileKind::Q2d, &self.q2d_latencies),
             (BttFileKind::Blocks, &self.dump_blocknos),
             (BttFileKind::QueueSeeks, &self.seeks),
             (BttFileKind::IssueSeeks, &self.seeks),

@@ -53,7 +53,7 @@ impl EventPrinter {
             json: args.json,
             format: args.format.clone(),
             formats: args.formats.clone(),
-            mask: args.actions.iter().fold(0, |all, kind| all | kind),
+            mask: args.mask(),
             devices,
             from: args.window.map_or(0, |window| window.0),
             until: args.window.map(|window| window.1),

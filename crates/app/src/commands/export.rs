@@ -1,6 +1,7 @@
 //! `iowhy export`: a recording or a capture in another program's format.
 
 mod captures;
+mod otlp;
 mod recording;
 
 use crate::args::export::{Export, ExportFormat};
@@ -15,6 +16,7 @@ use iowhy_core::formats::collapsed::Collapsed;
 use iowhy_core::formats::csv::{Csv, Which};
 use iowhy_core::formats::export::{self, ExportError, Exported, export};
 use iowhy_core::formats::perfetto::Perfetto;
+use iowhy_core::formats::pprof::Pprof;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
@@ -24,6 +26,7 @@ pub fn run(args: &Export) -> Result<(), Failure> {
     let Some(mut format) = format(args) else {
         return match args.format {
             ExportFormat::Blktrace => captures::write(args, &paths),
+            ExportFormat::Otlp => otlp::write(args, &paths),
             _ => recording::write(args, &paths),
         };
     };
@@ -52,9 +55,15 @@ pub fn run(args: &Export) -> Result<(), Failure> {
 
 fn writer(args: &Export, partial: Option<&PartialOutput>) -> Result<Box<dyn Write>, Failure> {
     let Some(partial) = partial else {
-        if args.format == ExportFormat::Perfetto && output::is_terminal() {
-            let hint = "name a file: --output trace.pftrace".to_owned();
-            let message = "failed to write the trace: it is binary, and standard output a terminal";
+        let binary = [
+            (ExportFormat::Perfetto, "the trace", "trace.pftrace"),
+            (ExportFormat::Pprof, "the profile", "waits.pb"),
+        ];
+        let written = binary.iter().find(|(format, ..)| *format == args.format);
+        if let Some((_, what, name)) = written.filter(|_| output::is_terminal()) {
+            let hint = format!("name a file: --output {name}");
+            let message =
+                format!("failed to write {what}: it is binary, and standard output a terminal");
             return Err(Failure::new(message, Some(hint)));
         }
         let answer = BufWriter::with_capacity(1 << 18, output::answer());
@@ -84,7 +93,8 @@ fn format(args: &Export) -> Option<Box<dyn export::Exporter>> {
         ExportFormat::Csv if args.spreadsheet => Box::new(Csv::new(args.table).for_spreadsheet()),
         ExportFormat::Csv => Box::new(Csv::new(args.table)),
         ExportFormat::Collapsed => Box::new(Collapsed::new(args.weight.into())),
-        ExportFormat::Recording | ExportFormat::Blktrace => return None,
+        ExportFormat::Pprof => Box::new(Pprof::default()),
+        ExportFormat::Recording | ExportFormat::Blktrace | ExportFormat::Otlp => return None,
     };
     Some(format)
 }

@@ -17,7 +17,7 @@ use iowhy_core::analysis::stages::summary::device_name;
 use iowhy_core::analysis::stages::{RequestStages, StagesSummary};
 use iowhy_core::figures::counted;
 use iowhy_core::model::environment::Device;
-use iowhy_core::model::{Environment, Event, Losses, Names};
+use iowhy_core::model::{Environment, Event, Losses, Names, Request};
 use iowhy_core::source::{self, Source};
 use iowhy_views::stages;
 use std::borrow::Cow;
@@ -135,7 +135,7 @@ fn print_capture(args: &Args, stages: &StageAnalysis, warnings: &Warnings) -> Re
 fn capture(args: &Args, mut inputs: Inputs) -> Result<(), Failure> {
     let numbers = choose(&args.only.devices, &mut inputs)?;
     let mut compatible = Compatible::new(args);
-    if compatible.0.is_none() && numbers.is_empty() {
+    if compatible.0.is_none() && numbers.is_empty() && args.source.part().is_none() {
         let (stages, warnings) = pipeline::analyse(&inputs)?;
         if stages.devices().is_empty() {
             sources::no_capture(&warnings)?;
@@ -147,7 +147,7 @@ fn capture(args: &Args, mut inputs: Inputs) -> Result<(), Failure> {
     let mut any = false;
     let capture = pipeline::run_while(sources::capture(&inputs, order)?, |start, batch| {
         any |= !batch.records.is_empty();
-        let batch = of_devices(&numbers, batch);
+        let batch = of_devices(&numbers, in_part(args.source.part(), batch, start.genesis));
         compatible.take(&batch, start.genesis);
         if !args.btt_compat {
             stages.take(&batch, start.genesis);
@@ -167,13 +167,23 @@ fn capture(args: &Args, mut inputs: Inputs) -> Result<(), Failure> {
     print_capture(args, &stages, capture.warnings())
 }
 
+/// The records between two times after the first event, as btt's -t and -T keep them.
+fn in_part(part: Option<(u64, u64)>, batch: &RecordBatch, genesis: u64) -> Cow<'_, RecordBatch> {
+    let Some((from, until)) = part else { return Cow::Borrowed(batch) };
+    let mut kept = batch.clone();
+    kept.records.retain(|record| {
+        record.is_notify() || (from..=until).contains(&record.time.wrapping_sub(genesis))
+    });
+    Cow::Owned(kept)
+}
+
 /// The records of these devices, or of all if none is given; names of processes belong to no
 /// device.
-fn of_devices<'a>(numbers: &[u32], batch: &'a RecordBatch) -> Cow<'a, RecordBatch> {
+fn of_devices<'a>(numbers: &[u32], batch: Cow<'a, RecordBatch>) -> Cow<'a, RecordBatch> {
     if numbers.is_empty() {
-        return Cow::Borrowed(batch);
+        return batch;
     }
-    let mut kept = batch.clone();
+    let mut kept = batch.into_owned();
     kept.records.retain(|record| record.is_notify() || numbers.contains(&record.device));
     Cow::Owned(kept)
 }
@@ -182,6 +192,8 @@ fn of_devices<'a>(numbers: &[u32], batch: &'a RecordBatch) -> Cow<'a, RecordBatc
 struct StageRows {
     /// The devices whose events are kept; all if none is given.
     devices: Vec<String>,
+    /// The part of a source to keep, nanoseconds after its beginning.
+    part: Option<(u64, u64)>,
     needs_requests: bool,
     compatible: Compatible,
     replay: Replay,
@@ -193,6 +205,7 @@ impl StageRows {
     fn new(args: &Args) -> StageRows {
         StageRows {
             devices: args.only.filter().devices,
+            part: args.source.part().filter(|_| !args.source.paths.is_empty()),
             needs_requests: needs_requests(args),
             compatible: Compatible::new(args),
             replay: Replay::default(),
@@ -201,17 +214,26 @@ impl StageRows {
         }
     }
 
-    fn add(&mut self, batch: &source::Batch, names: &Names) {
+    fn add(&mut self, batch: &source::Batch, names: &Names, start_ns: u64) {
         // Events contain everything that requests do, and more.
         if self.replay.is_empty() {
-            self.requests.take(batch, names);
+            match self.part {
+                None => self.requests.take(batch, names),
+                Some((from, until)) => {
+                    let is_in = |request: &Request| {
+                        (from..=until).contains(&request.start_ns.saturating_sub(start_ns))
+                    };
+                    let requests = batch.requests.iter().filter(|it| is_in(it)).cloned().collect();
+                    self.requests.take(&source::Batch { requests, ..Default::default() }, names);
+                }
+            }
         }
         if self.needs_requests {
             return;
         }
         let own = self.own(&batch.events, names);
-        let StageRows { compatible, replay, events, .. } = self;
-        follow(compatible, events, replay.take(&own, names));
+        let StageRows { compatible, replay, events, part, .. } = self;
+        follow(compatible, events, *part, replay.take(&own, names));
     }
 
     /// The events of the selected devices.
@@ -233,8 +255,8 @@ impl StageRows {
         mut notes: Vec<String>,
         without: impl FnOnce() -> Failure,
     ) -> Result<(), Failure> {
-        let StageRows { compatible, replay, events, .. } = &mut self;
-        follow(compatible, events, replay.finish(names));
+        let StageRows { compatible, replay, events, part, .. } = &mut self;
+        follow(compatible, events, *part, replay.finish(names));
         if self.compatible.0.is_some() && self.replay.is_empty() {
             return Err(without());
         }
@@ -263,9 +285,15 @@ impl StageRows {
     }
 }
 
-fn follow(compatible: &mut Compatible, stages: &mut StageAnalysis, replayed: Replayed<'_>) {
-    compatible.take(replayed.batch, replayed.genesis);
-    stages.take(replayed.batch, replayed.genesis);
+fn follow(
+    compatible: &mut Compatible,
+    stages: &mut StageAnalysis,
+    part: Option<(u64, u64)>,
+    replayed: Replayed<'_>,
+) {
+    let batch = in_part(part, replayed.batch, replayed.genesis);
+    compatible.take(&batch, replayed.genesis);
+    stages.take(&batch, replayed.genesis);
 }
 
 /// From a recording, or from a capture's requests.
@@ -274,8 +302,9 @@ fn rows(args: &Args) -> Result<(), Failure> {
     let mut source = sources::open(paths, false)?;
     let mut rows = StageRows::new(args);
     // Losses are those of the whole source; waits are not shown here.
-    let (names, _) = sources::read_all(&mut source, &args.only.filter(), |batch, names, _| {
-        rows.add(batch, names);
+    let keep = args.only.filter();
+    let (names, _) = sources::read_all(&mut source, &keep, |batch, names, environment| {
+        rows.add(batch, names, environment.start_ns);
         Ok(())
     })?;
     let notes = source.warnings().map_or_else(Vec::new, output::sentences);
@@ -285,7 +314,7 @@ fn rows(args: &Args) -> Result<(), Failure> {
 
 impl WatchSink for StageRows {
     fn take(&mut self, batch: &source::Batch, names: &Names) -> Result<(), Failure> {
-        self.add(batch, names);
+        self.add(batch, names, 0);
         Ok(())
     }
 }
@@ -296,7 +325,7 @@ fn live(args: &Args) -> Result<(), Failure> {
         events: Compatible::is_wanted(args),
         ..live::WatchOptions::default()
     };
-    let until = Until { time: Some(args.source.time), command: None };
+    let until = Until { time: Some(args.source.length()), command: None };
     let watched = watch(&options, &args.only.filter(), until, |_| Ok(StageRows::new(args)))?;
     let none = || Failure::new("failed to find events: the watch had none", None);
     watched.sink.finish(args, &watched.names, &watched.environment, Vec::new(), none)

@@ -364,7 +364,11 @@ impl Btt {
             let bio = self.trees.item(*link);
             bio.issued = record.time;
             let (inserted, merged, process) = (bio.inserted, bio.merged, bio.process);
-            let step = q2d_step(record.time.wrapping_sub(bio.queued));
+            let q2d_ns = record.time.wrapping_sub(bio.queued);
+            if let Some(files) = &mut self.files {
+                files.latency(BttFileKind::Q2d, record, record.time, q2d_ns);
+            }
+            let step = q2d_step(q2d_ns);
             if let Some(count) = self.devices.get_mut(at).and_then(|d| d.steps.get_mut(step)) {
                 *count += 1;
             }

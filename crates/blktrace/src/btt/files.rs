@@ -1,6 +1,6 @@
-//! btt's data files, which plot scripts read: latencies (`-l`, `-q`), blocks (`-B`), seeks (`-s`),
-//! queue depth (`-Q`). A file exists only if it has a line. Until all are whole they have temporary
-//! names; those of an analysis that ends before are removed.
+//! btt's data files, which plot scripts read: latencies (`-l`, `-q`, `-z`), blocks (`-B`), seeks
+//! (`-s`), queue depth (`-Q`). A file exists only if it has a line. Until all are whole they have
+//! temporary names; those of an analysis that ends before are removed.
 
 use super::seconds;
 use crate::trace::TraceRecord;
@@ -19,6 +19,8 @@ pub enum BttFileKind {
     D2c,
     /// `-q`: time of queueing and Q2C.
     Q2c,
+    /// `-z`: time of issue and Q2D.
+    Q2d,
     /// `-B`: time, first and last sector of each issue.
     Blocks,
     /// `-s`: distances from Q to Q.
@@ -166,6 +168,7 @@ fn path(prefix: &std::path::Path, kind: BttFileKind, device: u32, suffix: &str) 
     let end = match kind {
         BttFileKind::D2c => "_d2c".to_owned(),
         BttFileKind::Q2c => "_q2c".to_owned(),
+        BttFileKind::Q2d => "_q2d".to_owned(),
         BttFileKind::Depth => "_aqd".to_owned(),
         BttFileKind::Blocks => format!("_{suffix}"),
         BttFileKind::QueueSeeks => format!("_q2q_{suffix}"),

@@ -6,6 +6,7 @@
 //! | [`perfetto`] | a trace for <https://ui.perfetto.dev>: a track for each device's queue |
 //! | [`smartctl`] | what `smartctl --json` prints of a drive, read |
 //! | [`collapsed`] | stacks as flame graph programs read them |
+//! | [`pprof`] | a profile of waits and requests by stack |
 //! | [`csv`] | the rows of one table |
 //! | [`window`] | rows put in order of time, in bounded memory |
 //!
@@ -16,5 +17,6 @@ pub mod collapsed;
 pub mod csv;
 pub mod export;
 pub mod perfetto;
+pub mod pprof;
 pub mod smartctl;
 pub mod window;

@@ -9,8 +9,8 @@ use crate::model::environment::{
     Cost, Device, Environment, ExactCount, FORMAT, Field, Mount, SettingChange, Thinning,
 };
 use crate::model::health::{
-    ArrayState, BcacheState, CommandCounts, DeviceHealth, DriveLog, KernelMessage, MappedTarget,
-    MultipathPath, NvmeHealth, PowerState, SataLink, VolumeStatistics,
+    ArrayState, BcacheState, CommandCounts, DeviceHealth, DriveLog, HostMessage, KernelMessage,
+    MappedTarget, MultipathPath, NvmeHealth, PowerState, SataLink, VolumeStatistics,
 };
 use crate::model::loss::{Loss, Losses};
 use crate::model::metric::Shape;
@@ -38,6 +38,7 @@ pub fn reference() -> String {
         ("`MultipathPath`", MultipathPath::FIELDS),
         ("`BcacheState`", BcacheState::FIELDS),
         ("`KernelMessage`", KernelMessage::FIELDS),
+        ("`HostMessage`", HostMessage::FIELDS),
         ("`Mount`", Mount::FIELDS),
         ("`Cgroup`", Cgroup::FIELDS),
         ("`Losses`", Losses::FIELDS),

@@ -1,5 +1,5 @@
-//! Sources that tell of the machine as well: sar's other tables, atop, PCP, node_exporter, and small
-//! texts.
+//! Sources that tell of the machine as well: sar's other tables, atop, PCP, node_exporter, and
+//! small texts.
 
 use super::*;
 use iowhy_core::model::Metric;

@@ -141,7 +141,7 @@ fn hung(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
         CountedFinding::new(of, 1.0, Severity::Warning, sentence).map(|finding| {
             about(load, facts, finding)
                 .sure(Confidence::Possible)
-                .fix("check the path and the device: `dmesg`, the device's state, its cable and power")
+                .fix("check the path and the device: `dmesg`, its state, its cable and power")
                 .check(
                     "some kernels count a request as in flight for ever after an error: then \
                      nobody waits, and no task is in state D",
@@ -178,7 +178,9 @@ fn slow(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
                 .sure(Confidence::Likely)
                 .shown("its own time for each request", service_ns, "ns", "iowhy stat")
                 .fix(EXAMINE)
-                .check("`dd` of one megabyte from it while nothing else runs: a healthy disk needs 30 ms")
+                .check(
+                    "read one megabyte of it while nothing else runs: a healthy disk needs 30 ms",
+                )
         })
     })
 }

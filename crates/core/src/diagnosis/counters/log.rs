@@ -72,8 +72,8 @@ fn unreadable(device: &DeviceSummary) -> Option<CountedFinding> {
                 .about(facts::subject_of(name, None))
                 .sure(Confidence::Possible)
                 .shown("unreadable sectors", sectors as f64, "sectors", "smartctl -A")
-                .fix("save its data, run its long self-test (`smartctl -t long`), plan to replace it")
-                .check("a count that does not grow, and sectors that nobody reads, slow nothing down")
+                .fix("save its data, run `smartctl -t long`, and plan to replace it")
+                .check("a count that does not grow, and sectors that nobody reads, do no harm")
         })
     })
 }

@@ -2,9 +2,9 @@
 //! other tools, which tell of devices, of the machine and of processes by the interval, and of no
 //! request.
 //!
-//! A counter shows that something takes time, seldom who is to blame. So a finding here is `certain`
-//! only if the kernel or a drive said it in words, and what a summary cannot tell stays among the
-//! causes that could not be judged.
+//! A counter shows that something takes time, seldom who is to blame. So a finding here is
+//! `certain` only if the kernel or a drive said it in words, and what a summary cannot tell stays
+//! among the causes that could not be judged.
 //!
 //! | where | what |
 //! |---|---|
