@@ -92,6 +92,11 @@ impl WriterId {
         self.kind != WriterKind::Program && self.file.is_empty()
     }
 
+    /// The id of all files of its program that have no row.
+    pub fn program_alone(&self) -> WriterId {
+        WriterId { file: String::new(), ..self.clone() }
+    }
+
     /// The id that it is added to where it has no row: that of what remains on its device.
     pub fn rest(&self) -> WriterId {
         let kind = match self.kind {
@@ -239,7 +244,8 @@ pub struct WriterTotals {
 }
 
 impl WriterTotals {
-    /// At most `most` rows, and one for each device's others.
+    /// At most `most` rows of files, then as many of programs alone, then one for each device's
+    /// others.
     pub fn new(most: usize) -> WriterTotals {
         WriterTotals { rows: HashMap::new(), most }
     }
@@ -249,13 +255,16 @@ impl WriterTotals {
         if sums.is_empty() {
             return;
         }
-        if let Some(known) = self.rows.get_mut(id) {
-            known.add(sums);
-        } else if self.rows.len() < self.most || id.is_rest() {
-            self.rows.insert(id.clone(), *sums);
+        let program = id.program_alone();
+        let has_room = |most: usize| self.rows.len() < most;
+        let fitting = if self.rows.contains_key(id) || has_room(self.most) || id.is_rest() {
+            id.clone()
+        } else if self.rows.contains_key(&program) || has_room(self.most.saturating_mul(2)) {
+            program
         } else {
-            self.rows.entry(id.rest()).or_default().add(sums);
-        }
+            id.rest()
+        };
+        self.rows.entry(fitting).or_default().add(sums);
     }
 
     /// Each row, to change its figures.
@@ -268,34 +277,42 @@ impl WriterTotals {
         self.rows.iter()
     }
 
-    /// The rows that matter most, and the sums of the others by device: at most `writers` by what
-    /// they wrote or whether they woke a disk, and `readers` by what they read.
-    pub fn top(&self, writers: usize, readers: usize) -> Vec<WriterRow> {
-        let mut all: Vec<(&WriterId, &WriterSums)> = self.rows.iter().collect();
-        let rank = |sums: &WriterSums| (sums.weight(), sums.wakes);
-        all.sort_by(|a, b| rank(b.1).cmp(&rank(a.1)).then_with(|| a.0.cmp(b.0)));
+    /// The rows that matter most: `most` files by what was written to them and as many by how often
+    /// they woke a disk; then as many programs, by what was written to their other files and by what
+    /// they read; and the sums of the others by device.
+    pub fn top(&self, most: usize) -> Vec<WriterRow> {
         let mut kept = WriterTotals::new(usize::MAX);
-        let (mut room, mut rest) = (writers, Vec::new());
-        for (id, sums) in all {
-            if id.is_rest() {
-                kept.add(id, sums);
-            } else if room > 0 && rank(sums) > (0, 0) {
-                room -= 1;
-                kept.add(id, sums);
-            } else {
-                rest.push((id, sums));
+        let mut programs = WriterTotals::new(usize::MAX);
+        let wanted =
+            [self.largest(most, |sums| sums.weight()), self.largest(most / 2, |sums| sums.wakes)];
+        for (id, sums) in &self.rows {
+            match id.is_rest() || wanted.iter().flatten().any(|one| *one == id) {
+                true => kept.add(id, sums),
+                false => programs.add(&id.program_alone(), sums),
             }
         }
-        rest.sort_by(|a, b| b.1.read_bytes.cmp(&a.1.read_bytes).then_with(|| a.0.cmp(b.0)));
-        for (place, (id, sums)) in rest.into_iter().enumerate() {
-            match place < readers && sums.read_bytes > 0 {
+        let wanted = [
+            programs.largest(most, |sums| sums.weight()),
+            programs.largest(most / 4, |sums| sums.read_bytes),
+        ];
+        for (id, sums) in &programs.rows {
+            match wanted.iter().flatten().any(|one| *one == id) {
                 true => kept.add(id, sums),
                 false => kept.add(&id.rest(), sums),
             }
         }
         let mut rows: Vec<WriterRow> =
             kept.rows.into_iter().map(|(id, sums)| WriterRow { id, sums }).collect();
-        rows.sort_by(|a, b| rank(&b.sums).cmp(&rank(&a.sums)).then_with(|| a.id.cmp(&b.id)));
+        let rank = |row: &WriterRow| std::cmp::Reverse((row.sums.weight(), row.sums.wakes));
+        rows.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(&b.id)));
         rows
+    }
+
+    /// The rows with most of something.
+    fn largest(&self, most: usize, value: impl Fn(&WriterSums) -> u64) -> Vec<&WriterId> {
+        let mut all: Vec<(u64, &WriterId)> =
+            self.rows.iter().map(|(id, sums)| (value(sums), id)).filter(|it| it.0 > 0).collect();
+        all.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        all.into_iter().take(most).map(|(_, id)| id).collect()
     }
 }
