@@ -30,6 +30,9 @@ const HOUR_ROWS: usize = 32;
 const MOST_FILES: usize = 4096;
 /// Characters of a name that are kept: file names may have thousands.
 const MOST_NAME: usize = 160;
+/// Bytes of pages made dirty for each byte that calls wrote, beyond which a process writes through
+/// a mapping: a page for each line of 40 bytes that is synced.
+const MOST_PAGES_PER_BYTE: f64 = 100.0;
 const HOUR_S: i64 = 3_600;
 /// A minute that begins later than this after the last one is of another time: the clock was set,
 /// or the machine slept.
@@ -159,9 +162,10 @@ impl WriterAccount {
         let seconds = summary.watch.duration_ns as f64 / 1e9;
         let mut counted: BTreeMap<String, (u64, Option<String>)> = BTreeMap::new();
         for process in activity::processes(summary) {
-            let least = |a: Option<f64>, b: Option<f64>| Some(a?.min(b?));
-            let (calls, pages) = (process.logical_write_bytes_per_s, process.write_bytes_per_s);
-            let asked = least(calls, pages).unwrap_or(0.0) * seconds;
+            let calls = process.logical_write_bytes_per_s.unwrap_or(0.0);
+            let pages = process.write_bytes_per_s.unwrap_or(0.0);
+            let is_mapped = pages > calls * MOST_PAGES_PER_BYTE;
+            let asked = if is_mapped { 0.0 } else { calls.min(pages) * seconds };
             let (sum, _) = counted
                 .entry(program_name(&process.process))
                 .or_insert_with(|| (0, process.container.clone()));

@@ -34,6 +34,9 @@ pub const METADATA: &str = "(metadata)";
 /// A file system's journal, where nobody is known to have caused it.
 pub const JOURNAL: &str = "(journal)";
 
+/// Devices of which the first rows are always kept.
+const DEVICES_WITH_ROWS: usize = 8;
+
 /// What a row is of.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
@@ -277,14 +280,17 @@ impl WriterTotals {
         self.rows.iter()
     }
 
-    /// The rows that matter most: `most` files by what was written to them and as many by how often
-    /// they woke a disk; then as many programs, by what was written to their other files and by what
+    /// The rows that matter most: `most` files by what was written to them, the first two of each
+    /// device, and half as many by how often they woke a disk; then as many programs, by what was written to their other files and by what
     /// they read; and the sums of the others by device.
     pub fn top(&self, most: usize) -> Vec<WriterRow> {
         let mut kept = WriterTotals::new(usize::MAX);
         let mut programs = WriterTotals::new(usize::MAX);
-        let wanted =
-            [self.largest(most, |sums| sums.weight()), self.largest(most / 2, |sums| sums.wakes)];
+        let wanted = [
+            self.largest(most, |_, sums| sums.weight()),
+            self.largest(most / 2, |_, sums| sums.wakes),
+            self.first_of_devices(),
+        ];
         for (id, sums) in &self.rows {
             match id.is_rest() || wanted.iter().flatten().any(|one| *one == id) {
                 true => kept.add(id, sums),
@@ -292,8 +298,8 @@ impl WriterTotals {
             }
         }
         let wanted = [
-            programs.largest(most, |sums| sums.weight()),
-            programs.largest(most / 4, |sums| sums.read_bytes),
+            programs.largest(most, |_, sums| sums.weight()),
+            programs.largest(most / 4, |_, sums| sums.read_bytes),
         ];
         for (id, sums) in &programs.rows {
             match wanted.iter().flatten().any(|one| *one == id) {
@@ -308,10 +314,34 @@ impl WriterTotals {
         rows
     }
 
+    /// Of each of the devices with most the rows with most: a quiet device is not lost behind a busy
+    /// one.
+    fn first_of_devices(&self) -> Vec<&WriterId> {
+        let mut devices: BTreeMap<&str, u64> = BTreeMap::new();
+        for (id, sums) in &self.rows {
+            let sum = devices.entry(&id.device).or_default();
+            *sum = sum.saturating_add(sums.weight());
+        }
+        let mut devices: Vec<(&str, u64)> = devices.into_iter().collect();
+        devices.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+        let first = devices.into_iter().take(DEVICES_WITH_ROWS).map(|(device, _)| {
+            let own = |id: &WriterId, sums: &WriterSums| {
+                let is_of_it = id.device == device && !id.is_rest();
+                if is_of_it { sums.weight() } else { 0 }
+            };
+            self.largest(2, own)
+        });
+        first.flatten().collect()
+    }
+
     /// The rows with most of something.
-    fn largest(&self, most: usize, value: impl Fn(&WriterSums) -> u64) -> Vec<&WriterId> {
-        let mut all: Vec<(u64, &WriterId)> =
-            self.rows.iter().map(|(id, sums)| (value(sums), id)).filter(|it| it.0 > 0).collect();
+    fn largest(
+        &self,
+        most: usize,
+        value: impl Fn(&WriterId, &WriterSums) -> u64,
+    ) -> Vec<&WriterId> {
+        let rows = self.rows.iter().map(|(id, sums)| (value(id, sums), id));
+        let mut all: Vec<(u64, &WriterId)> = rows.filter(|it| it.0 > 0).collect();
         all.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
         all.into_iter().take(most).map(|(_, id)| id).collect()
     }

@@ -227,7 +227,7 @@ fn sentence(row: &AnswerRow, by: GroupedBy, page: &Page) -> String {
         Some(factor) => {
             let _ = write!(text, ": {} bytes written for each byte asked", page.factor(factor));
         }
-        None => text.push_str(": no call that wrote was counted; it may write through a mapping"),
+        None => text.push_str(": written through a mapping, or by calls that were not counted"),
     }
     let per_byte = |bytes: u64| match asked {
         0 => human::bytes(bytes as f64),
