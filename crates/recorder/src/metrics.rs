@@ -9,6 +9,7 @@ pub mod endpoint;
 use crate::config::MetricsConfig;
 use crate::error::RecorderError;
 use crate::trigger::TriggerKind;
+use crate::writers::{WriterRow, WriterSums};
 use endpoint::SharedText;
 use iowhy_capture::host::own;
 use iowhy_core::analysis::summary::DirectionSummary;
@@ -66,6 +67,8 @@ pub struct MetricTotals {
     latencies: BTreeMap<(String, &'static str), LatencyTotals>,
     containers: BTreeMap<String, ContainerTotals>,
     waits: BTreeMap<&'static str, u64>,
+    /// What was asked for and written, by container and kind.
+    written: BTreeMap<String, WriterSums>,
     incidents: BTreeMap<TriggerKind, u64>,
     /// Findings of the last ten seconds: cause, device, severity.
     findings: Vec<(&'static str, String, &'static str)>,
@@ -116,6 +119,17 @@ impl MetricTotals {
         self.findings = active(diagnosis);
     }
 
+    /// Adds a minute of who writes; rows without a container are `other`.
+    pub fn add_writers(&mut self, rows: &[WriterRow]) {
+        for row in rows.iter().filter(|row| !row.id.is_below) {
+            let name = match row.id.container.as_str() {
+                "" => OTHER.to_owned(),
+                container => label(&self.written, container),
+            };
+            self.written.entry(name).or_default().add(&row.sums);
+        }
+    }
+
     /// All figures as OpenMetrics text.
     pub fn text(&self) -> String {
         let mut registry = Registry::with_prefix("iowhy");
@@ -145,6 +159,19 @@ impl MetricTotals {
             self.containers.iter().map(|(name, it)| (one("container", name), it.bytes as f64));
         let help = "Bytes of requests by container, systemd unit or cgroup";
         counter(encoder, "container", help, Some(Unit::Bytes), bytes)?;
+        let of_kinds = |(name, sums): (&String, &WriterSums)| {
+            let kinds = [
+                ("asked", sums.asked_bytes),
+                ("data", sums.data_bytes),
+                ("journal", sums.journal_bytes),
+                ("metadata", sums.metadata_bytes),
+            ];
+            let labels = |kind: &str| vec![("container", name.clone()), ("kind", kind.to_owned())];
+            kinds.map(|(kind, bytes)| (labels(kind), bytes as f64))
+        };
+        let written = self.written.iter().flat_map(of_kinds);
+        let help = "Bytes that a container asked for, and that devices wrote for it";
+        counter(encoder, "container_written", help, Some(Unit::Bytes), written)?;
         let kinds =
             self.incidents.iter().map(|(kind, count)| (one("trigger", kind.word()), *count as f64));
         counter(encoder, "incidents", "Incidents by what triggered them", None, kinds)?;
@@ -315,6 +342,13 @@ impl MetricsHub {
     pub fn add(&mut self, summary: &Summary, diagnosis: &Diagnosis, lost_requests: u64) {
         if self.is_served || self.has_file {
             self.totals.add(summary, diagnosis, lost_requests);
+        }
+    }
+
+    /// Adds a minute of who writes.
+    pub fn add_writers(&mut self, rows: &[WriterRow]) {
+        if self.is_served || self.has_file {
+            self.totals.add_writers(rows);
         }
     }
 

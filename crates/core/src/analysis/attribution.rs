@@ -274,7 +274,9 @@ impl Attribution {
         let cgroup = cgroup(request, part, owner, names);
         self.cgroups.charge(cgroup, charge);
         if let Some(writers) = &mut self.writers {
-            writers.charge(request, part, owner, cgroup.ok(), charge);
+            let is_kernel = matches!(request.origin, Origin::Journal | Origin::Metadata)
+                && owner.map_or(true, |owner| is_kernel(&self.identities, owner));
+            writers.charge(request, part, owner, (cgroup.ok(), is_kernel), charge);
         }
         self.files.charge(file(part), charge);
         if self.breakdown.is_some() {
@@ -286,6 +288,11 @@ impl Attribution {
 
 /// A part of a request, or why there is none.
 pub(super) type Part<'a> = Result<&'a RequestPart, Reason>;
+
+/// Whether a process is known to be a thread of the kernel: it runs no program.
+fn is_kernel(known: &FxHashMap<ProcessKey, KnownIdentity>, owner: ProcessKey) -> bool {
+    known.get(&owner).is_some_and(|identity| identity.executable.is_none())
+}
 
 fn names_process(part: &RequestPart) -> bool {
     part.owner_pid.is_some() || part.owner.is_some()

@@ -27,6 +27,7 @@ struct MovedKey {
     cgroup: Option<Name>,
     file: Result<FileKey, Reason>,
     origin: Origin,
+    is_kernel: bool,
 }
 
 /// A combination that calls are counted for.
@@ -48,6 +49,8 @@ pub struct MovedRow {
     pub is_below: bool,
     /// The program: the dirtier for writeback, else the submitter; `None` if it is not known.
     pub program: Option<String>,
+    /// Whether it is a thread of the kernel that wrote a file system's own blocks.
+    pub is_kernel: bool,
     /// Its container or systemd unit.
     pub container: Option<String>,
     /// The file; `None` if there is none, or if it is not known.
@@ -145,11 +148,11 @@ impl WriterTally {
         request: &Request,
         part: Part,
         owner: Result<ProcessKey, Reason>,
-        cgroup: Option<Name>,
+        (cgroup, is_kernel): (Option<Name>, bool),
         charge: &Charge,
     ) {
-        let program = owner.map(|owner| owner.name);
-        let key = MovedKey { program, cgroup, file: file(part), origin: request.origin };
+        let (program, origin) = (owner.map(|owner| owner.name), request.origin);
+        let key = MovedKey { program, cgroup, file: file(part), origin, is_kernel };
         self.moved.charge(key, charge);
     }
 
@@ -234,6 +237,7 @@ fn named(key: &MovedKey, row: MovedRow, rows: &RowMaker) -> MovedRow {
         file: key.file.ok().map(|file| rows.text(file.path)),
         deleted: key.file.is_ok_and(|file| file.deleted),
         origin: Some(key.origin),
+        is_kernel: key.is_kernel,
         ..row
     }
 }

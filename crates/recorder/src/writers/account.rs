@@ -13,7 +13,8 @@ use iowhy_core::analysis::files::pattern::without_numbers;
 use iowhy_core::analysis::summary::{Summary, Writers};
 use iowhy_core::analysis::writers::{AskedRow, MovedRow};
 use iowhy_core::analysis::{Direction, activity};
-use iowhy_core::model::{Environment, Names, Origin};
+use iowhy_core::model::environment::{Environment, Thinning};
+use iowhy_core::model::{Names, Origin};
 use iowhy_core::source::Batch;
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,14 +22,17 @@ use std::collections::{BTreeMap, HashMap};
 const MOST_MINUTE_ROWS: usize = 2048;
 /// Rows of an hour while it lasts.
 const MOST_HOUR_ROWS: usize = 1024;
-/// Rows of a minute that are written, by what they wrote; and by what they read.
-const MINUTE_ROWS: (usize, usize) = (20, 4);
+/// Rows of files in a line of a minute, and as many of programs.
+const MINUTE_ROWS: usize = 10;
 /// The same of an hour.
-const HOUR_ROWS: (usize, usize) = (48, 16);
+const HOUR_ROWS: usize = 32;
 /// Files whose writers are remembered.
 const MOST_FILES: usize = 4096;
 /// Characters of a name that are kept: file names may have thousands.
 const MOST_NAME: usize = 160;
+/// Bytes of pages made dirty for each byte that calls wrote, beyond which a process writes through
+/// a mapping: a page for each line of 40 bytes that is synced.
+const MOST_PAGES_PER_BYTE: f64 = 100.0;
 const HOUR_S: i64 = 3_600;
 /// A minute that begins later than this after the last one is of another time: the clock was set,
 /// or the machine slept.
@@ -37,12 +41,23 @@ const MOST_GAP_S: i64 = 600;
 /// The writers of a file: one, or several.
 type Writer = Option<(String, String)>;
 
+/// What the kernel counted of a program's writes, beyond its calls.
+#[derive(Clone, Debug, Default)]
+struct CountedBytes {
+    container: Option<String>,
+    bytes: u64,
+}
+
 /// What is added up at the moment.
 #[derive(Debug)]
 pub struct WriterAccount {
     minute: WriterTotals,
     hour: HourAccount,
     recent: RecentCalls,
+    /// What programs asked for of which no call was seen, by program and container.
+    counted: BTreeMap<String, CountedBytes>,
+    /// Whether requests of the minute are estimates.
+    is_thinned: bool,
     /// Who has written a file with calls, if it was one program alone.
     writers: HashMap<(String, String), Writer>,
     exact: ExactCounters,
@@ -78,6 +93,8 @@ impl WriterAccount {
             minute: WriterTotals::new(MOST_MINUTE_ROWS),
             hour: HourAccount::new(),
             recent: RecentCalls::default(),
+            counted: BTreeMap::new(),
+            is_thinned: false,
             writers: HashMap::new(),
             exact: ExactCounters::new(only),
             wakes: WakeWatch::default(),
@@ -102,7 +119,9 @@ impl WriterAccount {
         for row in &writers.asked {
             self.add_asked(row);
         }
-        if lacks_calls(&summary.environment) {
+        let environment = &summary.environment;
+        self.is_thinned |= has_level(environment, |level| level.requests_one_in > 1);
+        if has_level(environment, |level| !level.calls) {
             self.add_counted(summary, writers);
         }
         for row in &writers.moved {
@@ -143,9 +162,10 @@ impl WriterAccount {
         let seconds = summary.watch.duration_ns as f64 / 1e9;
         let mut counted: BTreeMap<String, (u64, Option<String>)> = BTreeMap::new();
         for process in activity::processes(summary) {
-            let least = |a: Option<f64>, b: Option<f64>| Some(a?.min(b?));
-            let (calls, pages) = (process.logical_write_bytes_per_s, process.write_bytes_per_s);
-            let asked = least(calls, pages).unwrap_or(0.0) * seconds;
+            let calls = process.logical_write_bytes_per_s.unwrap_or(0.0);
+            let pages = process.write_bytes_per_s.unwrap_or(0.0);
+            let is_mapped = pages > calls * MOST_PAGES_PER_BYTE;
+            let asked = if is_mapped { 0.0 } else { calls.min(pages) * seconds };
             let (sum, _) = counted
                 .entry(program_name(&process.process))
                 .or_insert_with(|| (0, process.container.clone()));
@@ -153,12 +173,16 @@ impl WriterAccount {
         }
         for (program, (asked_bytes, container)) in counted {
             let own = writers.asked.iter().filter(|row| row.device.is_some());
-            let own =
-                own.filter(|row| row.program.as_deref().map(program_name) == Some(program.clone()));
+            let own = own
+                .filter(|row| row.program.as_deref().map(program_name).as_ref() == Some(&program));
             let seen: u64 = own.map(|row| row.calls.write_bytes).sum();
-            let asked_bytes = asked_bytes.saturating_sub(seen);
-            let id = self.id_on_device(program, container, writers);
-            self.minute.add(&id, &WriterSums { asked_bytes, ..WriterSums::default() });
+            let bytes = asked_bytes.saturating_sub(seen);
+            if bytes > 0 && (self.counted.len() < MOST_FILES || self.counted.contains_key(&program))
+            {
+                let known = self.counted.entry(program).or_default();
+                known.bytes = known.bytes.saturating_add(bytes);
+                known.container = known.container.take().or(container);
+            }
         }
         // Without calls, data that is written tells who causes the journal.
         for row in writers.moved.iter().filter(|row| row.program.is_some() && !row.is_below) {
@@ -170,33 +194,30 @@ impl WriterAccount {
         }
     }
 
-    /// The id of a program on the device that it writes to, as far as that is known.
-    fn id_on_device(
-        &self,
-        program: String,
-        container: Option<String>,
-        writers: &Writers,
-    ) -> WriterId {
-        let written = |row: &&MovedRow| row.directions[Direction::Write].bytes;
-        let named =
-            |row: &&MovedRow| row.program.as_deref().map(program_name) == Some(program.clone());
-        let most =
-            writers.moved.iter().filter(|row| !row.is_below).filter(named).max_by_key(written);
-        let known = self.minute.rows().map(|(id, _)| id).find(|id| id.program == program);
-        let container = container.map(|name| shortened(&name));
-        match most {
-            Some(row) => WriterId {
-                container: shortened(row.container.as_deref().unwrap_or_default()),
-                device: row.device.clone(),
-                program,
-                ..WriterId::default()
-            },
-            None => WriterId {
-                container: known.map(|id| id.container.clone()).or(container).unwrap_or_default(),
-                device: known.map(|id| id.device.clone()).unwrap_or_default(),
-                program,
-                ..WriterId::default()
-            },
+    /// Shares what was counted of a program out to the files that were written for it, by their
+    /// bytes; where there is none, it has a row without a file.
+    fn share_counted(&mut self) {
+        for (program, counted) in std::mem::take(&mut self.counted) {
+            let own = self
+                .minute
+                .rows()
+                .filter(|(id, sums)| id.program == program && !id.is_below && sums.data_bytes > 0);
+            let mut own: Vec<(WriterId, u64)> =
+                own.map(|(id, sums)| (id.clone(), sums.data_bytes)).collect();
+            own.sort();
+            if own.is_empty() {
+                let container = shortened(&counted.container.unwrap_or_default());
+                own.push((WriterId { program, container, ..WriterId::default() }, 1));
+            }
+            let total: u128 = own.iter().map(|(_, bytes)| u128::from(*bytes)).sum();
+            let (mut before, mut given) = (0_u128, 0_u64);
+            for (id, bytes) in own {
+                before += u128::from(bytes);
+                let until = (u128::from(counted.bytes) * before / total.max(1)) as u64;
+                let asked_bytes = until - given;
+                given = until;
+                self.minute.add(&id, &WriterSums { asked_bytes, ..WriterSums::default() });
+            }
         }
     }
 
@@ -226,9 +247,8 @@ impl WriterAccount {
             return;
         };
         let id = self.id_of(row, origin);
-        let is_own = id.kind == WriterKind::Program && self.recent.has_called(&id.program);
         let written = sums.journal_bytes.saturating_add(sums.metadata_bytes);
-        if is_own || row.is_below || written == 0 {
+        if !row.is_kernel || row.is_below || written == 0 {
             self.minute.add(&id, &sums);
             return;
         }
@@ -295,9 +315,8 @@ impl WriterAccount {
             ..MovedRow::default()
         };
         let id = self.id_of(&row, wake.origin);
-        let is_own = id.kind == WriterKind::Program && self.recent.has_called(&id.program);
         let due = match wake.origin {
-            Origin::Journal | Origin::Metadata if !is_own => self.recent.most(&id.device).cloned(),
+            Origin::Journal | Origin::Metadata => self.recent.most(&id.device).cloned(),
             _ => None,
         };
         // The same program has rows with its container.
@@ -316,8 +335,9 @@ impl WriterAccount {
         span: MinuteSpan,
         drives: &BTreeMap<String, DriveWear>,
     ) -> (WriterRecord, Vec<WriterRecord>) {
+        self.share_counted();
         let mut rows = std::mem::replace(&mut self.minute, WriterTotals::new(MOST_MINUTE_ROWS));
-        let devices = self.exact.settle(&mut rows);
+        let devices = self.exact.settle(&mut rows, std::mem::take(&mut self.is_thinned));
         let mut over = Vec::new();
         if self.hour.is_over_for(span) {
             over.extend(self.end_hour());
@@ -329,7 +349,7 @@ impl WriterAccount {
             watched_s: span.watched_s,
             devices,
             drives: BTreeMap::new(),
-            rows: rows.top(MINUTE_ROWS.0, MINUTE_ROWS.1),
+            rows: rows.top(MINUTE_ROWS),
         };
         (minute, over)
     }
@@ -343,7 +363,7 @@ impl WriterAccount {
             watched_s: hour.watched_s,
             devices: hour.devices,
             drives: hour.drives,
-            rows: hour.rows.top(HOUR_ROWS.0, HOUR_ROWS.1),
+            rows: hour.rows.top(HOUR_ROWS),
         })
     }
 }
@@ -390,12 +410,12 @@ impl HourAccount {
     }
 }
 
-/// Whether calls were not counted for a part of the window.
-fn lacks_calls(window: &Environment) -> bool {
+/// Whether a level of thinning was in force for a part of the window.
+fn has_level(window: &Environment, is_meant: impl Fn(&Thinning) -> bool) -> bool {
     let ends = window.thinning.iter().skip(1).map(|level| level.from_ns).chain([u64::MAX]);
     let mut levels = window.thinning.iter().zip(ends);
     levels.any(|(level, until_ns)| {
-        !level.calls && level.from_ns < window.end_ns && until_ns > window.start_ns
+        is_meant(level) && level.from_ns < window.end_ns && until_ns > window.start_ns
     })
 }
 

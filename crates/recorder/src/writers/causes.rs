@@ -67,11 +67,6 @@ impl RecentCalls {
         }
     }
 
-    /// Whether a program called the kernel lately: its own requests are its own.
-    pub fn has_called(&self, program: &str) -> bool {
-        self.recent.keys().any(|id| id.program == program)
-    }
-
     /// Shares a number of `device` out, without a remainder; nothing if nobody is known.
     pub fn share(&self, device: &str, whole: u64) -> Vec<(WriterId, u64)> {
         let mut own: Vec<(&WriterId, f64)> = self
@@ -129,7 +124,6 @@ mod tests {
         };
         assert_eq!(shares(&recent, 34_001), named(&[("cp", 2_000), ("logger", 32_001)]));
         assert_eq!(recent.most("sda").map(|id| id.program.as_str()), Some("logger"));
-        assert!(recent.has_called("cp") && !recent.has_called("jbd2/sda1-8"));
         assert_eq!(recent.share("sdb", 10), []);
         (0..20).for_each(|_| recent.fade());
         assert_eq!(shares(&recent, 10), named(&[]));

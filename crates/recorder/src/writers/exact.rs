@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// Devices that are followed.
 const MOST_DEVICES: usize = 256;
 
+/// Estimates are scaled up by at most a half: the rest was not recorded.
+const MOST_SCALED: i64 = 2;
+
 /// The counters that are followed, in the order of [`FIELDS`].
 const METRICS: [Metric; 3] = [Metric::WriteBytes, Metric::ReadBytes, Metric::DiscardBytes];
 
@@ -65,8 +68,12 @@ impl ExactCounters {
     }
 
     /// What was counted since the last call, by device; `rows` are changed to add up to it, but
-    /// for what may still come.
-    pub fn settle(&mut self, rows: &mut WriterTotals) -> BTreeMap<String, DeviceBytes> {
+    /// for what may still come. Rows of thinned requests are estimates, and are scaled.
+    pub fn settle(
+        &mut self,
+        rows: &mut WriterTotals,
+        is_thinned: bool,
+    ) -> BTreeMap<String, DeviceBytes> {
         let mut counted = BTreeMap::new();
         for (name, device) in &mut self.devices {
             let mut grown = Counters::default();
@@ -77,7 +84,7 @@ impl ExactCounters {
             let recorded = recorded(rows, name);
             for place in 0..METRICS.len() {
                 let owed = &mut device.owed[place];
-                settle_one(rows, (name, place), (grown[place], recorded[place]), owed);
+                settle_one(rows, (name, place), (grown[place], recorded[place], is_thinned), owed);
             }
             if grown != Counters::default() {
                 let [written, read, discarded] = grown;
@@ -101,25 +108,26 @@ fn recorded(rows: &WriterTotals, device: &str) -> Counters {
 fn settle_one(
     rows: &mut WriterTotals,
     (device, place): (&str, usize),
-    (grown, recorded): (u64, u64),
+    (grown, recorded, is_thinned): (u64, u64, bool),
     owed: &mut i64,
 ) {
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let wanted = signed(grown).saturating_add(*owed);
     let difference = wanted.saturating_sub(signed(recorded));
-    if difference >= 0 {
+    let is_estimate = is_thinned && difference <= signed(recorded) / MOST_SCALED;
+    if (is_estimate && difference > 0) || (difference < 0 && *owed < 0) {
+        let ratio = wanted.max(0) as f64 / recorded.max(1) as f64;
+        *owed = wanted.min(0);
+        for (_, sums) in rows.rows_mut().filter(|(id, _)| id.device == device) {
+            scale(sums, place, ratio);
+        }
+    } else if difference >= 0 {
         // What was owed before had a minute to come.
         let unseen = difference.min((*owed).max(0));
         *owed = difference - unseen;
         let mut sums = WriterSums::default();
         *field(&mut sums, place) = unseen.unsigned_abs();
         rows.add(&WriterId::for_rest(WriterKind::Unseen, device, false), &sums);
-    } else if *owed < 0 {
-        let ratio = wanted.max(0) as f64 / recorded.max(1) as f64;
-        *owed = wanted.min(0);
-        for (_, sums) in rows.rows_mut().filter(|(id, _)| id.device == device) {
-            scale(sums, place, ratio);
-        }
     } else {
         *owed = difference;
     }
@@ -173,7 +181,7 @@ mod tests {
                 let mut rows = WriterTotals::new(10);
                 let (id, sums) = row(*recorded);
                 rows.add(&id, &sums);
-                let counted = counters.settle(&mut rows);
+                let counted = counters.settle(&mut rows, false);
                 assert_eq!(counted.get("sda").map_or(0, |it| it.written), *grown);
                 let of_kind = |kind| {
                     let own = rows.rows().filter(|(id, _)| id.kind == kind);
@@ -204,7 +212,7 @@ mod tests {
         sample(&mut counters, 5_000);
         sample(&mut counters, 0);
         sample(&mut counters, 300);
-        let counted = counters.settle(&mut WriterTotals::new(1));
+        let counted = counters.settle(&mut WriterTotals::new(1), false);
         assert_eq!(counted["sda"].written, 300);
     }
 }

@@ -17,9 +17,9 @@ use std::path::Path;
 /// Days of which the minutes are kept.
 const MINUTE_DAYS: u32 = 2;
 /// Bytes of all minutes.
-const MINUTE_BYTES: u64 = 16_000_000;
+const MINUTE_BYTES: u64 = 12_000_000;
 /// Bytes of all hours.
-const HOUR_BYTES: u64 = 16_000_000;
+const HOUR_BYTES: u64 = 13_000_000;
 const HOUR_S: i64 = 3_600;
 const DAY_S: i64 = 24 * HOUR_S;
 

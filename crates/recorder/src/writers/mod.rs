@@ -34,6 +34,9 @@ pub const METADATA: &str = "(metadata)";
 /// A file system's journal, where nobody is known to have caused it.
 pub const JOURNAL: &str = "(journal)";
 
+/// Devices of which the first rows are always kept.
+const DEVICES_WITH_ROWS: usize = 8;
+
 /// What a row is of.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
@@ -90,6 +93,11 @@ impl WriterId {
     /// Whether it is the id of what remains on a device.
     pub fn is_rest(&self) -> bool {
         self.kind != WriterKind::Program && self.file.is_empty()
+    }
+
+    /// The id of all files of its program that have no row.
+    pub fn program_alone(&self) -> WriterId {
+        WriterId { file: String::new(), ..self.clone() }
     }
 
     /// The id that it is added to where it has no row: that of what remains on its device.
@@ -239,7 +247,8 @@ pub struct WriterTotals {
 }
 
 impl WriterTotals {
-    /// At most `most` rows, and one for each device's others.
+    /// At most `most` rows of files, then as many of programs alone, then one for each device's
+    /// others.
     pub fn new(most: usize) -> WriterTotals {
         WriterTotals { rows: HashMap::new(), most }
     }
@@ -249,13 +258,16 @@ impl WriterTotals {
         if sums.is_empty() {
             return;
         }
-        if let Some(known) = self.rows.get_mut(id) {
-            known.add(sums);
-        } else if self.rows.len() < self.most || id.is_rest() {
-            self.rows.insert(id.clone(), *sums);
+        let program = id.program_alone();
+        let has_room = |most: usize| self.rows.len() < most;
+        let fitting = if self.rows.contains_key(id) || has_room(self.most) || id.is_rest() {
+            id.clone()
+        } else if self.rows.contains_key(&program) || has_room(self.most.saturating_mul(2)) {
+            program
         } else {
-            self.rows.entry(id.rest()).or_default().add(sums);
-        }
+            id.rest()
+        };
+        self.rows.entry(fitting).or_default().add(sums);
     }
 
     /// Each row, to change its figures.
@@ -268,34 +280,69 @@ impl WriterTotals {
         self.rows.iter()
     }
 
-    /// The rows that matter most, and the sums of the others by device: at most `writers` by what
-    /// they wrote or whether they woke a disk, and `readers` by what they read.
-    pub fn top(&self, writers: usize, readers: usize) -> Vec<WriterRow> {
-        let mut all: Vec<(&WriterId, &WriterSums)> = self.rows.iter().collect();
-        let rank = |sums: &WriterSums| (sums.weight(), sums.wakes);
-        all.sort_by(|a, b| rank(b.1).cmp(&rank(a.1)).then_with(|| a.0.cmp(b.0)));
+    /// The rows that matter most: `most` files by what was written to them, the first two of each
+    /// device, and half as many by how often they woke a disk; then as many programs, by what was written to their other files and by what
+    /// they read; and the sums of the others by device.
+    pub fn top(&self, most: usize) -> Vec<WriterRow> {
         let mut kept = WriterTotals::new(usize::MAX);
-        let (mut room, mut rest) = (writers, Vec::new());
-        for (id, sums) in all {
-            if id.is_rest() {
-                kept.add(id, sums);
-            } else if room > 0 && rank(sums) > (0, 0) {
-                room -= 1;
-                kept.add(id, sums);
-            } else {
-                rest.push((id, sums));
+        let mut programs = WriterTotals::new(usize::MAX);
+        let wanted = [
+            self.largest(most, |_, sums| sums.weight()),
+            self.largest(most / 2, |_, sums| sums.wakes),
+            self.first_of_devices(),
+        ];
+        for (id, sums) in &self.rows {
+            match id.is_rest() || wanted.iter().flatten().any(|one| *one == id) {
+                true => kept.add(id, sums),
+                false => programs.add(&id.program_alone(), sums),
             }
         }
-        rest.sort_by(|a, b| b.1.read_bytes.cmp(&a.1.read_bytes).then_with(|| a.0.cmp(b.0)));
-        for (place, (id, sums)) in rest.into_iter().enumerate() {
-            match place < readers && sums.read_bytes > 0 {
+        let wanted = [
+            programs.largest(most, |_, sums| sums.weight()),
+            programs.largest(most / 4, |_, sums| sums.read_bytes),
+        ];
+        for (id, sums) in &programs.rows {
+            match wanted.iter().flatten().any(|one| *one == id) {
                 true => kept.add(id, sums),
                 false => kept.add(&id.rest(), sums),
             }
         }
         let mut rows: Vec<WriterRow> =
             kept.rows.into_iter().map(|(id, sums)| WriterRow { id, sums }).collect();
-        rows.sort_by(|a, b| rank(&b.sums).cmp(&rank(&a.sums)).then_with(|| a.id.cmp(&b.id)));
+        let rank = |row: &WriterRow| std::cmp::Reverse((row.sums.weight(), row.sums.wakes));
+        rows.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(&b.id)));
         rows
+    }
+
+    /// Of each of the devices with most the rows with most: a quiet device is not lost behind a busy
+    /// one.
+    fn first_of_devices(&self) -> Vec<&WriterId> {
+        let mut devices: BTreeMap<&str, u64> = BTreeMap::new();
+        for (id, sums) in &self.rows {
+            let sum = devices.entry(&id.device).or_default();
+            *sum = sum.saturating_add(sums.weight());
+        }
+        let mut devices: Vec<(&str, u64)> = devices.into_iter().collect();
+        devices.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+        let first = devices.into_iter().take(DEVICES_WITH_ROWS).map(|(device, _)| {
+            let own = |id: &WriterId, sums: &WriterSums| {
+                let is_of_it = id.device == device && !id.is_rest();
+                if is_of_it { sums.weight() } else { 0 }
+            };
+            self.largest(2, own)
+        });
+        first.flatten().collect()
+    }
+
+    /// The rows with most of something.
+    fn largest(
+        &self,
+        most: usize,
+        value: impl Fn(&WriterId, &WriterSums) -> u64,
+    ) -> Vec<&WriterId> {
+        let rows = self.rows.iter().map(|(id, sums)| (value(id, sums), id));
+        let mut all: Vec<(u64, &WriterId)> = rows.filter(|it| it.0 > 0).collect();
+        all.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        all.into_iter().take(most).map(|(_, id)| id).collect()
     }
 }

@@ -286,3 +286,106 @@ fn grown(records: &[WriterRecord], now_s: i64) -> Vec<OverDaysFinding> {
     }
     largest(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::writers::WriterRow;
+
+    const NOW_S: i64 = 1_795_651_200;
+    const MIB: u64 = 1 << 20;
+
+    fn record(time_s: i64, length_s: i64, of: &[(&str, WriterSums)]) -> WriterRecord {
+        let row = |(program, sums): &(&str, WriterSums)| {
+            let id = WriterId {
+                program: (*program).to_owned(),
+                device: "sda".to_owned(),
+                file: "/srv/x".to_owned(),
+                ..WriterId::default()
+            };
+            WriterRow { id, sums: *sums }
+        };
+        WriterRecord {
+            time_s,
+            until_s: time_s + length_s,
+            watched_s: length_s.unsigned_abs(),
+            rows: of.iter().map(row).collect(),
+            ..WriterRecord::default()
+        }
+    }
+
+    fn wrote(asked_mib: u64, written_mib: u64) -> WriterSums {
+        WriterSums {
+            asked_bytes: asked_mib * MIB,
+            asked_calls: 1_000,
+            data_bytes: written_mib * MIB,
+            ..WriterSums::default()
+        }
+    }
+
+    fn causes(records: &[WriterRecord], minutes: &[WriterRecord]) -> Vec<(&'static str, String)> {
+        let found = found(records, minutes, NOW_S);
+        found.into_iter().map(|finding| (finding.cause, finding.program)).collect()
+    }
+
+    #[test]
+    fn more_than_an_hour_of_amplification_is_found() {
+        let hours = |count: i64, written_mib| -> Vec<WriterRecord> {
+            let hour = |index| {
+                record(NOW_S - (index + 1) * HOUR_S, HOUR_S, &[("logger", wrote(1, written_mib))])
+            };
+            (0..count).map(hour).collect()
+        };
+        let expected = [("write-amplification", "logger".to_owned())];
+        assert_eq!(causes(&hours(3, 50), &[]), expected);
+        // One hour, too little of it, of last week.
+        assert_eq!(causes(&hours(1, 50), &[]), []);
+        assert_eq!(causes(&hours(3, 9), &[]), []);
+        let mut old = hours(3, 50);
+        old.iter_mut().for_each(|record| record.time_s -= 2 * DAY_S);
+        assert_eq!(causes(&old, &[]), []);
+    }
+
+    /// A minute for each of six hours, in which some did something.
+    fn minutes(of: impl Fn(i64) -> WriterSums) -> Vec<WriterRecord> {
+        let minute = |index| record(NOW_S - (360 - index) * 60, 60, &[("job", of(index))]);
+        (0..360).map(minute).collect()
+    }
+
+    #[test]
+    fn a_disk_that_is_woken_every_few_minutes_is_found() {
+        let wakes =
+            |is_woken: bool| WriterSums { wakes: u64::from(is_woken), ..WriterSums::default() };
+        let woken = minutes(|index| wakes(index % 10 == 3));
+        assert_eq!(causes(&[], &woken), [("disk-woken", "job".to_owned())]);
+        let sentence = &found(&[], &woken, NOW_S)[0].sentence;
+        assert!(
+            sentence.contains("wakes sda about every 10 minutes for /srv/x, 36 times"),
+            "{sentence}"
+        );
+        assert_eq!(causes(&[], &minutes(|index| wakes(index * index % 37 == 1))), []);
+    }
+
+    #[test]
+    fn bursts_with_a_period_are_found_and_a_steady_load_is_not() {
+        let bursts = minutes(|index| wrote(1, if index % 15 < 2 { 200 } else { 1 }));
+        assert_eq!(causes(&[], &bursts), [("write-bursts", "job".to_owned())]);
+        assert_eq!(causes(&[], &minutes(|_| wrote(20, 100))), []);
+    }
+
+    #[test]
+    fn growth_at_an_equal_load_is_found() {
+        let days = |today_mib, calls| -> Vec<WriterRecord> {
+            let hour = |index: i64| {
+                let sums = WriterSums { asked_calls: calls, ..wrote(today_mib / 2, today_mib) };
+                let time_s = NOW_S - (index + 1) * HOUR_S;
+                let now = record(time_s, HOUR_S, &[("db", sums)]);
+                [now, record(time_s - WEEK_S, HOUR_S, &[("db", wrote(50, 100))])]
+            };
+            (0..24).flat_map(hour).collect()
+        };
+        assert_eq!(causes(&days(200, 1_000), &[]), [("write-growth", "db".to_owned())]);
+        assert_eq!(causes(&days(200, 2_000), &[]), []);
+        assert_eq!(causes(&days(120, 1_000), &[]), []);
+    }
+}

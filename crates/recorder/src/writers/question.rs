@@ -55,8 +55,8 @@ pub struct AnswerRow {
     pub devices: Vec<String>,
     /// All that devices wrote, bytes.
     pub written_bytes: u64,
-    /// Bytes that devices wrote for each byte asked for; `None` if nothing was asked for by calls:
-    /// a file that is written through a mapping.
+    /// Bytes that devices wrote for each byte asked for; `None` if a file is written through a
+    /// mapping, or no call was counted.
     pub amplification: Option<f64>,
     /// Bytes that devices wrote for each sync; `None` without any.
     pub bytes_per_sync: Option<f64>,
@@ -122,10 +122,16 @@ pub struct WriterAnswer {
     pub findings: Vec<OverDaysFinding>,
 }
 
-/// Bytes written for each byte asked for.
+/// A call makes the pages of its bytes dirty and at most two more.
+const MORE_PAGES_BYTES: u64 = 2 * 4096;
+
+/// Bytes written for each byte asked for; `None` where more pages were written than calls can have
+/// made dirty: the program writes through a mapping.
 pub fn amplification(sums: &WriterSums) -> Option<f64> {
     let asked = sums.asked_bytes;
-    (asked > 0).then(|| sums.written_bytes() as f64 / asked as f64)
+    let most = asked.saturating_add(sums.asked_calls.saturating_mul(MORE_PAGES_BYTES));
+    let is_mapped = sums.asked_calls > 0 && sums.data_bytes > most;
+    (asked > 0 && !is_mapped).then(|| sums.written_bytes() as f64 / asked as f64)
 }
 
 /// What a file is to its program, in words.

@@ -19,6 +19,8 @@ const MOST_EXPLAINED: usize = 3;
 const WORTH: f64 = 3.0;
 /// Columns of a terminal that has room for all of a row's figures.
 const WIDE: usize = 110;
+/// What a file system writes at least of a file.
+const PAGE_BYTES: u64 = 4096;
 /// A drive that lasts longer is replaced for other reasons.
 const MOST_YEARS: f64 = 30.0;
 
@@ -49,7 +51,7 @@ impl Page<'_> {
         let (from, until) =
             (LocalTime::of_seconds(answer.from_s), LocalTime::of_seconds(answer.until_s));
         let watched = human::time(answer.watched_s as f64 * 1e9, self.style);
-        self.line(&format!("WHO WRITES   {from} to {until}, of which {watched} were watched"));
+        self.line(&format!("WHO WRITES  {from} to {until} ({watched} watched)"));
     }
 
     fn rows(&mut self, answer: &WriterAnswer, most: usize) {
@@ -225,14 +227,15 @@ fn sentence(row: &AnswerRow, by: GroupedBy, page: &Page) -> String {
         Some(factor) => {
             let _ = write!(text, ": {} bytes written for each byte asked", page.factor(factor));
         }
-        None => text.push_str(": no call that wrote was counted; it may write through a mapping"),
+        None => text.push_str(": written through a mapping, or by calls that were not counted"),
     }
     let per_byte = |bytes: u64| match asked {
         0 => human::bytes(bytes as f64),
         asked => page.factor(bytes as f64 / asked as f64),
     };
+    let is_small = asked > 0 && syncs > 0 && asked / syncs < PAGE_BYTES;
     let parts = [
-        (data, if syncs > 0 { "whole pages for small syncs" } else { "data" }),
+        (data, if is_small { "whole pages for small syncs" } else { "data" }),
         (sum("journal_bytes"), "journal"),
         (sum("metadata_bytes"), "metadata"),
     ];

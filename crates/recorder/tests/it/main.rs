@@ -6,3 +6,4 @@ mod configuration;
 mod day;
 mod host;
 mod month;
+mod writers;
