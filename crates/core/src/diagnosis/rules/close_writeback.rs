@@ -107,9 +107,7 @@ fn checkpoint_of(facts: &Facts<'_>, subject: &Subject) -> Option<(String, &'stat
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
-
-    const S: u64 = 1_000_000_000;
+    use crate::script::{S, Script};
 
     fn found(call: u32, frames: &[&str]) -> Option<Finding> {
         let mut script = Script::new(10);

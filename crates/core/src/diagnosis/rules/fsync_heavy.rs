@@ -177,9 +177,7 @@ mod tests {
     use crate::model::environment::Thinning;
     use crate::model::file::Counts;
     use crate::model::{FileActivity, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A log that is synced fifty times per second, 2 ms each, while ten threads wait for `device`.
     fn found(device: Option<&str>) -> Option<Finding> {

@@ -127,9 +127,7 @@ mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::WaitClass;
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A service waits `queued` of 200 ms in the queue for each read, beside a copy.
     fn found(scheduler: &str, queued: u64) -> Option<Finding> {

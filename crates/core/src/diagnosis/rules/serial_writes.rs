@@ -27,9 +27,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A program writes blocks of a size one after the other, 4 ms each, in this call.
     fn found(bytes: u64, call: u32) -> Option<Finding> {

@@ -127,9 +127,7 @@ mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::WaitClass;
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A mirror of two devices, of which the second takes `slow` for each write and gets one of
     /// `every` writes.
