@@ -83,8 +83,8 @@ fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
         && (rate >= SYNCS_PER_S || threads >= super::super::finding::WARNING_THREADS)
 }
 
-/// Returns the part of a device's writes and flushes that they would take at their medians: the rest
-/// is of outliers, which are the device's.
+/// Returns the part of a device's writes and flushes that they would take at their medians: the
+/// rest is of outliers, which are the device's.
 fn usual_part(device: &DeviceSummary) -> f64 {
     let directions = [Direction::Write, Direction::Flush].into_iter();
     let stages = directions.filter_map(|it| facts::stage(device, it, Interval::D2c));

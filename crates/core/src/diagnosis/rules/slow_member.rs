@@ -111,9 +111,9 @@ fn finding(facts: &Facts<'_>, array: &str, [slow, fast]: &SlowestAndFastest<'_>)
             stages(&fast.0.device),
         )
         .fix(format!(
-            "check {name} (`smartctl -a`, `btrfs device stats`, its link), and replace it while the \
-             array runs (`btrfs replace start`, `mdadm --replace`): until then each write takes as \
-             long as on the slowest member"
+            "check {name} (`smartctl -a`, `btrfs device stats`, its link), and replace it while \
+             the array runs (`btrfs replace start`, `mdadm --replace`): until then each write \
+             takes as long as on the slowest member"
         ))
         .check(format!(
             "`iowhy stages -d {name}` and the same of {}: if both take alike under the same \
