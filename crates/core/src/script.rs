@@ -13,6 +13,13 @@ mod rows;
 
 pub use rows::ScriptedSleep;
 
+/// A microsecond, nanoseconds.
+pub const US: u64 = 1_000;
+/// A millisecond, nanoseconds.
+pub const MS: u64 = 1_000_000;
+/// A second, nanoseconds.
+pub const S: u64 = 1_000_000_000;
+
 /// When a scripted watch begins, CLOCK_MONOTONIC nanoseconds.
 pub const START_NS: u64 = 1_000_000_000_000;
 

@@ -47,6 +47,14 @@ const OF_CLOUDS: &[&str] = &["hyperv", "xen"];
 /// The greatest depth of stacked devices.
 const LAYERS: usize = 8;
 
+/// The least share of bytes that continue where an earlier request ended, of one who reads or
+/// writes in order. Chosen.
+pub const SEQUENTIAL: f64 = 0.5;
+/// The least bytes per second of a copy, a backup or a scan. Chosen.
+pub const BULK_PER_S: f64 = 4e6;
+/// The size of a page, bytes.
+pub const PAGE: f64 = 4096.0;
+
 /// Who provides a device to the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seller {

@@ -3,9 +3,7 @@
 use super::*;
 use crate::model::environment::Device;
 use crate::model::{Origin, WaitClass};
-use crate::script::Script;
-
-const MS: u64 = 1_000_000;
+use crate::script::{MS, Script};
 
 /// Ten seconds on a host whose disk has these settings.
 fn script(settings: &[(&str, &str)]) -> Script {

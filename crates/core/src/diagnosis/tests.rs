@@ -4,7 +4,7 @@ use super::*;
 use crate::analysis::Filtered;
 use crate::model::environment::Device;
 use crate::model::{Filter, Origin, WaitClass};
-use crate::script::Script;
+use crate::script::{S, Script};
 use needs::Need;
 use std::collections::BTreeSet;
 
@@ -201,7 +201,6 @@ fn beside_others(held_ns: u64, else_ns: u64) -> Option<Severity> {
 
 #[test]
 fn what_stops_one_program_is_no_less_beside_many_that_wait_elsewhere() {
-    const S: u64 = 1_000_000_000;
     assert_eq!(beside_others(9 * S, S / 2), Some(Severity::Critical));
     assert_eq!(beside_others(3 * S, 6 * S), Some(Severity::Warning));
     // A program that hardly waits is not held up.

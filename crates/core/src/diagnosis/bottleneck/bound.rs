@@ -154,11 +154,9 @@ fn is_bulk(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
         wait.device.as_deref() == Some(&device.device) && wait.process != program.process
     });
     let is_alone = (others.time_ns as f64) < ALONE * facts.duration_ns() as f64;
-    !is_known && is_alone && 2 * moved >= all && 2 * in_order >= all && per_s >= BULK_PER_S
+    !is_known && is_alone && 2 * moved >= all && 2 * in_order >= all && per_s >= facts::BULK_PER_S
 }
 
-/// The least bytes per second of a copy. Chosen, as for a bulk reader.
-const BULK_PER_S: f64 = 4e6;
 /// The largest mean number of others' blocked threads beside a program that has its device to
 /// itself: as for a warning.
 const ALONE: f64 = crate::diagnosis::finding::WARNING_THREADS;

@@ -5,9 +5,8 @@ use crate::diagnosis::facts::Facts;
 use crate::diagnosis::rule::RuleVerdict;
 use crate::diagnosis::{Diagnosis, Finding, FindingLayer, Severity, diagnose, rule_of};
 use crate::model::{Origin, WaitClass};
-use crate::script::{START_NS, Script};
+use crate::script::{MS, START_NS, Script};
 
-const MS: u64 = 1_000_000;
 const FDATASYNC: u32 = 75;
 const PREAD: u32 = 17;
 const WAL: &str = "/var/lib/postgresql/15/main/pg_wal/000000010000000000000001";

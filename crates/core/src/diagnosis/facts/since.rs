@@ -27,9 +27,7 @@ impl Facts<'_> {
 mod tests {
     use crate::diagnosis::diagnose;
     use crate::model::WaitClass;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// What is said of a reader whose reads take `before` for five seconds, and then `after`.
     fn said(before: u64, after: u64) -> (Option<String>, String) {

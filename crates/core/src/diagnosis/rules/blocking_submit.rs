@@ -147,9 +147,7 @@ fn fix_of(stacked: &WaitsByStack<'_>) -> &'static str {
 mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
-    use crate::script::Script;
-
-    const S: u64 = 1_000_000_000;
+    use crate::script::{S, Script};
 
     fn found(class: WaitClass, frames: &[&str], syscall: u32) -> Option<Finding> {
         of_length(class, frames, syscall, 6 * S)

@@ -114,9 +114,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
     use crate::model::{Origin, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn found(frames: &[&str], d2c: u64) -> Option<Finding> {
         let mut script = Script::new(10);

@@ -5,18 +5,16 @@ use super::super::programs;
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::{self, DeviceSummary, ProcessRow, UsedRow};
+use facts::BULK_PER_S;
+use facts::SEQUENTIAL;
 use facts::Waited;
 
 /// The least share of the bytes read that one process must own. Chosen: it is then the device's
 /// main load.
 const SHARE: f64 = 0.6;
-/// The least share of the read bytes that continue where an earlier read of the file ended.
-const SEQUENTIAL: f64 = 0.5;
 /// The least share of what the largest reader of the same name reads, for a process to be part of
 /// the scan: workers of one parallel query read about the same. Chosen.
 const OF_LARGEST: f64 = 0.25;
-/// The least bytes read per second for a bulk reader.
-const BYTES_PER_S: f64 = 4e6;
 /// Origins of a scan's requests.
 const READS: &[&str] = &["read", "readahead", "page_fault"];
 /// The least share of the blocked time in which others wait for the device. Chosen.
@@ -180,7 +178,7 @@ fn scanner(device: &DeviceSummary) -> Option<BulkReader> {
         false => (of_same(top), None),
     };
     let sequential = reads.sequential_share.unwrap_or(0.0) >= SEQUENTIAL;
-    if !most(&rows) || !sequential || reads.bytes_per_s < BYTES_PER_S {
+    if !most(&rows) || !sequential || reads.bytes_per_s < BULK_PER_S {
         return None;
     }
     let mut row = top.clone();
@@ -194,9 +192,7 @@ fn scanner(device: &DeviceSummary) -> Option<BulkReader> {
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::{Origin, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// One backend reads a table from end to end at 50 MB/s, while another reads at random and
     /// waits `waited_ms`; their names are `of_scan` and `of_other`.

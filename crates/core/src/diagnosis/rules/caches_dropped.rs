@@ -65,9 +65,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::{Metric, Sample, Scope, WaitClass};
-    use crate::script::{START_NS, Script};
-
-    const S: u64 = 1_000_000_000;
+    use crate::script::{S, START_NS, Script};
 
     /// A process waits four of ten seconds for pages, while the cache is emptied that often.
     fn found(times: f64) -> Option<Finding> {
@@ -75,7 +73,13 @@ mod tests {
         let (subject, metric) =
             (script.names.intern(""), script.names.intern(Metric::CacheDropped.info().word));
         for (time_ns, value) in [(START_NS, 7.0), (START_NS + 10 * S, 7.0 + times)] {
-            script.batch.samples.push(Sample { time_ns, scope: Scope::System, subject, metric, value });
+            script.batch.samples.push(Sample {
+                time_ns,
+                scope: Scope::System,
+                subject,
+                metric,
+                value,
+            });
         }
         script.wait((7, "grep"), WaitClass::PageRead, 4 * S, 4 * S, 0);
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "caches-dropped")

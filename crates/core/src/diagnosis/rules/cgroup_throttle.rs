@@ -346,9 +346,7 @@ mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::cgroup::Cgroup;
     use crate::model::{Stack, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn found(script: &Script) -> Finding {
         let findings = diagnose(&script.summary()).findings;

@@ -11,9 +11,9 @@ use facts::Waited;
 use std::collections::BTreeMap;
 
 /// The largest share of the bins that holds most of the writes. Chosen: a saw-tooth, not a stream.
-const BINS_SHARE: f64 = 0.5;
+pub(super) const BINS_SHARE: f64 = 0.5;
 /// The least share of the written bytes in those bins.
-const BYTES_SHARE: f64 = 0.8;
+pub(super) const BYTES_SHARE: f64 = 0.8;
 /// The least share of the time of all writes that goes to such files, if a burst outlasts the
 /// watch. Chosen.
 const TIME_SHARE: f64 = 0.8;
@@ -261,9 +261,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
     use crate::model::{Origin, WaitClass};
-    use crate::script::{START_NS, Script};
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, START_NS, Script};
 
     /// Commits every 20 ms that sync a log, and from 4 s to 6 s `pages` of 64 KiB of a checkpoint
     /// every 10 ms, in which a sync takes `slow_ms`.

@@ -92,26 +92,22 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// Returns the write-ahead log that a program also uses and its advice on checkpoints: a database in
-/// the program's own process is written back when it closes.
+/// Returns the write-ahead log that is most of what is written to the subject's device, and its
+/// program's advice on checkpoints: a database in the program's own process is written back when it
+/// closes.
 fn checkpoint_of(facts: &Facts<'_>, subject: &Subject) -> Option<(String, &'static str)> {
-    let rows = facts.summary().activity.iter().flat_map(|report| &report.rows);
-    let own = rows.filter(|row| Some(row.pid) == subject.pid);
-    let mut files = own.filter_map(|row| row.file.as_deref());
-    files.find_map(|file| {
-        let program = programs::of(None, Some(file))?;
-        let is_log = program.role(file) == Some(FileRole::WriteAheadLog);
-        Some((file.to_owned(), program.advice(Topic::Checkpoint).filter(|_| is_log)?))
-    })
+    let patterns = facts.patterns(subject.device.as_deref()?)?;
+    let most = patterns.access.files.iter().max_by_key(|file| file.written)?;
+    let program = programs::of(None, Some(&most.file))?;
+    let is_log = program.role(&most.file) == Some(FileRole::WriteAheadLog);
+    Some((most.file.clone(), program.advice(Topic::Checkpoint).filter(|_| is_log)?))
 }
 
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
-
-    const S: u64 = 1_000_000_000;
+    use crate::script::{S, Script};
 
     fn found(call: u32, frames: &[&str]) -> Option<Finding> {
         let mut script = Script::new(10);

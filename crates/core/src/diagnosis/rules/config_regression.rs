@@ -248,9 +248,8 @@ mod tests {
     use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
     use crate::model::Operation;
     use crate::model::environment::{Device, SettingChange};
-    use crate::script::{START_NS, Script};
+    use crate::script::{MS, START_NS, Script};
 
-    const MS: u64 = 1_000_000;
     const READ: Operation = Operation::Read;
     const WRITE: Operation = Operation::Write;
 

@@ -72,9 +72,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
     use crate::model::{Origin, WaitClass};
-    use crate::script::Script;
-
-    const S: u64 = 1_000_000_000;
+    use crate::script::{S, Script};
 
     fn found(frames: &[&str]) -> Option<Finding> {
         let mut script = Script::new(10);

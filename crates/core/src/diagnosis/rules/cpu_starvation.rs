@@ -258,10 +258,7 @@ impl Throttled<'_> {
 mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::{Metric, Sample, WaitClass};
-    use crate::script::{START_NS, Script};
-
-    const MS: u64 = 1_000_000;
-    const S: u64 = 1_000 * MS;
+    use crate::script::{MS, S, START_NS, Script};
 
     /// A reader of 100 requests per second, of `each` nanoseconds.
     fn reader(each: u64) -> Script {

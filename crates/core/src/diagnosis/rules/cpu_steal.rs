@@ -160,10 +160,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
     use crate::model::{Sample, Scope, WaitClass};
-    use crate::script::{START_NS, Script};
-
-    const MS: u64 = 1_000_000;
-    const S: u64 = 1_000_000_000;
+    use crate::script::{MS, S, START_NS, Script};
 
     /// Two devices; in the last five of ten seconds `stolen` of the CPU time is stolen, and
     /// requests of the first take `slow`, of the second `other`.

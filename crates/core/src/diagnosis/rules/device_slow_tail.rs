@@ -312,10 +312,7 @@ mod tests {
     use crate::diagnosis::diagnose;
     use crate::model::Origin;
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const US: u64 = 1_000;
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script, US};
 
     fn of(script: &Script) -> Option<Finding> {
         let findings = diagnose(&script.summary()).findings;

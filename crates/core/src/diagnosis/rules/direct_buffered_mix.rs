@@ -132,10 +132,7 @@ mod tests {
     use crate::diagnosis::finding::ImpactOf;
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::{Origin, Stack, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
-    const S: u64 = 1_000 * MS;
+    use crate::script::{MS, S, Script};
 
     /// `direct` direct writes of 10 ms each to a file, concurrently with fifty writebacks of its
     /// pages, and `others` of another file.

@@ -7,10 +7,9 @@ use crate::analysis::Direction;
 use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::{ProcessRow, UsedRow};
 use crate::model::WaitClass;
+use facts::BULK_PER_S;
 use facts::Waited;
 
-/// The least bytes per second of a bulk writer, for which only throughput matters. Chosen.
-const BULK_PER_S: f64 = 4e6;
 /// A dirty limit is too low if it holds less than this many seconds of the device's writes: the
 /// flusher wakes up every 5 s (vm.dirty_writeback_centisecs).
 const ENOUGH_S: f64 = 5.0;
@@ -149,9 +148,7 @@ mod tests {
     use crate::model::environment::Thinning;
     use crate::model::file::Counts;
     use crate::model::{FileActivity, Origin, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A program that writes this many bytes in ten seconds and is throttled for nine of them,
     /// while another waits for `other_ms`; with a limit of dirty bytes.

@@ -160,9 +160,7 @@ mod tests {
     use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
     use crate::model::WaitClass;
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn script() -> Script {
         let mut script = Script::new(10);

@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::analysis::summary::DeviceSummary;
-
-/// The least bytes per second for a second copy to matter. Chosen.
-const BYTES_PER_S: f64 = 4e6;
+use facts::BULK_PER_S;
 
 /// Compressed file systems: the cache below holds other bytes than the one above, and the program
 /// that mounts such images (snapd) sets up the loop device.
@@ -30,7 +28,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && !kind.is_some_and(|it| COMPRESSED.contains(&it))
             && !device.below.is_empty()
             && facts.setting(device, "loop/dio").is_some_and(|it| it.trim() == "0")
-            && moved(device) >= BYTES_PER_S
+            && moved(device) >= BULK_PER_S
     };
     let Some(device) = facts.busiest(buffered) else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;

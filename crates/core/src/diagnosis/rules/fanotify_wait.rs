@@ -48,9 +48,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn found(each: u64) -> Option<Finding> {
         let mut script = Script::new(10);

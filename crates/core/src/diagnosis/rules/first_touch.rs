@@ -117,9 +117,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     struct TouchLoad {
         model: &'static str,

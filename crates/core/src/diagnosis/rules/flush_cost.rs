@@ -150,9 +150,7 @@ fn fix(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -> String {
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::{Operation, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A database that syncs its log a hundred times, each with a flush of `flush_ms`; with or
     /// without writes.

@@ -83,8 +83,8 @@ fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
         && (rate >= SYNCS_PER_S || threads >= super::super::finding::WARNING_THREADS)
 }
 
-/// Returns the part of a device's writes and flushes that they would take at their medians: the rest
-/// is of outliers, which are the device's.
+/// Returns the part of a device's writes and flushes that they would take at their medians: the
+/// rest is of outliers, which are the device's.
 fn usual_part(device: &DeviceSummary) -> f64 {
     let directions = [Direction::Write, Direction::Flush].into_iter();
     let stages = directions.filter_map(|it| facts::stage(device, it, Interval::D2c));
@@ -177,9 +177,7 @@ mod tests {
     use crate::model::environment::Thinning;
     use crate::model::file::Counts;
     use crate::model::{FileActivity, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A log that is synced fifty times per second, 2 ms each, while ten threads wait for `device`.
     fn found(device: Option<&str>) -> Option<Finding> {

@@ -96,9 +96,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
     use crate::model::environment::Mount;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn found(waits: u64, each: u64, kind: &str) -> Option<Finding> {
         let mut script = Script::new(10);

@@ -114,9 +114,8 @@ fn fix(counters: bool) -> &'static str {
 mod tests {
     use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
+    use crate::script::{MS, Script};
 
-    const MS: u64 = 1_000_000;
     const WRITE: u32 = 1;
 
     fn found(thread: &str, syscall: Option<u32>, file: &str, cause: &str) -> Option<Finding> {

@@ -75,9 +75,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// `writer` writes all the time while a database waits.
     fn found(writer: &str, writes: u64) -> Option<Finding> {

@@ -170,9 +170,7 @@ fn queue<'a>(facts: &Facts<'a>, all: &Waited<'a>) -> Waited<'a> {
 mod tests {
     use crate::diagnosis::{Confidence, Finding, diagnose};
     use crate::model::{Stack, WaitClass};
-    use crate::script::Script;
-
-    const S: u64 = 1_000_000_000;
+    use crate::script::{S, Script};
 
     /// Threads that wait three seconds each for a file's lock, in a kernel function.
     fn found(threads: &[(u32, Option<&str>)], function: &str) -> Option<Finding> {

@@ -16,10 +16,10 @@ const SERVED: f64 = 0.2;
 rule!(
     "io-priority",
     "low I/O priority",
-    "The I/O schedulers bfq and mq-deadline order requests by the priority of their thread (ionice) \
-     and by the weight of its cgroup. In the idle class, or with a small weight, requests stay in \
-     the scheduler's queue as long as others keep the device busy, although the device takes each \
-     of them within milliseconds.",
+    "The I/O schedulers bfq and mq-deadline order requests by the priority of their thread \
+     (ionice) and by the weight of its cgroup. In the idle class, or with a small weight, requests stay \
+     in the scheduler's queue as long as others keep the device busy, although the device takes \
+     each of them within milliseconds.",
     "All programs wait in the queue alike: then the device is full (scheduler-overhead).",
     place: Setting,
     needs: [Waits, Settings, Queueing],
@@ -85,8 +85,9 @@ fn finding(facts: &Facts<'_>, found: &Unequal<'_>) -> Finding {
         queued / waited.time_ns.max(1) as f64
     };
     let sentence = format!(
-        "{scheduler} puts off the requests of {}: they wait {} each, {} of it in its queue for {name}, \
-         while those of {} go to the device at once, as with the idle I/O class or a small weight",
+        "{scheduler} puts off the requests of {}: they wait {} each, {} of it in its queue for \
+         {name}, while those of {} go to the device at once, as with the idle I/O class or \
+         a small weight",
         words::who(&subject),
         words::time(found.put_off.mean_ns()),
         words::percent(share(&found.put_off)),
@@ -117,8 +118,8 @@ fn finding(facts: &Facts<'_>, found: &Unequal<'_>) -> Finding {
              io.bfq.weight of its cgroup"
         ))
         .check(format!(
-            "`ionice -p {pid}` and the weights of the cgroups: if they are those of the others, the \
-             scheduler has another reason; with `none` as scheduler all wait alike"
+            "`ionice -p {pid}` and the weights of the cgroups: if they are those of the others, \
+             the scheduler has another reason; with `none` as scheduler all wait alike"
         ))
 }
 
@@ -127,9 +128,7 @@ mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::WaitClass;
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A service waits `queued` of 200 ms in the queue for each read, beside a copy.
     fn found(scheduler: &str, queued: u64) -> Option<Finding> {

@@ -70,9 +70,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// Many waiting requests on sda, and few on sdb, where workers submit `punted` of 1,000
     /// requests.

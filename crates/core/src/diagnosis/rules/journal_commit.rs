@@ -230,9 +230,7 @@ mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::environment::Mount;
     use crate::model::{Stack, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// Waits of 200 ms on sda outside fsync, with these functions, on a mount of that type.
     fn found(frames: &[&str], kind: &str) -> Finding {

@@ -100,9 +100,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn found(process: &str, frames: &[&str], beside: bool) -> Option<Finding> {
         let mut script = Script::new(10);

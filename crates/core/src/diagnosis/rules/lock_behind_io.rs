@@ -211,9 +211,8 @@ pub(super) fn what(class: &str) -> &'static str {
 mod tests {
     use crate::diagnosis::{Confidence, Diagnosis, Finding, Severity, diagnose};
     use crate::model::{KnownBy, Stack, WaitClass};
-    use crate::script::Script;
+    use crate::script::{MS, Script};
 
-    const MS: u64 = 1_000_000;
     const FUTEX: u32 = 202;
     const FDATASYNC: u32 = 75;
 

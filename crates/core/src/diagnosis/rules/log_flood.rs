@@ -187,9 +187,8 @@ fn finding(facts: &Facts<'_>, log: &Log<'_>) -> Finding {
 mod tests {
     use crate::diagnosis::{Confidence, Diagnosis, Finding, Severity, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
+    use crate::script::{MS, Script};
 
-    const MS: u64 = 1_000_000;
     const FDATASYNC: u32 = 75;
 
     /// A program that appends a message to that file every 10 ms and syncs each.

@@ -87,9 +87,7 @@ fn role(path: &str) -> Option<FileRole> {
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn found(file: &str, writes: u64, circle: u64) -> Option<Finding> {
         let mut script = Script::new(10);

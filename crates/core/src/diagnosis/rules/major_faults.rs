@@ -86,9 +86,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 mod tests {
     use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
     use crate::model::{Origin, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// 400 faults on `file`, of this many different windows.
     fn found(file: &str, windows: u64) -> Option<Finding> {

@@ -168,9 +168,7 @@ impl Exhausted {
 mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
-    use crate::script::Script;
-
-    const S: u64 = 1_000_000_000;
+    use crate::script::{S, Script};
 
     /// A wait with the stack, and one second of other waits.
     fn found(frames: &[&str], ns: u64) -> Option<Finding> {

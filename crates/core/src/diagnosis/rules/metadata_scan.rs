@@ -199,9 +199,7 @@ fn finding(
 mod tests {
     use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
     use crate::model::Origin;
-    use crate::script::Script;
-
-    const US: u64 = 1_000;
+    use crate::script::{Script, US};
 
     /// 139 metadata reads per second of `each_us` each, through a kernel function.
     fn found(each_us: u64, function: &str) -> Option<Finding> {

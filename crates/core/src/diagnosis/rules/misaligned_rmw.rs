@@ -182,9 +182,7 @@ fn before_write(facts: &Facts<'_>) -> RuleVerdict {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Confidence, diagnose};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// Each page is read through a kernel function, and written 5 ms later.
     fn found(function: Option<&str>) -> Option<Confidence> {

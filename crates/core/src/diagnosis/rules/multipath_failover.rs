@@ -137,9 +137,7 @@ fn finding(paths: &Paths<'_>) -> Finding {
 mod tests {
     use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A multipath device that requeues every tenth request, over two paths, one of which fails
     /// this many.

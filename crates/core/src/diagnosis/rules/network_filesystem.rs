@@ -124,9 +124,7 @@ pub(super) fn mount_of<'a>(
 mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// `waits` waits of `each` for an NFS server, and one of a second for a disk.
     fn found(waits: u64, each: u64) -> Option<Finding> {

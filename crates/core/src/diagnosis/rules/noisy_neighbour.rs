@@ -294,9 +294,7 @@ fn values(timeline: &Timeline, of: impl Fn(&Bin) -> f64) -> Vec<f64> {
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::Operation;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// Sequential requests for ten seconds: reads per ten requests, and the times of a read and of
     /// a write, for both halves.

@@ -129,9 +129,7 @@ fn waits_for<'a>(facts: &Facts<'a>, device: &str) -> Waited<'a> {
 mod tests {
     use crate::diagnosis::{Confidence, Finding, diagnose};
     use crate::model::{Metric, Origin, Sample, Scope, WaitClass};
-    use crate::script::{START_NS, Script};
-
-    const S: u64 = 1_000_000_000;
+    use crate::script::{S, START_NS, Script};
 
     /// A process reads the same pages of sda over and over and waits for them on `device` for three
     /// seconds, while a scan of sdb waits for nine.

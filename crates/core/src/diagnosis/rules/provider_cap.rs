@@ -1,5 +1,6 @@
 //! A provider's limit behind the device caps requests or bytes per second.
 
+use super::super::bottleneck::bound::DEEP;
 use super::super::facts::health;
 use super::*;
 use crate::analysis::patterns::{Bin, Timeline};
@@ -29,8 +30,6 @@ const SLOW_NS: f64 = 1_000_000.0;
 /// The same for a volume that is known to be a provider's: a limit of 16,000 requests per second,
 /// as gp3 has, with four in flight. Local flash is faster.
 const SLOW_SOLD_NS: f64 = 250_000.0;
-/// The least mean depth: below it the program sets the pace.
-const DEPTH: f64 = 1.5;
 /// How many times as much each device of an instance varies as all of them together. Chosen.
 const TIMES_TOGETHER: f64 = 3.0;
 
@@ -192,7 +191,7 @@ fn mean_ns(device: &DeviceSummary) -> f64 {
 }
 
 fn is_deep(device: &DeviceSummary) -> bool {
-    device.in_flight_mean >= DEPTH && device.stalled_ns.is_none()
+    device.in_flight_mean >= DEEP && device.stalled_ns.is_none()
 }
 
 /// Whether requests wait at the device for long.

@@ -4,17 +4,16 @@ use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
+use facts::PAGE;
+use facts::SEQUENTIAL;
 
 /// The largest window that is too small, bytes: half of the kernel's default of 128 KiB.
 const SMALL: f64 = 65_536.0;
 /// The largest ratio of a read's size to the window, for the window to set it. Chosen: with a
 /// window of 0 each read is one page.
 const OF_WINDOW: f64 = 2.0;
-/// The least share of sequential bytes. Chosen, as for bulk-scan.
-const SEQUENTIAL: f64 = 0.5;
 /// The least share of the watch that a reader waits. Chosen: it does little else.
 const WAITING: f64 = 0.3;
-const PAGE: f64 = 4096.0;
 
 rule!(
     "readahead-small",
@@ -104,9 +103,7 @@ mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::WaitClass;
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn found(kib: &str, bytes: u64, apart: u64) -> Option<Finding> {
         let mut script = Script::new(10);

@@ -4,6 +4,7 @@ use super::*;
 use crate::analysis::patterns::FilePattern;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::{Origin, WaitClass};
+use facts::PAGE;
 
 /// The least bytes read per byte that a fault needs. With the default window of 128 KiB a random
 /// fault of one page reads 32 times as much; a window of 16 KiB is harmless.
@@ -16,7 +17,6 @@ const SEQUENTIAL: f64 = 0.4;
 const AGAIN: f64 = 0.1;
 /// The least number of faults to judge.
 const LEAST_FAULTS: u64 = 50;
-const PAGE: f64 = 4096.0;
 /// The least window that somebody set, KiB: eight times the kernel's default.
 const LARGE_KIB: f64 = 1024.0;
 
@@ -102,16 +102,7 @@ fn finding(
         "{} {reads} mapped files{}: faults read {over:.0} pages per page needed, {}",
         words::who(&subject),
         pattern.map(|file| format!(" ({file})")).unwrap_or_default(),
-        match is_again {
-            true => format!("and {} of these are read again", words::percent(again)),
-            false if only_written =>
-                "since a page is read before a part of it is written".to_owned(),
-            false if is_large => format!(
-                "in windows of {} (read_ahead_kb)",
-                words::bytes(window.unwrap_or(0.0) * 1024.0),
-            ),
-            false => "none of them again: the cache may be warming up".to_owned(),
-        },
+        why(is_again.then_some(again), only_written, window.filter(|_| is_large)),
     );
     let window = window.map_or_else(|| "?".to_owned(), |kib| format!("{kib:.0}"));
     let is_wasted = is_again || only_written || is_large;
@@ -152,6 +143,16 @@ fn finding(
         ))
 }
 
+/// Why the windows are wasted: pages are read again, written in part, or the window is large.
+fn why(again: Option<f64>, only_written: bool, large_kib: Option<f64>) -> String {
+    match (again, large_kib) {
+        (Some(again), _) => format!("and {} of these are read again", words::percent(again)),
+        _ if only_written => "since a page is read before a part of it is written".to_owned(),
+        (_, Some(kib)) => format!("in windows of {} (read_ahead_kb)", words::bytes(kib * 1024.0)),
+        _ => "none of them again: the cache may be warming up".to_owned(),
+    }
+}
+
 fn fix(name: &str, window: &str, is_wasted: bool) -> String {
     if !is_wasted {
         return "if the program keeps faulting after its start: madvise(MADV_RANDOM) on the \
@@ -170,9 +171,7 @@ fn fix(name: &str, window: &str, is_wasted: bool) -> String {
 mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// Random faults of a program in this many different windows, and a backup that reads ahead in
     /// another file, on that device.

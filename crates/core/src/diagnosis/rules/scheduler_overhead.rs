@@ -224,9 +224,7 @@ mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::Status;
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn script(schedulers: &str) -> Script {
         let mut script = Script::new(10);

@@ -1,10 +1,12 @@
 //! One thread reads one block at a time from a device that could serve many.
 
+use super::super::bottleneck::bound::DEEP;
 use super::*;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
 use crate::diagnosis::programs;
 use crate::model::WaitClass;
+use facts::SEQUENTIAL;
 use facts::calls::WRITE;
 
 /// What a thread that reads waits for.
@@ -14,11 +16,6 @@ const READING: [WaitClass; 3] = [WaitClass::Device, WaitClass::PageRead, WaitCla
 const WAITING: f64 = 0.7;
 /// The least share of a pool's waits for one thread to be the reader. Chosen.
 const FOREMOST: f64 = 0.8;
-/// The least share of sequential bytes of a copy, for which the kernel reads ahead. Chosen, as for
-/// bulk-scan.
-const SEQUENTIAL: f64 = 0.5;
-/// The mean depth while busy, below which requests come one at a time.
-const DEPTH: f64 = 1.5;
 /// A shorter read is fast: more concurrency would help, but it is not slow. Chosen.
 const SLOW_NS: f64 = 500_000.0;
 
@@ -232,7 +229,7 @@ fn is_one_by_one(device: &DeviceSummary, direction: Direction) -> bool {
         _ => requests(Direction::Read) + requests(Direction::Flush),
     };
     requests(direction) > others * 4
-        && depth < DEPTH
+        && depth < DEEP
         && device.stalled_ns.is_none()
         && stage.is_some_and(|stage| stage.mean_ns >= SLOW_NS)
 }
@@ -260,9 +257,7 @@ fn without_tail(device: &DeviceSummary, direction: Direction) -> (f64, f64) {
 mod tests {
     use crate::diagnosis::{Severity, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// One thread of a pool reads one page at a time, `apart` sectors apart; another waits
     /// `other_ms`.

@@ -7,9 +7,9 @@ use crate::analysis::Direction;
 rule!(
     "serial-writes",
     "serial writes",
-    "The program writes one small block past the page cache (O_DIRECT), waits, and writes the next. \
-     Nothing is queued and nothing is put together, so each write takes the device's full latency \
-     and most of its capacity is unused.",
+    "The program writes one small block past the page cache (O_DIRECT), waits, and writes the \
+     next. Nothing is queued and nothing is put together, so each write takes the device's full \
+     latency and most of its capacity is unused.",
     "Each write is followed by a sync (fsync-heavy), or larger writes are no faster per byte.",
     place: Pattern,
     needs: [Waits],
@@ -18,8 +18,8 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let Some(serial) = serial(facts, Direction::Write) else { return Ok(RuleVerdict::Clear) };
-    let fix = "write larger blocks (1 MiB and more), or several at once (threads, io_uring, libaio); \
-               or write through the page cache and sync once at the end";
+    let fix = "write larger blocks (1 MiB and more), or several at once (threads, io_uring, \
+               libaio); or write through the page cache and sync once at the end";
     Ok(serial.finding(facts).fix(fix).into())
 }
 
@@ -27,9 +27,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A program writes blocks of a size one after the other, 4 ms each, in this call.
     fn found(bytes: u64, call: u32) -> Option<Finding> {

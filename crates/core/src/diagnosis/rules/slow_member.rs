@@ -72,12 +72,16 @@ fn members<'a>(facts: &Facts<'a>, names: &BTreeSet<String>) -> Option<SlowestAnd
     });
     let mut written: Vec<(&DeviceSummary, StageTime)> = written.collect();
     written.sort_by_key(|(_, stage)| std::cmp::Reverse(stage.p50_ns));
-    let ([slow, ..], [.., fast]) = (written.as_slice(), written.as_slice()) else { return None };
-    let (slow, fast) = (*slow, *fast);
-    let (one, other) = (slow.1.requests as f64, fast.1.requests as f64);
-    let is_alike = one <= ALIKE * other && other <= ALIKE * one;
-    let is_slow = slow.1.p50_ns as f64 >= SLOW_NS.max(SLOWER * fast.1.p50_ns as f64);
-    (is_alike && is_slow).then_some([slow, fast])
+    let is_copy = |slow: &StageTime, fast: &StageTime| {
+        let (one, other) = (slow.requests as f64, fast.requests as f64);
+        let is_alike = one <= ALIKE * other && other <= ALIKE * one;
+        is_alike && slow.p50_ns as f64 >= SLOW_NS.max(SLOWER * fast.p50_ns as f64)
+    };
+    let mut pairs = written.iter().flat_map(|slow| {
+        let copies = written.iter().rev().filter(|fast| is_copy(&slow.1, &fast.1));
+        copies.map(|fast| [*slow, *fast])
+    });
+    pairs.next()
 }
 
 fn finding(facts: &Facts<'_>, array: &str, [slow, fast]: &SlowestAndFastest<'_>) -> Finding {
@@ -107,9 +111,9 @@ fn finding(facts: &Facts<'_>, array: &str, [slow, fast]: &SlowestAndFastest<'_>)
             stages(&fast.0.device),
         )
         .fix(format!(
-            "check {name} (`smartctl -a`, `btrfs device stats`, its link), and replace it while the \
-             array runs (`btrfs replace start`, `mdadm --replace`): until then each write takes as \
-             long as on the slowest member"
+            "check {name} (`smartctl -a`, `btrfs device stats`, its link), and replace it while \
+             the array runs (`btrfs replace start`, `mdadm --replace`): until then each write \
+             takes as long as on the slowest member"
         ))
         .check(format!(
             "`iowhy stages -d {name}` and the same of {}: if both take alike under the same \
@@ -123,9 +127,7 @@ mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::WaitClass;
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A mirror of two devices, of which the second takes `slow` for each write and gets one of
     /// `every` writes.

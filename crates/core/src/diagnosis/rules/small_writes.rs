@@ -3,12 +3,10 @@
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
+use facts::SEQUENTIAL;
 
 /// The largest size at which the cost per request outweighs its data on any device.
 const SMALL: f64 = 8192.0;
-/// The least share of bytes that continue where an earlier write ended, so that they could have
-/// been merged.
-const SEQUENTIAL: f64 = 0.5;
 /// Merged bios per request, below which nothing is merged. Chosen.
 const MERGED: f64 = 0.1;
 /// The least writes per second that matter.

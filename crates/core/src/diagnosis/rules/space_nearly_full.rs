@@ -107,9 +107,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
-
-    const S: u64 = 1_000_000_000;
+    use crate::script::{S, Script};
 
     fn found(frames: &[&str], free: Option<u64>) -> Option<Finding> {
         waited(frames, free, 6 * S)

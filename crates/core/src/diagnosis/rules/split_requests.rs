@@ -56,17 +56,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         setting.trim_start_matches("queue/"),
         words::percent(full),
     );
-    // A single request would not complete before the first piece does.
-    let (pieces_ns, wholes_ns) =
-        facts.patterns(name).map_or((0, 0), |it| (it.access.pieces_ns, it.access.wholes_ns));
-    let (pieces_ns, wholes_ns) = match pieces >= PIECES {
-        true => (pieces_ns, wholes_ns),
-        // Which pieces are of one whole is not known: at most all of their time.
-        false => {
-            let all_ns = facts::device_time_ns(device);
-            ((all_ns as f64 * full) as u64, all_ns)
-        }
-    };
+    let (pieces_ns, wholes_ns) = lost_of(facts, device, (pieces, full));
     let after = pieces_ns as f64 / wholes_ns.max(1) as f64;
     let snoop = || format!("iowhy snoop -d {name}");
     Ok(Finding::of_device(facts, pieces_ns, wholes_ns, sentence)
@@ -87,21 +77,35 @@ fn judge(facts: &Facts<'_>) -> Judged {
                 _ => format!("cat /sys/block/{name}/queue/max_sectors_kb"),
             },
         )
-        .fix(match setting {
-            CHUNK => {
-                "nothing, as a rule: the drive prefers requests that do not cross this boundary"
-                    .to_owned()
-            }
-            _ => format!(
-                "`cat /sys/block/{name}/queue/max_hw_sectors_kb > \
-                 /sys/block/{name}/queue/max_sectors_kb`"
-            ),
-        })
+        .fix(fix(name, setting))
         .check(
             "with a higher limit requests get larger and fewer; if not, the program submits small \
              ones",
         )
         .into())
+}
+
+fn fix(name: &str, setting: &str) -> String {
+    match setting {
+        CHUNK => "nothing, as a rule: the drive prefers requests that do not cross this boundary"
+            .to_owned(),
+        _ => format!(
+            "`cat /sys/block/{name}/queue/max_hw_sectors_kb > \
+             /sys/block/{name}/queue/max_sectors_kb`"
+        ),
+    }
+}
+
+/// Returns the time after the first pieces, and that of the whole requests, nanoseconds: a single
+/// request would not complete before the first piece does.
+fn lost_of(facts: &Facts<'_>, device: &DeviceSummary, (pieces, full): (f64, f64)) -> (u64, u64) {
+    if pieces >= PIECES {
+        let access = facts.patterns(&device.device).map(|it| &it.access);
+        return access.map_or((0, 0), |access| (access.pieces_ns, access.wholes_ns));
+    }
+    // Which pieces are of one whole is not known: at most all of their time.
+    let all_ns = facts::device_time_ns(device);
+    ((all_ns as f64 * full) as u64, all_ns)
 }
 
 /// The share of bytes in order, of reads or of writes, whichever are more.

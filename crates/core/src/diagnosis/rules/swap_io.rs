@@ -119,9 +119,7 @@ fn weighed(
 mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::{Origin, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn found(device: &str, class: WaitClass) -> Option<Finding> {
         let mut script = Script::new(10);

@@ -192,9 +192,7 @@ mod tests {
     use crate::diagnosis::{Severity, diagnose};
     use crate::model::file::Counts;
     use crate::model::{FileActivity, FileKind, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A wait in syncfs on sda, from `at` on.
     fn synced(script: &mut Script, at: u64, ns: u64) {

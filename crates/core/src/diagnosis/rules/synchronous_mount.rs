@@ -166,9 +166,7 @@ mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::WaitClass;
     use crate::model::environment::{Device, Mount};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn found(options: &str, call: u32) -> Option<Finding> {
         let mut script = Script::new(10);

@@ -198,9 +198,7 @@ mod tests {
     use crate::diagnosis::{Diagnosis, diagnose};
     use crate::model::WaitClass;
     use crate::model::environment::{Device, SettingChange};
-    use crate::script::{START_NS, Script};
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, START_NS, Script};
 
     /// A queue with this many tags.
     fn script(tags: &str) -> Script {

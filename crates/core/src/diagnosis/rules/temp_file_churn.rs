@@ -218,9 +218,7 @@ mod tests {
     use crate::diagnosis::{Confidence, Diagnosis, diagnose};
     use crate::model::file::Counts;
     use crate::model::{FileActivity, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A web application that creates, reads and removes this many files in `folder` in ten
     /// seconds, syncs some, and is throttled for dirty pages; it also waits for three seconds for

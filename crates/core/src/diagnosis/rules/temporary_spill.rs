@@ -81,9 +81,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::WaitClass;
-    use crate::script::Script;
-
-    const S: u64 = 1_000_000_000;
+    use crate::script::{S, Script};
 
     fn found(file: &str) -> Option<Finding> {
         let mut script = Script::new(10);

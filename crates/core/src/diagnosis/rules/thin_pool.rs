@@ -98,9 +98,7 @@ mod tests {
     use crate::diagnosis::diagnose;
     use crate::model::WaitClass;
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     fn found(frames: &[&str], upper: &str) -> Option<Finding> {
         let mut script = Script::new(10);

@@ -197,9 +197,7 @@ mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::environment::Device;
     use crate::model::{Origin, WaitClass};
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// A flusher whose writes wait `before_ms` for a request, with waits of `class`.
     fn found(class: WaitClass, before_ms: u64, rotational: &str) -> Option<Finding> {

@@ -223,9 +223,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
     use crate::model::environment::Device;
-    use crate::script::Script;
-
-    const MS: u64 = 1_000_000;
+    use crate::script::{MS, Script};
 
     /// Writes of 2 ms for four seconds; then, if `stops`, one every two seconds takes that long,
     /// else each takes `slow` evenly. Reads take 4 ms, and `reads` from then on.

@@ -1,13 +1,10 @@
 //! Dirty pages accumulate and are written in bursts, and readers wait behind them.
 
+use super::checkpoint_burst::{BINS_SHARE, BYTES_SHARE};
 use super::*;
 use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
 
-/// The largest share of the bins that holds most of the writes. Chosen: a saw-tooth, not a stream.
-const BINS_SHARE: f64 = 0.5;
-/// The least share of the written bytes in those bins.
-const BYTES_SHARE: f64 = 0.8;
 /// How many times slower reads are in these bins. Chosen.
 const SLOWER: f64 = 2.5;
 /// The least number of reads in each kind of bin.

@@ -2,11 +2,8 @@
 
 use super::*;
 use crate::analysis::Summarizer;
-use crate::script::{START_NS, Script};
+use crate::script::{MS, S, START_NS, Script};
 use crate::source::Batch;
-
-const MS: u64 = 1_000_000;
-const S: u64 = 1_000_000_000;
 
 /// Reproducible pseudo-random numbers.
 struct TestNumbers(u64);
