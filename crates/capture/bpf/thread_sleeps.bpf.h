@@ -7,9 +7,9 @@
 #ifndef IOWHY_THREAD_SLEEPS_H
 #define IOWHY_THREAD_SLEEPS_H
 
-#include "wait_stacks.bpf.h"
-#include "submitters.bpf.h"
+#include "call_files.bpf.h"
 #include "thinning.bpf.h"
+#include "wait_stacks.bpf.h"
 
 /*
  * A sleep is the same as the one before where only a time limit ended that. On a busy machine the
@@ -29,17 +29,6 @@ static __always_inline struct wire_thread *thread_of(u32 tid)
 	u32 key = tid & (WIRE_THREADS - 1);
 
 	return bpf_map_lookup_elem(&places, &key);
-}
-
-static __always_inline bool is_among(const volatile unsigned long long *calls, int number)
-{
-	u64 call = (u32)number;
-
-	if (call >= WIRE_CALLS)
-		return false;
-	/* Masked: older verifiers lose the bounds of a value that was spilled to the stack. */
-	barrier_var(call);
-	return calls[(call / 64) & (WIRE_CALLS / 64 - 1)] >> (call % 64) & 1;
 }
 
 /* Kernel stacks are 16 KiB, or 32 KiB with sanitizers. */
@@ -73,6 +62,7 @@ static __always_inline void take_thread(struct wire_thread *thread, u32 tid)
 	thread->storage_wait_ns = 0;
 	thread->is_chained = 0;
 	thread->has_waited_long = 0;
+	thread->holder = 0;
 }
 
 /* Whether its sleep may be long: to read the clock costs more than most else here. */
@@ -138,7 +128,8 @@ static __always_inline void add_earlier_thread_sleep(struct wire_thread *thread,
 
 /* Sends the sleep of `task`, ended by `waker`, which waited for storage meanwhile. */
 static __always_inline void send_thread_sleep(struct wire_thread *thread, struct task_struct *task,
-					      struct task_struct *waker, u64 since, u64 now)
+					      struct task_struct *waker, u32 holder, u64 since,
+					      u64 now)
 {
 	struct wire_wait wait = { .kind = WIRE_WAIT,
 				  .flags = thread->flags | WAIT_FOR_THREAD,
@@ -158,6 +149,11 @@ static __always_inline void send_thread_sleep(struct wire_thread *thread, struct
 		wait.address = thread->address;
 	wait.user_stack = thread->user_stack;
 	wait.waker = READ(waker, pid);
+	wait.holder = holder;
+	if (holder) {
+		wait.flags |= WAIT_FOR_FILE_LOCK;
+		note_lock_file(&wait.inode, task);
+	}
 	see_task(number_of(task), ROOM_SUBMIT);
 	see_task(number_of(waker), ROOM_SUBMIT);
 	emit(&wait, sizeof(wait), COUNT_RING_FULL_WAIT);
@@ -179,11 +175,13 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thre
 					     struct task_struct *task)
 {
 	u64 since = thread->since_ns, now;
+	u32 holder = thread->holder;
 	struct task_struct *waker;
 	struct wire_thread *of_waker;
 
 	thread->asleep = SLEEP_NONE;
 	thread->since_ns = 0;
+	thread->holder = 0;
 	/* Another thread takes the slot at this moment. */
 	if (!since)
 		return;
@@ -204,9 +202,11 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thre
 	if (now - since < settings.thread_sleep_ns)
 		return;
 	of_waker = thread_of(READ(waker, pid));
-	if (!of_waker || of_waker->tid != READ(waker, pid) || of_waker->storage_wait_ns <= since)
+	/* Who holds a file's lock may have left the work, and the release, to a child. */
+	if (!holder && (!of_waker || of_waker->tid != READ(waker, pid) ||
+			of_waker->storage_wait_ns <= since))
 		return;
-	send_thread_sleep(thread, task, waker, since, now);
+	send_thread_sleep(thread, task, waker, holder, since, now);
 	thread->storage_wait_ns = now;
 }
 

@@ -23,6 +23,7 @@
 #define WIRE_WAIT_FRAMES   32	 /* frames of a waiting thread's kernel stack */
 #define WIRE_WAIT_STACKS   8192	 /* entries of each of the two stack maps */
 #define WIRE_USER_STACKS   8192	 /* entries of the map of waiting threads' user stacks */
+#define WIRE_LOCK_POLLS	   1024 /* threads that ask for a file's lock again and again */
 #define WIRE_THREADS	   32768 /* threads distinguished by the low bits of their tid */
 #define WIRE_CALLS	   512	 /* system call numbers */
 #define WIRE_MAX_DEVICES   16	 /* devices that a watch can be limited to */
@@ -354,6 +355,8 @@ enum wire_wait_flag {
 	WAIT_FOR_THREAD = 32,  /* woken by a thread that waited for storage meanwhile */
 	WAIT_FOR_SERVER = 64,  /* interruptible, perhaps for the server of a FUSE file system */
 	WAIT_LISTED = 128,     /* not chosen to be recorded, and listed because it lasted */
+	WAIT_FOR_FILE_LOCK = 256, /* for a lock of a file; `holder` is a process */
+	WAIT_POLLED = 512,	  /* for a lock that was asked for again and again */
 };
 
 /*
@@ -378,7 +381,19 @@ struct wire_wait {
 	unsigned int waker;  /* the thread that woke it; 0: an interrupt, or not woken yet */
 	int user_stack;	     /* id in the map of user stacks; negative: none */
 	unsigned int weight; /* it stands for so many waits; 0: for itself */
-	unsigned int last_padding;
+	unsigned int holder; /* the thread that holds the lock that it waits for; 0: not known */
+};
+
+/* A lock of a file that a thread asks for again and again. */
+struct wire_lock_poll {
+	unsigned long long since_ns; /* the first refusal */
+	unsigned long long last_ns;  /* the latest one */
+	unsigned long long start;    /* of the range that was refused last, in the file */
+	struct wire_inode inode;
+	unsigned int tgid;
+	unsigned int tid;
+	unsigned int holder; /* the process that holds it; 0: not known */
+	int system_call;
 };
 
 /* What a thread sleeps in, of which only a few words are kept. */
@@ -412,6 +427,8 @@ struct wire_thread {
 	unsigned long long request;
 	unsigned int waker;
 	unsigned int has_waited_long; /* its last wait for storage was a long one */
+	unsigned int holder; /* the process that holds the file's lock that it sleeps for; 0: none */
+	unsigned int last_padding;
 };
 
 /* A thread that sleeps in such a call when the watch ends. */

@@ -181,8 +181,20 @@ impl WaitDecoder {
             cpu_wait_before_ns: slept.cpu_wait_ns.filter(|_| wait.weight <= 1),
             ..waiter(&wait, split, cx.known)
         };
-        self.chains.note_wait(&row, woken_ns, wait.inode.address, cx);
+        self.chains.note_wait(&row, woken_ns, &wait, cx);
         cx.out.batch.waits.push(row);
+    }
+
+    /// Adds the waits that outlast the watch, as `wire_wait`s; those for a lock come after the waits
+    /// of its holder.
+    pub fn outlasting(&mut self, mut waits: Vec<Vec<u8>>, cx: &mut DecodeContext<'_>) {
+        let has_holder = |bytes: &Vec<u8>| {
+            wire_wait::read_from_prefix(bytes).is_ok_and(|(wait, _)| wait.holder != 0)
+        };
+        waits.sort_by_key(has_holder);
+        for bytes in waits {
+            self.wait(&bytes, cx);
+        }
     }
 
     /// Adds the chains of threads that still sleep when the watch ends.
