@@ -9,6 +9,7 @@
 #ifndef IOWHY_FILE_LOCKS_H
 #define IOWHY_FILE_LOCKS_H
 
+#include "compat_locks.bpf.h"
 #include "thread_sleeps.bpf.h"
 #include "file_of_bio.bpf.h"
 #include "submitters.bpf.h"

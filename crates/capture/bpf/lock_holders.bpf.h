@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
  * Who holds the kernel lock that a thread sleeps for, while it holds it: the kernel notes the lock
- * in the sleeper, and its owner in the lock. Kernels without the note (see the accessors in
- * compat.bpf.h) leave only who wakes the sleeper.
+ * in the sleeper, and its owner in the lock. Kernels without the note (see
+ * compat_locks.bpf.h) leave only who wakes the sleeper.
  *
  * What does not belong here: locks of files (see file_locks.bpf.h).
  */
 #ifndef IOWHY_LOCK_HOLDERS_H
 #define IOWHY_LOCK_HOLDERS_H
 
-#include "compat.bpf.h"
+#include "compat_locks.bpf.h"
 
 #define OWNER_FLAGS  7ULL /* the low bits of an owner are flags, of mutexes and of semaphores */
 #define READERS_HOLD 1ULL /* RWSEM_READER_OWNED: the last of them may have released it */

@@ -15,7 +15,8 @@
  * A sleep is the same as the one before where only a time limit ended that. On a busy machine the
  * thread waits for a CPU for tens of milliseconds before it can sleep again.
  */
-#define SAME_SLEEP_NS 100000000
+#define SAME_SLEEP_NS  100000000
+#define SLACK_EVERY_NS 1000000000
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -63,6 +64,10 @@ static __always_inline void take_thread(struct wire_thread *thread, u32 tid)
 	thread->is_chained = 0;
 	thread->has_waited_long = 0;
 	thread->holder = 0;
+	thread->awake_ns = 0;
+	thread->storage_ns = 0;
+	thread->hidden_ns = 0;
+	thread->told_ns = 0;
 }
 
 /* Whether its sleep may be long: to read the clock costs more than most else here. */
@@ -78,6 +83,7 @@ static __always_inline void mark_storage_wait(struct wire_thread *thread, u32 ti
 	if (thread->tid != tid)
 		take_thread(thread, tid);
 	thread->storage_wait_ns = now;
+	thread->storage_ns += now - since;
 	thread->has_waited_long = now - since >= WIRE_LONG_WAIT_NS;
 }
 
@@ -171,6 +177,34 @@ static __always_inline void forget_unended(struct wire_thread *thread, u32 tid)
 		thread->asleep = SLEEP_NONE;
 }
 
+/*
+ * A sleep for a thread that did not wait for storage: the waits for storage before it are hidden if
+ * that thread is of the same process and did not sleep meanwhile itself, as one that hands out work
+ * does. Sent at most once a second.
+ */
+static __always_inline void note_slack(struct wire_thread *thread, struct task_struct *task,
+				       struct wire_thread *of_waker, struct task_struct *waker,
+				       u64 since, u64 now)
+{
+	struct wire_slack slack = {};
+
+	if (!thread->storage_ns || of_waker->awake_ns > since || READ(waker, tgid) != task->tgid)
+		return;
+	thread->hidden_ns += thread->storage_ns;
+	if (now - thread->told_ns < SLACK_EVERY_NS)
+		return;
+	/* Not in the initializer: that would be a constant in a section of its own. */
+	slack.kind = WIRE_SLACK;
+	slack.tgid = task->tgid;
+	slack.tid = task->pid;
+	slack.time_ns = now;
+	slack.hidden_ns = thread->hidden_ns;
+	see_task(number_of(task), ROOM_SUBMIT);
+	emit(&slack, sizeof(slack), COUNT_RING_FULL_WAIT);
+	thread->hidden_ns = 0;
+	thread->told_ns = now;
+}
+
 static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thread,
 					     struct task_struct *task)
 {
@@ -191,6 +225,7 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thre
 	now = bpf_ktime_get_ns();
 	if (now - since < settings.thread_sleep_ns && !thread->is_timed)
 		return;
+	thread->awake_ns = now;
 	waker = current_task();
 	if (is_in_interrupt(ctx, waker)) {
 		/* A timeout interrupted it; other interrupts are events from elsewhere. */
@@ -202,10 +237,16 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thre
 	if (now - since < settings.thread_sleep_ns)
 		return;
 	of_waker = thread_of(READ(waker, pid));
+	if (of_waker && of_waker->tid != READ(waker, pid))
+		of_waker = NULL;
 	/* Who holds a file's lock may have left the work, and the release, to a child. */
-	if (!holder && (!of_waker || of_waker->tid != READ(waker, pid) ||
-			of_waker->storage_wait_ns <= since))
+	if (!holder && (!of_waker || of_waker->storage_wait_ns <= since)) {
+		if (of_waker)
+			note_slack(thread, task, of_waker, waker, since, now);
+		thread->storage_ns = 0;
 		return;
+	}
+	thread->storage_ns = 0;
 	send_thread_sleep(thread, task, waker, holder, since, now);
 	thread->storage_wait_ns = now;
 }

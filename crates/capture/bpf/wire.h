@@ -23,7 +23,6 @@
 #define WIRE_WAIT_FRAMES   32	 /* frames of a waiting thread's kernel stack */
 #define WIRE_WAIT_STACKS   8192	 /* entries of each of the two stack maps */
 #define WIRE_USER_STACKS   8192	 /* entries of the map of waiting threads' user stacks */
-#define WIRE_LOCK_POLLS	   1024 /* threads that ask for a file's lock again and again */
 #define WIRE_THREADS	   32768 /* threads distinguished by the low bits of their tid */
 #define WIRE_CALLS	   512	 /* system call numbers */
 #define WIRE_MAX_DEVICES   16	 /* devices that a watch can be limited to */
@@ -48,6 +47,7 @@ enum wire_kind {
 	WIRE_CALL,
 	WIRE_LATE_WAIT, /* a wire_sleeper: a long wait that was not chosen to be recorded */
 	WIRE_COPIED_STACK,
+	WIRE_SLACK,
 };
 
 /* Counters of the BPF programs; user space reads the sums at the end. */
@@ -384,62 +384,6 @@ struct wire_wait {
 	unsigned int holder; /* the thread that holds the lock that it waits for; 0: not known */
 };
 
-/* A lock of a file that a thread asks for again and again. */
-struct wire_lock_poll {
-	unsigned long long since_ns; /* the first refusal */
-	unsigned long long last_ns;  /* the latest one */
-	unsigned long long start;    /* of the range that was refused last, in the file */
-	struct wire_inode inode;
-	unsigned int tgid;
-	unsigned int tid;
-	unsigned int holder; /* the process that holds it; 0: not known */
-	int system_call;
-};
-
-/* What a thread sleeps in, of which only a few words are kept. */
-enum wire_sleep {
-	SLEEP_NONE,
-	SLEEP_FOR_THREAD, /* a call that ends when another thread does something */
-	SLEEP_SKIPPED,	  /* a wait for storage that was not chosen to be recorded */
-};
-
-/*
- * State of a thread, in a slot selected by the low bits of its tid: on a collision the later thread
- * replaces the state of the other. Times as above.
- */
-struct wire_thread {
-	unsigned int sleepers; /* threads of this slot that sleep for storage */
-	unsigned int tid;      /* the thread that the state is of */
-	/* Its last sleep of those that are not in the map of sleepers. */
-	unsigned int asleep; /* enum wire_sleep */
-	unsigned int flags;  /* enum wire_wait_flag */
-	int system_call;
-	int user_stack;
-	unsigned long long address; /* the call's first argument: the futex, the descriptor */
-	unsigned long long since_ns;
-	unsigned long long woken_ns;
-	/* End of its last wait for storage, or for a thread that waited for storage. */
-	unsigned long long storage_wait_ns;
-	unsigned int is_chained;	  /* it has waited for such a thread before */
-	unsigned int is_timed;		  /* a futex with a timeout */
-	unsigned long long since_jiffies; /* the jiffy in which its sleep began */
-	/* Of a skipped wait: what note_waker() finds. */
-	unsigned long long request;
-	unsigned int waker;
-	unsigned int has_waited_long; /* its last wait for storage was a long one */
-	unsigned int holder; /* the process that holds the file's lock that it sleeps for; 0: none */
-	unsigned int last_padding;
-};
-
-/* A thread that sleeps in such a call when the watch ends. */
-struct wire_thread_sleeper {
-	struct wire_wait wait;
-	unsigned long long arguments[4];
-	unsigned long long instruction;
-	unsigned long long stack_pointer;
-	unsigned long long frame_pointer;
-};
-
 /*
  * Use of one file, or of the files in one directory, by one process since the last read. The first
  * two words are the key.
@@ -605,5 +549,7 @@ struct wire_event {
 	int error; /* errno or blk_status_t, as in the kernel */
 	char comm[WIRE_COMM_LEN];
 };
+
+#include "wire_sleeps.h"
 
 #endif

@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: how the threads of a chain are found ([`super::past`]).
 
-use super::locks::{is_idle, is_idle_thread};
+use super::locks::{folded, is_idle, is_idle_thread};
 use crate::analysis::own::is_own_name;
 use crate::bounded_map::CappedMap;
 use crate::model::{KnownBy, Name, Names, Stack, WaitChain, WaitClass};
@@ -331,19 +331,6 @@ fn kind(row: &WaitChain, of_any_process: bool, names: &Names) -> HopKey {
     }
 }
 
-/// A thread's name with its digits as one `*`: `worker-12` is `worker-*`.
-fn folded(name: &str) -> String {
-    let mut folded = String::with_capacity(name.len());
-    for letter in name.chars() {
-        match letter.is_ascii_digit() {
-            true if folded.ends_with('*') => {}
-            true => folded.push('*'),
-            false => folded.push(letter),
-        }
-    }
-    folded
-}
-
 fn text(name: Option<Name>, names: &Names) -> String {
     name.map(|name| names.get(name).to_owned()).unwrap_or_default()
 }
@@ -489,6 +476,48 @@ mod tests {
         assert_eq!(chains.time_ns, 1_000);
         assert!(chains.rows[0].is_in_ledger && !chains.rows[1].is_in_ledger);
         assert_eq!(summary.ledger.map(|ledger| ledger.blocked_ns), Some(4_000));
+    }
+
+    #[test]
+    fn processes_that_wait_for_the_lock_of_a_file_are_one_chain() {
+        let mut script = Script::new(10);
+        for job in 0..4 {
+            script.chain(&[(20 + job, "job"), (7, "cat")], 1_000, 1_000);
+        }
+        let [job, cat, lock] = ["job", "cat", "/run/lock"].map(|it| script.names.intern(it));
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, Some(if row.hop == 0 { job } else { cat }));
+            row.lock = (row.hop == 0).then_some(lock);
+        }
+        let chains = script.summary().chains.expect("there are chains");
+        let [row] = chains.rows.as_slice() else { panic!("{chains:?}") };
+        let first = &row.steps[0];
+        assert_eq!((first.processes, first.lock.as_deref()), (4, Some("/run/lock")));
+        assert_eq!((row.steps[1].processes, row.steps[1].pid), (1, 7));
+        assert_eq!((chains.time_ns, chains.threads), (4_000, 4));
+    }
+
+    #[test]
+    fn sessions_that_queue_for_each_other_are_one_chain() {
+        let mut script = Script::new(10);
+        script.chain(&[(20, "postgres"), (7, "postgres")], 1_000, 1_000);
+        script.chain(&[(21, "postgres"), (20, "postgres"), (7, "postgres")], 900, 1_000);
+        let postgres = script.names.intern("postgres");
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, Some(postgres));
+        }
+        let chains = script.summary().chains.expect("there are chains");
+        let [row] = chains.rows.as_slice() else { panic!("{chains:?}") };
+        assert_eq!((row.steps.len(), row.steps[0].processes, row.time_ns), (2, 2, 1_900));
+    }
+
+    #[test]
+    fn who_waits_for_work_is_in_no_chain() {
+        let mut script = Script::new(10);
+        script.chain(&[(20, "C2 CompilerThre"), (7, "main")], 5_000, 5_000);
+        assert_eq!(script.summary().chains, None);
+        script.chain(&[(21, "worker"), (7, "main")], 1_000, 1_000);
+        assert_eq!(script.summary().chains.map(|chains| chains.time_ns), Some(1_000));
     }
 
     #[test]

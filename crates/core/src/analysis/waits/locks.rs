@@ -87,9 +87,22 @@ const IDLE_THREADS: &[&str] = &[
     "G1 Main Marker",
 ];
 
-/// Whether a thread of this name waits for work, unless its stack shows a lock.
+/// Returns a thread's name with its digits as one `*`: `worker-12` is `worker-*`.
+pub(super) fn folded(name: &str) -> String {
+    let mut folded = String::with_capacity(name.len());
+    for letter in name.chars() {
+        match letter.is_ascii_digit() {
+            true if folded.ends_with('*') => {}
+            true => folded.push('*'),
+            false => folded.push(letter),
+        }
+    }
+    folded
+}
+
+/// Whether a thread of this name, or of this name with its digits folded, waits for work, unless its stack shows a lock.
 pub fn is_idle_thread(name: &str, frames: &[String]) -> bool {
-    let is_named = IDLE_THREADS.iter().any(|idle| name.starts_with(idle));
+    let is_named = IDLE_THREADS.iter().any(|idle| folded(name).starts_with(&folded(idle)));
     is_named && !is_lock(frames.iter().map(String::as_str))
 }
 
@@ -124,6 +137,7 @@ mod tests {
     #[test]
     fn a_runtimes_own_threads_are_idle() {
         assert!(is_idle_thread("C2 CompilerThre", &[]));
+        assert!(is_idle_thread("C* CompilerThre", &[]) && is_idle_thread("G1 Conc#12", &[]));
         assert!(!is_idle_thread("worker-1", &[]));
         assert!(!is_idle_thread("Finalizer", &["ObjectMonitor::enter(JavaThread*)".to_owned()]));
     }

@@ -109,7 +109,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut convoys: Vec<(&str, Convoy<'_>)> = convoys.collect();
     convoys.sort_by_key(|(lock, convoy)| (std::cmp::Reverse(convoy.time_ns), *lock));
     let found = convoys.iter().take(LOCKS).filter_map(|it| of_lock(facts, it.0, &it.1));
-    Ok(RuleVerdict::Findings(found.collect()))
+    Ok(verdict(found.collect()))
+}
+
+/// Returns the verdict with these findings.
+pub(super) fn verdict(findings: Vec<Finding>) -> RuleVerdict {
+    if findings.is_empty() { RuleVerdict::Clear } else { RuleVerdict::Findings(findings) }
 }
 
 fn of_lock(facts: &Facts<'_>, lock: &str, convoy: &Convoy<'_>) -> Option<Finding> {

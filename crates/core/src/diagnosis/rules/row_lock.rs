@@ -3,7 +3,7 @@
 //!
 //! What does not belong here: locks that the database itself takes (see `lock_behind_io`).
 
-use super::file_lock::{Convoy, holder};
+use super::file_lock::{Convoy, holder, verdict};
 use super::*;
 use crate::analysis::summary::ChainRow;
 use crate::analysis::waits::locks::is_row_lock;
@@ -34,7 +34,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let convoys = by_program.into_values().filter_map(Convoy::new);
     let found = convoys.filter_map(|convoy| of_rows(facts, &convoy));
-    Ok(RuleVerdict::Findings(found.collect()))
+    Ok(verdict(found.collect()))
 }
 
 fn of_rows(facts: &Facts<'_>, convoy: &Convoy<'_>) -> Option<Finding> {
@@ -119,7 +119,7 @@ mod tests {
         let found = found(&stack).unwrap();
         assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
         assert!(found.sentence.starts_with("15 processes of postgres wait for a locked row"));
-        assert!(found.sentence.contains("held by another postgres, which waits for writes of"));
+        assert!(found.sentence.contains("held by postgres (7), which waits for writes of"));
         assert!(!found.fix.contains("raise commit_delay"), "{}", found.fix);
     }
 
