@@ -19,6 +19,10 @@ const ONE_THREAD: f64 = 0.8;
 /// them whatever follows. Chosen.
 const WAITED_FOR: f64 = 0.1;
 
+/// The least sleeps of threads that wait for a process again and again: one that waits until
+/// another thread ends sleeps once. Chosen.
+const ROUNDS: u64 = 3;
+
 impl Facts<'_> {
     /// Returns the share of these waits for storage that their process would gain without them: 1
     /// unless they are one thread's, and most of them were hidden behind other work of the process.
@@ -45,7 +49,9 @@ impl Facts<'_> {
     /// for storage, nanoseconds.
     fn waited_for_ns(&self, pid: u32) -> f64 {
         let rows = self.summary().chains.iter().flat_map(|chains| &chains.rows);
-        let own = rows.filter(|row| row.steps.iter().skip(1).any(|step| step.pid == pid));
+        let own = rows.filter(|row| {
+            row.sleeps >= ROUNDS && row.steps.iter().skip(1).any(|step| step.pid == pid)
+        });
         let each = own.map(|row| {
             let threads = row.steps.first().map_or(1, |first| first.threads.max(1));
             row.time_ns as f64 / threads as f64
@@ -64,12 +70,12 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// The share that a process gains which reads for 6 s, of which `hidden_ms` are hidden, and for
-    /// which another thread waits `behind_ms`.
-    fn gained(hidden_ms: u64, behind_ms: u64) -> f64 {
+    /// which another thread waits so many times, a second each.
+    fn gained(hidden_ms: u64, sleeps: u64) -> f64 {
         let mut script = Script::new(10);
         script.wait((1, "db"), WaitClass::PageRead, 6000 * MS, 6000 * MS, 0);
-        if behind_ms > 0 {
-            script.chain(&[(2, "client"), (1, "db")], behind_ms * MS, behind_ms * MS);
+        for _ in 0..sleeps {
+            script.chain(&[(2, "client"), (1, "db")], 1000 * MS, 1000 * MS);
         }
         let subject = process_subject(1, "db");
         script.sample(0, Metric::HiddenWait, &subject, 0.0);
@@ -87,7 +93,8 @@ mod tests {
 
     #[test]
     fn what_others_wait_for_is_gained() {
-        assert_eq!(gained(6000, 5000), 1.0, "the threads of a pool wait for work afterwards");
+        assert_eq!(gained(6000, 5), 1.0, "the threads of a pool wait for work afterwards");
+        assert!(gained(6000, 1) < 0.01, "a thread that waits for its end");
         assert_eq!(gained(0, 0), 1.0);
         assert_eq!(gained(1000, 0), 1.0);
     }
