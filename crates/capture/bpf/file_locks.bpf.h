@@ -14,12 +14,12 @@
 #include "file_of_bio.bpf.h"
 #include "submitters.bpf.h"
 
-#define LOCK_DEFERRED	1	    /* FILE_LOCK_DEFERRED */
-#define LOCK_REFUSED	(-11)	    /* EAGAIN */
-#define HELD_LOCKS	16	    /* locks of one file that are checked for the holder */
-#define POLL_GAP_NS	1500000000ULL /* apt asks again after a second, SQLite after 0.1 s at most */
-#define READ_LOCK	0	    /* F_RDLCK */
-#define UNLOCK		2	    /* F_UNLCK */
+#define LOCK_DEFERRED 1		    /* FILE_LOCK_DEFERRED */
+#define LOCK_REFUSED  (-11)	    /* EAGAIN */
+#define HELD_LOCKS    16	    /* locks of one file that are checked for the holder */
+#define POLL_GAP_NS   1500000000ULL /* apt asks again after a second, SQLite after 0.1 s at most */
+#define READ_LOCK     0		    /* F_RDLCK */
+#define UNLOCK	      2		    /* F_UNLCK */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -75,8 +75,8 @@ static __always_inline u32 holder_of_lock(struct inode *inode, struct file_lock 
 		return 0;
 	read_lock(request, &wanted);
 	return holder_among(number_of(context) +
-				    (is_flock ? bpf_core_field_offset(context->flc_flock) :
-						bpf_core_field_offset(context->flc_posix)),
+				    (is_flock ? bpf_core_field_offset(context->flc_flock)
+					      : bpf_core_field_offset(context->flc_posix)),
 			    &wanted);
 }
 
@@ -135,8 +135,7 @@ static __always_inline void refuse_lock(struct inode *inode, struct file_lock *r
 
 	holder = holder_of_lock(inode, request, is_flock);
 	poll = bpf_map_lookup_elem(&lock_polls, &tid);
-	if (poll && now - poll->last_ns <= POLL_GAP_NS &&
-	    poll->inode.address == number_of(inode)) {
+	if (poll && now - poll->last_ns <= POLL_GAP_NS && poll->inode.address == number_of(inode)) {
 		poll->last_ns = now;
 		poll->start = READ(request, fl_start);
 		if (holder)

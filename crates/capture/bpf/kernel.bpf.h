@@ -155,8 +155,8 @@ struct file_lock_core { /* 6.9 and later */
 };
 
 struct file_lock {
-	struct file_lock_core c;       /* 6.9 and later */
-	struct file_lock *fl_blocker;  /* until 6.8, down to fl_file */
+	struct file_lock_core c;      /* 6.9 and later */
+	struct file_lock *fl_blocker; /* until 6.8, down to fl_file */
 	struct list_head fl_list;
 	unsigned char fl_type;
 	unsigned int fl_pid;

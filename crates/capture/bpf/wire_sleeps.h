@@ -64,12 +64,14 @@ struct wire_thread {
 	unsigned long long request;
 	unsigned int waker;
 	unsigned int has_waited_long; /* its last wait for storage was a long one */
-	unsigned int holder; /* the process that holds the file's lock that it sleeps for; 0: none */
+	unsigned int
+		holder; /* the process that holds the file's lock that it sleeps for; 0: none */
 	unsigned int last_padding;
 	unsigned long long awake_ns;   /* end of its last long sleep for another thread */
 	unsigned long long storage_ns; /* its waits for storage since then */
-	unsigned long long hidden_ns;  /* those that a sleep followed, not sent yet; see wire_slack */
-	unsigned long long told_ns;    /* when it was sent last */
+	unsigned long long
+		hidden_ns;	    /* those that a sleep followed, not sent yet; see wire_slack */
+	unsigned long long told_ns; /* when it was sent last */
 };
 
 /* A thread that sleeps in such a call when the watch ends. */

@@ -213,8 +213,8 @@ impl WaitDecoder {
         cx.out.batch.waits.push(row);
     }
 
-    /// Adds the waits that outlast the watch, as `wire_wait`s; those for a lock come after the waits
-    /// of its holder.
+    /// Adds the waits that outlast the watch, as `wire_wait`s; those for a lock come after those of
+    /// its holder.
     pub fn outlasting(&mut self, mut waits: Vec<Vec<u8>>, cx: &mut DecodeContext<'_>) {
         let has_holder = |bytes: &Vec<u8>| {
             wire_wait::read_from_prefix(bytes).is_ok_and(|(wait, _)| wait.holder != 0)
