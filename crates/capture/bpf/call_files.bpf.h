@@ -3,9 +3,8 @@
 #ifndef IOWHY_CALL_FILES_H
 #define IOWHY_CALL_FILES_H
 
-#include "thread_sleeps.bpf.h"
-#include "watched_devices.bpf.h"
 #include "submitters.bpf.h"
+#include "watched_devices.bpf.h"
 
 #define S_IFCHR		 0020000
 #define FUSE_DEVICE	 (10 << 20 | 229) /* MISC_MAJOR, FUSE_MINOR */
@@ -15,6 +14,17 @@
 #define SMB2_SUPER_MAGIC 0xfe534d42
 #define CEPH_SUPER_MAGIC 0x00c36400
 #define V9FS_MAGIC	 0x01021997
+
+static __always_inline bool is_among(const volatile unsigned long long *calls, int number)
+{
+	u64 call = (u32)number;
+
+	if (call >= WIRE_CALLS)
+		return false;
+	/* Masked: older verifiers lose the bounds of a value that was spilled to the stack. */
+	barrier_var(call);
+	return calls[(call / 64) & (WIRE_CALLS / 64 - 1)] >> (call % 64) & 1;
+}
 
 /* The file of the descriptor in the first argument of the task's system call. */
 static __always_inline struct file *file_of_call(struct task_struct *task, struct pt_regs *regs)
@@ -57,6 +67,19 @@ static __always_inline void note_file(struct wire_inode *found, struct task_stru
 	if (!identify(inode, found))
 		return;
 	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), level);
+}
+
+/* The file whose lock the call waits for: it may be on any file system. */
+static __always_inline void note_lock_file(struct wire_inode *found, struct task_struct *task)
+{
+	struct file *file = file_of_call(task, user_registers(task));
+	struct inode *inode;
+
+	if (!file)
+		return;
+	inode = READ(file, f_inode);
+	if (identify(inode, found))
+		see_file(number_of(inode), number_of(READ(file, f_path.dentry)), ROOM_SUBMIT);
 }
 
 /*

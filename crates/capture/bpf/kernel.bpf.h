@@ -130,6 +130,46 @@ struct super_block {
 	struct list_head s_inodes;
 };
 
+struct mutex {
+	struct {
+		long counter;
+	} owner;
+};
+
+struct rw_semaphore {
+	struct {
+		long counter;
+	} owner;
+};
+
+struct semaphore {
+	unsigned long last_holder; /* 6.16 and later */
+};
+
+struct file_lock_core { /* 6.9 and later */
+	struct file_lock_core *flc_blocker;
+	struct list_head flc_list;
+	unsigned char flc_type;
+	int flc_pid;
+	struct file *flc_file;
+};
+
+struct file_lock {
+	struct file_lock_core c;      /* 6.9 and later */
+	struct file_lock *fl_blocker; /* until 6.8, down to fl_file */
+	struct list_head fl_list;
+	unsigned char fl_type;
+	unsigned int fl_pid;
+	struct file *fl_file;
+	s64 fl_start; /* both */
+	s64 fl_end;
+};
+
+struct file_lock_context {
+	struct list_head flc_flock;
+	struct list_head flc_posix;
+};
+
 struct inode {
 	unsigned short i_mode;
 	struct super_block *i_sb;
@@ -141,6 +181,7 @@ struct inode {
 	u32 i_generation;
 	struct hlist_head i_dentry;
 	struct list_head i_sb_list;
+	struct file_lock_context *i_flctx;
 };
 
 struct bdev_inode {
@@ -391,6 +432,8 @@ struct task_struct {
 	struct files_struct *files;
 	struct fs_struct *fs;
 	struct sched_info sched_info;
+	unsigned long blocker;	     /* 6.16 and later */
+	struct mutex *blocker_mutex; /* 6.15 */
 };
 
 struct io_uring_task {

@@ -6,8 +6,8 @@
 #ifndef IOWHY_SKIPPED_WAITS_H
 #define IOWHY_SKIPPED_WAITS_H
 
-#include "call_files.bpf.h"
 #include "thinning.bpf.h"
+#include "thread_sleeps.bpf.h"
 
 /* What ended a sleep that began at `start`: the request that completed last, or the thread. */
 static __always_inline void note_waker(void *ctx, u64 start, u64 now, unsigned long long *request,

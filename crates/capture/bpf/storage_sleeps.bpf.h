@@ -9,7 +9,8 @@
 #ifndef IOWHY_STORAGE_SLEEPS_H
 #define IOWHY_STORAGE_SLEEPS_H
 
-#include "call_files.bpf.h"
+#include "lock_holders.bpf.h"
+#include "thread_sleeps.bpf.h"
 
 #define MAX_SLEEPERS	     8192
 #define TASK_INTERRUPTIBLE   0x0001
@@ -87,6 +88,8 @@ static __always_inline void record_sleep(void *ctx, struct task_struct *task, st
 	wait.cpu_wait_ns = cpu_wait_of(task);
 	if (regs && is_among(settings.file_calls, system_call))
 		note_file(&wait.inode, task, regs, ROOM_SUBMIT);
+	if (flags & WAIT_UNINTERRUPTIBLE)
+		wait.holder = lock_holder(task);
 	/* In a call that only waits for the caller's own I/O, the stack adds nothing. */
 	if (!(flags & WAIT_FOR_OWN))
 		wait.stack = take_wait_stack(ctx, wait.start_ns);

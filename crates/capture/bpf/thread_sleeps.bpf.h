@@ -7,15 +7,16 @@
 #ifndef IOWHY_THREAD_SLEEPS_H
 #define IOWHY_THREAD_SLEEPS_H
 
-#include "wait_stacks.bpf.h"
-#include "submitters.bpf.h"
+#include "call_files.bpf.h"
 #include "thinning.bpf.h"
+#include "wait_stacks.bpf.h"
 
 /*
  * A sleep is the same as the one before where only a time limit ended that. On a busy machine the
  * thread waits for a CPU for tens of milliseconds before it can sleep again.
  */
-#define SAME_SLEEP_NS 100000000
+#define SAME_SLEEP_NS  100000000
+#define SLACK_EVERY_NS 1000000000
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -29,17 +30,6 @@ static __always_inline struct wire_thread *thread_of(u32 tid)
 	u32 key = tid & (WIRE_THREADS - 1);
 
 	return bpf_map_lookup_elem(&places, &key);
-}
-
-static __always_inline bool is_among(const volatile unsigned long long *calls, int number)
-{
-	u64 call = (u32)number;
-
-	if (call >= WIRE_CALLS)
-		return false;
-	/* Masked: older verifiers lose the bounds of a value that was spilled to the stack. */
-	barrier_var(call);
-	return calls[(call / 64) & (WIRE_CALLS / 64 - 1)] >> (call % 64) & 1;
 }
 
 /* Kernel stacks are 16 KiB, or 32 KiB with sanitizers. */
@@ -73,6 +63,11 @@ static __always_inline void take_thread(struct wire_thread *thread, u32 tid)
 	thread->storage_wait_ns = 0;
 	thread->is_chained = 0;
 	thread->has_waited_long = 0;
+	thread->holder = 0;
+	thread->awake_ns = 0;
+	thread->storage_ns = 0;
+	thread->hidden_ns = 0;
+	thread->told_ns = 0;
 }
 
 /* Whether its sleep may be long: to read the clock costs more than most else here. */
@@ -88,6 +83,7 @@ static __always_inline void mark_storage_wait(struct wire_thread *thread, u32 ti
 	if (thread->tid != tid)
 		take_thread(thread, tid);
 	thread->storage_wait_ns = now;
+	thread->storage_ns += now - since;
 	thread->has_waited_long = now - since >= WIRE_LONG_WAIT_NS;
 }
 
@@ -138,7 +134,8 @@ static __always_inline void add_earlier_thread_sleep(struct wire_thread *thread,
 
 /* Sends the sleep of `task`, ended by `waker`, which waited for storage meanwhile. */
 static __always_inline void send_thread_sleep(struct wire_thread *thread, struct task_struct *task,
-					      struct task_struct *waker, u64 since, u64 now)
+					      struct task_struct *waker, u32 holder, u64 since,
+					      u64 now)
 {
 	struct wire_wait wait = { .kind = WIRE_WAIT,
 				  .flags = thread->flags | WAIT_FOR_THREAD,
@@ -158,6 +155,11 @@ static __always_inline void send_thread_sleep(struct wire_thread *thread, struct
 		wait.address = thread->address;
 	wait.user_stack = thread->user_stack;
 	wait.waker = READ(waker, pid);
+	wait.holder = holder;
+	if (holder) {
+		wait.flags |= WAIT_FOR_FILE_LOCK;
+		note_lock_file(&wait.inode, task);
+	}
 	see_task(number_of(task), ROOM_SUBMIT);
 	see_task(number_of(waker), ROOM_SUBMIT);
 	emit(&wait, sizeof(wait), COUNT_RING_FULL_WAIT);
@@ -175,15 +177,45 @@ static __always_inline void forget_unended(struct wire_thread *thread, u32 tid)
 		thread->asleep = SLEEP_NONE;
 }
 
+/*
+ * A sleep for a thread that did not wait for storage: the waits for storage before it are hidden if
+ * that thread is of the same process and did not sleep meanwhile itself, as one that hands out work
+ * does. Sent at most once a second.
+ */
+static __always_inline void note_slack(struct wire_thread *thread, struct task_struct *task,
+				       struct wire_thread *of_waker, struct task_struct *waker,
+				       u64 since, u64 now)
+{
+	struct wire_slack slack = {};
+
+	if (!thread->storage_ns || of_waker->awake_ns > since || READ(waker, tgid) != task->tgid)
+		return;
+	thread->hidden_ns += thread->storage_ns;
+	if (now - thread->told_ns < SLACK_EVERY_NS)
+		return;
+	/* Not in the initializer: that would be a constant in a section of its own. */
+	slack.kind = WIRE_SLACK;
+	slack.tgid = task->tgid;
+	slack.tid = task->pid;
+	slack.time_ns = now;
+	slack.hidden_ns = thread->hidden_ns;
+	see_task(number_of(task), ROOM_SUBMIT);
+	emit(&slack, sizeof(slack), COUNT_RING_FULL_WAIT);
+	thread->hidden_ns = 0;
+	thread->told_ns = now;
+}
+
 static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thread,
 					     struct task_struct *task)
 {
 	u64 since = thread->since_ns, now;
+	u32 holder = thread->holder;
 	struct task_struct *waker;
 	struct wire_thread *of_waker;
 
 	thread->asleep = SLEEP_NONE;
 	thread->since_ns = 0;
+	thread->holder = 0;
 	/* Another thread takes the slot at this moment. */
 	if (!since)
 		return;
@@ -193,6 +225,7 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thre
 	now = bpf_ktime_get_ns();
 	if (now - since < settings.thread_sleep_ns && !thread->is_timed)
 		return;
+	thread->awake_ns = now;
 	waker = current_task();
 	if (is_in_interrupt(ctx, waker)) {
 		/* A timeout interrupted it; other interrupts are events from elsewhere. */
@@ -204,9 +237,17 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thre
 	if (now - since < settings.thread_sleep_ns)
 		return;
 	of_waker = thread_of(READ(waker, pid));
-	if (!of_waker || of_waker->tid != READ(waker, pid) || of_waker->storage_wait_ns <= since)
+	if (of_waker && of_waker->tid != READ(waker, pid))
+		of_waker = NULL;
+	/* Who holds a file's lock may have left the work, and the release, to a child. */
+	if (!holder && (!of_waker || of_waker->storage_wait_ns <= since)) {
+		if (of_waker)
+			note_slack(thread, task, of_waker, waker, since, now);
+		thread->storage_ns = 0;
 		return;
-	send_thread_sleep(thread, task, waker, since, now);
+	}
+	thread->storage_ns = 0;
+	send_thread_sleep(thread, task, waker, holder, since, now);
 	thread->storage_wait_ns = now;
 }
 

@@ -47,6 +47,7 @@ enum wire_kind {
 	WIRE_CALL,
 	WIRE_LATE_WAIT, /* a wire_sleeper: a long wait that was not chosen to be recorded */
 	WIRE_COPIED_STACK,
+	WIRE_SLACK,
 };
 
 /* Counters of the BPF programs; user space reads the sums at the end. */
@@ -354,6 +355,8 @@ enum wire_wait_flag {
 	WAIT_FOR_THREAD = 32,  /* woken by a thread that waited for storage meanwhile */
 	WAIT_FOR_SERVER = 64,  /* interruptible, perhaps for the server of a FUSE file system */
 	WAIT_LISTED = 128,     /* not chosen to be recorded, and listed because it lasted */
+	WAIT_FOR_FILE_LOCK = 256, /* for a lock of a file; `holder` is a process */
+	WAIT_POLLED = 512,	  /* for a lock that was asked for again and again */
 };
 
 /*
@@ -378,49 +381,7 @@ struct wire_wait {
 	unsigned int waker;  /* the thread that woke it; 0: an interrupt, or not woken yet */
 	int user_stack;	     /* id in the map of user stacks; negative: none */
 	unsigned int weight; /* it stands for so many waits; 0: for itself */
-	unsigned int last_padding;
-};
-
-/* What a thread sleeps in, of which only a few words are kept. */
-enum wire_sleep {
-	SLEEP_NONE,
-	SLEEP_FOR_THREAD, /* a call that ends when another thread does something */
-	SLEEP_SKIPPED,	  /* a wait for storage that was not chosen to be recorded */
-};
-
-/*
- * State of a thread, in a slot selected by the low bits of its tid: on a collision the later thread
- * replaces the state of the other. Times as above.
- */
-struct wire_thread {
-	unsigned int sleepers; /* threads of this slot that sleep for storage */
-	unsigned int tid;      /* the thread that the state is of */
-	/* Its last sleep of those that are not in the map of sleepers. */
-	unsigned int asleep; /* enum wire_sleep */
-	unsigned int flags;  /* enum wire_wait_flag */
-	int system_call;
-	int user_stack;
-	unsigned long long address; /* the call's first argument: the futex, the descriptor */
-	unsigned long long since_ns;
-	unsigned long long woken_ns;
-	/* End of its last wait for storage, or for a thread that waited for storage. */
-	unsigned long long storage_wait_ns;
-	unsigned int is_chained;	  /* it has waited for such a thread before */
-	unsigned int is_timed;		  /* a futex with a timeout */
-	unsigned long long since_jiffies; /* the jiffy in which its sleep began */
-	/* Of a skipped wait: what note_waker() finds. */
-	unsigned long long request;
-	unsigned int waker;
-	unsigned int has_waited_long; /* its last wait for storage was a long one */
-};
-
-/* A thread that sleeps in such a call when the watch ends. */
-struct wire_thread_sleeper {
-	struct wire_wait wait;
-	unsigned long long arguments[4];
-	unsigned long long instruction;
-	unsigned long long stack_pointer;
-	unsigned long long frame_pointer;
+	unsigned int holder; /* the thread that holds the lock that it waits for; 0: not known */
 };
 
 /*
@@ -588,5 +549,7 @@ struct wire_event {
 	int error; /* errno or blk_status_t, as in the kernel */
 	char comm[WIRE_COMM_LEN];
 };
+
+#include "wire_sleeps.h"
 
 #endif

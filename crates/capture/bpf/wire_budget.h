@@ -48,6 +48,8 @@
 	X(on_dirty_page)         \
 	X(on_waking)             \
 	X(on_switch)             \
+	X(on_posix_lock)         \
+	X(on_flock)              \
 	X(on_call)               \
 	X(on_call_begins)        \
 	X(on_uring_complete)     \

@@ -77,8 +77,9 @@ const FUTEX_WAITV: c_long = 449;
 /// Likewise.
 const EPOLL_PWAIT2: c_long = 441;
 
-/// Calls that sleep interruptibly until another thread does something: unlocks, writes. A parent
-/// that waits for its child to exit (`wait4`, `waitid`) is not a victim: waiting is its purpose.
+/// Calls that sleep interruptibly until another thread does something: unlocks, writes, exits. A
+/// parent that waits for its child (`wait4`, `waitid`) is no victim, since waiting is its purpose;
+/// but it may hold what others wait for.
 pub const OF_THREAD_SLEEPERS: &[c_long] = &[
     libc::SYS_futex,
     FUTEX_WAIT,
@@ -110,6 +111,8 @@ pub const OF_THREAD_SLEEPERS: &[c_long] = &[
     libc::SYS_mq_timedsend,
     libc::SYS_flock,
     libc::SYS_fcntl,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
 ];
 
 /// Sets the bits of `calls`; numbers beyond `bits` are left out.

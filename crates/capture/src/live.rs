@@ -376,9 +376,9 @@ impl LiveWatch {
                 decoders.record(record, &mut cx);
             }
         });
-        self.session.asleep(|record| {
-            decoders.waits.wait(record, &mut cx);
-        });
+        let mut asleep = Vec::new();
+        self.session.asleep(|record| asleep.push(record.to_vec()));
+        decoders.waits.outlasting(asleep, &mut cx);
         decoders.waits.standing(std::mem::take(&mut self.standing), &mut cx);
         if let Some(tables) = &mut self.tables {
             let uses = &mut decoders.uses;

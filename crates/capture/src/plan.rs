@@ -206,6 +206,20 @@ pub const PROBES: &[Probe] = &[
         "who woke a waiting thread, and when",
         false,
     ),
+    probe(
+        ProbeGroup::Wait,
+        "on_posix_lock",
+        "posix_lock_inode",
+        "waits for locks of files (fcntl)",
+        false,
+    ),
+    probe(
+        ProbeGroup::Wait,
+        "on_flock",
+        "flock_lock_inode",
+        "waits for locks of files (flock)",
+        false,
+    ),
     probe(ProbeGroup::Wait, "on_switch", "sched_switch", "where blocked threads waited", false),
     Probe {
         group: ProbeGroup::Wait,

@@ -172,6 +172,12 @@ impl Session {
         self.each_value("sleepers", each);
     }
 
+    /// Hands each thread that asks for a file's lock again and again to `each`, as a
+    /// `wire_lock_poll`.
+    pub fn lock_polls(&self, each: impl FnMut(&[u8])) {
+        self.each_value("lock_polls", each);
+    }
+
     /// Hands every entry of a hash map to `each`, and removes it. Entries that remain are listed by
     /// the next call, or lost.
     pub fn take_values(&self, name: &'static str, mut each: impl FnMut(&[u8])) {

@@ -92,6 +92,7 @@ impl Decoders {
             wire::WIRE_EVENT => events::decode::event(bytes, cx),
             wire::WIRE_WAIT => self.waits.wait(bytes, cx),
             wire::WIRE_LATE_WAIT => self.waits.late_wait(bytes, cx),
+            wire::WIRE_SLACK => self.waits.slack(bytes, cx),
             wire::WIRE_DIRECTORY => self.uses.add_directory(bytes),
             wire::WIRE_CALL => self.uses.add_call(bytes),
             wire::WIRE_STACK => cx.add_stack(bytes),

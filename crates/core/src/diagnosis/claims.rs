@@ -197,7 +197,7 @@ impl Claims {
     }
 
     /// Returns the largest share of the watch that one program loses in the claimed cells: the mean
-    /// number of its threads that are blocked, at most 1.
+    /// number of its threads that are blocked, at most 1, without what it would not gain.
     pub fn held_share(&self, facts: &Facts<'_>, counts: impl Fn(&WaitGroup) -> bool) -> f64 {
         let waits = &facts.summary().patterns.waits;
         let mut lost: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
@@ -208,7 +208,8 @@ impl Claims {
             let Some(group) = place.ok().map(|at| &waits[at]).filter(|group| counts(group)) else {
                 continue;
             };
-            *lost.entry((&group.process, group.container.as_deref())).or_default() += time_ns;
+            let gained_ns = (*time_ns as f64 * facts.gained_share(group)) as u64;
+            *lost.entry((&group.process, group.container.as_deref())).or_default() += gained_ns;
         }
         let most = lost.into_values().max().unwrap_or(0) as f64 / facts.duration_ns().max(1) as f64;
         most.max(self.chained_share(facts)).min(1.0)

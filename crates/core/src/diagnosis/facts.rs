@@ -13,6 +13,7 @@ use crate::model::{Origin, WaitClass};
 mod behind;
 pub mod beside;
 pub mod calls;
+mod gain;
 pub mod health;
 pub mod moment;
 mod near;

@@ -69,6 +69,8 @@ pub enum Topic {
     Recovery,
     /// Few threads do one request each.
     Pool,
+    /// Transactions wait for a row that another one has locked.
+    RowLock,
     /// A table is read whole.
     Scan,
     /// Work of its own beside its clients' queries: vacuum, rebuilding a table.

@@ -231,6 +231,9 @@ metrics! {
         DelayedByIo = "stat.delayacct_blkio_ns" Counter Nanoseconds
             "Time that it waited for block I/O, from delay accounting: 0 unless \
              kernel.task_delayacct is on.";
+        HiddenWait = "waits.hidden_ns" Counter Nanoseconds
+            "Its threads' waits for storage after which they slept for another thread of it that \
+             worked all the while: without them the process would not have been faster.";
     }
     Cgroup {
         CgroupRead = "io.rbytes" Counter Bytes

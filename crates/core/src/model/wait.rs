@@ -210,6 +210,8 @@ table! {
         stack_id: Option<u64> [None] "The kernel stack of that wait.",
         user_stack_id: Option<u64> [None] "The user stack of this thread's sleep or wait, if one \
                                            was taken.",
+        lock: Option<Name> [None] "The file whose lock (flock, fcntl) this thread slept for, or \
+                                   asked for again and again; null if it slept for something else.",
     }
 }
 

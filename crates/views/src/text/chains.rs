@@ -57,14 +57,18 @@ fn sentence(row: &ChainRow, style: &Style) -> String {
     for (before, step) in row.steps.iter().zip(row.steps.iter().skip(1)) {
         let which = if before.known_by.is_none() { " waited for " } else { ", which waited for " };
         text.push_str(which);
+        text.push_str(&lock_of(before, style));
         text.push_str(&waited_for(before, step, style));
     }
     text.push_str(", which waited for ");
     text + &end(row, style)
 }
 
-/// `41 threads worker-* of db (42)`.
+/// `41 threads worker-* of db (42)`, `16 processes postgres`.
 fn waiters(step: &ChainStep, style: &Style) -> String {
+    if step.processes > 1 {
+        return format!("{} {}", plural(step.processes, "process"), escape(&step.process, style));
+    }
     let count = match (step.threads, step.tid) {
         (1, _) => String::new(),
         (threads, _) => format!("{} ", plural(threads, "thread")),
@@ -78,6 +82,12 @@ fn of_process(step: &ChainStep, style: &Style) -> String {
         true => format!("{process} ({})", step.pid),
         false => format!("{thread} of {process} ({})", step.pid),
     }
+}
+
+/// `the lock of /run/jobs, held by `; empty if it is not the lock of a known file.
+fn lock_of(step: &ChainStep, style: &Style) -> String {
+    let lock = step.lock.as_deref().map(|lock| escape(lock, style));
+    lock.map(|lock| format!("the lock of {lock}, held by ")).unwrap_or_default()
 }
 
 /// `likely relay (58)`; with the process only if it is another one.
@@ -193,7 +203,8 @@ fn draw(row: &ChainRow, screen: &mut Screen<'_>) {
         let text = match before {
             None => format!("{} waited", waiters(step, &style)),
             Some(before) => {
-                format!("for {}{}", waited_for(before, step, &style), known(step))
+                let lock = lock_of(before, &style);
+                format!("for {lock}{}{}", waited_for(before, step, &style), known(step))
             }
         };
         screen.prose(&text, 2, Paint::Plain);

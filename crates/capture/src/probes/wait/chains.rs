@@ -35,9 +35,16 @@ impl ChainDecoder {
         ChainDecoder { wanted, ..ChainDecoder::default() }
     }
 
-    /// Notes a wait for storage, and adds the chain that it begins if it was for a lock. `inode` is
-    /// the address of its file's inode, 0 if it has none.
-    pub fn note_wait(&mut self, row: &Wait, woken_ns: u64, inode: u64, cx: &mut DecodeContext<'_>) {
+    /// Notes a wait for storage, and adds the chain that it begins if it was for a lock: behind the
+    /// thread that woke it, or the one that held the kernel's lock when the wait began.
+    pub fn note_wait(
+        &mut self,
+        row: &Wait,
+        woken_ns: u64,
+        wire: &wire_wait,
+        cx: &mut DecodeContext<'_>,
+    ) {
+        let inode = wire.inode.address;
         let first = Hop {
             pid: row.pid,
             syscall: row.syscall,
@@ -52,11 +59,11 @@ impl ChainDecoder {
             wait_id: Some(row.wait_id),
             lock: row.class.is_for_thread().then_some(inode).filter(|inode| *inode != 0),
         };
-        if self.wanted
-            && row.class.is_for_thread()
-            && let Some(waker) = row.waker_tid
-        {
-            let paths = self.paths_of(waker, KnownBy::Woken, &sleep, &cx.known.tasks);
+        if self.wanted && (row.class.is_for_thread() || wire.holder != 0) {
+            let tasks = &cx.known.tasks;
+            let woken = row.waker_tid.map(|it| self.paths_of(it, KnownBy::Woken, &sleep, tasks));
+            let held = || self.paths_of(wire.holder, KnownBy::Owner, &sleep, tasks);
+            let paths = woken.filter(|paths| is_long(paths)).unwrap_or_else(held);
             if is_long(&paths) {
                 self.add_chain(&sleep, paths, cx);
                 return;
@@ -82,7 +89,12 @@ impl ChainDecoder {
         cx: &mut DecodeContext<'_>,
     ) {
         let sleep = sleep(wait, stacks, cx);
-        let paths = self.paths_of(wait.waker, KnownBy::Woken, &sleep, &cx.known.tasks);
+        let woken = self.paths_of(wait.waker, KnownBy::Woken, &sleep, &cx.known.tasks);
+        // Only of a file's lock its holder is told, too: as a process.
+        let paths = match is_long(&woken) {
+            true => woken,
+            false => self.paths_of_process(wait.holder, &sleep, &cx.known.tasks),
+        };
         if is_long(&paths) {
             self.add_chain(&sleep, paths, cx);
         }
@@ -116,17 +128,21 @@ impl ChainDecoder {
     ) -> bool {
         let mut wait = one.wait;
         wait.end_ns = end_ns.max(wait.start_ns);
-        let sleep = ThreadSleep { censored: true, ..sleep(&wait, stacks, cx) };
-        let paths = match one.owner {
+        let mut sleep = ThreadSleep { censored: true, ..sleep(&wait, stacks, cx) };
+        if let Some(file) = one.lock_file() {
+            sleep.first.lock = Some(cx.out.names.intern(file));
+        }
+        let mut paths = match one.owner {
             Some(owner) => self.paths_of(owner, KnownBy::Owner, &sleep, &cx.known.tasks),
-            None => {
-                if one.is_unclear() && !is_in_lock(one, cx) {
-                    return false;
-                }
-                let Some(likely) = self.likely(one, &sleep) else { return false };
-                self.paths_of(likely, KnownBy::Likely, &sleep, &cx.known.tasks)
-            }
+            None => self.paths_of_process(wait.holder, &sleep, &cx.known.tasks),
         };
+        if one.owner.is_none() && !is_long(&paths) {
+            if one.is_unclear() && !is_in_lock(one, cx) {
+                return false;
+            }
+            let Some((likely, known_by)) = self.likely(one, &sleep) else { return false };
+            paths = self.paths_of(likely, known_by, &sleep, &cx.known.tasks);
+        }
         let found = is_long(&paths);
         if found {
             self.add_chain(&sleep, paths, cx);
@@ -140,8 +156,9 @@ impl ChainDecoder {
     }
 
     /// The thread that waited for storage longest during the sleep, of those that may hold what the
-    /// sleeper waits for.
-    fn likely(&self, one: &Standing, sleep: &ThreadSleep) -> Option<u32> {
+    /// sleeper waits for, and how that is known. A parent waits for its child, however little of
+    /// that time the child waits itself.
+    fn likely(&self, one: &Standing, sleep: &ThreadSleep) -> Option<(u32, KnownBy)> {
         let past = &self.past;
         let mut found: Vec<(u32, u64)> = Vec::new();
         for pid in past.processes() {
@@ -154,7 +171,11 @@ impl ChainDecoder {
             .into_iter()
             .filter(|(tid, _)| *tid != sleep.first.tid)
             .max_by_key(|(tid, time)| (*time, std::cmp::Reverse(*tid)))?;
-        (time as f64 >= LIKELY_SHARE * length as f64).then_some(tid)
+        if one.is_parent() {
+            return (time > 0).then_some((tid, KnownBy::Owner));
+        }
+        let is_likely = time as f64 >= LIKELY_SHARE * length as f64;
+        is_likely.then_some((tid, KnownBy::Likely))
     }
 
     fn paths_of(
@@ -172,9 +193,23 @@ impl ChainDecoder {
         self.past.paths(holder, sleep)
     }
 
+    /// The paths of a sleep for a lock that a process holds: by its thread that waited longest.
+    fn paths_of_process(&self, pid: u32, sleep: &ThreadSleep, tasks: &Tasks) -> Vec<Path> {
+        if pid == 0 || pid == sleep.first.pid {
+            return Vec::new();
+        }
+        let threads = self.past.of_process(pid, sleep.start_ns, sleep.end_ns).into_iter();
+        let longest = threads.max_by_key(|(tid, time)| (*time, std::cmp::Reverse(*tid)));
+        longest.map_or_else(Vec::new, |(tid, _)| self.paths_of(tid, KnownBy::Owner, sleep, tasks))
+    }
+
+    /// A parent that waits for its child is no victim, but a link: who waits for it waits for the
+    /// child.
     fn add_chain(&mut self, sleep: &ThreadSleep, paths: Vec<Path>, cx: &mut DecodeContext<'_>) {
-        self.last_id += 1;
-        cx.out.batch.wait_chains.extend(sleep.rows(self.last_id, &paths));
+        if !is_parent(sleep.first.syscall) {
+            self.last_id += 1;
+            cx.out.batch.wait_chains.extend(sleep.rows(self.last_id, &paths));
+        }
         self.past.note_chain(sleep, paths);
     }
 }
@@ -186,20 +221,29 @@ fn is_in_lock(one: &Standing, cx: &mut DecodeContext<'_>) -> bool {
 }
 
 fn sleep(wait: &wire_wait, stacks: &mut WaitStacks, cx: &mut DecodeContext<'_>) -> ThreadSleep {
+    let of_file = wait.flags & wire::WAIT_FOR_FILE_LOCK != 0;
     let first = Hop {
         pid: wait.tgid,
         syscall: u32::try_from(wait.system_call).ok(),
         user_stack_id: stacks.user(wait, cx),
+        lock: of_file.then(|| cx.known.files.get(&wait.inode)?.path).flatten(),
         ..hop(wait.tid, None, &cx.known.tasks)
     };
+    let address = if of_file { wait.inode.address } else { wait.address };
     ThreadSleep {
         first,
         start_ns: wait.start_ns,
         end_ns: wait.end_ns,
         censored: wait.flags & wire::WAIT_BEGUN_BEFORE != 0,
         wait_id: None,
-        lock: (wait.address != 0).then_some(wait.address),
+        lock: (address != 0).then_some(address),
     }
+}
+
+/// Whether a thread slept until a child exits.
+fn is_parent(syscall: Option<u32>) -> bool {
+    let calls = [libc::SYS_wait4, libc::SYS_waitid];
+    syscall.is_some_and(|syscall| calls.contains(&i64::from(syscall)))
 }
 
 /// A thread, as far as it is known by its number.
@@ -215,6 +259,7 @@ fn hop(tid: u32, known_by: Option<KnownBy>, tasks: &Tasks) -> Hop {
         workload: task.map(|task| task.workload).unwrap_or_default(),
         syscall: None,
         user_stack_id: None,
+        lock: None,
     }
 }
 

@@ -10,11 +10,13 @@ use super::standing::Standing;
 use super::undecided::Undecided;
 use crate::decode::{DecodeContext, KnownEntities};
 use crate::session::Session;
-use crate::wire::{self, wire_request, wire_sleeper, wire_wait};
+use crate::wire::{self, wire_request, wire_slack, wire_sleeper, wire_wait};
 use iowhy_core::analysis::waits::class::{StackVerdict, class_on};
 use iowhy_core::analysis::waits::split::{Span, WaitSplit, split};
+use iowhy_core::bounded_map::RestartingMap;
+use iowhy_core::model::metric::{Metric, process_subject};
 use iowhy_core::model::table::Table;
-use iowhy_core::model::{Losses, Name, Wait, WaitClass, WaitRequest};
+use iowhy_core::model::{Losses, Name, Sample, Scope, Wait, WaitClass, WaitRequest};
 use rustc_hash::FxHashMap;
 use zerocopy::FromBytes;
 
@@ -30,7 +32,12 @@ pub struct WaitDecoder {
     undecided: Undecided,
     cpu_waits: CpuWaits,
     last_id: u64,
+    /// Waits for storage without which each process would not have been faster, nanoseconds.
+    hidden_ns: RestartingMap<u32, u64, MOST_HIDDEN>,
 }
+
+/// Processes whose hidden waits are added up.
+const MOST_HIDDEN: usize = 4096;
 
 /// State that rows of what has not ended change, and that is restored after them.
 pub struct OpenRowsState {
@@ -119,6 +126,27 @@ impl WaitDecoder {
         Some(())
     }
 
+    /// Adds a `wire_slack` to the counter of its process.
+    pub fn slack(&mut self, bytes: &[u8], cx: &mut DecodeContext<'_>) -> Option<()> {
+        let (slack, _) = wire_slack::read_from_prefix(bytes).ok()?;
+        let process = cx.known.tasks.thread(slack.tid).map(|task| task.process);
+        let Some(process) = process.map(|name| cx.out.names.get(name).to_owned()) else {
+            return Some(());
+        };
+        let subject = cx.out.names.intern(&process_subject(slack.tgid, &process));
+        let metric = cx.out.names.intern(Metric::HiddenWait.info().word);
+        let before_ns = self.hidden_ns.get(&slack.tgid).copied();
+        let sum_ns = before_ns.unwrap_or(0).saturating_add(slack.hidden_ns);
+        self.hidden_ns.insert(slack.tgid, sum_ns);
+        // A counter shows by its change.
+        let first = before_ns.is_none().then_some((slack.time_ns.saturating_sub(1), 0));
+        for (time_ns, value) in first.into_iter().chain([(slack.time_ns, sum_ns)]) {
+            let (scope, value) = (Scope::Process, value as f64);
+            cx.out.batch.samples.push(Sample { time_ns, scope, subject, metric, value });
+        }
+        Some(())
+    }
+
     /// Adds a `wire_sleeper` whose wait has ended.
     pub fn late_wait(&mut self, bytes: &[u8], cx: &mut DecodeContext<'_>) -> Option<()> {
         self.sleeper(bytes, cx)?;
@@ -181,8 +209,20 @@ impl WaitDecoder {
             cpu_wait_before_ns: slept.cpu_wait_ns.filter(|_| wait.weight <= 1),
             ..waiter(&wait, split, cx.known)
         };
-        self.chains.note_wait(&row, woken_ns, wait.inode.address, cx);
+        self.chains.note_wait(&row, woken_ns, &wait, cx);
         cx.out.batch.waits.push(row);
+    }
+
+    /// Adds the waits that outlast the watch, as `wire_wait`s; those for a lock come after those of
+    /// its holder.
+    pub fn outlasting(&mut self, mut waits: Vec<Vec<u8>>, cx: &mut DecodeContext<'_>) {
+        let has_holder = |bytes: &Vec<u8>| {
+            wire_wait::read_from_prefix(bytes).is_ok_and(|(wait, _)| wait.holder != 0)
+        };
+        waits.sort_by_key(has_holder);
+        for bytes in waits {
+            self.wait(&bytes, cx);
+        }
     }
 
     /// Adds the chains of threads that still sleep when the watch ends.

@@ -2,25 +2,35 @@
 //! they wait for must be found otherwise. The state is valid only at that moment, so it is read at
 //! once.
 //!
-//! The owner of a lock is stored in the lock: in the futex itself for locks with priority
+//! The holder of a file's lock is in the kernel's list of them. The owner of another lock is stored
+//! in the lock: in the futex itself for locks with priority
 //! inheritance, next to it in glibc's mutexes and read-write locks. Other locks (Rust's, Go's,
 //! Java's) do not store it.
 //!
 //! What does not belong here: what the owner waited for (see [`super::chains`]).
 
+use super::lock_list;
+use crate::host::system;
 use crate::probes::snapshot;
 use crate::reader::FileAsker;
 use crate::session::Session;
-use crate::wire::{wire_thread_sleeper, wire_wait};
+use crate::wire::{self, wire_lock_poll, wire_thread_sleeper, wire_wait};
 use libc::c_long;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, FromZeros};
 
 /// Sleepers that are checked. Beyond them, wait chains are not found, but the sleepers are counted.
 const MOST: usize = 4096;
 /// Threads of a process that are searched for one by its number in a container.
 const MOST_THREADS: usize = 4096;
+
+/// A lock that was refused so long ago is not waited for any more, nanoseconds: the same as in
+/// `file_locks.bpf.h`.
+const POLL_GAP_NS: u64 = 1_500_000_000;
+
+/// Generations of a process that waited for storage, which may hold locks and wait for it.
+const MOST_ANCESTORS: usize = 8;
 
 /// The commands of futex(2), without flags.
 const FUTEX_WAIT: u64 = 0;
@@ -59,6 +69,10 @@ enum Whom {
     Unclear,
     /// A process that has the same pipe open.
     Pipe(String),
+    /// A process that has the file open, if its lock's holder is not known.
+    File(Option<String>),
+    /// These children of its process.
+    Children(Vec<u32>),
 }
 
 impl Standing {
@@ -67,7 +81,36 @@ impl Standing {
         match &self.whom {
             Whom::OwnProcess | Whom::Unclear => pid == self.wait.tgid,
             Whom::Pipe(name) => pid != self.wait.tgid && has_open(pid, name),
+            Whom::File(Some(name)) => pid != self.wait.tgid && has_open(pid, name),
+            Whom::File(None) => false,
+            Whom::Children(pids) => pids.contains(&pid),
         }
+    }
+
+    /// Whether it waits for a child to exit.
+    pub fn is_parent(&self) -> bool {
+        matches!(self.whom, Whom::Children(_))
+    }
+
+    /// The file whose lock it waits for.
+    pub fn lock_file(&self) -> Option<&str> {
+        match &self.whom {
+            Whom::File(name) => name.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// A thread that was refused the lock of a file again and again, until a moment ago.
+    fn of_poll(poll: &wire_lock_poll, now_ns: u64) -> Option<Standing> {
+        let recent = now_ns.saturating_sub(poll.last_ns) <= POLL_GAP_NS;
+        let mut wait = wire_wait::new_zeroed();
+        wait.flags = wire::WAIT_FOR_THREAD | wire::WAIT_FOR_FILE_LOCK | wire::WAIT_POLLED;
+        (wait.tgid, wait.tid, wait.holder) = (poll.tgid, poll.tid, poll.holder);
+        (wait.start_ns, wait.inode) = (poll.since_ns, poll.inode);
+        wait.system_call = poll.system_call;
+        wait.user_stack = -1;
+        let whom = Whom::File(None);
+        recent.then_some(Standing { wait, owner: None, frames: Vec::new(), whom })
     }
 
     /// Whether only its functions show that it waits for a lock.
@@ -75,8 +118,21 @@ impl Standing {
         self.whom == Whom::Unclear
     }
 
-    fn of(thread_sleeper: &wire_thread_sleeper, reader: &FileAsker) -> Option<Standing> {
-        let (owner, whom) = match c_long::from(thread_sleeper.wait.system_call) {
+    fn of(
+        thread_sleeper: &wire_thread_sleeper,
+        reader: &FileAsker,
+        others: &mut Others,
+    ) -> Option<Standing> {
+        let mut wait = thread_sleeper.wait;
+        let (owner, whom) = match c_long::from(wait.system_call) {
+            libc::SYS_flock | libc::SYS_fcntl => {
+                wait.flags |= wire::WAIT_FOR_FILE_LOCK;
+                wait.holder = others.holder(wait.tgid).unwrap_or(wait.holder);
+                (None, Whom::File(descriptor(wait.tgid, thread_sleeper.arguments[0])))
+            }
+            libc::SYS_wait4 | libc::SYS_waitid => {
+                (None, Whom::Children(others.children(wait.tgid)?))
+            }
             libc::SYS_futex => match owner_of(thread_sleeper, reader) {
                 Some(owner) => (owner, Whom::OwnProcess),
                 None => (None, Whom::Unclear),
@@ -87,7 +143,46 @@ impl Standing {
             }
             _ => return None,
         };
-        Some(Standing { wait: thread_sleeper.wait, owner, frames: Vec::new(), whom })
+        Some(Standing { wait, owner, frames: Vec::new(), whom })
+    }
+}
+
+/// Whom threads may wait for in other processes, read when it is first asked for.
+struct Others {
+    holders: Option<FxHashMap<u32, u32>>,
+    children: FxHashMap<u32, Vec<u32>>,
+}
+
+impl Others {
+    /// Begins with the processes that waited for storage, whose ancestors are looked up.
+    fn new(waiting: &FxHashSet<u32>) -> Others {
+        let mut parents: FxHashMap<u32, u32> = FxHashMap::default();
+        for pid in waiting {
+            let mut child = *pid;
+            for _ in 0..MOST_ANCESTORS {
+                if parents.contains_key(&child) {
+                    break;
+                }
+                let Some(parent) = parent_of(child).filter(|parent| *parent > 1) else { break };
+                parents.insert(child, parent);
+                child = parent;
+            }
+        }
+        let mut children: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        for (child, parent) in parents {
+            children.entry(parent).or_default().push(child);
+        }
+        Others { holders: None, children }
+    }
+
+    /// The process that holds the file's lock which a process waits for.
+    fn holder(&mut self, pid: u32) -> Option<u32> {
+        self.holders.get_or_insert_with(lock_list::holders).get(&pid).copied()
+    }
+
+    /// The children of a process that waited for storage, or whose descendants did.
+    fn children(&self, pid: u32) -> Option<Vec<u32>> {
+        self.children.get(&pid).cloned()
     }
 }
 
@@ -103,13 +198,14 @@ pub fn now(
     session.asleep(|record| {
         waiting.extend(wire_wait::read_from_prefix(record).ok().map(|(wait, _)| wait.tgid));
     });
+    let mut others = Others::new(&waiting);
     snapshot::thread_sleepers(session, |record| {
         let Ok((thread_sleeper, _)) = wire_thread_sleeper::read_from_prefix(record) else { return };
         if found.len() >= MOST {
             more += 1;
             return;
         }
-        let Some(mut one) = Standing::of(&thread_sleeper, reader) else { return };
+        let Some(mut one) = Standing::of(&thread_sleeper, reader, &mut others) else { return };
         if one.is_unclear() {
             if !waiting.contains(&thread_sleeper.wait.tgid) {
                 return;
@@ -118,6 +214,11 @@ pub fn now(
                 reader.sleeping_stack(thread_sleeper.wait.tgid, thread_sleeper.stack_pointer);
         }
         found.push(one);
+    });
+    let now_ns = system::now_ns();
+    session.lock_polls(|record| {
+        let poll = wire_lock_poll::read_from_bytes(record).ok();
+        found.extend(poll.and_then(|poll| Standing::of_poll(&poll, now_ns)));
     });
     (found, more)
 }
@@ -171,6 +272,11 @@ fn thread_of(pid: u32, number: u32) -> Option<u32> {
 fn descriptor(pid: u32, number: u64) -> Option<String> {
     let target = fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
     target.into_os_string().into_string().ok()
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
 fn has_open(pid: u32, name: &str) -> bool {

@@ -4,6 +4,7 @@
  * say which sleeps are for storage: recorded are sleeps in iowait, uninterruptible ones, and those
  * in system calls that wait for the caller's own I/O. User space drops the others.
  */
+#include "file_locks.bpf.h"
 #include "skipped_waits.bpf.h"
 #include "storage_sleeps.bpf.h"
 
@@ -99,6 +100,18 @@ UNDISTURBED(on_waking)
 	return 0;
 }
 
+SEC("tp_btf/posix_lock_inode")
+UNDISTURBED(on_posix_lock)
+{
+	return see_lock(ctx, false);
+}
+
+SEC("tp_btf/flock_lock_inode")
+UNDISTURBED(on_flock)
+{
+	return see_lock(ctx, true);
+}
+
 /* Whether the task sleeps and is off its CPU; a running task keeps its old state for a while. */
 static __always_inline bool is_asleep(struct task_struct *task)
 {
@@ -114,6 +127,8 @@ static __always_inline void fill_earlier(struct wire_wait *wait, struct task_str
 	wait->start_ns = bpf_ktime_get_ns();
 	wait->cpu_wait_ns = cpu_wait_of(task);
 	wait->stack = wait->user_stack = -1;
+	if (wait->flags & WAIT_UNINTERRUPTIBLE)
+		wait->holder = lock_holder(task);
 }
 
 /*
@@ -231,6 +246,7 @@ int list_thread_sleepers(struct bpf_iter__task *ctx)
 	arguments_of(regs, thread_sleeper.arguments);
 	if (thread->system_call == settings.futex_call)
 		thread_sleeper.wait.address = thread->address;
+	thread_sleeper.wait.holder = thread->holder;
 	thread_sleeper.instruction = instruction_of(regs);
 	thread_sleeper.stack_pointer = READ(regs, sp);
 	thread_sleeper.frame_pointer = frame_pointer_of(regs);

@@ -2,6 +2,7 @@
 //!
 //! What does not belong here: how the threads of a chain are found ([`super::past`]).
 
+use super::locks::{folded, is_idle, is_idle_thread};
 use crate::analysis::own::is_own_name;
 use crate::bounded_map::CappedMap;
 use crate::model::{KnownBy, Name, Names, Stack, WaitChain, WaitClass};
@@ -24,17 +25,20 @@ const MOST_STACKS: usize = 16_384;
 /// are one.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 struct HopKey {
-    pid: u32,
+    /// The process; `None` where processes of one name are one.
+    pid: Option<u32>,
     process: Option<Name>,
     thread: String,
     known_by: Option<KnownBy>,
     syscall: Option<u32>,
+    lock: Option<Name>,
 }
 
 impl HopKey {
     /// Whether both are the same except for `known_by`.
     fn is_beside(&self, other: &HopKey) -> bool {
-        (self.pid, self.syscall, &self.thread) == (other.pid, other.syscall, &other.thread)
+        (self.pid, self.process, self.syscall, &self.thread)
+            == (other.pid, other.process, other.syscall, &other.thread)
     }
 }
 
@@ -56,6 +60,8 @@ struct ChainAccount {
     censored: u64,
     /// The threads at each hop.
     threads: Vec<FxHashSet<u32>>,
+    /// The processes at each hop, with their time.
+    processes: Vec<FxHashMap<u64, u64>>,
     files: FxHashMap<Option<Name>, u64>,
     /// User stacks at each hop, with their time.
     stacks: Vec<FxHashMap<u64, u64>>,
@@ -121,7 +127,7 @@ impl ChainTally {
         let mut hops: Vec<HopKey> = Vec::with_capacity(path.len());
         let mut rows: Vec<&WaitChain> = Vec::with_capacity(path.len());
         for row in path {
-            let hop = kind(row, names);
+            let hop = kind(row, are_one(row, path), names);
             // Members of a pool that queue one behind the other are one.
             let queued = hops.last().is_some_and(|before| before.is_beside(&hop));
             if !queued || row.class.is_some() {
@@ -139,12 +145,26 @@ impl ChainTally {
         account.add(&rows, first, last);
     }
 
+    /// Whether the first threads of a chain wait for work: by their most frequent stack, or by the
+    /// names that a runtime gives such threads.
+    fn is_idle(&self, key: &ChainKey, account: &ChainAccount, names: &Names) -> bool {
+        let most = account.stacks.first().and_then(most);
+        let frames = most.and_then(|id| self.frames.get(&(id, true)));
+        let frames = frames.map(|it| texts(&it.functions, names)).unwrap_or_default();
+        let Some(first) = key.hops.first() else { return false };
+        first.lock.is_none() && (is_idle_thread(&first.thread, &frames) || is_idle(&frames))
+    }
+
     /// The chains; `None` if there were none. A process that waits for its child is not a victim: a
-    /// shell waits for all of its commands.
+    /// shell waits for all of its commands. Nor is a thread that waits for work.
     pub fn chains(&self, architecture: &str, names: &Names) -> Option<ChainReport> {
-        let is_kept = |key: &&ChainKey| !is_parent(key, architecture);
-        let mut all: Vec<(&ChainKey, &ChainAccount)> =
-            self.chains.iter().filter(|(key, _)| is_kept(key)).collect();
+        let mut all: Vec<(&ChainKey, &ChainAccount)> = self
+            .chains
+            .iter()
+            .filter(|(key, account)| {
+                !is_parent(key, architecture) && !self.is_idle(key, account, names)
+            })
+            .collect();
         if all.is_empty() {
             return None;
         }
@@ -171,7 +191,9 @@ impl ChainTally {
     fn order(&self, key: &ChainKey, names: &Names) -> Vec<String> {
         let hop = |hop: &HopKey| {
             let process = text(hop.process, names);
-            format!("{} {process} {} {:?} {:?}", hop.pid, hop.thread, hop.syscall, hop.known_by)
+            let lock = text(hop.lock, names);
+            let (pid, thread) = (hop.pid.unwrap_or(0), &hop.thread);
+            format!("{pid} {process} {thread} {:?} {:?} {lock}", hop.syscall, hop.known_by)
         };
         let end = format!("{:?} {} {}", key.class, text(key.device, names), key.counted);
         key.hops.iter().map(hop).chain([end]).collect()
@@ -182,11 +204,17 @@ impl ChainTally {
             let most = account.stacks.get(place).and_then(most);
             let stack = most.and_then(|id| self.frames.get(&(id, true)));
             let threads = account.threads.get(place);
+            let processes = account.processes.get(place);
             ChainStep {
                 known_by: hop.known_by.map(KnownBy::word),
-                pid: hop.pid,
+                pid: processes.and_then(self::most).map_or(0, |pid| pid as u32),
+                processes: processes.map_or(0, |processes| processes.len() as u64),
+                lock: hop.lock.map(|lock| names.get(lock).to_owned()),
+                thread: match text(hop.process, names) {
+                    process if folded(&process) == hop.thread => process,
+                    _ => hop.thread.clone(),
+                },
                 process: text(hop.process, names),
-                thread: hop.thread.clone(),
                 threads: threads.map_or(0, |threads| threads.len() as u64),
                 tid: threads
                     .filter(|threads| threads.len() == 1)
@@ -234,6 +262,10 @@ impl ChainAccount {
         self.censored += u64::from(first.censored);
         self.threads.resize_with(self.threads.len().max(path.len()), FxHashSet::default);
         self.stacks.resize_with(self.stacks.len().max(path.len()), FxHashMap::default);
+        self.processes.resize_with(self.processes.len().max(path.len()), FxHashMap::default);
+        for (row, processes) in path.iter().zip(&mut self.processes) {
+            put(processes, u64::from(row.pid), time, MOST_TOLD);
+        }
         for (row, (threads, stacks)) in
             path.iter().zip(self.threads.iter_mut().zip(&mut self.stacks))
         {
@@ -258,7 +290,8 @@ fn is_parent(key: &ChainKey, architecture: &str) -> bool {
         _ => [61, 247],
     };
     let [first, second, ..] = &key.hops[..] else { return false };
-    first.pid != second.pid && first.syscall.is_some_and(|call| waits.contains(&call))
+    let is_other = first.pid.is_none() || first.pid != second.pid;
+    is_other && first.syscall.is_some_and(|call| waits.contains(&call))
 }
 
 /// A recording may contain any number.
@@ -279,27 +312,23 @@ fn most(sums: &FxHashMap<u64, u64>) -> Option<u64> {
     sums.iter().max_by_key(|(id, time)| (**time, std::cmp::Reverse(**id))).map(|(id, _)| *id)
 }
 
-fn kind(row: &WaitChain, names: &Names) -> HopKey {
+/// Whether processes of the name of this hop's are one in the chain: those that wait for the lock
+/// of a file, and those of a program that wait for each other for anything else.
+fn are_one(row: &WaitChain, path: &[WaitChain]) -> bool {
+    let is_like = |other: &WaitChain| other.process == row.process && other.pid != row.pid;
+    let of_file = path.iter().any(|row| row.lock.is_some());
+    row.lock.is_some() || !of_file && row.process.is_some() && path.iter().any(is_like)
+}
+
+fn kind(row: &WaitChain, of_any_process: bool, names: &Names) -> HopKey {
     HopKey {
-        pid: row.pid,
+        pid: (!of_any_process).then_some(row.pid),
         process: row.process,
         thread: folded(&text(row.thread, names)),
         known_by: row.known_by,
         syscall: row.syscall,
+        lock: row.lock,
     }
-}
-
-/// A thread's name with its digits as one `*`: `worker-12` is `worker-*`.
-fn folded(name: &str) -> String {
-    let mut folded = String::with_capacity(name.len());
-    for letter in name.chars() {
-        match letter.is_ascii_digit() {
-            true if folded.ends_with('*') => {}
-            true => folded.push('*'),
-            false => folded.push(letter),
-        }
-    }
-    folded
 }
 
 fn text(name: Option<Name>, names: &Names) -> String {
@@ -360,10 +389,14 @@ pub struct ChainStep {
     /// How it is known that the previous threads waited for these: woken, owner, likely; `None` for
     /// the first.
     pub known_by: Option<&'static str>,
-    /// The process.
+    /// The process; of several of one name, the one with the most time.
     pub pid: u32,
+    /// How many processes.
+    pub processes: u64,
     /// Its name.
     pub process: String,
+    /// The file whose lock they slept for, or asked for again and again.
+    pub lock: Option<String>,
     /// The threads' name, digits as `*`.
     pub thread: String,
     /// How many threads.
@@ -443,6 +476,48 @@ mod tests {
         assert_eq!(chains.time_ns, 1_000);
         assert!(chains.rows[0].is_in_ledger && !chains.rows[1].is_in_ledger);
         assert_eq!(summary.ledger.map(|ledger| ledger.blocked_ns), Some(4_000));
+    }
+
+    #[test]
+    fn processes_that_wait_for_the_lock_of_a_file_are_one_chain() {
+        let mut script = Script::new(10);
+        for job in 0..4 {
+            script.chain(&[(20 + job, "job"), (7, "cat")], 1_000, 1_000);
+        }
+        let [job, cat, lock] = ["job", "cat", "/run/lock"].map(|it| script.names.intern(it));
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, Some(if row.hop == 0 { job } else { cat }));
+            row.lock = (row.hop == 0).then_some(lock);
+        }
+        let chains = script.summary().chains.expect("there are chains");
+        let [row] = chains.rows.as_slice() else { panic!("{chains:?}") };
+        let first = &row.steps[0];
+        assert_eq!((first.processes, first.lock.as_deref()), (4, Some("/run/lock")));
+        assert_eq!((row.steps[1].processes, row.steps[1].pid), (1, 7));
+        assert_eq!((chains.time_ns, chains.threads), (4_000, 4));
+    }
+
+    #[test]
+    fn sessions_that_queue_for_each_other_are_one_chain() {
+        let mut script = Script::new(10);
+        script.chain(&[(20, "postgres"), (7, "postgres")], 1_000, 1_000);
+        script.chain(&[(21, "postgres"), (20, "postgres"), (7, "postgres")], 900, 1_000);
+        let postgres = script.names.intern("postgres");
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, Some(postgres));
+        }
+        let chains = script.summary().chains.expect("there are chains");
+        let [row] = chains.rows.as_slice() else { panic!("{chains:?}") };
+        assert_eq!((row.steps.len(), row.steps[0].processes, row.time_ns), (2, 2, 1_900));
+    }
+
+    #[test]
+    fn who_waits_for_work_is_in_no_chain() {
+        let mut script = Script::new(10);
+        script.chain(&[(20, "C2 CompilerThre"), (7, "main")], 5_000, 5_000);
+        assert_eq!(script.summary().chains, None);
+        script.chain(&[(21, "worker"), (7, "main")], 1_000, 1_000);
+        assert_eq!(script.summary().chains.map(|chains| chains.time_ns), Some(1_000));
     }
 
     #[test]

@@ -65,6 +65,65 @@ pub fn is_idle(frames: &[String]) -> bool {
     frames.iter().any(is_part) && !is_lock(frames.iter().map(String::as_str))
 }
 
+/// Threads of a JVM that only wait for work, by the kernel's names, which have 15 bytes. Source:
+/// HotSpot's own code.
+const IDLE_THREADS: &[&str] = &[
+    "C1 CompilerThre",
+    "C2 CompilerThre",
+    "Sweeper thread",
+    "Service Thread",
+    "Monitor Deflati",
+    "Signal Dispatch",
+    "Notification Th",
+    "Attach Listener",
+    "Common-Cleaner",
+    "Reference Handl",
+    "Finalizer",
+    "VM Periodic Tas",
+    "GC Thread#",
+    "G1 Conc#",
+    "G1 Refine#",
+    "G1 Service",
+    "G1 Main Marker",
+];
+
+/// Returns a thread's name with its digits as one `*`: `worker-12` is `worker-*`.
+pub(super) fn folded(name: &str) -> String {
+    let mut folded = String::with_capacity(name.len());
+    for letter in name.chars() {
+        match letter.is_ascii_digit() {
+            true if folded.ends_with('*') => {}
+            true => folded.push('*'),
+            false => folded.push(letter),
+        }
+    }
+    folded
+}
+
+/// Whether a thread of this name, or of this name with its digits folded, waits for work, unless its
+/// stack shows a lock.
+pub fn is_idle_thread(name: &str, frames: &[String]) -> bool {
+    let is_named = IDLE_THREADS.iter().any(|idle| folded(name).starts_with(&folded(idle)));
+    is_named && !is_lock(frames.iter().map(String::as_str))
+}
+
+/// Parts of names of functions in which a transaction waits for a row that another one has locked:
+/// PostgreSQL's lmgr.c and heapam.c, InnoDB's lock0lock.cc and lock0wait.cc.
+const OF_ROW_LOCKS: &[&str] = &[
+    "XactLockTableWait",
+    "heap_lock_tuple",
+    "heap_acquire_tuplock",
+    "ConditionalXactLockTableWait",
+    "lock_wait(que_thr_t",
+    "lock_wait_suspend_thread",
+    "row_mysql_handle_errors",
+];
+
+/// Whether the functions of a stack show that a transaction waits for a locked row.
+pub fn is_row_lock(frames: &[String]) -> bool {
+    frames.iter().any(|frame| OF_ROW_LOCKS.iter().any(|part| frame.contains(part)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +133,21 @@ mod tests {
         assert!(is_lock(["os::PlatformEvent::park()", "ObjectMonitor::enter(JavaThread*)"]));
         assert!(!is_lock(["os::PlatformEvent::park()", "Monitor::wait(long)"]));
         assert!(!is_lock(["runtime.futex", "runtime.stopm"]));
+    }
+
+    #[test]
+    fn a_runtimes_own_threads_are_idle() {
+        assert!(is_idle_thread("C2 CompilerThre", &[]));
+        assert!(is_idle_thread("C* CompilerThre", &[]) && is_idle_thread("G1 Conc#12", &[]));
+        assert!(!is_idle_thread("worker-1", &[]));
+        assert!(!is_idle_thread("Finalizer", &["ObjectMonitor::enter(JavaThread*)".to_owned()]));
+    }
+
+    #[test]
+    fn a_locked_row_shows_in_the_stack() {
+        let frames = ["WaitEventSetWait", "ProcSleep", "XactLockTableWait", "heap_update"];
+        assert!(is_row_lock(&frames.map(str::to_owned)));
+        assert!(!is_row_lock(&["WaitEventSetWait".to_owned(), "WalSndLoop".to_owned()]));
     }
 
     #[test]

@@ -66,6 +66,8 @@ pub struct Hop {
     pub syscall: Option<u32>,
     /// The user stack of its sleep.
     pub user_stack_id: Option<u64>,
+    /// The file whose lock it slept for.
+    pub lock: Option<Name>,
 }
 
 /// A thread's sleep.
@@ -139,6 +141,7 @@ impl ThreadSleep {
             wait_id: None,
             stack_id: None,
             user_stack_id: thread.user_stack_id,
+            lock: thread.lock,
             ..Table::blank()
         }
         .running(thread.workload)
@@ -187,6 +190,7 @@ struct Spell {
     syscall: Option<u32>,
     user_stack_id: Option<u64>,
     lock: Option<u64>,
+    lock_file: Option<Name>,
     /// One path, unless it was for a thread that waited for several things.
     paths: Vec<Path>,
 }
@@ -274,6 +278,7 @@ impl WaitPast {
             syscall: sleep.first.syscall,
             user_stack_id: sleep.first.user_stack_id,
             lock: sleep.lock,
+            lock_file: sleep.first.lock,
             paths,
         };
         self.add((sleep.first.pid, sleep.first.tid), spell);
@@ -314,7 +319,7 @@ impl WaitPast {
         for spell in thread.since(start_ns) {
             // Its own hop, and where it slept.
             let (syscall, user_stack_id) = (spell.syscall, spell.user_stack_id);
-            let own = Hop { syscall, user_stack_id, ..holder };
+            let own = Hop { syscall, user_stack_id, lock: spell.lock_file, ..holder };
             let queued = spell.lock.is_some_and(|lock| {
                 Some(lock) == sleep.lock && (lock >= KERNEL || holder.pid == sleep.first.pid)
             });
@@ -384,6 +389,7 @@ mod tests {
             workload: WorkloadNames::default(),
             syscall: None,
             user_stack_id: None,
+            lock: None,
         }
     }
 

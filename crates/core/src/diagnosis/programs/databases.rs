@@ -26,6 +26,14 @@ pub(super) const ALL: &[KnownProgram] = &[
                  transactions, set synchronous_commit=off",
             ),
             (
+                Topic::RowLock,
+                "PostgreSQL: let fewer transactions change the same row (spread a counter over \
+                 several rows, or collect changes and apply them in one), and lock it last; `SET \
+                 LOCAL synchronous_commit = off` in these transactions releases the row without \
+                 the sync: a crash then loses the last ones; commit_delay makes this worse, since \
+                 the row stays locked meanwhile",
+            ),
+            (
                 Topic::Checkpoint,
                 "PostgreSQL: raise max_wal_size so that checkpoint_timeout triggers checkpoints, \
                  keep checkpoint_completion_target=0.9, set checkpoint_flush_after, and put pg_wal \
@@ -88,6 +96,14 @@ pub(super) const ALL: &[KnownProgram] = &[
                  binlog_commit_wait_count with binlog_commit_wait_usec); \
                  innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 sync less: a crash of the \
                  machine then loses up to a second",
+            ),
+            (
+                Topic::RowLock,
+                "MySQL/MariaDB: let fewer transactions change the same row (spread a counter over \
+                 several rows, or collect changes and apply them in one), and lock it last; \
+                 innodb_flush_log_at_trx_commit=2 releases the row without the sync: a crash of \
+                 the machine then loses up to a second; a delay that lets commits share a sync \
+                 makes this worse",
             ),
             (
                 Topic::Checkpoint,

@@ -65,6 +65,8 @@ rules! {
     sync_storm,
     config_regression,
     lock_behind_io,
+    file_lock,
+    row_lock,
     memory_reclaim,
     network_filesystem,
     fuse_server,

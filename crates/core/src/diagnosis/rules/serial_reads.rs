@@ -27,6 +27,9 @@ const ALONE: f64 = 1.15;
 /// Reads below this size are small although they are in order, bytes. Chosen.
 const SMALL: f64 = 65_536.0;
 
+/// The share of its waits below which a program gains nothing without them. Chosen.
+const NOTHING: f64 = 0.1;
+
 rule!(
     "serial-reads",
     "serial reads",
@@ -92,9 +95,16 @@ impl SerialRequests<'_> {
         // A copy in small blocks is slow because of them.
         let is_small = requests.average_bytes.unwrap_or(0.0) < SMALL;
         let is_copy = requests.sequential_share.unwrap_or(0.0) >= SEQUENTIAL && !is_small;
+        let gained = self.waited.groups.first().map_or(1.0, |group| facts.gained_share(group));
+        let but = match gained < NOTHING {
+            true => {
+                "; a faster device would gain nothing: it then waits for other threads of its own"
+            }
+            false => "",
+        };
         let sentence = format!(
             "{} {word}s one block at a time {} {name}: each takes {}, so {} per second is the \
-             maximum",
+             maximum{but}",
             words::who(&subject),
             if self.direction == Direction::Read { "from" } else { "to" },
             words::time(mean_ns),

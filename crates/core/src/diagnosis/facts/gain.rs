@@ -1,0 +1,101 @@
+//! What a program would gain if it did not wait for storage: nothing where its thread then waits
+//! for another one that works, as two threads do that meet at a barrier.
+//!
+//! What does not belong here: how much of a device's time a cause explains (see `rules`).
+
+use super::Facts;
+use crate::analysis::patterns::WaitGroup;
+use crate::model::Metric;
+use crate::model::metric::process_of;
+
+/// The least share of a process's waits that is followed by such a sleep, to lower what it would
+/// gain. Chosen: most of them, so that a few odd rounds change nothing.
+const MOSTLY: f64 = 0.5;
+/// The least share of a group's time that is one thread's, for what follows its waits to count:
+/// threads that work for clients of other machines sleep, too, and those clients wait for them.
+/// Chosen.
+const ONE_THREAD: f64 = 0.8;
+/// The share of a process's waits for which its other threads wait, from which it is held up by
+/// them whatever follows. Chosen.
+const WAITED_FOR: f64 = 0.1;
+
+/// The least sleeps of threads that wait for a process again and again: one that waits until
+/// another thread ends sleeps once. Chosen.
+const ROUNDS: u64 = 3;
+
+impl Facts<'_> {
+    /// Returns the share of these waits for storage that their process would gain without them: 1
+    /// unless they are one thread's, and most of them were hidden behind other work of the process.
+    pub fn gained_share(&self, group: &WaitGroup) -> f64 {
+        let pid = group.pid;
+        if group.threads > 1 && (group.foremost_ns as f64) < ONE_THREAD * group.time_ns as f64 {
+            return 1.0;
+        }
+        let series = self.summary().samples.of(Metric::HiddenWait).iter();
+        let own = series.filter(|it| process_of(&it.subject).is_some_and(|it| it.0 == pid));
+        let hidden_ns: f64 = own.filter_map(|series| series.change).sum();
+        if hidden_ns <= 0.0 {
+            return 1.0;
+        }
+        let all_ns = self.waits(|group| group.pid == pid).time_ns.max(1) as f64;
+        let hidden = (hidden_ns / all_ns).min(1.0);
+        if hidden < MOSTLY || self.waited_for_ns(pid) >= WAITED_FOR * all_ns {
+            return 1.0;
+        }
+        1.0 - hidden
+    }
+
+    /// Returns the longest that a thread of a process waits for its other threads, while those wait
+    /// for storage, nanoseconds.
+    fn waited_for_ns(&self, pid: u32) -> f64 {
+        let rows = self.summary().chains.iter().flat_map(|chains| &chains.rows);
+        let own = rows.filter(|row| {
+            row.sleeps >= ROUNDS && row.steps.iter().skip(1).any(|step| step.pid == pid)
+        });
+        let each = own.map(|row| {
+            let threads = row.steps.first().map_or(1, |first| first.threads.max(1));
+            row.time_ns as f64 / threads as f64
+        });
+        each.sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::facts::Facts;
+    use crate::model::metric::process_subject;
+    use crate::model::{Metric, WaitClass};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// The share that a process gains which reads for 6 s, of which `hidden_ms` are hidden, and for
+    /// which another thread waits so many times, a second each.
+    fn gained(hidden_ms: u64, sleeps: u64) -> f64 {
+        let mut script = Script::new(10);
+        script.wait((1, "db"), WaitClass::PageRead, 6000 * MS, 6000 * MS, 0);
+        for _ in 0..sleeps {
+            script.chain(&[(2, "client"), (1, "db")], 1000 * MS, 1000 * MS);
+        }
+        let subject = process_subject(1, "db");
+        script.sample(0, Metric::HiddenWait, &subject, 0.0);
+        script.sample(MS, Metric::HiddenWait, &subject, (hidden_ms * MS) as f64);
+        let summary = script.summary();
+        let group = &summary.patterns.waits[0];
+        Facts::new(&summary).gained_share(group)
+    }
+
+    #[test]
+    fn what_is_hidden_behind_other_work_gains_nothing() {
+        assert!(gained(6000, 0) < 0.01);
+        assert!((gained(4500, 0) - 0.25).abs() < 0.01);
+    }
+
+    #[test]
+    fn what_others_wait_for_is_gained() {
+        assert_eq!(gained(6000, 5), 1.0, "the threads of a pool wait for work afterwards");
+        assert!(gained(6000, 1) < 0.01, "a thread that waits for its end");
+        assert_eq!(gained(0, 0), 1.0);
+        assert_eq!(gained(1000, 0), 1.0);
+    }
+}
