@@ -237,6 +237,8 @@ struct DriveScore {
     score: f64,
     /// The score that tells how far healthy drives lie apart.
     healthy: f64,
+    /// The least deviation that is believed, as a score.
+    least: f64,
     freedom: f64,
 }
 
@@ -290,13 +292,17 @@ fn even_out(data: &DriveHours, own: &[OwnExcess], scores: &mut [DriveScore]) {
         let has_model = !data.names.text(drive.model).is_empty();
         (has_model && own[score.drive as usize].mates > 0).then_some(drive.host_id)
     };
-    let mut hosts: HashMap<u32, Vec<f64>> = HashMap::new();
+    let mut hosts: HashMap<u32, (f64, Vec<f64>)> = HashMap::new();
     for score in scores.iter() {
         if let Some(host) = host_of(score) {
-            hosts.entry(host).or_default().push(score.healthy);
+            let (least, values) = hosts.entry(host).or_default();
+            *least = score.least.max(*least);
+            values.push(score.healthy);
         }
     }
-    let spread = |(host, values): (&u32, &Vec<f64>)| Some((*host, Spread::of(values, 0.0)?));
+    let spread = |(host, (least, values)): (&u32, &(f64, Vec<f64>))| {
+        Some((*host, Spread::of(values, *least)?))
+    };
     let spreads: HashMap<u32, Spread> = hosts.iter().filter_map(spread).collect();
     let all: Vec<Spread> = spreads.values().copied().collect();
     let Some(shared) = SharedSpread::known(&all) else { return };
@@ -350,6 +356,7 @@ fn drive_scores(
                     excess: from_middle(it.excess),
                     score: from_middle(it.excess) / (it.deviation * sigma),
                     healthy: from_middle(it.healthy) / (it.deviation * sigma),
+                    least: LEAST_SIGMA / (it.deviation * sigma),
                     freedom,
                 }
             }));
