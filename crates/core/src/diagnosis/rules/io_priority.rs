@@ -17,9 +17,9 @@ rule!(
     "io-priority",
     "low I/O priority",
     "The I/O schedulers bfq and mq-deadline order requests by the priority of their thread \
-     (ionice) and by the weight of its cgroup. In the idle class, or with a small weight, requests stay \
-     in the scheduler's queue as long as others keep the device busy, although the device takes \
-     each of them within milliseconds.",
+     (ionice) and by the weight of its cgroup. In the idle class, or with a small weight, requests \
+     stay in the scheduler's queue as long as others keep the device busy, although the device \
+     takes each of them within milliseconds.",
     "All programs wait in the queue alike: then the device is full (scheduler-overhead).",
     place: Setting,
     needs: [Waits, Settings, Queueing],

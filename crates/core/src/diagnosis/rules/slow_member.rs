@@ -104,12 +104,7 @@ fn finding(facts: &Facts<'_>, array: &str, [slow, fast]: &SlowestAndFastest<'_>)
         .sure(Confidence::Certain)
         .upper_bound()
         .shown("median write (D2C) of the slow one", slow.1.p50_ns as f64, "ns", stages(name))
-        .shown(
-            "the same of the fast one",
-            fast.1.p50_ns as f64,
-            "ns",
-            stages(&fast.0.device),
-        )
+        .shown("the same of the fast one", fast.1.p50_ns as f64, "ns", stages(&fast.0.device))
         .fix(format!(
             "check {name} (`smartctl -a`, `btrfs device stats`, its link), and replace it while \
              the array runs (`btrfs replace start`, `mdadm --replace`): until then each write \
