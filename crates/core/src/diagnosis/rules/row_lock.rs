@@ -97,11 +97,7 @@ mod tests {
         script.batch.stacks.push(stack);
         script.wait((7, "postgres"), WaitClass::Fsync, 9000 * MS, 9000 * MS, 0);
         for session in 0..15 {
-            script.chain(
-                &[(100 + session, "postgres"), (7, "postgres")],
-                9000 * MS,
-                9000 * MS,
-            );
+            script.chain(&[(100 + session, "postgres"), (7, "postgres")], 9000 * MS, 9000 * MS);
         }
         let postgres = script.names.intern("postgres");
         for row in &mut script.batch.wait_chains {
