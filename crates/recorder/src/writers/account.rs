@@ -322,7 +322,7 @@ impl WriterAccount {
         // The same program has rows with its container.
         let known = |id: &WriterId| {
             let mut own = self.minute.rows().map(|(known, _)| known);
-            own.find(|it| WriterId { container: String::new(), ..(*it).clone() } == *id).cloned()
+            own.find(|own| WriterId { container: String::new(), ..(*own).clone() } == *id).cloned()
         };
         let id = due.unwrap_or(id);
         let id = if id.container.is_empty() { known(&id).unwrap_or(id) } else { id };

@@ -73,7 +73,7 @@ impl RecentCalls {
             .recent
             .iter()
             .filter(|(id, _)| id.device == device)
-            .map(|it| (it.0, *it.1))
+            .map(|(id, blocks)| (id, *blocks))
             .collect();
         own.sort_by(|a, b| a.0.cmp(b.0));
         let total: f64 = own.iter().map(|(_, blocks)| blocks).sum();

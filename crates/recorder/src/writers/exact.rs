@@ -50,7 +50,7 @@ impl ExactCounters {
     pub fn add(&mut self, batch: &Batch, names: &Names) {
         for sample in batch.samples.iter().filter(|sample| sample.scope == Scope::Device) {
             let metric = Metric::find(Scope::Device, names.get(sample.metric));
-            let Some(place) = METRICS.iter().position(|it| Some(*it) == metric) else { continue };
+            let Some(place) = METRICS.iter().position(|own| Some(*own) == metric) else { continue };
             let device = names.get(sample.subject);
             if !self.only.is_empty() && !self.only.iter().any(|only| only == device) {
                 continue;
@@ -182,7 +182,7 @@ mod tests {
                 let (id, sums) = row(*recorded);
                 rows.add(&id, &sums);
                 let counted = counters.settle(&mut rows, false);
-                assert_eq!(counted.get("sda").map_or(0, |it| it.written), *grown);
+                assert_eq!(counted.get("sda").map_or(0, |bytes| bytes.written), *grown);
                 let of_kind = |kind| {
                     let own = rows.rows().filter(|(id, _)| id.kind == kind);
                     own.map(|(_, sums)| sums.written_bytes()).sum::<u64>()

@@ -34,6 +34,8 @@ pub const METADATA: &str = "(metadata)";
 /// A file system's journal, where nobody is known to have caused it.
 pub const JOURNAL: &str = "(journal)";
 
+/// A call makes the pages of its bytes dirty and at most two more.
+const MORE_PAGES_BYTES: u64 = 2 * 4096;
 /// Devices of which the first rows are always kept.
 const DEVICES_WITH_ROWS: usize = 8;
 
@@ -163,6 +165,15 @@ impl WriterSums {
     /// All that the device wrote, bytes.
     pub fn written_bytes(&self) -> u64 {
         self.data_bytes.saturating_add(self.journal_bytes).saturating_add(self.metadata_bytes)
+    }
+
+    /// Bytes written for each byte asked for; `None` where nothing was asked for, or where more
+    /// pages were written than calls can have made dirty: the program writes through a mapping.
+    pub fn amplification(&self) -> Option<f64> {
+        let asked = self.asked_bytes;
+        let most = asked.saturating_add(self.asked_calls.saturating_mul(MORE_PAGES_BYTES));
+        let is_mapped = self.asked_calls > 0 && self.data_bytes > most;
+        (asked > 0 && !is_mapped).then(|| self.written_bytes() as f64 / asked as f64)
     }
 
     /// What rows are ranked by: what was written or asked for, whichever is more.
@@ -341,7 +352,7 @@ impl WriterTotals {
         value: impl Fn(&WriterId, &WriterSums) -> u64,
     ) -> Vec<&WriterId> {
         let rows = self.rows.iter().map(|(id, sums)| (value(id, sums), id));
-        let mut all: Vec<(u64, &WriterId)> = rows.filter(|it| it.0 > 0).collect();
+        let mut all: Vec<(u64, &WriterId)> = rows.filter(|(value, _)| *value > 0).collect();
         all.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
         all.into_iter().take(most).map(|(_, id)| id).collect()
     }

@@ -9,7 +9,6 @@
 //!
 //! What does not belong here: causes of ten seconds (`iowhy_core::diagnosis`).
 
-use super::question::amplification;
 use super::{WriterId, WriterKind, WriterRecord, WriterSums};
 use iowhy_core::quantities::bytes;
 use serde::Serialize;
@@ -106,7 +105,7 @@ fn by_hour(records: &[&WriterRecord]) -> ByHour {
 
 fn amplified(today: &[&WriterRecord]) -> Vec<OverDaysFinding> {
     let is_high = |sums: &WriterSums| {
-        let factor = amplification(sums).unwrap_or(0.0);
+        let factor = sums.amplification().unwrap_or(0.0);
         factor > MOST_AMPLIFICATION && sums.written_bytes() >= LEAST_HOUR_BYTES
     };
     let mut found = Vec::new();
@@ -119,7 +118,7 @@ fn amplified(today: &[&WriterRecord]) -> Vec<OverDaysFinding> {
         if watched_s <= LEAST_WATCHED_S {
             continue;
         }
-        let factor = amplification(&sum).unwrap_or(0.0);
+        let factor = sum.amplification().unwrap_or(0.0);
         let each = sum.written_bytes() as f64 / sum.syncs.max(1) as f64;
         let syncs = match sum.syncs {
             0 => String::new(),
@@ -173,7 +172,7 @@ pub fn period(minutes: &[i64]) -> Option<i64> {
     between.sort_unstable();
     let middle = between[between.len() / 2];
     let most = (middle / 4).max(1);
-    let like = between.iter().filter(|it| (*it - middle).abs() <= most).count();
+    let like = between.iter().filter(|length| (*length - middle).abs() <= most).count();
     let is_regular = like as f64 >= REGULAR * between.len() as f64;
     (PERIODS.contains(&middle) && is_regular).then_some(middle)
 }
@@ -250,7 +249,8 @@ fn bursts(minutes: &[WriterRecord]) -> Vec<OverDaysFinding> {
 /// Growth against the same hours a week before.
 fn grown(records: &[WriterRecord], now_s: i64) -> Vec<OverDaysFinding> {
     let within = |from_s: i64| {
-        let all = records.iter().filter(move |it| (from_s..from_s + DAY_S).contains(&it.time_s));
+        let all =
+            records.iter().filter(move |record| (from_s..from_s + DAY_S).contains(&record.time_s));
         by_hour(&all.collect::<Vec<_>>())
     };
     let (now, then) = (within(now_s - DAY_S), within(now_s - DAY_S - WEEK_S));

@@ -122,18 +122,6 @@ pub struct WriterAnswer {
     pub findings: Vec<OverDaysFinding>,
 }
 
-/// A call makes the pages of its bytes dirty and at most two more.
-const MORE_PAGES_BYTES: u64 = 2 * 4096;
-
-/// Bytes written for each byte asked for; `None` where more pages were written than calls can have
-/// made dirty: the program writes through a mapping.
-pub fn amplification(sums: &WriterSums) -> Option<f64> {
-    let asked = sums.asked_bytes;
-    let most = asked.saturating_add(sums.asked_calls.saturating_mul(MORE_PAGES_BYTES));
-    let is_mapped = sums.asked_calls > 0 && sums.data_bytes > most;
-    (asked > 0 && !is_mapped).then(|| sums.written_bytes() as f64 / asked as f64)
-}
-
 /// What a file is to its program, in words.
 pub fn file_class(program: &str, file: &str) -> String {
     if let Some(word) = file.strip_prefix('(') {
@@ -216,7 +204,7 @@ fn row(id: WriterId, sums: WriterSums, devices: Vec<String>, by_file: bool) -> A
         file_class: class,
         devices,
         written_bytes,
-        amplification: amplification(&sums),
+        amplification: sums.amplification(),
         bytes_per_sync: (sums.syncs > 0).then(|| written_bytes as f64 / sums.syncs as f64),
         sums: sums.named().into_iter().collect(),
     }

@@ -87,7 +87,7 @@ impl Page<'_> {
             0 => "-".to_owned(),
             bytes => human::bytes(bytes as f64),
         };
-        let factor = row.amplification.map_or_else(|| "-".to_owned(), |it| self.factor(it));
+        let factor = row.amplification.map_or_else(|| "-".to_owned(), |factor| self.factor(factor));
         let cells = [
             bytes(row.written_bytes),
             bytes(sum("asked_bytes")),
@@ -130,7 +130,7 @@ impl Page<'_> {
     /// What the bytes beyond those asked for are.
     fn explained(&mut self, answer: &WriterAnswer) {
         let is_worth = |row: &&AnswerRow| {
-            let factor = row.amplification.is_none_or(|it| it >= WORTH);
+            let factor = row.amplification.is_none_or(|factor| factor >= WORTH);
             row.kind == WriterKind::Program && row.written_bytes > 0 && factor
         };
         let worth: Vec<&AnswerRow> =

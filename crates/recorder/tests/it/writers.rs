@@ -134,7 +134,8 @@ fn a_day_of_twenty_programs_is_told_in_order_and_to_the_byte() {
     let mut truth: Vec<(&String, &u64)> =
         host.truth.iter().filter(|(name, _)| name.starts_with("svc")).collect();
     truth.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
-    let programs: Vec<_> = asked.rows.iter().filter(|it| it.kind == WriterKind::Program).collect();
+    let programs: Vec<_> =
+        asked.rows.iter().filter(|row| row.kind == WriterKind::Program).collect();
     for ((name, bytes), row) in truth.iter().zip(&programs).take(10) {
         assert_eq!((&row.program, &row.container), (*name, &format!("{name}.service")));
         let ratio = row.written_bytes as f64 / **bytes as f64;
@@ -143,13 +144,13 @@ fn a_day_of_twenty_programs_is_told_in_order_and_to_the_byte() {
         assert!((19.0..22.0).contains(&factor), "a page for 200 bytes: {factor}");
     }
     assert_eq!(asked.watched_s, 86_400);
-    let counted = asked.devices.iter().find(|it| it.device == "sda").unwrap().written_bytes;
+    let counted = asked.devices.iter().find(|one| one.device == "sda").unwrap().written_bytes;
     assert_eq!(counted, host.written - (1 << 40));
     for hour in 0..24 {
         let from_s = DAY_S + hour * 3_600;
         let records = host.files.records(from_s, from_s + 3_600).unwrap();
-        let exact: u64 = records.iter().map(|it| it.devices["sda"].written).sum();
-        let rows: u64 = records.iter().map(|it| written_by_rows(&it.rows, "sda")).sum();
+        let exact: u64 = records.iter().map(|record| record.devices["sda"].written).sum();
+        let rows: u64 = records.iter().map(|record| written_by_rows(&record.rows, "sda")).sum();
         let ratio = rows as f64 / exact as f64;
         assert!((0.98..1.02).contains(&ratio), "hour {hour}: {rows} of {exact}");
     }
@@ -249,5 +250,8 @@ fn thousands_of_programs_and_hostile_names_stay_bounded() {
     assert_eq!(told, host.written - (1 << 40));
     let page =
         iowhy_recorder::writers::text::page(&answer, 30, &iowhy_views::style::Style::plain(80));
-    assert!(!page.contains('\u{1b}') && page.lines().all(|it| it.chars().count() <= 80), "{page}");
+    assert!(
+        !page.contains('\u{1b}') && page.lines().all(|line| line.chars().count() <= 80),
+        "{page}"
+    );
 }
