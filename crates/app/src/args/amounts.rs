@@ -20,7 +20,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 /// Parses a time after a beginning, of seconds where it has no unit: it may be 0.
 pub fn moment(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
-        Ok(number) if number == 0.0 => Ok(Duration::ZERO),
+        Ok(0.0) => Ok(Duration::ZERO),
         _ => time(text, Duration::from_secs(1)),
     }
 }

@@ -182,7 +182,7 @@ fn top(line: &str, book: &mut CounterBook) {
     let Some((_, rest)) = line.split_once(':') else { return };
     for part in rest.split(", ").flat_map(|it| it.split(',')) {
         let part = part.trim();
-        let at = part.find(|it: char| it == '%' || it == ' ').unwrap_or(part.len());
+        let at = part.find(['%', ' ']).unwrap_or(part.len());
         let (Some(percent), name) =
             (number(&part[..at]), part[at..].trim_start_matches(['%', ' ']))
         else {

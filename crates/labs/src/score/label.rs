@@ -126,7 +126,7 @@ pub fn labelled(folder: &Path) -> Result<Vec<LabelledRecording>> {
         let path = folder.join(label.recording.as_deref().unwrap_or(Path::new(name)));
         if !path.join("recording.json").is_file() {
             return Err(LabError::missing(
-                &format!("the recording {}", path.display()),
+                format!("the recording {}", path.display()),
                 "a label stands beside the folder of its recording, or has a path to it",
             ));
         }
@@ -134,7 +134,7 @@ pub fn labelled(folder: &Path) -> Result<Vec<LabelledRecording>> {
     }
     if found.is_empty() {
         return Err(LabError::missing(
-            &format!("a label in {}", folder.display()),
+            format!("a label in {}", folder.display()),
             "write NAME.label.json beside each recording NAME",
         ));
     }

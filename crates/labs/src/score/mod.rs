@@ -66,7 +66,7 @@ pub fn run(settings: &ScoreSettings, say: &mut dyn FnMut(&str)) -> Result<ExitCo
     let last = read_last(&settings.last);
     let is_shown = |it: &&Scored| !settings.missed || it.mark != ScoreMark::Right;
     scored.iter().filter(is_shown).for_each(|it| say(&table::line(it)));
-    table::tables(&scored).lines().for_each(|line| say(line));
+    table::tables(&scored).lines().for_each(&mut *say);
     table::changes(&last, &scored).iter().for_each(|line| say(line));
     keep(&settings.last, &last, &scored)?;
     Ok(ExitCode::SUCCESS)
