@@ -11,10 +11,11 @@ use super::{
 };
 use iowhy_core::analysis::files::pattern::without_numbers;
 use iowhy_core::analysis::summary::{Summary, Writers};
-use iowhy_core::analysis::writers::{AskedRow, MovedRow};
+use iowhy_core::analysis::writers::{AskedCalls, AskedRow, MovedRow};
 use iowhy_core::analysis::{Direction, activity};
 use iowhy_core::model::environment::{Environment, Thinning};
-use iowhy_core::model::{Names, Origin};
+use iowhy_core::model::metric::process_of;
+use iowhy_core::model::{Metric, Names, Origin};
 use iowhy_core::source::Batch;
 use std::collections::{BTreeMap, HashMap};
 
@@ -46,6 +47,7 @@ type Writer = Option<(String, String)>;
 struct CountedBytes {
     container: Option<String>,
     bytes: u64,
+    calls: u64,
 }
 
 /// What is added up at the moment.
@@ -156,32 +158,21 @@ impl WriterAccount {
     }
 
     /// Adds what the kernel counted of processes beyond the calls that were seen: to keep its
-    /// budget, the watch does not count calls on a busy machine. A process wrote at most what its
-    /// calls wrote, to pipes and sockets, too, and at most the pages that it made dirty.
+    /// budget, the watch does not count calls on a busy machine.
     fn add_counted(&mut self, summary: &Summary, writers: &Writers) {
-        let seconds = summary.watch.duration_ns as f64 / 1e9;
-        let mut counted: BTreeMap<String, (u64, Option<String>)> = BTreeMap::new();
-        for process in activity::processes(summary) {
-            let calls = process.logical_write_bytes_per_s.unwrap_or(0.0);
-            let pages = process.write_bytes_per_s.unwrap_or(0.0);
-            let is_mapped = pages > calls * MOST_PAGES_PER_BYTE;
-            let asked = if is_mapped { 0.0 } else { calls.min(pages) * seconds };
-            let (sum, _) = counted
-                .entry(program_name(&process.process))
-                .or_insert_with(|| (0, process.container.clone()));
-            *sum = sum.saturating_add(asked.round() as u64);
-        }
-        for (program, (asked_bytes, container)) in counted {
+        for (program, all) in counted_writes(summary) {
             let own = writers.asked.iter().filter(|row| row.device.is_some());
             let own = own
                 .filter(|row| row.program.as_deref().map(program_name).as_ref() == Some(&program));
-            let seen: u64 = own.map(|row| row.calls.write_bytes).sum();
-            let bytes = asked_bytes.saturating_sub(seen);
+            let mut seen = AskedCalls::default();
+            own.for_each(|row| seen.add(&row.calls));
+            let bytes = all.bytes.saturating_sub(seen.write_bytes);
             if bytes > 0 && (self.counted.len() < MOST_FILES || self.counted.contains_key(&program))
             {
                 let known = self.counted.entry(program).or_default();
                 known.bytes = known.bytes.saturating_add(bytes);
-                known.container = known.container.take().or(container);
+                known.calls = known.calls.saturating_add(all.calls.saturating_sub(seen.writes));
+                known.container = known.container.take().or(all.container);
             }
         }
         // Without calls, data that is written tells who causes the journal.
@@ -210,13 +201,17 @@ impl WriterAccount {
                 own.push((WriterId { program, container, ..WriterId::default() }, 1));
             }
             let total: u128 = own.iter().map(|(_, bytes)| u128::from(*bytes)).sum();
-            let (mut before, mut given) = (0_u128, 0_u64);
+            let (mut before, mut given) = (0_u128, WriterSums::default());
             for (id, bytes) in own {
                 before += u128::from(bytes);
-                let until = (u128::from(counted.bytes) * before / total.max(1)) as u64;
-                let asked_bytes = until - given;
-                given = until;
-                self.minute.add(&id, &WriterSums { asked_bytes, ..WriterSums::default() });
+                let until = |whole: u64| (u128::from(whole) * before / total.max(1)) as u64;
+                let share = WriterSums {
+                    asked_bytes: until(counted.bytes) - given.asked_bytes,
+                    asked_calls: until(counted.calls) - given.asked_calls,
+                    ..WriterSums::default()
+                };
+                given.add(&share);
+                self.minute.add(&id, &share);
             }
         }
     }
@@ -408,6 +403,29 @@ impl HourAccount {
         }
         self.drives.clone_from(drives);
     }
+}
+
+/// What the kernel counted of each program's writes in a window. A process wrote at most what its
+/// calls wrote, to pipes and sockets, too, and at most the pages that it made dirty; of its calls,
+/// as large a part as of their bytes.
+fn counted_writes(summary: &Summary) -> BTreeMap<String, CountedBytes> {
+    let seconds = summary.watch.duration_ns as f64 / 1e9;
+    let calls = summary.samples.of(Metric::WriteCalls).iter();
+    let calls: BTreeMap<u32, f64> =
+        calls.filter_map(|series| Some((process_of(&series.subject)?.0, series.mean?))).collect();
+    let mut counted: BTreeMap<String, CountedBytes> = BTreeMap::new();
+    for process in activity::processes(summary) {
+        let written = process.logical_write_bytes_per_s.unwrap_or(0.0);
+        let pages = process.write_bytes_per_s.unwrap_or(0.0);
+        let is_mapped = pages > written * MOST_PAGES_PER_BYTE;
+        let asked = if is_mapped { 0.0 } else { written.min(pages) };
+        let calls = calls.get(&process.pid).copied().unwrap_or(0.0) * (asked / written.max(1.0));
+        let sum = counted.entry(program_name(&process.process)).or_default();
+        sum.bytes = sum.bytes.saturating_add((asked * seconds).round() as u64);
+        sum.calls = sum.calls.saturating_add((calls * seconds).ceil() as u64);
+        sum.container = sum.container.take().or(process.container);
+    }
+    counted
 }
 
 /// Whether a level of thinning was in force for a part of the window.

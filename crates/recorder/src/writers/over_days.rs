@@ -317,7 +317,7 @@ mod tests {
     fn wrote(asked_mib: u64, written_mib: u64) -> WriterSums {
         WriterSums {
             asked_bytes: asked_mib * MIB,
-            asked_calls: 1_000,
+            asked_calls: 10_000,
             data_bytes: written_mib * MIB,
             ..WriterSums::default()
         }
@@ -384,8 +384,8 @@ mod tests {
             };
             (0..24).flat_map(hour).collect()
         };
-        assert_eq!(causes(&days(200, 1_000), &[]), [("write-growth", "db".to_owned())]);
-        assert_eq!(causes(&days(200, 2_000), &[]), []);
-        assert_eq!(causes(&days(120, 1_000), &[]), []);
+        assert_eq!(causes(&days(200, 10_000), &[]), [("write-growth", "db".to_owned())]);
+        assert_eq!(causes(&days(200, 20_000), &[]), []);
+        assert_eq!(causes(&days(120, 10_000), &[]), []);
     }
 }
