@@ -361,8 +361,11 @@ mod tests {
     #[test]
     fn who_computes_is_waited_for() {
         let reader = FileAsker::with(|| {
+            // Half a second of CPU time, however long that takes: fields 14 and 15, after a name
+            // without spaces.
             shell(
-                "read line; at=0; while [ $at -lt 1000000 ]; do at=$((at + 1)); done; echo '\"x\"'",
+                "read line; used=0; while [ $used -lt 50 ]; do read -r all </proc/self/stat; \
+                 set -- $all; used=$((${14} + ${15})); done; echo '\"x\"'",
             )
         });
         let begun = Instant::now();

@@ -46,7 +46,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         // Some of it would have been read for the first time.
         .upper_bound()
         .sure(Confidence::Likely)
-        .shown("times that the page cache was emptied", dropped, "times", "grep drop_ /proc/vmstat")
+        .shown("times that the page cache was emptied", dropped, "times", "cat /proc/vmstat")
         .shown("blocked time for pages of files", waited.time_ns as f64, "ns", "iowhy waits")
         .shown("longest wait", longest_ns as f64, "ns", "iowhy waits")
         .fix(

@@ -98,7 +98,7 @@ fn finding(facts: &Facts<'_>, array: &str, [slow, fast]: &SlowestAndFastest<'_>)
         fast.0.device,
         words::time(fast.1.p50_ns as f64),
     );
-    let stages = |device: &str| format!("iowhy stages -d {device}");
+    let stages = |name: &str| format!("iowhy stages -d {name}");
     Finding::of_waits(facts, &waited, sentence)
         .about(subject)
         .sure(Confidence::Certain)
