@@ -100,8 +100,8 @@ pub(super) fn folded(name: &str) -> String {
     folded
 }
 
-/// Whether a thread of this name, or of this name with its digits folded, waits for work, unless its
-/// stack shows a lock.
+/// Whether a thread of this name, or of this name with its digits folded, waits for work, unless
+/// its stack shows a lock.
 pub fn is_idle_thread(name: &str, frames: &[String]) -> bool {
     let is_named = IDLE_THREADS.iter().any(|idle| folded(name).starts_with(&folded(idle)));
     is_named && !is_lock(frames.iter().map(String::as_str))
