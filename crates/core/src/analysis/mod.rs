@@ -19,7 +19,7 @@
 //! | `watch_window` | the interval that a watch covers |
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
 //! | [`breakdown`], [`moments`] | what is behind a line; a watch second by second |
-//! | [`writers`] | what programs asked for and what devices moved for them, for days |
+//! | [`writers`] | calls that write, and what devices moved for them, for days |
 //! | [`activity`], [`cache`] | I/O by process; the page cache |
 //! | [`stages`] | where the time between Q and C went, as btt divides it |
 //! | [`waits`] | where threads waited: classes of kernel functions, and the ledger |

@@ -292,8 +292,8 @@ impl WriterTotals {
     }
 
     /// The rows that matter most: `most` files by what was written to them, the first two of each
-    /// device, and half as many by how often they woke a disk; then as many programs, by what was written to their other files and by what
-    /// they read; and the sums of the others by device.
+    /// device, and half as many by how often they woke a disk; then as many programs, by what was
+    /// written to their other files and by what they read; and the sums of the others by device.
     pub fn top(&self, most: usize) -> Vec<WriterRow> {
         let mut kept = WriterTotals::new(usize::MAX);
         let mut programs = WriterTotals::new(usize::MAX);
@@ -325,8 +325,8 @@ impl WriterTotals {
         rows
     }
 
-    /// Of each of the devices with most the rows with most: a quiet device is not lost behind a busy
-    /// one.
+    /// Of each of the devices with most the rows with most: a quiet device is not lost behind a
+    /// busy one.
     fn first_of_devices(&self) -> Vec<&WriterId> {
         let mut devices: BTreeMap<&str, u64> = BTreeMap::new();
         for (id, sums) in &self.rows {

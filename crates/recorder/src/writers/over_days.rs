@@ -2,10 +2,10 @@
 //!
 //! | cause | when |
 //! |---|---|
-//! | `write-amplification` | more than an hour of ten bytes and more written for each byte asked for |
+//! | `write-amplification` | more than an hour of ten bytes written for each byte of the calls |
 //! | `disk-woken` | one program wakes an idle disk every few minutes |
 //! | `write-bursts` | one program writes most of its bytes in bursts some minutes apart |
-//! | `write-growth` | half as much again as a week ago, of the same asked for |
+//! | `write-growth` | half as much again as a week ago, with as many calls |
 //!
 //! What does not belong here: causes of ten seconds (`iowhy_core::diagnosis`).
 

@@ -1,6 +1,6 @@
 //! Which request woke an idle disk.
 //!
-//! A disk is idle while none of its requests is under way. The first request after a minute of that
+//! A disk is idle while it has no request in flight. The first request after a minute of that
 //! wakes it: a drive that spins down, or a laptop's that sleeps, has to start for it.
 //!
 //! What does not belong here: whether the drive really slept, which only it knows.

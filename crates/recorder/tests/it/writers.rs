@@ -161,7 +161,7 @@ fn a_day_of_twenty_programs_is_told_in_order_and_to_the_byte() {
     assert!(month < 25_000_000, "{bytes} bytes a day, {hours} of them hours");
 }
 
-/// The journal of a file system is due to who syncs, whoever writes it.
+/// The journal of a file system is due to the program that syncs, not to the thread that writes it.
 #[test]
 fn a_log_line_costs_its_page_and_the_journal_of_its_sync() {
     let folder = tempfile::tempdir().unwrap();
