@@ -378,7 +378,7 @@ impl DeviceBook {
         self.undirected.is_some() || self.is_known.contains(&true)
     }
 
-    /// Requests and their ms of all directions; of those that are told apart only if something of
+    /// Requests and their ms of all directions; of those with a direction only if something of
     /// them is not told, so that they are none of the kernel's counts.
     fn undirected(&self) -> Option<(f64, f64)> {
         let is_whole = |first: usize| self.is_known[first..first + 4].iter().all(|known| *known);

@@ -3,7 +3,6 @@
 //!
 //! What does not belong here: the causes themselves (see [`super::rules`]).
 
-use super::counters::{self, CountedLoad};
 use super::finding::{Finding, ImpactOf};
 use super::words;
 use crate::analysis::Summary;
@@ -28,34 +27,6 @@ pub(super) fn too_few(cause: &str, summary: &Summary) -> Option<String> {
             words::time(watch.duration_ns as f64),
         )
     })
-}
-
-/// The most devices that a sentence names.
-const NAMED: usize = 3;
-
-/// A sentence on what counters alone say: there is nothing else in the data.
-pub(super) fn counters(summary: &Summary) -> String {
-    let used = counters::loads(summary);
-    let said: Vec<String> = used.iter().take(NAMED).map(counted).collect();
-    let source = &summary.environment.source;
-    let devices = match said.is_empty() {
-        true => format!("No figure of a device's requests is known, from {source}."),
-        false => format!(
-            "Only counters are known, from {source}: {}. Who, which file and why is not in them.",
-            said.join("; ")
-        ),
-    };
-    match counters::machine_words(summary) {
-        Some(machine) => format!("{devices} {machine}"),
-        None => devices,
-    }
-}
-
-/// Words on how busy a device was, and how long its requests took.
-fn counted(load: &CountedLoad<'_>) -> String {
-    let mean = load.mean_ns().map(|ns| format!(", {} each request", words::time(ns)));
-    let busy = load.util.map(|it| format!(" busy {} of the time", words::percent(it)));
-    format!("{}{}{}", load.name(), busy.unwrap_or_default(), mean.unwrap_or_default())
 }
 
 /// A finding of another tool's data: such data has no time in which threads were blocked, and

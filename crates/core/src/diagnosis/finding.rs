@@ -13,9 +13,6 @@ use serde::Serialize;
 pub const WARNING_SHARE: f64 = 0.10;
 /// The least share for a critical finding: more than everything else together.
 pub const CRITICAL_SHARE: f64 = 0.50;
-/// The least mean number of threads blocked over the watch to count as others that wait: the
-/// kernel's documentation of pressure stall information calls 5 % of the time slight.
-pub const WARNING_THREADS: f64 = 0.05;
 /// Findings below this share are not reported.
 pub const LEAST_IMPACT: f64 = 0.01;
 

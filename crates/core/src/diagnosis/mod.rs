@@ -222,7 +222,7 @@ fn lost(facts: &Facts<'_>) -> Option<String> {
 fn unseen(summary: &Summary) -> Option<String> {
     let nothing = summary.watch.requests == 0 && summary.patterns.waits.is_empty();
     if nothing && summary.environment.is_imported() {
-        return Some(captures::counters(summary));
+        return Some(counters::sentence(summary));
     }
     let idle = "Idle: no requests and no waits were recorded, so there is nothing to judge.";
     nothing.then(|| idle.to_owned())

@@ -86,7 +86,8 @@ sda             50.00    400.00     0.00     4.00    0.00      0.00     0.00    
 fn atops_lines_and_its_json() {
     let text = "\
 RESET
-DSK vm 1795662027 2026/11/26 03:00:27 16972 vda 806060 2813138 360866090 1030892 481585574 0 0 0 14.21
+DSK vm 1795662027 2026/11/26 03:00:27 16972 vda 806060 2813138 360866090 1030892 481585574 \
+0 0 0 14.21
 SEP
 CPU vm 1795662037 2026/11/26 03:00:37 10 100 2 100 300 0 100 1500 0 0 0 0 5192 100 0 0
 PAG vm 1795662037 2026/11/26 03:00:37 10 4096 0 0 0 2560 10 0 0 0 0 83 36332
@@ -103,11 +104,14 @@ SEP
     let written = read.summary.samples.get(Metric::CausedWrite, "4711 my db").unwrap();
     assert_eq!(written.change, Some(4800.0 * 512.0));
     let json = "\
-{\"host\": \"vm\", \"timestamp\": 1795662031, \"elapsed\": 16976, \"DSK\": [{\"dskname\": \"vda\", \
-\"io_ms\": 806204, \"nread\": 2813271, \"nrsect\": 360942754, \"nwrite\": 1033160, \"nwsect\": 481666910, \
+{\"host\": \"vm\", \"timestamp\": 1795662031, \"elapsed\": 16976, \
+\"DSK\": [{\"dskname\": \"vda\", \
+\"io_ms\": 806204, \"nread\": 2813271, \"nrsect\": 360942754, \"nwrite\": 1033160, \
+\"nwsect\": 481666910, \
 \"avque\": 11452779}]}
 {\"host\": \"vm\", \"timestamp\": 1795662041, \"elapsed\": 10, \"DSK\": [{\"dskname\": \"vda\", \
-\"io_ms\": 9900, \"nread\": 400, \"nrsect\": 3200, \"nwrite\": 600, \"nwsect\": 4800, \"avque\": 39600}]}
+\"io_ms\": 9900, \"nread\": 400, \"nrsect\": 3200, \"nwrite\": 600, \
+\"nwsect\": 4800, \"avque\": 39600}]}
 ";
     let read = ReadFile::text(json);
     let [device] = &read.summary.devices[..] else { panic!("{:?}", read.summary.devices) };

@@ -159,7 +159,7 @@ fn is_bulk(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
 
 /// The largest mean number of others' blocked threads beside a program that has its device to
 /// itself: as for a warning.
-const ALONE: f64 = crate::diagnosis::finding::WARNING_THREADS;
+const ALONE: f64 = crate::diagnosis::facts::WARNING_THREADS;
 
 /// Returns the first program and the role of the files it waits for.
 fn role<'a>(group: &GroupedWaits<'a>) -> Option<(&'a str, FileRole)> {

@@ -38,9 +38,9 @@ pub const ALL: &[Rule] = &[
         ..rule(
             "slow-sync",
             "threads wait for syncs",
-            "A call such as fsync returns when the data, the journal's commit and the device's cache \
-         are on stable storage. A thread that commits waits for all of that, one commit after \
-         another.",
+            "A call such as fsync returns when the data, the journal's commit and the device's \
+             cache are on stable storage. A thread that commits waits for all of that, one commit \
+             after another.",
             "Syncs that take less than a few milliseconds, or that nobody waits for.",
             |facts| wait(facts, BottleneckKind::Sync),
         )

@@ -185,8 +185,8 @@ fn slow(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
     })
 }
 
-/// A device that is busy with one request after another: nothing queues, and whoever waits for each
-/// of them, as syncs and reads in order do, waits for the medium.
+/// A device that is busy with one request after another: nothing queues, and a program that
+/// waits for each of them, as syncs and reads in order do, waits for the medium.
 fn one_by_one(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
     let mean_ns = load.mean_ns()?;
     let util = load.util.filter(|util| *util >= SATURATED)?;

@@ -67,7 +67,7 @@ impl<'a> CountedLoad<'a> {
         Some(util * seconds * 1e9 / self.requests as f64)
     }
 
-    /// Whether it stands on other devices: then its time is theirs.
+    /// Whether it is made of other devices: then its time is theirs.
     pub fn is_stacked(&self) -> bool {
         ["dm-", "md", "loop", "zram", "drbd", "bcache"].iter().any(|it| self.name().starts_with(it))
     }

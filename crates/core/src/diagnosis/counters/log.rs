@@ -62,7 +62,7 @@ fn unreadable(device: &DeviceSummary) -> Option<CountedFinding> {
     let sectors = log.pending_sectors.unwrap_or(0) + log.uncorrectable_sectors.unwrap_or(0);
     let name = &device.device;
     let sentence = format!(
-        "{name} has {} that it could not read: whoever reads them waits while it tries again",
+        "{name} has {} that it could not read: who reads them waits while it tries again",
         plural(sectors, "sector"),
     );
     let of = ("drive-health", Place::Fault);

@@ -26,9 +26,38 @@ mod tests;
 use super::facts::Facts;
 use super::finding::{Confidence, Finding, FindingLayer, ImpactOf, Severity};
 use super::place::Place;
+use super::words;
 use crate::analysis::Summary;
 use crate::model::Metric;
-pub(super) use load::CountedLoad;
+use load::CountedLoad;
+
+/// The most devices that a sentence names.
+const NAMED: usize = 3;
+
+/// A sentence on what counters alone say: there is nothing else in the data.
+pub(super) fn sentence(summary: &Summary) -> String {
+    let used = loads(summary);
+    let said: Vec<String> = used.iter().take(NAMED).map(counted).collect();
+    let source = &summary.environment.source;
+    let devices = match said.is_empty() {
+        true => format!("No figure of a device's requests is known, from {source}."),
+        false => format!(
+            "Only counters are known, from {source}: {}. Who, which file and why is not in them.",
+            said.join("; ")
+        ),
+    };
+    match machine_words(summary) {
+        Some(machine) => format!("{devices} {machine}"),
+        None => devices,
+    }
+}
+
+/// Words on how busy a device was, and how long its requests took.
+fn counted(load: &CountedLoad<'_>) -> String {
+    let mean = load.mean_ns().map(|ns| format!(", {} each request", words::time(ns)));
+    let busy = load.util.map(|it| format!(" busy {} of the time", words::percent(it)));
+    format!("{}{}{}", load.name(), busy.unwrap_or_default(), mean.unwrap_or_default())
+}
 
 /// A finding with its cause and place, not yet complete.
 struct CountedFinding {

@@ -8,9 +8,11 @@
 use super::Facts;
 use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::{DeviceSummary, InScheduler, Summary};
-use crate::diagnosis::finding::WARNING_THREADS;
 use std::collections::BTreeSet;
 
+/// The least mean number of threads blocked over the watch to count as others that wait: the
+/// kernel's documentation of pressure stall information calls 5 % of the time slight.
+pub const WARNING_THREADS: f64 = 0.05;
 /// The most devices that are judged by themselves.
 const DEVICES: usize = 8;
 

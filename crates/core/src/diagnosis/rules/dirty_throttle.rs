@@ -14,7 +14,7 @@ use facts::Waited;
 /// flusher wakes up every 5 s (vm.dirty_writeback_centisecs).
 const ENOUGH_S: f64 = 5.0;
 /// The least mean number of other waiting threads. As for a warning.
-const OTHERS: f64 = super::super::finding::WARNING_THREADS;
+const OTHERS: f64 = super::super::facts::WARNING_THREADS;
 
 /// A process writes by far more than another from this ratio on. Chosen.
 const BY_FAR: u64 = 4;

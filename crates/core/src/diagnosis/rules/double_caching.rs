@@ -41,7 +41,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let time = facts::device_time_ns(device).min(all);
     // It is a cost, not a stall: if the device hangs, there is another cause.
-    let least = (facts.duration_ns() as f64 * super::super::finding::WARNING_THREADS).ceil() as u64;
+    let least = (facts.duration_ns() as f64 * super::super::facts::WARNING_THREADS).ceil() as u64;
     Ok(Finding::of_device(facts, time.max(least), all, sentence)
         .about(Subject {
             file: Some(file),

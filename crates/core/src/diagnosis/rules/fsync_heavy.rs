@@ -80,7 +80,7 @@ fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
     let is_number = syncs.mean_ns() < ITSELF_NS;
     share >= SHARE
         && is_number
-        && (rate >= SYNCS_PER_S || threads >= super::super::finding::WARNING_THREADS)
+        && (rate >= SYNCS_PER_S || threads >= super::super::facts::WARNING_THREADS)
 }
 
 /// Returns the part of a device's writes and flushes that they would take at their medians: the

@@ -59,7 +59,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::time(all.mean_ns()),
         filler.words(),
     );
-    // btrfs also waits for space, whoever writes.
+    // btrfs also waits for space, no matter which program writes.
     let is_own = matches!(filler, Filler::Itself) && tickets_ns * 2 < all.time_ns;
     let is_of_journal = matches!(kind, Some(JournalKind::Ext4 | JournalKind::Xfs));
     // A program that syncs by itself may have a setting for that.
