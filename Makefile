@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo check man test test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly
+.PHONY: help demo check man test test-arm64 test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly
 
 # Where cargo puts what it builds.
 TARGET = $${CARGO_TARGET_DIR:-target}
@@ -43,6 +43,10 @@ test-static: ## Build the static release binary and run it in a bullseye userlan
 	@scripts/install-deps build static
 	@scripts/test-static
 
+test-arm64: ## Build for aarch64, and run the small check in guests with Linux 6.1 and the newest
+	@scripts/install-deps build test vm
+	@scripts/test-kernels --small 6.1-arm64 sid-arm64
+
 test-kernels: ## Run what needs a kernel in guests with Linux 5.10, 6.1, 6.12 and the newest
 	@scripts/install-deps build test vm
 	@scripts/test-kernels
@@ -54,7 +58,7 @@ test-compilers: ## Compile the BPF programs with every clang, 14 to the newest, 
 kernels-page: ## Ask each kernel in a guest what it gives; writes docs/kernels.md
 	@scripts/install-deps build test vm
 	cargo build --release --package iowhy --package iowhy-labs
-	$(TARGET)/release/iowhy-labs kernels-page
+	IOWHY_BIN_ARM64=$$(scripts/cross | tail -n 1) $(TARGET)/release/iowhy-labs kernels-page
 
 packages: ## Make tarballs, .debs and .rpms: of iowhy, static, and of iowhy-fleet
 	@scripts/install-deps build packages
