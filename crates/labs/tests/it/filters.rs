@@ -191,16 +191,21 @@ fn of_a_report() -> Result<()> {
         assert_eq!(in_stages(&path, arguments)?, whole(from, &wanted), "stages {arguments:?}");
         assert!(!wanted.is_empty() && wanted.len() < all, "{arguments:?} tells nothing apart");
     }
-    // What is nothing is said, unless waits remain: they have no flags.
+    expect_nothing(&path)
+}
+
+/// No request is both a write and a read. That nothing matches is said, unless waits remain, which
+/// have no flags.
+fn expect_nothing(path: &Path) -> Result<()> {
     for view in ["snoop", "report", "stages"] {
         let mut command = iowhy([view])?;
-        command.arg(&path).args(words("--operation write --flags R"));
+        command.arg(path).args(words("--operation write --flags R"));
         let said = finish(command)?;
         let is_refused = printed(&said).contains("nothing was selected by --operation write");
         assert!(is_refused || said.status.success(), "{view}: {}", printed(&said));
     }
     let (mut snoop, nothing) = (iowhy(["snoop", "--json"])?, words("--operation write --flags R"));
-    snoop.arg(&path).args(nothing);
+    snoop.arg(path).args(nothing);
     let lines = finish(snoop)?.stdout;
     assert!(lines.is_empty(), "nothing is both: {}", String::from_utf8_lossy(&lines));
     Ok(())
