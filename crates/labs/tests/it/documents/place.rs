@@ -51,12 +51,19 @@ const RECORDER: &[&str] = &["incidents", "history", "capture"];
 /// The directory, and what needs root.
 pub struct ReaderPlace {
     folder: tempfile::TempDir,
+    /// Its own last watches.
+    watches: tempfile::TempDir,
     disk: Option<(Arc<Scratch>, LabFileSystem)>,
     daemon: Option<TestDaemon>,
     /// When its incident began.
     time: String,
     outputs: u32,
 }
+
+/// Runs its name as a script where the last watch is that of this place: other tests watch, too.
+const ALONE: &str = "mkdir -p -m 700 /run/iowhy-watch-0
+    mount --bind \"$WATCHES\" /run/iowhy-watch-0
+    exec sh -ec \"$0\"";
 
 impl ReaderPlace {
     pub fn new() -> Result<ReaderPlace> {
@@ -68,7 +75,15 @@ impl ReaderPlace {
             finish(copy)?;
         }
         captures(folder.path())?;
-        Ok(ReaderPlace { folder, disk: disk()?, daemon: None, time: String::new(), outputs: 0 })
+        let watches = tempfile::tempdir_in("/dev/shm").context(|| "make a directory".to_owned())?;
+        Ok(ReaderPlace {
+            folder,
+            watches,
+            disk: disk()?,
+            daemon: None,
+            time: String::new(),
+            outputs: 0,
+        })
     }
 
     /// Runs a command as a page has it.
@@ -179,8 +194,20 @@ impl ReaderPlace {
     fn shell(&self, line: &str) -> Result<Outcome> {
         let binary = iowhy::binary()?;
         let folder = binary.parent().unwrap_or(Path::new("/")).display().to_string();
-        let mut shell = Command::new("sh");
-        shell.args(["-ec", line]).current_dir(self.folder.path()).stdin(Stdio::null());
+        let mut shell = match rustix::process::geteuid().is_root() {
+            true => {
+                let mut shell = Command::new("unshare");
+                shell.args(["--mount", "--propagation", "private", "sh", "-ec", ALONE, line]);
+                shell
+            }
+            false => {
+                let mut shell = Command::new("sh");
+                shell.args(["-ec", line]);
+                shell
+            }
+        };
+        shell.current_dir(self.folder.path()).stdin(Stdio::null());
+        shell.env("WATCHES", self.watches.path()).env("XDG_RUNTIME_DIR", self.watches.path());
         let path = std::env::var("PATH").unwrap_or_default();
         shell.env("PATH", format!("{folder}:{path}")).env("TERM", "xterm");
         outcome(finish(shell)?, line)
