@@ -1,6 +1,7 @@
 //! Days of who writes in scripted time: rows of the kernel's kind go through the analysis, the
 //! account and the files, and the answer is compared with what was planted.
 
+use crate::host::ALONE;
 use iowhy_core::analysis::{Summarizer, Summary};
 use iowhy_core::model::file::Counts;
 use iowhy_core::model::{Metric, Name, Origin};
@@ -13,6 +14,7 @@ use iowhy_recorder::writers::files::{WriterFiles, WriterSeries};
 use iowhy_recorder::writers::question::{GroupedBy, WriterAnswer, WriterQuestion, answer};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::PoisonError;
 
 const LIMITS: HistoryLimits = HistoryLimits { days: 31, bytes: 200_000_000 };
 /// When the scripted day begins: midnight in UTC.
@@ -115,6 +117,8 @@ impl Dice {
 /// second each minute with a name, a file and a container that nobody has again.
 #[test]
 fn a_day_of_twenty_programs_is_told_in_order_and_to_the_byte() {
+    // Its memory is the process's, which another test looks at.
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let mut host = WritingHost::new(folder.path());
     let mut dice = Dice(1);
@@ -229,6 +233,8 @@ fn a_killed_daemon_loses_a_minute_and_lines_of_others_are_passed_over() {
 /// Names of other people's files and programs are what they are.
 #[test]
 fn thousands_of_programs_and_hostile_names_stay_bounded() {
+    // Its memory is the process's, which another test looks at.
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let mut host = WritingHost::new(folder.path());
     for minute in 0..3_u32 {
