@@ -68,6 +68,19 @@ fn items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
+/// The first host of a report below `parent`; that there are more is noted.
+fn first_host<'a>(
+    value: &'a Value,
+    [parent, key]: [&str; 2],
+    environment: &mut Environment,
+) -> Option<&'a Value> {
+    let hosts = value.get(parent).map_or(&[][..], |report| items(report, key));
+    if hosts.len() > 1 {
+        environment.limits.push("only the first of several hosts was read".to_owned());
+    }
+    hosts.first()
+}
+
 /// fio's `disk_util` are the counters of `/proc/diskstats` during its run.
 fn fio(
     value: &Value,

@@ -4,6 +4,7 @@
 //! What does not belong here: taking stacks and naming their frames.
 
 use super::export::{Exported, Exporter};
+use super::stacks::{KeptStacks, MOST};
 use crate::analysis::Measure;
 use crate::analysis::life::Life;
 use crate::bounded_map::CappedMap;
@@ -11,9 +12,6 @@ use crate::model::{Environment, Name, Names, Request};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
-
-/// Distinct stacks, and distinct pairs of process and stacks, that are kept.
-const MOST: usize = 1 << 17;
 
 /// What a stack is weighed by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +31,7 @@ type Key = (Option<Name>, Option<u64>, Option<u64>);
 #[derive(Debug)]
 pub struct Collapsed {
     weight: FrameWeight,
-    stacks: CappedMap<u64, Box<[Name]>, MOST>,
+    stacks: KeptStacks,
     sums: CappedMap<Key, u64, MOST>,
     sampled: u64,
     exported: Exported,
@@ -44,7 +42,7 @@ impl Collapsed {
     pub fn new(weight: FrameWeight) -> Collapsed {
         Collapsed {
             weight,
-            stacks: CappedMap::default(),
+            stacks: KeptStacks::default(),
             sums: CappedMap::default(),
             sampled: 0,
             exported: Exported::default(),
@@ -81,7 +79,7 @@ impl Collapsed {
         let mut line = process.map_or("[kernel]".to_owned(), |name| word(names.get(name)));
         for stack in [user, kernel] {
             let Some(id) = stack else { continue };
-            match self.stacks.get(id) {
+            match self.stacks.get(*id) {
                 None => line.push_str(";[unknown stack]"),
                 Some(frames) => {
                     for frame in frames.iter().rev() {
@@ -107,14 +105,7 @@ impl Exporter for Collapsed {
     }
 
     fn take(&mut self, batch: &Batch, _names: &Names, _out: &mut dyn Write) -> io::Result<()> {
-        for stack in &batch.stacks {
-            if self.stacks.admits(&stack.stack_id) {
-                self.stacks.insert(stack.stack_id, stack.frames.as_slice().into());
-            } else {
-                let meaning = "stacks whose frames are not shown, since there are too many";
-                self.exported.left_out.add("frames", 1, meaning, false);
-            }
-        }
+        self.stacks.take(batch, &mut self.exported.left_out);
         batch.requests.iter().for_each(|request| self.add(request));
         Ok(())
     }

@@ -8,6 +8,7 @@
 //! | [`collapsed`] | stacks as flame graph programs read them |
 //! | [`pprof`] | a profile of waits and requests by stack |
 //! | [`csv`] | the rows of one table |
+//! | `stacks` | the stacks of an export, bounded |
 //! | [`window`] | rows put in order of time, in bounded memory |
 //!
 //! What does not belong here: iowhy's own recording (see [`crate::recording`]), what the rows mean
@@ -19,4 +20,5 @@ pub mod export;
 pub mod perfetto;
 pub mod pprof;
 pub mod smartctl;
+mod stacks;
 pub mod window;

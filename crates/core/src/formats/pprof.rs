@@ -6,6 +6,7 @@
 //! What does not belong here: folded stacks (see [`super::collapsed`]).
 
 use super::export::{Exported, Exporter};
+use super::stacks::{KeptStacks, MOST};
 use crate::analysis::Measure;
 use crate::analysis::life::Life;
 use crate::bounded_map::CappedMap;
@@ -14,9 +15,6 @@ use crate::source::Batch;
 use prost::Message;
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
-
-/// Distinct stacks, and distinct samples, that are kept.
-const MOST: usize = 1 << 17;
 
 /// A profile, with the field numbers of its published definition (google/pprof, profile.proto).
 #[derive(Clone, PartialEq, Message)]
@@ -115,7 +113,7 @@ struct SampleKey {
 /// Collects samples; the profile is written at the end.
 #[derive(Debug, Default)]
 pub struct Pprof {
-    stacks: CappedMap<u64, Box<[Name]>, MOST>,
+    stacks: KeptStacks,
     sums: CappedMap<SampleKey, [u64; VALUES.len()], MOST>,
     waits: u64,
     time_nanos: i64,
@@ -226,14 +224,7 @@ impl Exporter for Pprof {
     }
 
     fn take(&mut self, batch: &Batch, _names: &Names, _out: &mut dyn Write) -> io::Result<()> {
-        for stack in &batch.stacks {
-            if self.stacks.admits(&stack.stack_id) {
-                self.stacks.insert(stack.stack_id, stack.frames.as_slice().into());
-            } else {
-                let meaning = "stacks whose frames are not shown, since there are too many";
-                self.exported.left_out.add("frames", 1, meaning, false);
-            }
-        }
+        self.stacks.take(batch, &mut self.exported.left_out);
         batch.waits.iter().for_each(|wait| self.wait(wait));
         batch.requests.iter().for_each(|request| self.request(request));
         Ok(())
@@ -250,7 +241,7 @@ impl Exporter for Pprof {
         for (key, sums) in self.sums.iter() {
             let mut location_id = Vec::new();
             for id in [key.kernel, key.user].into_iter().flatten() {
-                match self.stacks.get(&id) {
+                match self.stacks.get(id) {
                     None => location_id.push(tables.location("[unknown stack]")),
                     Some(frames) => {
                         for frame in frames {

@@ -3,7 +3,7 @@
 //! What does not belong here: PCP's archives themselves, which `pcp2json -a ARCHIVE disk.dev
 //! kernel.all swap mem` prints.
 
-use super::{items, text};
+use super::{first_host, items, text};
 use crate::book::CounterBook;
 use crate::text::RowsOut;
 use iowhy_core::model::{Environment, Metric};
@@ -58,11 +58,8 @@ pub(super) fn read(
     environment: &mut Environment,
     out: &mut RowsOut<'_>,
 ) -> Result<(), String> {
-    let hosts = value.get("@pcp").map_or(&[][..], |it| items(it, "@hosts"));
-    let Some(host) = hosts.first() else { return Err("pcp2json names no host".to_owned()) };
-    if hosts.len() > 1 {
-        environment.limits.push("only the first of several hosts was read".to_owned());
-    }
+    let host =
+        first_host(value, ["@pcp", "@hosts"], environment).ok_or("pcp2json names no host")?;
     text(host, "@host").clone_into(&mut environment.host);
     for sample in items(host, "@metrics") {
         let told = sample.get("@interval").and_then(number).filter(|it| *it > 0.0);

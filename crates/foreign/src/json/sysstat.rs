@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: its text (see [`crate::text`]).
 
-use super::{SECTOR, figure, items, text};
+use super::{SECTOR, figure, first_host, items, text};
 use crate::book::CounterBook;
 use crate::text::RowsOut;
 use iowhy_core::model::{Environment, Metric};
@@ -53,11 +53,8 @@ pub(super) fn read(
     environment: &mut Environment,
     out: &mut RowsOut<'_>,
 ) -> Result<(), String> {
-    let hosts = value.get("sysstat").map_or(&[][..], |it| items(it, "hosts"));
-    let Some(host) = hosts.first() else { return Err("sysstat names no host".to_owned()) };
-    if hosts.len() > 1 {
-        environment.limits.push("only the first of several hosts was read".to_owned());
-    }
+    let host =
+        first_host(value, ["sysstat", "hosts"], environment).ok_or("sysstat names no host")?;
     environment.host = text(host, "nodename").to_owned();
     environment.kernel = text(host, "release").to_owned();
     environment.architecture = text(host, "machine").to_owned();
