@@ -15,7 +15,7 @@ const THREADS: u64 = 3;
 /// The most holders if the lock is known by wakeups only: members of a pool wake each other all the
 /// time.
 const HOLDERS: u64 = 2;
-/// The least sleeps of each thread per wait of the holder, if the lock is known by wakeups only: a
+/// The least sleeps of each thread per call of the holder that waits, if the lock is known by wakeups only: a
 /// thread that wants a lock sleeps once each time it is held; of idle workers one is woken at a
 /// time. Chosen.
 const EACH: f64 = 0.5;
@@ -82,7 +82,7 @@ fn sureness(facts: &Facts<'_>, row: &ChainRow) -> Option<Confidence> {
     if holder.threads > HOLDERS {
         return takes_turns(facts, row).then_some(Confidence::Possible);
     }
-    let held = held(facts, row).waits;
+    let held = held(facts, row).calls;
     let sleeps = row.sleeps as f64 / first.threads.max(1) as f64;
     match sleeps >= EACH * held.max(1) as f64 {
         true => Some(Confidence::Likely),

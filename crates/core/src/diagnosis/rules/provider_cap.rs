@@ -30,6 +30,10 @@ const SLOW_NS: f64 = 1_000_000.0;
 /// The same for a volume that is known to be a provider's: a limit of 16,000 requests per second,
 /// as gp3 has, with four in flight. Local flash is faster.
 const SLOW_SOLD_NS: f64 = 250_000.0;
+/// The least share of the time between the first request and the last in which some are in flight.
+/// At a limit there are always some; a device that idles between the bursts of a program has the
+/// program's pace. Chosen.
+const ALWAYS_BUSY: f64 = 0.95;
 /// How many times as much each device of an instance varies as all of them together. Chosen.
 const TIMES_TOGETHER: f64 = 3.0;
 
@@ -220,8 +224,9 @@ pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plate
     if !waits || has_own_pace {
         return None;
     }
-    let timeline = even_bins(&facts.patterns(&device.device)?.timeline);
-    if timeline.bins.len() < BINS {
+    let whole = &facts.patterns(&device.device)?.timeline;
+    let timeline = even_bins(whole);
+    if timeline.bins.len() < BINS || idles_between(facts, device, whole) {
         return None;
     }
     let requests = rates(&timeline, |bin| bin.requests);
@@ -239,6 +244,14 @@ pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plate
         false => None,
     };
     strict.or_else(|| flat(LOOSE, trimmed, Confidence::Possible).filter(|_| is_sold))
+}
+
+/// Whether the device has nothing to do for some of the time between the first request and the
+/// last.
+fn idles_between(facts: &Facts<'_>, device: &DeviceSummary, timeline: &Timeline) -> bool {
+    let active_ns = shape::active(timeline).len() as u64 * timeline.bin_ns;
+    let busy = |share: f64| share * facts.duration_ns() as f64;
+    device.util_share.is_some_and(|share| busy(share) < ALWAYS_BUSY * active_ns as f64)
 }
 
 /// Returns the confidence that an even rate is a limit: a drive passed through to a virtual
@@ -554,6 +567,24 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_idles_between_bursts_has_the_pace_of_a_program() {
+        // Four requests every four milliseconds, which are done after three.
+        let judged = |took: u64| {
+            let mut script = Script::new(10);
+            for turn in 0..2400_u64 {
+                for write in 0..4 {
+                    let sector = turn * 64 + write * 8;
+                    let write = script.write("sda", 4096).by(7, "db").sector(sector);
+                    write.at((turn * 4_000_000) as i64).direct(0, 0, took).add();
+                }
+            }
+            of(&script).is_some()
+        };
+        assert!(judged(4_000_000), "always some in flight");
+        assert!(!judged(3_000_000), "idle for a quarter of the time");
+    }
+
+    #[test]
     fn a_flush_that_sets_the_pace_is_no_limit() {
         let judged = |flush: u64| {
             let mut script = Script::new(10);
@@ -565,7 +596,7 @@ mod tests {
                         .by(7, "etcd")
                         .at(at)
                         .sector(turn * 64 + write * 8);
-                    write.direct(0, 0, 2_500_000).add();
+                    write.direct(0, 0, 4_000_000).add();
                 }
                 let asked = script.request("sda", crate::model::Operation::Flush).at(at);
                 asked.by(7, "etcd").issued(flush).add();
