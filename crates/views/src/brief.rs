@@ -13,7 +13,7 @@ use answer::{
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{ClassRow, CodePathRow, DeviceSummary, UsageTable, UsedRow};
 use iowhy_core::analysis::{Direction, Interval};
-use iowhy_core::diagnosis::{Diagnosis, Evidence, Finding, Subject};
+use iowhy_core::diagnosis::{Diagnosis, Evidence, Finding, Gain, Subject};
 use iowhy_core::model::clock::WallClock;
 use iowhy_core::model::loss::Loss;
 
@@ -117,6 +117,10 @@ impl BriefLimits {
             impact: finding.impact,
             impact_of: finding.impact_of,
             impact_at_most: finding.impact_at_most,
+            gain: finding
+                .gain
+                .as_ref()
+                .map(|gain| Gain { process: short(&gain.process), share: gain.share }),
             confidence: finding.confidence,
             subject: Subject {
                 device: short(&subject.device),

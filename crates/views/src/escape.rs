@@ -88,6 +88,19 @@ pub fn cut(text: &str, columns: usize, style: &Style) -> String {
     }
 }
 
+/// As many items of a list as fit in `columns`, with a mark for the others. A first item that does
+/// not fit loses its end.
+pub fn items_within(text: &str, separator: &str, columns: usize, style: &Style) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mark = style.either("…", "...");
+    let ends = text.match_indices(separator).map(|(at, found)| at + found.len());
+    let shorter = ends.map(|end| format!("{}{mark}", &text[..end]));
+    let fitting = shorter.take_while(|text| width(text) <= columns).last();
+    fitting.unwrap_or_else(|| cut(text, columns, style))
+}
+
 fn prefix(text: &str, columns: usize) -> &str {
     let fits = |end: &usize| width(&text[..*end]) <= columns;
     let ends = text.char_indices().map(|(at, char)| at + char.len_utf8());
@@ -126,6 +139,17 @@ mod tests {
         }
         let ascii = Style { unicode: false, ..Style::plain(80) };
         assert_eq!(escape("münchen", &ascii), "m\\xfcnchen");
+    }
+
+    #[test]
+    fn lists_lose_their_last_items() {
+        let style = Style::plain(80);
+        let within =
+            |columns| items_within("dd 7.84 s, rustc 1.58 s, sh 3 ms", ", ", columns, &style);
+        assert_eq!(within(32), "dd 7.84 s, rustc 1.58 s, sh 3 ms");
+        assert_eq!(within(31), "dd 7.84 s, rustc 1.58 s, …");
+        assert_eq!(within(20), "dd 7.84 s, …");
+        assert_eq!(within(5), "dd 7…");
     }
 
     #[test]

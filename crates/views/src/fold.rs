@@ -5,6 +5,9 @@
 
 use crate::escape::width;
 
+/// Units that follow a number and a space.
+const UNITS: &[&str] =
+    &["%", "ns", "µs", "us", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB"];
 /// Indentation of a message's continuation lines, columns.
 const INDENT: usize = 2;
 
@@ -55,7 +58,7 @@ fn end_of_piece(text: &str, whole: &[String]) -> usize {
         let kept = whole.iter().find(|it| !it.is_empty() && rest.starts_with(it.as_bytes()));
         at += match (kept, rest[0]) {
             (Some(kept), _) => kept.len(),
-            (None, b' ') => return at,
+            (None, b' ') if !is_before_unit(text, at) => return at,
             (None, b'`') => {
                 let closing = rest[1..].iter().position(|byte| *byte == b'`');
                 closing.map_or(1, |length| length + 2)
@@ -64,6 +67,14 @@ fn end_of_piece(text: &str, whole: &[String]) -> usize {
         };
     }
     text.len()
+}
+
+/// Whether the space at `at` stands between a number and its unit, which belong together.
+fn is_before_unit(text: &str, at: usize) -> bool {
+    let (before, after) = (&text.as_bytes()[..at], &text[at + 1..]);
+    let is_number = before.last().is_some_and(u8::is_ascii_digit);
+    let word = after.split(' ').next().unwrap_or_default();
+    is_number && UNITS.contains(&word.trim_end_matches([',', ';', '.', ':', ')']))
 }
 
 /// Fills lines of at most `columns` with pieces; each has a flag that forbids breaking it.
@@ -123,6 +134,12 @@ mod tests {
         assert_eq!(wrap("", 7), [""]);
         assert_eq!(wrap("文件文件", 1), ["文", "件", "文", "件"]);
         assert_eq!(prose("abcdefgh  ij", 9), ["abcdefgh ", "ij"]);
+    }
+
+    #[test]
+    fn a_number_stays_beside_its_unit() {
+        assert_eq!(prose("it takes 332 ms, on average", 12), ["it takes", "332 ms, on", "average"]);
+        assert_eq!(prose("at 22 requests", 6), ["at 22", "reques", "ts"]);
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn describe<R>(page: &mut String, table: &Definition<R>) {
         let leaves = match column.room {
             Room::Rank(rank) => rank.to_string(),
             Room::Kept => "last".to_owned(),
-            Room::CutEnd | Room::CutMiddle | Room::Wrap => "shrinks".to_owned(),
+            Room::CutEnd | Room::CutItems | Room::CutMiddle | Room::Wrap => "shrinks".to_owned(),
         };
         // Writing to a String cannot fail.
         writeln!(

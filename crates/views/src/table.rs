@@ -4,7 +4,7 @@
 //!
 //! What does not belong here: the columns themselves (see [`crate::text`]).
 
-use crate::escape::{cut, fit, width};
+use crate::escape::{cut, fit, items_within, width};
 use crate::fold::wrap;
 use crate::style::{Paint, Style};
 
@@ -30,6 +30,8 @@ pub enum Room {
     Kept,
     /// It takes the remaining width; longer cells lose their end.
     CutEnd,
+    /// It takes the remaining width; longer cells, lists with commas, lose their last items.
+    CutItems,
     /// It takes the remaining width; longer cells lose their middle.
     CutMiddle,
     /// It takes the remaining width; longer cells are wrapped.
@@ -261,6 +263,7 @@ impl Layout {
                 (_, None) => Vec::new(),
                 (Room::Wrap, Some(width)) => hang(&cell.text, width),
                 (Room::CutEnd, Some(width)) => vec![cut(&cell.text, width, style)],
+                (Room::CutItems, Some(width)) => vec![items_within(&cell.text, ", ", width, style)],
                 (_, Some(width)) => vec![fit(&cell.text, width, style)],
             })
             .collect();

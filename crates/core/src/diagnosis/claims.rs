@@ -8,7 +8,7 @@
 //!
 //! What does not belong here: which finding comes first (see [`super::rank`]).
 
-use super::facts::{Facts, Waited};
+use super::facts::{Facts, Gain, Waited};
 use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::ChainRow;
 use crate::model::WaitClass;
@@ -196,9 +196,10 @@ impl Claims {
         self
     }
 
-    /// Returns the largest share of the watch that one program loses in the claimed cells: the mean
-    /// number of its threads that are blocked, at most 1, without what it would not gain.
-    pub fn held_share(&self, facts: &Facts<'_>, counts: impl Fn(&WaitGroup) -> bool) -> f64 {
+    /// Returns the program that would gain most without the claimed cells: by the mean number of
+    /// its threads that are blocked in them, at most 1, without what it would not gain. `None` if no
+    /// program that counts waits in them.
+    pub fn gain(&self, facts: &Facts<'_>, counts: impl Fn(&WaitGroup) -> bool) -> Option<Gain> {
         let waits = &facts.summary().patterns.waits;
         let mut lost: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
         for (cell, time_ns) in &self.cells {
@@ -211,19 +212,23 @@ impl Claims {
             let gained_ns = (*time_ns as f64 * facts.gained_share(group)) as u64;
             *lost.entry((&group.process, group.container.as_deref())).or_default() += gained_ns;
         }
-        let most = lost.into_values().max().unwrap_or(0) as f64 / facts.duration_ns().max(1) as f64;
-        most.max(self.chained_share(facts)).min(1.0)
+        let share = |ns: u64| ns as f64 / facts.duration_ns().max(1) as f64;
+        let most = lost.into_iter().max_by_key(|(_, ns)| *ns);
+        let most = most.map(|((process, _), ns)| Gain::new(Some(process), share(ns)));
+        let chained = self.gain_of_chain(facts);
+        most.into_iter().chain(chained).max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
-    /// Returns the largest share of the watch that the threads of one chain are behind another.
-    fn chained_share(&self, facts: &Facts<'_>) -> f64 {
+    /// Returns the program whose threads are longest behind another thread, each.
+    fn gain_of_chain(&self, facts: &Facts<'_>) -> Option<Gain> {
         let rows = facts.summary().chains.as_ref().map_or(&[][..], |chains| &chains.rows);
-        let shares = self.cells.iter().filter_map(|(cell, time_ns)| {
+        let gains = self.cells.iter().filter_map(|(cell, time_ns)| {
             let Cell::Chain(place) = cell else { return None };
-            let threads = rows.get(*place as usize)?.steps.first()?.threads.max(1);
-            Some(*time_ns as f64 / threads as f64 / facts.duration_ns().max(1) as f64)
+            let first = rows.get(*place as usize)?.steps.first()?;
+            let each_ns = *time_ns as f64 / first.threads.max(1) as f64;
+            Some(Gain::new(Some(&first.process), each_ns / facts.duration_ns().max(1) as f64))
         });
-        shares.fold(0.0, f64::max)
+        gains.max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
     fn times(&self) -> impl Iterator<Item = (Cell, u64)> {

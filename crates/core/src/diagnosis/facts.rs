@@ -29,6 +29,7 @@ mod work;
 
 pub use behind::BehindProgram;
 pub use beside::{OtherWork, has_name};
+pub use gain::Gain;
 pub use near::WARNING_THREADS;
 pub use over_time::OverTime;
 pub use stacked::WaitsByStack;

@@ -1,7 +1,7 @@
 //! A named cause: subject, impact, confidence, evidence, fix and check.
 
 use super::claims::Claims;
-use super::facts::{Facts, OtherWork, Waited, device_time_ns};
+use super::facts::{Facts, Gain, OtherWork, Waited, device_time_ns};
 use super::place::Place;
 use super::subject::Subject;
 use crate::analysis::patterns::WaitGroup;
@@ -119,6 +119,9 @@ pub struct Finding {
     /// Whether `impact` is an upper bound of the gain: the data does not show how much of that time
     /// would remain without the cause.
     pub impact_at_most: bool,
+    /// Who would gain how much without it; `None` if no program that somebody waits for is held up,
+    /// or waits are not in the data.
+    pub gain: Option<Gain>,
     /// How sure iowhy is.
     pub confidence: Confidence,
     /// Who and what.
@@ -150,12 +153,9 @@ pub struct Finding {
     /// Where it acts.
     #[serde(skip)]
     pub(super) place: Place,
-    /// The largest share of its own time that one program loses because of it.
+    /// The share of its own time that its program loses, where its rule says it.
     #[serde(skip)]
-    pub(super) held: f64,
-    /// Whether its rule says that share.
-    #[serde(skip)]
-    is_held_known: bool,
+    held: Option<f64>,
     /// The lowest severity that its rule allows.
     #[serde(skip)]
     least: Severity,
@@ -211,6 +211,7 @@ impl Finding {
             impact: impact.clamp(0.0, 1.0),
             impact_of,
             impact_at_most: false,
+            gain: None,
             confidence: Confidence::Likely,
             subject: Subject::default(),
             sentence,
@@ -224,8 +225,7 @@ impl Finding {
             threads,
             claims: Claims::default(),
             place: Place::Pattern,
-            held: 0.0,
-            is_held_known: false,
+            held: None,
             most: Severity::Critical,
             least: Severity::Info,
             is_of_device: false,
@@ -245,8 +245,7 @@ impl Finding {
     /// beside its waits, or behind the thread whose waits they are.
     #[must_use]
     pub fn holding(mut self, share: f64) -> Finding {
-        self.held = share;
-        self.is_held_known = true;
+        self.held = Some(share);
         self
     }
 
@@ -427,7 +426,7 @@ impl Finding {
     fn by_loss(&self, facts: &Facts<'_>) -> Severity {
         let nobody_is_known = self.is_of_device && self.claims.waited_ns() == 0;
         let share = match facts.need_waits() {
-            Ok(()) if !nobody_is_known => self.held,
+            Ok(()) if !nobody_is_known => self.gained_share(),
             _ => self.impact.min(self.threads),
         };
         match share {
@@ -461,9 +460,10 @@ impl Finding {
         if self.claims.is_empty() {
             self.claims = self.usual_claims(facts);
         }
-        if !self.is_held_known {
-            self.held = self.claims.held_share(facts, |group| !facts.is_background(group));
-        }
+        self.gain = match self.held {
+            Some(share) => Some(Gain::new(self.subject.process.as_deref(), share)),
+            None => self.claims.gain(facts, |group| !facts.is_background(group)),
+        };
         let severity = self.by_loss(facts);
         let severity = if self.is_of_device { severity.min(self.by_use(facts)) } else { severity };
         self.severity = severity.min(self.most).max(self.least);
@@ -474,8 +474,14 @@ impl Finding {
         self
     }
 
+    /// Returns the largest share of its own time that one program loses because of it.
+    pub(super) fn gained_share(&self) -> f64 {
+        self.gain.as_ref().map_or(0.0, |gain| gain.share)
+    }
+
     /// Whether it is worth a line: one hundredth of the blocked time, or a program is held up.
     pub(super) fn matters(&self) -> bool {
-        self.impact >= LEAST_IMPACT || self.held >= WARNING_SHARE || self.severity > Severity::Info
+        let is_held_up = self.gained_share() >= WARNING_SHARE;
+        self.impact >= LEAST_IMPACT || is_held_up || self.severity > Severity::Info
     }
 }

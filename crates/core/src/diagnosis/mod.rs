@@ -49,6 +49,7 @@ use rule::RuleVerdict;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use facts::Gain;
 pub use finding::{Confidence, Evidence, Finding, FindingLayer, Severity};
 pub use rule::Rule;
 pub use subject::Subject;

@@ -3,7 +3,7 @@
 //! What does not belong here: how much of each fits (see [`super::render`]).
 
 use iowhy_core::diagnosis::finding::ImpactOf;
-use iowhy_core::diagnosis::{Confidence, FindingLayer, Severity, Subject};
+use iowhy_core::diagnosis::{Confidence, FindingLayer, Gain, Severity, Subject};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -84,6 +84,8 @@ pub(crate) struct BriefFinding {
     pub impact_of: ImpactOf,
     /// Whether `impact` is an upper bound of the gain.
     pub impact_at_most: bool,
+    /// Who would gain how much without it; null if nobody is known to be held up.
+    pub gain: Option<Gain>,
     /// How sure iowhy is.
     pub confidence: Confidence,
     /// Who and what.

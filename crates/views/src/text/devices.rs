@@ -1,13 +1,14 @@
 //! The devices, with iostat's columns.
 
 use super::Screen;
-use crate::escape::escape;
+use crate::escape::{escape, fit};
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
 use iowhy_core::diagnosis::facts::health;
+use iowhy_core::model::environment::{Device, Environment, Mount};
 
 /// Settings that the screen shows, in this order.
 const SETTINGS: &[&str] = &[
@@ -155,6 +156,36 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
             (0, idle) => format!("idle devices: {idle}"),
             (others, idle) => format!("devices not shown: {others}; idle: {idle}"),
         };
+        screen.prose(&text, 2, Paint::Faint);
+    }
+}
+
+/// The file systems on a device and the file behind it, in one line: `loop0: ext4 at /srv, in
+/// /var/disk`.
+pub(super) fn place(device: &DeviceSummary, environment: &Environment, screen: &mut Screen) {
+    let style = screen.style;
+    let parts = environment.devices.iter().filter(|it| {
+        it.name == device.device || it.partition_of.as_deref() == Some(device.device.as_str())
+    });
+    let parts: Vec<_> = parts.collect();
+    let is_on = |mount: &Mount| {
+        let same = |it: &Device| (it.major, it.minor) == (mount.major, mount.minor);
+        let named = |it: &Device| mount.source.strip_prefix("/dev/") == Some(it.name.as_str());
+        parts.iter().any(|it| same(it) || named(it))
+    };
+    let mounts: Vec<&Mount> = environment.mounts.iter().filter(|mount| is_on(mount)).collect();
+    let room = style.columns() / 3;
+    let name = |path: &str| fit(&escape(path, style), room, style);
+    let mut facts = Vec::new();
+    // A bind mount is of the same file system: the shortest path is its own.
+    if let Some(first) = mounts.iter().min_by_key(|mount| mount.path.len()) {
+        facts.push(format!("{} at {}", escape(&first.kind, style), name(&first.path)));
+    }
+    if let Some(file) = &device.backing_file {
+        facts.push(format!("in {}", name(file)));
+    }
+    if !facts.is_empty() {
+        let text = format!("{}: {}", escape(&device.device, style), facts.join(", "));
         screen.prose(&text, 2, Paint::Faint);
     }
 }

@@ -24,6 +24,8 @@ use why::LineLimits;
 pub const LINES: usize = 40;
 /// The cause that is about a few slow requests among many.
 const TAIL: &str = "device-slow-tail";
+/// The least share of the blocked time of a class that always has a row. Chosen.
+const LARGE_CLASS: f64 = 0.1;
 /// Width of the labels of the last lines, columns.
 const LABEL: usize = 9;
 
@@ -45,8 +47,8 @@ struct Detail {
 const MOST: Detail = Detail {
     notes: 3,
     losses: 2,
-    why: LineLimits { sentence: 4, waits: 3, evidence: 3, fix: 8, check: 5, others: 3 },
-    classes: 4,
+    why: LineLimits { sentence: 4, waits: 3, evidence: 3, fix: 8, check: 5, others: 3, other: 3 },
+    classes: 6,
     devices: 4,
     histograms: 3,
 };
@@ -54,7 +56,7 @@ const MOST: Detail = Detail {
 const FEWER: Detail = Detail {
     notes: 1,
     losses: 0,
-    why: LineLimits { waits: 1, evidence: 2, others: 1, ..MOST.why },
+    why: LineLimits { waits: 1, evidence: 2, others: 2, other: 2, ..MOST.why },
     classes: 2,
     devices: 2,
     histograms: 1,
@@ -62,7 +64,7 @@ const FEWER: Detail = Detail {
 const LEAST: Detail = Detail {
     notes: 1,
     losses: 0,
-    why: LineLimits { sentence: 2, waits: 1, evidence: 1, fix: 3, check: 1, others: 1 },
+    why: LineLimits { sentence: 2, waits: 1, evidence: 1, fix: 3, check: 1, others: 1, other: 1 },
     classes: 1,
     devices: 1,
     histograms: 0,
@@ -77,7 +79,7 @@ impl Detail {
     }
 
     /// Its limits, the least important first.
-    fn numbers(&mut self) -> [&mut usize; 11] {
+    fn numbers(&mut self) -> [&mut usize; 12] {
         let why = &mut self.why;
         [
             &mut self.losses,
@@ -85,6 +87,7 @@ impl Detail {
             &mut self.classes,
             &mut why.evidence,
             &mut why.others,
+            &mut why.other,
             &mut self.notes,
             &mut why.waits,
             &mut self.histograms,
@@ -97,8 +100,9 @@ impl Detail {
     /// As [`LEAST`], with the first finding whole.
     fn whole(diagnosis: &Diagnosis) -> Detail {
         let LineLimits { sentence, fix, check, .. } = MOST.why;
+        let other = FEWER.why.other;
         let least = Detail::least(diagnosis);
-        Detail { why: LineLimits { sentence, fix, check, ..least.why }, ..least }
+        Detail { why: LineLimits { sentence, fix, check, other, ..least.why }, ..least }
     }
 
     /// Lowers the limit whose turn it is; false if none is above its floor.
@@ -195,8 +199,6 @@ fn draw(
 struct PageNotes {
     above: Vec<Note>,
     below: Vec<Note>,
-    /// How many others there are, which are shown with all sections.
-    others: usize,
 }
 
 impl PageNotes {
@@ -208,15 +210,14 @@ impl PageNotes {
         };
         // What a capture lacks, or why there are no requests, limits the value of everything below.
         let are_all_pressing = summary.environment.is_imported() || summary.watch.requests == 0;
-        let (pressing, others): (Vec<Note>, Vec<Note>) = notes(header::notes_beyond_losses)
-            .into_iter()
-            .partition(|note| note.is_pressing || are_all_pressing);
+        let mut pressing = notes(header::notes_beyond_losses);
+        pressing.retain(|note| note.is_pressing || are_all_pressing);
         let losses = notes(header::losses);
         let (above, below) = match header::are_losses_material(summary) {
             true => (losses.into_iter().chain(pressing).collect(), Vec::new()),
             false => (pressing, losses),
         };
-        PageNotes { above, below, others: others.len() }
+        PageNotes { above, below }
     }
 
     /// Warnings, a line or two each.
@@ -232,22 +233,11 @@ impl PageNotes {
         }
     }
 
-    /// Small losses and the number of what is shown elsewhere, behind what they hardly change.
+    /// Small losses, behind what they hardly change; the first line counts them.
     fn below(&self, most: usize, screen: &mut Screen) {
-        let shown = self.below.len().min(most);
-        let hidden = self.below.len() - shown + self.others;
-        // That there are other notes alone is not worth a line.
-        if self.below.is_empty() {
-            return;
-        }
         screen.gap();
-        for note in &self.below[..shown] {
+        for note in self.below.iter().take(most) {
             note.lines.iter().take(2).for_each(|line| screen.line(line));
-        }
-        if hidden > 0 {
-            let full = screen.command("iowhy --full");
-            let notes = plural(hidden as u64, "note");
-            screen.prose(&format!("- {notes} not shown: {full}"), 0, Paint::Faint);
         }
     }
 }
@@ -255,7 +245,9 @@ impl PageNotes {
 /// The largest wait classes, and the total.
 fn classes(summary: &Summary, most: usize, screen: &mut Screen) {
     let Some(ledger) = &summary.ledger else { return };
-    let rows: Vec<ClassRow> = waits::shown(ledger, most);
+    // "others" must not be what most of the time went to.
+    let large = ledger.classes.iter().filter(|row| row.time_share >= LARGE_CLASS).count();
+    let rows: Vec<ClassRow> = waits::shown(ledger, most.max(large));
     if rows.is_empty() {
         return;
     }
@@ -280,7 +272,10 @@ fn devices(summary: &Summary, sick: Option<&DeviceSummary>, most: usize, screen:
     let others = summary.devices.iter().filter(|it| !is_sick(it));
     let rows: Vec<DeviceSummary> = sick.into_iter().chain(others).take(most).cloned().collect();
     screen.table(&DEVICES, &rows);
-    sick.into_iter().for_each(|sick| super::devices::reported(sick, screen));
+    if let Some(sick) = sick {
+        super::devices::place(sick, &summary.environment, screen);
+        super::devices::reported(sick, screen);
+    }
     let hidden = summary.devices.len() - rows.len();
     if hidden > 0 {
         screen.prose(&format!("{} not shown", plural(hidden as u64, "device")), 2, Paint::Faint);

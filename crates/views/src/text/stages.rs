@@ -1,7 +1,7 @@
 //! Where a request spends its time in the block layer.
 
 use super::Screen;
-use crate::escape::{cut, escape};
+use crate::escape::{escape, items_within};
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
@@ -188,7 +188,7 @@ fn line(group: &StageGroup<'_>, screen: &mut Screen) {
     for (at, share) in shares.filter(|(_, share)| *share >= WORTH_A_WORD) {
         text.push_str(&format!("; {} {} %", place(at), human::percent(share)));
     }
-    screen.line(&format!("  {}", cut(&text, style.columns() - 2, &style)));
+    screen.line(&format!("  {}", items_within(&text, "; ", style.columns() - 2, &style)));
 }
 
 pub(super) fn section(summary: &Summary, screen: &mut Screen) {

@@ -130,7 +130,7 @@ pub const WAITS: Definition<ClassRow> = Definition {
             heading: "top processes",
             unit: "",
             align: Align::Left,
-            room: Room::CutEnd,
+            room: Room::CutItems,
             sentence: "the programs whose threads waited longest, with the number of their \
                        processes and their time",
             legend: "",

@@ -3,21 +3,26 @@
 //! What does not belong here: the diagnosis (`iowhy_core::diagnosis`).
 
 use super::Screen;
-use crate::escape::{cut, escape, width};
+use crate::escape::{cut, escape, fit};
 use crate::fold::prose;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
 use iowhy_core::diagnosis::finding::{Evidence, FindingLayer, ImpactOf};
-use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};
+use iowhy_core::diagnosis::{Diagnosis, Finding, Gain, Severity};
 use iowhy_core::figures::counted;
 
 /// Maximum number of findings on the first screen.
 const SHOWN: usize = 3;
-/// Maximum number of further findings that are named.
-const NAMED: usize = 3;
+/// The widths to which names in a sentence are cut, columns: the first at which it fits.
+const NAME_COLUMNS: [usize; 3] = [48, 36, 24];
+/// Words that must not end a sentence that was cut.
+const OPEN: &[&str] =
+    &["a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "the", "to", "waits", "with"];
 /// Maximum number of evidence items of each.
 const EVIDENCE: usize = 3;
+/// The least share of its time that a program loses, to be said. Chosen.
+const LEAST_LOSS: f64 = 0.01;
 /// Indentation of a finding, columns.
 const INDENT: usize = 4;
 
@@ -30,8 +35,10 @@ pub(super) struct LineLimits {
     pub evidence: usize,
     pub fix: usize,
     pub check: usize,
-    /// Further findings, a line each.
+    /// Further findings.
     pub others: usize,
+    /// Lines of each of them.
+    pub other: usize,
 }
 
 /// The first finding in full, as far as `limits` allow, and a line for each further one.
@@ -70,13 +77,9 @@ pub(super) fn brief(
         }
         let style = *screen.style;
         let text = capitalised(&readable(&finding.sentence, &style));
-        let columns = style.columns() - INDENT;
         // Without a warning it is all that there is to say.
-        let most = if index == 0 { limits.sentence } else { 1 };
-        let lines = match most {
-            1 => vec![cut(&text, columns, &style)],
-            _ => at_most(&text, columns, most, &style),
-        };
+        let most = if index == 0 { limits.sentence } else { limits.other };
+        let lines = at_most(&text, style.columns() - INDENT, most, &style);
         numbered(index + 1, &lines, finding.severity, screen);
     }
     if let Some(sentence) = diagnosis.red_herrings.first() {
@@ -92,7 +95,7 @@ fn whole(finding: &Finding, limits: &LineLimits, screen: &mut Screen) {
     let text = capitalised(&readable(&finding.sentence, &style));
     let lines = at_most(&text, style.columns() - INDENT, limits.sentence, &style);
     numbered(1, &lines, finding.severity, screen);
-    screen.prose(&weight(finding), INDENT, Paint::Faint);
+    screen.prose(&loss(finding, &style), INDENT, Paint::Faint);
     if let Some(waits) = &finding.waits {
         let text = capitalised(&readable(waits, &style));
         capped("", &text, INDENT, limits.waits, Paint::Plain, screen);
@@ -123,24 +126,55 @@ fn capped(label: &str, text: &str, indent: usize, most: usize, paint: Paint, scr
     }
 }
 
-/// Text in at most `most` lines. A longer one loses its last clauses; without a clause that fits,
-/// lines are cut.
+/// Text in at most `most` lines. In a longer one paths lose their middle; then it loses its last
+/// clauses, at last words. No word, command or figure is cut.
 fn at_most(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String> {
-    clauses_within(text, columns, most, style).unwrap_or_else(|| {
-        let mark = style.either(" …", " ...");
-        let mut lines: Vec<String> = prose(text, columns).into_iter().take(most).collect();
-        if let Some(last) = lines.last_mut() {
-            let is_full = width(last) + width(mark) > columns;
-            // The text is one column longer than the line, so that it is cut and ends with the
-            // mark.
-            *last = if is_full {
-                cut(&format!("{last} {mark}"), columns, style)
-            } else {
-                format!("{last}{mark}")
-            };
+    let texts = std::iter::once(text.to_owned())
+        .chain(NAME_COLUMNS.map(|name| with_shorter_names(text, name, style)));
+    let mut last = String::new();
+    for text in texts {
+        let lines = prose(&text, columns);
+        if lines.len() <= most {
+            return lines;
         }
-        lines
-    })
+        last = text;
+    }
+    clauses_within(&last, columns, most, style)
+        .unwrap_or_else(|| words_within(&last, columns, most, style))
+}
+
+/// The text, where paths longer than `columns` lose their middle. Those in commands stay.
+fn with_shorter_names(text: &str, columns: usize, style: &Style) -> String {
+    let mut in_command = false;
+    let words = text.split(' ').map(|word| {
+        let is_command = in_command || word.contains('`');
+        in_command ^= word.matches('`').count() % 2 == 1;
+        match word.starts_with('/') && !is_command {
+            true => fit(word, columns, style),
+            false => word.to_owned(),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// As many of the words as fit in `most` lines, without a number whose unit is missing.
+fn words_within(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String> {
+    let mark = style.either(" …", " ...");
+    let mut words: Vec<&str> = text.split(' ').collect();
+    while words.len() > 1 {
+        words.pop();
+        let is_open =
+            |word: &str| OPEN.contains(&word) || word.ends_with(|last: char| last.is_ascii_digit());
+        if words.last().is_some_and(|word| is_open(word)) {
+            continue;
+        }
+        let kept = words.join(" ");
+        let lines = prose(&format!("{}{mark}", kept.trim_end_matches([',', ':'])), columns);
+        if lines.len() <= most {
+            return lines;
+        }
+    }
+    prose(&cut(text, columns, style), columns)
 }
 
 /// The text, or as many of its clauses as fit in `most` lines: sentences, clauses behind a
@@ -286,6 +320,21 @@ fn severity_paint(severity: Severity) -> Paint {
     }
 }
 
+/// Severity, confidence and what is lost: `critical, certain: mysqld loses 89 % of its time
+/// (fsync-heavy)`.
+fn loss(finding: &Finding, style: &Style) -> String {
+    let limit = if finding.impact_at_most { "up to " } else { "" };
+    let share = |share: f64| human::percent(share);
+    let lost = match &finding.gain {
+        Some(Gain { process: Some(process), share: lost }) if *lost >= LEAST_LOSS => {
+            format!("{} loses {limit}{} % of its time", readable(process, style), share(*lost))
+        }
+        _ => impact(finding),
+    };
+    let (severity, sure) = (finding.severity.word(), finding.confidence.word());
+    format!("{severity}, {sure}: {lost} ({})", finding.cause)
+}
+
 /// Severity, impact and confidence: `critical: 88 % of the blocked time; certain`, or `at most 88
 /// %`.
 pub(crate) fn weight(finding: &Finding) -> String {
@@ -294,16 +343,23 @@ pub(crate) fn weight(finding: &Finding) -> String {
 
 /// The same without the severity.
 pub(crate) fn weight_alone(finding: &Finding) -> String {
+    let mut text = format!("{}; {}; {}", impact(finding), finding.confidence.word(), finding.cause);
+    let mut symptoms = finding.symptoms.clone();
+    symptoms.sort_unstable();
+    symptoms.dedup();
+    if !symptoms.is_empty() {
+        text.push_str(&format!("; symptoms: {}", symptoms.join(", ")));
+    }
+    text
+}
+
+/// `88 % of the blocked time`.
+fn impact(finding: &Finding) -> String {
     let of = match finding.impact_of {
         ImpactOf::BlockedTime => "of the blocked time",
         ImpactOf::DeviceTime => "of the device's time",
     };
-    let mut text =
-        format!("{} {of}; {}; {}", share(finding), finding.confidence.word(), finding.cause,);
-    if !finding.symptoms.is_empty() {
-        text.push_str(&format!("; symptoms: {}", finding.symptoms.join(", ")));
-    }
-    text
+    format!("{} {of}", share(finding))
 }
 
 /// `88 %`, or `at most 88 %` if the time without the cause is not known.
@@ -364,15 +420,10 @@ fn rest(diagnosis: &Diagnosis, shown: usize, screen: &mut Screen) {
     if let Some(doubt) = &diagnosis.doubt {
         screen.prose(&format!("! {doubt}"), 2, Paint::Alert);
     }
-    let more = &diagnosis.findings[shown.min(diagnosis.findings.len())..];
+    let more = diagnosis.findings.len().saturating_sub(shown);
     let mut text = Vec::new();
-    if !more.is_empty() {
-        let mut names: Vec<&str> = more.iter().take(NAMED).map(|it| it.cause).collect();
-        if more.len() > NAMED {
-            names.push(screen.style.either("…", "..."));
-        }
-        let count = plural(more.len() as u64, "smaller finding");
-        text.push(format!("{count}: {}", names.join(", ")));
+    if more > 0 {
+        text.push(plural(more as u64, "more finding"));
     }
     // Where nothing was recorded, the answer says so.
     if !diagnosis.not_judged.is_empty() && diagnosis.unjudged.is_none() {

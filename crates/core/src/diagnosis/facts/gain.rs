@@ -7,6 +7,8 @@ use super::Facts;
 use crate::analysis::patterns::WaitGroup;
 use crate::model::Metric;
 use crate::model::metric::process_of;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The least share of a process's waits that is followed by such a sleep, to lower what it would
 /// gain. Chosen: most of them, so that a few odd rounds change nothing.
@@ -22,6 +24,23 @@ const WAITED_FOR: f64 = 0.1;
 /// The least sleeps of threads that wait for a process again and again: one that waits until
 /// another thread ends sleeps once. Chosen.
 const ROUNDS: u64 = 3;
+
+/// The program that would gain most if what a finding claims took no time.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Gain {
+    /// Its name; `None` if it is not known.
+    pub process: Option<String>,
+    /// The share of its own time that it would not lose, 0 to 1: of the time of one thread, without
+    /// waits that are hidden behind other work. Work without pauses would take that much less time.
+    pub share: f64,
+}
+
+impl Gain {
+    /// Returns the gain of a program; a share above 1, of several threads, is all of its time.
+    pub(in crate::diagnosis) fn new(process: Option<&str>, share: f64) -> Gain {
+        Gain { process: process.map(str::to_owned), share: share.clamp(0.0, 1.0) }
+    }
+}
 
 impl Facts<'_> {
     /// Returns the share of these waits for storage that their process would gain without them: 1

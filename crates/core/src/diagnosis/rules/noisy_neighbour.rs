@@ -117,9 +117,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// Whether others are held up behind a device's main user: not by the device alone, which answers
 /// fast.
 fn holds_up(facts: &Facts<'_>, user: &MainUser<'_>) -> bool {
-    let held = Claims::of_waits(&user.others).scaled(user.share).held_share(facts, |_| true);
+    let gain = Claims::of_waits(&user.others).scaled(user.share).gain(facts, |_| true);
     let is_busy = user.device.util_share.is_none_or(|share| share >= BUSY);
-    held >= WARNING_SHARE && is_busy && user.others.mean_ns() >= SLOW_NS
+    let is_held_up = gain.is_some_and(|gain| gain.share >= WARNING_SHARE);
+    is_held_up && is_busy && user.others.mean_ns() >= SLOW_NS
 }
 
 /// The finding about a device's main user, which others wait for.

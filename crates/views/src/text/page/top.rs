@@ -17,6 +17,8 @@ use iowhy_core::model::stack::without_types;
 const LABEL: usize = 11;
 /// Anything with a smaller share of the time is not named.
 const LEAST_SHARE: f64 = 0.01;
+/// The least share of a code path that is shown. Chosen: a rare one explains nothing.
+const LEAST_PATH_SHARE: f64 = 0.1;
 /// The least share of all requests' time for a device whose figures all devices' can stand for.
 const MAIN_SHARE: f64 = 0.5;
 /// Maximum number of each.
@@ -131,6 +133,9 @@ fn code_path(first: &UsedRow<CodePathRow>, style: &Style) -> Option<String> {
     };
     let frames = frames.into_iter().map(without_types);
     let frames: Vec<_> = frames.map(|name| escape(name, style)).collect();
+    if first.usage.time_share < LEAST_PATH_SHARE {
+        return None;
+    }
     let share = share_of(first)?;
     Some(format!("{what} {share} %: {}", frames.join(" > ")))
 }
