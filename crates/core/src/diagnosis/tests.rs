@@ -236,3 +236,19 @@ fn the_time_of_an_idle_device_is_no_critical_share() {
     assert_eq!(severity(20), Some(Severity::Warning));
     assert_eq!(severity(4), Some(Severity::Info));
 }
+
+#[test]
+fn a_finding_says_who_gains_most_without_it() {
+    let gain = |script: &Script| {
+        let found = judged(script).findings;
+        found.first().and_then(|it| it.gain.clone()).map(|gain| (gain.process, gain.share))
+    };
+    let mut script = whole(10);
+    script.batch.waits.clear();
+    script.wait((1, "db"), WaitClass::PageRead, 8 * S, 8 * S, 0);
+    script.wait((2, "cat"), WaitClass::PageRead, S, S, 0);
+    assert_eq!(gain(&script), Some((Some("db".to_owned()), 0.8)));
+    // Threads that wait at once cannot lose more than all of their time.
+    script.wait((1, "db"), WaitClass::PageRead, 8 * S, 8 * S, 0);
+    assert_eq!(gain(&script), Some((Some("db".to_owned()), 1.0)));
+}

@@ -107,7 +107,7 @@ mod tests {
     fn the_first_finding_about_the_scene_decides() {
         let right = found("noisy-neighbour", "critical", "sda", "Backup delays etcd");
         let elsewhere = found("swap-io", "critical", "sdb", "rustc swaps");
-        let busy = found("cpu-starvation", "critical", "sda", "rustc gets no CPU");
+        let busy = found("cpu-starvation", "critical", "sda", "rustc waits for a CPU");
         let victim = found("slow-sync", "warning", "sda", "etcd waits in fdatasync");
         let stranger = found("slow-sync", "warning", "sda", "mysqld waits");
         let vague = found("noisy-neighbour", "critical", "sda", "somebody delays etcd");

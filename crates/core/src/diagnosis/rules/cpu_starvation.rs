@@ -96,8 +96,10 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
     let subject = Subject { device: None, file: None, ..Waited::of(groups).subject() };
     let its = wanted.all_ns() as f64 / (wanted.waited_ns + wanted.beside_ns).max(1) as f64;
     let sentence = format!(
-        "{} gets no CPU when its I/O completes: {} of its apparent I/O time",
+        "{} waits for a CPU, not for the disk: {} of {}, {} of its apparent I/O time",
         words::who(&subject),
+        words::time(wanted.all_ns() as f64 / threads.max(1) as f64),
+        words::time(facts.duration_ns() as f64),
         words::percent(its),
     );
     let pid = subject.pid.unwrap_or(0);
