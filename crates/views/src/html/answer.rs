@@ -138,6 +138,7 @@ fn one(
     is_heading: bool,
 ) -> Markup {
     let text = capitalised(&readable(&finding.sentence, style));
+    let weight = readable(&weight_alone(finding), style);
     let subject = &finding.subject;
     let shown = |text: &Option<String>| text.as_deref().map(|it| escape(it, style).into_owned());
     let (device, process) = (shown(&subject.device), shown(&subject.process));
@@ -152,9 +153,9 @@ fn one(
                 summary {
                     span.badge { (finding.severity.word()) }
                     h3 { span.number { (number) ". " }
-                        @if is_above { (weight_alone(finding)) } @else { (prose(&text)) } }
+                        @if is_above { (weight) } @else { (prose(&text)) } }
                 }
-                @if !is_above { p.faint { (weight_alone(finding)) } }
+                @if !is_above { p.faint { (weight) } }
                 @if let Some(waits) = &finding.waits {
                     p { (prose(&capitalised(&readable(waits, style)))) }
                 }

@@ -9,7 +9,7 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
 use iowhy_core::diagnosis::finding::{Evidence, FindingLayer, ImpactOf};
-use iowhy_core::diagnosis::{Diagnosis, Finding, Gain, Severity};
+use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};
 use iowhy_core::figures::counted;
 
 /// Maximum number of findings on the first screen.
@@ -95,7 +95,7 @@ fn whole(finding: &Finding, limits: &LineLimits, screen: &mut Screen) {
     let text = capitalised(&readable(&finding.sentence, &style));
     let lines = at_most(&text, style.columns() - INDENT, limits.sentence, &style);
     numbered(1, &lines, finding.severity, screen);
-    screen.prose(&loss(finding, &style), INDENT, Paint::Faint);
+    screen.prose(&readable(&loss(finding), &style), INDENT, Paint::Faint);
     if let Some(waits) = &finding.waits {
         let text = capitalised(&readable(waits, &style));
         capped("", &text, INDENT, limits.waits, Paint::Plain, screen);
@@ -289,7 +289,7 @@ fn one(number: usize, finding: &Finding, screen: &mut Screen) {
     let style = *screen.style;
     let text = capitalised(&readable(&finding.sentence, &style));
     numbered(number, &prose(&text, style.columns() - INDENT), finding.severity, screen);
-    screen.prose(&weight(finding), INDENT, Paint::Faint);
+    screen.prose(&readable(&weight(finding), &style), INDENT, Paint::Faint);
     if let Some(waits) = &finding.waits {
         screen.prose(&capitalised(&readable(waits, &style)), INDENT, Paint::Plain);
     }
@@ -322,35 +322,39 @@ fn severity_paint(severity: Severity) -> Paint {
 
 /// Severity, confidence and what is lost: `critical, certain: mysqld loses 89 % of its time
 /// (fsync-heavy)`.
-fn loss(finding: &Finding, style: &Style) -> String {
-    let limit = if finding.impact_at_most { "up to " } else { "" };
-    let share = |share: f64| human::percent(share);
-    let lost = match &finding.gain {
-        Some(Gain { process: Some(process), share: lost }) if *lost >= LEAST_LOSS => {
-            format!("{} loses {limit}{} % of its time", readable(process, style), share(*lost))
-        }
-        _ => impact(finding),
-    };
+fn loss(finding: &Finding) -> String {
     let (severity, sure) = (finding.severity.word(), finding.confidence.word());
+    let lost = own_loss(finding).unwrap_or_else(|| impact(finding));
     format!("{severity}, {sure}: {lost} ({})", finding.cause)
 }
 
-/// Severity, impact and confidence: `critical: 88 % of the blocked time; certain`, or `at most 88
-/// %`.
+/// What the program loses of its own time that would gain most; `None` if that is next to nothing,
+/// or if nobody is known to be held up.
+fn own_loss(finding: &Finding) -> Option<String> {
+    let gain = finding.gain.as_ref().filter(|gain| gain.share >= LEAST_LOSS)?;
+    let limit = if finding.impact_at_most { "up to " } else { "" };
+    let lost = human::percent(gain.share);
+    gain.process.as_ref().map(|process| format!("{process} loses {limit}{lost} % of its time"))
+}
+
+/// Severity, losses and confidence: `critical: mysqld loses 89 % of its time; 40 % of the blocked
+/// time; certain; fsync-heavy`.
 pub(crate) fn weight(finding: &Finding) -> String {
     format!("{}: {}", finding.severity.word(), weight_alone(finding))
 }
 
 /// The same without the severity.
 pub(crate) fn weight_alone(finding: &Finding) -> String {
-    let mut text = format!("{}; {}; {}", impact(finding), finding.confidence.word(), finding.cause);
+    let sure = finding.confidence.word().to_owned();
+    let mut parts: Vec<String> = own_loss(finding).into_iter().collect();
+    parts.extend([impact(finding), sure, finding.cause.to_owned()]);
     let mut symptoms = finding.symptoms.clone();
     symptoms.sort_unstable();
     symptoms.dedup();
     if !symptoms.is_empty() {
-        text.push_str(&format!("; symptoms: {}", symptoms.join(", ")));
+        parts.push(format!("symptoms: {}", symptoms.join(", ")));
     }
-    text
+    parts.join("; ")
 }
 
 /// `88 % of the blocked time`.
