@@ -155,6 +155,12 @@ impl Claims {
         if all <= time_ns { self } else { self.scaled(time_ns as f64 / all as f64) }
     }
 
+    /// Whether all that is claimed is time without a CPU, of which storage takes none.
+    pub fn are_of_cpu(&self) -> bool {
+        !self.is_empty()
+            && self.times().all(|(cell, _)| matches!(cell, Cell::Wait(_, Segment::Cpu)))
+    }
+
     /// Whether nothing is claimed.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()

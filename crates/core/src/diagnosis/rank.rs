@@ -92,7 +92,11 @@ fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
     let mut order: Vec<Finding> = Vec::with_capacity(findings.len());
     let mut explained = Claims::default();
     while !findings.is_empty() {
-        let key = |finding: &Finding| (finding.severity, is_first(finding), finding.is_of_stall);
+        // What storage does to one program comes before what the CPUs do to another.
+        let key = |finding: &Finding| {
+            let is_of_storage = !finding.claims.are_of_cpu();
+            (finding.severity, is_first(finding), finding.is_of_stall, is_of_storage)
+        };
         let best = (0..findings.len()).max_by(|a, b| {
             let (a, b) = (&findings[*a], &findings[*b]);
             let weights = weight(a, &explained).total_cmp(&weight(b, &explained));

@@ -252,3 +252,27 @@ fn a_finding_says_who_gains_most_without_it() {
     script.wait((1, "db"), WaitClass::PageRead, 8 * S, 8 * S, 0);
     assert_eq!(gain(&script), Some((Some("db".to_owned()), 1.0)));
 }
+
+#[test]
+fn a_lack_of_cpus_stands_behind_what_storage_does_to_another_program() {
+    // One program is ready for 7 s without a CPU; another waits so long for a lock of its file
+    // system.
+    let causes = |lock_ns: u64| {
+        let mut script = whole(10);
+        script.batch.waits.clear();
+        for _ in 0..700 {
+            script.wait((1, "find"), WaitClass::PageRead, S / 100, 0, S / 100);
+        }
+        script.wait((2, "db"), WaitClass::FsLock, lock_ns, 0, 0);
+        let found = judged(&script).findings;
+        found
+            .into_iter()
+            .filter(|it| it.severity > Severity::Info)
+            .map(|it| it.subject.process)
+            .map(Option::unwrap_or_default)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(causes(6 * S), ["db", "find"]);
+    // Much against little.
+    assert_eq!(causes(2 * S), ["find", "db"]);
+}

@@ -211,10 +211,10 @@ pub(super) const ALL: &[KnownProgram] = &[
         advice: &[
             (
                 Topic::Sync,
-                "SQLite: batch several changes in one transaction; `PRAGMA journal_mode=WAL` with \
-                 `PRAGMA synchronous=NORMAL` syncs only at checkpoints: after a power failure or a \
-                 crash of the machine the last transactions may be missing, the database stays \
-                 consistent",
+                "SQLite: batch several changes in one transaction; with a write-ahead log (`PRAGMA \
+                 journal_mode`) `PRAGMA synchronous=NORMAL` syncs only at checkpoints: after a \
+                 power failure or a crash of the machine the last transactions may be missing, \
+                 the database stays consistent",
             ),
             (
                 Topic::Checkpoint,
