@@ -137,10 +137,10 @@ impl ForeignImport {
         let is_told = !found.devices.is_empty() || !self.tables.kinds().is_empty();
         found.host_messages = self.tables.host_messages();
         if !is_told && found.limits.is_empty() {
-            return Err(format!(
-                "it is of {}, and nothing in it tells of storage",
-                self.kind.word()
-            ));
+            // All tools of sysstat begin alike.
+            let is_any = self.kind == ForeignKind::Iostat;
+            let word = if is_any { "sysstat" } else { self.kind.word() };
+            return Err(format!("it is of {word}, and nothing in it tells of storage"));
         }
         if self.kind.is_text() && !self.tables.kinds().is_empty() {
             let words: Vec<&str> = self.tables.kinds().iter().map(|kind| kind.word()).collect();

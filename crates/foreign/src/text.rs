@@ -141,6 +141,12 @@ impl TextTables {
             self.header = Some(header);
             return;
         }
+        if header::is_of_other_table(line) {
+            // Its rows may have as many columns as the table before.
+            self.report.end_rows(&mut self.clock, book, out);
+            self.header = None;
+            return;
+        }
         if self.nvme_line(line, book) || self.kernel.line(line, book) {
             self.kinds.insert(match self.nvme {
                 Some(_) => ForeignKind::NvmeSmartLog,

@@ -200,15 +200,15 @@ fn awkward() -> Vec<(&'static str, Vec<u8>)> {
             rows(
                 "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)",
                 &|row| format!("0.1 name-{row:0>2000} {row} sd{row} W 1 4096 0.7\n"),
-                20_000,
+                5_000,
             ),
         ),
         (
             "subjects.txt",
             rows(
                 "22:40:28 UID PID kB_rd/s kB_wr/s kB_ccwr/s iodelay Command",
-                &|row| format!("22:40:{:02} 0 {row} 1 1 1 1 {row:0>4000}\n", 29 + row / 2000),
-                20_000,
+                &|row| format!("22:40:{:02} 0 {row} 1 1 1 1 {row:0>4000}\n", 29 + row / 500),
+                5_000,
             ),
         ),
         (
@@ -216,11 +216,11 @@ fn awkward() -> Vec<(&'static str, Vec<u8>)> {
             rows(
                 &format!("Device tps {}", "x ".repeat(60)),
                 &|row| format!("sd{row} 1 {wide}\n"),
-                100_000,
+                10_000,
             ),
         ),
         ("long.txt", rows("Device r/s %util", &|_| format!("{} ", "9".repeat(1 << 20)), 64)),
-        ("fio_lat.log", rows("1, 1, 0, 4096", &|row| format!("{row}, 100, 1, 4096\n"), 500_000)),
+        ("fio_lat.log", rows("1, 1, 0, 4096", &|row| format!("{row}, 100, 1, 4096\n"), 100_000)),
     ]
 }
 

@@ -117,6 +117,8 @@ impl ReportClock {
 
 /// The time of a line that is nothing else: iostat's `-t`, `date`, `/proc/uptime`.
 pub fn time_alone(line: &str) -> Option<f64> {
+    // Before sysstat 9.1 a word stood before.
+    let line = line.strip_prefix("Time: ").unwrap_or(line);
     let words: Vec<&str> = line.split_whitespace().collect();
     let uptime = |text: &str| number(text).filter(|_| text.contains('.'));
     if let [up, idle] = words[..]
@@ -133,7 +135,8 @@ pub fn time_alone(line: &str) -> Option<f64> {
         word.len() >= 8 && word.split(['/', '.', '-']).filter(|it| !it.is_empty()).count() == 3
     };
     match words[..] {
-        [one] => iso(one),
+        [one] => iso(one).or_else(|| clock(one)),
+        [time, "AM" | "PM"] if clock(time).is_some() => time_of_day(line).0,
         [date, ref rest @ ..] if is_date(date) && rest.len() <= 2 => time_of_day(&rest.join(" ")).0,
         _ => words.iter().find_map(|word| clock(word)).filter(|_| is_from_date(&words)),
     }
@@ -273,5 +276,6 @@ mod tests {
         assert!(clock.line("2026-11-26T00:00:13+0000"));
         assert_eq!((clock.interval(), clock.take_assumed()), (10.0, 1));
         assert!(!clock.line("sda 1.00 2.00"));
+        assert_eq!(time_alone("Time: 03:49:57 PM"), Some(57_000.0 - 3.0));
     }
 }

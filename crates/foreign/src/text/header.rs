@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: what rows mean (see `rows`).
 
-use super::figures::{banner, time_of_day};
+use super::figures::{banner, number, time_of_day};
 use super::prometheus::NodeMetric;
 use super::{atop, copies, kernel, pmrep, sadf, small, smart};
 use crate::kind::ForeignKind;
@@ -97,6 +97,20 @@ impl TableHeader {
     /// The number of the column with one of these names.
     pub fn column(&self, names: &[&str]) -> Option<usize> {
         self.columns.iter().position(|column| names.contains(&column.trim_end_matches(':')))
+    }
+}
+
+/// Whether a line is the header of a table of sar that tells nothing of storage: a time of day, and
+/// names of columns such as `rxpck/s`.
+pub fn is_of_other_table(line: &str) -> bool {
+    let (time, rest) = time_of_day(line);
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let is_figure = |word: &&str| number(word).is_some();
+    let has_mark = |word: &&str| word.ends_with("/s") || word.starts_with('%');
+    time.is_some() && words.len() > 1 && !words.iter().any(is_figure) && {
+        // In capitals is the column of what its rows are about: IFACE, FAN, BUS.
+        let first = words.first().copied().unwrap_or("");
+        words.iter().any(has_mark) || first.bytes().all(|it| it.is_ascii_uppercase())
     }
 }
 

@@ -39,6 +39,10 @@ pub(super) fn is_header(line: &str) -> bool {
 
 /// The columns of a header like `d.d.read  d.d.read  m.u.free`; `None` if it is none.
 fn named(line: &str) -> Option<Vec<Option<PmrepColumn>>> {
+    let first = line.split_ascii_whitespace().next()?;
+    if !first.contains('.') || !first.starts_with(|it: char| it.is_ascii_lowercase()) {
+        return None;
+    }
     let words = ends(line);
     let is_name = |word: &str| {
         word.split('.').count() > 2

@@ -14,8 +14,8 @@ use crate::kind::ForeignKind;
 use iowhy_core::figures::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The word before the mean of all reports at the end of sar and pidstat.
-const MEAN: &str = "Average:";
+/// The words before the mean of all reports at the end of sar and pidstat.
+const MEANS: [&str; 2] = ["Average:", "Summary:"];
 /// Rows of one report that are kept, and their bytes: three reports may be held at once.
 const MOST_ROWS: usize = 16 << 10;
 const MOST_HELD: usize = 16 << 20;
@@ -109,7 +109,9 @@ impl PendingReport {
         book: &mut CounterBook,
         out: &mut RowsOut<'_>,
     ) -> bool {
-        let (time, rest) = time_of_day(line.trim_start_matches(MEAN));
+        let is_mean = MEANS.iter().any(|word| line.starts_with(word));
+        let without_mean = MEANS.iter().fold(line, |rest, word| rest.trim_start_matches(word));
+        let (time, rest) = time_of_day(without_mean);
         let mut words: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
         if header.kind == ForeignKind::Pidstat && words.len() > header.columns.len() {
             let command = words.split_off(header.columns.len() - 1).join(" ");
@@ -128,7 +130,7 @@ impl PendingReport {
         if words.len() != header.columns.len() || figures * 2 < words.len() {
             return false;
         }
-        if line.starts_with(MEAN) {
+        if is_mean {
             return true;
         }
         self.header.get_or_insert_with(|| header.clone());

@@ -116,21 +116,22 @@ fn json_without_x_and_of_pidstat() {
 
 #[test]
 fn pmrep_as_a_table_and_as_csv() {
-    let table = "\
-          d.d.read  d.d.read  d.d.avactive  m.u.free
-               sda       sdb           sda          \x20
-           count/s   count/s          ms/s     Kbyte
-03:00:00       N/A       N/A           N/A       500
-03:00:10   120.000     0.000       980.000       500
-03:00:20   100.000     2.000       960.000       400
-";
+    let table = [
+        "          d.d.read  d.d.read  d.d.avactive  m.u.free",
+        "               sda       sdb           sda          ",
+        "           count/s   count/s          ms/s     Kbyte",
+        "03:00:00       N/A       N/A           N/A       500",
+        "03:00:10   120.000     0.000       980.000       500",
+        "03:00:20   100.000     2.000       960.000       400",
+    ]
+    .join("\n");
     let csv = "\
 Time,\"disk.dev.read[sda]\",\"disk.dev.read-sdb\",\"disk.dev.avactive[sda]\",\"mem.util.free\"
 2026-11-26 03:00:00,,,,
 2026-11-26 03:00:10,120.000,0.000,980.000,500
 2026-11-26 03:00:20,100.000,2.000,960.000,400
 ";
-    for text in [table, csv] {
+    for text in [table.as_str(), csv] {
         let read = ReadFile::text(text);
         assert_eq!(read.summary.environment.source, "pmrep");
         assert_eq!(read.summary.watch.duration_ns, 20_000_000_000, "{text}");
