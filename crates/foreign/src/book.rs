@@ -1,8 +1,8 @@
 //! What summaries tell, kept as the kernel keeps it: counters of devices, processes and the machine
 //! that grow by the rates of each interval.
 //!
-//! It needs at most about 120 MiB: 1,024 devices with 32 Ki settings of 1 KiB and 20 messages of 1 KiB
-//! each, 16 Ki other values with names of 256 B, and a batch of 1 Mi samples of 40 B.
+//! It needs at most about 120 MiB: 1,024 devices with 32 Ki settings of 1 KiB and 20 messages of
+//! 1 KiB each, 16 Ki other values with names of 256 B, and a batch of 1 Mi samples of 40 B.
 //!
 //! What does not belong here: the tools' formats (see [`crate::text`]).
 

@@ -121,13 +121,7 @@ impl TextTables {
         if self.is_of_another_host(line, environment) || figures::banner(line, environment) {
             return;
         }
-        if let Some(printed) = sadf::database(line) {
-            self.sadf_line(printed, book, environment, out);
-            return;
-        }
-        book.table(OF_PMREP);
-        if self.pmrep.line(line, &mut self.clock, book, out) {
-            self.kinds.insert(ForeignKind::Pmrep);
+        if self.is_of_another_form(line, book, environment, out) {
             return;
         }
         if let Some(second) = figures::time_alone(line) {
@@ -169,6 +163,26 @@ impl TextTables {
         if !is_row {
             self.other(line, book);
         }
+    }
+
+    /// Reads a line of `sadf -d` or `pmrep`; false if it is of neither.
+    fn is_of_another_form(
+        &mut self,
+        line: &str,
+        book: &mut CounterBook,
+        environment: &mut Environment,
+        out: &mut RowsOut<'_>,
+    ) -> bool {
+        if let Some(printed) = sadf::database(line) {
+            self.sadf_line(printed, book, environment, out);
+            return true;
+        }
+        book.table(OF_PMREP);
+        let is_pmrep = self.pmrep.line(line, &mut self.clock, book, out);
+        if is_pmrep {
+            self.kinds.insert(ForeignKind::Pmrep);
+        }
+        is_pmrep
     }
 
     /// Reads a line of `sadf -d`.

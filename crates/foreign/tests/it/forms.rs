@@ -58,7 +58,7 @@ fn vmstats_disks_are_copies() {
         format!(
             "disk- ------------reads------------ ------------writes----------- -----IO------\n\
              \x20      total merged sectors      ms  total merged sectors      ms    cur    sec\n\
-             sda    {reads}    100  841035    8395  50851   5502 1648657  146540      3     {busy_s}\n"
+             sda    {reads}    100  841035    8395  50851   5502 1648657  146540      3 {busy_s}\n"
         )
     };
     let read = ReadFile::text(&(copy(1000, 40) + &copy(1500, 41)));
