@@ -6,6 +6,7 @@
 use crate::failure::Failure;
 use crate::redaction;
 use iowhy_blktrace::trace::text_events;
+use iowhy_foreign::fio_log;
 use iowhy_foreign::import::Bytes;
 use iowhy_foreign::kind::{HEAD, detect};
 use iowhy_foreign::{ForeignImport, ForeignKind};
@@ -50,6 +51,10 @@ pub fn find(given: &[PathBuf]) -> Result<Option<ForeignSource>, Failure> {
     let Ok(head) = head(path) else { return Ok(None) };
     if let Some(kind) = forced.and_then(ForeignKind::from_word) {
         return Ok(Some(ForeignSource { path: path.clone(), kind }));
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if fio_log::is_of_latencies(&name) && is_fio_log(&head) {
+        return Ok(Some(ForeignSource { path: path.clone(), kind: ForeignKind::FioLatLog }));
     }
     refuse(path, &head)?;
     let kind = detect(&head).filter(|kind| !kind.is_text() || !has_event(&head));
@@ -108,8 +113,10 @@ const NOT_READ: &[(&[u8], &str, &str)] = &[
 ];
 
 /// Text in which one of these stands is known, but not read.
-const NOT_READ_TEXT: &[(&str, &str, &str)] =
-    &[("==================== All Devices", "btt's output", "give blktrace's files instead")];
+const NOT_READ_TEXT: &[(&str, &str, &str)] = &[
+    ("==================== All Devices", "btt's output", "give blktrace's files instead"),
+    ("<sysstat", "sadf's XML", "sadf -j FILE -- -d > sar.json"),
+];
 
 /// Refuses what is known and not read.
 fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
@@ -120,9 +127,9 @@ fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
     // sadc's files begin with two numbers: their magic and that of the data behind.
     let is_sa = matches!(head, [0x96, 0xd5, ..] | [0xd5, 0x96, ..]);
     let sa = is_sa.then_some(("sadc's binary file", "sadf -j FILE -- -d > sar.json"));
-    let log = is_fio_log(&text).then_some((
-        "fio's log of one figure",
-        "fio --output-format=json tells of the disk: give its output",
+    let log = is_fio_log(head).then_some((
+        "fio's log of one figure, by its name not of latencies",
+        "iowhy report FILE --as fio-lat-log",
     ));
     let known = binary.or(log).or(printed.map(|(_, what, then)| (*what, *then))).or(sa);
     match known {
@@ -137,11 +144,12 @@ fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
 
 /// Whether lines are those of fio's `--write_lat_log` and the like: `12, 345678, 0, 4096, 0, 0`.
 /// Nothing in them tells a latency from a bandwidth.
-fn is_fio_log(text: &str) -> bool {
+fn is_fio_log(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head.get(..4096).unwrap_or(head));
     let is_row = |line: &str| {
         let words: Vec<&str> = line.split(", ").collect();
         (4..=7).contains(&words.len())
-            && words.iter().all(|word| word.trim().parse::<u64>().is_ok())
+            && words.iter().all(|word| word.trim().parse::<u64>().is_ok() || word.starts_with("0x"))
     };
     let mut lines = text.lines().take(3);
     lines.next().is_some_and(is_row) && lines.all(is_row)

@@ -4,6 +4,8 @@
 //! Headers are parsed here, not by a library: those hold the long name of a member in memory,
 //! however long an archive says that it is.
 //!
+//! It needs 96 MiB for the xz decoder, 1 MiB of names and lines, and what [`CounterBook`] needs.
+//!
 //! What does not belong here: what the members tell (see [`crate::text`], [`crate::json`]).
 
 use crate::book::CounterBook;
@@ -32,7 +34,7 @@ const MOST_NAME: u64 = 4096;
 /// Bytes of one text that are read.
 const MOST_TEXT: u64 = 256 << 20;
 /// Bytes of one setting that are read.
-const MOST_SETTING: u64 = 4096;
+const MOST_SETTING: u64 = 512;
 /// Memory of the xz decoder: `xz -9` needs 65 MiB.
 const XZ_MEMORY: u64 = 96 << 20;
 /// Mounts that are kept.

@@ -1,6 +1,9 @@
 //! What summaries tell, kept as the kernel keeps it: counters of devices, processes and the machine
 //! that grow by the rates of each interval.
 //!
+//! It needs at most about 120 MiB: 1,024 devices with 32 Ki settings of 1 KiB and 20 messages of
+//! 1 KiB each, 16 Ki other values with names of 256 B, and a batch of 1 Mi samples of 40 B.
+//!
 //! What does not belong here: the tools' formats (see [`crate::text`]).
 
 use iowhy_core::model::environment::Device;
@@ -18,6 +21,15 @@ const MOST_DEVICES: usize = 1024;
 const MOST_SUBJECTS: usize = 16 << 10;
 /// The share of the time below which a table tells of a part of it.
 const PARTIAL: f64 = 0.98;
+/// Settings that are kept of all devices, and bytes of one's name and value.
+const MOST_SETTINGS: usize = 32 << 10;
+const MOST_SETTING_BYTES: usize = 512;
+/// Bytes of a subject's name, and of a message.
+const MOST_NAME: usize = 256;
+const MOST_TEXT: usize = 1024;
+/// Samples of one batch, after which intervals are left out: counters go on growing, so that only
+/// the timeline is coarser. An archive is one batch.
+const MOST_SAMPLES: usize = 1 << 20;
 /// Messages that are kept of each device, as of a live watch.
 const MOST_MESSAGES: usize = 20;
 /// When a timeline begins, ns: above zero, which means "not known".
@@ -90,6 +102,9 @@ pub struct CounterBook {
     /// Rows about what another table tells of, too.
     told_twice: u64,
     is_extrapolated: bool,
+    settings: usize,
+    /// Intervals without a sample.
+    unsampled: u64,
 }
 
 impl Default for CounterBook {
@@ -106,6 +121,8 @@ impl Default for CounterBook {
             covered: BTreeMap::new(),
             told_twice: 0,
             is_extrapolated: false,
+            settings: 0,
+            unsampled: 0,
         }
     }
 }
@@ -203,10 +220,13 @@ impl CounterBook {
 
     /// A setting under /sys/block/NAME.
     pub fn setting(&mut self, name: &str, setting: &str, value: &str) {
-        if let Some(device) = self.device(name)
-            && device.settings.len() < 256
-        {
+        let is_small = setting.len().max(value.len()) <= MOST_SETTING_BYTES;
+        if self.settings >= MOST_SETTINGS || !is_small {
+            return;
+        }
+        if let Some(device) = self.device(name) {
             device.settings.insert(setting.to_owned(), value.to_owned());
+            self.settings += 1;
         }
     }
 
@@ -219,7 +239,8 @@ impl CounterBook {
     }
 
     /// A message of the kernel's log.
-    pub fn message(&mut self, name: &str, message: KernelMessage) {
+    pub fn message(&mut self, name: &str, mut message: KernelMessage) {
+        shorten(&mut message.text, MOST_TEXT);
         if let Some(device) = self.device(name)
             && device.messages.len() < MOST_MESSAGES
         {
@@ -247,7 +268,9 @@ impl CounterBook {
 
     /// A value of the machine or of a process: of a counter its growth.
     pub fn other(&mut self, metric: Metric, subject: &str, value: f64) {
-        let key = (metric, subject.to_owned());
+        let mut subject = subject.to_owned();
+        shorten(&mut subject, MOST_NAME);
+        let key = (metric, subject);
         if self.others.len() >= MOST_SUBJECTS && !self.others.contains_key(&key) {
             self.refused += 1;
             return;
@@ -269,6 +292,14 @@ impl CounterBook {
     /// Puts the values as of now into a batch. A counter that is new began at zero when values were
     /// put there last.
     pub fn sample(&mut self, batch: &mut Batch, names: &mut Names) {
+        if batch.samples.len() >= MOST_SAMPLES {
+            self.unsampled += 1;
+            return;
+        }
+        self.sample_all(batch, names);
+    }
+
+    fn sample_all(&mut self, batch: &mut Batch, names: &mut Names) {
         let mut sampler =
             BookSampler { from_ns: self.sampled_ns, time_ns: self.now_ns, batch, names };
         for (name, device) in &mut self.devices {
@@ -312,9 +343,9 @@ impl CounterBook {
             }
         }
         self.is_extrapolated = is_extrapolated;
-        if is_extrapolated {
+        if is_extrapolated || self.unsampled > 0 {
             self.now_ns = self.end_ns();
-            self.sample(batch, names);
+            self.sample_all(batch, names);
         }
     }
 
@@ -334,6 +365,10 @@ impl CounterBook {
                     .to_owned(),
             );
         }
+        if self.unsampled > 0 {
+            let meaning = "intervals are not shown one by one: there are too many";
+            limits.push(iowhy_core::figures::counted(self.unsampled, meaning));
+        }
         if self.told_twice > 0 {
             let meaning = "figures are told by two tables of the file: the first was taken";
             limits.push(iowhy_core::figures::counted(self.told_twice, meaning));
@@ -349,6 +384,14 @@ impl CounterBook {
     /// Whether values of a scope were told.
     pub fn has(&self, scope: Scope) -> bool {
         self.others.keys().any(|(metric, _)| metric.info().scope == scope)
+    }
+}
+
+/// Cuts a text that is longer than `most` bytes.
+fn shorten(text: &mut String, most: usize) {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::archive;
 use crate::book::{BEGIN_NS, CounterBook};
+use crate::fio_log::FioLog;
 use crate::json;
 use crate::kind::{ForeignKind, HEAD, detect};
 use crate::text::{RowsOut, TextTables};
@@ -16,8 +17,9 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 /// A line's bytes that are looked at; the rest of a longer one is skipped.
 const MOST_LINE: u64 = 8 << 10;
-/// Lines of one batch.
+/// Lines of one batch, and samples after which it ends.
 const LINES: usize = 4096;
+const SAMPLES: usize = 64 << 10;
 
 /// Bytes of a file.
 pub type Bytes = Box<dyn Read + Send>;
@@ -28,6 +30,7 @@ pub struct ForeignImport {
     input: BufReader<Bytes>,
     book: CounterBook,
     tables: TextTables,
+    fio_log: FioLog,
     environment: Environment,
     is_done: bool,
 }
@@ -58,6 +61,7 @@ impl ForeignImport {
             input: BufReader::with_capacity(64 << 10, input),
             book: CounterBook::default(),
             tables: TextTables::default(),
+            fio_log: FioLog::default(),
             environment,
             is_done: false,
         }
@@ -80,7 +84,7 @@ impl ForeignImport {
                 archive::read(input, book, tables, &mut self.environment, &mut out)?;
                 Ok(false)
             }
-            _ if is_text => self.lines(&mut out),
+            _ if is_text || self.kind == ForeignKind::FioLatLog => self.lines(&mut out),
             kind => {
                 let mut bytes = Vec::new();
                 let limit = json::MOST_BYTES as u64 + 1;
@@ -106,23 +110,37 @@ impl ForeignImport {
     fn lines(&mut self, out: &mut RowsOut<'_>) -> Result<bool, String> {
         let mut line = Vec::new();
         for _ in 0..LINES {
+            if out.batch.samples.len() > SAMPLES {
+                break;
+            }
             if !next_line(&mut self.input, &mut line).map_err(|error| error.to_string())? {
                 return Ok(false);
             }
             let text = String::from_utf8_lossy(&line);
-            self.tables.line(&text, &mut self.book, &mut self.environment, out);
+            if self.kind == ForeignKind::FioLatLog {
+                self.fio_log.line(&text, out);
+            } else {
+                self.tables.line(&text, &mut self.book, &mut self.environment, out);
+            }
         }
         Ok(true)
     }
 
     fn finish(&mut self, out: &mut RowsOut<'_>) -> Result<(), String> {
         let (book, found) = (&mut self.book, &mut self.environment);
-        self.tables.finish(book, found, out);
+        if self.kind == ForeignKind::FioLatLog {
+            self.fio_log.finish(found)?;
+        } else {
+            self.tables.finish(book, found, out);
+        }
         found.devices = book.devices();
         let is_told = !found.devices.is_empty() || !self.tables.kinds().is_empty();
         found.host_messages = self.tables.host_messages();
         if !is_told && found.limits.is_empty() {
-            return Err(format!("nothing in it is of {}", self.kind.word()));
+            // All tools of sysstat begin alike.
+            let is_any = self.kind == ForeignKind::Iostat;
+            let word = if is_any { "sysstat" } else { self.kind.word() };
+            return Err(format!("it is of {word}, and nothing in it tells of storage"));
         }
         if self.kind.is_text() && !self.tables.kinds().is_empty() {
             let words: Vec<&str> = self.tables.kinds().iter().map(|kind| kind.word()).collect();

@@ -3,7 +3,7 @@
 //! What does not belong here: their text (see [`crate::text`]).
 
 mod atop;
-mod pcp;
+pub(crate) mod pcp;
 mod sysstat;
 
 use crate::book::CounterBook;
@@ -15,8 +15,13 @@ use iowhy_core::model::Environment;
 use iowhy_core::model::health::{DeviceHealth, NvmeHealth};
 use serde_json::Value;
 
-/// The longest JSON that is read, bytes: it is held as a whole, in about ten times the memory.
+/// The longest JSON that is read, bytes: it is held as a whole.
 pub const MOST_BYTES: usize = 16 << 20;
+/// Memory that its values may take, bytes, by [`weight`].
+const MOST_WEIGHT: usize = 160 << 20;
+/// Memory of an object with one entry, and of a further value.
+const OF_OBJECT: usize = 704;
+const OF_VALUE: usize = 128;
 /// Bytes of a sector.
 const SECTOR: f64 = 512.0;
 
@@ -31,6 +36,11 @@ pub fn read(
     environment: &mut Environment,
     out: &mut RowsOut<'_>,
 ) -> Result<(), String> {
+    if weight(bytes) > MOST_WEIGHT {
+        return Err("its JSON would take more than 160 MiB as values: give a shorter time \
+                    (`sadf -s -e`)"
+            .to_owned());
+    }
     if kind == ForeignKind::Smartctl {
         let printed = SmartctlOutput::from_json(bytes).map_err(|error| error.to_string())?;
         let device = printed.device().unwrap_or("drive").to_owned();
@@ -54,6 +64,16 @@ pub fn read(
         ForeignKind::NvmeSmartLog => nvme(&value, book),
         _ => Err("it is no JSON of a known tool".to_owned()),
     }
+}
+
+/// Memory that the values of a JSON take at most, bytes. Marks within texts count, too.
+fn weight(bytes: &[u8]) -> usize {
+    let of = |byte: &u8| match byte {
+        b'{' => OF_OBJECT,
+        b',' => OF_VALUE,
+        _ => 0,
+    };
+    bytes.iter().map(of).sum()
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

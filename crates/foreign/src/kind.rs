@@ -42,6 +42,8 @@ kinds! {
     Biosnoop = "biosnoop",
     /// fio's JSON.
     Fio = "fio",
+    /// fio's `--write_lat_log`: a line for each request.
+    FioLatLog = "fio-lat-log",
     /// `smartctl -a`, with `--json` or without.
     Smartctl = "smartctl",
     /// `nvme smart-log`, as text or JSON.
@@ -50,15 +52,19 @@ kinds! {
     Atop = "atop",
     /// PCP's archives as JSON, by `pcp2json`.
     Pcp = "pcp",
+    /// PCP's metrics by `pmrep`, as a table or `-o csv`.
+    Pmrep = "pmrep",
     /// node_exporter's metrics as Prometheus' text.
     Prometheus = "prometheus",
     /// `/proc/mdstat`.
     Mdstat = "mdstat",
     /// `iotop -b`.
     Iotop = "iotop",
+    /// BCC's `biotop`: requests by process and disk.
+    Biotop = "biotop",
     /// The line of `top` about CPUs.
     Top = "top",
-    /// BCC's `biolatency`: a histogram.
+    /// BCC's `biolatency` and perf-tools' `iolatency`: a histogram.
     Biolatency = "biolatency",
     /// The kernel's log: dmesg, journalctl -k, syslog.
     Dmesg = "dmesg",
@@ -74,8 +80,8 @@ impl ForeignKind {
 
     /// Whether it is lines of text, which may be mixed in one file.
     pub const fn is_text(self) -> bool {
-        use ForeignKind::{Fio, Pcp, Sosreport, SysstatJson};
-        !matches!(self, SysstatJson | Fio | Sosreport | Pcp)
+        use ForeignKind::{Fio, FioLatLog, Pcp, Sosreport, SysstatJson};
+        !matches!(self, SysstatJson | Fio | Sosreport | Pcp | FioLatLog)
     }
 }
 
@@ -89,10 +95,21 @@ pub fn detect(head: &[u8]) -> Option<ForeignKind> {
     if text.trim_start().starts_with('{') {
         return of_json(&text);
     }
-    if text.contains("block_rq_") || text.contains("block_bio_") {
+    if text.lines().any(is_block_event) {
         return None;
     }
     text.lines().find_map(TableHeader::kind_of)
+}
+
+/// Whether a line is an event of ftrace or perf: `block_rq_issue: 8,0 …`. A tool's own page may
+/// name tracepoints, too.
+fn is_block_event(line: &str) -> bool {
+    let name = ["block_rq_", "block_bio_"].iter().find_map(|it| line.split_once(it)).map(|it| it.1);
+    let end = name.and_then(|rest| rest.split_once(": "));
+    end.is_some_and(|(name, rest)| {
+        name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_')
+            && rest.trim_start().starts_with(|it: char| it.is_ascii_digit())
+    })
 }
 
 /// Whether it is a tar archive, or one that gzip or xz compressed.

@@ -9,22 +9,27 @@
 //! | `columns` | what columns mean, as growth of counters |
 //! | `copies`, `prometheus` | copies of the kernel's own counters |
 //! | `atop` | lines of `atop -P` |
+//! | `pmrep` | PCP's metrics by `pmrep` |
+//! | `sadf` | lines of `sadf -d` as those of sar |
 //! | `smart` | `smartctl -a` |
-//! | `small` | mdstat, iotop, top, histograms |
+//! | `small`, `biotop` | mdstat, iotop, biotop, top, histograms |
 //! | `requests` | rows of biosnoop and iosnoop as requests |
 //! | `kernel` | messages of the kernel's log |
 //!
 //! What does not belong here: files and their kinds (see [`crate::import`]).
 
 mod atop;
+mod biotop;
 mod columns;
 mod copies;
 pub mod figures;
 pub mod header;
 mod kernel;
+mod pmrep;
 mod prometheus;
 mod requests;
 mod rows;
+mod sadf;
 mod small;
 mod smart;
 mod timeline;
@@ -48,6 +53,7 @@ use std::collections::BTreeSet;
 const OF_COPIES: u32 = 1001;
 const OF_ATOP: u32 = 1002;
 const OF_SMALL: u32 = 1003;
+const OF_PMREP: u32 = 1004;
 
 /// The destination of rows and requests.
 pub struct RowsOut<'a> {
@@ -69,6 +75,9 @@ pub struct TextTables {
     copies: CounterCopies,
     atop: atop::AtopLines,
     small: small::SmallTexts,
+    pmrep: pmrep::PmrepText,
+    /// The columns of `sadf -d` whose rows follow.
+    sadf: Option<String>,
     smart: smart::SmartText,
     /// Lines of another host than the first.
     of_other_hosts: u64,
@@ -112,6 +121,9 @@ impl TextTables {
         if self.is_of_another_host(line, environment) || figures::banner(line, environment) {
             return;
         }
+        if self.is_of_another_form(line, book, environment, out) {
+            return;
+        }
         if let Some(second) = figures::time_alone(line) {
             self.report.end_rows(&mut self.clock, book, out);
             self.clock.at(second);
@@ -121,6 +133,12 @@ impl TextTables {
             self.kinds.insert(header.kind);
             self.report.begin(&header, &mut self.clock, line, book, out);
             self.header = Some(header);
+            return;
+        }
+        if header::is_of_other_table(line) {
+            // Its rows may have as many columns as the table before.
+            self.report.end_rows(&mut self.clock, book, out);
+            self.header = None;
             return;
         }
         if self.nvme_line(line, book) || self.kernel.line(line, book) {
@@ -144,6 +162,57 @@ impl TextTables {
         };
         if !is_row {
             self.other(line, book);
+        }
+    }
+
+    /// Reads a line of `sadf -d` or `pmrep`; false if it is of neither.
+    fn is_of_another_form(
+        &mut self,
+        line: &str,
+        book: &mut CounterBook,
+        environment: &mut Environment,
+        out: &mut RowsOut<'_>,
+    ) -> bool {
+        if let Some(printed) = sadf::database(line) {
+            self.sadf_line(printed, book, environment, out);
+            return true;
+        }
+        book.table(OF_PMREP);
+        let is_pmrep = self.pmrep.line(line, &mut self.clock, book, out);
+        if is_pmrep {
+            self.kinds.insert(ForeignKind::Pmrep);
+        }
+        is_pmrep
+    }
+
+    /// Reads a line of `sadf -d`.
+    fn sadf_line(
+        &mut self,
+        printed: sadf::SadfLine,
+        book: &mut CounterBook,
+        environment: &mut Environment,
+        out: &mut RowsOut<'_>,
+    ) {
+        let Some(interval_s) = printed.interval_s else {
+            let is_known = TableHeader::new(&printed.text).is_some();
+            self.sadf = is_known.then_some(printed.text);
+            self.header = None;
+            return;
+        };
+        if environment.host.is_empty() {
+            environment.host.clone_from(&printed.host);
+        } else if environment.host != printed.host {
+            self.of_other_hosts += 1;
+            return;
+        }
+        if let Some(columns) = self.sadf.take() {
+            // The first interval begins before its row.
+            let begin = figures::time_of_day(&printed.text).0.unwrap_or(0.0) - interval_s;
+            let header = format!("{} {columns}", figures::of_day(begin));
+            self.line(&header, book, environment, out);
+        }
+        if self.header.is_some() {
+            self.line(&printed.text, book, environment, out);
         }
     }
 
@@ -190,6 +259,9 @@ impl TextTables {
         if let Some((name, counters)) = diskstats(line) {
             self.copies.device(name, counters, &mut self.clock, book, out);
             return Some(ForeignKind::Diskstats);
+        }
+        if self.copies.vmstat(line, &mut self.clock, book, out) {
+            return Some(ForeignKind::Vmstat);
         }
         if let Some(metric) = NodeMetric::new(line) {
             if metric.is_next(&self.copies) {

@@ -88,6 +88,22 @@ pub struct BttFiles {
     /// Requests at the device: PREFIX_8,0_aqd.dat
     #[arg(short = 'Q', long, value_name = "PREFIX")]
     pub active_queue_depth: Option<PathBuf>,
+    /// Mean latencies of periods of this length: 8,0_{d2c,q2c,q2d}_plat.dat in the present folder
+    #[arg(short = 'L', long, value_name = "SECONDS", value_parser = super::amounts::seconds)]
+    pub periodic_latencies: Option<Duration>,
+    /// Seeks per second, D to D: PREFIX_8,0.dat
+    #[arg(short = 'm', long, value_name = "PREFIX")]
+    pub seeks_per_second: Option<PathBuf>,
+    /// How often unplugs released how many requests: PREFIX_8,0.dat
+    #[arg(short = 'u', long, value_name = "PREFIX")]
+    pub unplug_hist: Option<PathBuf>,
+    /// The times of each bio; btt's -p, which here keeps requests of a process
+    #[arg(long, value_name = "FILE")]
+    pub per_io_dump: Option<PathBuf>,
+    /// Times of Q, D and C of each request: 8,0_pit.dat in the present folder; as btt's, it takes
+    /// a name and does not use it
+    #[arg(short = 'P', long, value_name = "NAME")]
+    pub per_io_trees: Option<PathBuf>,
 }
 
 impl BttFiles {
@@ -101,12 +117,22 @@ impl BttFiles {
             (BttFileKind::QueueSeeks, &self.seeks),
             (BttFileKind::IssueSeeks, &self.seeks),
             (BttFileKind::Depth, &self.active_queue_depth),
+            (BttFileKind::SeekRate, &self.seeks_per_second),
+            (BttFileKind::Unplugs, &self.unplug_hist),
+            (BttFileKind::Bios, &self.per_io_dump),
         ];
         let mut files = None;
         for (kind, prefix) in wanted {
             if let Some(prefix) = prefix {
                 files.get_or_insert_with(DataFiles::default).add(kind, prefix.clone());
             }
+        }
+        if self.per_io_trees.is_some() {
+            let files = files.get_or_insert_with(DataFiles::default);
+            files.add(BttFileKind::Trees, PathBuf::new());
+        }
+        if let Some(period) = self.periodic_latencies {
+            files.get_or_insert_with(DataFiles::default).add_means(period.as_secs_f64());
         }
         files
     }

@@ -6,6 +6,7 @@
     reason = "a test may panic, in its helpers too"
 )]
 
+mod decoders;
 mod diff;
 mod evidence;
 mod explain;

@@ -160,3 +160,84 @@ fn root_does_not_start_programs_of_the_callers_search_path() {
     let output = command.output().unwrap();
     assert!(!mark.exists(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// Kilobytes of address space for a file of another tool: 256 MiB beside the program itself, its
+/// libraries and the stacks of its threads.
+const READER_KB: u64 = 256 << 10;
+
+/// Address space that the program takes for nothing, kilobytes.
+fn bare_kb() -> u64 {
+    (64..4_096)
+        .step_by(32)
+        .map(|mib| mib << 10)
+        .find(|kb| {
+            let mut command = Command::new("sh");
+            let script = format!("ulimit -v {kb}; exec \"$@\"");
+            command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_iowhy"), "explain", "hung-io"]);
+            command.stdin(Stdio::null()).output().unwrap().status.success()
+        })
+        .unwrap()
+}
+
+/// The largest and most awkward texts of each reader.
+fn awkward() -> Vec<(&'static str, Vec<u8>)> {
+    let json = |start: &str, part: &str, end: &str| {
+        let parts = part.repeat(((16 << 20) - 4096) / part.len());
+        format!("{start}{parts}{end}").into_bytes()
+    };
+    let host = "{\"sysstat\": {\"hosts\": [{\"statistics\": [0";
+    let rows = |header: &str, row: &dyn Fn(usize) -> String, count: usize| {
+        let rows: String = (0..count).map(row).collect();
+        format!("{header}\n{rows}").into_bytes()
+    };
+    let wide = "1.00 ".repeat(60);
+    vec![
+        ("objects.json", json(host, ",{\"\":0}", "]}]}}")),
+        ("numbers.json", json(host, ",0", "]}]}}")),
+        ("texts.json", json(host, ",\"aaaaaaaaaaaaaaaa\"", "]}]}}")),
+        (
+            "names.txt",
+            rows(
+                "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)",
+                &|row| format!("0.1 name-{row:0>2000} {row} sd{row} W 1 4096 0.7\n"),
+                5_000,
+            ),
+        ),
+        (
+            "subjects.txt",
+            rows(
+                "22:40:28 UID PID kB_rd/s kB_wr/s kB_ccwr/s iodelay Command",
+                &|row| format!("22:40:{:02} 0 {row} 1 1 1 1 {row:0>4000}\n", 29 + row / 500),
+                5_000,
+            ),
+        ),
+        (
+            "wide.txt",
+            rows(
+                &format!("Device tps {}", "x ".repeat(60)),
+                &|row| format!("sd{row} 1 {wide}\n"),
+                10_000,
+            ),
+        ),
+        ("long.txt", rows("Device r/s %util", &|_| format!("{} ", "9".repeat(1 << 20)), 64)),
+        ("fio_lat.log", rows("1, 1, 0, 4096", &|row| format!("{row}, 100, 1, 4096\n"), 100_000)),
+    ]
+}
+
+#[test]
+fn files_of_other_tools_take_no_more_than_256_mib() {
+    let folder = tempfile::tempdir().unwrap();
+    let most_kb = bare_kb() + READER_KB;
+    for (name, content) in awkward() {
+        let path = folder.path().join(name);
+        fs::write(&path, content).unwrap();
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -v {most_kb}; exec timeout --signal=KILL 120 \"$@\"");
+        command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_iowhy"), "report"]).arg(&path);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_refused = said.contains("would take more than") || said.contains("tells of storage");
+        assert!(output.status.success() || is_refused, "{name}: {}: {said}", output.status);
+        assert!(!said.contains("memory allocation"), "{name}: {said}");
+    }
+}

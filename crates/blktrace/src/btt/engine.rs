@@ -184,6 +184,11 @@ impl Btt {
             }
             Action::Unplug => {
                 let requests = batch.number(record).unwrap_or(0);
+                if let Some(files) =
+                    self.files.as_mut().filter(|_| self.index.contains_key(&record.device))
+                {
+                    files.unplug(record, requests);
+                }
                 if let Some(device) = self.known(record.device) {
                     device.plugs.unplug(seconds(record.time), requests);
                 }
@@ -363,6 +368,7 @@ impl Btt {
         for link in &found {
             let bio = self.trees.item(*link);
             bio.issued = record.time;
+            bio.issued_range = (record.sector, record.sectors());
             let (inserted, merged, process) = (bio.inserted, bio.merged, bio.process);
             let q2d_ns = record.time.wrapping_sub(bio.queued);
             if let Some(files) = &mut self.files {
@@ -400,8 +406,12 @@ impl Btt {
             }
         }
         let found = self.inside(at, record);
+        let last = found.last().map(|link| self.trees.item(*link).issued);
         for link in &found {
             self.complete_bio(at, *link, record);
+        }
+        if let Some(files) = &mut self.files {
+            files.request(record, last);
         }
         self.found = found;
     }
@@ -422,6 +432,9 @@ impl Btt {
                 files.latency(BttFileKind::D2c, record, record.time, d2c);
             }
             self.live.add(issued, record.time.max(issued));
+        }
+        if let Some(files) = &mut self.files {
+            files.bio(self.trees.item(link), record);
         }
         if let Some(device) = self.devices.get_mut(at) {
             if issued != NEVER {

@@ -1,8 +1,11 @@
 //! btt's data files, which plot scripts read: latencies (`-l`, `-q`, `-z`), blocks (`-B`), seeks
-//! (`-s`), queue depth (`-Q`). A file exists only if it has a line. Until all are whole they have
-//! temporary names; those of an analysis that ends before are removed.
+//! (`-s`), queue depth (`-Q`), mean latencies by period (`-L`), seeks per second (`-m`), unplugs
+//! (`-u`), the times of each bio (`-p`, `-P`). A file exists only if it has a line. Until all are
+//! whole they have temporary names; those of an analysis that ends before are removed.
 
+use super::rates::{PeriodicMean, SeekRate, UnplugSteps};
 use super::seconds;
+use super::tree::{Bio, NEVER};
 use crate::trace::TraceRecord;
 use crate::trace::action::category;
 use iowhy_fs::{Folder, PRIVATE_FILE};
@@ -29,6 +32,32 @@ pub enum BttFileKind {
     IssueSeeks,
     /// `-Q`: requests at the device.
     Depth,
+    /// `-L`: time and mean of D2C by period, in the present folder.
+    MeanD2c,
+    /// `-L`: the same of Q2C.
+    MeanQ2c,
+    /// `-L`: the same of Q2D.
+    MeanQ2d,
+    /// `-m`: time and seeks per second, D to D.
+    SeekRate,
+    /// `-u`: how often unplugs released how many requests.
+    Unplugs,
+    /// `-p`: all times of each bio; one file of this name.
+    Bios,
+    /// `-P`: times of Q, D and C of each request, in the present folder.
+    Trees,
+}
+
+impl BttFileKind {
+    /// The same latency by period.
+    const fn mean(self) -> Option<BttFileKind> {
+        match self {
+            BttFileKind::D2c => Some(BttFileKind::MeanD2c),
+            BttFileKind::Q2c => Some(BttFileKind::MeanQ2c),
+            BttFileKind::Q2d => Some(BttFileKind::MeanQ2d),
+            _ => None,
+        }
+    }
 }
 
 type Key = (BttFileKind, u32, &'static str);
@@ -39,12 +68,29 @@ pub struct DataFiles {
     prefixes: FxHashMap<BttFileKind, PathBuf>,
     open: FxHashMap<Key, PartialFile>,
     failed: Option<(PathBuf, io::Error)>,
+    /// The length of a period of `-L`, seconds.
+    period_s: f64,
+    means: FxHashMap<(BttFileKind, u32), PeriodicMean>,
+    seek_rates: FxHashMap<u32, SeekRate>,
+    unplugs: FxHashMap<u32, UnplugSteps>,
 }
 
 impl DataFiles {
     /// Writes files of `kind` whose names begin with `prefix`.
     pub fn add(&mut self, kind: BttFileKind, prefix: PathBuf) {
         self.prefixes.insert(kind, prefix);
+    }
+
+    /// Writes mean latencies by periods of this length, seconds.
+    pub fn add_means(&mut self, period_s: f64) {
+        self.period_s = period_s;
+        for kind in [BttFileKind::MeanD2c, BttFileKind::MeanQ2c, BttFileKind::MeanQ2d] {
+            self.add(kind, PathBuf::new());
+        }
+    }
+
+    fn has(&self, kind: BttFileKind) -> bool {
+        self.prefixes.contains_key(&kind)
     }
 
     pub(super) fn latency(
@@ -56,6 +102,12 @@ impl DataFiles {
     ) {
         let (time, latency) = (time as f64 / 1.0e9, latency as f64 / 1.0e9);
         self.write(kind, record.device, "", format_args!("{time:.6} {latency:.6}\n"));
+        if let Some(kind) = kind.mean().filter(|kind| self.has(*kind)) {
+            let mean = self.means.entry((kind, record.device)).or_default();
+            if let Some((middle, mean)) = mean.add(time, latency, self.period_s) {
+                self.write(kind, record.device, "", format_args!("{middle:.6} {mean:.6}\n"));
+            }
+        }
     }
 
     pub(super) fn blocks(&mut self, record: &TraceRecord) {
@@ -71,6 +123,77 @@ impl DataFiles {
         for suffix in [letter, "c"] {
             let line = format_args!("{time:15.9} {distance:13} {letter}\n");
             self.write(kind, record.device, suffix, line);
+        }
+        let kind_of_rate = BttFileKind::SeekRate;
+        if kind == BttFileKind::IssueSeeks && self.has(kind_of_rate) {
+            let ended = self.seek_rates.entry(record.device).or_default().add(time);
+            if let Some((begin, rate)) = ended {
+                let line = format_args!("{begin:15.9} {rate:.2}\n");
+                self.write(kind_of_rate, record.device, "", line);
+            }
+        }
+    }
+
+    pub(super) fn unplug(&mut self, record: &TraceRecord, requests: u64) {
+        if self.has(BttFileKind::Unplugs) {
+            self.unplugs.entry(record.device).or_default().add(requests);
+        }
+    }
+
+    /// A bio completed as a part of `record`.
+    pub(super) fn bio(&mut self, bio: &Bio, record: &TraceRecord) {
+        let number = record.device;
+        self.write(BttFileKind::Trees, number, "", format_args!("{} ", Clock(bio.queued)));
+        if !self.has(BttFileKind::Bios) {
+            return;
+        }
+        let (major, minor) = (number >> 20, number & 0xf_ffff);
+        let own = (bio.start, bio.end.wrapping_sub(bio.start));
+        let steps = [
+            (bio.queued, 'Q', own),
+            (bio.got, 'G', own),
+            (bio.inserted, 'I', own),
+            (bio.merged, 'M', own),
+            (bio.issued, 'D', bio.issued_range),
+            (record.time, 'C', (record.sector, record.sectors())),
+        ];
+        self.write(BttFileKind::Bios, 0, "", format_args!("{major:3},{minor:<3}: "));
+        let known = steps.into_iter().filter(|(time, ..)| *time != NEVER);
+        for (at, (time, letter, (sector, sectors))) in known.enumerate() {
+            let indent = if at == 0 { "" } else { "         " };
+            let time = Clock(time);
+            let line = format_args!("{indent}{time:>15} {letter} {sector:10}+{sectors:<4}\n");
+            self.write(BttFileKind::Bios, 0, "", line);
+        }
+        self.write(BttFileKind::Bios, 0, "", format_args!("\n"));
+    }
+
+    /// A request completed, of whose bios the last was issued at `issued`; `None` without any.
+    pub(super) fn request(&mut self, record: &TraceRecord, issued: Option<u64>) {
+        if let Some(issued) = issued {
+            let line = format_args!("| {} | {}\n", Clock(issued), Clock(record.time));
+            self.write(BttFileKind::Trees, record.device, "", line);
+        }
+        self.write(BttFileKind::Bios, 0, "", format_args!("{:-<41}\n", ""));
+    }
+
+    /// Writes what is known only at the end.
+    fn write_ends(&mut self) {
+        for ((kind, device), mut mean) in std::mem::take(&mut self.means) {
+            if let Some((middle, mean)) = mean.end() {
+                self.write(kind, device, "", format_args!("{middle:.6} {mean:.6}\n"));
+            }
+        }
+        for (device, mut rate) in std::mem::take(&mut self.seek_rates) {
+            if let Some((begin, rate)) = rate.end() {
+                let line = format_args!("{begin:15.9} {rate:.2}\n");
+                self.write(BttFileKind::SeekRate, device, "", line);
+            }
+        }
+        for (device, UnplugSteps(steps)) in std::mem::take(&mut self.unplugs) {
+            for (step, count) in steps.iter().enumerate() {
+                self.write(BttFileKind::Unplugs, device, "", format_args!("{step} {count}\n"));
+            }
         }
     }
 
@@ -110,6 +233,7 @@ impl DataFiles {
     /// # Errors
     /// The first file that could not be written, and why; then none has its name.
     pub fn finish(&mut self) -> Result<(), (PathBuf, io::Error)> {
+        self.write_ends();
         let mut files: Vec<PartialFile> = self.open.drain().map(|(_, file)| file).collect();
         if let Some(failed) = self.failed.take() {
             return Err(failed);
@@ -118,6 +242,16 @@ impl DataFiles {
             file.writer.flush().map_err(|error| (file.target.clone(), error))?;
         }
         files.into_iter().try_for_each(PartialFile::finish)
+    }
+}
+
+/// Nanoseconds as btt prints them: `0.000252703`.
+struct Clock(u64);
+
+impl std::fmt::Display for Clock {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whole, rest) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
+        out.pad(&format!("{whole}.{rest:09}"))
     }
 }
 
@@ -166,6 +300,12 @@ fn direction(record: &TraceRecord) -> &'static str {
 fn path(prefix: &std::path::Path, kind: BttFileKind, device: u32, suffix: &str) -> PathBuf {
     let (major, minor) = (device >> 20, device & 0xf_ffff);
     let end = match kind {
+        BttFileKind::Bios => return prefix.to_owned(),
+        BttFileKind::MeanD2c => "_d2c_plat".to_owned(),
+        BttFileKind::MeanQ2c => "_q2c_plat".to_owned(),
+        BttFileKind::MeanQ2d => "_q2d_plat".to_owned(),
+        BttFileKind::Trees => "_pit".to_owned(),
+        BttFileKind::SeekRate | BttFileKind::Unplugs => String::new(),
         BttFileKind::D2c => "_d2c".to_owned(),
         BttFileKind::Q2c => "_q2c".to_owned(),
         BttFileKind::Q2d => "_q2d".to_owned(),
@@ -175,7 +315,10 @@ fn path(prefix: &std::path::Path, kind: BttFileKind, device: u32, suffix: &str) 
         BttFileKind::IssueSeeks => format!("_d2d_{suffix}"),
     };
     let mut name = prefix.as_os_str().to_owned();
-    name.push(format!("_{major},{minor}{end}.dat"));
+    if !name.is_empty() {
+        name.push("_");
+    }
+    name.push(format!("{major},{minor}{end}.dat"));
     name.into()
 }
 

@@ -15,11 +15,13 @@
 //! | [`figures`] | averages, ranges, seeks, live periods |
 //! | [`report`] | btt's text |
 //! | [`files`] | btt's data files |
+//! | `rates` | those of them that have a line for a period |
 
 pub mod engine;
 pub mod figures;
 pub mod files;
 pub mod processes;
+mod rates;
 pub mod report;
 pub mod seeks;
 pub mod tree;

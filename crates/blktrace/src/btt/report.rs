@@ -202,12 +202,17 @@ fn seeks(
             continue;
         };
         let first = mode.distances.first().copied().unwrap_or(0);
-        writeln!(
+        write!(
             out,
             "{name:>10} | {count:15} {mean:15.1} {:15} | {first}({})",
             mode.median, mode.count
         )?;
-        more(out, mode.distances.len())?;
+        if let Some([second]) = mode.distances.get(1..) {
+            writeln!(out, " {second}")?;
+        } else {
+            writeln!(out)?;
+            more(out, mode.distances.len())?;
+        }
         all.add(count, mean, &mode);
     }
     if all.count > 0 {
@@ -355,11 +360,9 @@ fn live(btt: &Btt, out: &mut dyn Write) -> io::Result<()> {
     for device in &btt.devices {
         row(&name(device.number), live_figures(&device.live))?;
     }
-    if !btt.devices.is_empty() {
-        writeln!(out, "{dashes}")?;
-        let (count, act, pause, share) = live_figures(&btt.live);
-        writeln!(out, "{:>10} | {count:10} {act:13.9} {pause:13.9} {share:6.2}", "Total Sys")?;
-    }
+    writeln!(out, "{dashes}")?;
+    let (count, act, pause, share) = live_figures(&btt.live);
+    writeln!(out, "{:>10} | {count:10} {act:13.9} {pause:13.9} {share:6.2}", "Total Sys")?;
     writeln!(out)
 }
 

@@ -30,6 +30,8 @@ pub struct Bio {
     pub slept: u64,
     /// The last D, or [`NEVER`].
     pub issued: u64,
+    /// The first sector of that D, and how many.
+    pub issued_range: (u64, u64),
     /// Who queued it.
     pub process: u32,
 }
@@ -74,6 +76,7 @@ impl Default for Bio {
             merged: NEVER,
             slept: NEVER,
             issued: NEVER,
+            issued_range: (0, 0),
             process: 0,
         }
     }

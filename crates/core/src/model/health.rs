@@ -303,6 +303,10 @@ const KINDS: &[(&str, &[&str])] = &[
     ("error", &["error", "failed", "offline", "exception", "rejecting i/o", "abort"]),
 ];
 
+/// Parts of messages that tell of a setting, not of an event: `nvme nvme0: Shutdown timeout set to
+/// 8 seconds`, at each boot.
+const SETTINGS: &[&str] = &["timeout set to", "timeout is set to", "timeout value", "timeout="];
+
 impl KernelMessage {
     /// Characters kept of a message.
     pub const MOST_TEXT: usize = 240;
@@ -322,6 +326,9 @@ impl KernelMessage {
     pub fn kind_of(text: &str) -> &'static str {
         let text = text.to_ascii_lowercase();
         let fits = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        if fits(SETTINGS) {
+            return KernelMessage::OTHER;
+        }
         let known = KINDS.iter().find(|(_, words)| fits(words));
         known.map_or(KernelMessage::OTHER, |(kind, _)| kind)
     }

@@ -100,7 +100,13 @@ fn walk(value: &Value, name: &mut String, depth: usize, take: &mut impl FnMut(&s
     }
 }
 
-fn take(name: &str, instance: &str, value: f64, seconds: f64, book: &mut CounterBook) {
+/// Every metric that tells of storage.
+pub(crate) fn metrics() -> impl Iterator<Item = &'static str> {
+    OF_DISK.iter().map(|it| it.0).chain(OF_MACHINE.iter().map(|it| it.0))
+}
+
+/// Adds the rate of a metric, or its value if it is a gauge, over `seconds`.
+pub(crate) fn take(name: &str, instance: &str, value: f64, seconds: f64, book: &mut CounterBook) {
     if let Some((_, column, unit)) = OF_DISK.iter().find(|(known, ..)| *known == name) {
         book.add(instance, &[(*column, value * unit * seconds)]);
         return;

@@ -78,6 +78,7 @@ pub(super) fn read(
             sysstat_disk(disk, seconds, book);
         }
         machine(report, seconds, book);
+        processes(report, seconds, book);
         book.sample(out.batch, out.names);
     }
     if assumed {
@@ -90,6 +91,10 @@ pub(super) fn read(
 
 fn sysstat_disk(disk: &Value, seconds: f64, book: &mut CounterBook) {
     let name = [text(disk, "disk_device"), text(disk, "disk-device")].concat();
+    if name.starts_with(' ') {
+        // The sum of a group, by `-g`.
+        return;
+    }
     let per_s = |keys: &[&str]| figure(disk, keys).map(|rate| rate * seconds);
     let mut grown = Vec::new();
     for (first, rate, merged, kib, wait) in [
@@ -98,7 +103,7 @@ fn sysstat_disk(disk: &Value, seconds: f64, book: &mut CounterBook) {
         (11, "d/s", "drqm/s", "dkB/s", "d_await"),
     ] {
         let requests = per_s(&[rate]);
-        let moved = per_s(&[kib, kib.trim_end_matches("/s")]).map(|kib| kib * 1024.0 / SECTOR);
+        let moved = moved_kib(disk, kib).map(|rate| rate * seconds * 1024.0 / SECTOR);
         let waited = requests.zip(figure(disk, &[wait])).map(|(count, wait)| count * wait);
         let parts = [requests, per_s(&[merged]), moved, waited];
         grown.extend(parts.into_iter().enumerate().filter_map(|(at, it)| Some((first + at, it?))));
@@ -116,6 +121,38 @@ fn sysstat_disk(disk: &Value, seconds: f64, book: &mut CounterBook) {
         && let Some(requests) = per_s(&["tps"])
     {
         book.undirected(&name, requests, figure(disk, &["await"]).map(|wait| wait * requests));
+    }
+}
+
+/// KiB per second of a direction, by the name of its column in iostat and sar; without `-x` and
+/// with `-m` others have it.
+fn moved_kib(disk: &Value, name: &str) -> Option<f64> {
+    let plain = match name {
+        "rkB/s" => ["kB_read/s", "MB_read/s", "rMB/s"],
+        "wkB/s" => ["kB_wrtn/s", "MB_wrtn/s", "wMB/s"],
+        _ => ["kB_dscd/s", "MB_dscd/s", "dMB/s"],
+    };
+    let [kib, mib, extended_mib] = plain;
+    figure(disk, &[name, name.trim_end_matches("/s"), kib])
+        .or_else(|| figure(disk, &[mib, extended_mib]).map(|rate| rate * 1024.0))
+}
+
+/// What `pidstat -d -o JSON` tells of processes; their threads are part of them.
+fn processes(report: &Value, seconds: f64, book: &mut CounterBook) {
+    let whole = |task: &&Value| text(task, "TID").is_empty();
+    for task in items(report, "task-io").iter().filter(whole) {
+        let pid = [text(task, "PID"), text(task, "TGID")].concat();
+        let subject = format!("{pid} {}", text(task, "cmd"));
+        for (key, metric) in [
+            ("kB_rd/s", Metric::CausedRead),
+            ("kB_wr/s", Metric::CausedWrite),
+            ("kB_ccwr/s", Metric::CancelledWrite),
+        ] {
+            // -1 stands for what may not be read.
+            if let Some(rate) = figure(task, &[key]).filter(|rate| *rate >= 0.0) {
+                book.other(metric, &subject, rate * KIB * seconds);
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: where reports begin and end (see `rows`).
 
-use super::figures::number;
+use super::figures::{human_bytes, number};
 use super::header::TableHeader;
 use crate::book::CounterBook;
 use crate::kind::ForeignKind;
@@ -76,6 +76,11 @@ impl TableRow<'_> {
     /// Sectors per second, whatever unit the column has.
     fn sectors(&self, names: [&str; 3]) -> Option<f64> {
         let [kib, mib, sectors] = names;
+        // With a unit of its own a figure is of bytes, whatever the column is called.
+        let bytes = self.text(&names).and_then(human_bytes);
+        if bytes.is_some() {
+            return bytes.map(|rate| rate / SECTOR);
+        }
         self.get(&[kib])
             .map(|rate| rate * KIB / SECTOR)
             .or_else(|| self.get(&[mib]).map(|rate| rate * MIB / SECTOR))
@@ -165,8 +170,10 @@ fn process(row: &TableRow<'_>, book: &mut CounterBook) {
         ("kB_ccwr/s", Metric::CancelledWrite),
     ] {
         // -1 stands for what may not be read.
-        if let Some(rate) = row.get(&[column]).filter(|rate| *rate >= 0.0) {
-            book.other(metric, &subject, rate * KIB * row.seconds);
+        let bytes = row.text(&[column]).and_then(human_bytes);
+        let bytes = bytes.or_else(|| row.get(&[column]).map(|rate| rate * KIB));
+        if let Some(rate) = bytes.filter(|rate| *rate >= 0.0) {
+            book.other(metric, &subject, rate * row.seconds);
         }
     }
 }

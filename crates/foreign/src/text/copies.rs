@@ -39,9 +39,47 @@ pub(super) struct CounterCopies {
     before: Option<CounterCopy>,
     copies: u64,
     left_out: u64,
+    /// Whether rows of `vmstat -d` follow.
+    is_vmstat: bool,
 }
 
 impl CounterCopies {
+    /// Takes a line of `vmstat -d`; false if it is none.
+    pub fn vmstat(
+        &mut self,
+        line: &str,
+        clock: &mut ReportClock,
+        book: &mut CounterBook,
+        out: &mut RowsOut<'_>,
+    ) -> bool {
+        if is_vmstat_disks(line) {
+            self.is_vmstat = true;
+            return true;
+        }
+        if !self.is_vmstat {
+            return false;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.first() == Some(&"total") {
+            return true;
+        }
+        let [name, ref figures @ ..] = words[..] else { return false };
+        let figures: Vec<f64> =
+            figures.iter().map_while(|it| it.parse::<u64>().ok()).map(|it| it as f64).collect();
+        let [columns @ .., in_flight, busy_s] = &figures[..] else { return false };
+        if columns.len() != 8 {
+            return false;
+        }
+        let mut counters = DiskCounters::default();
+        let busy_ms = busy_s * 1e3;
+        let told = columns.iter().copied().chain([*in_flight, busy_ms]);
+        for (slot, value) in counters.values.iter_mut().zip(told) {
+            *slot = Some(value);
+        }
+        self.device(name, counters, clock, book, out);
+        true
+    }
+
     /// Takes the counters of a device; those of one that is there already begin the next copy.
     pub fn device(
         &mut self,
@@ -166,6 +204,11 @@ impl CounterCopy {
             book.other(*metric, "", value);
         }
     }
+}
+
+/// Whether a line is the first of `vmstat -d`.
+pub(super) fn is_vmstat_disks(line: &str) -> bool {
+    line.trim_start().starts_with("disk- ----")
 }
 
 /// Name and counters of a row of `/proc/diskstats`.

@@ -21,6 +21,19 @@ pub fn number(text: &str) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
+/// Bytes that a number with a unit tells, as sysstat's `--human` prints them: `222.1k`.
+pub fn human_bytes(text: &str) -> Option<f64> {
+    let unit = match text.bytes().last()? {
+        b'B' => 1.0,
+        b'k' => 1024.0,
+        b'M' => 1024.0 * 1024.0,
+        b'G' => 1024.0 * 1024.0 * 1024.0,
+        b'T' => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some(number(text.get(..text.len() - 1)?)? * unit)
+}
+
 /// The time of day that a line begins with, in seconds, and what follows: `22:40:28`, also with
 /// `AM` or `PM` behind.
 pub fn time_of_day(line: &str) -> (Option<f64>, &str) {
@@ -36,6 +49,12 @@ pub fn time_of_day(line: &str) -> (Option<f64>, &str) {
         _ => return (Some(time), rest),
     }
     (Some(time), behind.trim_start())
+}
+
+/// Seconds of a day as a time of day.
+pub(super) fn of_day(seconds: f64) -> String {
+    let second = seconds.rem_euclid(DAY_S) as u32;
+    format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
 /// `22:40:28`, with a fraction or not.
@@ -98,6 +117,8 @@ impl ReportClock {
 
 /// The time of a line that is nothing else: iostat's `-t`, `date`, `/proc/uptime`.
 pub fn time_alone(line: &str) -> Option<f64> {
+    // Before sysstat 9.1 a word stood before.
+    let line = line.strip_prefix("Time: ").unwrap_or(line);
     let words: Vec<&str> = line.split_whitespace().collect();
     let uptime = |text: &str| number(text).filter(|_| text.contains('.'));
     if let [up, idle] = words[..]
@@ -114,7 +135,8 @@ pub fn time_alone(line: &str) -> Option<f64> {
         word.len() >= 8 && word.split(['/', '.', '-']).filter(|it| !it.is_empty()).count() == 3
     };
     match words[..] {
-        [one] => iso(one),
+        [one] => iso(one).or_else(|| clock(one)),
+        [time, "AM" | "PM"] if clock(time).is_some() => time_of_day(line).0,
         [date, ref rest @ ..] if is_date(date) && rest.len() <= 2 => time_of_day(&rest.join(" ")).0,
         _ => words.iter().find_map(|word| clock(word)).filter(|_| is_from_date(&words)),
     }
@@ -146,13 +168,13 @@ fn is_from_date(words: &[&str]) -> bool {
 
 /// The host of sysstat's first line.
 pub fn host_of_banner(line: &str) -> Option<&str> {
-    let mut words = line.strip_prefix("Linux ")?.split_whitespace();
+    let mut words = line.trim_start().strip_prefix("Linux ")?.split_whitespace();
     words.nth(1)?.strip_prefix('(')?.strip_suffix(')')
 }
 
 /// Takes what sysstat's first line tells: `Linux 6.1.0 (host)  11/25/26  _x86_64_  (8 CPU)`.
 pub fn banner(line: &str, environment: &mut Environment) -> bool {
-    let Some(rest) = line.strip_prefix("Linux ") else { return false };
+    let Some(rest) = line.trim_start().strip_prefix("Linux ") else { return false };
     let mut words = rest.split_whitespace();
     let (Some(kernel), Some(host)) = (words.next(), words.next()) else { return false };
     let Some(host) = host.strip_prefix('(').and_then(|it| it.strip_suffix(')')) else {
@@ -254,5 +276,6 @@ mod tests {
         assert!(clock.line("2026-11-26T00:00:13+0000"));
         assert_eq!((clock.interval(), clock.take_assumed()), (10.0, 1));
         assert!(!clock.line("sda 1.00 2.00"));
+        assert_eq!(time_alone("Time: 03:49:57 PM"), Some(57_000.0 - 3.0));
     }
 }

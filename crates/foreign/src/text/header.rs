@@ -2,14 +2,17 @@
 //!
 //! What does not belong here: what rows mean (see `rows`).
 
-use super::figures::{banner, time_of_day};
+use super::figures::{banner, number, time_of_day};
 use super::prometheus::NodeMetric;
-use super::{atop, copies, kernel, small, smart};
+use super::{atop, copies, kernel, pmrep, sadf, small, smart};
 use crate::kind::ForeignKind;
 use iowhy_core::model::Environment;
 
 /// The first columns of sar's tables that tell of memory, queues and transfers.
 const OF_SAR: &[&str] = &["pswpin/s", "pgpgin/s", "kbmemfree", "kbswpfree", "runq-sz", "tps"];
+
+/// Columns that a table may have: those of `iostat -x` are 23.
+const MOST_COLUMNS: usize = 64;
 
 /// A header of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +26,18 @@ pub struct TableHeader {
 }
 
 impl TableHeader {
+    /// Whether this is the next part of another table: of the same devices, by other columns.
+    pub fn continues(&self, other: &TableHeader) -> bool {
+        let is_one = |header: &TableHeader| {
+            header.kind == ForeignKind::Iostat
+                && !header.is_cpu
+                && header.column(&["Device"]).is_some()
+        };
+        let is_new = |column: &String| column == "Device" || !other.columns.contains(column);
+        let is_few = self.columns.len() + other.columns.len() <= MOST_COLUMNS;
+        is_few && is_one(self) && is_one(other) && self.columns.iter().all(is_new)
+    }
+
     /// The header in `line`; `None` if it is none.
     pub fn new(line: &str) -> Option<TableHeader> {
         let line = line.trim_start_matches('#').trim_start();
@@ -32,10 +47,17 @@ impl TableHeader {
         }
         let words: Vec<&str> = time_of_day(line).1.split_whitespace().collect();
         let words = words.strip_prefix(&["Average:"]).unwrap_or(&words);
+        if words.len() > MOST_COLUMNS {
+            return None;
+        }
         let has = |word: &str| words.contains(&word);
         let first = words.first()?.trim_end_matches(':');
         let kind = match () {
             () if first == "Device" && (has("%util") || has("tps")) => ForeignKind::Iostat,
+            // `--pretty` puts the name behind, and shows each direction in a table of its own.
+            () if has("Device") && ["tps", "r/s", "w/s", "d/s", "f/s"].contains(&first) => {
+                ForeignKind::Iostat
+            }
             () if first == "DEV" && has("tps") => ForeignKind::Sar,
             () if OF_SAR.contains(&first) && words.len() > 1 => ForeignKind::Sar,
             () if has("%iowait") && has("CPU") => ForeignKind::Sar,
@@ -64,6 +86,9 @@ impl TableHeader {
             () if NodeMetric::new(line).is_some() => Some(ForeignKind::Prometheus),
             () if smart::begins(line) => Some(ForeignKind::Smartctl),
             () if small::kind_of(line).is_some() => small::kind_of(line),
+            () if pmrep::is_header(line) => Some(ForeignKind::Pmrep),
+            () if sadf::database(line).is_some() => Some(ForeignKind::Sar),
+            () if copies::is_vmstat_disks(line) => Some(ForeignKind::Vmstat),
             () if kernel::is_message(line) => Some(ForeignKind::Dmesg),
             () => None,
         }
@@ -72,6 +97,20 @@ impl TableHeader {
     /// The number of the column with one of these names.
     pub fn column(&self, names: &[&str]) -> Option<usize> {
         self.columns.iter().position(|column| names.contains(&column.trim_end_matches(':')))
+    }
+}
+
+/// Whether a line is the header of a table of sar that tells nothing of storage: a time of day, and
+/// names of columns such as `rxpck/s`.
+pub fn is_of_other_table(line: &str) -> bool {
+    let (time, rest) = time_of_day(line);
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let is_figure = |word: &&str| number(word).is_some();
+    let has_mark = |word: &&str| word.ends_with("/s") || word.starts_with('%');
+    time.is_some() && words.len() > 1 && !words.iter().any(is_figure) && {
+        // In capitals is the column of what its rows are about: IFACE, FAN, BUS.
+        let first = words.first().copied().unwrap_or("");
+        words.iter().any(has_mark) || first.bytes().all(|it| it.is_ascii_uppercase())
     }
 }
 

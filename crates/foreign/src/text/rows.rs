@@ -14,16 +14,23 @@ use crate::kind::ForeignKind;
 use iowhy_core::figures::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The word before the mean of all reports at the end of sar and pidstat.
-const MEAN: &str = "Average:";
-/// Rows of one report that are kept.
+/// The words before the mean of all reports at the end of sar and pidstat.
+const MEANS: [&str; 2] = ["Average:", "Summary:"];
+/// Rows of one report that are kept, and their bytes: three reports may be held at once.
 const MOST_ROWS: usize = 16 << 10;
+const MOST_HELD: usize = 16 << 20;
+/// Bytes that a word takes beside its own.
+const OF_WORD: usize = 48;
 
 /// The report whose rows are being read.
 #[derive(Debug, Default)]
 pub(super) struct PendingReport {
     header: Option<TableHeader>,
     rows: Vec<Vec<String>>,
+    /// Bytes of the rows.
+    held: usize,
+    /// The part of a table whose rows follow, if it has several.
+    part: Option<TableHeader>,
     /// The first report of iostat and of vmstat, and the tools of which there were others.
     since_boot: BTreeMap<ForeignKind, SinceBoot>,
     others: BTreeSet<ForeignKind>,
@@ -53,6 +60,9 @@ impl PendingReport {
         book: &mut CounterBook,
         out: &mut RowsOut<'_>,
     ) {
+        if self.widen(header) {
+            return;
+        }
         self.end_rows(clock, book, out);
         let time = time_of_day(line.trim_start_matches('#')).0;
         self.times.begin(header, time, clock, book);
@@ -60,6 +70,34 @@ impl PendingReport {
             clock.at(time);
         }
         self.header = Some(header.clone());
+    }
+
+    /// Whether a header has further columns of the devices whose rows were read: with `--pretty`
+    /// iostat shows reads, writes and the rest one below another.
+    fn widen(&mut self, header: &TableHeader) -> bool {
+        let Some(whole) = self.header.as_mut().filter(|_| !self.rows.is_empty()) else {
+            return false;
+        };
+        if !header.continues(whole) {
+            return false;
+        }
+        let width = whole.columns.len();
+        self.rows.iter_mut().for_each(|row| row.resize(width, String::new()));
+        let further = header.columns.iter().filter(|column| *column != "Device");
+        whole.columns.extend(further.cloned());
+        self.part = Some(header.clone());
+        true
+    }
+
+    /// Adds a row of a further part to the device's row.
+    fn add_to_row(&mut self, part: &TableHeader, words: Vec<String>) -> Option<()> {
+        let whole = self.header.as_ref()?;
+        let name = words.get(part.column(&["Device"])?)?;
+        let at = whole.column(&["Device"])?;
+        let row = self.rows.iter_mut().find(|row| row.get(at) == Some(name))?;
+        let further = part.columns.iter().zip(&words).filter(|(column, _)| *column != "Device");
+        row.extend(further.map(|(_, word)| word.clone()));
+        Some(())
     }
 
     /// Takes a row; false if it is none of the table.
@@ -71,7 +109,9 @@ impl PendingReport {
         book: &mut CounterBook,
         out: &mut RowsOut<'_>,
     ) -> bool {
-        let (time, rest) = time_of_day(line.trim_start_matches(MEAN));
+        let is_mean = MEANS.iter().any(|word| line.starts_with(word));
+        let without_mean = MEANS.iter().fold(line, |rest, word| rest.trim_start_matches(word));
+        let (time, rest) = time_of_day(without_mean);
         let mut words: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
         if header.kind == ForeignKind::Pidstat && words.len() > header.columns.len() {
             let command = words.split_off(header.columns.len() - 1).join(" ");
@@ -85,11 +125,12 @@ impl PendingReport {
             }
             _ => time,
         };
-        let figures = words.iter().filter(|word| number(word).is_some()).count();
+        let is_figure = |word: &&String| number(word).or(figures::human_bytes(word)).is_some();
+        let figures = words.iter().filter(is_figure).count();
         if words.len() != header.columns.len() || figures * 2 < words.len() {
             return false;
         }
-        if line.starts_with(MEAN) {
+        if is_mean {
             return true;
         }
         self.header.get_or_insert_with(|| header.clone());
@@ -102,7 +143,12 @@ impl PendingReport {
             self.header = Some(header.clone());
             return true;
         }
-        if self.rows.len() < MOST_ROWS {
+        if let Some(part) = self.part.take() {
+            let is_taken = self.add_to_row(&part, words).is_some();
+            self.left_out += u64::from(!is_taken);
+            self.part = Some(part);
+        } else if self.rows.len() < MOST_ROWS && self.held < MOST_HELD {
+            self.held += words.iter().map(|word| word.len() + OF_WORD).sum::<usize>();
             self.rows.push(words);
         } else {
             self.left_out += 1;
@@ -134,6 +180,7 @@ impl PendingReport {
         out: &mut RowsOut<'_>,
     ) {
         let rows = std::mem::take(&mut self.rows);
+        (self.part, self.held) = (None, 0);
         let Some(header) = self.header.take().filter(|_| !rows.is_empty()) else { return };
         if header.is_cpu {
             return self.cpu(header, rows, book);

@@ -1,10 +1,11 @@
-//! Texts of a few lines that tell one thing: `/proc/mdstat`, `iotop -b`, the CPU line of `top`, and
-//! biolatency's histogram.
+//! Texts of a few lines that tell one thing: `/proc/mdstat`, `iotop -b`, `biotop`, the CPU line of
+//! `top`, and histograms of biolatency and iolatency.
 //!
 //! What does not belong here: tables with a header for their columns (see `rows`).
 
 use super::RowsOut;
-use super::figures::number;
+use super::biotop::{self, BiotopRows};
+use super::figures::{number, time_of_day};
 use crate::book::CounterBook;
 use crate::kind::ForeignKind;
 use iowhy_core::model::Metric;
@@ -15,8 +16,9 @@ use iowhy_core::model::health::{ArrayState, DeviceHealth};
 pub(super) struct SmallTexts {
     /// The array of `/proc/mdstat` whose lines follow.
     array: Option<(String, ArrayState)>,
-    /// Whether rows of iotop follow.
-    is_iotop: bool,
+    /// Reports of iotop so far.
+    iotop: u64,
+    biotop: BiotopRows,
     histogram: LatencyHistogram,
 }
 
@@ -40,6 +42,7 @@ pub(super) fn kind_of(line: &str) -> Option<ForeignKind> {
     match () {
         () if is_md => Some(ForeignKind::Mdstat),
         () if is_iotop => Some(ForeignKind::Iotop),
+        () if biotop::is_header(line) => Some(ForeignKind::Biotop),
         () if is_top => Some(ForeignKind::Top),
         () if histogram_unit(line).is_some() => Some(ForeignKind::Biolatency),
         () => None,
@@ -51,8 +54,12 @@ impl SmallTexts {
     pub fn line(&mut self, line: &str, book: &mut CounterBook) -> Option<ForeignKind> {
         let begins = kind_of(line);
         if begins == Some(ForeignKind::Iotop) {
-            self.is_iotop = true;
+            let is_first_line = line.contains("Total DISK READ");
+            self.iotop = if is_first_line { self.iotop + 1 } else { self.iotop.max(1) };
             return begins;
+        }
+        if self.biotop.line(line, book) {
+            return Some(ForeignKind::Biotop);
         }
         if begins == Some(ForeignKind::Top) {
             top(line, book);
@@ -61,7 +68,7 @@ impl SmallTexts {
         if self.array(line, book) || begins == Some(ForeignKind::Mdstat) {
             return Some(ForeignKind::Mdstat);
         }
-        if self.is_iotop && iotop(line, book) {
+        if self.iotop > 0 && iotop(line, book) {
             return Some(ForeignKind::Iotop);
         }
         self.bucket(line, book).then_some(ForeignKind::Biolatency)
@@ -144,9 +151,11 @@ impl SmallTexts {
         self.end_array(book);
         let is_histogram = self.histogram.requests > 0.0;
         self.end_histogram(book);
-        if self.is_iotop || is_histogram {
+        let reports_s = super::figures::ASSUMED_S * self.iotop as f64;
+        let length_s = self.biotop.length_s().max(reports_s);
+        if length_s > 0.0 || is_histogram {
             book.go_to(crate::book::BEGIN_NS);
-            book.advance(super::figures::ASSUMED_S);
+            book.advance(if length_s > 0.0 { length_s } else { super::figures::ASSUMED_S });
             book.sample(out.batch, out.names);
         }
         is_histogram.then(|| {
@@ -167,6 +176,9 @@ fn members(line: &str) -> Option<u64> {
 
 fn histogram_unit(line: &str) -> Option<f64> {
     let (unit, rest) = line.trim().split_once(':')?;
+    if unit.trim() == ">=(ms) .. <(ms)" {
+        return Some(1e6);
+    }
     let is_one = rest.trim_start().starts_with("count") && rest.contains("distribution");
     match unit.trim() {
         "nsecs" if is_one => Some(1.0),
@@ -202,7 +214,8 @@ fn top(line: &str, book: &mut CounterBook) {
 
 /// `12345 be/4 mysql  3.52 M/s  117.30 K/s  0.00 % 95.12 % mysqld --user=mysql`.
 fn iotop(line: &str, book: &mut CounterBook) -> bool {
-    let words: Vec<&str> = line.split_whitespace().collect();
+    // With `-t` a time stands before.
+    let words: Vec<&str> = time_of_day(line).1.split_whitespace().collect();
     let [pid, class, _, read, read_unit, written, written_unit, ref rest @ ..] = words[..] else {
         return false;
     };

@@ -44,6 +44,27 @@ Average:       200.00     20.00
 }
 
 #[test]
+fn rows_of_other_tables_of_sar_are_no_devices() {
+    let text = "\
+Linux 5.14.0 (web2) \t11/25/2026 \t_x86_64_\t(4 CPU)
+
+22:00:00          DEV       tps     rkB/s     wkB/s   areq-sz    aqu-sz     await     %util
+22:10:00          sda    150.00   1200.00    400.00      8.00      3.00     20.00     97.00
+Average:          sda    150.00   1200.00    400.00      8.00      3.00     20.00     97.00
+
+22:00:00        IFACE   rxpck/s   txpck/s    rxkB/s    txkB/s   rxcmp/s   txcmp/s   %ifutil
+22:10:00         eth0      5.00      5.00      1.00      1.00      0.00      0.00      0.00
+
+22:00:00          BUS  idvend    idprod  maxpower manufact                  product
+22:10:00            2    8087        24         0        1                        2        3
+Summary:            2    8087        24         0        1                        2        3
+";
+    let read = ReadFile::text(text);
+    let names: Vec<&str> = read.summary.devices.iter().map(|it| it.device.as_str()).collect();
+    assert_eq!(names, ["sda"]);
+}
+
+#[test]
 fn lines_of_another_host_are_left_out() {
     let host = |name: &str, util: &str| {
         format!(
@@ -217,6 +238,7 @@ fn mount_options_and_links_at_boot_are_no_errors() {
     let text = "\
 [    1.2] ata1: SATA link up 6.0 Gbps (SStatus 133 SControl 300)
 [    1.3] ata2: SATA link down (SStatus 0 SControl 300)
+[    1.4] nvme nvme0: Shutdown timeout set to 8 seconds
 [    2.1] EXT4-fs (sda1): re-mounted. Opts: errors=remount-ro
 [    3.0] sd 0:0:0:0: [sda] Attached SCSI disk
 ";

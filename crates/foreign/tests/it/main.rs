@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod forms;
 mod hostile;
 mod machines;
 mod threads;
@@ -16,8 +17,8 @@ use iowhy_core::analysis::{Direction, Summarizer, Summary};
 use iowhy_core::diagnosis::{Diagnosis, diagnose};
 use iowhy_core::model::Names;
 use iowhy_core::source::{Batch, Progress, Source};
-use iowhy_foreign::ForeignImport;
-use iowhy_foreign::import::kind_of;
+use iowhy_foreign::import::{Bytes, kind_of};
+use iowhy_foreign::{ForeignImport, ForeignKind};
 use std::io::Cursor;
 
 /// A file as it is read.
@@ -30,7 +31,11 @@ impl ReadFile {
     fn new(bytes: &[u8]) -> Result<ReadFile, String> {
         let input = Box::new(Cursor::new(bytes.to_vec()));
         let (kind, whole) = kind_of(input).map_err(|error| error.to_string())?;
-        let mut import = ForeignImport::new(kind.ok_or("it is of no kind")?, whole);
+        ReadFile::of_kind(kind.ok_or("it is of no kind")?, whole)
+    }
+
+    fn of_kind(kind: ForeignKind, input: Bytes) -> Result<ReadFile, String> {
+        let mut import = ForeignImport::new(kind, input);
         let (mut batch, mut names) = (Batch::default(), Names::new());
         let mut summarizer = Summarizer::new(import.environment());
         loop {

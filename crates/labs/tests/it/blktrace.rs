@@ -19,6 +19,8 @@ pub fn tests() -> Vec<Trial> {
     vec![
         trial("blktrace::events_equal_blkparse", events_equal_blkparse),
         trial("blktrace::stages_equal_btt", stages_equal_btt),
+        trial("blktrace::parts_equal_btt", parts_equal_btt),
+        trial("blktrace::files_of_periods_equal_btt", files_of_periods_equal_btt),
         trial("blktrace::any_shape_of_a_capture_is_read", any_shape_of_a_capture_is_read),
         trial("blktrace::exports_are_taken_by_the_old_tools", exports_are_taken_by_the_old_tools),
         trial("blktrace::real_captures_equal_the_old_tools", real_captures_equal_the_old_tools),
@@ -161,6 +163,48 @@ fn stages_equal_btt() -> Result<()> {
     }
     let per_device = 1 + 1 + 3 + 6 + 1;
     assert_eq!(compared, generated.names.len() * per_device + ["avg", "dat", "msg"].len());
+    Ok(())
+}
+
+/// btt's `-t` and `-T` keep the same events. Without `-T` btt prints nothing.
+fn parts_equal_btt() -> Result<()> {
+    let generated = GeneratedTrace::of(Mix::Unsplit)?;
+    let merged = generated.path().join("merged");
+    dump(generated.path(), &generated.names, &merged)?;
+    for part in [
+        &["-T", "0.005"][..],
+        &["-t", "0.001", "-T", "0.01"],
+        &["-t", "0.002", "-T", "1000"],
+        &["-t", "0.01", "-T", "0.001"],
+    ] {
+        let ours = [&["stages", "--btt-compat"], part].concat();
+        let theirs = btt(&merged, part)?;
+        same_lines(&part.join(" "), &answer(&ours, &generated.prefixes())?, &theirs);
+    }
+    Ok(())
+}
+
+/// btt's files of mean latencies by period, of unplugs, and of each bio's times.
+fn files_of_periods_equal_btt() -> Result<()> {
+    let generated = GeneratedTrace::of(Mix::Unsplit)?;
+    let merged = generated.path().join("merged");
+    dump(generated.path(), &generated.names, &merged)?;
+    let shared = ["-L", "0.01", "-u", "unplugs", "-P", "trees"];
+    btt(&merged, &[&shared[..], &["-p", "bios"]].concat())?;
+    let own = tempfile::tempdir().context(|| "make a folder".to_owned())?;
+    let mut stages = iowhy(&["stages"])?;
+    stages.current_dir(own.path()).arg(&merged).args(shared).args(["--per-io-dump", "bios"]);
+    let output = finish(stages)?;
+    assert!(output.status.success(), "{}", printed(&output));
+    let mut compared = 0;
+    for entry in fs::read_dir(own.path()).context(|| "list".to_owned())?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let theirs = read(&generated.path().join(&name))?;
+        same_lines(&name, &read(&entry.path())?, &theirs);
+        compared += 1;
+    }
+    // Three of latencies, and one of trees, for each device; unplugs where there are any.
+    assert!(compared > generated.names.len() * 4, "{compared}");
     Ok(())
 }
 

@@ -108,7 +108,7 @@ fn sibling(
         others.len(),
         words::time(median),
     );
-    let of = ("device-slow-tail", Place::Device);
+    let of = ("slow-member", Place::Device);
     let found = CountedFinding::new(of, load.util.unwrap_or(0.5), Severity::Warning, sentence);
     Some(found.map(|finding| {
         about(load, facts, finding)

@@ -74,11 +74,11 @@ fn a_sibling_is_slower_for_as_much_work() {
         all
     };
     let finding = found(disks(60));
-    assert!(has(&finding, "device-slow-tail", "sda"), "{finding:?}");
-    assert!(!has(&found(disks(20)), "device-slow-tail", "sda"));
+    assert!(has(&finding, "slow-member", "sda"), "{finding:?}");
+    assert!(!has(&found(disks(20)), "slow-member", "sda"));
     let mut busier = disks(60);
     busier[3] = counted("sda", (4000, 60), (0, 0));
-    assert!(!has(&found(busier), "device-slow-tail", "sda"), "more work explains it");
+    assert!(!has(&found(busier), "slow-member", "sda"), "more work explains it");
 }
 
 #[test]

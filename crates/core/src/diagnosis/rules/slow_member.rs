@@ -1,4 +1,5 @@
-//! One device of a mirror or an array is slower than the others that hold the same data.
+//! One device of a mirror or an array is slower than the others that hold the same data. Where only
+//! counters are known, `counters::devices` finds it among devices that have as much work.
 
 use super::*;
 use crate::analysis::summary::{DeviceSummary, StageTime};
@@ -17,10 +18,11 @@ const LEAST: u64 = 20;
 
 rule!(
     "slow-member",
-    "slow member of a mirror",
+    "slow member of a mirror or a group",
     "A mirrored write is complete when every copy is: a RAID 1 of two devices is as slow as the \
      slower one. A failing or different drive therefore slows down the whole array or file \
-     system, while the others are nearly idle.",
+     system, while the others are nearly idle. The same holds for devices that share a load \
+     without an array, as those of a storage cluster do.",
     "The members hold different data, or one of them has other work.",
     place: Fault,
     needs: [Waits],

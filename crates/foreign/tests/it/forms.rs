@@ -1,0 +1,179 @@
+//! Forms that tools print beside their usual one, as their own manuals and tests show them; the
+//! figures are ours.
+
+use super::*;
+use iowhy_core::model::Metric;
+use iowhy_foreign::ForeignKind;
+use iowhy_foreign::import::Bytes;
+
+#[test]
+fn iostat_for_people_has_units_and_a_table_for_each_direction() {
+    let report = |reads: &str| {
+        format!(
+            "     r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz Device\n\
+             {reads}    800.0k     0.00   0.0%   12.50     8.0k sda\n\
+             0.00      0.0k     0.00   0.0%    0.00     0.0k sdb\n\n\
+             w/s     wkB/s   wrqm/s  %wrqm w_await wareq-sz Device\n\
+             2.00      1.5M     0.00   0.0%    4.00     0.8M sda\n\
+             0.00      0.0k     0.00   0.0%    0.00     0.0k sdb\n\n\
+             f/s f_await  aqu-sz  %util Device\n\
+             0.50    8.00    1.26  63.0% sda\n\
+             0.00    0.00    0.00   0.0% sdb\n\n"
+        )
+    };
+    let banner = "Linux 6.1.0 (db1) \t11/25/26 \t_x86_64_\t(8 CPU)\n\n";
+    let read = ReadFile::text(&format!("{banner}{}{}", report("1.00"), report("100.00")));
+    assert_eq!(read.rate("sda", Direction::Read), (100.0, 12.5));
+    assert_eq!(read.rate("sda", Direction::Write), (2.0, 4.0));
+    let device = read.summary.devices.iter().find(|it| it.device == "sda").unwrap();
+    assert!((device.util_share.unwrap() - 0.63).abs() < 1e-9);
+    let written = device.directions[Direction::Write].bytes;
+    assert_eq!(written, 1536 << 10, "1.5M of a column in kB are MiB");
+    assert_eq!(read.summary.watch.duration_ns, 1_000_000_000, "parts of one interval");
+}
+
+#[test]
+fn sadf_for_a_database_is_sar() {
+    let text = "\
+# hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle
+db1;600;2026-11-25 22:10:00 UTC;-1;10.00;0.00;5.00;60.00;0.00;25.00
+# hostname;interval;timestamp;FAN;DEVICE;rpm;drpm
+db1;600;2026-11-25 22:10:00 UTC;1;fan;1283.00;1283.00
+# hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;areq-sz;aqu-sz;await;%util
+db1;600;2026-11-25 22:10:00 UTC;sda;150.00;1200.00;0.00;8.00;3.00;20.00;97.00
+db1;600;2026-11-25 22:20:00 UTC;sda;150.00;1200.00;0.00;8.00;3.00;20.00;97.00
+";
+    let read = ReadFile::text(text);
+    assert_eq!(read.summary.environment.source, "sar");
+    assert_eq!(read.summary.environment.host, "db1");
+    assert_eq!(read.summary.watch.duration_ns, 1_200_000_000_000);
+    let [device] = &read.summary.devices[..] else { panic!("{:?}", read.summary.devices) };
+    assert!((device.util_share.unwrap() - 0.97).abs() < 1e-9);
+    assert!(read.summary.samples.system(Metric::CpuIoWait).is_some());
+}
+
+#[test]
+fn vmstats_disks_are_copies() {
+    let copy = |reads: u64, busy_s: u64| {
+        format!(
+            "disk- ------------reads------------ ------------writes----------- -----IO------\n\
+             \x20      total merged sectors      ms  total merged sectors      ms    cur    sec\n\
+             sda    {reads}    100  841035    8395  50851   5502 1648657  146540      3 {busy_s}\n"
+        )
+    };
+    let read = ReadFile::text(&(copy(1000, 40) + &copy(1500, 41)));
+    assert_eq!(read.summary.environment.source, "vmstat");
+    assert_eq!(read.rate("sda", Direction::Read).0, 500.0);
+    assert!((read.summary.devices[0].util_share.unwrap() - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn iotops_reports_are_seconds_and_biotops_what_they_say() {
+    let report = |rate: &str| {
+        format!(
+            "06:47:54 Total DISK READ :       4.97 M/s | Total DISK WRITE :      34.77 K/s\n\
+             06:47:54 Actual DISK READ:       5.18 M/s | Actual DISK WRITE:     100.45 K/s\n\
+             06:47:54  6787 be/4 postgres    {rate} M/s    0.00 B/s  0.00 %  2.16 % postgres: db\n"
+        )
+    };
+    let read = ReadFile::text(&(report("4.00") + &report("2.00")));
+    let moved = read.summary.samples.get(Metric::CausedRead, "6787 postgres:").unwrap();
+    assert_eq!(moved.mean, Some(3.0 * 1024.0 * 1024.0), "the mean of two seconds");
+    let text = "\
+Tracing... Output every 5 secs. Hit Ctrl-C to end
+
+08:04:11 loadavg: 1.48 0.87 0.45 1/287 14547
+
+PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms
+14501  ck sum           R 202 1   xvda1      500   28832   3.40
+326    jbd2/xvda1-8     W 202 1   xvda1       50     168  10.00
+";
+    let read = ReadFile::text(text);
+    assert_eq!(read.summary.environment.source, "biotop");
+    // Merges are not told, so that directions are none of the kernel's.
+    let all = read.summary.devices[0].kernel.unwrap().undirected.unwrap();
+    assert_eq!((all.requests, all.wait_ns), (550, 2_200_000_000));
+    assert_eq!(read.summary.watch.duration_ns, 5_000_000_000);
+    let moved = read.summary.samples.get(Metric::CausedRead, "14501 ck sum").unwrap();
+    assert_eq!(moved.change, Some(28832.0 * 1024.0));
+}
+
+#[test]
+fn json_without_x_and_of_pidstat() {
+    let text = r#"{"sysstat": {"hosts": [{"nodename": "db1", "statistics": [
+        {"disk": [{"disk_device": "sda", "tps": 1.0, "MB_read/s": 0.0, "MB_wrtn/s": 0.0}]},
+        {"disk": [{"disk_device": "sda", "tps": 80.0, "MB_read/s": 2.0, "MB_wrtn/s": 0.5},
+            {"disk_device": " disks", "tps": 80.0, "MB_read/s": 2.0, "MB_wrtn/s": 0.5}],
+         "task-io": [{"PID": "12", "TID": "", "kB_rd/s": 7.0, "kB_wr/s": -1.0, "cmd": "db"}]}
+        ]}]}}"#;
+    let read = ReadFile::text(text);
+    let [device] = &read.summary.devices[..] else { panic!("{:?}", read.summary.devices) };
+    assert_eq!(device.kernel.unwrap().undirected.unwrap().requests, 80);
+    let moved = read.summary.samples.get(Metric::CausedRead, "12 db").unwrap();
+    assert_eq!(moved.change, Some(7168.0));
+    assert!(read.summary.samples.get(Metric::CausedWrite, "12 db").is_none());
+}
+
+#[test]
+fn pmrep_as_a_table_and_as_csv() {
+    let table = [
+        "          d.d.read  d.d.read  d.d.avactive  m.u.free",
+        "               sda       sdb           sda          ",
+        "           count/s   count/s          ms/s     Kbyte",
+        "03:00:00       N/A       N/A           N/A       500",
+        "03:00:10   120.000     0.000       980.000       500",
+        "03:00:20   100.000     2.000       960.000       400",
+    ]
+    .join("\n");
+    let csv = "\
+Time,\"disk.dev.read[sda]\",\"disk.dev.read-sdb\",\"disk.dev.avactive[sda]\",\"mem.util.free\"
+2026-11-26 03:00:00,,,,
+2026-11-26 03:00:10,120.000,0.000,980.000,500
+2026-11-26 03:00:20,100.000,2.000,960.000,400
+";
+    for text in [table.as_str(), csv] {
+        let read = ReadFile::text(text);
+        assert_eq!(read.summary.environment.source, "pmrep");
+        assert_eq!(read.summary.watch.duration_ns, 20_000_000_000, "{text}");
+        let util = |name: &str| {
+            read.summary.devices.iter().find(|it| it.device == name).unwrap().util_share
+        };
+        assert!((util("sda").unwrap() - 0.97).abs() < 1e-9, "{text}");
+        assert_eq!(util("sdb"), None, "not told");
+        let all = read.summary.devices[0].kernel.unwrap().undirected.unwrap();
+        assert_eq!(all.requests, 2200);
+        assert_eq!(read.summary.samples.system(Metric::MemoryFree).unwrap().last, 400.0 * 1024.0);
+    }
+}
+
+#[test]
+fn fios_log_of_latencies() {
+    let read = |text: &str| {
+        let input: Bytes = Box::new(Cursor::new(text.as_bytes().to_vec()));
+        ReadFile::of_kind(ForeignKind::FioLatLog, input)
+    };
+    let rows = "10, 2000000, 0, 4096, 8192, 0\n12, 4000000, 1, 8192, 0, 0x0003\n\
+                2000, 1000, 0, 4096, 0, 0\n";
+    let told = read(rows).unwrap();
+    let [device] = &told.summary.devices[..] else { panic!("{:?}", told.summary.devices) };
+    let reads = &device.directions[Direction::Read];
+    assert_eq!((reads.requests, reads.bytes), (2, 8192));
+    let whole = iowhy_core::analysis::Interval::Q2c;
+    assert_eq!(reads.intervals[whole].unwrap().max_ns, 2_000_000);
+    assert_eq!(told.summary.watch.duration_ns, 2_000_000_000);
+    let means = read("1008, 53951514, 0, 0\n2043, 797415882, 0, 0\n");
+    assert!(means.err().unwrap().contains("log_avg_msec"));
+    assert!(read("hello\n").is_err());
+    assert!(read("18446744073709551615, 18446744073709551615, 2, 18446744073709551615\n").is_ok());
+}
+
+#[test]
+fn a_tools_page_may_name_tracepoints() {
+    let text = "\
+Traces block_rq_insert and block_rq_complete: see below.
+COMM             PID    TYPE DEV      BLOCK        BYTES     LATms
+supervise        1809   W    202,1    17039968     4096       1.32
+";
+    assert_eq!(ReadFile::text(text).summary.devices.len(), 1);
+    assert_eq!(iowhy_foreign::kind::detect(text.as_bytes()), Some(ForeignKind::Biosnoop));
+}
