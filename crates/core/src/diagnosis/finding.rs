@@ -481,7 +481,7 @@ impl Finding {
         self.gain = match self.held {
             Some(share) => Some(Gain::new(self.subject.process.as_deref(), share)),
             None => self.claims.gain(facts, |group| {
-                !facts.is_background(group) && !(is_pace_own && facts.is_paced(group))
+                !(facts.is_background(group) || is_pace_own && facts.is_paced(group))
             }),
         };
         let severity = self.by_loss(facts);
