@@ -150,6 +150,9 @@ pub struct Finding {
     /// The time that it explains.
     #[serde(skip)]
     pub(super) claims: Claims,
+    /// Time that it also causes, and that nobody would gain: a neighbour's own waits.
+    #[serde(skip)]
+    caused: Claims,
     /// Where it acts.
     #[serde(skip)]
     pub(super) place: Place,
@@ -224,6 +227,7 @@ impl Finding {
             bottlenecks: Vec::new(),
             threads,
             claims: Claims::default(),
+            caused: Claims::default(),
             place: Place::Pattern,
             held: None,
             most: Severity::Critical,
@@ -239,6 +243,18 @@ impl Finding {
     pub fn claiming(mut self, claims: Claims) -> Finding {
         self.claims = claims;
         self
+    }
+
+    /// The time that it also causes, without holding anybody up by it.
+    #[must_use]
+    pub fn causing(mut self, claims: Claims) -> Finding {
+        self.caused = claims;
+        self
+    }
+
+    /// Returns all of the time that it causes.
+    pub(super) fn all_caused(&self) -> Claims {
+        self.claims.clone().and(&self.caused)
     }
 
     /// Says which share of its own time its program loses, where the claimed waits do not show it:
@@ -460,9 +476,13 @@ impl Finding {
         if self.claims.is_empty() {
             self.claims = self.usual_claims(facts);
         }
+        // A pace is a program's own; a limit or a neighbour that acts on it is not.
+        let is_pace_own = self.place >= Place::Flush;
         self.gain = match self.held {
             Some(share) => Some(Gain::new(self.subject.process.as_deref(), share)),
-            None => self.claims.gain(facts, |group| !facts.is_background(group)),
+            None => self.claims.gain(facts, |group| {
+                !(facts.is_background(group) || is_pace_own && facts.is_paced(group))
+            }),
         };
         let severity = self.by_loss(facts);
         let severity = if self.is_of_device { severity.min(self.by_use(facts)) } else { severity };

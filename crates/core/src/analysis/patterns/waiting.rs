@@ -50,6 +50,7 @@ struct WaiterGroup {
 #[derive(Clone, Copy, Debug)]
 struct WaitingThread {
     tid: u32,
+    since_ns: u64,
     until_ns: u64,
     time_ns: u64,
 }
@@ -69,10 +70,17 @@ impl WaiterGroup {
             None => {
                 self.bouts += 1;
                 if self.threads.len() < THREADS {
-                    self.threads.push(WaitingThread { tid: wait.tid, until_ns, time_ns });
+                    let since_ns = wait.start_ns;
+                    let thread = WaitingThread { tid: wait.tid, since_ns, until_ns, time_ns };
+                    self.threads.push(thread);
                 }
             }
         }
+    }
+
+    /// Returns the thread that waited longest.
+    fn foremost(&self) -> Option<&WaitingThread> {
+        self.threads.iter().max_by_key(|thread| thread.time_ns)
     }
 
     fn add(&mut self, wait: &Wait) {
@@ -211,7 +219,8 @@ impl WaiterSide {
                 bouts: group.bouts,
                 calls: group.calls,
                 calls_within: group.calls_within,
-                foremost_ns: group.threads.iter().map(|it| it.time_ns).max().unwrap_or(0),
+                foremost_ns: group.foremost().map_or(0, |thread| thread.time_ns),
+                span_ns: group.foremost().map_or(0, |it| it.until_ns.saturating_sub(it.since_ns)),
                 time_ns: group.waited.time_ns,
                 device_ns: group.device_ns,
                 queue_ns: group.queue_ns,
@@ -290,6 +299,8 @@ pub struct WaitGroup {
     pub calls_within: u64,
     /// The time of the thread that waited longest, nanoseconds.
     pub foremost_ns: u64,
+    /// From the beginning of that thread's first wait to the end of its last, nanoseconds.
+    pub span_ns: u64,
     /// Their time, nanoseconds.
     pub time_ns: u64,
     /// In the driver and the device, nanoseconds.

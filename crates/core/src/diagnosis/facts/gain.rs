@@ -42,7 +42,28 @@ impl Gain {
     }
 }
 
+/// The wait that a person notices whatever the pace, nanoseconds. Chosen: a second, as for a single
+/// sync (sync-storm).
+const FELT_NS: u64 = 1_000_000_000;
+
 impl Facts<'_> {
+    /// Whether a program syncs at its own pace: one thread, which again and again does something
+    /// else for longer than it waits, never for a second, while nobody waits for it.
+    pub fn is_paced(&self, group: &WaitGroup) -> bool {
+        // Many processes of one program, such as a database's sessions, wait one after the other.
+        let is_same = |other: &WaitGroup| {
+            other.process == group.process && other.container == group.container
+        };
+        let all_ns = self.waits(is_same).time_ns;
+        let is_one = group.foremost_ns as f64 >= ONE_THREAD * group.time_ns as f64;
+        self.is_sync(group)
+            && is_one
+            && group.bouts >= ROUNDS
+            && group.longest_ns < FELT_NS
+            && 2 * all_ns < group.span_ns
+            && self.waited_for_ns(group.pid) < WAITED_FOR * all_ns as f64
+    }
+
     /// Returns the share of these waits for storage that their process would gain without them: 1
     /// unless they are one thread's, and most of them were hidden behind other work of the process.
     pub fn gained_share(&self, group: &WaitGroup) -> f64 {
@@ -116,5 +137,30 @@ mod tests {
         assert!(gained(6000, 1) < 0.01, "a thread that waits for its end");
         assert_eq!(gained(0, 0), 1.0);
         assert_eq!(gained(1000, 0), 1.0);
+    }
+
+    /// Whether a program that syncs a hundred times, for a part of each 100 ms, has its own pace;
+    /// others wait for it this often.
+    fn is_paced(each_ms: u64, apart_ms: u64, sleeps: u64) -> bool {
+        let mut script = Script::new(10);
+        for round in 0..100 {
+            script.wait((1, "db"), WaitClass::Fsync, each_ms * MS, each_ms * MS, 0);
+            let wait = script.batch.waits.last_mut().unwrap();
+            wait.start_ns += round * apart_ms * MS;
+            wait.syscall = Some(74);
+        }
+        for _ in 0..sleeps {
+            script.chain(&[(2, "client"), (1, "db")], 1000 * MS, 1000 * MS);
+        }
+        let summary = script.summary();
+        Facts::new(&summary).is_paced(&summary.patterns.waits[0])
+    }
+
+    #[test]
+    fn who_does_something_else_most_of_the_time_has_its_own_pace() {
+        assert!(is_paced(20, 100, 0));
+        assert!(!is_paced(60, 100, 0), "it waits more than half of the time");
+        assert!(!is_paced(20, 21, 0), "it syncs all the time");
+        assert!(!is_paced(20, 100, 5), "others wait for it");
     }
 }

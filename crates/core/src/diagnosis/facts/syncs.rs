@@ -5,13 +5,19 @@
 
 use super::calls::SYNC_ALL;
 use super::{Facts, Subject, Waited};
-use crate::analysis::summary::ActivityRow;
+use crate::analysis::summary::{ActivityRow, DeviceSummary};
 use crate::diagnosis::programs::{self, Topic};
+use crate::model::{Origin, WaitClass};
 use std::collections::BTreeMap;
 
 /// The least number of files that are synced without having been written. Chosen: a program that
 /// makes sure of its own files has some.
 const MANY_FILES: u64 = 50;
+
+/// What makes writes synchronous in a program that calls no sync.
+const SYNCHRONOUS: &str = "find what makes each write a sync: O_SYNC or O_DSYNC of the program \
+                           (`oflag=sync`), or attribute S of the file or of its folder (`lsattr \
+                           FILE`; `chattr -S FILE` clears it)";
 
 /// The syncs of one program: of all processes of one name in one container.
 #[derive(Clone, Debug)]
@@ -26,6 +32,8 @@ pub struct ProgramSyncs<'a> {
     pub writes: Option<u64>,
     /// Time of these calls from entry to return, nanoseconds; `None` if not all were timed.
     pub timed_ns: Option<u64>,
+    /// Whether its writes themselves are synchronous, and it calls no sync.
+    pub by_writes: bool,
     /// Whether all of these are only of the part of the watch in which calls were counted.
     pub is_partial: bool,
 }
@@ -113,7 +121,8 @@ impl<'a> Facts<'a> {
         let writes = |rows: &[&&ActivityRow]| sum(rows, |row| row.counts.writes);
         let bytes = |rows: &[&&ActivityRow]| Some(sum(rows, |row| row.counts.write_bytes));
         let own_writes = writes(&written);
-        let (calls, bytes, writes) = match explicit_ns * 2 >= waited.time_ns {
+        let by_writes = explicit_ns * 2 < waited.time_ns;
+        let (calls, bytes, writes) = match !by_writes {
             true if syncs > 0 => (Some(syncs), bytes(&synced), Some(writes(&synced))),
             false if own_writes > 0 => (Some(own_writes), bytes(&written), Some(own_writes)),
             _ => (None, None, None),
@@ -124,7 +133,7 @@ impl<'a> Facts<'a> {
         let timed_ns = (calls == Some(syncs) && syncs > 0 && is_timed)
             .then(|| sum(&synced, |row| row.counts.fsync_ns));
         let is_partial = environment.lacks_calls();
-        ProgramSyncs { waited, calls, bytes, writes, timed_ns, is_partial }
+        ProgramSyncs { waited, calls, bytes, writes, timed_ns, by_writes, is_partial }
     }
 
     /// Returns the number of files that a program syncs although it wrote nothing to them, as a
@@ -141,6 +150,24 @@ impl<'a> Facts<'a> {
         (clean >= MANY_FILES && 10 * clean >= 9 * all).then_some(clean)
     }
 
+    /// Returns the device whose file system has its journal on another device, which holds nothing
+    /// else: programs wait for commits on the first, and the second has all of the journal.
+    pub fn journalled(&self, journal: &str) -> Option<&'a str> {
+        let requests = |row: &DeviceSummary| super::origin_of(row, Origin::Journal).1;
+        let row = self.devices().iter().find(|row| row.device == journal)?;
+        let all: u64 = row.origins.iter().map(|row| row.usage.requests).sum();
+        let flushes = super::origin_of(row, Origin::Flush).1;
+        if requests(row) == 0 || requests(row) + flushes < all || !self.mounts(row).is_empty() {
+            return None;
+        }
+        let commits = self.waits_for(WaitClass::JournalCommit);
+        let of = commits.groups.iter().filter_map(|group| group.device.as_deref());
+        let has_none = |name: &&str| {
+            self.devices().iter().any(|row| row.device == **name && requests(row) == 0)
+        };
+        of.filter(|name| *name != journal).find(has_none)
+    }
+
     /// Whether a group of waits is in sync or syncfs.
     pub fn is_sync_all(&self, group: &crate::analysis::patterns::WaitGroup) -> bool {
         self.is_call(group.syscall, SYNC_ALL)
@@ -148,10 +175,11 @@ impl<'a> Facts<'a> {
 }
 
 /// Returns the fix for syncs: the program's own setting first, if known.
-pub fn advice(subject: &Subject, general: &str) -> String {
+pub fn advice(subject: &Subject, by_writes: bool, general: &str) -> String {
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
     match program.and_then(|it| it.advice(Topic::Sync)) {
         Some(own) => format!("{own}; {general}"),
+        None if by_writes => format!("{SYNCHRONOUS}; {general}"),
         None => general.to_owned(),
     }
 }

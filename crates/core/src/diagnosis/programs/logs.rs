@@ -47,16 +47,26 @@ pub(super) const ALL: &[KnownProgram] = &[
         ],
     },
     KnownProgram {
-        name: "log collector",
-        processes: &[
-            "syslog-ng",
-            "auditd",
-            "fluentd",
-            "fluent-bit",
-            "vector",
-            "filebeat",
-            "promtail",
+        name: "syslog-ng",
+        processes: &["syslog-ng"],
+        paths: &[],
+        own_paths: &[(Log, "/log/")],
+        advice: &[
+            (
+                Topic::Logging,
+                "syslog-ng: find the repeating message and its level; rotate and compress at quiet \
+                 times",
+            ),
+            (
+                Topic::Sync,
+                "syslog-ng: set fsync(no) in the file destination (the default); a crash of the \
+                 machine then loses the last messages",
+            ),
         ],
+    },
+    KnownProgram {
+        name: "log collector",
+        processes: &["auditd", "fluentd", "fluent-bit", "vector", "filebeat", "promtail"],
         paths: &[(Log, "/var/log/")],
         own_paths: &[],
         advice: &[(

@@ -57,6 +57,29 @@ pub(super) const ALL: &[KnownProgram] = &[
         ],
     },
     KnownProgram {
+        name: "Mosquitto",
+        processes: &["mosquitto"],
+        paths: &[],
+        own_paths: &[],
+        advice: &[(
+            Topic::Sync,
+            "Mosquitto: it writes and syncs all retained messages at once, and answers nobody \
+             meanwhile: set autosave_on_changes false with autosave_interval 1800 (the default, \
+             in seconds)",
+        )],
+    },
+    KnownProgram {
+        name: "beanstalkd",
+        processes: &["beanstalkd"],
+        paths: &[(WriteAheadLog, "/binlog.")],
+        own_paths: &[],
+        advice: &[(
+            Topic::Sync,
+            "beanstalkd: start it with `-f 50` (a sync at most every 50 ms, the default) instead \
+             of `-f 0`: a crash of the machine may lose the jobs of that time",
+        )],
+    },
+    KnownProgram {
         name: "Prometheus",
         processes: &["prometheus", "victoria-metric*", "thanos"],
         paths: &[],

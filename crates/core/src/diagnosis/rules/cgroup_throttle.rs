@@ -5,6 +5,7 @@ use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
 use crate::model::cgroup::{Cgroup, IoLimit};
+use facts::Waited;
 
 /// Functions that queue a throttled bio.
 const DISPATCH: &[&str] = &["blk_throtl_dispatch_work_fn", "throtl_pd_offline"];
@@ -58,7 +59,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(RuleVerdict::Clear);
     }
     let mut subject = waited.subject();
-    let finding = if held_ns > 0 {
+    let behind = behind_journal(facts, &subject);
+    let finding = if behind.time_ns > 0 {
+        let claims = Claims::of_class(&waited).and(&Claims::of_waits(&behind));
+        Finding::of_blocked(facts, held_ns + behind.time_ns, String::new()).claiming(claims)
+    } else if held_ns > 0 {
         Finding::of_blocked(facts, held_ns, String::new())
     } else {
         // The worker's name does not say which process is throttled.
@@ -70,7 +75,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let known = subject.device.as_deref().and_then(|device| only_limit(facts, device));
     let pid = words::pid(&subject);
     let mut finding = finding
-        .saying(by.sentence(&subject, known.as_ref()))
+        .saying(by.sentence(&subject, known.as_ref()) + &of_behind(&behind))
         .about(subject)
         .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .fix(by.fix(&pid, known.as_ref()))
@@ -94,6 +99,36 @@ fn judge(facts: &Facts<'_>) -> Judged {
         );
     }
     Ok(finding.into())
+}
+
+/// Returns the waits of others for the journal of a device, if a thread in the limit holds it up: a
+/// commit waits until all have ended that change the file system.
+fn behind_journal<'a>(facts: &Facts<'a>, limited: &Subject) -> Waited<'a> {
+    let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+    let mut held = rows.filter(|row| {
+        row.class == WaitClass::CgroupThrottle.word()
+            && row.device == limited.device
+            && row.steps.iter().any(|step| step.process.starts_with("jbd2"))
+    });
+    if held.next().is_none() {
+        return Waited::default();
+    }
+    facts.waits(|group| {
+        let is_on = group.device.is_none() || group.device == limited.device;
+        is_on && super::journal_commit::OF_JOURNAL.contains(&group.class)
+    })
+}
+
+/// `; python3 (7) waits for the journal that it holds up, 2.0 s on average`.
+fn of_behind(behind: &Waited<'_>) -> String {
+    match behind.time_ns {
+        0 => String::new(),
+        _ => format!(
+            ", which holds up the file system's journal meanwhile: {} waits for it, {} on average",
+            words::who(&behind.subject()),
+            words::time(behind.mean_ns()),
+        ),
+    }
 }
 
 /// A limit that is known.
@@ -372,6 +407,28 @@ mod tests {
         assert_eq!(rows(&found), ["share of request time queued by the throttle worker"]);
         // The throttled process is not the worker.
         assert_eq!(found.sentence, "the I/O limit of its cgroup throttles a process on sda");
+    }
+
+    #[test]
+    fn a_limit_within_a_change_holds_up_the_journal_for_all() {
+        let throttled = |is_within: bool| {
+            let mut script = Script::new(10);
+            script.wait((7, "touch"), WaitClass::CgroupThrottle, 2000 * MS, 0, 0);
+            script.waited_on("sda", "/srv/ct/a", 257);
+            script.wait((8, "mail"), WaitClass::JournalCommit, 8000 * MS, 0, 0);
+            script.waited_on("sda", "/srv/mail/b", 74);
+            script.chain(&[(8, "mail"), (3, "jbd2"), (7, "touch")], 2000 * MS, 2000 * MS);
+            let jbd2 = script.names.intern(if is_within { "jbd2/sda-8" } else { "other" });
+            script.batch.wait_chains[1].process = Some(jbd2);
+            script.batch.wait_chains[2].class = Some(WaitClass::CgroupThrottle);
+            diagnose(&script.summary()).findings
+        };
+        let first = throttled(true).swap_remove(0);
+        assert_eq!(first.cause, "cgroup-throttle");
+        let said = "holds up the file system's journal meanwhile: mail (8) waits for it, 8.00 s";
+        assert!(first.sentence.contains(said), "{}", first.sentence);
+        assert!(first.symptoms.contains(&"journal-commit"), "{first:?}");
+        assert_eq!(throttled(false)[0].cause, "journal-commit");
     }
 
     #[test]

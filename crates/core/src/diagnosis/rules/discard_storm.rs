@@ -47,8 +47,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .find(|mount| mount.options.split(',').any(|word| word.starts_with("discard")));
     let top =
         facts.top_process(device, |row| row.usage.directions[Direction::Discard].requests > 0);
+    let by = top.filter(|row| !row.subject.process.is_empty()).map_or_else(String::new, |row| {
+        format!(" of {}", words::process(&row.subject.process, row.subject.pid, None))
+    });
     let sentence = format!(
-        "{name} is busy with discards, {} per second of {} each: {} of its time",
+        "{name} is busy with discards{by}, {} per second of {} each: {} of its time",
         words::number(discards.requests_per_s),
         words::bytes(discards.average_bytes.unwrap_or(0.0)),
         words::percent(time(device) as f64 / facts::device_time_ns(device).max(1) as f64),

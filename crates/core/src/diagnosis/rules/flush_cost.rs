@@ -49,8 +49,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// Returns the sync waits that may be for the device, by program, and an upper bound of the part
 /// spent flushing, nanoseconds: each sync waits for at least one flush.
 fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &StageTime) -> (Vec<ProgramSyncs<'a>>, u64) {
-    let is_on =
-        |it: &ProgramSyncs<'_>| it.waited.subject().device.as_deref().is_none_or(|it| it == name);
+    let served = facts.journalled(name);
+    let is_on = |it: &ProgramSyncs<'_>| {
+        it.waited.subject().device.is_none_or(|it| it == name || served == Some(it.as_str()))
+    };
     let syncs: Vec<ProgramSyncs<'a>> = facts.syncs().into_iter().filter(is_on).collect();
     let waited = |it: &ProgramSyncs<'_>| {
         let flushing = (it.count() as f64 * flush.mean_ns) as u64;
@@ -70,19 +72,15 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
         false => String::new(),
     };
     let unwritten = syncs.first().and_then(|syncs| facts.unwritten(syncs));
-    let waits = match &subject.process {
-        Some(_) if unwritten.is_some() => format!(
-            "; {} syncs {} files one by one that it has not written",
-            words::who(&subject),
-            words::count(unwritten.unwrap_or(0)),
-        ),
-        Some(_) => {
-            format!("; {} waits for it with each sync{}", words::who(&subject), of_file(&subject))
-        }
-        None => String::new(),
-    };
-    let sentence =
-        format!("{name} takes {} to flush its cache{than}{waits}", words::time(flush.mean_ns));
+    let by_writes = syncs.first().is_some_and(|syncs| syncs.by_writes);
+    let waits = waits_of(&subject, unwritten, by_writes);
+    let holds = facts.journalled(name).map_or_else(String::new, |file_system| {
+        format!(", which holds the journal of the file system on {file_system},")
+    });
+    let sentence = format!(
+        "{name}{holds} takes {} to flush its cache{than}{waits}",
+        words::time(flush.mean_ns),
+    );
     let finding = if waited_ns > 0 {
         let groups = syncs.iter().flat_map(|syncs| syncs.waited.groups.iter().copied());
         let claims = Claims::of_waits(&facts::Waited::of(groups.collect()));
@@ -106,7 +104,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
     };
     let fix = match unwritten {
         Some(_) => of_many_files(&subject),
-        None => fix(facts, device, &subject),
+        None => fix(facts, device, &subject, by_writes),
     };
     finding
         .about(subject)
@@ -119,6 +117,20 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
         )
 }
 
+/// `; postgres (7) waits for it with each sync of the write-ahead log /pg_wal/1`.
+fn waits_of(subject: &Subject, unwritten: Option<u64>, by_writes: bool) -> String {
+    let who = words::who(subject);
+    let call = if by_writes { "write" } else { "sync" };
+    match (&subject.process, unwritten) {
+        (Some(_), Some(files)) => format!(
+            "; {who} syncs {} files one by one that it has not written",
+            words::count(files),
+        ),
+        (Some(_), None) => format!("; {who} waits for it with each {call}{}", of_file(subject)),
+        (None, _) => String::new(),
+    }
+}
+
 /// Returns the fix for a program that syncs files which it has not written.
 pub(super) fn of_many_files(subject: &Subject) -> String {
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
@@ -128,7 +140,7 @@ pub(super) fn of_many_files(subject: &Subject) -> String {
     own.map_or_else(|| general.to_owned(), |own| format!("{own}; else {general}"))
 }
 
-fn fix(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -> String {
+fn fix(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject, by_writes: bool) -> String {
     let name = &device.device;
     let cache = facts.setting(device, "queue/write_cache").unwrap_or("unknown");
     let sata = match device.transport.as_deref() {
@@ -143,13 +155,13 @@ fn fix(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -> String {
          through` in sysfs (queue/write_cache is \"{cache}\") unless the cache survives power \
          loss: a crash then loses or corrupts data"
     );
-    advice(subject, &general)
+    advice(subject, by_writes, &general)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
-    use crate::model::{Operation, WaitClass};
+    use crate::model::{Operation, Origin, WaitClass};
     use crate::script::{MS, Script};
 
     /// A database that syncs its log a hundred times, each with a flush of `flush_ms`; with or
@@ -195,5 +207,25 @@ mod tests {
     fn a_fast_flush_costs_nothing() {
         assert_eq!(found(1, true), None);
         assert!(found(3, true).is_some());
+    }
+
+    #[test]
+    fn a_journal_on_another_device_is_named_with_its_file_system() {
+        let mut script = Script::new(10);
+        for index in 0..60 {
+            let at = (index * 150 * MS) as i64;
+            script.write("sda", 8192).by(7, "app").at(at).direct(500, 500, MS).add();
+            let write = script.write("sdb", 8192).by(9, "jbd2/sdb").at(at).origin(Origin::Journal);
+            write.direct(500, 500, MS).add();
+            let flush = script.request("sdb", Operation::Flush).by(9, "jbd2/sdb").at(at);
+            flush.origin(Origin::Flush).direct(500, 500, 120 * MS).add();
+            script.wait((7, "app"), WaitClass::JournalCommit, 125 * MS, 0, 0);
+            script.waited_on("sda", "/srv/db", 75);
+        }
+        let first = diagnose(&script.summary()).findings.swap_remove(0);
+        assert_eq!(first.cause, "flush-cost");
+        let said = "sdb, which holds the journal of the file system on sda, takes 120 ms";
+        assert!(first.sentence.contains(said), "{}", first.sentence);
+        assert!(first.sentence.contains("app (7) waits for it"), "{}", first.sentence);
     }
 }

@@ -144,6 +144,7 @@ fn finding(
     };
     let fix = advice(
         &subject,
+        syncs.by_writes,
         "commit several changes with one sync, or put the log on its own device, one with \
          power-loss protection",
     );

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::analysis::Direction;
-use crate::analysis::summary::{ProcessRow, UsedRow};
+use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
 use crate::diagnosis::programs::{self, Topic};
 use crate::model::WaitClass;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
+use std::collections::BTreeMap;
 
 /// The mean wait of slow commits: a commit is a few writes and a flush, single milliseconds on SSDs
 /// and tens on disks; commits that wait for others' data take far longer.
@@ -30,7 +31,7 @@ rule!(
     trial: "sync=none",
 );
 
-const OF_JOURNAL: [WaitClass; 2] = [WaitClass::JournalCommit, WaitClass::JournalSpace];
+pub(super) const OF_JOURNAL: [WaitClass; 2] = [WaitClass::JournalCommit, WaitClass::JournalSpace];
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
@@ -131,14 +132,40 @@ fn filler(facts: &Facts<'_>, waiting: &Subject) -> Filler {
     if 2 * own >= all {
         return Filler::Itself;
     }
-    let others = programs.into_iter().filter(|row| !is_own(&row));
-    let Some(most) = others.max_by_key(|row| written(row)) else { return Filler::Unknown };
-    match written(most) as f64 / all as f64 {
+    // Each file of a copy may be one process.
+    let of_program = |row: &UsedRow<ProcessRow>| -> u64 {
+        let same = programs.iter().filter(|it| it.subject.process == row.subject.process);
+        same.map(|row| written(row)).sum()
+    };
+    let others = programs.iter().filter(|row| !is_own(row));
+    let Some(most) = others.max_by_key(|row| (of_program(row), written(row))) else {
+        return Filler::Unknown;
+    };
+    match of_program(most) as f64 / all as f64 {
         share if share >= 0.5 => {
             Filler::Other(facts::subject_of(&device.device, Some(most)), share)
         }
-        _ => Filler::Unknown,
+        _ => of_files(facts, device, waiting),
     }
+}
+
+/// Returns who writes the files with half of the bytes and more: what was dirtied before the watch
+/// has no other owner.
+fn of_files(facts: &Facts<'_>, device: &DeviceSummary, waiting: &Subject) -> Filler {
+    let files = facts.patterns(&device.device).map_or(&[][..], |it| &it.access.files);
+    let mut written: BTreeMap<&str, u64> = BTreeMap::new();
+    for file in files.iter().filter(|file| file.written > 0) {
+        let Some(writer) = super::log_flood::writer(facts, &file.file) else { continue };
+        *written.entry(writer).or_default() += file.written;
+    }
+    let most = written.into_iter().max_by_key(|(_, bytes)| *bytes);
+    let Some((writer, bytes)) = most else { return Filler::Unknown };
+    let share = bytes as f64 / facts::of(device, Direction::Write).bytes.max(1) as f64;
+    if share < 0.5 || Some(writer) == waiting.process.as_deref() {
+        return Filler::Unknown;
+    }
+    let process = Some(writer.to_owned());
+    Filler::Other(Subject { process, ..Subject::default() }, share)
 }
 
 /// File systems whose journals differ.

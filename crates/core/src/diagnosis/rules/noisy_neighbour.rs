@@ -160,8 +160,12 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
     // A process of a database must not be stopped or limited like a copy.
     let program = programs::of(subject.process.as_deref(), None);
     let fix = program.and_then(|program| program.advice(Topic::Maintenance));
+    let own = facts.waits(|group| {
+        group.device.as_ref() == Some(name) && Some(&group.process) == subject.process.as_ref()
+    });
     Finding::of_blocked(facts, time_ns, sentence)
         .claiming(Claims::of_waits(&user.others).scaled(user.share))
+        .causing(Claims::of_waits(&own).scaled(user.share))
         .about(subject)
         .upper_bound()
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })

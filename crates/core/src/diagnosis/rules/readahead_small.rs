@@ -1,9 +1,10 @@
 //! Read-ahead is too small for a program that reads in order.
 
+use super::serial_reads::READING;
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
-use crate::model::WaitClass;
+use crate::model::{Origin, WaitClass};
 use facts::PAGE;
 use facts::SEQUENTIAL;
 
@@ -32,7 +33,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let fits =
         |device: &DeviceSummary| window(facts, device).is_some() && is_in_order(facts, device);
-    let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
+    let Some(device) = facts.busiest(fits) else { return Ok(turned_off(facts)) };
     let Some(kib) = window(facts, device) else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let waited = facts
@@ -85,6 +86,57 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
+/// Returns the finding about a program that reads a memory map in order, one page for each page
+/// fault, although the device has a window: it has told the kernel that it reads at random.
+fn turned_off(facts: &Facts<'_>) -> RuleVerdict {
+    let is_by_page = |device: &DeviceSummary| {
+        let reads = facts::of(device, Direction::Read);
+        window(facts, device).is_none()
+            && reads.sequential_share.unwrap_or(0.0) >= SEQUENTIAL
+            && reads.average_bytes.is_some_and(|bytes| bytes <= OF_WINDOW * PAGE)
+            && 2 * facts::origin_of(device, Origin::PageFault).1 > reads.requests
+    };
+    let Some(device) = facts.busiest(is_by_page) else { return RuleVerdict::Clear };
+    let name = &device.device;
+    let waited = facts
+        .waits(|group| READING.contains(&group.class) && group.device.as_deref() == Some(name));
+    if (waited.time_ns as f64) < WAITING * facts.duration_ns() as f64 {
+        return RuleVerdict::Clear;
+    }
+    let reads = facts::of(device, Direction::Read);
+    let files = facts.patterns(name).map(|it| &it.access.files[..]).unwrap_or_default();
+    let most = files.iter().max_by_key(|file| file.faults).map(|file| file.file.clone());
+    let subject = Subject { file: most, ..waited.subject() };
+    let kib = facts.latest_number(device, "queue/read_ahead_kb").unwrap_or(0.0);
+    let sentence = format!(
+        "{} reads the memory map of {} in order without read-ahead, although {name} has {kib} KiB \
+         of it: {} per second in page faults of {}, {} each",
+        words::who(&subject),
+        subject.file.as_deref().unwrap_or("a file"),
+        words::bytes(reads.bytes_per_s),
+        words::bytes(reads.average_bytes.unwrap_or(0.0)),
+        words::time(waited.mean_ns()),
+    );
+    Finding::of_waits(facts, &waited, sentence)
+        .about(subject)
+        .upper_bound()
+        .shown(
+            "average size of a read",
+            reads.average_bytes.unwrap_or(0.0),
+            "bytes",
+            format!("iowhy stat -d {name}"),
+        )
+        .fix(
+            "the program has turned it off with madvise(MADV_RANDOM): use MADV_SEQUENTIAL or \
+             MADV_NORMAL for a scan, or read the file with read(2) in large blocks",
+        )
+        .check(
+            "`grep -A 25 FILE /proc/PID/smaps` has `rr` in VmFlags (random reads); if not, the \
+             pages are not read in the order of the file",
+        )
+        .into()
+}
+
 /// Returns the read-ahead window of a device in KiB, if it is small.
 fn window(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
     facts.latest_number(device, "queue/read_ahead_kb").filter(|kib| kib * 1024.0 < SMALL)
@@ -101,8 +153,8 @@ fn is_in_order(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
-    use crate::model::WaitClass;
     use crate::model::environment::Device;
+    use crate::model::{Origin, WaitClass};
     use crate::script::{MS, Script};
 
     fn found(kib: &str, bytes: u64, apart: u64) -> Option<Finding> {
@@ -136,5 +188,30 @@ mod tests {
         assert_eq!(found("128", 131_072, 1), None);
         assert_eq!(found("4", 65_536, 1), None, "the program reads large blocks itself");
         assert_eq!(found("4", 4096, 7919), None, "at random");
+    }
+
+    #[test]
+    fn a_map_that_is_read_in_order_without_read_ahead_has_it_turned_off() {
+        let found = |kib: &str, apart: u64, origin: Origin| {
+            let mut script = Script::new(10);
+            script.device("sda", &[("queue/read_ahead_kb", kib)]);
+            for index in 0..3000_u64 {
+                let read = script.read("sda", 4096).by(7, "scan").at((index * 3 * MS) as i64);
+                let read = read.sector(index * 8 * apart % (1 << 30)).file("/srv/idx");
+                read.origin(origin).direct(500, 500, 2 * MS).add();
+                script.wait((7, "scan"), WaitClass::PageFault, 2 * MS, 2 * MS, 0);
+                let sda = script.names.intern("sda");
+                script.batch.waits.last_mut().unwrap().device = Some(sda);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|it| it.cause == "readahead-small")
+        };
+        let off = found("128", 1, Origin::PageFault).unwrap();
+        let said = "scan (7) reads the memory map of /srv/idx in order without read-ahead, \
+                    although sda has 128 KiB";
+        assert!(off.sentence.contains(said), "{}", off.sentence);
+        assert!(off.fix.contains("MADV_RANDOM"), "{}", off.fix);
+        assert_eq!(found("128", 7919, Origin::PageFault), None, "at random");
+        assert_eq!(found("128", 1, Origin::Read), None, "in small direct reads");
     }
 }

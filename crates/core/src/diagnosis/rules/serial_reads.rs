@@ -5,12 +5,13 @@ use super::*;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
 use crate::diagnosis::programs;
-use crate::model::WaitClass;
+use crate::model::{Origin, WaitClass};
 use facts::SEQUENTIAL;
 use facts::calls::WRITE;
 
 /// What a thread that reads waits for.
-const READING: [WaitClass; 3] = [WaitClass::Device, WaitClass::PageRead, WaitClass::PageFault];
+pub(super) const READING: [WaitClass; 3] =
+    [WaitClass::Device, WaitClass::PageRead, WaitClass::PageFault];
 /// The least share of the interval that the thread waits for its reads. Chosen: it hardly does
 /// anything else.
 const WAITING: f64 = 0.7;
@@ -26,6 +27,11 @@ const POOL: u64 = 16;
 const ALONE: f64 = 1.15;
 /// Reads below this size are small although they are in order, bytes. Chosen.
 const SMALL: f64 = 65_536.0;
+
+/// The functions of direct I/O.
+const DIRECT: &[&str] = &["iomap_dio_rw", "__iomap_dio_rw", "blkdev_direct_IO", "btrfs_direct_*"];
+/// The least share of blocks that are read again, for the page cache to help. Chosen.
+const AGAIN: f64 = 0.5;
 
 /// The share of its waits below which a program gains nothing without them. Chosen.
 const NOTHING: f64 = 0.1;
@@ -48,10 +54,46 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let is_alone = facts.busiest(|it| is_one_by_one(it, Direction::Read)).is_some();
         return Ok(if is_alone { RuleVerdict::Clear } else { pool(facts) });
     };
+    let finding = serial.finding(facts);
+    let (how, fix) = how(facts, &serial, &finding.subject);
+    let sentence = format!("{}{how}", finding.sentence);
+    Ok(finding.saying(sentence).fix(fix).into())
+}
+
+/// Returns how a program reads that reads one block at a time, for the sentence, and the fix.
+fn how(
+    facts: &Facts<'_>,
+    serial: &SerialRequests<'_>,
+    subject: &Subject,
+) -> (String, &'static str) {
+    if let Some(map) = MappedReads::of(facts, serial.device) {
+        return (map.words(facts, subject), MappedReads::FIX);
+    }
+    let again = facts.pages_again(&serial.device.device);
+    if again >= AGAIN && is_direct(facts, serial) {
+        let how = format!(
+            "; it bypasses the page cache (O_DIRECT), and has read {} of these blocks before",
+            words::percent(again),
+        );
+        return (
+            how,
+            "open the file without O_DIRECT, so that what is read again comes from \
+                      memory; or keep it in a cache of the program",
+        );
+    }
     let fix = "submit more requests at once: threads, io_uring or libaio, \
                posix_fadvise(POSIX_FADV_WILLNEED) for the next blocks; for sequential reads raise \
                queue/read_ahead_kb and reopen the file";
-    Ok(serial.finding(facts).fix(fix).into())
+    (String::new(), fix)
+}
+
+/// Whether most waits for a device are in direct I/O.
+fn is_direct(facts: &Facts<'_>, serial: &SerialRequests<'_>) -> bool {
+    let (direct_ns, _) = facts.waits_with(|stack| {
+        stack.device.as_deref() == Some(serial.device.device.as_str())
+            && facts::has_function(&stack.functions, DIRECT)
+    });
+    2 * direct_ns >= serial.waited.time_ns
 }
 
 /// One thread that waits for one small request after another.
@@ -143,6 +185,50 @@ impl SerialRequests<'_> {
     }
 }
 
+/// Reads by page faults of a memory-mapped file: one page for each.
+struct MappedReads {
+    file: Option<String>,
+}
+
+impl MappedReads {
+    const FIX: &str = "read with pread or io_uring from threads of a pool instead of through the \
+                       map, or load the map first (MAP_POPULATE, madvise(MADV_WILLNEED)): a page \
+                       fault stops the thread with all that it holds, such as Python's interpreter \
+                       lock or one of Go's GOMAXPROCS processors, and with them threads that do no \
+                       I/O";
+
+    /// Returns the page faults that most requests of a device are.
+    fn of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<MappedReads> {
+        let faults = facts::origin_of(device, Origin::PageFault).1;
+        let is_most = 2 * faults > facts::of(device, Direction::Read).requests;
+        let files = facts.patterns(&device.device).map(|it| &it.access.files[..]);
+        let most = files.unwrap_or_default().iter().max_by_key(|file| file.faults);
+        let file = most.filter(|file| file.faults > 0).map(|file| file.file.clone());
+        is_most.then_some(MappedReads { file })
+    }
+
+    /// `; these are page faults of the mapped file /srv/idx`, and how long others of its threads
+    /// waited for the one that faults.
+    fn words(&self, facts: &Facts<'_>, subject: &Subject) -> String {
+        let file = self.file.as_ref().map(|file| format!(" {file}")).unwrap_or_default();
+        let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+        let behind = rows.filter(|row| {
+            let mut steps = row.steps.iter();
+            row.device == subject.device && steps.all(|step| Some(step.pid) == subject.pid)
+        });
+        let behind = match behind.map(|row| row.time_ns).sum::<u64>() {
+            0 => String::new(),
+            time_ns => {
+                format!(", for which other threads of it wait {}", words::time(time_ns as f64),)
+            }
+        };
+        format!(
+            "; these are page faults of the memory map of{}{behind}",
+            if file.is_empty() { " a file" } else { &file }
+        )
+    }
+}
+
 /// Threads of one process that read one block each, all of them all the time: their number is the
 /// limit, and requests wait in the program.
 pub(super) struct ReadingPool<'a> {
@@ -204,6 +290,9 @@ fn pool(facts: &Facts<'_>) -> RuleVerdict {
     );
     let own = programs::of(subject.process.as_deref(), subject.file.as_deref());
     let own = own.and_then(|program| program.advice(programs::Topic::Pool));
+    let map = MappedReads::of(facts, pool.device);
+    let faults = map.as_ref().map(|map| map.words(facts, &subject)).unwrap_or_default();
+    let sentence = format!("{sentence}{faults}");
     Finding::of_waits(facts, &pool.waited, sentence)
         .about(subject)
         .upper_bound()
@@ -216,10 +305,12 @@ fn pool(facts: &Facts<'_>) -> RuleVerdict {
             format!("iowhy stat -d {name}"),
         )
         .shown("reads", reads.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
-        .fix(own.unwrap_or(
+        .fix(own.unwrap_or(if map.is_some() {
+            MappedReads::FIX
+        } else {
             "let the program read with more threads or asynchronously (io_uring), as many at once \
-             as the device serves",
-        ))
+             as the device serves"
+        }))
         .check(format!(
             "`iowhy probe {name}` reads with 1 to 64 requests at once: if the rate does not rise \
              beyond {} at once, the device is the limit",
@@ -265,8 +356,8 @@ fn without_tail(device: &DeviceSummary, direction: Direction) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use crate::diagnosis::{Severity, diagnose};
-    use crate::model::WaitClass;
+    use crate::diagnosis::{Finding, Severity, diagnose};
+    use crate::model::{KnownBy, Origin, WaitClass};
     use crate::script::{MS, Script};
 
     /// One thread of a pool reads one page at a time, `apart` sectors apart; another waits
@@ -328,5 +419,37 @@ mod tests {
         assert_eq!(of_size(131_072, 256, 0), Some(Severity::Info));
         // One in small blocks is slow because of them.
         assert_eq!(severity(32, 0), Some(Severity::Critical));
+    }
+
+    /// One thread reads a block at a time, of `blocks` different ones.
+    fn how(origin: Origin, blocks: u64, frames: &[&str]) -> Finding {
+        let mut script = Script::new(10);
+        for index in 0..900_u64 {
+            let read = script.read("sda", 4096).by(7, "app").at((index * 10 * MS) as i64);
+            let read = read.sector(index % blocks * 79_192).file("/srv/idx").origin(origin);
+            read.direct(500, 500, 10 * MS - 2000).add();
+            script.wait((7, "app"), WaitClass::Device, 10 * MS, 10 * MS, 0);
+            script.stacked(frames);
+            let sda = script.names.intern("sda");
+            script.batch.waits.last_mut().unwrap().device = Some(sda);
+        }
+        script.behind(8, 1, "main", &[], KnownBy::Woken);
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "serial-reads").unwrap()
+    }
+
+    #[test]
+    fn page_faults_and_direct_reads_of_the_same_are_named() {
+        let faults = how(Origin::PageFault, 900, &["filemap_fault"]);
+        let said = "; these are page faults of the memory map of /srv/idx, for which other threads \
+                    of it wait 10.0 ms";
+        assert!(faults.sentence.contains(said), "{}", faults.sentence);
+        assert!(faults.fix.contains("pread"), "{}", faults.fix);
+        let again = how(Origin::Read, 9, &["__iomap_dio_rw"]);
+        assert!(again.sentence.contains("bypasses the page cache (O_DIRECT)"), "{again:?}");
+        for other in [how(Origin::Read, 900, &["__iomap_dio_rw"]), how(Origin::Read, 9, &["read"])]
+        {
+            assert!(!other.sentence.contains("O_DIRECT"), "{}", other.sentence);
+        }
     }
 }

@@ -21,7 +21,7 @@ rule!(
      if they are queued at the same time.",
     "The writes are random, and cannot be merged. The gain depends on the device: if bytes cost \
      more than requests, it is next to nothing.",
-    place: Pattern,
+    place: Setting,
     needs: [Settings],
 );
 

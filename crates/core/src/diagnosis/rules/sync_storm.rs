@@ -46,7 +46,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let calls = calls(facts, &syncing);
     let rate = calls as f64 / facts.seconds();
-    let subject = Subject { file: None, ..syncing.subject() };
+    let awaited = awaited(facts, &syncing);
+    let device = awaited.map(|row| row.device.clone());
+    let subject = Subject { file: None, device, ..syncing.subject() };
     let behind = [WaitClass::JournalCommit, WaitClass::JournalSpace, WaitClass::PageLock];
     // A wait for a device without writeback has another reason.
     let synced =
@@ -60,7 +62,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let is_storm = calls >= LEAST && rate >= SYNCS_PER_S;
     let is_long = syncing.longest_ns() >= LONG_NS;
     let call = facts.call_name(syncing.groups.first().and_then(|it| it.syscall)).unwrap_or("sync");
-    let sentence = sentence(facts, &syncing, &subject, call, (calls, is_storm));
+    let of_whom = dirtied(awaited, &subject);
+    let sentence = sentence(facts, &syncing, &subject, call, (calls, is_storm)) + &of_whom;
     let flags = words::flags(&subject);
     let time_ns = syncing.time_ns + others.time_ns;
     let claims = Claims::of_waits(&syncing).and(&Claims::of_waits(&others));
@@ -91,7 +94,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// `agent (7) called sync 12 times in 10.0 s; each took 40.0 ms`, and for whose data.
+/// `agent (7) called sync 12 times in 10.0 s; each took 40.0 ms`.
 fn sentence(
     facts: &Facts<'_>,
     syncing: &Waited<'_>,
@@ -100,16 +103,15 @@ fn sentence(
     (calls, is_storm): (u64, bool),
 ) -> String {
     let each = words::time(syncing.time_ns as f64 / calls.max(1) as f64);
-    let dirtied = dirtied(facts, syncing, subject);
     let who = words::who(subject);
     match is_storm {
         true => format!(
-            "{who} called {call} {} times in {}; each took {each}{dirtied}",
+            "{who} called {call} {} times in {}; each took {each}",
             words::count(calls),
             words::time(facts.duration_ns() as f64),
         ),
-        false if calls == 1 => format!("{who} called {call} once: it took {each}{dirtied}"),
-        false => format!("{who} called {call} {calls} times: each took {each}{dirtied}"),
+        false if calls == 1 => format!("{who} called {call} once: it took {each}"),
+        false => format!("{who} called {call} {calls} times: each took {each}"),
     }
 }
 
@@ -119,22 +121,33 @@ fn is_unmount(facts: &Facts<'_>, group: &WaitGroup) -> bool {
     facts.is_call(group.syscall, UNMOUNT) && FOR_WRITEBACK.contains(&group.class)
 }
 
-/// Returns who dirtied most of what the calls wait for: a program other than the caller.
-fn dirtied(facts: &Facts<'_>, syncing: &Waited<'_>, caller: &Subject) -> String {
-    let device = syncing.groups.iter().find_map(|group| group.device.as_deref());
+/// Returns the device for which the calls wait longest.
+fn awaited<'a>(facts: &Facts<'a>, syncing: &Waited<'_>) -> Option<&'a DeviceSummary> {
+    // sync(2) waits for all file systems: the one with most of the time counts, if it is known.
+    let device = syncing.groups.first().and_then(|group| group.device.as_deref());
     let known = facts.devices().iter().filter(|row| device.is_none_or(|name| row.device == name));
     let is_written = |row: &&DeviceSummary| facts::of(row, Direction::Write).bytes > 0;
     // Of several devices the one with most in flight is the one that takes long.
-    let busiest = known.filter(is_written).max_by_key(|row| facts::device_time_ns(row));
-    let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
+    known.filter(is_written).max_by_key(|row| facts::device_time_ns(row))
+}
+
+/// Returns who dirtied most of what the calls wait for: a program other than the caller.
+fn dirtied(busiest: Option<&DeviceSummary>, caller: &Subject) -> String {
     let writers = busiest.into_iter().flat_map(|row| &row.processes);
-    let others = writers.filter(|row| {
-        let name = row.subject.process.as_str();
-        Some(name) != caller.process.as_deref() && !name.starts_with("kworker")
-    });
-    match (others.max_by_key(written), busiest) {
+    let others: Vec<&UsedRow<ProcessRow>> = writers
+        .filter(|row| {
+            let name = row.subject.process.as_str();
+            Some(name) != caller.process.as_deref() && !name.starts_with("kworker")
+        })
+        .collect();
+    let bytes = |row: &UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
+    let written = |row: &UsedRow<ProcessRow>| -> u64 {
+        let same = others.iter().filter(|it| it.subject.process == row.subject.process);
+        same.map(|row| bytes(row)).sum()
+    };
+    match (others.iter().max_by_key(|row| (written(row), bytes(row))), busiest) {
         (Some(writer), Some(device))
-            if 4 * written(&writer) >= facts::of(device, Direction::Write).bytes =>
+            if 4 * written(writer) >= facts::of(device, Direction::Write).bytes =>
         {
             let name = words::process(&writer.subject.process, writer.subject.pid, None);
             format!("; it waits for what {name} wrote to {}", device.device)
@@ -238,6 +251,24 @@ mod tests {
         let findings = diagnose(&script.summary()).findings;
         let found = findings.into_iter().find(|it| it.cause == "sync-storm").unwrap();
         assert!(found.sentence.contains("called syncfs 10 times"), "{}", found.sentence);
+    }
+
+    #[test]
+    fn the_device_that_takes_long_and_its_writer_are_named() {
+        let mut script = Script::new(10);
+        for index in 0..50 {
+            let at = (index * 100 * MS) as i64;
+            script.write("sda", 4096).by(7, "agent").at(at).direct(0, 0, MS).add();
+            let slow = script.write("sdb", 1 << 20).by(20 + index as u32 % 2, "dd").at(at);
+            slow.direct(0, 0, 2000 * MS).add();
+            synced(&mut script, index * 180 * MS, 170 * MS);
+            script.batch.waits.last_mut().unwrap().device = None;
+        }
+        let findings = diagnose(&script.summary()).findings;
+        let found = findings.into_iter().find(|it| it.cause == "sync-storm").unwrap();
+        assert_eq!(found.subject.device.as_deref(), Some("sdb"));
+        assert!(found.sentence.contains("it waits for what dd (2"), "{}", found.sentence);
+        assert!(found.sentence.ends_with("wrote to sdb"), "{}", found.sentence);
     }
 
     /// The impact of syncfs on sda, ten times per second, while another process waits for the
