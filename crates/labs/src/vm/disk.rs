@@ -143,7 +143,9 @@ impl GuestDisk {
             format!("get_size=echo {bytes}"),
             "can_write=exit 0".to_owned(),
             "can_flush=exit 0".to_owned(),
-            "pread=dd if=$tmpdir/disk bs=$3 count=1 skip=$4 iflag=skip_bytes status=none".to_owned(),
+            "pread=dd if=$tmpdir/disk bs=$3 skip=$4 count=1 iflag=skip_bytes \
+             status=none"
+                .to_owned(),
             "pwrite=dd of=$tmpdir/disk bs=$3 seek=$4 iflag=fullblock oflag=seek_bytes conv=notrunc \
              status=none"
                 .to_owned(),
