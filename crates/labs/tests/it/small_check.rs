@@ -6,7 +6,7 @@
 use crate::kernels::{eprint_line, expect_declared, recording, succeeded};
 use crate::recording::Recording;
 use crate::support::words;
-use iowhy_core::model::{FileActivity, Wait, WaitClass};
+use iowhy_core::model::{FileActivity, Operation, Wait, WaitClass};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
 use iowhy_labs::kernels::{CHECK, MODULES};
@@ -155,13 +155,22 @@ fn stacks(watched: &Recording) {
     for wait in held {
         let (kernel, user) = (watched.frames(wait.stack_id), watched.frames(wait.user_stack_id));
         assert_eq!(kernel.first(), Some(&"__schedule"), "{kernel:?}");
-        assert!(user.first().is_some_and(|call| call.contains("write")), "{user:?}");
+        if user.is_empty() {
+            // An emulated reader may come after the program's end: the row says so.
+            let row = watched.stacks.iter().find(|it| Some(it.stack_id) == wait.user_stack_id);
+            let reason = row.map_or("", |row| watched.text(row.reason));
+            assert!(!reason.is_empty(), "no frames and no reason: {wait:?}");
+            eprint_line(&format!("user stacks were not looked at: {reason}"));
+            return;
+        }
+        assert!(user[0].contains("write"), "{user:?}");
     }
 }
 
-/// Stages are computed of every request of the disk.
+/// Stages are computed of every request of the disk but flushes, which have no data.
 fn stages(watched: &Recording, stages: &Value) {
-    let done = watched.requests.iter().filter(|request| request.d2c_ns.is_some()).count();
+    let with_data = watched.requests.iter().filter(|it| it.operation != Operation::Flush);
+    let done = with_data.filter(|request| request.d2c_ns.is_some()).count();
     assert_eq!(stages["stages"]["d2c"]["count"], done, "{:#}", stages["stages"]);
 }
 
