@@ -100,7 +100,7 @@ fn json(outcome: &GuestOutcome, name: &str) -> Result<Value> {
     serde_json::from_str(&text).context(|| format!("understand {}", path.display()))
 }
 
-/// Every byte of both files was written by dd, whoever queued it.
+/// Every byte of both files was written by dd, whichever thread queued it.
 fn files_and_owners(watched: &Recording) {
     for file in ["/tmp/files/written", "/tmp/files/limited"] {
         let pairs = watched.of_file(Path::new(file));
