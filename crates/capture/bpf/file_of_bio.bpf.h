@@ -362,12 +362,17 @@ static __always_inline struct task_struct *waiter_of(struct completion *completi
 	return READ((struct swait_queue *)first, task);
 }
 
-/* The bio at the end of a bio_chain(). */
+/*
+ * The bio at the end of a bio_chain(). Unrolled: clang from 21 on puts the loop's head behind its
+ * body, which falls into it, and before 10e14e9652bf (6.7) the verifier took that for an endless
+ * loop.
+ */
 __noinline u64 end_of_chain(u64 address)
 {
 	struct bio *bio = (struct bio *)address;
 	int depth;
 
+#pragma clang loop unroll(full)
 	for (depth = 0; depth < MAX_CHAIN; depth++) {
 		if (number_of(READ(bio, bi_end_io)) != settings.end_io[END_IO_CHAIN])
 			break;

@@ -292,8 +292,7 @@ fn push(function: &FrameName, address: u64, texts: &mut Vec<Name>, names: &mut N
             return Frame::Nameless;
         }
     };
-    let own = name.starts_with("bpf_prog_") || name.starts_with("bpf_trace_run");
-    if own && texts.is_empty() {
+    if texts.is_empty() && is_own(name) {
         return Frame::Own;
     }
     for inlined in inlined {
@@ -301,6 +300,13 @@ fn push(function: &FrameName, address: u64, texts: &mut Vec<Name>, names: &mut N
     }
     texts.push(names.intern(name));
     if is_root(name) { Frame::Root } else { Frame::Named }
+}
+
+/// Whether the kernel came from a tracepoint to the program in this function. Which of them leave a
+/// frame depends on the processor: what is a jump on x86-64 is a call on aarch64.
+fn is_own(name: &str) -> bool {
+    const OWN: &[&str] = &["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_"];
+    OWN.iter().any(|start| name.starts_with(start))
 }
 
 fn is_root(name: &str) -> bool {
@@ -338,5 +344,42 @@ fn incomplete(origin: StackOrigin, frames: usize, end: Frame) -> Option<&'static
         _ if !user => None,
         Frame::Nameless => Some(NAMELESS),
         Frame::Named | Frame::Wild | Frame::Own => Some(EARLY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> FrameName {
+        FrameName::Named { name: name.to_owned(), inlined: Vec::new() }
+    }
+
+    /// What is left of a stack's frames, the innermost first.
+    fn left(frames: &[&str]) -> String {
+        let (mut texts, mut names) = (Vec::new(), Names::new());
+        for frame in frames {
+            push(&named(frame), 0, &mut texts, &mut names);
+        }
+        let texts: Vec<&str> = texts.iter().map(|name| names.get(*name)).collect();
+        texts.join(" < ")
+    }
+
+    #[test]
+    fn the_way_to_the_program_is_no_part_of_a_stack() {
+        let expected = "submit_bio_noacct_nocheck < submit_bio";
+        for own in [
+            &["bpf_prog_1b4e_on_queue", "bpf_trace_run1"][..],
+            // aarch64, and where another program is attached, too.
+            &["bpf_prog_1b4e_on_queue", "bpf_trace_run1", "__bpf_trace_block_bio"],
+            &["__bpf_trace_block_bio", "__traceiter_block_bio_queue"],
+            &[],
+        ] {
+            let frames = [own, &["submit_bio_noacct_nocheck", "submit_bio"]].concat();
+            assert_eq!(left(&frames), expected);
+        }
+        // Further out it is another program's.
+        let nested = ["vfs_read", "bpf_trace_run1", "submit_bio"];
+        assert_eq!(left(&nested), "vfs_read < bpf_trace_run1 < submit_bio");
     }
 }

@@ -6,5 +6,9 @@ mod aggregates;
 #[path = "../../compile.rs"]
 #[allow(dead_code, reason = "build.rs needs all of it")]
 mod compile;
+#[path = "../../examples/objects/loops.rs"]
+#[allow(dead_code, reason = "the example reads objects with it")]
+mod loops;
+mod loops_of_old_kernels;
 mod pointers;
 mod priority;

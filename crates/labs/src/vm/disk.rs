@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What a disk may not exceed. 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +108,8 @@ pub struct GuestDisk {
     pub(super) bytes: Bytes,
     pub(super) bus: Bus,
     pub(super) limits: DiskLimits,
+    /// Whether a flush reaches the bytes; else it is answered at once.
+    pub(super) flushes: bool,
 }
 
 impl GuestDisk {
@@ -131,12 +134,33 @@ impl GuestDisk {
         GuestDisk::of(name, Bytes::Nbdkit(arguments))
     }
 
+    /// An empty disk whose write cache takes `flush` to empty. Each read and write costs the host a
+    /// process, some milliseconds: it is for a few of them.
+    pub fn slow_to_flush(name: &str, bytes: u64, flush: Duration) -> GuestDisk {
+        let served = [
+            "eval".to_owned(),
+            format!("get_ready=truncate --size={bytes} $tmpdir/disk"),
+            format!("get_size=echo {bytes}"),
+            "can_write=exit 0".to_owned(),
+            "can_flush=exit 0".to_owned(),
+            "pread=dd if=$tmpdir/disk bs=$3 skip=$4 count=1 iflag=skip_bytes \
+             status=none"
+                .to_owned(),
+            "pwrite=dd of=$tmpdir/disk bs=$3 seek=$4 iflag=fullblock oflag=seek_bytes conv=notrunc \
+             status=none"
+                .to_owned(),
+            format!("flush=sleep {}", flush.as_secs_f64()),
+        ];
+        GuestDisk { flushes: true, ..GuestDisk::of(name, Bytes::Nbdkit(served.into())) }
+    }
+
     fn of(name: &str, bytes: Bytes) -> GuestDisk {
         GuestDisk {
             name: name.to_owned(),
             bytes,
             bus: Bus::default(),
             limits: DiskLimits::default(),
+            flushes: false,
         }
     }
 

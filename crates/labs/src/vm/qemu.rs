@@ -93,7 +93,8 @@ impl Machine<'_> {
             Bytes::Nbdkit(_) => format!("nbd+unix:///?socket={}", self.socket(disk).display()),
         };
         let drive = format!(
-            "if=none,id={name},format=raw,cache.direct=off,cache.no-flush=on,file={}{}",
+            "if=none,id={name},format=raw,cache.direct=off,cache.no-flush={},file={}{}",
+            if disk.flushes { "off" } else { "on" },
             file.replace(',', ",,"),
             disk.limits.options()
         );

@@ -130,6 +130,8 @@ const PACKAGES: &[&str] = &[
     "btrfs-progs",
     "busybox-static",
     "coreutils",
+    // /bin/sh, which no package names.
+    "dash",
     "debianutils",
     "diffutils",
     "e2fsprogs",
@@ -180,6 +182,7 @@ fn packaged_base(architecture: Architecture) -> Result<PathBuf> {
     if path.exists() {
         return Ok(path);
     }
+    forget(&super::cache()?, &format!("{}-", architecture.debian()));
     let suite = Suite::new(PACKAGES_SUITE, architecture, &super::cache()?)?;
     suite.refresh()?;
     let folder = tempfile::tempdir_in(super::cache()?).context(|| "make a folder".to_owned())?;
@@ -191,6 +194,15 @@ fn packaged_base(architecture: Architecture) -> Result<PathBuf> {
     write_packaged(&new, folder.path()).context(|| format!("write {}", new.display()))?;
     fs::rename(&new, &path).context(|| format!("rename {}", new.display()))?;
     Ok(path)
+}
+
+/// Removes what was made of other programs.
+fn forget(folder: &Path, start: &str) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(start) {
+            let _gone = fs::remove_file(entry.path());
+        }
+    }
 }
 
 fn write_packaged(path: &Path, unpacked: &Path) -> io::Result<()> {
@@ -217,11 +229,7 @@ fn own_base() -> Result<PathBuf> {
     if path.exists() {
         return Ok(path);
     }
-    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with("userland-") {
-            let _gone = fs::remove_file(entry.path());
-        }
-    }
+    forget(&folder, "userland-");
     let new = path.with_extension("new");
     write_base(&new, &files).context(|| format!("write {}", new.display()))?;
     fs::rename(&new, &path).context(|| format!("rename {}", new.display()))?;

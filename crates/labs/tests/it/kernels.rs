@@ -6,6 +6,7 @@ use crate::bare::NO_KERNEL;
 use crate::chains::{COMPILED, compiled};
 use crate::guests;
 use crate::recording::Recording;
+use crate::small_check;
 use crate::stacked;
 use crate::support::{labs_program, words};
 use iowhy_core::model::health::DeviceHealth;
@@ -17,7 +18,6 @@ use iowhy_labs::kernels::{CHECK, Claims, MODULES};
 use iowhy_labs::vm::architecture::ARM64_SUFFIX;
 use iowhy_labs::vm::{DiskLimits, Guest, GuestDisk, GuestOutcome, Kernel};
 use libtest_mimic::Trial;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Tests that need no other kernel: of files, sources, messages, how a watch ends, and what is made
@@ -65,9 +65,8 @@ const AS_TESTS_NEED_IT: &str =
 /// Room for what tests write on disk, two at a time.
 const SCRATCH_BYTES: u64 = 2 << 30;
 
-/// How long the tests of one guest may take, and those of the smallest check.
+/// How long the tests of one guest may take.
 const ROOT_PATIENCE: Duration = Duration::from_secs(3600);
-const SMALL_PATIENCE: Duration = Duration::from_secs(200);
 
 pub fn tests() -> Vec<Trial> {
     let names = std::env::var("IOWHY_KERNELS").unwrap_or_default();
@@ -85,11 +84,14 @@ fn tests_on(name: &str) -> Vec<Trial> {
         })
     };
     // This program itself is of this machine's processor, and so are the other disks' programs.
+    let small = [
+        test("small_check", small_check::reads),
+        test("small_check_of_causes", small_check::causes),
+    ];
     if name.ends_with(ARM64_SUFFIX) {
-        return vec![test("small_check", small)];
+        return small.into();
     }
-    vec![
-        test("small_check", small),
+    let large = [
         test("check_claims_what_is_there", check),
         test("root_tests", root_tests),
         test("throttled_outside_in_mid_run", throttled),
@@ -98,15 +100,16 @@ fn tests_on(name: &str) -> Vec<Trial> {
         test("a_drive_that_overheats_is_said", overheating),
         test("an_ata_drive_is_asked_by_smartctl", asked_by_smartctl),
         test("a_cpu_goes_and_the_clock_jumps", disturbed),
-    ]
+    ];
+    small.into_iter().chain(large).collect()
 }
 
 #[allow(clippy::print_stderr, reason = "a test's progress")]
-fn eprint_line(line: &str) {
+pub fn eprint_line(line: &str) {
     eprintln!("{line}");
 }
 
-fn succeeded(outcome: &GuestOutcome) {
+pub fn succeeded(outcome: &GuestOutcome) {
     assert_eq!(outcome.status, 0, "the guest's command failed:\n{}", outcome.said);
 }
 
@@ -119,47 +122,11 @@ fn check(kernel: Kernel) -> Result<()> {
     expect_declared(&outcome, name)
 }
 
-fn expect_declared(outcome: &GuestOutcome, name: &str) -> Result<()> {
+pub fn expect_declared(outcome: &GuestOutcome, name: &str) -> Result<()> {
     let claims = Claims::of(outcome)?;
     assert!(claims.programs.len() > 20, "{}", outcome.said);
     let surprises = claims.surprises(name);
     assert!(surprises.is_empty(), "{surprises:#?}\n{}", outcome.said);
-    Ok(())
-}
-
-/// The least that must hold on every change: it boots, `check` claims what is declared, and a short
-/// watch has each request and the waits for them.
-fn small(kernel: Kernel) -> Result<()> {
-    const READS: usize = 97;
-    let name = kernel.name;
-    let script = format!(
-        "set -e; {CHECK}; disk=$(readlink /dev/disk/plain)
-        iowhy record -d $disk -o /out/recording -- \\
-        dd if=/dev/disk/plain of=/dev/null bs=4k count={READS} iflag=direct status=none
-        iowhy report /out/recording
-        iowhy record -d $disk --events --page-cache -t 0.3 -o /out/more; iowhy report /out/more
-        iowhy opens -t 0.3"
-    );
-    // Slow enough that a reader has to sleep.
-    let disk = GuestDisk::memory("plain", 64 << 20).limited(DiskLimits::iops(100));
-    let mut guest = Guest::new(kernel).disk(disk).patience(SMALL_PATIENCE);
-    for module in MODULES {
-        guest = guest.module(module);
-    }
-    let outcome = guest.run(&script)?;
-    eprint_line(&format!("Linux {name}: up after {:.1} s", outcome.booted.as_secs_f64()));
-    expect_declared(&outcome, name)?;
-    // What loads for a watch of everything, as `check` tried it, may not load for one of one
-    // device.
-    let words = words(&outcome.said);
-    assert!(!words.contains("could not be used"), "{}", outcome.said);
-    let recording = recording(&outcome)?;
-    assert_eq!(recording.requests.len(), READS, "{}", recording.overview());
-    let sizes: BTreeSet<u64> = recording.requests.iter().map(|request| request.bytes).collect();
-    assert_eq!(sizes, BTreeSet::from([4096]), "{}", recording.overview());
-    let waits = recording.waits.iter().filter(|wait| recording.text(wait.process) == "dd");
-    let (known, all) = (waits.clone().filter(|wait| wait.device.is_some()).count(), waits.count());
-    assert!(known == all && all > READS / 2, "{known} of {all} waits have a device");
     Ok(())
 }
 
@@ -319,7 +286,7 @@ fn disturbed(kernel: Kernel) -> Result<()> {
 }
 
 /// The guest's /out/recording.
-fn recording(outcome: &GuestOutcome) -> Result<Recording> {
+pub fn recording(outcome: &GuestOutcome) -> Result<Recording> {
     succeeded(outcome);
     Recording::open(&outcome.out().join("recording"))
 }

@@ -50,6 +50,7 @@ mod reproduce;
 mod secret;
 mod side_by_side;
 mod signals;
+mod small_check;
 mod stacked;
 mod support;
 mod tables;

@@ -5,13 +5,15 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output")]
 
-#[path = "../compile.rs"]
+#[path = "../../compile.rs"]
 #[allow(dead_code, reason = "build.rs needs all of it")]
 mod compile;
+mod loops;
 
 use compile::{OBJECTS, run_clang, source_of};
 use iowhy_capture::survey;
 use std::error::Error;
+use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -37,12 +39,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// Compiles every object into `folder`; the current folder is the crate's.
+/// Compiles every object into `folder`; the current folder is the crate's. A loop that older
+/// kernels refuse is an error: the running kernel may be newer.
 fn compile_all(clang: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     for object in OBJECTS {
         let path = folder.join(format!("{}.bpf.o", object.name));
         run_clang(clang, &source_of(object.source), object.arguments, &path)
             .map_err(|error| format!("{} by {}: {error:?}", object.name, clang.display()))?;
+        let falling = loops::falling_back(&fs::read(&path)?)?;
+        if !falling.is_empty() {
+            let (name, clang, functions) = (object.name, clang.display(), falling.join(", "));
+            return Err(format!(
+                "{name} by {clang}: kernels before 6.7 refuse {functions}: a loop's last \
+                 instruction falls into its head (hint: unroll it)"
+            )
+            .into());
+        }
     }
     Ok(())
 }
