@@ -285,8 +285,11 @@ impl Session {
 
     /// Whether this thread may read maps.
     pub(crate) fn reads_maps(&self) -> bool {
-        let map = self.map("counters");
-        map.is_some_and(|map| map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).is_ok())
+        let key = 0_u32.to_ne_bytes();
+        self.map("counters").is_some_and(|map| match map.map_type().is_percpu() {
+            true => map.lookup_percpu(&key, MapFlags::ANY).is_ok(),
+            false => map.lookup(&key, MapFlags::ANY).is_ok(),
+        })
     }
 
     fn counter(&self, number: u32) -> u64 {
