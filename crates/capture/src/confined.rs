@@ -7,99 +7,86 @@
 use crate::host::health;
 use crate::kernel;
 use crate::privilege;
+use crate::reader;
 use crate::session::Session;
 use iowhy_fs::confined::{InEffect, ProgramLoading, Role, enter, limit_this_thread};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::io;
 use std::path::PathBuf;
 
-/// A capability that is kept, and its use.
+/// A capability that is kept.
 struct KeptCapability {
     set: CapabilitySet,
-    /// Its use after the beginning.
-    purpose: &'static str,
-    /// Whether the reader's process has it, too.
-    by_reader: bool,
-    /// Whether this machine and this watch have that use.
-    is_used: fn(ProgramLoading) -> bool,
+    /// Whether it is used on this machine.
+    is_used: fn(RightsHolder) -> bool,
+}
+
+/// Who holds rights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RightsHolder {
+    /// The thread of a watch that is not renewed.
+    Watch,
+    /// The thread of a daemon that watches.
+    Daemon,
+    /// The process that reads memory, programs and settings of others.
+    Reader,
+    /// The process that asks devices for their health.
+    HealthAsker,
 }
 
 const KEPT: &[KeptCapability] = &[
-    KeptCapability {
-        set: CapabilitySet::SYS_PTRACE,
-        purpose: "counters, programs and open files of processes, and stacks of sleeping ones",
-        by_reader: true,
-        is_used: always,
-    },
-    KeptCapability {
-        set: CapabilitySet::DAC_READ_SEARCH,
-        purpose: "the same of other users",
-        by_reader: true,
-        is_used: always,
-    },
-    KeptCapability {
-        set: CapabilitySet::CHECKPOINT_RESTORE,
-        purpose: "programs' files by /proc/PID/map_files, whatever became of their path",
-        by_reader: true,
-        is_used: always,
-    },
-    KeptCapability {
-        set: CapabilitySet::SYSLOG,
-        purpose: "names of kernel functions, and the kernel's log",
-        by_reader: true,
-        is_used: always,
-    },
-    KeptCapability {
-        set: CapabilitySet::SYS_NICE,
-        purpose: "the priority of the thread that reads the ring buffer",
-        by_reader: false,
-        is_used: always,
-    },
+    // For counters, programs and open files of processes, and stacks of sleeping ones.
+    KeptCapability { set: CapabilitySet::SYS_PTRACE, is_used: always },
+    // For the same of other users.
+    KeptCapability { set: CapabilitySet::DAC_READ_SEARCH, is_used: always },
+    // For programs' files by /proc/PID/map_files, whatever became of their path.
+    KeptCapability { set: CapabilitySet::CHECKPOINT_RESTORE, is_used: always },
+    // For names of kernel functions, and the kernel's log.
+    KeptCapability { set: CapabilitySet::SYSLOG, is_used: watches },
+    // For the priority of the thread that reads the ring buffer.
+    KeptCapability { set: CapabilitySet::SYS_NICE, is_used: watches },
+    // For health of NVMe controllers, states of the device mapper, smartctl.
     KeptCapability {
         set: CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_RAWIO),
-        purpose: "health of NVMe controllers, states of the device mapper, smartctl",
-        by_reader: true,
         is_used: asks_devices,
     },
-    KeptCapability {
-        set: CapabilitySet::BPF.union(CapabilitySet::PERFMON),
-        purpose: "programs of the next watch of a daemon; every map before 5.19",
-        by_reader: false,
-        is_used: loads,
-    },
-    KeptCapability {
-        set: CapabilitySet::SYS_RESOURCE,
-        purpose: "maps of the next watch of a daemon, where they count as locked memory",
-        by_reader: false,
-        is_used: needs_room,
-    },
+    // For programs of the next watch of a daemon; every map before 5.19.
+    KeptCapability { set: CapabilitySet::BPF.union(CapabilitySet::PERFMON), is_used: loads },
+    // For maps of the next watch of a daemon, where they count as locked memory.
+    KeptCapability { set: CapabilitySet::SYS_RESOURCE, is_used: needs_room },
 ];
 
-fn always(_: ProgramLoading) -> bool {
+fn always(_: RightsHolder) -> bool {
     true
 }
 
-fn loads(loading: ProgramLoading) -> bool {
-    loading == ProgramLoading::Allowed
+fn watches(by: RightsHolder) -> bool {
+    matches!(by, RightsHolder::Watch | RightsHolder::Daemon)
 }
 
-fn needs_room(loading: ProgramLoading) -> bool {
-    loads(loading) && kernel::maps_are_locked_memory()
+fn loads(by: RightsHolder) -> bool {
+    by == RightsHolder::Daemon
 }
 
-fn asks_devices(_: ProgramLoading) -> bool {
-    privilege::has_devices_that_refuse() || health::has_program()
+fn needs_room(by: RightsHolder) -> bool {
+    loads(by) && kernel::maps_are_locked_memory()
 }
 
-fn kept(loading: ProgramLoading, by_reader: bool) -> CapabilitySet {
-    let kept = KEPT.iter().filter(|it| (it.is_used)(loading) && (it.by_reader || !by_reader));
+/// The process that asks is started when a watch begins: the thread of one that is not renewed has
+/// no more use for it.
+fn asks_devices(by: RightsHolder) -> bool {
+    matches!(by, RightsHolder::Daemon | RightsHolder::HealthAsker)
+        && (privilege::has_devices_that_refuse() || health::has_program())
+}
+
+fn kept(by: RightsHolder) -> CapabilitySet {
+    let kept = KEPT.iter().filter(|it| (it.is_used)(by));
     kept.fold(CapabilitySet::empty(), |all, it| all.union(it.set))
 }
 
-/// Limits the reader's process: it parses memory, programs and names of others.
+/// Limits a process that was started to read: what it parses is others'.
 pub fn limit_reader() {
-    let role = Role::Reads(ProgramLoading::Over);
-    limit_this_thread(&role, kept(ProgramLoading::Over, true));
+    limit_this_thread(&Role::Reads(ProgramLoading::Over), kept(reader::role()));
 }
 
 /// Limits the thread of a daemon that watches, whose watch is renewed; it writes below `places`.
@@ -107,7 +94,7 @@ pub fn limit_reader() {
 /// # Errors
 /// The system has no thread for it.
 pub fn limit_daemon(places: Vec<PathBuf>) -> io::Result<InEffect> {
-    enter(places, kept(ProgramLoading::Allowed, false), ProgramLoading::Allowed)
+    enter(places, kept(RightsHolder::Daemon), ProgramLoading::Allowed)
 }
 
 /// Limits the thread of a watch that has begun and is not renewed; it writes below `places`.
@@ -115,7 +102,7 @@ pub fn limit_daemon(places: Vec<PathBuf>) -> io::Result<InEffect> {
 /// # Errors
 /// The system has no thread for it.
 pub(crate) fn limit_watch(session: &Session, places: Vec<PathBuf>) -> io::Result<InEffect> {
-    let mut kept = kept(ProgramLoading::Over, false);
+    let mut kept = kept(RightsHolder::Watch);
     if !reads_maps_without(session) {
         kept |= CapabilitySet::BPF;
     }
@@ -134,33 +121,31 @@ fn reads_maps_without(session: &Session) -> bool {
     set_capabilities(None, before).is_ok() && is_read
 }
 
-/// The names of what a watch of this machine keeps, and what for; the second is a daemon's.
-pub fn uses() -> impl Iterator<Item = (String, &'static str)> {
-    KEPT.iter().map(|it| {
-        let names: Vec<String> =
-            it.set.iter_names().map(|(name, _)| format!("CAP_{name}")).collect();
-        (names.join(", "), it.purpose)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_watch_that_has_begun_keeps_no_right_to_load_write_or_administer_without_a_use() {
-        let over = kept(ProgramLoading::Over, false);
         let never = CapabilitySet::BPF
             | CapabilitySet::PERFMON
+            | CapabilitySet::SYS_ADMIN
+            | CapabilitySet::SYS_RAWIO
             | CapabilitySet::DAC_OVERRIDE
             | CapabilitySet::SYS_MODULE
             | CapabilitySet::SETUID
             | CapabilitySet::KILL
             | CapabilitySet::NET_ADMIN;
-        assert!(!over.intersects(never), "{over:?}");
-        assert!(!kept(ProgramLoading::Allowed, true).intersects(never | CapabilitySet::SYS_NICE));
-        let has_use = asks_devices(ProgramLoading::Over);
-        assert_eq!(over.contains(CapabilitySet::SYS_ADMIN), has_use);
-        assert!(uses().all(|(names, purpose)| names.starts_with("CAP_") && purpose.len() > 10));
+        assert!(!kept(RightsHolder::Watch).intersects(never));
+        assert!(!kept(RightsHolder::Reader).intersects(never | CapabilitySet::SYS_NICE));
+        let loading = CapabilitySet::BPF | CapabilitySet::PERFMON;
+        let daemons = kept(RightsHolder::Daemon).intersection(never).difference(loading);
+        let devices = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_RAWIO;
+        assert!(devices.contains(daemons), "{daemons:?}");
+        assert!(!kept(RightsHolder::HealthAsker).intersects(loading));
+        let document = include_str!("../../../SECURITY.md");
+        for (name, _) in KEPT.iter().flat_map(|it| it.set.iter_names()) {
+            assert!(document.contains(&format!("`CAP_{name}`")), "{name}");
+        }
     }
 }

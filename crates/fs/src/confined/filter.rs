@@ -121,6 +121,10 @@ const NEVER: &[c_long] = &[
     libc::SYS_futimesat,
 ];
 
+/// Calls that libc does not name yet, which have the same number everywhere: `setxattrat` and
+/// `removexattrat` (6.13), `open_tree_attr` (6.15), `file_setattr` (6.17).
+const NEWER: &[c_long] = &[463, 466, 467, 469];
+
 /// What changes names.
 const WRITING: &[c_long] = &[
     libc::SYS_openat2,
@@ -148,8 +152,9 @@ const WRITING: &[c_long] = &[
 ];
 
 /// Commands of bpf(2) by which something comes into the kernel, or what others have is taken: maps,
-/// programs, pinned objects, attachments, types, links, tokens (uapi/linux/bpf.h).
-const LOADING: &[u64] = &[0, 5, 6, 7, 8, 9, 13, 14, 17, 18, 19, 28, 29, 30, 31, 34, 36];
+/// programs, pinned objects, types, links, tokens (uapi/linux/bpf.h). A program that is loaded may be
+/// attached again, as the budget wants it.
+const LOADING: &[u64] = &[0, 5, 6, 7, 8, 9, 13, 14, 18, 19, 29, 30, 31, 34, 36];
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -171,12 +176,17 @@ fn apply_rules(rules: Rules, error: i32) -> Result<(), seccompiler::Error> {
 }
 
 fn refused(role: &Role) -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = NEVER.iter().map(|call| (*call, Vec::new())).collect();
+    let never = NEVER.iter().chain(NEWER);
+    let mut rules: Rules = never.map(|call| (*call, Vec::new())).collect();
     let is_not = SeccompCmpOp::Ne;
     let own = u64::from(getpid().as_raw_nonzero().get().unsigned_abs());
     for call in [libc::SYS_kill, libc::SYS_tgkill] {
         rules.insert(call, vec![rule(0, is_not.clone(), own)?]);
     }
+    // Limits of another process, and input to the terminal as if somebody had typed it.
+    rules.insert(libc::SYS_prlimit64, vec![rule(0, is_not.clone(), 0)?]);
+    let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(|it| rule(1, SeccompCmpOp::Eq, it));
+    rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
     let of_kind = SeccompCmpOp::MaskedEq(0xf);
     let kinds = (1..=10).filter(|kind| *kind != SOCK_DGRAM.unsigned_abs());
     let mut sockets = vec![rule(0, is_not, AF_UNIX.unsigned_abs().into())?];
