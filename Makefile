@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo check man test test-arm64 test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
+.PHONY: help demo check man test test-arm64 test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly
 
 # Where cargo puts what it builds.
 TARGET = $${CARGO_TARGET_DIR:-target}
@@ -168,11 +168,6 @@ bench-report: ## Measure reading recordings of millions of requests; writes docs
 	@scripts/install-deps build
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-report
-
-hostile: ## Put 10,000 damaged recordings through every command; writes docs/hostile-input.md
-	@scripts/install-deps build
-	cargo build --release --package iowhy --package iowhy-labs
-	$(TARGET)/release/iowhy-labs hostile
 
 bench-peers: ## Compare blktrace and libbpf-tools with iowhy in guests; writes docs/peers.md
 	@scripts/install-deps build test bench vm

@@ -44,7 +44,7 @@ pub trait WatchSink {
     /// it at once.
     const OWNS_TERMINAL: bool = false;
 
-    /// The directories below which this process writes from now on; `None` if it is not known where.
+    /// The directories below which this process writes from now on; `None` where that is unknown.
     fn places(&self) -> Option<Vec<PathBuf>> {
         None
     }

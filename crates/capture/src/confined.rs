@@ -1,13 +1,12 @@
 //! The rights that a watch keeps once it has begun: one table of capabilities with what each is
 //! for, and the roles of its threads and of the reader's process.
 //!
-//! What does not belong here: how rights are given up (`iowhy_fs::confined`), and what a watch needs
-//! to begin ([`crate::privilege`]).
+//! What does not belong here: how rights are given up (`iowhy_fs::confined`), and what a watch
+//! needs to begin ([`crate::privilege`]).
 
 use crate::host::health;
 use crate::kernel;
 use crate::privilege;
-use crate::reader;
 use crate::session::Session;
 use iowhy_fs::confined::{InEffect, ProgramLoading, Role, enter, limit_this_thread};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
@@ -85,8 +84,8 @@ fn kept(by: RightsHolder) -> CapabilitySet {
 }
 
 /// Limits a process that was started to read: what it parses is others'.
-pub fn limit_reader() {
-    limit_this_thread(&Role::Reads(ProgramLoading::Over), kept(reader::role()));
+pub fn limit_reader(role: RightsHolder) {
+    limit_this_thread(&Role::Reads(ProgramLoading::Over), kept(role));
 }
 
 /// Limits the thread of a daemon that watches, whose watch is renewed; it writes below `places`.

@@ -19,8 +19,8 @@
 //!   ([`programs`]).
 //! - A program with capabilities instead of root opens what its user names with that user's own
 //!   rights ([`rights`]).
-//! - A thread that watches gives up writing, and one that writes may do so only where it was told to
-//!   ([`confined`]).
+//! - A thread that watches gives up writing, and one that writes may do so only where it was told
+//!   to ([`confined`]).
 //!
 //! What does not belong here: what is in the files, and /proc and /sys, where the kernel answers.
 

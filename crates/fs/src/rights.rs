@@ -81,8 +81,8 @@ pub fn keep_only(kept: CapabilitySet) {
     keep_for_now(kept);
 }
 
-/// Gives up every capability of the calling thread that is not in `kept`; a program that root starts
-/// may have them again.
+/// Gives up every capability of the calling thread that is not in `kept`; a program that root
+/// starts may have them again.
 pub fn keep_for_now(kept: CapabilitySet) {
     if let Ok(now) = capabilities(None) {
         let less = |set: CapabilitySet| set.intersection(kept);

@@ -37,7 +37,6 @@ pub mod demo;
 pub mod devices;
 pub mod error;
 pub mod fio;
-pub mod hostile;
 pub mod iowhy;
 pub mod kernels;
 pub mod labs;

@@ -9,7 +9,7 @@ use iowhy_labs::devices::{
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
-use iowhy_labs::{Result, bench, classes, demo, hostile, kernels, labs, score, screens, vm};
+use iowhy_labs::{Result, bench, classes, demo, kernels, labs, score, screens, vm};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -51,8 +51,6 @@ enum LabCommand {
     BenchPeers(bench::peers::PeerSettings),
     /// Measures the HTML report: writing it, drawing it in a browser.
     BenchHtml(bench::html::PageSettings),
-    /// Puts thousands of damaged recordings through every command.
-    Hostile(hostile::HostileSettings),
     /// Measures reading large recordings.
     BenchReport(bench::report::ReadingSettings),
     /// The part of `bench-peers` that runs in a guest.
@@ -114,7 +112,6 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::BenchReplay(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchPeers(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchReport(settings) => bench::run(settings, &mut say).map(done),
-        LabCommand::Hostile(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::PeersInside => bench::peers::inside(&mut say).map(done),
         LabCommand::BenchWaits(settings) => classes::table::run(settings, &mut say).map(done),
         LabCommand::Vm(settings) => vm::command::run(settings, &mut say),

@@ -44,8 +44,8 @@ pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> 
     Ok(())
 }
 
-/// Has the kernel end this process if it computes for much longer on one answer: who asked has given
-/// it up by then, and no longer has the right to end processes.
+/// Has the kernel end this process if it computes for much longer on one answer: who asked has
+/// given it up by then, and no longer has the right to end processes.
 fn bound_cpu_time() {
     let used_s = clock_gettime(ClockId::ProcessCPUTime).tv_sec.unsigned_abs();
     let most =

@@ -152,8 +152,8 @@ const WRITING: &[c_long] = &[
 ];
 
 /// Commands of bpf(2) by which something comes into the kernel, or what others have is taken: maps,
-/// programs, pinned objects, types, links, tokens (uapi/linux/bpf.h). A program that is loaded may be
-/// attached again, as the budget wants it.
+/// programs, pinned objects, types, links, tokens (uapi/linux/bpf.h). A program that is loaded may
+/// be attached again, as the budget wants it.
 const LOADING: &[u64] = &[0, 5, 6, 7, 8, 9, 13, 14, 18, 19, 29, 30, 31, 34, 36];
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
