@@ -141,6 +141,11 @@ impl WatchKeeper {
         Ok(None)
     }
 
+    /// The directory that it will be written to.
+    pub fn place(&self) -> &Path {
+        &self.folder.path
+    }
+
     /// Adds rows.
     ///
     /// # Errors

@@ -48,6 +48,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     if reader::is_asked_for() {
+        iowhy_capture::confined::limit_reader(reader::role());
         // The parent process sees the end of the pipe; no one reads this process's messages.
         let served = reader::serve(std::io::stdin().lock(), std::io::stdout());
         return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);

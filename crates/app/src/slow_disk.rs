@@ -4,6 +4,8 @@
 //! What does not belong here: the flight recorder, which never writes to a disk itself.
 
 use crate::output;
+use iowhy_fs::confined::{Role, limit_this_thread};
+use rustix::thread::CapabilitySet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -57,6 +59,7 @@ impl SlowDiskNotice {
         let state = Arc::new(state);
         let (watched, begun) = (Arc::clone(&state), Instant::now());
         let watch = move || {
+            limit_this_thread(&Role::Writes(Vec::new()), CapabilitySet::empty());
             let mut told = None;
             while !watched.is_over.load(Ordering::Relaxed) {
                 let since_ms = watched.since_ms.load(Ordering::Relaxed);

@@ -15,6 +15,7 @@ use iowhy_core::source::{Batch, Progress, Source};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::borrow::Cow;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,11 @@ pub trait WatchSink {
     /// Whether the terminal has to be given back before the process ends, so that no signal may end
     /// it at once.
     const OWNS_TERMINAL: bool = false;
+
+    /// The directories below which this process writes from now on; `None` where that is unknown.
+    fn places(&self) -> Option<Vec<PathBuf>> {
+        None
+    }
 
     /// Takes rows; an error ends the watch.
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure>;
@@ -90,6 +96,7 @@ pub fn watch<S: WatchSink>(
             return Err(failure);
         }
     };
+    give_up_rights(&live, &sink)?;
     let mut names = Names::new();
     let mut batch = Batch::default();
     // After the command has been started, since it must not inherit the priority.
@@ -136,6 +143,13 @@ pub fn watch<S: WatchSink>(
     let mut environment = view.environment(&live).into_owned();
     environment.limits.extend(silent.sentences());
     Ok(EndedWatch { environment, names, sink, failed, child })
+}
+
+/// Gives up the rights that nothing needs any more; a command that was started keeps its own.
+fn give_up_rights<S: WatchSink>(live: &LiveWatch, sink: &S) -> Result<(), Failure> {
+    let Some(places) = sink.places() else { return Ok(()) };
+    let given_up = live.give_up_rights(places);
+    given_up.map_err(|cause| Failure::new(format!("failed to give up rights: {cause}"), None))
 }
 
 /// What of a live watch is given on: all of it, or rows and environment without names.

@@ -29,6 +29,7 @@ pub mod aggregates;
 pub mod budget;
 mod calls;
 pub mod changes;
+pub mod confined;
 mod copies;
 mod counters;
 pub mod decode;

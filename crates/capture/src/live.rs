@@ -7,6 +7,7 @@ mod open_rows;
 
 use crate::budget::Controller;
 use crate::changes::Changes;
+use crate::confined;
 use crate::counters::END_NOT_SEEN;
 use crate::decode::{DecodeContext, KnownEntities};
 use crate::error::WatchError;
@@ -31,7 +32,7 @@ use iowhy_core::held_back::HeldBack;
 use iowhy_core::model::environment::{Cost, Device};
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Records decoded at a time: few enough that their rows are still in the CPU cache when they are
@@ -202,6 +203,15 @@ impl LiveWatch {
         self.environment.cost.start_cpu_ns = self.cpu_ns();
         self.started_ns = system::now_ns();
         self
+    }
+
+    /// Gives up the rights that the rest of the watch does not need; from now on this thread writes
+    /// below `places` only.
+    ///
+    /// # Errors
+    /// The system has no thread that writes.
+    pub fn give_up_rights(&self, places: Vec<PathBuf>) -> std::io::Result<()> {
+        confined::limit_watch(&self.session, places).map(drop)
     }
 
     /// Ends the watch; `why` is written to the recording. What is in the ring buffer can still be

@@ -105,7 +105,7 @@ fn everywhere() -> bool {
 
 /// Whether there is an NVMe controller or a device mapper, which answer only who may change them,
 /// too.
-fn has_devices_that_refuse() -> bool {
+pub(crate) fn has_devices_that_refuse() -> bool {
     let controllers = std::fs::read_dir("/sys/class/nvme");
     controllers.is_ok_and(|mut entries| entries.next().is_some())
         || std::path::Path::new("/sys/class/misc/device-mapper").exists()

@@ -283,6 +283,15 @@ impl Session {
         self.counter(wire::COUNT_RETRIED)
     }
 
+    /// Whether this thread may read maps.
+    pub(crate) fn reads_maps(&self) -> bool {
+        let key = 0_u32.to_ne_bytes();
+        self.map("counters").is_some_and(|map| match map.map_type().is_percpu() {
+            true => map.lookup_percpu(&key, MapFlags::ANY).is_ok(),
+            false => map.lookup(&key, MapFlags::ANY).is_ok(),
+        })
+    }
+
     fn counter(&self, number: u32) -> u64 {
         self.map("counters").map_or(0, |map| counter(&map, number))
     }
@@ -291,11 +300,8 @@ impl Session {
     /// selected by `is_meant`.
     fn skipped_runs(&self, is_meant: impl Fn(&Probe) -> bool) -> FxHashMap<ProbeGroup, u64> {
         let mut skipped = self.skipped_before.clone();
-        let known: Vec<_> = libbpf_rs::query::ProgInfoIter::default().collect();
-        let misses = |link: &Link| -> Option<u64> {
-            let id = link.info().ok()?.prog_id;
-            Some(known.iter().find(|info| info.id == id)?.recursion_misses)
-        };
+        let known = self.misses();
+        let misses = |link: &Link| known.get(&u64::from(link.info().ok()?.prog_id)).copied();
         for (probe, link) in self.links.iter().filter(|(probe, _)| is_meant(probe)) {
             let is_second = |other: &Probe| {
                 other.again && (other.group, other.tracepoint) == (probe.group, probe.tracepoint)
@@ -309,6 +315,17 @@ impl Session {
             }
         }
         skipped
+    }
+
+    /// Runs of each program that the kernel skipped, by its number. They are read through the
+    /// program's own handle: a list of all programs takes CAP_SYS_ADMIN.
+    fn misses(&self) -> FxHashMap<u64, u64> {
+        let loaded = self.objects.iter().flat_map(Object::progs).filter(|it| it.autoload());
+        let misses = |program: libbpf_rs::Program<'_>| {
+            let text = about_handle(program.as_fd().as_raw_fd());
+            Some((number_in(&text, "prog_id:")?, number_in(&text, "recursion_misses:")?))
+        };
+        loaded.filter_map(misses).collect()
     }
 
     /// Returns the kernel's info of each attached program.
@@ -382,8 +399,17 @@ fn each_of_hash_map(map: &impl MapCore, mut each: impl FnMut(&[u8])) -> u32 {
 }
 
 fn memory_of(fd: i32) -> u64 {
-    let text = crate::host::read_text(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
-    text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok()).unwrap_or(0)
+    number_in(&about_handle(fd), "memlock:").unwrap_or(0)
+}
+
+/// Text of the kernel about an open file of this process.
+fn about_handle(fd: i32) -> String {
+    crate::host::read_text(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default()
+}
+
+/// The number behind the name of a field, such as `memlock:`.
+fn number_in(text: &str, field: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
 }
 
 fn kernel(verb: &'static str, object: String, cause: String) -> WatchError {

@@ -13,6 +13,7 @@ use crate::plan::{Plan, Probe, Wishes};
 use crate::privilege::{self, Capability};
 use crate::session::Session;
 use crate::settings;
+use iowhy_fs::confined::available;
 use std::path::Path;
 use std::time::Instant;
 
@@ -93,7 +94,7 @@ pub fn survey() -> Survey {
             "all requests: only /proc/diskstats is left",
         )),
     }
-    items.extend([cgroups(), pressure(), statistics(), iostats()]);
+    items.extend([cgroups(), pressure(), statistics(), iostats(), rights()]);
     let grant = privilege::missing().iter().any(|it| it.granted).then(privilege::granting);
     Survey { items, programs, grant }
 }
@@ -115,6 +116,20 @@ fn privileges() -> Vec<CheckItem> {
     let row =
         |it: &&Capability| item("capability", Availability::No, format!("no {}", it.name), it.lost);
     missing.iter().map(row).collect()
+}
+
+/// Whether the kernel can hold a watch to the rights that it keeps.
+fn rights() -> CheckItem {
+    let found = available();
+    let (state, value) = match (found.landlock, found.seccomp) {
+        (true, true) => (Availability::Yes, "landlock and seccomp"),
+        (false, true) => (Availability::Partly, "seccomp, no landlock"),
+        (true, false) => (Availability::Partly, "landlock, no seccomp"),
+        (false, false) => (Availability::No, "no landlock, no seccomp"),
+    };
+    let lost =
+        "nothing of a watch: its threads can do more than they need to, if one is taken over";
+    item("rights given up", state, value, lost)
 }
 
 fn btf() -> CheckItem {

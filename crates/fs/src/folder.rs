@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: how a path leads to it (see [`crate::walk`]).
 
+use crate::confined::by_writer;
 use crate::read;
 use crate::rights::with_own_rights;
 use crate::walk;
@@ -134,7 +135,8 @@ impl Folder {
         let is_own = about.st_uid == rustix::process::geteuid().as_raw();
         if is_own && about.st_mode & OTHERS_WRITE != 0 {
             let mode = Mode::from_raw_mode(about.st_mode & 0o7777 & !OTHERS_WRITE);
-            rustix::fs::fchmod(self.readable()?, mode)?;
+            let handle = self.readable()?;
+            by_writer(move || Ok(rustix::fs::fchmod(handle, mode)?))?;
         }
         self.check_own()
     }
@@ -158,7 +160,8 @@ impl Folder {
     pub fn make_folder(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Folder> {
         let name = single(name.as_ref())?;
         let mode = Mode::from_raw_mode(mode);
-        with_own_rights(|| rustix::fs::mkdirat(&self.handle, name, mode))?;
+        let (handle, made) = (Arc::clone(&self.handle), name.to_owned());
+        by_writer(move || Ok(with_own_rights(|| rustix::fs::mkdirat(&handle, made, mode))?))?;
         let folder = self.folder(name)?;
         // Where the directory is another's, it may have been replaced meanwhile.
         folder.check_own()?;
@@ -229,8 +232,11 @@ impl Folder {
         let name = single(name)?;
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
         let mode = Mode::from_raw_mode(mode);
-        let opened = with_own_rights(|| rustix::fs::openat(&self.handle, name, flags, mode));
-        Ok(File::from(opened?))
+        let (handle, name) = (Arc::clone(&self.handle), name.to_owned());
+        let open = move || {
+            Ok(File::from(with_own_rights(|| rustix::fs::openat(&handle, name, flags, mode))?))
+        };
+        if flags.intersects(OFlags::RWMODE | OFlags::CREATE) { by_writer(open) } else { open() }
     }
 
     /// Replaces the content of `name` by `bytes`: a reader finds the old one or the new one. With
@@ -269,9 +275,9 @@ impl Folder {
         to: impl AsRef<OsStr>,
     ) -> io::Result<()> {
         let (from, to) = (single(from.as_ref())?, single(to.as_ref())?);
-        let renamed =
-            with_own_rights(|| rustix::fs::renameat(&self.handle, from, &folder.handle, to));
-        Ok(renamed?)
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let (old, new) = (Arc::clone(&self.handle), Arc::clone(&folder.handle));
+        by_writer(move || Ok(with_own_rights(|| rustix::fs::renameat(&old, from, &new, to))?))
     }
 
     /// Gives the file `from` in it a second name, `to` in the directory `folder`.
@@ -285,10 +291,10 @@ impl Folder {
         to: impl AsRef<OsStr>,
     ) -> io::Result<()> {
         let (from, to) = (single(from.as_ref())?, single(to.as_ref())?);
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let (old, new) = (Arc::clone(&self.handle), Arc::clone(&folder.handle));
         let flags = AtFlags::empty();
-        let linked =
-            with_own_rights(|| rustix::fs::linkat(&self.handle, from, &folder.handle, to, flags));
-        Ok(linked?)
+        by_writer(move || Ok(with_own_rights(|| rustix::fs::linkat(&old, from, &new, to, flags))?))
     }
 
     /// Makes the symbolic link `name` in it, which leads to `target`.
@@ -296,7 +302,9 @@ impl Folder {
     /// # Errors
     /// Something of that name exists, or it cannot be made.
     pub fn symlink(&self, target: &Path, name: impl AsRef<OsStr>) -> io::Result<()> {
-        Ok(rustix::fs::symlinkat(target, &self.handle, single(name.as_ref())?)?)
+        let (target, name) = (target.to_owned(), single(name.as_ref())?.to_owned());
+        let handle = Arc::clone(&self.handle);
+        by_writer(move || Ok(rustix::fs::symlinkat(target, &handle, name)?))
     }
 
     /// Removes the file, link, pipe or socket `name`.
@@ -317,7 +325,8 @@ impl Folder {
 
     fn unlink(&self, name: &OsStr, flags: AtFlags) -> io::Result<()> {
         let name = single(name)?;
-        Ok(with_own_rights(|| rustix::fs::unlinkat(&self.handle, name, flags))?)
+        let (handle, name) = (Arc::clone(&self.handle), name.to_owned());
+        by_writer(move || Ok(with_own_rights(|| rustix::fs::unlinkat(&handle, name, flags))?))
     }
 
     /// Removes whatever is called `name`, with all that is in it; no link is followed.
@@ -332,7 +341,7 @@ impl Folder {
         }
         // The standard library goes down by handles; this path begins at ours.
         let seen = Path::new("/proc/self/fd").join(self.handle.as_raw_fd().to_string()).join(name);
-        with_own_rights(|| std::fs::remove_dir_all(seen))
+        by_writer(move || with_own_rights(|| std::fs::remove_dir_all(seen)))
     }
 
     /// The names in it, in no order.

@@ -19,11 +19,14 @@
 //!   ([`programs`]).
 //! - A program with capabilities instead of root opens what its user names with that user's own
 //!   rights ([`rights`]).
+//! - A thread that watches gives up writing, and one that writes may do so only where it was told
+//!   to ([`confined`]).
 //!
 //! What does not belong here: what is in the files, and /proc and /sys, where the kernel answers.
 
 #![forbid(unsafe_code)]
 
+pub mod confined;
 pub mod folder;
 pub mod programs;
 pub mod read;

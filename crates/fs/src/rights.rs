@@ -6,7 +6,10 @@
 //!
 //! What does not belong here: which capabilities a watch needs.
 
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities,
+};
 
 /// The capabilities that pass over the permissions of files.
 const OVER_PERMISSIONS: CapabilitySet = CapabilitySet::DAC_OVERRIDE
@@ -60,6 +63,34 @@ pub fn keep_own_rights_only() {
             effective: less(now.effective),
             permitted: less(now.permitted),
             inheritable: less(now.inheritable),
+        };
+        // Sets that only become smaller are always granted.
+        let _ = set_capabilities(None, sets);
+    }
+}
+
+/// Gives up for good every capability of the calling thread that is not in `kept`, also for the
+/// programs that it starts.
+pub fn keep_only(kept: CapabilitySet) {
+    for capability in CapabilitySet::all().difference(kept).iter() {
+        // Without CAP_SETPCAP, or where this kernel does not know it, it stays: no_new_privs keeps
+        // programs from gaining it.
+        let _ = remove_capability_from_bounding_set(capability);
+    }
+    let _ = clear_ambient_capability_set();
+    keep_for_now(kept);
+}
+
+/// Gives up every capability of the calling thread that is not in `kept`; a program that root
+/// starts may have them again.
+pub fn keep_for_now(kept: CapabilitySet) {
+    if let Ok(now) = capabilities(None) {
+        let less = |set: CapabilitySet| set.intersection(kept);
+        let inheritable = less(now.inheritable);
+        let sets = CapabilitySets {
+            effective: less(now.effective),
+            permitted: less(now.permitted),
+            inheritable,
         };
         // Sets that only become smaller are always granted.
         let _ = set_capabilities(None, sets);

@@ -3,12 +3,35 @@
 //!
 //! What does not belong here: block devices, which are never an output.
 
+use crate::confined::by_writer;
 use crate::rights::with_own_rights;
 use crate::walk;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::process::Stdio;
+use std::sync::OnceLock;
+
+/// `/dev/null`, opened before a thread gave up writing.
+static NOWHERE: OnceLock<File> = OnceLock::new();
+
+/// Opens `/dev/null` for [`nowhere`].
+pub(crate) fn open_nowhere() {
+    if NOWHERE.get().is_none()
+        && let Ok(opened) =
+            rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+    {
+        // Another thread may have been faster.
+        let _ = NOWHERE.set(File::from(opened));
+    }
+}
+
+/// The output of a program that nobody reads; also where `/dev/null` cannot be opened any more.
+pub fn nowhere() -> Stdio {
+    let opened = NOWHERE.get().and_then(|file| file.try_clone().ok());
+    opened.map_or_else(Stdio::null, Stdio::from)
+}
 
 /// Whether a pipe or a character device stands at `path`; links are followed as on the way to a
 /// directory.
@@ -41,6 +64,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     if !is_wanted(rustix::fs::fstat(&end)?.st_mode) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no pipe and no terminal"));
     }
-    let opened = with_own_rights(|| rustix::fs::openat(CWD, seen, flags, Mode::empty()));
-    Ok(File::from(opened?))
+    by_writer(move || {
+        let opened = with_own_rights(|| rustix::fs::openat(CWD, seen, flags, Mode::empty()));
+        Ok(File::from(opened?))
+    })
 }

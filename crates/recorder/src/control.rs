@@ -4,6 +4,8 @@
 //! What does not belong here: what an incident is.
 
 use crate::sockets;
+use iowhy_fs::confined::{Role, limit_this_thread};
+use rustix::thread::CapabilitySet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -105,6 +107,7 @@ pub fn serve(runtime: &Path) -> io::Result<Receiver<CaptureRequest>> {
     let (requests, received) = sync_channel(MOST_WAITING);
     let clients = Arc::new(());
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+        limit_this_thread(&Role::Writes(Vec::new()), CapabilitySet::empty());
         for mut stream in listener.incoming().flatten() {
             let (requests, counted) = (requests.clone(), Arc::clone(&clients));
             if Arc::strong_count(&counted) > MOST_CLIENTS + 1 {

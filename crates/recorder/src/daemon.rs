@@ -165,6 +165,9 @@ struct DaemonWatch {
 /// When it cannot start, or the kernel cannot be read any more.
 pub fn run(config: &RecorderConfig, log: &dyn Fn(&str)) -> Result<(), RecorderError> {
     let mut daemon = start::daemon(config, log)?;
+    // The threads that were started have given up theirs.
+    iowhy_capture::confined::limit_daemon(vec![config.runtime.clone()])
+        .map_err(|source| RecorderError::System { what: "give up rights", source })?;
     let result = daemon.watch_all();
     // Without systemd this has no effect.
     let _ = sd_notify::notify(&[NotifyState::Stopping]);

@@ -4,7 +4,9 @@
 //! What does not belong here: when it is run.
 
 use crate::config::HookConfig;
+use iowhy_fs::rights::keep_for_now;
 use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::thread::CapabilitySet;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -18,6 +20,13 @@ use std::time::{Duration, Instant};
 
 /// How long it may run.
 const MOST_TIME: Duration = Duration::from_secs(60);
+
+/// Capabilities of the thread that starts it: to become its user, to end its processes, to reach
+/// its program.
+const OF_HOOK: CapabilitySet = CapabilitySet::SETUID
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::DAC_READ_SEARCH);
 
 /// Incidents that may wait for the hook.
 const MOST_WAITING: usize = 16;
@@ -58,6 +67,7 @@ impl HookRunner {
         let running = Arc::new(AtomicI32::new(0));
         let current = Arc::clone(&running);
         let thread = std::thread::Builder::new().name("hook".to_owned()).spawn(move || {
+            keep_for_now(OF_HOOK);
             for event in received {
                 if let Err(error) = run(&hook, &event, &current) {
                     let said = format!("failed to run {}: {error}", hook.program.display());

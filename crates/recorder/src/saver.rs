@@ -15,7 +15,9 @@ use crate::incidents::store::{
 use crate::writers::files::{WriterFiles, WriterSeries, found_over_days};
 use crate::writers::over_days::OverDaysFinding;
 use iowhy_core::recording::OPEN_ROUND;
+use iowhy_fs::confined::{Role, limit_this_thread};
 use iowhy_fs::read;
+use rustix::thread::CapabilitySet;
 use std::io;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -114,10 +116,25 @@ pub struct Saver {
 pub struct SaverLimits {
     /// The state directory.
     pub state: PathBuf,
+    /// The file for node_exporter, if there is one.
+    pub textfile: Option<PathBuf>,
+    /// Where incidents stand in memory.
+    pub runtime: PathBuf,
     /// Bytes of all incidents.
     pub incident_bytes: u64,
     /// Days and bytes of history.
     pub history: HistoryLimits,
+}
+
+impl SaverLimits {
+    /// Gives up the calling thread's right to write elsewhere.
+    fn give_up_rights(&self) {
+        let folder = self.textfile.as_deref().and_then(Path::parent);
+        let places = [Some(self.state.as_path()), Some(self.runtime.as_path()), folder];
+        let places = places.into_iter().flatten().map(Path::to_owned).collect();
+        // The directory of the text file may be another user's.
+        limit_this_thread(&Role::Writes(places), CapabilitySet::DAC_OVERRIDE);
+    }
 }
 
 impl Saver {
@@ -128,9 +145,10 @@ impl Saver {
     pub fn start(limits: SaverLimits) -> io::Result<Saver> {
         let (tasks, received) = sync_channel(MOST_WAITING);
         let (reported, reports) = channel();
-        let thread = std::thread::Builder::new()
-            .name("saver".to_owned())
-            .spawn(move || serve(&limits, &received, &reported))?;
+        let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || {
+            limits.give_up_rights();
+            serve(&limits, &received, &reported);
+        })?;
         Ok(Saver { tasks: Some(tasks), reports, thread: Some(thread) })
     }
 
@@ -302,7 +320,8 @@ mod tests {
     fn saver(folder: &Path, incident_bytes: u64) -> Saver {
         let state = folder.join("state");
         let history = HistoryLimits { days: 31, bytes: 200_000_000 };
-        Saver::start(SaverLimits { state, incident_bytes, history }).unwrap()
+        let (textfile, runtime) = (None, folder.path().to_owned());
+        Saver::start(SaverLimits { state, runtime, textfile, incident_bytes, history }).unwrap()
     }
 
     #[test]

@@ -7,9 +7,11 @@
 //!
 //! What does not belong here: what is asked and answered.
 
+use iowhy_fs::confined::{Role, limit_this_thread};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -92,7 +94,11 @@ struct ServedClient {
 /// When the system has no thread for it.
 pub fn serve(door: Door, name: &str, service: RequestService) -> io::Result<()> {
     door.set_nonblocking()?;
-    Builder::new().name(name.to_owned()).spawn(move || serve_all(&door, &service)).map(|_| ())
+    Builder::new().name(name.to_owned()).spawn(move || {
+        limit_this_thread(&Role::Writes(Vec::new()), CapabilitySet::empty());
+        serve_all(&door, &service);
+    })?;
+    Ok(())
 }
 
 fn serve_all(door: &Door, service: &RequestService) {

@@ -14,7 +14,7 @@ use iowhy_core::model::Names;
 use iowhy_views::html::{self, PageError, PageInput, PageSide};
 use iowhy_views::human;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A file that is not there yet, for a page.
 pub struct NewPage<'a> {
@@ -53,6 +53,12 @@ impl<'a> NewPage<'a> {
             Some(Err(cause)) => Err(Failure::not_written(path, &cause)),
             _ => Ok(NewPage { path, is_small }),
         }
+    }
+
+    /// The directory that it will be written to.
+    pub fn folder(&self) -> PathBuf {
+        let folder = self.path.parent().filter(|it| !it.as_os_str().is_empty());
+        folder.unwrap_or(Path::new(".")).to_owned()
     }
 
     /// Writes the page of one watch; `source` is of what, on a command line.

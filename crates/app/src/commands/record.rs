@@ -79,6 +79,10 @@ impl Recorder {
 }
 
 impl WatchSink for Recorder {
+    fn places(&self) -> Option<Vec<PathBuf>> {
+        Some(vec![self.writer.directory().to_owned()])
+    }
+
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let thinned = self.budget.as_mut().and_then(|budget| budget.thinned(batch, now_ns));

@@ -31,6 +31,8 @@ struct Parts {
     filtered: Filtered,
     keeper: Option<WatchKeeper>,
     recorder: Option<Recorder>,
+    /// The directory of a page.
+    page: Option<PathBuf>,
     /// When the watch ended; 0 while it runs.
     end_ns: u64,
 }
@@ -46,6 +48,12 @@ impl Parts {
 }
 
 impl WatchSink for Parts {
+    fn places(&self) -> Option<Vec<PathBuf>> {
+        let kept = self.keeper.iter().map(|keeper| keeper.place().to_owned());
+        let recorded = self.recorder.iter().filter_map(WatchSink::places).flatten();
+        Some(kept.chain(recorded).chain(self.page.clone()).collect())
+    }
+
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
         self.filtered.add(batch, names, self.end_ns);
         self.keep(|keeper| keeper.add(batch, names));
@@ -92,7 +100,8 @@ pub fn run(cli: &Cli) -> Result<(), Failure> {
         let devices = args.only.filter().of_devices();
         let begin = |directory: &PathBuf| Recorder::begin(directory, now, &devices, None);
         let recorder = recording.as_ref().map(begin).transpose()?;
-        Ok(Parts { filtered, keeper, recorder, end_ns: 0 })
+        let page = page.as_ref().map(NewPage::folder);
+        Ok(Parts { filtered, keeper, recorder, page, end_ns: 0 })
     };
     let watched = watch(&options, &Filter::default(), until, begin)
         .map_err(|failure| crate::unprivileged::instead(failure, args.time, show.json.is_some()))?;

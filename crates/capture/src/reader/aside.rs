@@ -1,5 +1,6 @@
 //! The reader's process: started, queried with a timeout, abandoned.
 
+use iowhy_fs::special::nowhere;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
@@ -43,7 +44,7 @@ impl Aside {
     pub fn start(mut command: Command) -> io::Result<Aside> {
         command.process_group(0).stdin(Stdio::piped());
         command.stdout(Stdio::piped());
-        command.stderr(Stdio::null());
+        command.stderr(nowhere());
         let mut child = command.spawn()?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (input, output) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;

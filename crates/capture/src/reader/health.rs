@@ -8,7 +8,7 @@
 
 use super::aside::{Aside, Silence};
 use super::question::{Lookup, Question};
-use super::{NO_PROCESS, cpu_ns_of, reader_command};
+use super::{NO_PROCESS, cpu_ns_of, health_command};
 use crate::host::health::AskedDevice;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::health::DeviceHealth;
@@ -63,7 +63,7 @@ pub struct HealthAsker {
 
 impl Default for HealthAsker {
     fn default() -> HealthAsker {
-        HealthAsker::with(reader_command)
+        HealthAsker::with(health_command)
     }
 }
 

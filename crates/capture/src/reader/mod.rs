@@ -32,6 +32,7 @@ mod sleeping_stack;
 mod unwind;
 mod unwind_tables;
 
+use crate::confined::RightsHolder;
 use crate::host::held::HeldFiles;
 use crate::host::workload::Workload;
 use aside::{Aside, Silence};
@@ -53,6 +54,9 @@ pub use serve::serve;
 
 /// The program's only argument when it is started as the reader.
 const ARGUMENT: &str = "--answer-what-is-asked-on-standard-input";
+
+/// Its second argument when it only asks devices.
+const ABOUT_DEVICES: &str = "devices";
 
 /// Timeout of one answer.
 const MOST_WAIT: Duration = Duration::from_millis(200);
@@ -83,6 +87,14 @@ pub const LATE: &str = "the process's memory or its programs' files could not be
 /// Whether this process was started to [`serve`].
 pub fn is_asked_for() -> bool {
     std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT)
+}
+
+/// The rights that this process has a use for, which was started to [`serve`].
+pub fn role() -> RightsHolder {
+    match std::env::args_os().nth(2).is_some_and(|argument| argument == ABOUT_DEVICES) {
+        true => RightsHolder::HealthAsker,
+        false => RightsHolder::Reader,
+    }
 }
 
 /// Queries the reader's process. Clones query the same one.
@@ -124,6 +136,13 @@ impl Default for FileAsker {
 fn reader_command() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg(ARGUMENT);
+    command
+}
+
+/// Starts this program to ask devices.
+fn health_command() -> Command {
+    let mut command = reader_command();
+    command.arg(ABOUT_DEVICES);
     command
 }
 

@@ -1,5 +1,6 @@
 //! The reader's side: a process that answers until its input is closed.
 
+use super::MOST_TIME;
 use super::allowance::Allowance;
 use super::code::Code;
 use super::perf_map::PerfMaps;
@@ -17,7 +18,8 @@ use base64::engine::general_purpose::STANDARD;
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{Input, Reason, Symbolized, Symbolizer};
 use blazesym::{Addr, Pid};
-use rustix::process::DumpableBehavior;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -33,12 +35,23 @@ pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> 
     let mut tools = Tools::default();
     for line in questions.lines() {
         let question: Question = serde_json::from_str(&line?)?;
+        bound_cpu_time();
         let mut answer = serde_json::to_string(&tools.answer(&question)?)?;
         answer.push('\n');
         output.write_all(answer.as_bytes())?;
         output.flush()?;
     }
     Ok(())
+}
+
+/// Has the kernel end this process if it computes for much longer on one answer: who asked has
+/// given it up by then, and no longer has the right to end processes.
+fn bound_cpu_time() {
+    let used_s = clock_gettime(ClockId::ProcessCPUTime).tv_sec.unsigned_abs();
+    let most =
+        Rlimit { current: Some(used_s + 2 * MOST_TIME.as_secs()), ..getrlimit(Resource::Cpu) };
+    // A lower limit of the system's stays.
+    let _ = setrlimit(Resource::Cpu, most);
 }
 
 #[derive(Default)]

@@ -7,6 +7,7 @@
 
 mod commands;
 mod place;
+mod promises;
 
 use crate::architecture::{expect_none, root};
 use crate::support::trial;
@@ -23,6 +24,7 @@ pub fn tests() -> Vec<Trial> {
         trial("documents::readme", || commands_run("README.md", 45)),
         trial("documents::first_use", || commands_run("docs/first-use.md", 14)),
         trial("documents::recipes", || commands_run("docs/recipes.md", 25)),
+        trial("documents::promises_are_held", promises::promises_are_held),
         trial("documents::links", links_lead_to_files),
         trial("documents::readme_names_every_page", readme_names_every_page),
     ]

@@ -21,6 +21,7 @@ mod blktrace_live;
 mod cached;
 mod chains;
 mod classes;
+mod confined;
 mod diff;
 mod direct;
 mod documents;
@@ -107,6 +108,7 @@ fn main() {
         pages::tests(),
         pods::tests(),
         privilege::tests(),
+        confined::tests(),
         filters::tests(),
         tables::tests(),
         thinning::tests(),

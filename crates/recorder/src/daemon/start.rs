@@ -59,6 +59,8 @@ pub(super) fn daemon<'a>(
     let saver = Saver::start(SaverLimits {
         state: config.state.clone(),
         incident_bytes: config.incidents_mb.bytes(),
+        runtime: config.runtime.clone(),
+        textfile: config.metrics.textfile.clone(),
         history: HistoryLimits { days: config.history_days, bytes: config.history_mb.bytes() },
     })
     .map_err(no_thread)?;

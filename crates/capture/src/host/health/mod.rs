@@ -64,6 +64,11 @@ impl AskedDevice {
     }
 }
 
+/// Whether a program asks drives here.
+pub(crate) fn has_program() -> bool {
+    smart::program().is_some()
+}
+
 /// Asks a device. This can hang.
 pub(crate) fn ask(device: &AskedDevice) -> DeviceHealth {
     let disk = &device.directory;

@@ -6,6 +6,7 @@
 
 use iowhy_core::formats::smartctl::SmartctlOutput;
 use iowhy_core::model::health::DriveLog;
+use iowhy_fs::special::nowhere;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -35,7 +36,7 @@ pub(super) fn read(program: &Path, name: &str) -> Result<Option<DriveLog>, Strin
     let mut command = Command::new(program);
     command.args(["--json=c", "-n", "standby", "-H", "-A"]).arg(&device);
     command.stdin(Stdio::null());
-    command.stderr(Stdio::null());
+    command.stderr(nowhere());
     let failed = |error: std::io::Error| format!("smartctl: {error}");
     let (pipe, end) = std::io::pipe().map_err(failed)?;
     let mut child = command.stdout(end).spawn().map_err(failed)?;

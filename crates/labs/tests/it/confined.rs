@@ -1,0 +1,166 @@
+//! A watch, a recording and the daemon give up rights once they have begun: every thread of theirs,
+//! and the process that reads others.
+
+use crate::support::{iowhy, trial};
+use iowhy_labs::error::Context;
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::{Result, machine, process};
+use libtest_mimic::Trial;
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a start may take on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Numbers of capabilities that nobody has once a watch has begun: linux/capability.h.
+const OF_NOBODY: &[(&str, u32)] = &[
+    ("CAP_CHOWN", 0),
+    ("CAP_FOWNER", 3),
+    ("CAP_SETPCAP", 8),
+    ("CAP_NET_ADMIN", 12),
+    ("CAP_NET_RAW", 13),
+    ("CAP_SYS_MODULE", 16),
+    ("CAP_SYS_CHROOT", 18),
+    ("CAP_SYS_BOOT", 22),
+    ("CAP_SYS_TIME", 25),
+    ("CAP_MKNOD", 27),
+];
+/// The same of a watch that is not renewed.
+const TO_LOAD: &[(&str, u32)] = &[("CAP_PERFMON", 38)];
+/// The same of all but the thread of a hook.
+const OF_HOOK: &[(&str, u32)] = &[("CAP_KILL", 5), ("CAP_SETGID", 6), ("CAP_SETUID", 7)];
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("confined::a_recording", recording),
+        trial("confined::a_watch_with_a_page", watch),
+        trial("confined::the_daemon", daemon),
+    ]
+}
+
+/// A thread as the kernel describes it.
+struct Limited {
+    name: String,
+    no_new_privileges: bool,
+    is_filtered: bool,
+    permitted: u64,
+}
+
+impl Limited {
+    fn parse(status: &str) -> Limited {
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_default().trim().to_owned()
+        };
+        Limited {
+            name: field("Name:"),
+            no_new_privileges: field("NoNewPrivs:") == "1",
+            is_filtered: field("Seccomp:") == "2",
+            permitted: u64::from_str_radix(&field("CapPrm:"), 16).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Those of `capabilities` that it has.
+    fn has(&self, capabilities: &[(&'static str, u32)]) -> Vec<&'static str> {
+        let held = capabilities.iter().filter(|(_, number)| self.permitted >> number & 1 == 1);
+        held.map(|(name, _)| *name).collect()
+    }
+}
+
+/// All threads of a process, and of those that it started.
+fn threads(pid: u32) -> Vec<Limited> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut found = Vec::new();
+    for task in tasks.map(|task| task.path()) {
+        let status = fs::read_to_string(task.join("status")).unwrap_or_default();
+        found.extend((!status.is_empty()).then(|| Limited::parse(&status)));
+        let children = fs::read_to_string(task.join("children")).unwrap_or_default();
+        let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+        found.extend(children.flat_map(threads));
+    }
+    found
+}
+
+/// Waits until every thread is limited, and returns them; panics with those that are not.
+fn limited(child: &Child, never: &[(&'static str, u32)]) -> Vec<Limited> {
+    let begun = Instant::now();
+    loop {
+        let threads = threads(child.id());
+        let fault = |it: &&Limited| {
+            let is_hook = it.name == "hook";
+            let held = it.has(if is_hook { OF_NOBODY } else { never });
+            !held.is_empty() || !(is_hook || it.no_new_privileges && it.is_filtered)
+        };
+        let faults: Vec<String> = threads
+            .iter()
+            .filter(fault)
+            .map(|it| format!("{}: {} {:?}", it.name, it.is_filtered, it.has(never)))
+            .collect();
+        if faults.is_empty() && threads.iter().any(|it| it.name == "writer") {
+            return threads;
+        }
+        assert!(begun.elapsed() < PATIENCE, "of {}: {faults:#?}", threads.len());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Ends it as a person does, and expects that it succeeds.
+fn end(mut child: Child) -> Result<()> {
+    process::end(&mut child);
+    let status = child.wait().context(|| "wait for iowhy".to_owned())?;
+    assert!(status.success(), "{status}");
+    Ok(())
+}
+
+fn all(of: &[&[(&'static str, u32)]]) -> Vec<(&'static str, u32)> {
+    of.concat()
+}
+
+fn recording() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let place = scratch.fresh("recording");
+    let mut command = iowhy(["record", "-t", "120", "-o"])?;
+    command.arg(&place).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().context(|| "start iowhy".to_owned())?;
+    limited(&child, &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
+    end(child)?;
+    assert!(place.join("recording.json").is_file());
+    Ok(())
+}
+
+fn watch() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let (page, place) = (scratch.fresh("page.html"), scratch.fresh("recording"));
+    let mut command = iowhy(["-t", "120", "--html"])?;
+    command.arg(&page).arg("-o").arg(&place).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().context(|| "start iowhy".to_owned())?;
+    limited(&child, &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
+    end(child)?;
+    assert!(page.is_file() && place.join("recording.json").is_file());
+    Ok(())
+}
+
+fn daemon() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let config = scratch.path().join("iowhy.toml");
+    let text = "[hook]\nprogram = \"/bin/true\"\nuser = \"nobody\"\n";
+    fs::write(&config, text).context(|| "write the configuration".to_owned())?;
+    let (state, runtime) = (scratch.fresh("state"), scratch.fresh("runtime"));
+    let mut command = iowhy(["daemon", "--config"])?;
+    command.arg(&config).arg("--state").arg(&state).arg("--runtime").arg(&runtime);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().context(|| "start the daemon".to_owned())?;
+    let threads = limited(&child, &all(&[OF_NOBODY, OF_HOOK]));
+    for name in ["saver", "control", "writer", "hook"] {
+        assert!(threads.iter().any(|it| it.name == name), "no thread {name}");
+    }
+    // Who writes to disks and who answers others has no program of the kernel in reach.
+    for it in threads.iter().filter(|it| ["saver", "control", "writer"].contains(&&*it.name)) {
+        assert!(it.has(&[("CAP_BPF", 39), ("CAP_SYS_PTRACE", 19)]).is_empty(), "{}", it.name);
+    }
+    end(child)
+}
