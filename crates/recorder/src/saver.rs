@@ -320,7 +320,7 @@ mod tests {
     fn saver(folder: &Path, incident_bytes: u64) -> Saver {
         let state = folder.join("state");
         let history = HistoryLimits { days: 31, bytes: 200_000_000 };
-        let (textfile, runtime) = (None, folder.path().to_owned());
+        let (textfile, runtime) = (None, folder.to_owned());
         Saver::start(SaverLimits { state, runtime, textfile, incident_bytes, history }).unwrap()
     }
 

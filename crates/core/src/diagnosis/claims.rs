@@ -203,8 +203,8 @@ impl Claims {
     }
 
     /// Returns the program that would gain most without the claimed cells: by the mean number of
-    /// its threads that are blocked in them, at most 1, without what it would not gain. `None` if no
-    /// program that counts waits in them.
+    /// its threads that are blocked in them, at most 1, without what it would not gain. `None` if
+    /// no program that counts waits in them.
     pub fn gain(&self, facts: &Facts<'_>, counts: impl Fn(&WaitGroup) -> bool) -> Option<Gain> {
         let waits = &facts.summary().patterns.waits;
         let mut lost: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();

@@ -192,7 +192,7 @@ fn files_of_periods_equal_btt() -> Result<()> {
     let shared = ["-L", "0.01", "-u", "unplugs", "-P", "trees"];
     btt(&merged, &[&shared[..], &["-p", "bios"]].concat())?;
     let own = tempfile::tempdir().context(|| "make a folder".to_owned())?;
-    let mut stages = iowhy(&["stages"])?;
+    let mut stages = iowhy(["stages"])?;
     stages.current_dir(own.path()).arg(&merged).args(shared).args(["--per-io-dump", "bios"]);
     let output = finish(stages)?;
     assert!(output.status.success(), "{}", printed(&output));

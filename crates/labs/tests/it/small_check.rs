@@ -10,7 +10,7 @@ use iowhy_core::model::{FileActivity, Operation, Wait, WaitClass};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
 use iowhy_labs::kernels::{CHECK, MODULES};
-use iowhy_labs::vm::{DiskLimits, Guest, GuestDisk, GuestOutcome, Kernel};
+use iowhy_labs::vm::{Architecture, DiskLimits, Guest, GuestDisk, GuestOutcome, Kernel};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -60,7 +60,7 @@ pub fn reads(kernel: Kernel) -> Result<()> {
 const BLOCK: u64 = 64 << 10;
 const WRITTEN: u64 = 16 * BLOCK;
 const LIMIT: u64 = 256 << 10;
-const FLUSH: Duration = Duration::from_millis(60);
+const FLUSH: Duration = Duration::from_millis(400);
 
 /// A program that writes a file and makes it durable, one that a cgroup's limit holds, and one that
 /// writes to a drive that is slow to flush.
@@ -79,6 +79,7 @@ pub fn causes(kernel: Kernel) -> Result<()> {
         dd if=/dev/zero of=/dev/disk/flushed bs=4k count=12 oflag=direct,dsync status=none
         iowhy report --json /out/flushed >/out/flushed.json"
     );
+    let architecture = kernel.architecture;
     let guest = Guest::new(kernel)
         .patience(PATIENCE)
         .disk(GuestDisk::memory("files", 64 << 20))
@@ -89,7 +90,7 @@ pub fn causes(kernel: Kernel) -> Result<()> {
     files_and_owners(&watched);
     calls(&watched);
     limit(&watched, &json(&outcome, "limited.json")?);
-    stacks(&watched);
+    stacks(&watched, architecture);
     stages(&watched, &json(&outcome, "stages.json")?);
     flushes(&json(&outcome, "flushed.json")?)
 }
@@ -150,20 +151,20 @@ fn waits_of_dd(watched: &Recording) -> impl Iterator<Item = &Wait> {
 
 /// The kernel's stacks of the limited writer's waits begin where it sleeps, whatever the way from
 /// the tracepoint to iowhy's program; its own begin in the C library's call.
-fn stacks(watched: &Recording) {
+fn stacks(watched: &Recording, architecture: Architecture) {
     let held = waits_of_dd(watched).filter(|wait| wait.class == WaitClass::CgroupThrottle);
     for wait in held {
         let (kernel, user) = (watched.frames(wait.stack_id), watched.frames(wait.user_stack_id));
         assert_eq!(kernel.first(), Some(&"__schedule"), "{kernel:?}");
-        if user.is_empty() {
-            // An emulated reader may come after the program's end: the row says so.
+        if user.is_empty() && architecture == Architecture::Aarch64 {
+            // There the reader comes after the program's end: the row says so.
             let row = watched.stacks.iter().find(|it| Some(it.stack_id) == wait.user_stack_id);
             let reason = row.map_or("", |row| watched.text(row.reason));
             assert!(!reason.is_empty(), "no frames and no reason: {wait:?}");
             eprint_line(&format!("user stacks were not looked at: {reason}"));
             return;
         }
-        assert!(user[0].contains("write"), "{user:?}");
+        assert!(user.first().is_some_and(|frame| frame.contains("write")), "{user:?}");
     }
 }
 

@@ -15,9 +15,9 @@ const THREADS: u64 = 3;
 /// The most holders if the lock is known by wakeups only: members of a pool wake each other all the
 /// time.
 const HOLDERS: u64 = 2;
-/// The least sleeps of each thread per call of the holder that waits, if the lock is known by wakeups only: a
-/// thread that wants a lock sleeps once each time it is held; of idle workers one is woken at a
-/// time. Chosen.
+/// The least sleeps of each thread per call of the holder that waits, if the lock is known by
+/// wakeups only: a thread that wants a lock sleeps once each time it is held; of idle workers one
+/// is woken at a time. Chosen.
 const EACH: f64 = 0.5;
 
 /// The mean number of threads that wait for storage if there is always one, and never two. Chosen.
