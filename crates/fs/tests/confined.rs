@@ -1,5 +1,6 @@
 //! What code that took over a limited thread could do: a program that such a thread starts has its
 //! rights, and tries. Without the limits it can do all of it, which is tried first.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
 use iowhy_fs::Folder;
 use iowhy_fs::confined::{InEffect, ProgramLoading, Role, available, enter, limit_this_thread};
