@@ -79,7 +79,7 @@ pub(super) fn brief(
         let text = capitalised(&readable(&finding.sentence, &style));
         // Without a warning it is all that there is to say.
         let most = if index == 0 { limits.sentence } else { limits.other };
-        let lines = at_most(&text, style.columns() - INDENT, most, &style);
+        let lines = sentence_within(&text, style.columns() - INDENT, most, &style);
         numbered(index + 1, &lines, finding.severity, screen);
     }
     if let Some(sentence) = diagnosis.red_herrings.first() {
@@ -93,12 +93,13 @@ pub(super) fn brief(
 fn whole(finding: &Finding, limits: &LineLimits, screen: &mut Screen) {
     let style = *screen.style;
     let text = capitalised(&readable(&finding.sentence, &style));
-    let lines = at_most(&text, style.columns() - INDENT, limits.sentence, &style);
+    let lines = sentence_within(&text, style.columns() - INDENT, limits.sentence, &style);
     numbered(1, &lines, finding.severity, screen);
     screen.prose(&readable(&loss(finding), &style), INDENT, Paint::Faint);
     if let Some(waits) = &finding.waits {
         let text = capitalised(&readable(waits, &style));
-        capped("", &text, INDENT, limits.waits, Paint::Plain, screen);
+        let lines = sentence_within(&text, style.columns() - INDENT - 2, limits.waits, &style);
+        hung(&lines, INDENT, Paint::Plain, screen);
     }
     let evidence: Vec<String> =
         finding.evidence.iter().take(EVIDENCE).map(|it| row(it, &style)).collect();
@@ -119,6 +120,11 @@ fn capped(label: &str, text: &str, indent: usize, most: usize, paint: Paint, scr
     }
     let columns = screen.style.columns() - indent - 2;
     let lines = at_most(&format!("{label}{text}"), columns, most, screen.style);
+    hung(&lines, indent, paint, screen);
+}
+
+/// Lines below each other, those after the first two columns further in.
+fn hung(lines: &[String], indent: usize, paint: Paint, screen: &mut Screen) {
     for (index, line) in lines.iter().enumerate() {
         let before = " ".repeat(if index == 0 { indent } else { indent + 2 });
         let painted = screen.style.paint(line, paint);
@@ -126,21 +132,21 @@ fn capped(label: &str, text: &str, indent: usize, most: usize, paint: Paint, scr
     }
 }
 
-/// Text in at most `most` lines. In a longer one paths lose their middle; then it loses its last
-/// clauses, at last words. No word, command or figure is cut.
+/// Text in at most `most` lines. A longer one loses its last clauses, at last words; no word,
+/// command or figure is cut.
 fn at_most(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String> {
-    let texts = std::iter::once(text.to_owned())
+    clauses_within(text, columns, most, style)
+        .unwrap_or_else(|| words_within(text, columns, most, style))
+}
+
+/// A sentence in at most `most` lines: in a longer one paths lose their middle first. Advice keeps
+/// its paths, which are meant to be copied.
+fn sentence_within(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String> {
+    let fits = |text: &String| prose(text, columns).len() <= most;
+    let mut texts = std::iter::once(text.to_owned())
         .chain(NAME_COLUMNS.map(|name| with_shorter_names(text, name, style)));
-    let mut last = String::new();
-    for text in texts {
-        let lines = prose(&text, columns);
-        if lines.len() <= most {
-            return lines;
-        }
-        last = text;
-    }
-    clauses_within(&last, columns, most, style)
-        .unwrap_or_else(|| words_within(&last, columns, most, style))
+    let narrowest = || with_shorter_names(text, NAME_COLUMNS[NAME_COLUMNS.len() - 1], style);
+    at_most(&texts.find(fits).unwrap_or_else(narrowest), columns, most, style)
 }
 
 /// The text, where paths longer than `columns` lose their middle. Those in commands stay.
