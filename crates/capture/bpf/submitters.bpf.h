@@ -92,34 +92,21 @@ static __always_inline u64 check_of_task(struct task_struct *task, u64 started)
 	return started ^ number_of(READ(name, next)) ^ (number_of(READ(name, prev)) << 1);
 }
 
-/* Sends the identity of `task`, once. */
-__noinline int see_task(u64 task_address, u32 level)
+/* Sends the identity of `task`. Apart from its caller, whose other callees need the stack, too. */
+__noinline int send_task(u64 task_address, u64 cgroup, u32 level)
 {
 	struct task_struct *task = (struct task_struct *)task_address;
-	u32 tid = READ(task, pid), tgid = READ(task, tgid);
-	u64 key = (u64)tgid << 32 | tid, check = check_of_task(task, READ(task, start_boottime));
-	struct seen *slot = seen_slot(&seen_tasks, tid);
+	struct task_struct *leader = READ(task, group_leader);
+	struct file *exe = READ(READ(task, mm), exe_file);
+	union room *room = room_of(level);
 	struct wire_task *record;
-	struct task_struct *leader;
-	struct file *exe;
-	union room *room;
-	u64 cgroup;
 
-	/* Little is kept on the stack: before 6.13 a call chain of five functions has 512 bytes. */
-	if (is_seen(slot, key, check))
-		return 0;
-	leader = READ(task, group_leader);
-	exe = READ(READ(task, mm), exe_file);
-	if (exe)
-		see_file(number_of(READ(exe, f_inode)), number_of(READ(exe, f_path.dentry)), level);
-	cgroup = task_cgroup(task, level);
-	room = room_of(level);
 	if (!room)
 		return 0;
 	record = &room->task;
 	record->kind = WIRE_TASK;
-	record->tgid = tgid;
-	record->tid = tid;
+	record->tgid = READ(task, tgid);
+	record->tid = READ(task, pid);
 	record->parent = READ(READ(leader, real_parent), tgid);
 	record->user = READ(READ(task, cred), uid.val);
 	record->kernel_thread = !!(READ(task, flags) & PF_KTHREAD);
@@ -130,7 +117,26 @@ __noinline int see_task(u64 task_address, u32 level)
 		identify(READ(exe, f_inode), &record->executable);
 	BPF_CORE_READ_INTO(&record->process, leader, comm);
 	BPF_CORE_READ_INTO(&record->thread, task, comm);
-	if (emit(record, sizeof(*record), COUNT_RING_FULL_DETAIL))
+	return emit(record, sizeof(*record), COUNT_RING_FULL_DETAIL);
+}
+
+/* Sends the identity of `task`, its program and its cgroup, once. */
+__noinline int see_task(u64 task_address, u32 level)
+{
+	struct task_struct *task = (struct task_struct *)task_address;
+	u32 tid = READ(task, pid);
+	u64 key = (u64)READ(task, tgid) << 32 | tid;
+	u64 check = check_of_task(task, READ(task, start_boottime));
+	struct seen *slot = seen_slot(&seen_tasks, tid);
+	struct file *exe;
+
+	/* Little is kept on the stack: before 6.13 a call chain of five functions has 512 bytes. */
+	if (is_seen(slot, key, check))
+		return 0;
+	exe = READ(READ(task, mm), exe_file);
+	if (exe)
+		see_file(number_of(READ(exe, f_inode)), number_of(READ(exe, f_path.dentry)), level);
+	if (send_task(task_address, task_cgroup(task, level), level))
 		mark_seen(slot, key, check);
 	return 0;
 }
