@@ -11,9 +11,12 @@ use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{LabError, Result, iowhy, machine};
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// What became of a command.
 pub enum Outcome {
@@ -50,6 +53,8 @@ const RECORDER: &[&str] = &["incidents", "history", "capture"];
 
 /// The directory, and what needs root.
 pub struct ReaderPlace {
+    /// So that a short watch has a request on a machine that does nothing else. Ends first.
+    _writer: SmallWriter,
     folder: tempfile::TempDir,
     /// Its own last watches.
     watches: tempfile::TempDir,
@@ -58,6 +63,36 @@ pub struct ReaderPlace {
     /// When its incident began.
     time: String,
     outputs: u32,
+}
+
+/// Writes and syncs a small file ten times a second, until it is dropped.
+struct SmallWriter {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SmallWriter {
+    fn start(path: PathBuf) -> SmallWriter {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                // Without it a watch may have no request, and its test says so.
+                let _ = fs::write(&path, [0; 4096])
+                    .and_then(|()| fs::File::open(&path))
+                    .and_then(|file| file.sync_all());
+                thread::sleep(Duration::from_millis(100));
+            }
+        });
+        SmallWriter { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for SmallWriter {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
 }
 
 /// Runs its name as a script where the last watch is that of this place: other tests watch, too.
@@ -77,6 +112,7 @@ impl ReaderPlace {
         captures(folder.path())?;
         let watches = tempfile::tempdir_in("/dev/shm").context(|| "make a directory".to_owned())?;
         Ok(ReaderPlace {
+            _writer: SmallWriter::start(folder.path().join("written")),
             folder,
             watches,
             disk: disk()?,
