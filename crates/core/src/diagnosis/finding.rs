@@ -150,9 +150,10 @@ pub struct Finding {
     /// The time that it explains.
     #[serde(skip)]
     pub(super) claims: Claims,
-    /// Time that it also causes, and that nobody would gain: a neighbour's own waits.
+    /// All of the time that it causes: what it explains, and what nobody would gain, such as a
+    /// neighbour's own waits.
     #[serde(skip)]
-    caused: Claims,
+    pub(super) caused: Claims,
     /// Where it acts.
     #[serde(skip)]
     pub(super) place: Place,
@@ -250,11 +251,6 @@ impl Finding {
     pub fn causing(mut self, claims: Claims) -> Finding {
         self.caused = claims;
         self
-    }
-
-    /// Returns all of the time that it causes.
-    pub(super) fn all_caused(&self) -> Claims {
-        self.claims.clone().and(&self.caused)
     }
 
     /// Says which share of its own time its program loses, where the claimed waits do not show it:
@@ -476,6 +472,7 @@ impl Finding {
         if self.claims.is_empty() {
             self.claims = self.usual_claims(facts);
         }
+        self.caused = self.caused.and(&self.claims);
         // A pace is a program's own; a limit or a neighbour that acts on it is not.
         let is_pace_own = self.place >= Place::Flush;
         self.gain = match self.held {

@@ -71,7 +71,7 @@ fn explains(cause: &Finding, other: &Finding) -> bool {
 
 /// Returns the share of a finding's time that a cause claims, too.
 fn claimed_share(cause: &Finding, finding: &Finding) -> f64 {
-    let (shared_ns, all_ns) = finding.claims.shared_with(&cause.all_caused());
+    let (shared_ns, all_ns) = finding.claims.shared_with(&cause.caused);
     if all_ns == 0 { 0.0 } else { shared_ns as f64 / all_ns as f64 }
 }
 

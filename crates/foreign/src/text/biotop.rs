@@ -2,12 +2,10 @@
 //!
 //! What does not belong here: tables whose columns vary (see `rows`).
 
+use super::columns::SECTOR;
 use super::figures::number;
 use crate::book::CounterBook;
 use iowhy_core::model::Metric;
-
-/// Bytes of a sector.
-const SECTOR: f64 = 512.0;
 
 /// The rows so far.
 #[derive(Debug, Default)]

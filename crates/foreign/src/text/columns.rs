@@ -9,7 +9,7 @@ use crate::kind::ForeignKind;
 use iowhy_core::model::Metric;
 
 /// Bytes of a sector.
-const SECTOR: f64 = 512.0;
+pub(super) const SECTOR: f64 = 512.0;
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * 1024.0;
 /// Bytes of a page: sar counts them, and x86 and most ARM kernels have such.

@@ -8,7 +8,7 @@ use crate::table::{Align, Column, Definition, Room, TableCell, explained, number
 use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
 use iowhy_core::diagnosis::facts::health;
-use iowhy_core::model::environment::{Device, Environment, Mount};
+use iowhy_core::model::environment::Environment;
 
 /// Settings that the screen shows, in this order.
 const SETTINGS: &[&str] = &[
@@ -164,21 +164,13 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
 /// /var/disk`.
 pub(super) fn place(device: &DeviceSummary, environment: &Environment, screen: &mut Screen) {
     let style = screen.style;
-    let parts = environment.devices.iter().filter(|it| {
-        it.name == device.device || it.partition_of.as_deref() == Some(device.device.as_str())
-    });
-    let parts: Vec<_> = parts.collect();
-    let is_on = |mount: &Mount| {
-        let same = |it: &Device| (it.major, it.minor) == (mount.major, mount.minor);
-        let named = |it: &Device| mount.source.strip_prefix("/dev/") == Some(it.name.as_str());
-        parts.iter().any(|it| same(it) || named(it))
-    };
-    let mounts: Vec<&Mount> = environment.mounts.iter().filter(|mount| is_on(mount)).collect();
+    let number = (device.major, device.minor);
+    let mounts = environment.mounts.iter().filter(|mount| mount.is_on(&device.device, number));
     let room = style.columns() / 3;
     let name = |path: &str| fit(&escape(path, style), room, style);
     let mut facts = Vec::new();
     // A bind mount is of the same file system: the shortest path is its own.
-    if let Some(first) = mounts.iter().min_by_key(|mount| mount.path.len()) {
+    if let Some(first) = mounts.min_by_key(|mount| mount.path.len()) {
         facts.push(format!("{} at {}", escape(&first.kind, style), name(&first.path)));
     }
     if let Some(file) = &device.backing_file {

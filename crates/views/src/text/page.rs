@@ -100,9 +100,8 @@ impl Detail {
     /// As [`LEAST`], with the first finding whole.
     fn whole(diagnosis: &Diagnosis) -> Detail {
         let LineLimits { sentence, fix, check, .. } = MOST.why;
-        let other = FEWER.why.other;
         let least = Detail::least(diagnosis);
-        Detail { why: LineLimits { sentence, fix, check, other, ..least.why }, ..least }
+        Detail { why: LineLimits { sentence, fix, check, ..least.why }, ..least }
     }
 
     /// Lowers the limit whose turn it is; false if none is above its floor.

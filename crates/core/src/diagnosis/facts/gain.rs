@@ -50,18 +50,22 @@ impl Facts<'_> {
     /// Whether a program syncs at its own pace: one thread, which again and again does something
     /// else for longer than it waits, never for a second, while nobody waits for it.
     pub fn is_paced(&self, group: &WaitGroup) -> bool {
+        let is_one = group.foremost_ns as f64 >= ONE_THREAD * group.time_ns as f64;
+        let may_be = self.is_sync(group)
+            && is_one
+            && group.bouts >= ROUNDS
+            && group.longest_ns < FELT_NS
+            && 2 * group.time_ns < group.span_ns;
+        // Sums over all groups come last: they are asked for each group.
+        if !may_be {
+            return false;
+        }
         // Many processes of one program, such as a database's sessions, wait one after the other.
         let is_same = |other: &WaitGroup| {
             other.process == group.process && other.container == group.container
         };
         let all_ns = self.waits(is_same).time_ns;
-        let is_one = group.foremost_ns as f64 >= ONE_THREAD * group.time_ns as f64;
-        self.is_sync(group)
-            && is_one
-            && group.bouts >= ROUNDS
-            && group.longest_ns < FELT_NS
-            && 2 * all_ns < group.span_ns
-            && self.waited_for_ns(group.pid) < WAITED_FOR * all_ns as f64
+        2 * all_ns < group.span_ns && self.waited_for_ns(group.pid) < WAITED_FOR * all_ns as f64
     }
 
     /// Returns the share of these waits for storage that their process would gain without them: 1

@@ -122,9 +122,9 @@ impl<'a> Facts<'a> {
         let bytes = |rows: &[&&ActivityRow]| Some(sum(rows, |row| row.counts.write_bytes));
         let own_writes = writes(&written);
         let by_writes = explicit_ns * 2 < waited.time_ns;
-        let (calls, bytes, writes) = match !by_writes {
-            true if syncs > 0 => (Some(syncs), bytes(&synced), Some(writes(&synced))),
-            false if own_writes > 0 => (Some(own_writes), bytes(&written), Some(own_writes)),
+        let (calls, bytes, writes) = match by_writes {
+            false if syncs > 0 => (Some(syncs), bytes(&synced), Some(writes(&synced))),
+            true if own_writes > 0 => (Some(own_writes), bytes(&written), Some(own_writes)),
             _ => (None, None, None),
         };
         let environment = &self.summary().environment;

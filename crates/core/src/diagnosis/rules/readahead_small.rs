@@ -1,10 +1,10 @@
 //! Read-ahead is too small for a program that reads in order.
 
-use super::serial_reads::READING;
+use super::serial_reads::{MappedReads, READING};
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
-use crate::model::{Origin, WaitClass};
+use crate::model::WaitClass;
 use facts::PAGE;
 use facts::SEQUENTIAL;
 
@@ -94,7 +94,7 @@ fn turned_off(facts: &Facts<'_>) -> RuleVerdict {
         window(facts, device).is_none()
             && reads.sequential_share.unwrap_or(0.0) >= SEQUENTIAL
             && reads.average_bytes.is_some_and(|bytes| bytes <= OF_WINDOW * PAGE)
-            && 2 * facts::origin_of(device, Origin::PageFault).1 > reads.requests
+            && MappedReads::of(facts, device).is_some()
     };
     let Some(device) = facts.busiest(is_by_page) else { return RuleVerdict::Clear };
     let name = &device.device;
@@ -104,9 +104,8 @@ fn turned_off(facts: &Facts<'_>) -> RuleVerdict {
         return RuleVerdict::Clear;
     }
     let reads = facts::of(device, Direction::Read);
-    let files = facts.patterns(name).map(|it| &it.access.files[..]).unwrap_or_default();
-    let most = files.iter().max_by_key(|file| file.faults).map(|file| file.file.clone());
-    let subject = Subject { file: most, ..waited.subject() };
+    let file = MappedReads::of(facts, device).and_then(|map| map.file);
+    let subject = Subject { file, ..waited.subject() };
     let kib = facts.latest_number(device, "queue/read_ahead_kb").unwrap_or(0.0);
     let sentence = format!(
         "{} reads the memory map of {} in order without read-ahead, although {name} has {kib} KiB \

@@ -186,8 +186,8 @@ impl SerialRequests<'_> {
 }
 
 /// Reads by page faults of a memory-mapped file: one page for each.
-struct MappedReads {
-    file: Option<String>,
+pub(super) struct MappedReads {
+    pub file: Option<String>,
 }
 
 impl MappedReads {
@@ -198,7 +198,7 @@ impl MappedReads {
                        I/O";
 
     /// Returns the page faults that most requests of a device are.
-    fn of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<MappedReads> {
+    pub fn of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<MappedReads> {
         let faults = facts::origin_of(device, Origin::PageFault).1;
         let is_most = 2 * faults > facts::of(device, Direction::Read).requests;
         let files = facts.patterns(&device.device).map(|it| &it.access.files[..]);
