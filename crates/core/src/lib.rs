@@ -34,7 +34,7 @@
 //! let diagnosis = diagnose(&summary);
 //! let first = &diagnosis.findings[0];
 //! println!("{}: {}", first.cause, first.sentence);
-//! assert_eq!(first.cause, "fsync-heavy");
+//! assert_eq!(first.cause, "slow-async");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -6,7 +6,7 @@
 use crate::kernels::{eprint_line, expect_declared, recording, succeeded};
 use crate::recording::Recording;
 use crate::support::words;
-use iowhy_core::model::{FileActivity, Operation, Wait, WaitClass};
+use iowhy_core::model::{FileActivity, Operation, Request, Wait, WaitClass};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
 use iowhy_labs::kernels::{CHECK, MODULES};
@@ -168,10 +168,12 @@ fn stacks(watched: &Recording, architecture: Architecture) {
     }
 }
 
-/// Stages are computed of every request of the disk but flushes, which have no data.
+/// Stages are computed of every request that was queued: all but the flushes that the kernel sent
+/// for others.
 fn stages(watched: &Recording, stages: &Value) {
-    let with_data = watched.requests.iter().filter(|it| it.operation != Operation::Flush);
-    let done = with_data.filter(|request| request.d2c_ns.is_some()).count();
+    let is_made = |it: &&Request| it.operation == Operation::Flush && it.q2c_ns.is_none();
+    let queued = watched.requests.iter().filter(|it| !is_made(it));
+    let done = queued.filter(|request| request.d2c_ns.is_some()).count();
     assert_eq!(stages["stages"]["d2c"]["count"], done, "{:#}", stages["stages"]);
 }
 
