@@ -53,6 +53,14 @@ extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
 	(bpf_ksym_exists(bpf_rdonly_cast) ? READ(pointer, field) : (pointer)->field)
 
 /*
+ * Adds to memory that others add to. Relaxed, so that every compiler makes the instruction that
+ * kernels before 5.12 have, too: of __sync_fetch_and_add() clang 20 and later make one that also
+ * fetches and orders, although nobody uses the value.
+ */
+#define atomic_add(pointer, value) \
+	((void)__atomic_fetch_add(pointer, value, __ATOMIC_RELAXED))
+
+/*
  * Converts a typed pointer to a scalar, for arithmetic or to pass it to a global function. The
  * verifier allows subtracting two pointers, and accepts the cast of address 0. It does not allow
  * adding them, which is what clang 17 and later make of the subtraction if they see it: so it is an

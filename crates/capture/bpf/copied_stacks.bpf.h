@@ -41,7 +41,7 @@ static __always_inline bool may_copy(bool is_first)
 
 	if (!tokens || tokens->left <= (is_first ? 0 : tokens->reserved))
 		return false;
-	__sync_fetch_and_add(&tokens->left, -1);
+	atomic_add(&tokens->left, -1);
 	return true;
 }
 
@@ -54,8 +54,8 @@ static __always_inline bool leave_out(struct wire_copied_process *process, u32 w
 	if (process->left_out >= WIRE_MOST_LEFT_OUT ||
 	    settings.stacks_per_second >= WIRE_EACH_STACK)
 		return false;
-	__sync_fetch_and_add(&process->left_out, 1);
-	__sync_fetch_and_add(&process->stack_weight, weight);
+	atomic_add(&process->left_out, 1);
+	atomic_add(&process->stack_weight, weight);
 	return true;
 }
 
@@ -64,7 +64,7 @@ static __always_inline u32 take_left_out(struct wire_copied_process *process)
 {
 	u32 weight = process->stack_weight;
 
-	__sync_fetch_and_add(&process->stack_weight, -weight);
+	atomic_add(&process->stack_weight, -weight);
 	process->left_out = 0;
 	return weight;
 }

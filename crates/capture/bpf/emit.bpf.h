@@ -31,7 +31,7 @@ static __always_inline void count(u32 counter)
 	u64 *value = bpf_map_lookup_elem(&counters, &counter);
 
 	if (value)
-		__sync_fetch_and_add(value, 1);
+		atomic_add(value, 1);
 }
 
 /*

@@ -96,14 +96,14 @@ static __always_inline void add_counts(struct wire_use *sum, struct wire_use *us
 
 	if (use->created_ns)
 		sum->created_ns = use->created_ns;
-	__sync_fetch_and_add(&sum->read_bytes, use->read_bytes);
-	__sync_fetch_and_add(&sum->write_bytes, use->write_bytes);
-	__sync_fetch_and_add(&sum->fault_bytes, use->fault_bytes);
+	atomic_add(&sum->read_bytes, use->read_bytes);
+	atomic_add(&sum->write_bytes, use->write_bytes);
+	atomic_add(&sum->fault_bytes, use->fault_bytes);
 	for (i = 0; i < TIME_GROUPS; i++)
-		__sync_fetch_and_add(&sum->times[i], use->times[i]);
+		atomic_add(&sum->times[i], use->times[i]);
 	for (i = 0; i < USE_KINDS; i++)
 		if (use->calls[i])
-			__sync_fetch_and_add(&sum->calls[i], use->calls[i]);
+			atomic_add(&sum->calls[i], use->calls[i]);
 }
 
 /* Moves the content of a slot to the table. */

@@ -44,7 +44,7 @@ static __always_inline void add_to_handed_on(s64 change)
 	s64 *held = handed_on_count();
 
 	if (held)
-		__sync_fetch_and_add(held, change);
+		atomic_add(held, change);
 }
 
 /* Whether the request, about to be issued to `disk`, was queued for another disk. */

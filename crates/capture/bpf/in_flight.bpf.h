@@ -64,7 +64,7 @@ static __always_inline void add_to_overflow_count(s64 change)
 	s64 *held = overflow_count();
 
 	if (held)
-		__sync_fetch_and_add(held, change);
+		atomic_add(held, change);
 }
 
 static __always_inline struct wire_pair *pair_of(u64 key)

@@ -68,7 +68,7 @@ static __noinline void end_unseen(struct wire_thread *thread, u32 tid)
 		emit(wait, sizeof(*wait), COUNT_RING_FULL_WAIT);
 	}
 	bpf_map_delete_elem(&sleepers, &tid);
-	__sync_fetch_and_add(&thread->sleepers, -1);
+	atomic_add(&thread->sleepers, -1);
 }
 
 /* A sleep that is recorded, of these flags. */
@@ -100,7 +100,7 @@ static __always_inline void record_sleep(void *ctx, struct task_struct *task, st
 		count(COUNT_SLEEPERS_FULL);
 		return;
 	}
-	__sync_fetch_and_add(&thread->sleepers, 1);
+	atomic_add(&thread->sleepers, 1);
 }
 
 #endif

@@ -36,9 +36,11 @@ pub enum BreakdownAxis {
     File,
     /// The functions that submitted the request, or in which the thread waited.
     CodePath,
+    /// The container or systemd unit of the process.
+    Unit,
 }
 
-const AXES: usize = 5;
+const AXES: usize = 6;
 
 /// One thing of an axis.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -58,6 +60,8 @@ pub enum BreakdownSubject {
     },
     /// A code path; of waits the kernel's functions alone.
     CodePath(CodePathRow),
+    /// A container or systemd unit.
+    Unit(String),
     /// None, and why.
     None(BreakdownAxis, String),
 }
@@ -71,6 +75,7 @@ impl BreakdownSubject {
             BreakdownSubject::Process(_) => BreakdownAxis::Process,
             BreakdownSubject::File { .. } => BreakdownAxis::File,
             BreakdownSubject::CodePath(_) => BreakdownAxis::CodePath,
+            BreakdownSubject::Unit(_) => BreakdownAxis::Unit,
             BreakdownSubject::None(axis, _) => *axis,
         }
     }
@@ -399,12 +404,15 @@ impl Maker<'_> {
             }
             Err(reason) => self.none(BreakdownAxis::File, self.rows.reason(reason)),
         };
-        let process = match key.owner {
-            Ok(owner) => self.subject(BreakdownSubject::Process(self.rows.process(owner))),
-            Err(reason) => self.none(BreakdownAxis::Process, self.rows.reason(reason)),
+        let (process, unit) = match key.owner {
+            Ok(owner) => self.process(self.rows.process(owner)),
+            Err(reason) => {
+                let axes = [BreakdownAxis::Process, BreakdownAxis::Unit];
+                axes.map(|axis| self.none(axis, self.rows.reason(reason))).into()
+            }
         };
         let device = self.subject(BreakdownSubject::Device(device.to_owned()));
-        [NOTHING, device, process, file, self.path(key.path)]
+        [NOTHING, device, process, file, self.path(key.path), unit]
     }
 
     fn waited_key(&mut self, key: &WaitedKey) -> Key {
@@ -413,7 +421,7 @@ impl Maker<'_> {
             Some(device) => self.subject(BreakdownSubject::Device(self.rows.text(device))),
             None => self.none(BreakdownAxis::Device, "no device known"),
         };
-        let process = self.subject(BreakdownSubject::Process(self.rows.process(key.process)));
+        let (process, unit) = self.process(self.rows.process(key.process));
         let file = match key.file {
             Some(file) => {
                 let file = self.rows.text(file);
@@ -421,7 +429,16 @@ impl Maker<'_> {
             }
             None => self.none(BreakdownAxis::File, "no file in the system call"),
         };
-        [class, device, process, file, self.path(key.stack)]
+        [class, device, process, file, self.path(key.stack), unit]
+    }
+
+    /// A process, and the unit that it is in.
+    fn process(&mut self, row: ProcessRow) -> (u32, u32) {
+        let unit = match &row.container {
+            Some(unit) => self.subject(BreakdownSubject::Unit(unit.clone())),
+            None => self.none(BreakdownAxis::Unit, "no unit known"),
+        };
+        (self.subject(BreakdownSubject::Process(row)), unit)
     }
 
     fn path(&mut self, path: CodePath) -> u32 {
@@ -440,9 +457,14 @@ impl Maker<'_> {
             Some(device) => self.subject(BreakdownSubject::Device(device.to_owned())),
             None => self.none(BreakdownAxis::Device, OTHERS),
         };
-        let axes = [BreakdownAxis::Process, BreakdownAxis::File, BreakdownAxis::CodePath];
-        let [process, file, path] = axes.map(|axis| self.none(axis, OTHERS));
-        [class, device, process, file, path]
+        let axes = [
+            BreakdownAxis::Process,
+            BreakdownAxis::File,
+            BreakdownAxis::CodePath,
+            BreakdownAxis::Unit,
+        ];
+        let [process, file, path, unit] = axes.map(|axis| self.none(axis, OTHERS));
+        [class, device, process, file, path, unit]
     }
 }
 

@@ -147,6 +147,11 @@ const UNCOUNTED: Definition<ProcessActivity> = Definition {
     ..PROCESSES
 };
 
+/// The columns that fit the rows: those of the kernel's counters only where one has them.
+pub fn processes_table(rows: &[ProcessActivity]) -> &'static Definition<ProcessActivity> {
+    if rows.iter().any(ProcessActivity::is_counted) { &PROCESSES } else { &UNCOUNTED }
+}
+
 fn text(text: Option<&str>, style: &Style) -> TableCell {
     text.map_or_else(|| "-".to_owned(), |text| escape(text, style).into_owned()).into()
 }
@@ -164,7 +169,7 @@ fn draw(summary: &Summary, screen: &mut Screen<'_>) {
     let (brief, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_only_blocked());
     let (shown, hidden) = rows.split_at(rows.len().min(SHOWN));
     let is_counted = rows.iter().any(ProcessActivity::is_counted);
-    screen.rows(if is_counted { &PROCESSES } else { &UNCOUNTED }, shown);
+    screen.rows(processes_table(&rows), shown);
     let mut notes = Vec::new();
     if !is_counted && !rows.is_empty() {
         notes.push("the kernel's counters of processes are not in this source".to_owned());

@@ -129,8 +129,8 @@ macro_rules! opened_by {
     };
 }
 
-/// What is behind a line of requests: by process, by file, by code path.
-pub const OPENED_BY: [Definition<TopUsedRow>; 3] = [
+/// What is behind a line of requests: by process, by file, by code path; and all by unit.
+pub const OPENED_BY: [Definition<TopUsedRow>; 4] = [
     opened_by!(
         "iowhy top: processes behind a line",
         "PROCESS",
@@ -149,6 +149,12 @@ pub const OPENED_BY: [Definition<TopUsedRow>; 3] = [
         "CODE PATH",
         Room::CutEnd,
         "Which functions submitted the requests, of those of which a stack was taken."
+    ),
+    opened_by!(
+        "iowhy top: units",
+        "UNIT",
+        Room::CutMiddle,
+        "The container or systemd unit whose processes own the data; Enter shows its processes."
     ),
 ];
 

@@ -39,21 +39,8 @@ pub fn draw(model: &TopModel, state: &TopState, frame: &mut Frame) {
     let area = frame.area();
     let style = Style { width: usize::from(area.width), ..model.style };
     let shown = state.moment(model);
-    let why = why(shown.map(|(_, moment)| moment.as_ref()), area, &style);
-    let room = area.height.saturating_sub(3 + LEAST_ROWS).max(1);
-    let disks = shown
-        .filter(|_| area.height >= LEAST_HEIGHT)
-        .and_then(|(_, moment)| device_line(moment, state, &style));
-    let heights = [1, (why.len() as u16).min(room), 1];
-    let [head, reasons, disk, tabs, body, foot] = Layout::vertical([
-        Constraint::Length(heights[0]),
-        Constraint::Length(heights[1]),
-        Constraint::Length(u16::from(disks.is_some())),
-        Constraint::Length(heights[2]),
-        Constraint::Min(0),
-        Constraint::Length(1),
-    ])
-    .areas(area);
+    let Parts { head, reasons, disk, tabs, body, foot, why, disks } =
+        Parts::new(model, state, area);
     frame.render_widget(Paragraph::new(header(model, state, shown, &style)), head);
     frame.render_widget(Paragraph::new(why), reasons);
     disks.into_iter().for_each(|line| frame.render_widget(Paragraph::new(line), disk));
@@ -74,6 +61,49 @@ pub fn draw(model: &TopModel, state: &TopState, frame: &mut Frame) {
         }
     };
     frame.render_widget(Paragraph::new(footer(model, state, &orders, &style)), foot);
+}
+
+/// The parts of a screen, from top to bottom, and the lines that their heights depend on.
+pub(super) struct Parts {
+    head: Rect,
+    /// Of the findings.
+    pub reasons: Rect,
+    disk: Rect,
+    /// Of the tables' names, or the way to what was opened.
+    pub tabs: Rect,
+    /// Of the table or the page.
+    pub body: Rect,
+    foot: Rect,
+    why: Vec<Line<'static>>,
+    disks: Option<Line<'static>>,
+}
+
+impl Parts {
+    pub fn new(model: &TopModel, state: &TopState, area: Rect) -> Parts {
+        let style = Style { width: usize::from(area.width), ..model.style };
+        let moment = state.moment(model).map(|(_, moment)| moment.as_ref());
+        let why = why(moment, area, &style);
+        let room = area.height.saturating_sub(3 + LEAST_ROWS).max(1);
+        let disks = moment
+            .filter(|_| area.height >= LEAST_HEIGHT)
+            .and_then(|moment| device_line(moment, state, &style));
+        let [head, reasons, disk, tabs, body, foot] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length((why.len() as u16).min(room)),
+            Constraint::Length(u16::from(disks.is_some())),
+            Constraint::Length(1),
+            Constraint::Min(0),
+            Constraint::Length(1),
+        ])
+        .areas(area);
+        Parts { head, reasons, disk, tabs, body, foot, why, disks }
+    }
+}
+
+/// The first row of a table that is shown, so that the selected one is.
+pub(super) fn first_row(selected: usize, height: u16, rows: usize) -> usize {
+    let height = usize::from(height.saturating_sub(1)).max(1);
+    selected.saturating_sub(height - 1).min(rows.saturating_sub(height))
 }
 
 fn terminal_style(paint: Paint, style: &Style) -> TerminalStyle {
@@ -228,20 +258,7 @@ const LEAD: usize = 5;
 
 /// The tables, or the way to what was opened; and the filter.
 fn crumbs(state: &TopState, style: &Style) -> Line<'static> {
-    let mut text = match state.opened.is_empty() {
-        true => tabs(state, style),
-        false => {
-            let names = state.opened.iter().map(|subject| name(subject, style).0);
-            let table = TopTable::ALL.iter().find(|(it, _)| *it == state.table);
-            let mut steps: Vec<String> =
-                table.map(|(_, name)| (*name).to_owned()).into_iter().collect();
-            steps.extend(names);
-            let most = style.width.saturating_sub(3 * steps.len()) / steps.len().max(1);
-            let steps: Vec<String> =
-                steps.iter().map(|step| cut(step, most.max(8), style)).collect();
-            format!("{} >", steps.join(" > "))
-        }
-    };
+    let mut text = steps(state, style).concat();
     if state.is_filtering || !state.filter.is_empty() {
         let cursor = if state.is_filtering { "_" } else { "" };
         text.push_str(&format!("  /{}{cursor}", escape(&state.filter, style)));
@@ -249,8 +266,54 @@ fn crumbs(state: &TopState, style: &Style) -> Line<'static> {
     line(text, Paint::Heading, style)
 }
 
-fn tabs(state: &TopState, style: &Style) -> String {
-    let full = style.width >= 56;
+/// The pieces of the line of tables: each table's, or each step's to what was opened.
+fn steps(state: &TopState, style: &Style) -> Vec<String> {
+    if state.opened.is_empty() {
+        return tabs(state, style);
+    }
+    let names = state.opened.iter().map(|subject| name(subject, style).0);
+    let table = TopTable::ALL.iter().find(|(it, _)| *it == state.table);
+    let mut steps: Vec<String> = table.map(|(_, name)| (*name).to_owned()).into_iter().collect();
+    steps.extend(names);
+    let most = style.width.saturating_sub(3 * steps.len()) / steps.len().max(1);
+    let last = steps.len() - 1;
+    let step = |(place, step): (usize, &String)| {
+        let more = if place == last { " >" } else { " > " };
+        cut(step, most.max(8), style) + more
+    };
+    steps.iter().enumerate().map(step).collect()
+}
+
+/// The place of the table, or of the step, whose name is at a column of that line.
+pub(super) fn step_at(state: &TopState, column: u16, style: &Style, columns: u16) -> Option<usize> {
+    let style = Style { width: usize::from(columns), ..*style };
+    let mut end = 0;
+    steps(state, &style).iter().position(|step| {
+        end += width(step);
+        usize::from(column) < end
+    })
+}
+
+/// The place of the order whose column's heading is at a column of the table.
+pub(super) fn order_at(
+    shown: &dyn ShownTable,
+    column: u16,
+    style: &Style,
+    columns: u16,
+) -> Option<usize> {
+    let narrow =
+        Style { width: usize::from(columns).saturating_sub(MARK), colour: false, ..*style };
+    let lines = shown.lines(0..shown.len(), &narrow);
+    let (column, heading) = (usize::from(column).checked_sub(MARK)?, lines.first()?);
+    shown.orders().iter().position(|word| {
+        place_of(word, heading).is_some_and(|(from, to)| {
+            (width(&heading[..from])..width(&heading[..to])).contains(&column)
+        })
+    })
+}
+
+fn tabs(state: &TopState, style: &Style) -> Vec<String> {
+    let full = style.width >= 66;
     let tab = |(index, (table, name)): (usize, &(TopTable, &'static str))| {
         let name = if full { name } else { name.get(..4).unwrap_or(name) };
         match *table == state.table {
@@ -258,7 +321,7 @@ fn tabs(state: &TopState, style: &Style) -> String {
             false => format!(" {} {name} ", index + 1),
         }
     };
-    TopTable::ALL.iter().enumerate().map(tab).collect::<Vec<_>>().concat()
+    TopTable::ALL.iter().enumerate().map(tab).collect()
 }
 
 fn table_in(
@@ -277,7 +340,7 @@ fn table_in(
     }
     let height = usize::from(area.height.saturating_sub(1)).max(1);
     let at = state.selected(shown);
-    let first = at.saturating_sub(height - 1).min(shown.len().saturating_sub(height));
+    let first = first_row(at, area.height, shown.len());
     let last = (first + height).min(shown.len());
     // Widgets have their own colours.
     let narrow = Style { width: style.width.saturating_sub(MARK), colour: false, ..*style };
@@ -303,19 +366,22 @@ fn table_in(
 /// The headings of a table; the one that it is ordered by is marked.
 fn heading(text: &str, order: Option<&str>, style: &Style) -> Line<'static> {
     let plain = terminal_style(Paint::Heading, style);
-    let is_edge = |it: Option<char>| it.is_none_or(|it| it == ' ');
-    let found = order.and_then(|word| {
-        let mut places = text.match_indices(word).map(|(at, _)| (at, at + word.len()));
-        places.find(|(from, to)| {
-            is_edge(text[..*from].chars().next_back()) && is_edge(text[*to..].chars().next())
-        })
-    });
+    let found = order.and_then(|word| place_of(word, text));
     let Some((from, to)) = found else { return Line::styled(text.to_owned(), plain) };
     Line::from(vec![
         Span::styled(text[..from].to_owned(), plain),
         Span::styled(text[from..to].to_owned(), plain.add_modifier(Modifier::REVERSED)),
         Span::styled(text[to..].to_owned(), plain),
     ])
+}
+
+/// The bytes of a heading in a line of headings.
+fn place_of(word: &str, text: &str) -> Option<(usize, usize)> {
+    let is_edge = |it: Option<char>| it.is_none_or(|it| it == ' ');
+    let mut places = text.match_indices(word).map(|(at, _)| (at, at + word.len()));
+    places.find(|(from, to)| {
+        is_edge(text[..*from].chars().next_back()) && is_edge(text[*to..].chars().next())
+    })
 }
 
 /// The devices in one line, above the processes that use them.
@@ -348,6 +414,7 @@ fn nothing(state: &TopState, moment: &Moment) -> String {
             format!("no device had requests; {}", plural(moment.idle_devices, "idle device"))
         }
         (_, TopTable::Processes) => "no process did I/O".to_owned(),
+        (_, TopTable::Units) => "no unit's processes did I/O".to_owned(),
         (_, TopTable::Files) => "no device did anything for a file".to_owned(),
         (_, TopTable::Waits) => "no thread waited for storage".to_owned(),
     }

@@ -46,7 +46,7 @@ const fn key(keys: &'static str, does: &'static str) -> KeyHelp {
 
 /// All keys.
 pub const KEYS: &[KeyHelp] = &[
-    key("1 2 3 4 5", "devices, processes, files, waits, stages; Tab goes on to the next"),
+    key("1 to 6", "devices, processes, files, waits, stages, units; Tab goes on to the next"),
     key("0", "findings in full: evidence, fix and check"),
     key("Up Down", "select a line; also k and j, Page Up, Page Down, Home, End"),
     key("Enter", "what is behind the line: device > process > file > code path"),

@@ -8,6 +8,7 @@
 //! | `tables` | a table's rows in their order, and what is behind each |
 //! | `columns` | the columns of tables that no other view has |
 //! | `keys` | the keys, and their page |
+//! | `mouse` | clicks and the wheel |
 //!
 //! What does not belong here: figures (`iowhy_core::analysis::moments`), the terminal, and reading
 //! keys.
@@ -15,6 +16,7 @@
 mod columns;
 mod frame;
 mod keys;
+mod mouse;
 mod state;
 mod tables;
 

@@ -24,15 +24,17 @@ pub(super) enum TopTable {
     Files,
     Waits,
     Stages,
+    Units,
 }
 
 impl TopTable {
-    pub const ALL: [(TopTable, &'static str); 5] = [
+    pub const ALL: [(TopTable, &'static str); 6] = [
         (TopTable::Devices, "devices"),
         (TopTable::Processes, "processes"),
         (TopTable::Files, "files"),
         (TopTable::Waits, "waits"),
         (TopTable::Stages, "stages"),
+        (TopTable::Units, "units"),
     ];
 }
 
@@ -189,13 +191,10 @@ impl TopState {
             TopKey::Char('s') => return Some(TopAction::Save),
             TopKey::Char('?') => self.show(TopPage::Keys),
             TopKey::Char('0') => self.show(TopPage::Findings),
-            TopKey::Char(digit @ '1'..='5') => self.choose(digit as usize - '1' as usize),
+            TopKey::Char(digit @ '1'..='6') => self.choose(digit as usize - '1' as usize),
             TopKey::Tab => self.choose((self.table_place() + 1) % TopTable::ALL.len()),
             TopKey::Char('/') => self.is_filtering = true,
-            TopKey::Char('r') => {
-                let place = self.order_place();
-                self.reversed.iter_mut().skip(place).take(1).for_each(|it| *it = !*it);
-            }
+            TopKey::Char('r') => self.reverse(),
             TopKey::Char('o') => self.hides_idle = !self.hides_idle,
             TopKey::Char('a') => self.add_up(model),
             TopKey::Esc | TopKey::Backspace => self.go_back(),
@@ -209,6 +208,20 @@ impl TopState {
         None
     }
 
+    fn reverse(&mut self) {
+        let place = self.order_place();
+        self.reversed.iter_mut().skip(place).take(1).for_each(|it| *it = !*it);
+    }
+
+    /// Orders the table by the column at a place of its orders, or reverses it.
+    pub(super) fn order_by(&mut self, place: usize) {
+        if self.order() == place {
+            return self.reverse();
+        }
+        let table = self.order_place();
+        self.orders.iter_mut().skip(table).take(1).for_each(|order| *order = place);
+    }
+
     /// Goes on to the next span. A recording is added up already.
     fn add_up(&mut self, model: &TopModel) {
         self.pinned_ns = None;
@@ -217,7 +230,7 @@ impl TopState {
         }
     }
 
-    fn show(&mut self, page: TopPage) {
+    pub(super) fn show(&mut self, page: TopPage) {
         self.page = Some(page);
         self.scroll = 0;
     }
@@ -258,7 +271,7 @@ impl TopState {
         TopTable::ALL.iter().position(|(it, _)| *it == self.table).unwrap_or(0)
     }
 
-    fn choose(&mut self, place: usize) {
+    pub(super) fn choose(&mut self, place: usize) {
         if let Some((table, _)) = TopTable::ALL.get(place) {
             self.table = *table;
             self.opened.clear();
@@ -269,12 +282,12 @@ impl TopState {
         }
     }
 
-    fn select(&mut self, index: usize, id: Option<String>) {
+    pub(super) fn select(&mut self, index: usize, id: Option<String>) {
         (self.selected, self.selected_id) = (index, id);
     }
 
     /// One step out: the filter, then what was opened last.
-    fn go_back(&mut self) {
+    pub(super) fn go_back(&mut self) {
         if !self.filter.is_empty() {
             self.filter.clear();
         } else if self.opened.pop().is_some() {
@@ -338,7 +351,7 @@ impl TopState {
         }
     }
 
-    fn open(&mut self, at: usize, shown: &dyn ShownTable) {
+    pub(super) fn open(&mut self, at: usize, shown: &dyn ShownTable) {
         let Some(subject) = shown.subject(at) else { return };
         if let BreakdownSubject::CodePath(_) = subject {
             return self.show(TopPage::CodePath(Box::new(subject)));

@@ -4,7 +4,7 @@
 use super::columns::{OPENED_BY, TopUsedRow, TopWaitedRow, WAITED_BY};
 use super::state::{TopState, TopTable};
 use crate::escape::escape;
-use crate::interval::proc::PROCESSES;
+use crate::interval::proc::processes_table;
 use crate::style::Style;
 use crate::table::{Definition, draw};
 use crate::text::{DEVICES, STAGES, StageRow, WAITS, process_name, stage_rows};
@@ -99,6 +99,7 @@ pub(super) fn table(state: &TopState, moment: &Moment, style: &Style) -> Box<dyn
         TopTable::Files => used(state, moment, BreakdownAxis::File, style),
         TopTable::Waits => classes(moment).shown(state),
         TopTable::Stages => stages(moment, style).shown(state),
+        TopTable::Units => used(state, moment, BreakdownAxis::Unit, style),
     }
 }
 
@@ -143,7 +144,7 @@ fn processes(moment: &Moment, style: &Style) -> Rows<ProcessActivity> {
         (format!("{} {}", escape(&it.process, style), it.pid), Some(subject), it.clone())
     };
     Rows {
-        definition: &PROCESSES,
+        definition: processes_table(&moment.processes),
         orders: ORDERS,
         rows: moment.processes.iter().map(row).collect(),
     }
@@ -196,6 +197,7 @@ fn place(axis: BreakdownAxis) -> usize {
     match axis {
         BreakdownAxis::File => 1,
         BreakdownAxis::CodePath => 2,
+        BreakdownAxis::Unit => 3,
         _ => 0,
     }
 }
@@ -246,6 +248,7 @@ pub(super) fn name(subject: &BreakdownSubject, style: &Style) -> (String, bool) 
     let name = match subject {
         BreakdownSubject::Class(class) => WaitClass::phrase_of(class).to_owned(),
         BreakdownSubject::Device(device) => escape(device, style).into_owned(),
+        BreakdownSubject::Unit(unit) => escape(unit, style).into_owned(),
         BreakdownSubject::Process(row) => process_name(row, style),
         BreakdownSubject::File { file, deleted: false } => escape(file, style).into_owned(),
         BreakdownSubject::File { file, deleted: true } => {

@@ -11,6 +11,7 @@ use iowhy_views::style::Style;
 use iowhy_views::top::{TopAction, TopKey, TopModel, TopState, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::layout::{Position, Rect};
 use std::sync::LazyLock;
 
 /// A source in the terms of the screen, in seconds as a recording is cut.
@@ -280,4 +281,36 @@ fn without_colour_nothing_is_lost() {
         assert!(unicode || cells.iter().all(|cell| cell.symbol().is_ascii()));
         assert!(screen(&model, &state, (80, 24)).contains("\n> "));
     }
+}
+
+#[test]
+fn a_click_does_what_is_under_it() {
+    let area = Rect::new(0, 0, 80, 24);
+    let mut state = TopState::default();
+    // Clicks on the first place where the screen has a text.
+    let click = |state: &mut TopState, text: &str| {
+        let shown = screen(&JENKINS, state, (area.width, area.height));
+        let found = shown.lines().enumerate().find_map(|(row, line)| {
+            let at = line.find(text)?;
+            Some(Position::new(escape::width(&line[..at]) as u16, row as u16))
+        });
+        state.click(found.unwrap_or_else(|| panic!("no {text:?} in\n{shown}")), area, &JENKINS);
+        screen(&JENKINS, state, (area.width, area.height))
+    };
+    let by_keys = |keys: &[&str]| shown(&JENKINS, keys, (area.width, area.height));
+    assert_eq!(click(&mut state, "1 devices"), by_keys(&["1"]));
+    assert_eq!(click(&mut state, "w/s"), by_keys(&["1", ">", ">", ">"]));
+    assert_eq!(click(&mut state, "w/s"), by_keys(&["1", ">", ">", ">", "r"]));
+    click(&mut state, "w/s");
+    let opened = click(&mut state, "> ");
+    assert_eq!(opened, by_keys(&["1", ">", ">", ">", "Enter"]));
+    assert_eq!(click(&mut state, "devices >"), by_keys(&["1", ">", ">", ">"]));
+    assert_eq!(click(&mut state, "WHY"), by_keys(&["1", "0"]));
+    assert_eq!(click(&mut state, "6 units"), by_keys(&["6"]));
+    state.wheel(true, &JENKINS);
+    let moved = screen(&JENKINS, &state, (area.width, area.height));
+    assert_eq!(moved, by_keys(&["6", "Down", "Down", "Down"]));
+    // Outside of everything.
+    state.click(Position::new(500, 500), area, &JENKINS);
+    assert_eq!(screen(&JENKINS, &state, (area.width, area.height)), moved);
 }

@@ -120,6 +120,8 @@ fn show(
             match event {
                 TerminalEvent::Gone => return Ok(()),
                 TerminalEvent::Resized => (),
+                TerminalEvent::Click(at) => state.click(at, terminal.area(), model),
+                TerminalEvent::Wheel { down } => state.wheel(down, model),
                 TerminalEvent::Key(key) => match state.press(key, model) {
                     Some(TopAction::Quit) => return Ok(()),
                     Some(TopAction::Save) => wants_save = true,

@@ -8,11 +8,15 @@ use crate::output;
 use iowhy_views::top::TopKey;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{
+    self, DisableMouseCapture, EnableMouseCapture, Event, KeyCode, KeyEvent, KeyEventKind,
+    KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::layout::{Position, Rect};
 use ratatui::{Frame, Terminal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
@@ -33,6 +37,13 @@ const MOST_EVENTS: usize = 256;
 pub enum TerminalEvent {
     /// A key.
     Key(TopKey),
+    /// A click of the left button.
+    Click(Position),
+    /// A notch of the wheel, downwards or upwards.
+    Wheel {
+        /// Whether downwards.
+        down: bool,
+    },
     /// Its size changed.
     Resized,
     /// It is gone, or a signal asks to end.
@@ -68,6 +79,7 @@ pub struct TakenTerminal {
     terminal: Terminal<CrosstermBackend<io::Stdout>>,
     signal: Arc<AtomicBool>,
     drawn: Instant,
+    area: Rect,
 }
 
 impl TakenTerminal {
@@ -84,11 +96,14 @@ impl TakenTerminal {
             hook(panic);
         }));
         let taken = enable_raw_mode().and_then(|()| {
-            execute!(io::stdout(), EnterAlternateScreen)?;
+            execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture)?;
             Terminal::new(CrosstermBackend::new(io::stdout()))
         });
         match taken {
-            Ok(terminal) => Ok(TakenTerminal { terminal, signal, drawn: Instant::now() - FRAME }),
+            Ok(terminal) => {
+                let drawn = Instant::now() - FRAME;
+                Ok(TakenTerminal { terminal, signal, drawn, area: Rect::default() })
+            }
             Err(cause) => {
                 give_back();
                 Err(failed(cause))
@@ -99,9 +114,14 @@ impl TakenTerminal {
     /// Draws a frame.
     pub fn draw(&mut self, render: impl FnOnce(&mut Frame)) -> Result<(), Failure> {
         std::thread::sleep(FRAME.saturating_sub(self.drawn.elapsed()));
-        self.terminal.draw(render).map_err(failed)?;
+        self.area = self.terminal.draw(render).map_err(failed)?.area;
         self.drawn = Instant::now();
         Ok(())
+    }
+
+    /// The size of the frame that is seen.
+    pub fn area(&self) -> Rect {
+        self.area
     }
 
     /// What has come, and if nothing has, what comes within `time`.
@@ -115,6 +135,7 @@ impl TakenTerminal {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     events.extend(key_of(key));
                 }
+                Event::Mouse(mouse) => events.extend(mouse_event(mouse)),
                 Event::Resize(..) => events.push(TerminalEvent::Resized),
                 _ => (),
             }
@@ -145,12 +166,23 @@ fn is_gone(time: Duration) -> Result<bool, Failure> {
 
 /// Restores the terminal. Errors are ignored: the terminal may be gone.
 fn give_back() {
-    let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
+    let _ = execute!(io::stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
 fn failed(cause: io::Error) -> Failure {
     Failure::new(format!("failed to draw on the terminal: {cause}"), None)
+}
+
+fn mouse_event(mouse: MouseEvent) -> Option<TerminalEvent> {
+    match mouse.kind {
+        MouseEventKind::Down(MouseButton::Left) => {
+            Some(TerminalEvent::Click(Position::new(mouse.column, mouse.row)))
+        }
+        MouseEventKind::ScrollDown => Some(TerminalEvent::Wheel { down: true }),
+        MouseEventKind::ScrollUp => Some(TerminalEvent::Wheel { down: false }),
+        _ => None,
+    }
 }
 
 fn key_of(key: KeyEvent) -> Option<TerminalEvent> {

@@ -254,8 +254,8 @@ static __always_inline int on_fault(struct address_space *mapping, u64 pages)
 
 	if (!use)
 		return 0;
-	__sync_fetch_and_add(&use->calls[USE_FAULT], 1);
-	__sync_fetch_and_add(&use->fault_bytes, pages << settings.page_shift);
+	atomic_add(&use->calls[USE_FAULT], 1);
+	atomic_add(&use->fault_bytes, pages << settings.page_shift);
 	return 0;
 }
 

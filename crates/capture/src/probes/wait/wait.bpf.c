@@ -63,7 +63,7 @@ static __always_inline void end_sleep(struct task_struct *task)
 	mark_storage_wait(thread, tid, wait->start_ns, wait->end_ns);
 	emit(wait, sizeof(*wait), COUNT_RING_FULL_WAIT);
 	bpf_map_delete_elem(&sleepers, &tid);
-	__sync_fetch_and_add(&thread->sleepers, -1);
+	atomic_add(&thread->sleepers, -1);
 }
 
 SEC("tp_btf/sched_switch")
@@ -187,15 +187,15 @@ int list_sleepers(struct bpf_iter__task *ctx)
 		fill_earlier(&sleeper->wait, task);
 	}
 	/* First the slot's counter: it is checked before the entry is looked up. */
-	__sync_fetch_and_add(&thread->sleepers, 1);
+	atomic_add(&thread->sleepers, 1);
 	if (bpf_map_update_elem(&sleepers, &tid, &sleeper->wait, BPF_NOEXIST)) {
-		__sync_fetch_and_add(&thread->sleepers, -1);
+		atomic_add(&thread->sleepers, -1);
 		return 0;
 	}
 	/* It may have run between the check and this point. */
 	if (!is_asleep(task)) {
 		if (bpf_map_delete_elem(&sleepers, &tid) == 0)
-			__sync_fetch_and_add(&thread->sleepers, -1);
+			atomic_add(&thread->sleepers, -1);
 		return 0;
 	}
 	if (bpf_get_task_stack(task, sleeper->frames, sizeof(sleeper->frames), 0) < 0)

@@ -42,7 +42,7 @@ static __always_inline void charge_others(struct dirtiers *dirtiers, struct task
 {
 	u32 name = name_of(task);
 
-	__sync_fetch_and_add(&dirtiers->other_bytes, bytes);
+	atomic_add(&dirtiers->other_bytes, bytes);
 	if (!dirtiers->other_name) {
 		dirtiers->other_name = name;
 		dirtiers->other_tgid = READ(task, tgid);
@@ -109,7 +109,7 @@ static __always_inline void note_place(struct dirtiers *dirtiers, u64 offset, u6
 		dirtiers->first = offset;
 	if (offset + bytes > dirtiers->end)
 		dirtiers->end = offset + bytes;
-	__sync_fetch_and_add(&dirtiers->dirtied, bytes);
+	atomic_add(&dirtiers->dirtied, bytes);
 }
 
 /*

@@ -92,6 +92,7 @@ fn bytes_of(subject: &BreakdownSubject) -> usize {
     let text = match subject {
         BreakdownSubject::Class(_) => 0,
         BreakdownSubject::Device(text)
+        | BreakdownSubject::Unit(text)
         | BreakdownSubject::File { file: text, .. }
         | BreakdownSubject::None(_, text) => text.len(),
         BreakdownSubject::Process(row) => {
