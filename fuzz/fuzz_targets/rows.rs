@@ -3,7 +3,7 @@
 #![no_main]
 
 use iowhy_core::analysis::intervals::{Cutter, WantedIntervals};
-use iowhy_core::analysis::moments::RecordedMoments;
+use iowhy_core::moments::RecordedMoments;
 use iowhy_core::analysis::{Filtered, Summaries, Summarizer};
 use iowhy_core::diagnosis::diagnose;
 use iowhy_core::diff::{DiffSide, compare};

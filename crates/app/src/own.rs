@@ -1,9 +1,9 @@
 //! `--own`: whether rows about iowhy itself are shown. Its I/O is a part of a watch, not of the
 //! load, so views leave it out.
 //!
-//! What does not belong here: which rows are iowhy's ([`iowhy_core::analysis::own`]).
+//! What does not belong here: which rows are iowhy's ([`iowhy_core::analysis::own_io`]).
 
-use iowhy_core::analysis::own;
+use iowhy_core::analysis::own_io;
 use iowhy_core::model::{Name, Names};
 use iowhy_core::source::Batch;
 use std::borrow::Cow;
@@ -23,10 +23,10 @@ pub fn is_shown() -> bool {
 
 /// What views show of `batch`.
 pub fn shown<'a>(batch: &'a Batch, names: &Names) -> Cow<'a, Batch> {
-    if is_shown() { Cow::Borrowed(batch) } else { own::without_own(batch, names) }
+    if is_shown() { Cow::Borrowed(batch) } else { own_io::without_own(batch, names) }
 }
 
 /// Whether a row of `process` is left out.
 pub fn is_hidden(process: Option<Name>, names: &Names) -> bool {
-    !is_shown() && own::is_own_name(process, names)
+    !is_shown() && own_io::is_own_name(process, names)
 }

@@ -9,8 +9,8 @@
 
 use iowhy_core::figures::counted;
 use iowhy_core::formats::export::{Exported, Exporter};
-use iowhy_core::formats::window::SortWindow;
 use iowhy_core::model::{Environment, Name, Names, Operation};
+use iowhy_core::sort_window::SortWindow;
 use iowhy_core::source::Batch;
 use rustc_hash::FxHashSet;
 use std::io::{self, Write};

@@ -7,7 +7,7 @@
 //! What does not belong here: making a reproduction (crate `iowhy-reproduce`), and drawing the
 //! table (crate `iowhy-views`).
 
-use crate::analysis::cache::page_cache;
+use crate::analysis::page_cache::page_cache;
 use crate::analysis::summary::{DeviceSummary, DirectionSummary};
 use crate::analysis::{Direction, Interval, Summary};
 use crate::diagnosis::{Diagnosis, Severity};

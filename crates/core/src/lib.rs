@@ -7,6 +7,7 @@
 //! | [`source`] | the trait of live, recorded, imported and scripted data |
 //! | [`bounded_map`] | hash maps whose memory is bounded |
 //! | [`held_back`] | processes and stacks that no row refers to, in a watch of some devices |
+//! | [`sort_window`] | rows put in order of time, in bounded memory |
 //! | [`command`] | commands in texts, ready to be pasted |
 //! | [`fidelity`] | how like the original a reproduction is |
 //! | [`figures`] | numbers in sentences, and nouns that agree with them |
@@ -14,6 +15,7 @@
 //! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
 //! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
 //! | [`diagnosis`] | rules: from a summary to named causes |
+//! | [`moments`] | a watch second by second, with the findings of its last seconds |
 //! | [`diff`] | two summaries compared: environment, load, stages |
 //! | [`output_path`] | hints for outputs that cannot be created |
 //! | [`rounds`] | two kinds of rounds compared, with confidence intervals |
@@ -63,10 +65,12 @@ pub mod figures;
 pub mod formats;
 pub mod held_back;
 pub mod model;
+pub mod moments;
 pub mod output_path;
 pub mod quantities;
 pub mod recording;
 pub mod redact;
 pub mod rounds;
 pub mod script;
+pub mod sort_window;
 pub mod source;

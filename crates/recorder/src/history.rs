@@ -9,7 +9,7 @@ pub mod table;
 
 use crate::disk;
 use crate::trigger::PressureTotals;
-use iowhy_core::analysis::bins::bins;
+use iowhy_core::analysis::latency_bins::bins;
 use iowhy_core::analysis::summary::{Bucket, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
 use iowhy_core::diagnosis::Diagnosis;

@@ -1,8 +1,10 @@
 //! Watches written by hand, whose right answers are known.
 
-use super::axes::{Direction, Interval};
 use super::summary::{DeviceSummary, Summary, Usage, UsageTable};
-use super::{MAX_DEVICES, Summarizer, summarize};
+use crate::analysis::pass::Summarizer;
+use crate::analysis::pass::summarize;
+use crate::analysis::pass::summarizer::MAX_DEVICES;
+use crate::analysis::summary::{Direction, Interval};
 use crate::model::environment::Device;
 use crate::model::{Name, Operation, Origin, Status, WaitClass};
 use crate::recording::{RecordingReader, RecordingWriter};

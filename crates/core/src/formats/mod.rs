@@ -9,7 +9,6 @@
 //! | [`pprof`] | a profile of waits and requests by stack |
 //! | [`csv`] | the rows of one table |
 //! | `stacks` | the stacks of an export, bounded |
-//! | [`window`] | rows put in order of time, in bounded memory |
 //!
 //! What does not belong here: iowhy's own recording (see [`crate::recording`]), what the rows mean
 //! together (see [`crate::analysis`]), and formats of block events (crate `iowhy-blktrace`).
@@ -21,4 +20,3 @@ pub mod perfetto;
 pub mod pprof;
 pub mod smartctl;
 mod stacks;
-pub mod window;

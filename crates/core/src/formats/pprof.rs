@@ -8,7 +8,7 @@
 use super::export::{Exported, Exporter};
 use super::stacks::{KeptStacks, MOST};
 use crate::analysis::Measure;
-use crate::analysis::life::Life;
+use crate::analysis::request_times::Life;
 use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names, Request, Wait};
 use crate::source::Batch;

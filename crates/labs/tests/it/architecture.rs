@@ -382,15 +382,15 @@ fn lines_are_short() -> Result<()> {
 /// Files that may ask what a row stands for: the sum of rows, what cannot be a sum of rows (the
 /// histogram's bins, time lines, widths of columns), and streams that are replayed.
 const WEIGHED: &[&str] = &[
-    "core/src/analysis/charger.rs",
+    "core/src/analysis/charge/charger.rs",
     "core/src/analysis/charts/tally.rs",
-    "core/src/analysis/device.rs",
-    "core/src/analysis/histograms.rs",
-    "core/src/analysis/measure.rs",
+    "core/src/analysis/device/totals.rs",
+    "core/src/analysis/device/histograms.rs",
+    "core/src/analysis/summary/measure.rs",
     "core/src/analysis/patterns/calls.rs",
     "core/src/analysis/patterns/owners.rs",
     "core/src/analysis/patterns/timeline.rs",
-    "core/src/analysis/stages/requests.rs",
+    "core/src/analysis/device/stages/requests.rs",
     "reproduce/src/",
 ];
 
@@ -423,7 +423,7 @@ const ORDERED: &[(&str, &str, usize)] = &[
     ("capture/src/", "crate::", 6),
     ("capture/src/probes/", "crate::probes::", 3),
     ("core/src/diagnosis/", "crate::diagnosis::", 6),
-    ("core/src/analysis/blame/", "crate::analysis::blame::", 3),
+    ("core/src/analysis/waits/blame/", "crate::analysis::waits::blame::", 3),
     ("core/src/diff/", "crate::diff::", 3),
     ("blktrace/src/", "crate::", 5),
 ];

@@ -4,7 +4,7 @@
 //! What does not belong here: asking the kernel which threads wait (see [`crate::daemon`]).
 
 use super::{Trigger, TriggerKey, TriggerKind};
-use iowhy_core::analysis::own::is_own_name;
+use iowhy_core::analysis::own_io::is_own_name;
 use iowhy_core::model::{Name, Names, Wait, WaitClass};
 use std::collections::BTreeMap;
 

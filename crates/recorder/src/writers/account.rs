@@ -9,10 +9,10 @@ use super::{
     DeviceBytes, DriveWear, JOURNAL, METADATA, SWAP, WriterId, WriterKind, WriterRecord, WriterRow,
     WriterSums, WriterTotals,
 };
-use iowhy_core::analysis::files::pattern::without_numbers;
+use iowhy_core::analysis::files::path_patterns::without_numbers;
 use iowhy_core::analysis::summary::{Summary, Writers};
 use iowhy_core::analysis::writers::{AskedCalls, AskedRow, MovedRow};
-use iowhy_core::analysis::{Direction, activity};
+use iowhy_core::analysis::{Direction, processes};
 use iowhy_core::model::environment::{Environment, Thinning};
 use iowhy_core::model::metric::process_of;
 use iowhy_core::model::{Metric, Names, Origin};
@@ -414,7 +414,7 @@ fn counted_writes(summary: &Summary) -> BTreeMap<String, CountedBytes> {
     let calls: BTreeMap<u32, f64> =
         calls.filter_map(|series| Some((process_of(&series.subject)?.0, series.mean?))).collect();
     let mut counted: BTreeMap<String, CountedBytes> = BTreeMap::new();
-    for process in activity::processes(summary) {
+    for process in processes::processes(summary) {
         let written = process.logical_write_bytes_per_s.unwrap_or(0.0);
         let pages = process.write_bytes_per_s.unwrap_or(0.0);
         let is_mapped = pages > written * MOST_PAGES_PER_BYTE;

@@ -7,7 +7,7 @@ use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use crate::text::Screen;
 use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::activity::{ProcessActivity, processes};
+use iowhy_core::analysis::processes::{ProcessActivity, processes};
 use iowhy_core::model::Metric;
 
 /// `iowhy proc`.

@@ -5,7 +5,7 @@ use super::stages::{StageGroup, groups, of_one};
 use crate::escape::{fit, width};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::summary::{Bucket, DeviceSummary};
-use iowhy_core::analysis::{Interval, Summary, bins};
+use iowhy_core::analysis::{Interval, Summary, latency_bins};
 
 const BLOCKS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 const LETTERS: [&str; 8] = [".", ":", "-", "=", "+", "*", "#", "@"];
@@ -87,7 +87,7 @@ impl Scale {
 
     fn bars(&self, buckets: &[Bucket], style: &Style) -> String {
         let mut heights = vec![0_u64; self.columns];
-        for bin in bins::bins(buckets, self.per_octave) {
+        for bin in latency_bins::bins(buckets, self.per_octave) {
             if let Some(height) = heights.get_mut(self.column(bin.from_ns)) {
                 *height += bin.requests;
             }

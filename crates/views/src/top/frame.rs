@@ -20,7 +20,7 @@ use crate::style::{Paint, Style};
 use crate::text::{Screen, findings, headline};
 use iowhy_core::analysis::Direction;
 use iowhy_core::analysis::breakdown::BreakdownSubject;
-use iowhy_core::analysis::moments::{JudgedWindow, Moment, MomentSpan};
+use iowhy_core::moments::{JudgedWindow, Moment, MomentSpan};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style as TerminalStyle};

@@ -4,7 +4,7 @@ use super::TopModel;
 use super::keys::TopKey;
 use super::tables::{ShownTable, table};
 use iowhy_core::analysis::breakdown::{BreakdownAxis, BreakdownSubject};
-use iowhy_core::analysis::moments::{Moment, MomentSpan};
+use iowhy_core::moments::{Moment, MomentSpan};
 use std::sync::Arc;
 
 /// Lines that a page key moves by.

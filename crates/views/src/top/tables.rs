@@ -8,12 +8,12 @@ use crate::interval::proc::processes_table;
 use crate::style::Style;
 use crate::table::{Definition, draw};
 use crate::text::{DEVICES, STAGES, StageRow, WAITS, process_name, stage_rows};
-use iowhy_core::analysis::activity::ProcessActivity;
 use iowhy_core::analysis::breakdown::{BreakdownAxis, BreakdownSubject};
-use iowhy_core::analysis::moments::Moment;
+use iowhy_core::analysis::processes::ProcessActivity;
 use iowhy_core::analysis::summary::{ClassRow, CodePathRow, DeviceSummary, ProcessRow};
 use iowhy_core::analysis::{Direction, Interval};
 use iowhy_core::model::WaitClass;
+use iowhy_core::moments::Moment;
 use std::ops::Range;
 
 /// An order: what it is called, and by what rows are ordered, the largest first.

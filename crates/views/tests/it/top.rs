@@ -2,9 +2,9 @@
 
 use crate::scenes;
 use crate::screens::compare;
-use iowhy_core::analysis::moments::{MomentCutter, MomentSpan, RecordedMoments};
 use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Environment, Metric};
+use iowhy_core::moments::{MomentCutter, MomentSpan, RecordedMoments};
 use iowhy_core::script::Script;
 use iowhy_views::escape;
 use iowhy_views::style::Style;

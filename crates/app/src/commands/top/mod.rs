@@ -17,7 +17,7 @@ use crate::commands::record::free_name;
 use crate::failure::Failure;
 use crate::unprivileged;
 use crate::{output, own, sources};
-use iowhy_core::analysis::moments::RecordedMoments;
+use iowhy_core::moments::RecordedMoments;
 use iowhy_core::source::Source;
 use iowhy_views::top::{TopAction, TopModel, TopState, draw};
 use live::{FromWatch, LiveTop};

@@ -10,7 +10,7 @@ use crate::decode::DecodeContext;
 use crate::decode::tasks::Tasks;
 use crate::wire::{self, wire_wait};
 use iowhy_core::analysis::waits::locks::is_lock;
-use iowhy_core::analysis::waits::past::{Hop, Path, Storage, ThreadSleep, WaitPast};
+use iowhy_core::analysis::waits::recent_waits::{Hop, Path, Storage, ThreadSleep, WaitPast};
 use iowhy_core::model::{KnownBy, Wait};
 use rustc_hash::FxHashSet;
 

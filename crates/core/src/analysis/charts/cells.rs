@@ -1,7 +1,7 @@
 //! Sums by column of time and by what can be filtered. When there are too many cells, pairs of
 //! columns become one; sums stay exact.
 
-use crate::analysis::measure::Measure;
+use crate::analysis::summary::Measure;
 use crate::model::Request;
 use rustc_hash::FxHashMap;
 use std::hash::{Hash, Hasher};

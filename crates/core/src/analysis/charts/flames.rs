@@ -4,8 +4,8 @@
 //!
 //! What does not belong here: what flame graphs look like.
 
-use super::slots::renumbered;
-use crate::analysis::stacks::{cycle, telling};
+use crate::analysis::sums::slots::renumbered;
+use crate::analysis::sums::stacks::{cycle, telling};
 use crate::model::{Name, Names, Stack};
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -5,7 +5,7 @@
 //! | where | what |
 //! |---|---|
 //! | [`cells`] | sums by column of time and by what can be filtered |
-//! | [`slots`] | the numbers of devices, owners and files in cells; all further ones are one |
+//! | `sums::slots` | the numbers of devices, owners and files in cells; all further ones are one |
 //! | [`points`] | requests chosen by chance, and the slowest |
 //! | [`flames`] | blocked time and requests by code path |
 //! | `tally` | the pass over a source |
@@ -19,7 +19,6 @@
 pub mod cells;
 pub mod flames;
 pub mod points;
-pub mod slots;
 mod tally;
 #[cfg(test)]
 mod tests;

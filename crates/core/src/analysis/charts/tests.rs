@@ -4,7 +4,7 @@ use super::cells::{NO_LATENCY, bin_of};
 use super::flames::{FlameLeaf, FlameTree};
 use super::points::{CHOSEN, SLOWEST};
 use super::{ChartLayer, ChartTally, Charts, class_of};
-use crate::analysis::Measure;
+use crate::analysis::summary::Measure;
 use crate::model::{Operation, Status, WaitClass};
 use crate::script::Script;
 

@@ -1,7 +1,7 @@
 //! Addresses and sizes of a device's requests.
 
-use crate::analysis::Direction;
-use crate::analysis::life::Life;
+use crate::analysis::summary::Direction;
+use crate::analysis::sums::request_times::Life;
 use crate::model::{Name, Names, Origin, Request, RequestPart};
 use rustc_hash::{FxHashMap, FxHashSet};
 

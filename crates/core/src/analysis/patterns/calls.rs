@@ -7,7 +7,7 @@
 //! reads and one large read look alike.
 //!
 //! What does not belong here: sums of calls (see [`super::waiting`]), and the times of calls that
-//! were measured themselves (see [`crate::analysis::files`]).
+//! were measured themselves (see `tables::files`).
 
 use crate::bounded_map::CappedMap;
 use crate::model::{Name, Wait, WaitClass};

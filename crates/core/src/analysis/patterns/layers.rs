@@ -3,7 +3,7 @@
 //!
 //! What does not belong here: which layer that is (see [`crate::diagnosis`]).
 
-use crate::analysis::life::{Life, Stand};
+use crate::analysis::sums::request_times::{Life, Stand};
 use crate::bounded_map::RestartingMap;
 use crate::model::Request;
 

@@ -21,9 +21,9 @@ pub mod timeline;
 pub mod touch;
 pub mod waiting;
 
-use super::life::{Life, Stand};
-use super::stacks::StackTable;
-use super::usage::{CodePathRow, UsedRow};
+use crate::analysis::summary::{CodePathRow, UsedRow};
+use crate::analysis::sums::request_times::{Life, Stand};
+use crate::analysis::sums::stacks::StackTable;
 use crate::model::{Names, Request, RequestPart, Wait};
 
 pub use access::{Access, FilePattern};
@@ -74,7 +74,7 @@ pub struct DevicePatterns {
 
 /// Sums rows as they arrive.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PatternTally {
+pub(crate) struct PatternTally {
     devices: Vec<DeviceTally>,
     layers: layers::LayerTally,
     waits: waiting::WaitingTally,

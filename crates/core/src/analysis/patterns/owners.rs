@@ -3,8 +3,8 @@
 //!
 //! What does not belong here: exact sums (see `attribution`).
 
-use crate::analysis::Measure;
-use crate::analysis::attribution::{Part, Reason, owner};
+use crate::analysis::charge::attribution::{Part, Reason, owner};
+use crate::analysis::summary::Measure;
 use crate::model::{Name, Names, Request, RequestPart};
 
 /// Maximum number of programs per device.

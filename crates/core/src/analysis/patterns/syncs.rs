@@ -3,7 +3,7 @@
 //! What does not belong here: the processes (see [`super::waiting`]).
 
 use super::timeline::{BIN_NS, BINS};
-use crate::analysis::measure::Measure;
+use crate::analysis::summary::Measure;
 use crate::model::{Name, Names, Wait, WaitClass};
 use rustc_hash::FxHashMap;
 

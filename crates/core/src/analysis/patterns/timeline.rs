@@ -1,9 +1,9 @@
 //! A device over the watch, in bins of time.
 
 use super::owners::{self, OwnerTimeline};
-use crate::analysis::Direction;
-use crate::analysis::axes::Interval;
-use crate::analysis::life::{Life, Stand};
+use crate::analysis::summary::Direction;
+use crate::analysis::summary::Interval;
+use crate::analysis::sums::request_times::{Life, Stand};
 use crate::model::{Names, Origin, Request, RequestPart};
 
 /// The initial length of a bin, nanoseconds: twenty bins in the shortest watch.

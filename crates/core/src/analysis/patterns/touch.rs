@@ -3,9 +3,9 @@
 //!
 //! What does not belong here: pages that are read again (see [`super::access`]).
 
-use crate::analysis::Direction;
-use crate::analysis::axes::Interval;
-use crate::analysis::life::Life;
+use crate::analysis::summary::Direction;
+use crate::analysis::summary::Interval;
+use crate::analysis::sums::request_times::Life;
 use crate::model::Request;
 use rustc_hash::FxHashSet;
 

@@ -1,8 +1,8 @@
 //! Waits by process, class, device and system call, separately for programs and kernel threads.
 
 use super::calls::CallTally;
-use crate::analysis::measure::Measure;
-use crate::analysis::stacks::{StackRef, StackTable};
+use crate::analysis::summary::Measure;
+use crate::analysis::sums::stacks::{StackRef, StackTable};
 use crate::model::{Name, Names, Wait, WaitClass};
 use rustc_hash::FxHashMap;
 

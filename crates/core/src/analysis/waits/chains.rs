@@ -1,9 +1,9 @@
 //! Wait chains, merged: forty workers that wait for one writer are one row.
 //!
-//! What does not belong here: how the threads of a chain are found ([`super::past`]).
+//! What does not belong here: how the threads of a chain are found ([`super::recent_waits`]).
 
 use super::locks::{folded, is_idle, is_idle_thread};
-use crate::analysis::own::is_own_name;
+use crate::analysis::sums::own_io::is_own_name;
 use crate::bounded_map::CappedMap;
 use crate::model::{KnownBy, Name, Names, Stack, WaitChain, WaitClass};
 use rustc_hash::{FxHashMap, FxHashSet};

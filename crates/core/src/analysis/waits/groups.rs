@@ -4,9 +4,9 @@
 
 use super::ledger::parts_of;
 use crate::analysis::intervals::Pass;
-use crate::analysis::measure::Measure;
-use crate::analysis::own::is_own_name;
-use crate::analysis::stacks::telling;
+use crate::analysis::summary::Measure;
+use crate::analysis::sums::own_io::is_own_name;
+use crate::analysis::sums::stacks::telling;
 use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names, Wait, WaitClass};
 use crate::source::Batch;

@@ -1,6 +1,6 @@
 //! Blocked time by process and class. The parts add up to the waits, to the nanosecond.
 
-use crate::analysis::measure::Measure;
+use crate::analysis::summary::Measure;
 use crate::bounded_map::CappedMap;
 use crate::model::{Name, Names, Wait, WaitClass};
 use schemars::JsonSchema;

@@ -3,7 +3,7 @@
 
 use super::proto::{self, Annotation, InternedData, TracePacket, TrackEvent, Type, Value};
 use crate::analysis::Interval;
-use crate::analysis::life::{Life, Stand};
+use crate::analysis::request_times::{Life, Stand};
 use crate::model::{Name, Names, Operation, Origin, Request, RequestPart};
 
 /// The words that events and their details are called by.

@@ -18,9 +18,9 @@ mod lanes;
 pub mod proto;
 
 use super::export::{Exported, Exporter};
-use super::window::SortWindow;
 use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names};
+use crate::sort_window::SortWindow;
 use crate::source::Batch;
 use events::{RequestItem, TrackWord};
 use lanes::Lanes;

@@ -1,0 +1,147 @@
+//! The kernel's own counters of a device, from /proc/diskstats and /sys/block/NAME/stat.
+
+use super::totals::merged_share;
+use crate::analysis::summary::{ByDirection, Direction};
+use crate::analysis::summary::{DirectionSummary, KernelCounters, KernelDirection};
+use crate::analysis::sums::watch_window::WatchWindow;
+use crate::model::Operation;
+use crate::model::environment::{Device, Environment, ExactCount};
+
+/// The kernel's counts during the watch; `None` if the counters were not read.
+pub(crate) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCounters> {
+    let (start, end) = (&device.stat_start, &device.stat_end);
+    let is_unknown = |column: usize| device.stat_unknown.iter().any(|it| *it as usize == column);
+    let change = |column: usize| {
+        let (start, end) = (*start.get(column)?, *end.get(column)?);
+        (!is_unknown(column)).then(|| end.saturating_sub(start))
+    };
+    let milliseconds = |column: usize| Some(change(column)?.saturating_mul(1_000_000));
+    let moved = |first: usize| {
+        Some(KernelDirection {
+            requests: change(first)?,
+            merges: change(first + 1)?,
+            bytes: change(first + 2)?.saturating_mul(512),
+            wait_ns: milliseconds(first + 3)?,
+        })
+    };
+    let flushed = || {
+        let (requests, wait_ns) = (change(15)?, milliseconds(16)?);
+        Some(KernelDirection { requests, wait_ns, ..KernelDirection::default() })
+    };
+    if start.is_empty() || end.is_empty() {
+        return None;
+    }
+    let undirected = device.stat_undirected.map(|(requests, wait_ms)| KernelDirection {
+        requests,
+        wait_ns: wait_ms.saturating_mul(1_000_000),
+        ..KernelDirection::default()
+    });
+    Some(KernelCounters {
+        undirected,
+        directions: ByDirection([moved(0), moved(4), flushed(), moved(11), None]),
+        util_share: milliseconds(9).and_then(|busy| window.share(busy)),
+        aqu_sz: milliseconds(10).and_then(|waited| window.share(waited)),
+    })
+}
+
+/// The kernel's counts during the watch in the form of those of iowhy's own programs, which count
+/// only whole watches.
+pub(crate) fn exact_counts(environment: &Environment) -> Vec<ExactCount> {
+    let window = WatchWindow { start_ns: environment.start_ns, end_ns: environment.end_ns };
+    let counted = environment.devices.iter().filter_map(|device| {
+        let counters = counters(device, window)?;
+        let operations = [Operation::Read, Operation::Write, Operation::Discard];
+        Some(operations.into_iter().filter_map(move |operation| {
+            let counted = counters.directions[Direction::from(operation)]?;
+            Some(ExactCount {
+                major: device.major,
+                minor: device.minor,
+                operation: operation.word().to_owned(),
+                requests: counted.requests,
+                bytes: counted.bytes,
+                errors: None,
+                timed: counted.requests,
+                latency_ns: counted.wait_ns,
+            })
+        }))
+    });
+    counted.flatten().collect()
+}
+
+/// Number of requests that completed, as counted by the kernel.
+pub(crate) fn completed(counters: &KernelCounters) -> u64 {
+    let known = counters.directions.0.iter().flatten().chain(&counters.undirected);
+    known.fold(0, |sum, direction| sum.saturating_add(direction.requests))
+}
+
+/// Whether it did anything: some sources tell how busy it was, but not how many requests completed.
+pub(crate) fn is_used(counters: &KernelCounters) -> bool {
+    completed(counters) > 0 || counters.util_share.is_some_and(|share| share > 0.0)
+}
+
+/// The counters in the form of figures from requests.
+pub(crate) fn directions(
+    counters: &KernelCounters,
+    window: WatchWindow,
+) -> ByDirection<DirectionSummary> {
+    counters.directions.map(|counted| direction(&counted.unwrap_or_default(), window))
+}
+
+fn direction(counted: &KernelDirection, window: WatchWindow) -> DirectionSummary {
+    let KernelDirection { requests, merges, bytes, wait_ns } = *counted;
+    let mean = |sum: u64| (requests > 0).then(|| sum as f64 / requests as f64);
+    DirectionSummary {
+        requests,
+        bytes,
+        requests_per_s: window.per_s(requests),
+        bytes_per_s: window.per_s(bytes),
+        average_bytes: mean(bytes),
+        merges_per_s: window.per_s(merges),
+        merged_share: merged_share(merges, requests),
+        await_ns: mean(wait_ns),
+        ..DirectionSummary::default()
+    }
+}
+
+/// Whether requests were in flight at both ends of the watch and none completed: the device hangs.
+pub(crate) fn is_hung(device: &Device, window: WatchWindow) -> bool {
+    let busy =
+        |pair: Option<(u64, u64)>| pair.is_some_and(|(reads, writes)| reads > 0 || writes > 0);
+    busy(device.in_flight_start)
+        && busy(device.in_flight_end)
+        && counters(device, window).is_some_and(|counters| completed(&counters) == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_those_of_the_kernel() {
+        let device =
+            Device { stat_start: vec![0; 17], stat_end: (1..=17).collect(), ..Device::default() };
+        let window = WatchWindow { start_ns: 0, end_ns: 1_000_000_000 };
+        let counters = counters(&device, window).unwrap();
+        let of = |direction: Direction| {
+            let it = counters.directions[direction].unwrap();
+            (it.requests, it.merges, it.bytes, it.wait_ns)
+        };
+        assert_eq!(of(Direction::Read), (1, 2, 3 * 512, 4_000_000));
+        assert_eq!(of(Direction::Write), (5, 6, 7 * 512, 8_000_000));
+        assert_eq!(of(Direction::Discard), (12, 13, 14 * 512, 15_000_000));
+        assert_eq!(of(Direction::Flush), (16, 0, 0, 17_000_000));
+        assert_eq!((counters.util_share, counters.aqu_sz), (Some(0.01), Some(0.011)));
+        assert_eq!(completed(&counters), 1 + 5 + 12 + 16);
+    }
+
+    #[test]
+    fn an_old_kernel_counts_less() {
+        let device = Device { stat_start: vec![1; 11], stat_end: vec![3; 11], ..Device::default() };
+        let counters = counters(&device, WatchWindow { start_ns: 0, end_ns: 0 }).unwrap();
+        assert_eq!(counters.directions[Direction::Flush], None);
+        assert_eq!((completed(&counters), counters.util_share), (4, None));
+        assert!(
+            super::counters(&Device::default(), WatchWindow { start_ns: 0, end_ns: 1 }).is_none()
+        );
+    }
+}

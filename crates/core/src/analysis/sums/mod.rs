@@ -1,0 +1,22 @@
+//! What figures are added up from and in: the times of a request, who is charged with it, a table
+//! of sums by key in bounded memory, and their calibration. All other rooms stand on this one.
+//!
+//! | file | content |
+//! |---|---|
+//! | `request_times` | the times of one request, and what follows from them |
+//! | `usage_by_key` | sums by key, in bounded memory |
+//! | `calibration` | sums of sampled rows, scaled to exact counts |
+//! | `stacks` | stacks, without the functions that say nothing |
+//! | `slots` | small numbers for keys, in the order of first sight |
+//! | [`own_io`] | iowhy's own I/O |
+//! | `watch_window` | the interval that a watch covers |
+//!
+//! What does not belong here: what is added up (the rooms above), and results (`super::summary`).
+
+pub mod calibration;
+pub mod own_io;
+pub mod request_times;
+pub mod slots;
+pub mod stacks;
+pub mod usage_by_key;
+pub mod watch_window;

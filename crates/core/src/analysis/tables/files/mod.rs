@@ -1,0 +1,11 @@
+//! File activity over the watch: the largest users first; files that differ only by a number or a
+//! name are one pattern.
+//!
+//! What does not belong here: the requests that they caused (see `summary`).
+
+mod fold;
+pub mod path_patterns;
+mod tally;
+
+pub use fold::fold;
+pub use tally::{ActivityReport, ActivityRow, ActivityTally};

@@ -1,0 +1,150 @@
+//! A watch second by second, with the findings of its last seconds: what `iowhy top` shows.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`MomentCutter`] | batches into moments |
+//! | [`RecordedMoments`] | a recording into all of its moments, and one of the whole |
+//! | [`Moment`] | what a screen needs of one interval, without the rest of its summary |
+//! | [`History`] | the last minutes of them, in bounded memory |
+//!
+//! What does not belong here: when to look at the clock, and drawing.
+
+mod cutter;
+mod history;
+mod recorded;
+
+pub use cutter::MomentCutter;
+pub use history::History;
+pub use recorded::RecordedMoments;
+
+use crate::analysis::breakdown::Breakdown;
+use crate::analysis::processes::{ProcessActivity, processes};
+use crate::analysis::summary::{DeviceSummary, Ledger, Summary};
+use crate::diagnosis::Diagnosis;
+use std::sync::Arc;
+
+/// How many moments are added up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MomentSpan {
+    /// One: the latest.
+    #[default]
+    One,
+    /// The last ten.
+    Ten,
+    /// The last sixty: a minute of seconds.
+    Minute,
+    /// All since the watch began.
+    All,
+}
+
+impl MomentSpan {
+    /// All spans, the shortest first.
+    pub const ALL: [MomentSpan; 4] =
+        [MomentSpan::One, MomentSpan::Ten, MomentSpan::Minute, MomentSpan::All];
+
+    /// How many moments it has at most; `None` for all.
+    pub const fn moments(self) -> Option<u64> {
+        match self {
+            MomentSpan::One => Some(1),
+            MomentSpan::Ten => Some(10),
+            MomentSpan::Minute => Some(60),
+            MomentSpan::All => None,
+        }
+    }
+
+    /// The next longer one; after all, a single moment again.
+    pub fn next(self) -> MomentSpan {
+        let place = Self::ALL.iter().position(|span| *span == self).unwrap_or(0);
+        Self::ALL.get(place + 1).copied().unwrap_or_default()
+    }
+}
+
+/// Processes that a moment lists.
+const PROCESSES: usize = 200;
+
+/// One interval of a watch.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// When it began, CLOCK_MONOTONIC nanoseconds.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// Requests that have a record.
+    pub requests: u64,
+    /// Requests that were lost since the watch began.
+    pub lost_requests: u64,
+    /// CPU time of iowhy in the last second or so, of one CPU; `None` where it is not recorded.
+    pub cpu_share: Option<f64>,
+    /// The devices that had requests, most time first.
+    pub devices: Vec<DeviceSummary>,
+    /// How many other devices there are.
+    pub idle_devices: u64,
+    /// What each process did, those that moved most bytes first.
+    pub processes: Vec<ProcessActivity>,
+    /// How many processes are not among them.
+    pub unlisted_processes: usize,
+    /// Where blocked threads waited; `None` where the source does not know.
+    pub ledger: Option<Ledger>,
+    /// What is behind each line.
+    pub breakdown: Breakdown,
+    /// What the watch until then was judged to suffer from.
+    pub judged: Option<Arc<JudgedWindow>>,
+}
+
+/// The diagnosis of the seconds up to a moment.
+#[derive(Clone, Debug)]
+pub struct JudgedWindow {
+    /// When the data that was judged begins, CLOCK_MONOTONIC nanoseconds.
+    pub start_ns: u64,
+    /// When it ends.
+    pub end_ns: u64,
+    /// What was found.
+    pub diagnosis: Diagnosis,
+}
+
+impl Moment {
+    /// What a screen needs of `summary`, which is of the interval from `start_ns` to `end_ns`.
+    pub fn new(summary: Summary, (start_ns, end_ns): (u64, u64)) -> Moment {
+        let mut all = processes(&summary);
+        let unlisted_processes = all.len().saturating_sub(PROCESSES);
+        all.truncate(PROCESSES);
+        let mut devices = summary.devices;
+        // The same in every interval, and in no table.
+        devices.iter_mut().for_each(|device| device.settings.clear());
+        Moment {
+            start_ns,
+            end_ns,
+            requests: summary.watch.requests,
+            lost_requests: summary.watch.lost_requests,
+            cpu_share: None,
+            devices,
+            idle_devices: summary.idle_devices,
+            processes: all,
+            unlisted_processes,
+            ledger: summary.ledger,
+            breakdown: summary.breakdown.unwrap_or_default(),
+            judged: None,
+        }
+    }
+
+    /// How long it lasted, nanoseconds.
+    pub fn duration_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// Roughly the memory that it takes without the subjects of its breakdown, bytes.
+    fn bytes(&self) -> usize {
+        let histograms = |device: &DeviceSummary| {
+            let figures = device.directions.iter().map(|(_, it)| it);
+            figures.map(|it| it.q2c_histogram.len() + it.d2c_histogram.len()).sum::<usize>()
+        };
+        let buckets: usize = self.devices.iter().map(histograms).sum();
+        let waiters = self.ledger.as_ref().map_or(0, |it| it.processes.len() + it.classes.len());
+        size_of::<Moment>()
+            + self.devices.len() * (size_of::<DeviceSummary>() + 2048)
+            + buckets * size_of::<crate::analysis::summary::Bucket>()
+            + self.processes.len() * (size_of::<ProcessActivity>() + 64)
+            + waiters * 256
+            + self.breakdown.bytes()
+    }
+}
