@@ -1,10 +1,9 @@
 //! Watches written by hand, whose right answers are known.
 
 use super::summary::{DeviceSummary, Summary, Usage, UsageTable};
-use crate::analysis::pass::Summarizer;
-use crate::analysis::pass::summarize;
-use crate::analysis::pass::summarizer::MAX_DEVICES;
+use crate::analysis::pass::{Summarizer, summarize};
 use crate::analysis::summary::{Direction, Interval};
+use crate::analysis::sums::device_layer::MAX_DEVICES;
 use crate::model::environment::Device;
 use crate::model::{Name, Operation, Origin, Status, WaitClass};
 use crate::recording::{RecordingReader, RecordingWriter};

@@ -9,8 +9,8 @@
 //! What does not belong here: which finding comes first (see [`super::rank`]).
 
 use super::facts::{Facts, Gain, Waited};
-use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::ChainRow;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::model::WaitClass;
 use std::collections::BTreeMap;
 

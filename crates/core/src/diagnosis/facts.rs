@@ -2,7 +2,7 @@
 
 use super::missing::Missing;
 use super::subject::Subject;
-use crate::analysis::patterns::{DevicePatterns, WaitGroup, WaitStack};
+use crate::analysis::summary::patterns::{DevicePatterns, WaitGroup, WaitStack};
 use crate::analysis::summary::{
     CodePathRow, DeviceSummary, DirectionSummary, ProcessRow, StageTime, Summary, UsedRow,
 };

@@ -4,7 +4,7 @@ use super::claims::Claims;
 use super::facts::{Facts, Gain, OtherWork, Waited, device_time_ns};
 use super::place::Place;
 use super::subject::Subject;
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use super::load::{LoadSimilarity, PairLoad, is_enough};
 use super::{ComparedTimes, DevicePair, LEAST_REQUESTS, SideName};
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{DirectionSummary, StageTime};
 use crate::analysis::{ByDirection, Direction, Interval, Summary};
 use crate::model::WaitClass;

@@ -1,7 +1,7 @@
 //! The last minutes of a watch: at most so many moments in at most so many bytes.
 
 use super::Moment;
-use crate::analysis::breakdown::BreakdownSubject;
+use crate::analysis::summary::BreakdownSubject;
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;

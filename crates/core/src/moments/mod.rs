@@ -17,8 +17,8 @@ pub use cutter::MomentCutter;
 pub use history::History;
 pub use recorded::RecordedMoments;
 
-use crate::analysis::breakdown::Breakdown;
 use crate::analysis::processes::{ProcessActivity, processes};
+use crate::analysis::summary::Breakdown;
 use crate::analysis::summary::{DeviceSummary, Ledger, Summary};
 use crate::diagnosis::Diagnosis;
 use std::sync::Arc;

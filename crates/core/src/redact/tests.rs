@@ -50,7 +50,7 @@ fn different_numbers_stay_different_and_alike() {
     let hex = number("3f2a9c77");
     assert!(hex.len() == 8 && hex.bytes().all(|it| it.is_ascii_hexdigit()) && hex != "3f2a9c77");
     assert_eq!(number("12"), "12");
-    let pattern = crate::analysis::files::path_patterns::without_numbers;
+    let pattern = crate::analysis::summary::path_patterns::without_numbers;
     for name in ["/a/b/zorro4711.txt", "/a/3f2a9c-77/beef", "/q/x86_64/d17"] {
         let shape = |text: &str| pattern(text).matches('N').count();
         assert_eq!(shape(&number(name)), shape(name), "{name}: {}", number(name));

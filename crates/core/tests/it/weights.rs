@@ -1,9 +1,9 @@
 //! A row that stands for eight counts as eight rows, in every view, export and chart; and what two
 //! views say of one recording is the same figure.
 
-use iowhy_core::analysis::breakdown::{Breakdown, BreakdownAxis};
 use iowhy_core::analysis::charts::{ChartTally, Charts};
 use iowhy_core::analysis::intervals::Pass;
+use iowhy_core::analysis::summary::{Breakdown, BreakdownAxis};
 use iowhy_core::analysis::summary::{DirectionSummary, Summary, Usage, UsageTable};
 use iowhy_core::analysis::waits::groups::{Blocked, GroupWaitsBy, WaitGroups};
 use iowhy_core::analysis::{Measure, Summarizer};

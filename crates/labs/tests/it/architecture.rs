@@ -102,6 +102,7 @@ pub fn tests() -> Vec<Trial> {
         trial("architecture::modules_say_what_they_are", modules_say_what_they_are),
         trial("architecture::rows_are_added_up_in_one_place", rows_are_added_up_in_one_place),
         trial("architecture::modules_stand_in_an_order", modules_stand_in_an_order),
+        trial("architecture::rooms_are_entered_by_their_names", rooms_are_entered_by_their_names),
         trial("architecture::type_names_say_their_module", type_names_say_their_module),
     ]
 }
@@ -423,7 +424,15 @@ const ORDERED: &[(&str, &str, usize)] = &[
     ("capture/src/", "crate::", 6),
     ("capture/src/probes/", "crate::probes::", 3),
     ("core/src/diagnosis/", "crate::diagnosis::", 6),
+    ("core/src/analysis/", "crate::analysis::", 9),
+    ("core/src/analysis/summary/", "crate::analysis::summary::", 6),
+    ("core/src/analysis/sums/", "crate::analysis::sums::", 2),
+    ("core/src/analysis/charge/", "crate::analysis::charge::", 2),
+    ("core/src/analysis/device/", "crate::analysis::device::", 3),
+    ("core/src/analysis/tables/", "crate::analysis::tables::", 3),
+    ("core/src/analysis/waits/", "crate::analysis::waits::", 3),
     ("core/src/analysis/waits/blame/", "crate::analysis::waits::blame::", 3),
+    ("core/src/analysis/pass/", "crate::analysis::pass::", 3),
     ("core/src/diff/", "crate::diff::", 3),
     ("blktrace/src/", "crate::", 5),
 ];
@@ -501,6 +510,29 @@ fn modules_stand_in_an_order() -> Result<()> {
             .collect();
         expect_none("modules that need each other", &circle);
     }
+    Ok(())
+}
+
+/// A module of the analysis that imports a type from `crate::analysis` itself, which hands out what
+/// others need, would have an arrow that no order shows.
+fn rooms_are_entered_by_their_names() -> Result<()> {
+    const FOLDER: &str = "core/src/analysis/";
+    let files = sources(".rs")?;
+    let rooms: BTreeSet<&str> =
+        files.iter().filter_map(|(name, _)| module_of(name, FOLDER)).collect();
+    assert!(rooms.len() >= 10, "only {} rooms were found", rooms.len());
+    let mut found = Vec::new();
+    for (name, text) in files.iter().filter(|(name, _)| module_of(name, FOLDER).is_some()) {
+        let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = product.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in code {
+            let paths = line.split("crate::analysis::").skip(1);
+            let named = paths.filter_map(|path| path.split([':', ';', '{', ',']).next());
+            let others = named.filter(|room| !rooms.contains(room));
+            found.extend(others.map(|_| format!("{name}: {}", line.trim())));
+        }
+    }
+    expect_none("imports of the analysis by no room's name", &found);
     Ok(())
 }
 

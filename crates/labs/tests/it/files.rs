@@ -4,7 +4,7 @@
 use crate::chains::compiled;
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, is_guest, labs_program, printed, trial, trial_alone, watch};
-use iowhy_core::analysis::files::path_patterns::without_numbers;
+use iowhy_core::analysis::summary::path_patterns::without_numbers;
 use iowhy_core::model::file::Counts;
 use iowhy_core::model::{FileActivity, FileKind};
 use iowhy_labs::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};

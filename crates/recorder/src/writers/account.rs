@@ -9,9 +9,9 @@ use super::{
     DeviceBytes, DriveWear, JOURNAL, METADATA, SWAP, WriterId, WriterKind, WriterRecord, WriterRow,
     WriterSums, WriterTotals,
 };
-use iowhy_core::analysis::files::path_patterns::without_numbers;
+use iowhy_core::analysis::summary::path_patterns::without_numbers;
+use iowhy_core::analysis::summary::{AskedCalls, AskedRow, MovedRow};
 use iowhy_core::analysis::summary::{Summary, Writers};
-use iowhy_core::analysis::writers::{AskedCalls, AskedRow, MovedRow};
 use iowhy_core::analysis::{Direction, processes};
 use iowhy_core::model::environment::{Environment, Thinning};
 use iowhy_core::model::metric::process_of;

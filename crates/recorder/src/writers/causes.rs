@@ -8,7 +8,7 @@
 //! What does not belong here: which process a request is charged to.
 
 use super::WriterId;
-use iowhy_core::analysis::writers::AskedCalls;
+use iowhy_core::analysis::summary::AskedCalls;
 use std::collections::HashMap;
 
 /// Blocks of a transaction that a sync ends: descriptor, inode, commit.

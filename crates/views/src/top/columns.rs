@@ -5,8 +5,8 @@ use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, number};
 use crate::text::waits::{BlockedTime, longest, share, time, waits};
 use iowhy_core::analysis::Direction;
-use iowhy_core::analysis::breakdown::WaitedRow;
 use iowhy_core::analysis::summary::Usage;
+use iowhy_core::analysis::summary::WaitedRow;
 
 /// What one of many used in a moment.
 #[derive(Clone, PartialEq, Debug)]

@@ -19,7 +19,7 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::text::{Screen, findings, headline};
 use iowhy_core::analysis::Direction;
-use iowhy_core::analysis::breakdown::BreakdownSubject;
+use iowhy_core::analysis::summary::BreakdownSubject;
 use iowhy_core::moments::{JudgedWindow, Moment, MomentSpan};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

@@ -3,7 +3,7 @@
 use super::TopModel;
 use super::keys::TopKey;
 use super::tables::{ShownTable, table};
-use iowhy_core::analysis::breakdown::{BreakdownAxis, BreakdownSubject};
+use iowhy_core::analysis::summary::{BreakdownAxis, BreakdownSubject};
 use iowhy_core::moments::{Moment, MomentSpan};
 use std::sync::Arc;
 

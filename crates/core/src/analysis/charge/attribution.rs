@@ -7,12 +7,12 @@
 use super::breakdown::{BreakdownTally, UsedKey};
 use super::strata::{self, SampleStratum};
 use super::writers::WriterTally;
-use crate::analysis::summary::ByDirection;
-use crate::analysis::summary::Measure;
-use crate::analysis::summary::NOT_IN_DATA;
+use crate::analysis::summary::{ByDirection, Measure};
 use crate::analysis::sums::calibration::Calibration;
-use crate::analysis::sums::stacks::{StackRef, StackTable};
-use crate::analysis::sums::usage_by_key::{Bounded, Charge, DeviceLayer, Used};
+use crate::analysis::sums::device_layer::DeviceLayer;
+use crate::analysis::sums::keys::{CodePath, FileKey, Part, ProcessKey, Reason, file, owner};
+use crate::analysis::sums::stacks::StackTable;
+use crate::analysis::sums::usage_by_key::{Bounded, Charge, Used};
 use crate::model::{Name, Names, Origin, Process, Request, RequestPart};
 use rustc_hash::FxHashMap;
 
@@ -23,72 +23,6 @@ pub(crate) const KEYS: usize = 1 << 14;
 const REASONS: usize = 1 << 10;
 /// Maximum number of processes and cgroups with details.
 const IDENTITIES: usize = 1 << 14;
-
-/// A process. The PID alone may be reused.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct ProcessKey {
-    pub pid: Option<u32>,
-    pub name: Name,
-}
-
-impl ProcessKey {
-    /// All processes of its name; only itself if it has none.
-    pub fn program(self) -> ProcessKey {
-        let pid = if self.name == Name::EMPTY { self.pid } else { None };
-        ProcessKey { pid, ..self }
-    }
-}
-
-/// A file by its path. A file that is deleted during the watch counts as two.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct FileKey {
-    pub path: Name,
-    pub deleted: bool,
-}
-
-/// Origins of requests and the functions that submitted them.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct CodePath {
-    pub origin: Origin,
-    pub process: Option<Name>,
-    pub kernel: Option<StackRef>,
-    pub user: Option<StackRef>,
-}
-
-/// Why something is charged to no one.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Reason {
-    /// The record has the reason.
-    Given(Name),
-    /// The record has no parts.
-    NoParts(Origin),
-    /// The record's parts do not cover all of its bytes.
-    Uncovered,
-    /// The record has no submitter.
-    Kernel,
-    /// The record has no reason.
-    Silent,
-}
-
-impl Reason {
-    /// The reason in words; `given` returns the text of [`Reason::Given`], and `submitters` says
-    /// whether the source has submitters.
-    pub fn words<'a>(self, submitters: bool, given: impl FnOnce(Name) -> &'a str) -> &'a str {
-        match self {
-            Reason::Given(name) => given(name),
-            Reason::NoParts(Origin::Flush) => "cache flushes have no data",
-            Reason::NoParts(Origin::Metadata) => "file system metadata",
-            Reason::NoParts(Origin::Journal) => "file system journal",
-            Reason::NoParts(Origin::Swap) => "swap",
-            Reason::NoParts(Origin::Discard) => "discards have no data",
-            Reason::NoParts(Origin::Passthrough) => "commands that bypass the file system",
-            Reason::NoParts(_) | Reason::Silent => NOT_IN_DATA,
-            Reason::Uncovered => "bytes that no part of the record covers",
-            Reason::Kernel if !submitters => NOT_IN_DATA,
-            Reason::Kernel => "made by the kernel itself",
-        }
-    }
-}
 
 /// The keys that are known, and the reason for the others.
 #[derive(Clone, Debug)]
@@ -286,40 +220,9 @@ impl Attribution {
     }
 }
 
-/// A part of a request, or why there is none.
-pub(crate) type Part<'a> = Result<&'a RequestPart, Reason>;
-
 /// Whether a process is known to be a thread of the kernel: it runs no program.
 fn is_kernel(known: &FxHashMap<ProcessKey, KnownIdentity>, owner: ProcessKey) -> bool {
     known.get(&owner).is_some_and(|identity| identity.executable.is_none())
-}
-
-fn names_process(part: &RequestPart) -> bool {
-    part.owner_pid.is_some() || part.owner.is_some()
-}
-
-/// Whether a part has an owner, or a reason why it has none.
-pub(crate) fn names_owner(part: &RequestPart) -> bool {
-    names_process(part) || part.owner_reason.is_some()
-}
-
-/// The owner of the bytes: the part's owner; the submitter if the part has neither an owner nor a
-/// reason, or if there is no part.
-#[inline]
-pub(crate) fn owner(request: &Request, part: Part) -> Result<ProcessKey, Reason> {
-    if let Ok(part) = part {
-        if names_process(part) {
-            let name = part.owner.unwrap_or(Name::EMPTY);
-            return Ok(ProcessKey { pid: part.owner_pid, name });
-        }
-        if let Some(reason) = part.owner_reason {
-            return Err(Reason::Given(reason));
-        }
-    }
-    match (request.pid, request.process) {
-        (None, None) => Err(Reason::Kernel),
-        (pid, name) => Ok(ProcessKey { pid, name: name.unwrap_or(Name::EMPTY) }),
-    }
 }
 
 /// The owner's cgroup, or the request's if the owner is its submitter or not known. In the latter
@@ -338,15 +241,6 @@ fn cgroup(
         Ok(owner) if owner.pid == request.pid => request.cgroup.ok_or(Reason::Silent),
         Ok(_) => Err(Reason::Silent),
         Err(reason) => request.cgroup.filter(|name| names.get(*name) != "/").ok_or(reason),
-    }
-}
-
-#[inline]
-pub(crate) fn file(part: Part) -> Result<FileKey, Reason> {
-    let part = part?;
-    match part.file {
-        Some(path) => Ok(FileKey { path, deleted: part.deleted }),
-        None => Err(part.file_reason.map_or(Reason::Silent, Reason::Given)),
     }
 }
 
@@ -404,7 +298,7 @@ impl PartSplit<'_> {
 mod tests {
     use super::*;
     use crate::analysis::summary::Direction;
-    use crate::analysis::sums::usage_by_key::{DeviceLayer, RequestLayer};
+    use crate::analysis::sums::device_layer::{DeviceLayer, RequestLayer};
 
     fn shares(bytes: u64, time_ns: u64, parts: &[u64]) -> (Vec<(u64, u64)>, Option<Reason>) {
         let device_layer = DeviceLayer::new(0, RequestLayer::Top);

@@ -3,16 +3,16 @@
 //! What does not belong here: blame, which needs the waits, too (see `waits::blame`); rows of
 //! other tables (see `pass::summarizer`).
 
-use super::attribution::{Attribution, FileKey};
+use super::attribution::Attribution;
 use super::lower_requests::{self, LowerRequests};
 use crate::analysis::device::streams::{GroupKey, Sequential, StreamOwner, Streams};
 use crate::analysis::device::totals::{DeviceTotals, LostEnds};
-use crate::analysis::pass::summarizer::layer;
 use crate::analysis::patterns::PatternTally;
-use crate::analysis::summary::Direction;
-use crate::analysis::summary::Measure;
+use crate::analysis::summary::{Direction, Measure};
+use crate::analysis::sums::device_layer::{DeviceLayer, RequestLayer};
+use crate::analysis::sums::keys::FileKey;
 use crate::analysis::sums::request_times::{Life, Stand};
-use crate::analysis::sums::usage_by_key::{Charge, DeviceLayer};
+use crate::analysis::sums::usage_by_key::Charge;
 use crate::model::{Names, Request, RequestPart};
 
 /// Maximum number of open requests that are kept until the end of the watch is known; the time of
@@ -44,7 +44,7 @@ impl Charger<'_> {
     /// Adds a request of the device in `slot`.
     #[inline]
     pub fn add(&mut self, request: &Request, parts: &[RequestPart], slot: u16, names: &Names) {
-        let (life, layer) = (Life::of(request), layer(request, names));
+        let (life, layer) = (Life::of(request), RequestLayer::for_request(request, names));
         let direction = Direction::from(request.operation);
         *self.requests += request.stands_for();
         *self.latest_ns = (*self.latest_ns).max(life.ended_ns());

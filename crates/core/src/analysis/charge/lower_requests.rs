@@ -5,7 +5,7 @@
 //! What does not belong here: which devices are below which, and how often a request counts
 //! (`sums::usage_by_key::RequestLayer`).
 
-use super::attribution;
+use crate::analysis::sums::keys;
 use crate::analysis::sums::usage_by_key::Charge;
 use crate::model::{Request, RequestPart};
 use rustc_hash::FxHashMap;
@@ -71,7 +71,7 @@ pub(crate) fn owners(request: &Request, parts: &[RequestPart]) -> Vec<RequestPar
         ..RequestPart::blank(request.request_id, request.bytes.max(1))
     };
     for part in parts {
-        let is_named = attribution::names_owner(part);
+        let is_named = keys::names_owner(part);
         let mut one = if is_named { part.clone() } else { submitter.clone() };
         one.bytes = part.bytes;
         let is_same = |known: &&mut RequestPart| {

@@ -6,9 +6,10 @@
 //!
 //! What does not belong here: which requests have a stack, which the recording decides.
 
-use super::attribution::CodePath;
 use crate::analysis::sums::calibration::Calibration;
-use crate::analysis::sums::usage_by_key::{Bounded, DeviceLayer, Used};
+use crate::analysis::sums::device_layer::DeviceLayer;
+use crate::analysis::sums::keys::CodePath;
+use crate::analysis::sums::usage_by_key::{Bounded, Used};
 use crate::model::{Name, Origin, Request};
 use rustc_hash::FxHashMap;
 

@@ -4,14 +4,13 @@ use super::cells::{self, CellKey, CellSums, Cells, NO_LATENCY};
 use super::flames::{FlameKey, FlameStacks, FlameTally};
 use super::points::{Choice, ChosenRequest, ChosenRequests};
 use super::{ChartKind, ChartLayer, ChartOwner, Charts};
-use crate::analysis::pass::summarizer::layer;
-use crate::analysis::pass::threads::BatchConsumer;
 use crate::analysis::summary::Measure;
+use crate::analysis::sums::device_layer::RequestLayer;
 use crate::analysis::sums::own_io::is_own_name;
 use crate::analysis::sums::request_times::{Life, Stand};
+use crate::analysis::sums::row_consumers::BatchConsumer;
 use crate::analysis::sums::slots::{Slots, largest, renumbered};
-use crate::analysis::sums::usage_by_key::RequestLayer;
-use crate::analysis::waits::ledger::parts_of;
+use crate::analysis::sums::wait_parts::parts_of;
 use crate::model::{Environment, Name, Names, Operation, Origin, Request, RequestPart, Wait};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
@@ -143,7 +142,7 @@ impl ChartTally {
         let kind = ChartKind {
             operation: request.operation,
             origin: request.origin,
-            layer: match layer(request, names) {
+            layer: match RequestLayer::for_request(request, names) {
                 RequestLayer::Top => ChartLayer::Top,
                 RequestLayer::Lower => ChartLayer::Lower,
                 RequestLayer::Helper => ChartLayer::Helper,

@@ -4,10 +4,9 @@
 
 use super::latency::Latencies;
 use super::latency_bins;
-use crate::analysis::intervals::Pass;
-use crate::analysis::summary::Interval;
-use crate::analysis::summary::{Bucket, StageTime};
+use crate::analysis::summary::{Bucket, Interval, StageTime};
 use crate::analysis::sums::request_times::{Life, Stand};
+use crate::analysis::sums::row_consumers::Pass;
 use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names, Request};
 use crate::source::Batch;

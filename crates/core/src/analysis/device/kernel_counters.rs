@@ -1,8 +1,9 @@
 //! The kernel's own counters of a device, from /proc/diskstats and /sys/block/NAME/stat.
 
 use super::totals::merged_share;
-use crate::analysis::summary::{ByDirection, Direction};
-use crate::analysis::summary::{DirectionSummary, KernelCounters, KernelDirection};
+use crate::analysis::summary::{
+    ByDirection, Direction, DirectionSummary, KernelCounters, KernelDirection,
+};
 use crate::analysis::sums::watch_window::WatchWindow;
 use crate::model::Operation;
 use crate::model::environment::{Device, Environment, ExactCount};

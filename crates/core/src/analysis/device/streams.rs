@@ -12,7 +12,7 @@
 //!
 //! Requests without sectors to compare (flushes, discards, zero bytes) are left out.
 
-use crate::analysis::charge::attribution::FileKey;
+use crate::analysis::sums::keys::FileKey;
 use rustc_hash::FxHashMap;
 
 /// Number of recent ranges of sectors that a group keeps.

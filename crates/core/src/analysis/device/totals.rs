@@ -8,8 +8,8 @@ use crate::analysis::summary::{
     DirectionSummary, ErrorCount, InScheduler, ReasonCount, STALLED_NS,
 };
 use crate::analysis::sums::calibration::Calibration;
+use crate::analysis::sums::device_layer::RequestLayer;
 use crate::analysis::sums::request_times::{Life, Stand};
-use crate::analysis::sums::usage_by_key::RequestLayer;
 use crate::analysis::sums::watch_window::WatchWindow;
 use crate::model::environment::ExactCount;
 use crate::model::{Name, Names, Operation, Request};

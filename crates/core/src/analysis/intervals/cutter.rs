@@ -11,45 +11,12 @@
 use super::counter_readings::Readings;
 use super::open_intervals::OpenIntervals;
 use crate::analysis::device::kernel_counters::exact_counts;
-use crate::analysis::pass::summarizer::Summarizer;
-use crate::analysis::summary::Summary;
 use crate::analysis::sums::request_times::Life;
+use crate::analysis::sums::row_consumers::Pass;
 use crate::model::{Environment, Names, Request, Status, WaitRequest};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-
-/// One pass from batches to figures. An interval view runs one for each interval.
-pub trait Pass: Sized {
-    /// Its result.
-    type Figures;
-
-    /// A pass like this one, without rows, for `environment`.
-    fn begin(&self, environment: &Environment) -> Self;
-
-    /// Adds rows, whose texts are in `names`.
-    fn add(&mut self, batch: &Batch, names: &Names);
-
-    /// The figures of all rows that were added.
-    fn finish(self, environment: &Environment, names: &Names) -> Self::Figures;
-}
-
-impl Pass for Summarizer {
-    type Figures = Summary;
-
-    fn begin(&self, environment: &Environment) -> Summarizer {
-        let fresh = Summarizer::new(environment);
-        if self.has_writers() { fresh.with_writers() } else { fresh }
-    }
-
-    fn add(&mut self, batch: &Batch, names: &Names) {
-        Summarizer::add(self, batch, names);
-    }
-
-    fn finish(self, environment: &Environment, names: &Names) -> Summary {
-        Summarizer::finish(self, environment, names)
-    }
-}
 
 /// Intervals without a row that may follow each other. More are left out, where that is wanted, and
 /// counted: one wrong time of a source may be a century away from the others.

@@ -12,4 +12,5 @@ mod counter_readings;
 mod cutter;
 mod open_intervals;
 
-pub use cutter::{Cutter, EndedInterval, Pass, WantedIntervals};
+pub use super::sums::row_consumers::Pass;
+pub use cutter::{Cutter, EndedInterval, WantedIntervals};

@@ -4,7 +4,7 @@
 //!
 //! What does not belong here: which interval a row belongs to (see [`super::cutter`]).
 
-use super::cutter::Pass;
+use crate::analysis::sums::row_consumers::Pass;
 use crate::model::Names;
 use crate::source::Batch;
 use std::collections::BTreeMap;

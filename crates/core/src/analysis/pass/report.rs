@@ -4,18 +4,18 @@ use super::summarizer::Summarizer;
 use crate::analysis::device::changed_settings;
 use crate::analysis::device::kernel_counters;
 use crate::analysis::device::totals::DeviceTotals;
-use crate::analysis::patterns::Patterns;
-use crate::analysis::summary::ByDirection;
-use crate::analysis::summary::Measure;
+use crate::analysis::summary::patterns::Patterns;
 use crate::analysis::summary::{
-    Breakdown, DEVICE_ROWS, DEVICE_USERS, DeviceSummary, DirectionSummary, InScheduler, STALLED_NS,
-    Summary, Usage, UsedRow, WatchSummary, Writers,
+    Breakdown, ByDirection, DEVICE_ROWS, DEVICE_USERS, DeviceSummary, DirectionSummary,
+    InScheduler, Measure, STALLED_NS, Summary, Usage, UsedRow, WatchSummary, Writers,
 };
+use crate::analysis::sums::device_layer::{DeviceLayer, RequestLayer};
 use crate::analysis::sums::own_io::is_own_name;
-use crate::analysis::sums::usage_by_key::{DeviceLayer, RequestLayer, Used};
+use crate::analysis::sums::usage_by_key::Used;
 use crate::analysis::sums::watch_window::WatchWindow;
 use crate::analysis::tables::fold::{ShareTotals, fold, sum};
 use crate::analysis::tables::row_maker::RowMaker;
+use crate::analysis::tables::{breakdown, writers};
 use crate::model::environment::Device;
 use crate::model::{Environment, Metric, Names};
 
@@ -74,13 +74,13 @@ impl Reporter<'_> {
     fn breakdown(&self, rows: &RowMaker) -> Option<Breakdown> {
         let name = |slot: usize| self.all.devices.get(slot).map(|tally| self.name(tally));
         let tally = self.all.charged.breakdown.as_ref()?;
-        Some(tally.finish(rows, |slot| name(slot).unwrap_or_default()))
+        Some(breakdown::breakdown(tally, rows, |slot| name(slot).unwrap_or_default()))
     }
 
     fn writers(&self, rows: &RowMaker) -> Option<Writers> {
         let name = |slot: usize| self.all.devices.get(slot).map(|tally| self.name(tally));
         let tally = self.all.charged.writers.as_ref()?;
-        Some(tally.finish(rows, |slot| name(slot).unwrap_or_default()))
+        Some(writers::writers(tally, rows, |slot| name(slot).unwrap_or_default()))
     }
 
     fn name(&self, tally: &DeviceTotals) -> String {

@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: which parts there are (see [`super::filtered`]).
 
+use crate::analysis::sums::row_consumers::BatchConsumer;
 use crate::model::Names;
 use crate::source::Batch;
 use std::sync::Arc;
@@ -11,12 +12,6 @@ use std::thread::JoinHandle;
 
 /// Batches that may wait for a thread. Some parts do the work of several batches at once.
 const DEPTH: usize = 8;
-
-/// What gets all batches of a source.
-pub(crate) trait BatchConsumer: Send + 'static {
-    /// Takes a batch, whose texts are in `names`: the same table for every batch.
-    fn take(&mut self, batch: &Batch, names: &Names);
-}
 
 /// Rows that several threads read.
 struct SharedBatch {

@@ -1,6 +1,7 @@
 //! Addresses and sizes of a device's requests.
 
 use crate::analysis::summary::Direction;
+use crate::analysis::summary::patterns::{Access, FilePattern};
 use crate::analysis::sums::request_times::Life;
 use crate::model::{Name, Names, Origin, Request, RequestPart};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -27,70 +28,6 @@ const THREADS: usize = 1024;
 const FILES: usize = 4096;
 /// Maximum number of files in the result.
 const LISTED: usize = 20;
-
-/// Address patterns of one device's requests.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Access {
-    /// Sampled pages that buffered reads read.
-    pub watched_pages: u64,
-    /// Those of them that had been read before in this watch.
-    pub pages_again: u64,
-    /// Writes of programs, not of journals, metadata and swap.
-    pub data_writes: u64,
-    /// Those of them that do not begin or end at a multiple of 4096 bytes.
-    pub unaligned_writes: u64,
-    /// Writes whose first or last page was read within the second before.
-    pub writes_after_read: u64,
-    /// Requests that begin where the previous one of the same thread ended, queued within 0.5 ms
-    /// and before it completed.
-    pub pieces: u64,
-    /// Their bytes and those of the first pieces.
-    pub pieces_bytes: u64,
-    /// The part of `wholes_ns` in which the first piece had completed and others had not,
-    /// nanoseconds: an upper bound of what a request that is not split saves.
-    pub pieces_ns: u64,
-    /// From queueing to completion of what was submitted at once, a request or its pieces,
-    /// nanoseconds.
-    pub wholes_ns: u64,
-    /// Bytes of readahead and faults in files that were read by faults.
-    pub faulted_bytes: u64,
-    /// Number of requests by size in bytes; most frequent first.
-    pub sizes: Vec<(u64, u64)>,
-    /// The files with most requests.
-    pub files: Vec<FilePattern>,
-}
-
-/// The access pattern of one file.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FilePattern {
-    /// Its path.
-    pub file: String,
-    /// Requests that are completely in it.
-    pub requests: u64,
-    /// Requests that begin where the previous one of the file ended.
-    pub sequential: u64,
-    /// Those of them that are not adjacent on the device.
-    pub scattered: u64,
-    /// Direct writes of programs.
-    pub direct: u64,
-    /// Their time (Q2C), nanoseconds.
-    pub direct_ns: u64,
-    /// Requests of the page cache: readahead, faults, writeback.
-    pub cached: u64,
-    /// Reads for page faults on mappings.
-    pub faults: u64,
-    /// Bytes written.
-    pub written: u64,
-    /// Bytes read and written.
-    pub bytes: u64,
-    /// The largest offset at which a request ends: the least size of the file.
-    pub end: u64,
-    /// How often writing went on near its beginning after it had been far behind: a log that is
-    /// written in a circle.
-    pub wraps: u64,
-    /// Time of its requests (Q2C), nanoseconds.
-    pub time_ns: u64,
-}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct FileTally {

@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: which layer that is (see [`crate::diagnosis`]).
 
+use crate::analysis::summary::patterns::LayerTimes;
 use crate::analysis::sums::request_times::{Life, Stand};
 use crate::bounded_map::RestartingMap;
 use crate::model::Request;
@@ -11,18 +12,6 @@ use crate::model::Request;
 const MOST: usize = 1 << 16;
 /// Maximum number of lower requests of each; further pieces are merged with the last.
 const PIECES: usize = 64;
-
-/// Requests of a device with known lower requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LayerTimes {
-    /// Number of requests.
-    pub requests: u64,
-    /// Their time (Q2C), nanoseconds.
-    pub time_ns: u64,
-    /// The part of it in which at least one of their lower requests was queued or in flight,
-    /// nanoseconds.
-    pub below_ns: u64,
-}
 
 /// Sums requests as they arrive; lower ones complete before upper ones.
 #[derive(Clone, Debug, Default)]

@@ -1,76 +1,33 @@
-//! Patterns of a load beyond its sums: data for the diagnosis that no screen shows.
+//! Patterns of a load beyond its sums: rows become data for the diagnosis that no
+//! screen shows.
 //!
 //! | where | what |
 //! |---|---|
-//! | [`waiting`], `calls` | waits by process, class, device and system call; by kernel functions |
-//! | [`timeline`] | a device's rate and latency over the watch, in bins |
-//! | [`owners`] | the programs that moved its bytes over the watch |
-//! | [`touch`] | whether first reads of a region are slower than others |
-//! | [`layers`] | the share of an upper device's time that its lower requests take |
-//! | [`syncs`] | waits to make data durable, in bins |
-//! | [`access`] | addresses of a device's requests: read again, split, scattered |
+//! | `waiting`, `calls` | waits by process, class, device and system call; by kernel functions |
+//! | `timeline` | a device's rate and latency over the watch, in bins |
+//! | `owners` | the programs that moved its bytes over the watch |
+//! | `touch` | whether first reads of a region are slower than others |
+//! | `layers` | the share of an upper device's time that its lower requests take |
+//! | `syncs` | waits to make data durable, in bins |
+//! | `access` | addresses of a device's requests: read again, split, scattered |
 //!
-//! What does not belong here: judgement (see [`crate::diagnosis`]).
+//! What does not belong here: the result ([`crate::analysis::summary::patterns`]), and judgement (see
+//! [`crate::diagnosis`]).
 
-pub mod access;
+mod access;
 mod calls;
-pub mod layers;
-pub mod owners;
-pub mod syncs;
-pub mod timeline;
-pub mod touch;
-pub mod waiting;
+mod layers;
+mod owners;
+mod syncs;
+mod timeline;
+mod touch;
+mod waiting;
 
+use crate::analysis::summary::patterns::{DevicePatterns, Patterns};
 use crate::analysis::summary::{CodePathRow, UsedRow};
 use crate::analysis::sums::request_times::{Life, Stand};
 use crate::analysis::sums::stacks::StackTable;
 use crate::model::{Names, Request, RequestPart, Wait};
-
-pub use access::{Access, FilePattern};
-pub use layers::LayerTimes;
-pub use owners::OwnerTimeline;
-pub use syncs::{SyncBin, SyncTimeline};
-pub use timeline::{Bin, Slow, Timeline};
-pub use touch::Touch;
-pub use waiting::{WaitGroup, WaitStack};
-
-/// The patterns of one watch.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Patterns {
-    /// One for each device that had requests.
-    pub devices: Vec<DevicePatterns>,
-    /// Waits of programs' threads, longest first.
-    pub waits: Vec<WaitGroup>,
-    /// The same waits by kernel stack, longest first; at most [`waiting::STACKS`].
-    pub wait_stacks: Vec<WaitStack>,
-    /// Waits of the kernel's own threads, longest first: not part of the blocked time of programs.
-    pub kernel_waits: Vec<WaitGroup>,
-    /// The same by kernel stack, longest first.
-    pub kernel_wait_stacks: Vec<WaitStack>,
-}
-
-/// The patterns of one device.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct DevicePatterns {
-    /// The kernel's name.
-    pub device: String,
-    /// Over time.
-    pub timeline: Timeline,
-    /// The slowest reads and writes at the device.
-    pub slowest: Vec<Slow>,
-    /// Waits of threads to make data durable on it.
-    pub syncs: SyncTimeline,
-    /// The programs that moved its bytes, in the bins of `timeline`; most bytes first.
-    pub owners: Vec<OwnerTimeline>,
-    /// By address.
-    pub access: Access,
-    /// By whether a region was accessed before.
-    pub touch: Touch,
-    /// Of its requests with known lower requests.
-    pub layer: LayerTimes,
-    /// The functions that submitted its requests; shares are weighted by stacks.
-    pub code_paths: Vec<UsedRow<CodePathRow>>,
-}
 
 /// Sums rows as they arrive.
 #[derive(Clone, Debug, Default)]

@@ -3,8 +3,9 @@
 //!
 //! What does not belong here: exact sums (see `attribution`).
 
-use crate::analysis::charge::attribution::{Part, Reason, owner};
 use crate::analysis::summary::Measure;
+use crate::analysis::summary::patterns::OwnerTimeline;
+use crate::analysis::sums::keys::{Part, Reason, owner};
 use crate::model::{Name, Names, Request, RequestPart};
 
 /// Maximum number of programs per device.
@@ -15,26 +16,6 @@ const FINE_NS: u64 = 10_000_000;
 const FINE_BINS: usize = 1_024;
 /// Longer ones are not made because requests were thinned.
 const LONGEST_FINE_NS: u64 = 640_000_000;
-
-/// The bytes of one program over the watch.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct OwnerTimeline {
-    /// Its name.
-    pub process: String,
-    /// Its PID, if it was one process all the time.
-    pub pid: Option<u32>,
-    /// The file with the majority of its bytes, if there is one.
-    pub file: Option<String>,
-    /// Bytes in each bin of the device's timeline; a lower bound, since early bins of a program
-    /// that was added later are missing.
-    pub bytes: Vec<u64>,
-    /// Its requests, or parts of them.
-    pub requests: u64,
-    /// The length of a bin of `fine`, nanoseconds.
-    pub fine_ns: u64,
-    /// The same bytes in shorter bins, from the beginning of the watch to its last request.
-    pub fine: Vec<u64>,
-}
 
 /// One program, so far.
 #[derive(Clone, Debug)]

@@ -4,67 +4,12 @@
 
 use super::timeline::{BIN_NS, BINS};
 use crate::analysis::summary::Measure;
+use crate::analysis::summary::patterns::{SyncBin, SyncTimeline};
 use crate::model::{Name, Names, Wait, WaitClass};
 use rustc_hash::FxHashMap;
 
 /// Maximum number of devices.
 const DEVICES: usize = 64;
-
-/// Waits in one bin; a wait counts where it ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SyncBin {
-    /// How many.
-    pub waits: u64,
-    /// Their time, nanoseconds.
-    pub time_ns: u64,
-}
-
-impl SyncBin {
-    /// Both together.
-    pub fn with(self, other: SyncBin) -> SyncBin {
-        SyncBin {
-            waits: self.waits.saturating_add(other.waits),
-            time_ns: self.time_ns.saturating_add(other.time_ns),
-        }
-    }
-}
-
-/// The waits for one device over the watch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SyncTimeline {
-    /// The length of a bin, nanoseconds.
-    pub bin_ns: u64,
-    /// From the beginning of the watch to the last bin with a wait.
-    pub bins: Vec<SyncBin>,
-}
-
-impl SyncTimeline {
-    /// In bins of `bin_ns`; `None` if these are shorter than its own.
-    pub fn coarser(&self, bin_ns: u64) -> Option<Vec<SyncBin>> {
-        if self.bin_ns == 0 || bin_ns < self.bin_ns || !bin_ns.is_multiple_of(self.bin_ns) {
-            return None;
-        }
-        let sum = |bins: &[SyncBin]| bins.iter().copied().fold(SyncBin::default(), SyncBin::with);
-        Some(self.bins.chunks((bin_ns / self.bin_ns) as usize).map(sum).collect())
-    }
-
-    fn add(&mut self, since_ns: u64, wait: SyncBin) {
-        if self.bin_ns == 0 {
-            self.bin_ns = BIN_NS;
-        }
-        while (since_ns / self.bin_ns) as usize >= BINS {
-            self.bins = self.coarser(self.bin_ns * 2).unwrap_or_default();
-            self.bin_ns *= 2;
-        }
-        let at = (since_ns / self.bin_ns) as usize;
-        if self.bins.len() <= at {
-            self.bins.resize(at + 1, SyncBin::default());
-        }
-        if let Some(bin) = self.bins.get_mut(at) {
-            *bin = bin.with(wait);
-        }
-    }
-}
 
 /// Adds up waits as they come.
 #[derive(Clone, Debug, Default)]
@@ -85,13 +30,32 @@ impl SyncTally {
         let ended_ns = wait.start_ns.saturating_add(wait.duration_ns);
         let Measure { count, time_ns, .. } = Measure::for_wait(wait, wait.duration_ns);
         let waited = SyncBin { waits: count, time_ns };
-        self.devices.entry(device).or_default().add(ended_ns.saturating_sub(start_ns), waited);
+        let line = self.devices.entry(device).or_default();
+        add(line, ended_ns.saturating_sub(start_ns), waited);
     }
 
     /// The waits for a device.
     pub fn of(&self, device: &str, names: &Names) -> SyncTimeline {
         let found = self.devices.iter().find(|(name, _)| names.get(**name) == device);
         found.map(|(_, line)| line.clone()).unwrap_or_default()
+    }
+}
+
+/// Adds a wait; bins become longer where it does not fit otherwise.
+fn add(line: &mut SyncTimeline, since_ns: u64, wait: SyncBin) {
+    if line.bin_ns == 0 {
+        line.bin_ns = BIN_NS;
+    }
+    while (since_ns / line.bin_ns) as usize >= BINS {
+        line.bins = line.coarser(line.bin_ns * 2).unwrap_or_default();
+        line.bin_ns *= 2;
+    }
+    let at = (since_ns / line.bin_ns) as usize;
+    if line.bins.len() <= at {
+        line.bins.resize(at + 1, SyncBin::default());
+    }
+    if let Some(bin) = line.bins.get_mut(at) {
+        *bin = bin.with(wait);
     }
 }
 
@@ -104,7 +68,7 @@ mod tests {
         let mut line = SyncTimeline::default();
         let wait = SyncBin { waits: 1, time_ns: 5 };
         for second in 0..100 {
-            line.add(second * 1_000_000_000, wait);
+            add(&mut line, second * 1_000_000_000, wait);
         }
         assert_eq!((line.bin_ns, line.bins.len()), (200_000_000, 496));
         let coarse = line.coarser(400_000_000).unwrap();

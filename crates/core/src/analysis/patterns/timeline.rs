@@ -1,8 +1,8 @@
 //! A device over the watch, in bins of time.
 
-use super::owners::{self, OwnerTimeline};
-use crate::analysis::summary::Direction;
-use crate::analysis::summary::Interval;
+use super::owners;
+use crate::analysis::summary::patterns::{Bin, OwnerTimeline, Slow, Timeline};
+use crate::analysis::summary::{Direction, Interval};
 use crate::analysis::sums::request_times::{Life, Stand};
 use crate::model::{Names, Origin, Request, RequestPart};
 
@@ -15,17 +15,6 @@ pub(super) const BINS: usize = 600;
 
 /// Number of slowest requests that are kept of each direction.
 const SLOWEST: usize = 64;
-
-/// A request that took longer at the device than most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slow {
-    /// Whether it is a write, not a read.
-    pub write: bool,
-    /// When it completed, nanoseconds after the first bin began.
-    pub ended_ns: u64,
-    /// How long it was at the device (D2C), nanoseconds.
-    pub d2c_ns: u64,
-}
 
 /// The slowest reads or writes.
 #[derive(Clone, Debug, Default)]
@@ -52,76 +41,6 @@ impl Slowest {
         kept.sort_by_key(|it| (std::cmp::Reverse(it.d2c_ns), it.ended_ns));
         kept.truncate(SLOWEST);
         kept
-    }
-}
-
-/// The figures of one bin. A request counts in the bin in which it ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bin {
-    /// Requests that ended.
-    pub requests: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Reads among them.
-    pub reads: u64,
-    /// Bytes of writes.
-    pub write_bytes: u64,
-    /// Bytes of writeback, journal and metadata writes.
-    pub writeback_bytes: u64,
-    /// D2C of all, nanoseconds; Q2C if D is not known.
-    pub d2c_ns: u64,
-    /// The bytes of each times its D2C, byte-microseconds: divided by a time, the bytes in flight.
-    pub held_byte_us: u64,
-    /// D2C of reads, nanoseconds.
-    pub read_d2c_ns: u64,
-    /// Q2C of all, nanoseconds.
-    pub q2c_ns: u64,
-    /// Q2C of reads, nanoseconds.
-    pub read_q2c_ns: u64,
-}
-
-impl Bin {
-    fn merge(&mut self, other: &Bin) {
-        self.requests = self.requests.saturating_add(other.requests);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.reads = self.reads.saturating_add(other.reads);
-        self.write_bytes = self.write_bytes.saturating_add(other.write_bytes);
-        self.writeback_bytes = self.writeback_bytes.saturating_add(other.writeback_bytes);
-        self.d2c_ns = self.d2c_ns.saturating_add(other.d2c_ns);
-        self.held_byte_us = self.held_byte_us.saturating_add(other.held_byte_us);
-        self.read_d2c_ns = self.read_d2c_ns.saturating_add(other.read_d2c_ns);
-        self.q2c_ns = self.q2c_ns.saturating_add(other.q2c_ns);
-        self.read_q2c_ns = self.read_q2c_ns.saturating_add(other.read_q2c_ns);
-    }
-}
-
-/// A device over the watch.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Timeline {
-    /// The length of a bin, nanoseconds.
-    pub bin_ns: u64,
-    /// From the beginning of the watch to its end; an incomplete last bin is left out.
-    pub bins: Vec<Bin>,
-}
-
-impl Timeline {
-    /// Per second, of an amount of one bin.
-    pub fn per_s(&self, amount: u64) -> f64 {
-        amount as f64 * 1e9 / self.bin_ns.max(1) as f64
-    }
-
-    /// The same with `count` bins made one.
-    pub fn coarser(&self, count: usize) -> Timeline {
-        let count = count.max(1);
-        let merged = |bins: &[Bin]| {
-            let mut sum = Bin::default();
-            bins.iter().for_each(|bin| sum.merge(bin));
-            sum
-        };
-        Timeline {
-            bin_ns: self.bin_ns * count as u64,
-            bins: self.bins.chunks_exact(count).map(merged).collect(),
-        }
     }
 }
 

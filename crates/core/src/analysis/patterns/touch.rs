@@ -3,8 +3,8 @@
 //!
 //! What does not belong here: pages that are read again (see [`super::access`]).
 
-use crate::analysis::summary::Direction;
-use crate::analysis::summary::Interval;
+use crate::analysis::summary::patterns::Touch;
+use crate::analysis::summary::{Direction, Interval};
 use crate::analysis::sums::request_times::Life;
 use crate::model::Request;
 use rustc_hash::FxHashSet;
@@ -14,23 +14,6 @@ use rustc_hash::FxHashSet;
 const REGION_SECTORS: u64 = 128;
 /// Maximum number of regions; beyond it the sampling rate is halved.
 const REGIONS: usize = 1 << 16;
-
-/// Reads by whether their region was accessed before, and writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Touch {
-    /// Reads of regions that were not accessed before in this watch.
-    pub first_reads: u64,
-    /// Their time at the device (D2C), nanoseconds.
-    pub first_ns: u64,
-    /// Reads of other regions.
-    pub again_reads: u64,
-    /// Their time, nanoseconds.
-    pub again_ns: u64,
-    /// Writes.
-    pub writes: u64,
-    /// Their time, nanoseconds.
-    pub write_ns: u64,
-}
 
 /// Adds up requests as they come.
 #[derive(Clone, Debug)]
@@ -72,19 +55,6 @@ impl TouchTally {
 
     pub fn finish(&self) -> Touch {
         self.sums
-    }
-}
-
-impl Touch {
-    /// The mean of first reads, of reads of known regions and of writes, nanoseconds; 0 without
-    /// any.
-    pub fn means(&self) -> (f64, f64, f64) {
-        let mean = |sum: u64, count: u64| sum as f64 / count.max(1) as f64;
-        (
-            mean(self.first_ns, self.first_reads),
-            mean(self.again_ns, self.again_reads),
-            mean(self.write_ns, self.writes),
-        )
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::calls::CallTally;
 use crate::analysis::summary::Measure;
+use crate::analysis::summary::patterns::{WAIT_STACKS, WaitGroup, WaitStack};
 use crate::analysis::sums::stacks::{StackRef, StackTable};
 use crate::model::{Name, Names, Wait, WaitClass};
 use rustc_hash::FxHashMap;
@@ -18,8 +19,6 @@ const STARVED_NS: u64 = 3_000_000;
 /// Maximum distance of waits of one thread in one system call that count as one call: a sync that
 /// waits for pages, then for a commit, hardly runs in between. Chosen.
 const PAUSE_NS: u64 = 10_000_000;
-/// Stacks in the result.
-pub const STACKS: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct WaiterKey {
@@ -232,7 +231,7 @@ impl WaiterSide {
                 cell: None,
             })
             .collect();
-        groups.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.order().cmp(&b.order())));
+        groups.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| order(a).cmp(&order(b))));
         (groups, self.stacks(names, stacks))
     }
 
@@ -263,102 +262,12 @@ impl WaiterSide {
             let order = |it: &WaitStack| (std::cmp::Reverse(it.time_ns), it.class);
             order(a).cmp(&order(b)).then_with(|| a.functions.cmp(&b.functions))
         });
-        found.truncate(STACKS);
+        found.truncate(WAIT_STACKS);
         found
     }
 }
 
-/// Waits of one process, class, device and system call. The three `_ns` of stages and
-/// [`WaitGroup::class_ns`] add up to `time_ns`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WaitGroup {
-    /// The process; 0 with an empty name stands for all that have no group of their own.
-    pub pid: u32,
-    /// Its name.
-    pub process: String,
-    /// Its container or systemd unit.
-    pub container: Option<String>,
-    /// What it waited for, other than requests.
-    pub class: WaitClass,
-    /// The disk, if it is known.
-    pub device: Option<String>,
-    /// The system call's number.
-    pub syscall: Option<u32>,
-    /// The file with the majority of the time, if there is one.
-    pub file: Option<String>,
-    /// How many.
-    pub waits: u64,
-    /// Number of threads, up to 256.
-    pub threads: u64,
-    /// Number of waits without those that follow the previous one of their thread within 10 ms:
-    /// about the number of calls, if calls wait several times.
-    pub bouts: u64,
-    /// Number of calls whose first wait is one of these: a call that waits several times is one.
-    pub calls: u64,
-    /// Number of calls with one of these waits or more.
-    pub calls_within: u64,
-    /// The time of the thread that waited longest, nanoseconds.
-    pub foremost_ns: u64,
-    /// From the beginning of that thread's first wait to the end of its last, nanoseconds.
-    pub span_ns: u64,
-    /// Their time, nanoseconds.
-    pub time_ns: u64,
-    /// In the driver and the device, nanoseconds.
-    pub device_ns: u64,
-    /// In the block layer's queue, nanoseconds.
-    pub queue_ns: u64,
-    /// Runnable and waiting for a CPU, nanoseconds.
-    pub run_queue_ns: u64,
-    /// The part of it that is of delays of 3 ms and more each, nanoseconds.
-    pub starved_ns: u64,
-    /// Runnable and waiting for a CPU before these waits, not part of them, nanoseconds; 0 if it is
-    /// not known.
-    pub beside_ns: u64,
-    /// The longest, nanoseconds.
-    pub longest_ns: u64,
-    /// Waits that were open at the beginning or the end of the watch.
-    pub censored: u64,
-    /// Its place in the list of programs' waits; `None` for those of kernel threads.
-    pub cell: Option<u32>,
-}
-
-impl WaitGroup {
-    /// The remainder, which belongs to the class, nanoseconds.
-    pub fn class_ns(&self) -> u64 {
-        self.time_ns
-            .saturating_sub(self.device_ns)
-            .saturating_sub(self.queue_ns)
-            .saturating_sub(self.run_queue_ns)
-    }
-
-    fn order(&self) -> (u32, &str, WaitClass, Option<&str>, Option<u32>) {
-        (self.pid, &self.process, self.class, self.device.as_deref(), self.syscall)
-    }
-}
-
-/// Waits with one kernel stack.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WaitStack {
-    /// Their class.
-    pub class: WaitClass,
-    /// Functions, innermost first.
-    pub functions: Vec<String>,
-    /// How many.
-    pub waits: u64,
-    /// Their time, nanoseconds.
-    pub time_ns: u64,
-    /// The longest, nanoseconds.
-    pub longest_ns: u64,
-    /// The process with the majority of the time, if there is one; likewise for all fields below.
-    pub process: Option<String>,
-    /// Its container or systemd unit.
-    pub container: Option<String>,
-    /// Its number.
-    pub pid: Option<u32>,
-    /// The disk.
-    pub device: Option<String>,
-    /// The file that was passed to the system call.
-    pub file: Option<String>,
-    /// The system call's number.
-    pub syscall: Option<u32>,
+/// The order of groups with equal times.
+fn order(group: &WaitGroup) -> (u32, &str, WaitClass, Option<&str>, Option<u32>) {
+    (group.pid, &group.process, group.class, group.device.as_deref(), group.syscall)
 }

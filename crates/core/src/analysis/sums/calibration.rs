@@ -6,8 +6,7 @@
 //!
 //! What does not belong here: which counts are exact (see `device::kernel_counters`).
 
-use super::usage_by_key::Used;
-use crate::analysis::summary::{ByDirection, Measure};
+use crate::analysis::summary::Measure;
 
 /// The ratios of what was counted to what was recorded, of one direction of one device.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -59,16 +58,6 @@ impl Calibration {
         sum.count = self.count(sum.count);
         sum.bytes = self.bytes(sum.bytes);
         sum.time_ns = scaled(sum.time_ns, self.time);
-    }
-
-    /// Scales what completed of a key.
-    pub fn apply_to(directions: &ByDirection<Calibration>, used: &mut Used) {
-        let before = used.all().count;
-        for (sum, calibration) in used.ended.0.iter_mut().zip(&directions.0) {
-            calibration.apply(sum);
-        }
-        let after = used.all().count;
-        used.marked = Calibration::new((before, 0), (after, 0)).count(used.marked);
     }
 }
 

@@ -6,8 +6,8 @@
 //! key that was kept. No key is charged with another's usage.
 
 use super::calibration::Calibration;
-use crate::analysis::summary::Measure;
-use crate::analysis::summary::{ByDirection, Direction};
+use super::device_layer::DeviceLayer;
+use crate::analysis::summary::{ByDirection, Direction, Measure};
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 
@@ -34,6 +34,16 @@ impl Used {
         self.last = charge.sequence;
         let count = if is_counted { 0 } else { charge.measure.count };
         sum.add(&Measure { count, ..charge.measure });
+    }
+
+    /// Scales what completed.
+    fn calibrate(&mut self, directions: &ByDirection<Calibration>) {
+        let before = self.all().count;
+        for (sum, calibration) in self.ended.0.iter_mut().zip(&directions.0) {
+            calibration.apply(sum);
+        }
+        let after = self.all().count;
+        self.marked = Calibration::new((before, 0), (after, 0)).count(self.marked);
     }
 
     /// Adds the usage of another key, or of the same key in another table.
@@ -74,46 +84,6 @@ impl Charge {
     /// The same for `weight` requests like this one.
     pub fn times(&self, weight: u64) -> Charge {
         Charge { measure: self.measure.times(weight), ..*self }
-    }
-}
-
-/// The layers of a device's requests.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum RequestLayer {
-    /// Requests submitted by anything but the block layer.
-    Top,
-    /// Requests of an upper device, whose owners are charged there.
-    Lower,
-    /// Requests that the kernel issues on behalf of other requests of the same device, which
-    /// contain their time: flushes.
-    Helper,
-}
-
-/// A device and a layer of its requests.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct DeviceLayer(u16);
-
-impl DeviceLayer {
-    /// Number of slots of each device.
-    pub const LAYERS: usize = 4;
-
-    pub fn new(device: u16, layer: RequestLayer) -> DeviceLayer {
-        DeviceLayer(device * Self::LAYERS as u16 + layer as u16)
-    }
-
-    /// The device's index.
-    pub fn device(self) -> usize {
-        usize::from(self.0) / Self::LAYERS
-    }
-
-    /// All slots, from 0.
-    pub fn index(self) -> usize {
-        usize::from(self.0)
-    }
-
-    /// Whether its requests serve those of an upper device.
-    pub fn is_lower(self) -> bool {
-        usize::from(self.0) % Self::LAYERS == RequestLayer::Lower as usize
     }
 }
 
@@ -260,11 +230,11 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
     /// Scales all usage to what the kernel counted of its device.
     pub fn calibrate(&mut self, by_device: &[ByDirection<Calibration>]) {
         let moved = self.aggregated.iter_mut().enumerate();
-        let moved = moved.map(|(slot, sum)| (DeviceLayer(slot as u16), &mut sum.used));
+        let moved = moved.map(|(slot, sum)| (DeviceLayer::at(slot), &mut sum.used));
         let rows = self.rows.iter_mut().map(|row| (row.device_layer, &mut row.used));
         for (device_layer, used) in rows.chain(moved) {
             if let Some(directions) = by_device.get(device_layer.device()) {
-                Calibration::apply_to(directions, used);
+                used.calibrate(directions);
             }
         }
     }
@@ -279,7 +249,7 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         self.aggregated
             .iter()
             .enumerate()
-            .map(|(slot, aggregated)| (DeviceLayer(slot as u16), aggregated))
+            .map(|(slot, aggregated)| (DeviceLayer::at(slot), aggregated))
     }
 }
 
@@ -306,6 +276,7 @@ pub(crate) fn largest(len: usize, count: usize, value: impl Fn(usize) -> u64) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::sums::device_layer::RequestLayer;
 
     #[test]
     fn the_largest_are_those_that_sorting_gives() {

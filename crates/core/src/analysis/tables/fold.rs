@@ -1,12 +1,13 @@
 //! Converts usage by key to tables of a summary: folded, ranked, cut, with others, unknown and
 //! shares.
 
-use crate::analysis::charge::attribution::Reason;
 use crate::analysis::summary::Measure;
 use crate::analysis::summary::{
     FlowSummary, OtherUsage, TABLE_ROWS, Unknown, Usage, UsageTable, UsedRow,
 };
-use crate::analysis::sums::usage_by_key::{Aggregated, Bounded, DeviceLayer, Used};
+use crate::analysis::sums::device_layer::DeviceLayer;
+use crate::analysis::sums::keys::Reason;
+use crate::analysis::sums::usage_by_key::{Aggregated, Bounded, Used};
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

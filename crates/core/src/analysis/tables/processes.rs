@@ -3,8 +3,7 @@
 //!
 //! What does not belong here: the sums themselves (see `summary`).
 
-use crate::analysis::summary::Direction;
-use crate::analysis::summary::Summary;
+use crate::analysis::summary::{Direction, Summary};
 use crate::analysis::sums::own_io::PROCESS;
 use crate::model::Metric;
 use crate::model::metric::process_of;

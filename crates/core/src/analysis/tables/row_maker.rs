@@ -1,15 +1,17 @@
 //! The tables of a summary: one for each kind of key that requests are charged to.
 
 use super::fold::{self, FoldedKeys, ShareTotals, fold, sum, table, unknown, usage};
-use crate::analysis::charge::attribution::{Attribution, CodePath, FileKey, ProcessKey, Reason};
+use crate::analysis::charge::attribution::Attribution;
 use crate::analysis::charge::strata::NO_STACK;
 use crate::analysis::summary::Direction;
 use crate::analysis::summary::{
     CodePathRow, CodePaths, ContainerRow, FileRow, Ledger, OriginRow, ProcessRow, ProgramRow,
     Samples, Unknown, UsageTable, UsedRow,
 };
+use crate::analysis::sums::device_layer::DeviceLayer;
+use crate::analysis::sums::keys::{CodePath, FileKey, ProcessKey, Reason};
 use crate::analysis::sums::stacks::StackRef;
-use crate::analysis::sums::usage_by_key::{Bounded, DeviceLayer, Used};
+use crate::analysis::sums::usage_by_key::{Bounded, Used};
 use crate::model::metric::process_of;
 use crate::model::{Name, Names, Origin, Scope};
 use rustc_hash::{FxHashMap, FxHashSet};

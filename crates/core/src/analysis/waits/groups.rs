@@ -2,11 +2,11 @@
 //!
 //! What does not belong here: the ledger of a whole watch (see [`super::ledger`]).
 
-use super::ledger::parts_of;
-use crate::analysis::intervals::Pass;
 use crate::analysis::summary::Measure;
 use crate::analysis::sums::own_io::is_own_name;
+use crate::analysis::sums::row_consumers::Pass;
 use crate::analysis::sums::stacks::telling;
+use crate::analysis::sums::wait_parts::parts_of;
 use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names, Wait, WaitClass};
 use crate::source::Batch;

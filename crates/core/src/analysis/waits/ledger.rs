@@ -1,10 +1,11 @@
 //! Blocked time by process and class. The parts add up to the waits, to the nanosecond.
 
-use crate::analysis::summary::Measure;
+use crate::analysis::summary::{
+    ClassRow, Ledger, LedgerWaiter, Measure, ProcessLedger, ProgramWaiter,
+};
+use crate::analysis::sums::wait_parts::parts_of;
 use crate::bounded_map::CappedMap;
 use crate::model::{Name, Names, Wait, WaitClass};
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Maximum number of processes; waits of further ones are aggregated.
@@ -13,18 +14,6 @@ const MOST_PROCESSES: usize = 4096;
 const MOST_NAMED: usize = 3;
 /// Maximum number of listed processes.
 const MOST_LISTED: usize = 50;
-
-/// The parts of a wait, which add up to it.
-pub(in crate::analysis) fn parts_of(wait: &Wait) -> impl Iterator<Item = (WaitClass, u64)> {
-    let parts = [
-        (WaitClass::Device, wait.device_ns),
-        (WaitClass::Queue, wait.queue_ns),
-        (WaitClass::RunQueue, wait.run_queue_ns),
-    ];
-    let known = parts.iter().fold(0_u64, |sum, (_, time)| sum.saturating_add(*time));
-    let rest = (wait.class, wait.duration_ns.saturating_sub(known));
-    parts.into_iter().chain([rest]).filter(|(_, time)| *time > 0)
-}
 
 /// Adds up waits as they come.
 #[derive(Clone, Debug, Default)]
@@ -168,66 +157,6 @@ fn text(name: Option<Name>, names: &Names) -> String {
     name.map(|name| names.get(name).to_owned()).unwrap_or_default()
 }
 
-/// Where blocked threads waited.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Ledger {
-    /// Waits of programs' threads, nanoseconds: the sum of the classes.
-    pub blocked_ns: u64,
-    /// The share of it whose class is known; `None` without waits.
-    pub explained_share: Option<f64>,
-    /// Waits of the kernel's own threads, nanoseconds, which are not in the classes.
-    pub kernel_threads_ns: u64,
-    /// Waits that were open at the beginning or the end of the watch.
-    pub censored_waits: u64,
-    /// By class; the one with the most time first.
-    pub classes: Vec<ClassRow>,
-    /// The processes that waited longest.
-    pub processes: Vec<ProcessLedger>,
-}
-
-/// One class.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct ClassRow {
-    /// Its word, as in the recording's `waits.class`.
-    pub class: &'static str,
-    /// Time of all threads, nanoseconds.
-    pub time_ns: u64,
-    /// Its share of all blocked time.
-    pub time_share: f64,
-    /// Number of waits that contain it.
-    pub waits: u64,
-    /// Its longest share of one wait, nanoseconds.
-    pub longest_ns: u64,
-    /// Who waited longest.
-    pub most: Vec<LedgerWaiter>,
-    /// The same by program: processes of one name together.
-    pub programs: Vec<ProgramWaiter>,
-    /// For `queue`, the process that most of it is charged to, if there is one.
-    pub behind: Option<String>,
-}
-
-/// Who waited.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct LedgerWaiter {
-    /// The process.
-    pub pid: u32,
-    /// Its name.
-    pub process: String,
-    /// Time of its threads, nanoseconds.
-    pub time_ns: u64,
-}
-
-/// The processes of one name that waited.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct ProgramWaiter {
-    /// Their name.
-    pub process: String,
-    /// Their number.
-    pub processes: u64,
-    /// Time of all their threads, nanoseconds.
-    pub time_ns: u64,
-}
-
 /// The programs of these processes that waited longest.
 fn by_program(waiters: &[LedgerWaiter]) -> Vec<ProgramWaiter> {
     let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
@@ -245,21 +174,6 @@ fn by_program(waiters: &[LedgerWaiter]) -> Vec<ProgramWaiter> {
     programs.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.process.cmp(&b.process)));
     programs.truncate(MOST_NAMED);
     programs
-}
-
-/// One process.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct ProcessLedger {
-    /// The process.
-    pub pid: u32,
-    /// Its name.
-    pub process: String,
-    /// Blocked time of its threads, nanoseconds.
-    pub time_ns: u64,
-    /// Its waits.
-    pub waits: u64,
-    /// The same time by class.
-    pub classes: Vec<(&'static str, u64)>,
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! What does not belong here: what they wait for (see [`super::bound`]).
 
 use super::kind::BottleneckKind;
-use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::diagnosis::facts::{Facts, Waited};
 use crate::diagnosis::words;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: the programs that wait (see [`super::group`]).
 
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::diagnosis::facts::Facts;
 use crate::diagnosis::facts::calls::{ASYNC, METADATA, READ, SYNC_ALL, SYNC_FILE, WRITE};
 use crate::diagnosis::programs::{FileRole, Topic};

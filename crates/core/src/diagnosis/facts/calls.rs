@@ -3,7 +3,7 @@
 //! What does not belong here: what capture records (see crate `iowhy-capture`).
 
 use super::Facts;
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::model::WaitClass;
 
 /// A system call: its name, its number on x86_64, and its number in the generic table (aarch64,

@@ -4,7 +4,7 @@
 //! What does not belong here: how much of a device's time a cause explains (see `rules`).
 
 use super::Facts;
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::model::Metric;
 use crate::model::metric::process_of;
 use schemars::JsonSchema;

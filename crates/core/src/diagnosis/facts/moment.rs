@@ -3,7 +3,7 @@
 //! What does not belong here: choosing the moment, and blaming the difference on something.
 
 use super::shape;
-use crate::analysis::patterns::{Bin, DevicePatterns, Timeline};
+use crate::analysis::summary::patterns::{Bin, DevicePatterns, Timeline};
 use std::ops::Range;
 
 /// The length of bins, so that each holds enough requests, nanoseconds.

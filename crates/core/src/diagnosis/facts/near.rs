@@ -6,7 +6,7 @@
 //! What does not belong here: judging (see [`crate::diagnosis::rules`]).
 
 use super::Facts;
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{DeviceSummary, InScheduler, Summary};
 use std::collections::BTreeSet;
 

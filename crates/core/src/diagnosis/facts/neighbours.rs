@@ -4,7 +4,7 @@
 
 use super::{Facts, Waited, device_time_ns};
 use crate::analysis::Direction;
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
 use crate::diagnosis::programs::{self, FileRole};
 use crate::model::WaitClass;

@@ -1,7 +1,7 @@
 //! The shape of a device's timeline: plateaus, steps, periodic bursts.
 
-use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::Bucket;
+use crate::analysis::summary::patterns::{Bin, Timeline};
 
 /// The least number of periods of a periodic burst.
 const PERIODS: usize = 3;

@@ -3,7 +3,7 @@
 //! What does not belong here: which class a stack has (see [`crate::analysis::waits::class`]).
 
 use super::{Facts, has_function};
-use crate::analysis::patterns::WaitStack;
+use crate::analysis::summary::patterns::WaitStack;
 use crate::diagnosis::subject::Subject;
 
 /// Waits selected by their stacks.

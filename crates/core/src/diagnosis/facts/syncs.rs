@@ -169,7 +169,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether a group of waits is in sync or syncfs.
-    pub fn is_sync_all(&self, group: &crate::analysis::patterns::WaitGroup) -> bool {
+    pub fn is_sync_all(&self, group: &crate::analysis::summary::patterns::WaitGroup) -> bool {
         self.is_call(group.syscall, SYNC_ALL)
     }
 }

@@ -3,7 +3,7 @@
 //! What does not belong here: who waits for whom within a program (see `analysis::waits::chains`).
 
 use super::Facts;
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::diagnosis::programs::{self, FileRole};
 
 impl Facts<'_> {

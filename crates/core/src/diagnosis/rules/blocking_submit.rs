@@ -3,7 +3,7 @@
 use super::super::bottleneck::bound::SLOW_NS;
 use super::facts::calls::ASYNC;
 use super::*;
-use crate::analysis::patterns::WaitStack;
+use crate::analysis::summary::patterns::WaitStack;
 use crate::model::WaitClass;
 use facts::WaitsByStack;
 

@@ -1,8 +1,8 @@
 //! A thread's I/O has completed, but it does not get a CPU.
 
 use super::*;
-use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::Series;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::command::shell_word;
 use crate::model::Metric;
 use crate::model::metric::process_of;

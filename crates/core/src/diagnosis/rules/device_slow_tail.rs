@@ -3,7 +3,7 @@
 use super::super::facts::health;
 use super::super::finding;
 use super::*;
-use crate::analysis::patterns::{Bin, Slow, Timeline};
+use crate::analysis::summary::patterns::{Bin, Slow, Timeline};
 use crate::analysis::summary::{Bucket, DeviceSummary};
 use crate::analysis::{Direction, Interval};
 use std::ops::RangeInclusive;

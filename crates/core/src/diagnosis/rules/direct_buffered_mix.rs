@@ -1,8 +1,8 @@
 //! One file sees direct and buffered I/O at the same time.
 
 use super::*;
-use crate::analysis::patterns::{FilePattern, WaitGroup};
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::patterns::{FilePattern, WaitGroup};
 use crate::model::WaitClass;
 
 /// The least number of requests of each kind. A buffered writer may have none yet, since dirty

@@ -4,7 +4,7 @@ use super::super::bottleneck::kind::BottleneckKind;
 use super::super::programs;
 use super::*;
 use crate::analysis::Direction;
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{ProcessRow, UsedRow};
 use crate::model::WaitClass;
 use facts::BULK_PER_S;

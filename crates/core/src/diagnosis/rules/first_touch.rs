@@ -1,8 +1,8 @@
 //! A volume whose blocks are slow only when they are read for the first time.
 
 use super::*;
-use crate::analysis::patterns::{DevicePatterns, Touch};
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::patterns::{DevicePatterns, Touch};
 use facts::shape;
 
 /// How many times slower first reads are than repeated reads, or than writes. Chosen: a cache in

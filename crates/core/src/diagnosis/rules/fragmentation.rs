@@ -1,7 +1,7 @@
 //! Files are fragmented across the device.
 
 use super::*;
-use crate::analysis::patterns::FilePattern;
+use crate::analysis::summary::patterns::FilePattern;
 use crate::command::shell_word;
 
 /// The least share of a file's sequential requests that are not contiguous on the device. Large

@@ -2,7 +2,7 @@
 
 use super::network_filesystem::{mount_of, severity_of};
 use super::*;
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::model::WaitClass;
 use facts::Waited;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Threads contend for the lock of one file or directory.
 
 use super::*;
-use crate::analysis::patterns::{WaitGroup, WaitStack};
+use crate::analysis::summary::patterns::{WaitGroup, WaitStack};
 use crate::model::WaitClass;
 use facts::Waited;
 

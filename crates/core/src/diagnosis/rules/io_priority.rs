@@ -1,8 +1,8 @@
 //! The I/O scheduler serves a program only when others leave the device idle.
 
 use super::*;
-use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::diagnosis::bottleneck::bound::SLOW_NS;
 use crate::diagnosis::finding::WARNING_SHARE;
 use crate::model::WaitClass;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::analysis::Direction;
-use crate::analysis::patterns::FilePattern;
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::patterns::FilePattern;
 use crate::diagnosis::programs::{self, FileRole, Topic};
 use crate::model::Origin;
 use facts::Waited;

@@ -1,7 +1,7 @@
 //! A log of fixed size is overwritten so often that its program checkpoints all the time.
 
 use super::*;
-use crate::analysis::patterns::FilePattern;
+use crate::analysis::summary::patterns::FilePattern;
 use crate::diagnosis::programs::{self, FileRole, Topic};
 
 /// How often a log must be overwritten per minute. Chosen: a checkpoint of its contents should take

@@ -1,7 +1,7 @@
 //! Threads wait for the server of a network file system.
 
 use super::*;
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::diagnosis::bottleneck::bound::{FELT_NS, SLOW_NS};
 use crate::model::WaitClass;
 use crate::model::environment::Mount;

@@ -4,7 +4,7 @@
 use super::super::finding::WARNING_SHARE;
 use super::provider_cap::{even_bins, plateau};
 use super::*;
-use crate::analysis::patterns::{Bin, Timeline};
+use crate::analysis::summary::patterns::{Bin, Timeline};
 use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
 use crate::diagnosis::programs::{self, Topic};
 use facts::BehindProgram;

@@ -3,7 +3,7 @@
 use super::super::bottleneck::kind::BottleneckKind;
 use super::super::programs;
 use super::*;
-use crate::analysis::patterns::DevicePatterns;
+use crate::analysis::summary::patterns::DevicePatterns;
 use crate::model::{Metric, WaitClass};
 use facts::Waited;
 use facts::calls::READ;

@@ -3,8 +3,8 @@
 use super::super::bottleneck::bound::DEEP;
 use super::super::facts::health;
 use super::*;
-use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::patterns::{Bin, Timeline};
 use crate::analysis::{Direction, Interval};
 use facts::{Seller, shape};
 

@@ -1,8 +1,8 @@
 //! Random reads of a mapped file read whole readahead windows.
 
 use super::*;
-use crate::analysis::patterns::FilePattern;
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::patterns::FilePattern;
 use crate::model::{Origin, WaitClass};
 use facts::PAGE;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::analysis::Direction;
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
 use crate::model::{FileKind, WaitClass};
 use facts::Waited;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::analysis::Direction;
-use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::model::{Origin, WaitClass};
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 

@@ -2,8 +2,8 @@
 
 use super::super::programs::{self, FileRole, Topic};
 use super::*;
-use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::ActivityRow;
+use crate::analysis::summary::patterns::WaitGroup;
 use facts::Waited;
 use facts::calls::{METADATA, READ, SYNC_FILE, WRITE};
 

@@ -1,7 +1,7 @@
 //! A database sorts, hashes or builds tables on disk, since its memory for that is too small.
 
 use super::*;
-use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::diagnosis::programs::{self, FileRole, Topic};
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! Writes are fast until a cache is full, then many times slower, with pauses; reads stay fast.
 
 use super::*;
-use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::patterns::{Bin, Timeline};
 
 /// How many times longer writes take after the cliff. Reports on shingled disks and on flash
 /// without free blocks name 10 to 100 times (openzfs#10214, storj#3854).

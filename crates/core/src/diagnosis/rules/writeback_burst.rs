@@ -2,8 +2,8 @@
 
 use super::checkpoint_burst::{BINS_SHARE, BYTES_SHARE};
 use super::*;
-use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::patterns::{Bin, Timeline};
 
 /// How many times slower reads are in these bins. Chosen.
 const SLOWER: f64 = 2.5;

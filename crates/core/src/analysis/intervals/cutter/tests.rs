@@ -1,6 +1,8 @@
 //! Tests of [`super`].
 
 use super::*;
+use crate::analysis::pass::Summarizer;
+use crate::analysis::summary::Summary;
 use crate::script::{START_NS, Script};
 use std::convert::Infallible;
 

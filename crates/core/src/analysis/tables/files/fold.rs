@@ -1,6 +1,6 @@
 //! Reduces rows without changing sums, for a second in which very many files were used.
 
-use super::path_patterns;
+use crate::analysis::summary::path_patterns;
 use crate::model::file::Counts;
 use crate::model::{FileActivity, Name, Names};
 use rustc_hash::FxHashMap;

@@ -4,8 +4,7 @@
 //! What does not belong here: the requests that they caused (see `summary`).
 
 mod fold;
-pub mod path_patterns;
 mod tally;
 
 pub use fold::fold;
-pub use tally::{ActivityReport, ActivityRow, ActivityTally};
+pub use tally::ActivityTally;

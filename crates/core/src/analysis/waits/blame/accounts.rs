@@ -2,7 +2,7 @@
 //! their file, then their owner.
 
 use super::culprit::Culprit;
-use crate::analysis::charge::attribution::ProcessKey;
+use crate::analysis::sums::keys::ProcessKey;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of pairs of a waiter and a culprit.

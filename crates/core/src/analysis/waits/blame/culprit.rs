@@ -1,6 +1,6 @@
 //! Culprits: the owners of requests that a device serves while others wait.
 
-use crate::analysis::charge::attribution::{FileKey, ProcessKey, Reason, file, owner};
+use crate::analysis::sums::keys::{FileKey, ProcessKey, Reason, file, owner};
 use crate::model::{Origin, Request, RequestPart};
 use rustc_hash::FxHashMap;
 

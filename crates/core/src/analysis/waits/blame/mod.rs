@@ -14,25 +14,24 @@
 
 mod accounts;
 mod culprit;
-pub mod report;
+mod report;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod window;
 
 use super::split::{self, Doing, Span};
-use crate::analysis::charge::attribution::ProcessKey;
-use crate::analysis::pass::summarizer::{MAX_DEVICES, layer};
-use crate::analysis::pass::threads::BatchConsumer;
+use crate::analysis::summary::BlameSummary;
+use crate::analysis::sums::device_layer::{MAX_DEVICES, RequestLayer};
+use crate::analysis::sums::keys::ProcessKey;
 use crate::analysis::sums::own_io::is_own_name;
 use crate::analysis::sums::request_times::{Life, Stand};
+use crate::analysis::sums::row_consumers::BatchConsumer;
 use crate::analysis::sums::slots::Slots;
-use crate::analysis::sums::usage_by_key::RequestLayer;
 use crate::analysis::sums::watch_window::WatchWindow as Watch;
 use crate::model::{Environment, Name, Names, Request, RequestPart, Wait, WaitClass, WaitRequest};
 use crate::source::Batch;
 use accounts::{Accounts, Times, WaitedFor};
-use report::BlameSummary;
 use std::collections::VecDeque;
 use sweep::WaitInterval;
 use window::ServiceWindow;
@@ -129,7 +128,7 @@ impl BlameTally {
     pub fn add(&mut self, batch: &Batch, names: &Names) {
         self.add_waits(batch, names);
         for (request, parts) in batch.requests_with_parts() {
-            let (life, layer) = (Life::of(request), layer(request, names));
+            let (life, layer) = (Life::of(request), RequestLayer::for_request(request, names));
             let device = self.numbers.of(request.device);
             self.add_request(request, parts, &life, layer, device);
         }
