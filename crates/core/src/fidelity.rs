@@ -8,8 +8,7 @@
 //! table (crate `iowhy-views`).
 
 use crate::analysis::page_cache::page_cache;
-use crate::analysis::summary::{DeviceSummary, DirectionSummary};
-use crate::analysis::{Direction, Interval, Summary};
+use crate::analysis::summary::{DeviceSummary, Direction, DirectionSummary, Interval, Summary};
 use crate::diagnosis::{Diagnosis, Severity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -5,8 +5,7 @@
 
 use super::finding::{Finding, ImpactOf};
 use super::words;
-use crate::analysis::Summary;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Summary};
 
 /// The least requests and the least time, nanoseconds, from which a rate, a share or a mean of a
 /// capture says anything: ten requests of a disk take longer than a millisecond. Chosen.

@@ -4,9 +4,9 @@ use super::missing::Missing;
 use super::subject::Subject;
 use crate::analysis::summary::patterns::{DevicePatterns, WaitGroup, WaitStack};
 use crate::analysis::summary::{
-    CodePathRow, DeviceSummary, DirectionSummary, ProcessRow, StageTime, Summary, UsedRow,
+    CodePathRow, DeviceSummary, Direction, DirectionSummary, Interval, ProcessRow, StageTime,
+    Summary, UsedRow,
 };
-use crate::analysis::{Direction, Interval};
 use crate::model::environment::is_part_of;
 use crate::model::{Origin, WaitClass};
 

@@ -42,7 +42,7 @@ mod subject;
 mod tests;
 pub(crate) mod words;
 
-use crate::analysis::Summary;
+use crate::analysis::summary::Summary;
 use crate::command::shell_word;
 use facts::{Facts, OverTime};
 use rule::RuleVerdict;

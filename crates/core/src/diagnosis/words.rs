@@ -1,7 +1,7 @@
 //! Figures within sentences: three significant digits and a unit.
 
 use super::subject::Subject;
-use crate::analysis::Summary;
+use crate::analysis::summary::Summary;
 use crate::figures::three;
 use crate::model::cgroup::IoLimit;
 use crate::model::clock::WallClock;

@@ -1,7 +1,7 @@
 //! Doubts about a comparison, and data that one of the watches lacks.
 
 use super::{ComparedTimes, DevicePair, LEAST_REQUESTS, SideName};
-use crate::analysis::{Direction, Interval, Summary};
+use crate::analysis::summary::{Direction, Interval, Summary};
 use crate::diagnosis::words;
 use crate::figures::plural;
 

@@ -1,8 +1,7 @@
 //! Differences of the environment, and the stages or wait classes that each can explain.
 
 use super::{ComparedTimes, DevicePair};
-use crate::analysis::Summary;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Summary};
 use crate::diagnosis::words;
 use crate::model::cgroup::{Cgroup, IoLimit};
 use crate::model::environment::{Mount, chosen};

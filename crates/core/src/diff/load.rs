@@ -4,8 +4,7 @@
 //! load. Only if rate and requests in flight differ in the same direction, the load does.
 
 use super::{DevicePair, LEAST_REQUESTS};
-use crate::analysis::Direction;
-use crate::analysis::summary::{DeviceSummary, DirectionSummary};
+use crate::analysis::summary::{DeviceSummary, Direction, DirectionSummary};
 use crate::diagnosis::words;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -30,8 +30,7 @@ mod tests;
 pub mod times;
 pub mod work;
 
-use crate::analysis::Summary;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Summary};
 use crate::diagnosis::{Diagnosis, Severity};
 use environment::Difference;
 use load::{LoadSimilarity, PairLoad};

@@ -1,8 +1,7 @@
 //! Which devices are compared with each other.
 
 use super::{ComparedTimes, DevicePair, DiffSide, SideName};
-use crate::analysis::Summary;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Summary};
 
 /// Maximum number of pairs; those with the most time.
 const MOST: usize = 8;

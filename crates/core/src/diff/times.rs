@@ -3,8 +3,9 @@
 use super::load::{LoadSimilarity, PairLoad, is_enough};
 use super::{ComparedTimes, DevicePair, LEAST_REQUESTS, SideName};
 use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{DirectionSummary, StageTime};
-use crate::analysis::{ByDirection, Direction, Interval, Summary};
+use crate::analysis::summary::{
+    ByDirection, Direction, DirectionSummary, Interval, StageTime, Summary,
+};
 use crate::model::WaitClass;
 use serde::Serialize;
 

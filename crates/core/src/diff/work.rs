@@ -4,7 +4,7 @@
 //! What does not belong here: requests, whose number such a change alters (see [`super::times`]).
 
 use super::{ComparedTimes, LEAST_REQUESTS};
-use crate::analysis::Summary;
+use crate::analysis::summary::Summary;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -4,8 +4,7 @@
 
 use super::group::GroupedWaits;
 use super::kind::BottleneckKind;
-use crate::analysis::summary::DeviceSummary;
-use crate::analysis::{Direction, Interval};
+use crate::analysis::summary::{DeviceSummary, Direction, Interval};
 use crate::diagnosis::facts::{self, Facts};
 use crate::diagnosis::programs::{self, FileRole};
 use crate::model::{Origin, WaitClass};

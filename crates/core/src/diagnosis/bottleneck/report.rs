@@ -5,8 +5,7 @@
 use super::bound::{self, bound};
 use super::group::{GroupedWaits, WaitingProgram};
 use super::kind::BottleneckKind;
-use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::diagnosis::facts::shape::two_modes;
 use crate::diagnosis::facts::syncs::ProgramSyncs;
 use crate::diagnosis::facts::{Facts, Waited};

@@ -5,8 +5,7 @@
 
 use super::bound::{FELT_NS, SATURATED, SLOW_NS, SLOW_ROTATING_NS, depth, is_saturated};
 use super::report::busy;
-use crate::analysis::Interval;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Interval};
 use crate::diagnosis::captures;
 use crate::diagnosis::facts::{self, Facts};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};

@@ -4,7 +4,7 @@
 
 use super::load::{CountedLoad, rates};
 use super::{CountedFinding, loads};
-use crate::analysis::Direction;
+use crate::analysis::summary::Direction;
 use crate::diagnosis::bottleneck::bound::{DEEP, SATURATED};
 use crate::diagnosis::facts::{self, Facts, shape};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};

@@ -2,8 +2,7 @@
 //!
 //! What does not belong here: judging it (see [`super::devices`]).
 
-use crate::analysis::summary::{DeviceSummary, KernelDirection};
-use crate::analysis::{Direction, Summary};
+use crate::analysis::summary::{DeviceSummary, Direction, KernelDirection, Summary};
 use crate::model::Metric;
 
 /// A device's counters as rates.

@@ -4,8 +4,7 @@
 //! What does not belong here: devices (see [`super::devices`]).
 
 use super::{CountedFinding, loads};
-use crate::analysis::Summary;
-use crate::analysis::summary::Series;
+use crate::analysis::summary::{Series, Summary};
 use crate::diagnosis::facts::Facts;
 use crate::diagnosis::finding::{Confidence, Severity};
 use crate::diagnosis::place::Place;

@@ -27,7 +27,7 @@ use super::facts::Facts;
 use super::finding::{Confidence, Finding, FindingLayer, ImpactOf, Severity};
 use super::place::Place;
 use super::words;
-use crate::analysis::Summary;
+use crate::analysis::summary::Summary;
 use crate::model::Metric;
 use load::CountedLoad;
 

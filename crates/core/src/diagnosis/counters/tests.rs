@@ -1,6 +1,6 @@
 //! Each judgement at both sides of its limit.
 
-use crate::analysis::Summary;
+use crate::analysis::summary::Summary;
 use crate::diagnosis::{Confidence, Finding, diagnose};
 use crate::model::environment::{Device, Environment};
 use crate::model::health::HostMessage;

@@ -3,9 +3,8 @@
 //! What does not belong here: the exact time behind single requests (see `analysis::blame`).
 
 use super::{Facts, Waited, device_time_ns};
-use crate::analysis::Direction;
 use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
+use crate::analysis::summary::{DeviceSummary, Direction, ProcessRow, UsedRow};
 use crate::diagnosis::programs::{self, FileRole};
 use crate::model::WaitClass;
 

@@ -8,7 +8,7 @@
 mod tests;
 
 use super::shape::{self, Rhythm};
-use crate::analysis::Summary;
+use crate::analysis::summary::Summary;
 use crate::analysis::summary::patterns::{Bin, DevicePatterns, OwnerTimeline, Timeline};
 use crate::diagnosis::words;
 use schemars::JsonSchema;

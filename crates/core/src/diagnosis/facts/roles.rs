@@ -3,7 +3,7 @@
 //! What does not belong here: which files are whose ([`crate::diagnosis::programs`]).
 
 use super::Facts;
-use crate::analysis::Direction;
+use crate::analysis::summary::Direction;
 use crate::diagnosis::programs::{self, FileRole};
 use crate::diagnosis::words;
 

@@ -1,8 +1,7 @@
 //! Reads that cause writes: access times.
 
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::command::shell_word;
 use crate::model::Origin;
 

@@ -3,8 +3,7 @@
 use super::super::finding::LEAST_IMPACT;
 use super::super::programs;
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::{self, DeviceSummary, ProcessRow, UsedRow};
+use crate::analysis::summary::{self, DeviceSummary, Direction, ProcessRow, UsedRow};
 use facts::BULK_PER_S;
 use facts::SEQUENTIAL;
 use facts::Waited;

@@ -3,9 +3,8 @@
 use super::super::facts::health;
 use super::provider_cap::{even_bins, is_saturated};
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
 use crate::analysis::summary::patterns::{Bin, Timeline};
+use crate::analysis::summary::{DeviceSummary, Direction};
 use facts::moment::Around;
 use facts::shape::{self, RateStep};
 

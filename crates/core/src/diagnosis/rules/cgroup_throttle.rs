@@ -1,8 +1,7 @@
 //! A cgroup's I/O limit delays bios before they become requests.
 
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::model::WaitClass;
 use crate::model::cgroup::{Cgroup, IoLimit};
 use facts::Waited;

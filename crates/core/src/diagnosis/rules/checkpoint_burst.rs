@@ -3,9 +3,8 @@
 use super::super::bottleneck::bound::{self, FELT_NS};
 use super::super::programs::{self, FileRole, Topic};
 use super::*;
-use crate::analysis::summary::DeviceSummary;
 use crate::analysis::summary::patterns::{Bin, DevicePatterns, SyncBin};
-use crate::analysis::{Direction, Interval};
+use crate::analysis::summary::{DeviceSummary, Direction, Interval};
 use crate::model::Origin;
 use facts::Waited;
 use std::collections::BTreeMap;

@@ -1,8 +1,7 @@
 //! The kernel writes the memory of a crashed program to a file.
 
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Direction};
 
 /// Functions that write a core dump.
 const FUNCTIONS: &[&str] = &[

@@ -4,8 +4,7 @@ use super::super::facts::health;
 use super::super::finding;
 use super::*;
 use crate::analysis::summary::patterns::{Bin, Slow, Timeline};
-use crate::analysis::summary::{Bucket, DeviceSummary};
-use crate::analysis::{Direction, Interval};
+use crate::analysis::summary::{Bucket, DeviceSummary, Direction, Interval};
 use std::ops::RangeInclusive;
 
 /// The least time of an outlier: a healthy 7200 rpm disk stayed below 160 ms under load in M.

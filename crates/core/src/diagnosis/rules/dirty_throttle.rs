@@ -3,9 +3,8 @@
 use super::super::bottleneck::kind::BottleneckKind;
 use super::super::programs;
 use super::*;
-use crate::analysis::Direction;
 use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{ProcessRow, UsedRow};
+use crate::analysis::summary::{Direction, ProcessRow, UsedRow};
 use crate::model::WaitClass;
 use facts::BULK_PER_S;
 use facts::Waited;

@@ -1,8 +1,7 @@
 //! Discards of freed space take the device's time.
 
 use super::*;
-use crate::analysis::summary::DeviceSummary;
-use crate::analysis::{Direction, Interval};
+use crate::analysis::summary::{DeviceSummary, Direction, Interval};
 use crate::command::shell_word;
 use crate::model::WaitClass;
 

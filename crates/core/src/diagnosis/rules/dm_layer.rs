@@ -2,8 +2,7 @@
 
 use super::super::bottleneck::bound::SLOW_NS;
 use super::*;
-use crate::analysis::Interval;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Interval};
 use crate::model::environment::is_part_of;
 
 /// The least share of the upper device's time that its lower ones do not explain. Chosen.

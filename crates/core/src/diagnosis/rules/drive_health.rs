@@ -2,8 +2,7 @@
 
 use super::super::facts::health;
 use super::*;
-use crate::analysis::Interval;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Interval};
 use crate::model::health::{DriveLog, NvmeHealth};
 
 /// A drive whose vendor's estimate of its life is used up. By the NVMe specification the estimate

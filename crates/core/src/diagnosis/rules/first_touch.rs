@@ -55,7 +55,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let model = device.model.as_deref().unwrap_or_default();
     let is_lazy = LAZY.iter().any(|it| model.contains(it));
     let waited = facts.waits(|it| it.device.as_deref() == Some(name));
-    let reads = facts::stage_sum(device, crate::analysis::Interval::Q2c);
+    let reads = facts::stage_sum(device, crate::analysis::summary::Interval::Q2c);
     let finding = match waited.time_ns {
         0 => Finding::of_device(facts, extra_ns, reads, sentence),
         time => Finding::of_blocked(facts, extra_ns.min(time), sentence),

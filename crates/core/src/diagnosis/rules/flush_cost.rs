@@ -1,8 +1,7 @@
 //! The device is slow to flush its cache.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, StageTime};
-use crate::analysis::{Direction, Interval};
+use crate::analysis::summary::{DeviceSummary, Direction, Interval, StageTime};
 use crate::diagnosis::programs::{self, Topic};
 use facts::syncs::{ProgramSyncs, advice, of_file};
 

@@ -2,8 +2,7 @@
 
 use super::super::bottleneck::bound::{FELT_NS, SLOW_SYNC_NS};
 use super::*;
-use crate::analysis::summary::DeviceSummary;
-use crate::analysis::{Direction, Interval};
+use crate::analysis::summary::{DeviceSummary, Direction, Interval};
 use crate::diagnosis::programs::{self, FileRole};
 use facts::syncs::{ProgramSyncs, advice, of_file};
 

@@ -2,9 +2,8 @@
 
 use super::super::facts::health;
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
 use crate::analysis::summary::patterns::Slow;
+use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::diagnosis::finding::WARNING_SHARE;
 use crate::figures::plural;
 

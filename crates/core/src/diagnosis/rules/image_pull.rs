@@ -33,8 +33,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let name = &work.device.device;
     let row = facts.top_process(work.device, |row| is_runtime(&row.subject.process));
-    let Some(row) =
-        row.filter(|row| row.usage.directions[crate::analysis::Direction::Write].bytes > 0)
+    let Some(row) = row
+        .filter(|row| row.usage.directions[crate::analysis::summary::Direction::Write].bytes > 0)
     else {
         return Ok(RuleVerdict::Clear);
     };
@@ -47,7 +47,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let program = programs::of(Some(&row.subject.process), None);
     let advice = program.and_then(|it| it.advice(Topic::Checkpoint)).unwrap_or_default();
-    let written = row.usage.directions[crate::analysis::Direction::Write].bytes as f64;
+    let written = row.usage.directions[crate::analysis::summary::Direction::Write].bytes as f64;
     Ok(Finding::of_work(facts, &work, &victims, sentence)
         .about(subject)
         .shown("share of the device's time", work.share * 100.0, "%", format!("iowhy -d {name}"))

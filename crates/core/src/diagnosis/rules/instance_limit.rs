@@ -2,8 +2,7 @@
 
 use super::super::facts::health;
 use super::*;
-use crate::analysis::Interval;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Interval};
 
 rule!(
     "instance-limit",

@@ -1,8 +1,7 @@
 //! Threads wait for a journal commit.
 
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
+use crate::analysis::summary::{DeviceSummary, Direction, ProcessRow, UsedRow};
 use crate::diagnosis::programs::{self, Topic};
 use crate::model::WaitClass;
 use facts::calls::{SYNC_ALL, SYNC_FILE};

@@ -2,8 +2,7 @@
 
 use super::super::facts::health;
 use super::*;
-use crate::analysis::Interval;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Interval};
 
 /// The share of a link's rate from which the link may be the limit: protocols take 10 to 20 % of
 /// it. Chosen.

@@ -1,9 +1,8 @@
 //! A log floods the device.
 
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
 use crate::analysis::summary::patterns::FilePattern;
+use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::diagnosis::programs::{self, FileRole, Topic};
 use crate::model::Origin;
 use facts::Waited;

@@ -2,9 +2,8 @@
 
 use super::super::programs::{self, Topic};
 use super::*;
-use crate::analysis::Direction;
 use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{CodePathRow, DeviceSummary, ProcessRow, UsedRow};
+use crate::analysis::summary::{CodePathRow, DeviceSummary, Direction, ProcessRow, UsedRow};
 use crate::model::Origin;
 use crate::model::stack::without_types;
 

@@ -1,8 +1,7 @@
 //! Writes of parts of blocks, which must be read first.
 
 use super::*;
-use crate::analysis::summary::{CodePathRow, DeviceSummary, UsedRow};
-use crate::analysis::{Direction, Interval};
+use crate::analysis::summary::{CodePathRow, DeviceSummary, Direction, Interval, UsedRow};
 use crate::model::Origin;
 
 /// The least share of writes whose block is read just before. Chosen.

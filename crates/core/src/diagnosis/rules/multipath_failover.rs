@@ -1,8 +1,7 @@
 //! Requests fail over between paths.
 
 use super::*;
-use crate::analysis::Interval;
-use crate::analysis::summary::{DeviceSummary, DirectionSummary};
+use crate::analysis::summary::{DeviceSummary, DirectionSummary, Interval};
 use crate::diagnosis::finding::WARNING_SHARE;
 use crate::model::environment::is_part_of;
 

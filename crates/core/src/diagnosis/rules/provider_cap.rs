@@ -3,9 +3,8 @@
 use super::super::bottleneck::bound::DEEP;
 use super::super::facts::health;
 use super::*;
-use crate::analysis::summary::DeviceSummary;
 use crate::analysis::summary::patterns::{Bin, Timeline};
-use crate::analysis::{Direction, Interval};
+use crate::analysis::summary::{DeviceSummary, Direction, Interval};
 use facts::{Seller, shape};
 
 /// The length of bins, so that each holds enough requests, nanoseconds.

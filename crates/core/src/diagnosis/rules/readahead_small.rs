@@ -2,8 +2,7 @@
 
 use super::serial_reads::{MappedReads, READING};
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::model::WaitClass;
 use facts::PAGE;
 use facts::SEQUENTIAL;

@@ -1,8 +1,7 @@
 //! The I/O scheduler holds requests longer than the device takes.
 
 use super::*;
-use crate::analysis::Interval;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Interval};
 use crate::model::WaitClass;
 use crate::model::environment::chosen;
 

@@ -2,8 +2,7 @@
 
 use super::super::bottleneck::bound::DEEP;
 use super::*;
-use crate::analysis::summary::DeviceSummary;
-use crate::analysis::{Direction, Interval};
+use crate::analysis::summary::{DeviceSummary, Direction, Interval};
 use crate::diagnosis::programs;
 use crate::model::{Origin, WaitClass};
 use facts::SEQUENTIAL;

@@ -2,7 +2,7 @@
 
 use super::serial_reads::serial;
 use super::*;
-use crate::analysis::Direction;
+use crate::analysis::summary::Direction;
 
 rule!(
     "serial-writes",

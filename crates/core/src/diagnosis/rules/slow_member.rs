@@ -2,8 +2,7 @@
 //! counters are known, `counters::devices` finds it among devices that have as much work.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, StageTime};
-use crate::analysis::{Direction, Interval};
+use crate::analysis::summary::{DeviceSummary, Direction, Interval, StageTime};
 use std::collections::BTreeSet;
 
 /// The least ratio of a member's median write to the fastest one's. Chosen: drives of one model

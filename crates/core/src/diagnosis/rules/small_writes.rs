@@ -1,8 +1,7 @@
 //! Sequential writes that reach the device in small requests.
 
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Direction};
 use facts::SEQUENTIAL;
 
 /// The largest size at which the cost per request outweighs its data on any device.

@@ -2,8 +2,7 @@
 
 use super::super::finding::LEAST_IMPACT;
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::model::{Origin, WaitClass};
 use facts::Waited;
 

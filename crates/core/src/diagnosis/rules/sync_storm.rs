@@ -1,9 +1,8 @@
 //! A process syncs whole file systems, and all others wait.
 
 use super::*;
-use crate::analysis::Direction;
 use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
+use crate::analysis::summary::{DeviceSummary, Direction, ProcessRow, UsedRow};
 use crate::model::{FileKind, WaitClass};
 use facts::Waited;
 use facts::calls::{SYNC_FILE, UNMOUNT};

@@ -1,9 +1,8 @@
 //! A file system is mounted so that each change waits for the device.
 
 use super::*;
-use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
 use crate::analysis::summary::patterns::WaitGroup;
+use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::model::{Origin, WaitClass};
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 

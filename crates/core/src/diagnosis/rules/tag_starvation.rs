@@ -1,8 +1,7 @@
 //! The queue allows too few requests in flight.
 
 use super::*;
-use crate::analysis::Interval;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Interval};
 use crate::model::WaitClass;
 use facts::Waited;
 

@@ -1,8 +1,7 @@
 //! A virtual disk with fewer queues than CPUs.
 
 use super::*;
-use crate::analysis::Interval;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Interval};
 
 /// The least CPUs per queue for the queue's lock and interrupt to be the limit. Chosen.
 const CPUS_PER_QUEUE: f64 = 4.0;

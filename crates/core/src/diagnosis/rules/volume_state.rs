@@ -2,8 +2,7 @@
 
 use super::super::facts::targets;
 use super::*;
-use crate::analysis::Interval;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, Interval};
 use crate::figures::plural;
 use crate::model::environment::{Device, is_part_of};
 use crate::model::health::{BcacheState, DeviceHealth, MappedTarget};

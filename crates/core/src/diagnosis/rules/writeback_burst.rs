@@ -29,13 +29,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some((device, burst)) = found.next() else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let writer = facts.top_process(device, |row| {
-        row.usage.directions[crate::analysis::Direction::Write].bytes > 0
+        row.usage.directions[crate::analysis::summary::Direction::Write].bytes > 0
             && !row.subject.process.starts_with("jbd2")
     });
     let subject = facts::subject_of(name, writer);
-    let reads = crate::analysis::Direction::Read;
-    let all_reads =
-        facts::stage(device, reads, crate::analysis::Interval::Q2c).map_or(0, |it| it.sum_ns);
+    let reads = crate::analysis::summary::Direction::Read;
+    let all_reads = facts::stage(device, reads, crate::analysis::summary::Interval::Q2c)
+        .map_or(0, |it| it.sum_ns);
     let waiting = facts.waits(|group| group.device.as_deref() == Some(name));
     let sentence = format!(
         "writes reach {name} in bursts: reads take {} while data of {} is written back, {} \
