@@ -3,12 +3,12 @@
 #![no_main]
 
 use iowhy_core::analysis::intervals::{Cutter, WantedIntervals};
-use iowhy_core::moments::RecordedMoments;
 use iowhy_core::analysis::{Filtered, Summaries, Summarizer};
 use iowhy_core::diagnosis::diagnose;
 use iowhy_core::diff::{DiffSide, compare};
 use iowhy_core::model::table::{ColumnKind, ColumnValues, Columns, Scalar, Table};
 use iowhy_core::model::{Environment, Filter, Name, Names};
+use iowhy_core::moments::RecordedMoments;
 use iowhy_core::redact::{RedactedRows, Redactor};
 use iowhy_core::script::{START_NS, Script};
 use iowhy_core::source::Batch;
@@ -79,11 +79,7 @@ fn value(choices: &mut Unstructured<'_>) -> Result<i64> {
 }
 
 /// Adds rows whose cells are chosen; those that the table refuses are left out, as in a recording.
-fn fill<T: Table>(
-    choices: &mut Unstructured<'_>,
-    names: &[Name],
-    rows: &mut Vec<T>,
-) -> Result<()> {
+fn fill<T: Table>(choices: &mut Unstructured<'_>, names: &[Name], rows: &mut Vec<T>) -> Result<()> {
     let count = choices.int_in_range(0..=MOST_ROWS)?;
     let mut columns = Vec::new();
     for info in T::COLUMNS {
