@@ -11,8 +11,8 @@
 //! | `syncs` | waits to make data durable, in bins |
 //! | `access` | addresses of a device's requests: read again, split, scattered |
 //!
-//! What does not belong here: the result ([`crate::analysis::summary::patterns`]), and judgement (see
-//! [`crate::diagnosis`]).
+//! What does not belong here: the result ([`crate::analysis::summary::patterns`]), and judgement
+//! (see [`crate::diagnosis`]).
 
 mod access;
 mod calls;

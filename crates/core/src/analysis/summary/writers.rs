@@ -1,8 +1,8 @@
 //! Who writes what: what each program asked for with its calls, and what devices moved for it. The
 //! flight recorder adds these rows up over days.
 //!
-//! What does not belong here: how requests and calls are added up (`charge::writers`), which program
-//! a journal's requests are due to, and how long rows are kept (crate `iowhy-recorder`).
+//! What does not belong here: how requests and calls are added up (`charge::writers`), which
+//! program a journal's requests are due to, and how long rows are kept (crate `iowhy-recorder`).
 
 use super::axes::ByDirection;
 use super::usage::FlowSummary;
