@@ -1,5 +1,5 @@
-//! Waits: the class of a kernel stack, the split of a wait over its requests, wait chains, and the
-//! ledger; blame.
+//! Waits: the class of a kernel stack, the split of a wait over its requests, wait chains, the
+//! ledger, and blame.
 //!
 //! | where | what |
 //! |---|---|
