@@ -9,7 +9,7 @@ pub mod endpoint;
 use crate::config::MetricsConfig;
 use crate::error::RecorderError;
 use crate::trigger::TriggerKind;
-use crate::writers::{WriterRow, WriterSums};
+use crate::writers::{WriterRecord, WriterSums};
 use endpoint::SharedText;
 use iowhy_capture::host::own;
 use iowhy_core::analysis::summary::DirectionSummary;
@@ -69,6 +69,10 @@ pub struct MetricTotals {
     waits: BTreeMap<&'static str, u64>,
     /// What was asked for and written, by container and kind.
     written: BTreeMap<String, WriterSums>,
+    /// How often idle devices were woken, by device and container.
+    wakes: BTreeMap<(String, String), u64>,
+    /// How much of a drive's life is used, percent.
+    used_percent: BTreeMap<String, f64>,
     incidents: BTreeMap<TriggerKind, u64>,
     /// Findings of the last ten seconds: cause, device, severity.
     findings: Vec<(&'static str, String, &'static str)>,
@@ -120,14 +124,28 @@ impl MetricTotals {
     }
 
     /// Adds a minute of who writes; rows without a container are `other`.
-    pub fn add_writers(&mut self, rows: &[WriterRow]) {
-        for row in rows.iter().filter(|row| !row.id.is_below) {
+    pub fn add_writers(&mut self, minute: &WriterRecord) {
+        for row in &minute.rows {
             let name = match row.id.container.as_str() {
                 "" => OTHER.to_owned(),
                 container => label(&self.written, container),
             };
-            self.written.entry(name).or_default().add(&row.sums);
+            if row.sums.wakes > 0 {
+                self.add_wakes(&row.id.device, &name, row.sums.wakes);
+            }
+            if !row.id.is_below {
+                self.written.entry(name).or_default().add(&row.sums);
+            }
         }
+        let drives = minute.drives.iter().take(MOST_LABELS);
+        self.used_percent = drives.map(|(name, wear)| (name.clone(), wear.used_percent)).collect();
+    }
+
+    fn add_wakes(&mut self, device: &str, container: &str, wakes: u64) {
+        let key = (device.to_owned(), container.to_owned());
+        let has_room = self.wakes.len() < MOST_LABELS || self.wakes.contains_key(&key);
+        let key = if has_room { key } else { (OTHER.to_owned(), OTHER.to_owned()) };
+        *self.wakes.entry(key).or_default() += wakes;
     }
 
     /// All figures as OpenMetrics text.
@@ -172,6 +190,12 @@ impl MetricTotals {
         let written = self.written.iter().flat_map(of_kinds);
         let help = "Bytes that a container asked for, and that devices wrote for it";
         counter(encoder, "container_written", help, Some(Unit::Bytes), written)?;
+        let wakes = self.wakes.iter().map(|((device, container), wakes)| {
+            let labels = vec![("device", device.clone()), ("container", container.clone())];
+            (labels, *wakes as f64)
+        });
+        let help = "Requests that woke a device after a minute without one";
+        counter(encoder, "device_wakes", help, None, wakes)?;
         let kinds =
             self.incidents.iter().map(|(kind, count)| (one("trigger", kind.word()), *count as f64));
         counter(encoder, "incidents", "Incidents by what triggered them", None, kinds)?;
@@ -202,6 +226,10 @@ impl MetricTotals {
         let help = "Causes found in the last ten seconds";
         gauge(encoder, "finding_active", help, None, findings)?;
         let oldest = self.oldest_ns.iter().map(|(name, ns)| (one("device", name), seconds(*ns)));
+        let used = self.used_percent.iter();
+        let used = used.map(|(name, percent)| (one("device", name), percent / 100.0));
+        let help = "Share of its life that a drive says is used";
+        gauge(encoder, "drive_life_used", help, Some(Unit::Ratios), used)?;
         let help = "Age of the oldest request in flight";
         gauge(encoder, "oldest_request", help, Some(Unit::Seconds), oldest)?;
         for (name, help, unit, value) in [
@@ -346,9 +374,9 @@ impl MetricsHub {
     }
 
     /// Adds a minute of who writes.
-    pub fn add_writers(&mut self, rows: &[WriterRow]) {
+    pub fn add_writers(&mut self, minute: &WriterRecord) {
         if self.is_served || self.has_file {
-            self.totals.add_writers(rows);
+            self.totals.add_writers(minute);
         }
     }
 
@@ -449,6 +477,40 @@ mod tests {
         assert_eq!(bucket("0.067108864"), "0");
         assert_eq!(bucket("0.268435456"), "200");
         assert_eq!(bucket("+Inf"), "200");
+    }
+
+    #[test]
+    fn who_writes_and_wakes_is_counted_by_container() {
+        use crate::writers::{DriveWear, WriterId, WriterRow};
+        let row = |container: &str, is_below: bool| WriterRow {
+            id: WriterId {
+                container: container.to_owned(),
+                device: "sda".to_owned(),
+                is_below,
+                ..WriterId::default()
+            },
+            sums: WriterSums { data_bytes: 4096, wakes: 2, ..WriterSums::default() },
+        };
+        let mut minute = WriterRecord {
+            rows: vec![row("a.service", false), row("", false), row("a.service", true)],
+            ..WriterRecord::default()
+        };
+        let wear = DriveWear { used_percent: 12.5, written_bytes: None };
+        minute.drives.insert("sda".to_owned(), wear);
+        let mut totals = MetricTotals::default();
+        (0..2).for_each(|_| totals.add_writers(&minute));
+        let text = totals.text();
+        for line in [
+            "iowhy_container_written_bytes_total{container=\"a.service\",kind=\"data\"} 8192.0",
+            "iowhy_device_wakes_total{device=\"sda\",container=\"a.service\"} 8.0",
+            "iowhy_device_wakes_total{device=\"sda\",container=\"other\"} 4.0",
+            "iowhy_drive_life_used_ratios{device=\"sda\"} 0.125",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
+        }
+        minute.rows = (0..1000).map(|at| row(&format!("c{at}"), false)).collect();
+        totals.add_writers(&minute);
+        assert!(totals.wakes.len() <= MOST_LABELS + 1, "{}", totals.wakes.len());
     }
 
     #[test]

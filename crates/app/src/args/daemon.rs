@@ -124,6 +124,9 @@ pub struct HistoryArgs {
     /// The same by file; with a part of its name, only files that contain it
     #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "")]
     pub file: Option<String>,
+    /// Write who wrote as a page in one file, which must not exist
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub html: Option<PathBuf>,
     /// Rows of each table
     #[arg(long, value_name = "N", default_value = "24", value_parser = rows())]
     pub rows: u32,

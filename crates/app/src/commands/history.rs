@@ -1,5 +1,6 @@
 //! `iowhy history`: the figures of the last days, and who wrote.
 
+use super::page::NewPage;
 use crate::args::daemon::HistoryArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -11,7 +12,7 @@ use iowhy_recorder::screen;
 use iowhy_recorder::writers::files::{WriterFiles, found_over_days};
 use iowhy_recorder::writers::over_days::OverDaysFinding;
 use iowhy_recorder::writers::question::{GroupedBy, WriterQuestion, answer};
-use iowhy_recorder::writers::text;
+use iowhy_recorder::writers::{page, text};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -20,6 +21,10 @@ pub fn run(args: &HistoryArgs) -> Result<(), Failure> {
     let config = args.places.config()?;
     let state = config.state;
     let (from_s, until_s) = span(args)?;
+    if args.html.is_some() && !args.who && args.file.is_none() {
+        let message = "failed to write a page: there is one of who wrote".to_owned();
+        return Err(Failure::new(message, Some("add --who or --file".to_owned())));
+    }
     if args.who || args.file.is_some() {
         return writers(args, &state, (from_s, until_s), || {
             RecorderState::read(&state, &config.runtime).why_no_history()
@@ -75,6 +80,7 @@ fn writers(
     (from_s, until_s): (i64, i64),
     why: impl FnOnce() -> &'static str,
 ) -> Result<(), Failure> {
+    let html = args.html.as_deref().map(NewPage::check_plain).transpose()?;
     let files = WriterFiles::below(state);
     let records = files.records(from_s, until_s).map_err(|error| unreadable(state, &error))?;
     let by = if args.file.is_some() { GroupedBy::File } else { GroupedBy::Program };
@@ -96,6 +102,9 @@ fn writers(
     }
     if records.is_empty() {
         return output::print(&format!("{}\n", why()));
+    }
+    if let Some(html) = html {
+        return html.save(&page::page(&answer, &records, &question, args.rows as usize));
     }
     output::print(&text::page(&answer, args.rows as usize, &output::style()))
 }

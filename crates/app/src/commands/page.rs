@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// A file that is not there yet, for a page.
 pub struct NewPage<'a> {
     path: &'a Path,
-    /// Whether it is the small one for a ticket.
+    /// Whether it is one without script, such as the small one for a ticket.
     is_small: bool,
 }
 
@@ -28,6 +28,11 @@ impl<'a> NewPage<'a> {
     /// read.
     pub fn check(path: &'a Path) -> Result<NewPage<'a>, Failure> {
         NewPage::checked(path, false)
+    }
+
+    /// Refuses a file that exists: the page needs no script.
+    pub fn check_plain(path: &'a Path) -> Result<NewPage<'a>, Failure> {
+        NewPage::checked(path, true)
     }
 
     /// The page that the user wants of a watch, if any.
@@ -96,7 +101,7 @@ impl<'a> NewPage<'a> {
     }
 
     /// A file that somebody made meanwhile stays as it is.
-    fn save(&self, page: &str) -> Result<(), Failure> {
+    pub fn save(&self, page: &str) -> Result<(), Failure> {
         let partial = PartialOutput::of(self.path)?;
         partial.write(page.as_bytes())?;
         partial.finish_new()?;

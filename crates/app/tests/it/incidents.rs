@@ -8,6 +8,8 @@ use iowhy_recorder::history::{
 use iowhy_recorder::incidents::record::{INCIDENT_FORMAT, IncidentFinding, IncidentRecord};
 use iowhy_recorder::incidents::store::{IncidentStore, RECORD, RECORDING, write_record};
 use iowhy_recorder::trigger::{Trigger, TriggerKind};
+use iowhy_recorder::writers::files::{WriterFiles, WriterSeries};
+use iowhy_recorder::writers::{DeviceBytes, WriterId, WriterRecord, WriterRow, WriterSums};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -241,4 +243,70 @@ fn the_history_has_devices_waits_pressure_and_containers() {
     assert_eq!(minutes.len(), 10);
     assert_eq!(minutes[0]["groups"][HOSTILE]["requests"], 600);
     assert!(state.printed(["history", "--last", "1h", "-d", "sdb"]).contains("none at warning"));
+}
+
+/// An hour in which two programs wrote, one of them with a hostile name.
+fn add_writers(state: &TestState) {
+    let files = WriterFiles::below(state.folder.path());
+    let now_s = iowhy_recorder::clock::LocalTime::now_s();
+    for minute in 1..=60 {
+        let row = |program: &str, asked_bytes: u64, data_bytes: u64| WriterRow {
+            id: WriterId {
+                program: program.to_owned(),
+                container: HOSTILE.to_owned(),
+                file: format!("/srv/{HOSTILE}"),
+                device: "sda".to_owned(),
+                ..WriterId::default()
+            },
+            sums: WriterSums { asked_bytes, data_bytes, syncs: 10, wakes: 1, ..Default::default() },
+        };
+        let time_s = now_s - 60 * minute;
+        let written = DeviceBytes { written: 1_100_000, ..DeviceBytes::default() };
+        let record = WriterRecord {
+            time_s,
+            until_s: time_s + 60,
+            watched_s: 60,
+            devices: BTreeMap::from([("sda".to_owned(), written)]),
+            rows: vec![row("logger", 10_000, 1_000_000), row(HOSTILE, 100_000, 100_000)],
+            ..WriterRecord::default()
+        };
+        let line = serde_json::to_string(&record).unwrap();
+        let limits = HistoryLimits { days: 31, bytes: 200_000_000 };
+        files.append(WriterSeries::Minutes, time_s, &line, limits).unwrap();
+    }
+}
+
+#[test]
+fn who_writes_is_told_as_text_json_and_a_page() {
+    let state = TestState::new();
+    add_writers(&state);
+    let who = ["history", "--who", "--last", "2h"];
+    let text = state.printed(who);
+    assert!(text.contains("logger") && text.contains("WHAT IT COSTS"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&state.printed(who.into_iter().chain(["--json"]))).unwrap();
+    let first = &json["rows"][0];
+    assert_eq!(
+        (&first["written_bytes"], &first["amplification"]),
+        (&60_000_000.into(), &100.0.into())
+    );
+
+    let file = state.folder.path().join("who.html");
+    let path = file.to_str().unwrap();
+    state.printed(who.into_iter().chain(["--html", path]));
+    let page = std::fs::read_to_string(&file).unwrap();
+    for said in ["logger", "57.2 MiB", "Written by devices over time", "Who wakes idle disks"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    for part in ["<b>\n", "<script", "\u{1b}", "\u{202e}", "http:", "https:", "src="] {
+        assert!(!page.contains(part), "{part:?}: {page}");
+    }
+    // The picture's bars.
+    assert!(page.contains("<path d=\"M") && page.len() < 20_000, "{}", page.len());
+
+    let by_file = state.folder.path().join("file.html");
+    state.printed(["history", "--file", "--last", "2h", "--html", by_file.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(&by_file).unwrap().contains("other files"));
+    assert!(state.refused(who.into_iter().chain(["--html", path])).contains("the file exists"));
+    assert!(state.refused(["history", "--html", "/nonexistent/x"]).contains("hint: add --who"));
 }

@@ -62,7 +62,7 @@ impl Daemon<'_> {
             watched_s: minute.watched_ns / 1_000_000_000,
         };
         let (record, hours) = self.writing.account.end_minute(span, &self.writing.drives);
-        self.metrics.add_writers(&record.rows);
+        self.metrics.add_writers(&record);
         self.offer_writers(WriterSeries::Minutes, &record);
         for hour in &hours {
             self.offer_writers(WriterSeries::Hours, hour);

@@ -11,7 +11,7 @@
 //! | [`files`] | the files of minutes and hours |
 //! | [`question`] | rows put together: by program, file, device |
 //! | [`over_days`] | findings over hours and days |
-//! | [`text`] | all of it as text |
+//! | [`text`], [`page`] | all of it as text, as a page |
 //!
 //! What does not belong here: which process a request is charged to (`iowhy_core::analysis`).
 
@@ -20,6 +20,7 @@ pub mod causes;
 pub mod exact;
 pub mod files;
 pub mod over_days;
+pub mod page;
 pub mod question;
 pub mod text;
 pub mod wakes;

@@ -162,6 +162,35 @@ pub fn answer(records: &[WriterRecord], question: &WriterQuestion) -> WriterAnsw
     }
 }
 
+/// Bytes a second that devices wrote for what is asked, in so many equal parts of the time of the
+/// records.
+pub fn written_over_time(
+    records: &[WriterRecord],
+    question: &WriterQuestion,
+    parts: usize,
+) -> Vec<f64> {
+    let from_s = records.first().map_or(question.from_s, |record| record.time_s);
+    let until_s = records.last().map_or(question.until_s, |record| record.until_s);
+    let part_s = (until_s - from_s).max(1) as f64 / parts.max(1) as f64;
+    let mut values = vec![0.0; parts];
+    for record in records {
+        let rows = record.rows.iter().filter(|row| fits(row, question));
+        let bytes = rows.map(|row| row.sums.written_bytes()).fold(0, u64::saturating_add) as f64;
+        let (begin, end) = ((record.time_s - from_s) as f64, (record.until_s - from_s) as f64);
+        let first = (begin / part_s).max(0.0) as usize;
+        for (place, value) in values.iter_mut().enumerate().skip(first) {
+            let (own_begin, own_end) = (place as f64 * part_s, (place + 1) as f64 * part_s);
+            if own_begin >= end {
+                break;
+            }
+            // Shared out by overlap: an hour is one record.
+            let overlap = (end.min(own_end) - begin.max(own_begin)).max(0.0);
+            *value += bytes * overlap / (end - begin).max(1.0) / part_s;
+        }
+    }
+    values
+}
+
 fn fits(row: &WriterRow, question: &WriterQuestion) -> bool {
     let id = &row.id;
     let is_counted = match &question.device {
@@ -282,6 +311,31 @@ fn wakes<'a>(rows: impl Iterator<Item = &'a WriterRow>) -> Vec<AnswerWake> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_written_over_time_adds_up() {
+        let record = |time_s: i64, length_s: i64, data_bytes: u64| {
+            let sums = WriterSums { data_bytes, ..WriterSums::default() };
+            let rows = vec![WriterRow { sums, ..WriterRow::default() }];
+            let until_s = time_s + length_s;
+            WriterRecord { time_s, until_s, rows, ..WriterRecord::default() }
+        };
+        let records = [record(0, 3_600, 7_200), record(75, 0, 0), record(3_600, 60, 600)];
+        let question = WriterQuestion {
+            by: GroupedBy::Program,
+            device: None,
+            file: None,
+            from_s: 0,
+            until_s: 1,
+        };
+        for parts in [1, 7, 61] {
+            let values = written_over_time(&records, &question, parts);
+            let bytes = values.iter().sum::<f64>() * 3_660.0 / parts as f64;
+            assert!((bytes - 7_800.0).abs() < 0.1, "{parts}: {bytes}");
+        }
+        assert!((written_over_time(&records, &question, 61)[60] - 10.0).abs() < 1e-6);
+        assert_eq!(written_over_time(&[], &question, 3), [0.0; 3]);
+    }
 
     #[test]
     fn a_drive_is_worn_when_it_took_what_it_was_made_for() {

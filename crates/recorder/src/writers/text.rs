@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: figures.
 
-use super::question::{AnswerRow, GroupedBy, WriterAnswer};
+use super::question::{AnswerDevice, AnswerRow, GroupedBy, WriterAnswer};
 use super::{WriterKind, over_days::OverDaysFinding};
 use crate::clock::LocalTime;
 use iowhy_views::escape::{cut, escape};
@@ -87,7 +87,9 @@ impl Page<'_> {
             0 => "-".to_owned(),
             bytes => human::bytes(bytes as f64),
         };
-        let factor = row.amplification.map_or_else(|| "-".to_owned(), |factor| self.factor(factor));
+        let factor = row
+            .amplification
+            .map_or_else(|| "-".to_owned(), |factor| factor_text(factor, self.style));
         let cells = [
             bytes(row.written_bytes),
             bytes(sum("asked_bytes")),
@@ -97,50 +99,19 @@ impl Page<'_> {
             bytes(sum("metadata_bytes")),
             bytes(sum("read_bytes")),
         ];
-        let name = self.name(row, by);
+        let name = name(row, by, self.style);
         self.cells(cells, &name);
-    }
-
-    fn factor(&self, factor: f64) -> String {
-        let sign = self.style.either("×", "x");
-        match factor {
-            factor if factor < 9.95 => format!("{sign}{factor:.1}"),
-            factor => format!("{sign}{factor:.0}"),
-        }
-    }
-
-    /// A row's name, escaped.
-    fn name(&self, row: &AnswerRow, by: GroupedBy) -> String {
-        let program = match row.kind {
-            WriterKind::Program => escape(&row.program, self.style).into_owned(),
-            WriterKind::Unknown => "(not known)".to_owned(),
-            WriterKind::Others => "(others)".to_owned(),
-            WriterKind::Unseen => "(not recorded)".to_owned(),
-        };
-        let file = row.file.as_ref().filter(|file| !file.is_empty());
-        match (by, file) {
-            (GroupedBy::File, Some(file)) => format!("{}  ({program})", escape(file, self.style)),
-            (GroupedBy::File, None) => program,
-            (GroupedBy::Program, _) => {
-                format!("{program}  {}", escape(&row.container, self.style))
-            }
-        }
     }
 
     /// What the bytes beyond those asked for are.
     fn explained(&mut self, answer: &WriterAnswer) {
-        let is_worth = |row: &&AnswerRow| {
-            let factor = row.amplification.is_none_or(|factor| factor >= WORTH);
-            row.kind == WriterKind::Program && row.written_bytes > 0 && factor
-        };
-        let worth: Vec<&AnswerRow> =
-            answer.rows.iter().filter(is_worth).take(MOST_EXPLAINED).collect();
+        let worth = worth(answer);
         if worth.is_empty() {
             return;
         }
         self.line("\nWHAT IT COSTS");
         for row in worth {
-            let sentence = sentence(row, answer.by, self);
+            let sentence = sentence(row, answer.by, self.style);
             self.wrapped(&sentence);
         }
     }
@@ -158,31 +129,20 @@ impl Page<'_> {
         }
         self.line("\nDEVICES\n   WRITTEN     A DAY      READ  DISCARD  UNSEEN  WAKES  DEVICE");
         for device in &answer.devices {
-            let a_day = device.written_bytes as f64 / answer.watched_s.max(1) as f64 * 86_400.0;
             let share = device.unseen_bytes as f64 / device.written_bytes.max(1) as f64;
             let mut line = format!(
                 "  {:>8}  {:>8}  {:>8} {:>8}  {:>4} %  {:>5}  {}",
                 human::bytes(device.written_bytes as f64),
-                human::bytes(a_day),
+                human::bytes(a_day(device, answer)),
                 human::bytes(device.read_bytes as f64),
                 human::bytes(device.discarded_bytes as f64),
                 human::percent(share),
                 device.wakes,
                 escape(&device.device, self.style),
             );
-            if let Some(used) = device.used_percent {
-                let _ = write!(line, "  {used:.0} % of its life used");
-            }
-            if let Some(days) = device.worn_in_days {
-                let _ = match days / 365.25 {
-                    years if years > MOST_YEARS => {
-                        write!(line, ", worn in more than {MOST_YEARS:.0} years at this rate")
-                    }
-                    years if years >= 2.0 => {
-                        write!(line, ", worn in {years:.1} years at this rate")
-                    }
-                    _ => write!(line, ", worn in {days:.0} days at this rate"),
-                };
+            let wear = wear_text(device);
+            if !wear.is_empty() {
+                let _ = write!(line, "  {wear}");
             }
             self.line(&line);
         }
@@ -218,20 +178,82 @@ impl Page<'_> {
     }
 }
 
+pub(super) fn factor_text(factor: f64, style: &Style) -> String {
+    let sign = style.either("×", "x");
+    match factor {
+        factor if factor < 9.95 => format!("{sign}{factor:.1}"),
+        factor => format!("{sign}{factor:.0}"),
+    }
+}
+
+/// A row's program, escaped; where it is of none, what it is.
+pub(super) fn program(row: &AnswerRow, style: &Style) -> String {
+    match row.kind {
+        WriterKind::Program => escape(&row.program, style).into_owned(),
+        WriterKind::Unknown => "(not known)".to_owned(),
+        WriterKind::Others => "(others)".to_owned(),
+        WriterKind::Unseen => "(not recorded)".to_owned(),
+    }
+}
+
+/// A row's name, escaped.
+fn name(row: &AnswerRow, by: GroupedBy, style: &Style) -> String {
+    let program = program(row, style);
+    let file = row.file.as_ref().filter(|file| !file.is_empty());
+    match (by, file) {
+        (GroupedBy::File, Some(file)) => format!("{}  ({program})", escape(file, style)),
+        (GroupedBy::File, None) => program,
+        (GroupedBy::Program, _) => format!("{program}  {}", escape(&row.container, style)),
+    }
+}
+
+/// The rows whose bytes are worth explaining.
+pub(super) fn worth(answer: &WriterAnswer) -> Vec<&AnswerRow> {
+    let is_worth = |row: &&AnswerRow| {
+        let factor = row.amplification.is_none_or(|factor| factor >= WORTH);
+        row.kind == WriterKind::Program && row.written_bytes > 0 && factor
+    };
+    answer.rows.iter().filter(is_worth).take(MOST_EXPLAINED).collect()
+}
+
+/// How long a device lasts, as its drive says and at this rate; empty if that is not known.
+pub(super) fn wear_text(device: &AnswerDevice) -> String {
+    let mut text = String::new();
+    if let Some(used) = device.used_percent {
+        let _ = write!(text, "{used:.0} % of its life used");
+    }
+    if let Some(days) = device.worn_in_days {
+        let _ = match days / 365.25 {
+            years if years > MOST_YEARS => {
+                write!(text, ", worn in more than {MOST_YEARS:.0} years at this rate")
+            }
+            years if years >= 2.0 => write!(text, ", worn in {years:.1} years at this rate"),
+            _ => write!(text, ", worn in {days:.0} days at this rate"),
+        };
+    }
+    text
+}
+
+/// Bytes a day, as written in the time that was watched.
+pub(super) fn a_day(device: &AnswerDevice, answer: &WriterAnswer) -> f64 {
+    device.written_bytes as f64 / answer.watched_s.max(1) as f64 * 86_400.0
+}
+
 /// What a program's writes cost, and why.
-fn sentence(row: &AnswerRow, by: GroupedBy, page: &Page) -> String {
+pub(super) fn sentence(row: &AnswerRow, by: GroupedBy, style: &Style) -> String {
     let sum = |name: &str| row.sums.get(name).copied().unwrap_or(0);
     let (asked, syncs, data) = (sum("asked_bytes"), sum("syncs"), sum("data_bytes"));
-    let mut text = page.name(row, by).trim_end().to_owned();
+    let mut text = name(row, by, style).trim_end().to_owned();
     match row.amplification {
         Some(factor) => {
-            let _ = write!(text, ": {} bytes written for each byte asked", page.factor(factor));
+            let _ =
+                write!(text, ": {} bytes written for each byte asked", factor_text(factor, style));
         }
         None => text.push_str(": written through a mapping, or by calls that were not counted"),
     }
     let per_byte = |bytes: u64| match asked {
         0 => human::bytes(bytes as f64),
-        asked => page.factor(bytes as f64 / asked as f64),
+        asked => factor_text(bytes as f64 / asked as f64, style),
     };
     let is_small = asked > 0 && syncs > 0 && asked / syncs < PAGE_BYTES;
     let parts = [

@@ -11,6 +11,7 @@
 //! | `sections` | tables, environment, losses, commands |
 //! | `compared` | two watches compared |
 //! | `share` | a small page for a ticket, without charts |
+//! | `plain` | the frame of pages without script |
 //! | `web/` (TypeScript) | what draws the charts and filters them |
 //!
 //! Names that anybody may have chosen are escaped twice: what could deceive a reader, as on a
@@ -24,6 +25,7 @@ mod columns;
 mod compared;
 mod data;
 mod marks;
+mod plain;
 mod sections;
 mod share;
 #[cfg(test)]
@@ -41,6 +43,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use compared::{PageSide, compare};
 pub use data::SCHEMA;
+pub use plain::{bars, picture, plain_page};
 pub use share::{MOST_SHARED_BYTES, share};
 
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
@@ -145,7 +148,7 @@ fn contents() -> Markup {
 }
 
 /// How names and figures look on a page.
-fn style() -> Style {
+pub fn style() -> Style {
     Style { rows: ROWS, ..Style::plain(100_000) }
 }
 

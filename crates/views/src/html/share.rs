@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: the page with charts ([`super::render`]).
 
+use super::plain::{bars, picture, plain_page};
 use super::{PageInput, answer, prose, style};
 use crate::escape::escape;
 use crate::human;
@@ -12,16 +13,11 @@ use iowhy_core::analysis::Direction;
 use iowhy_core::analysis::charts::cells::{CellKey, CellSums};
 use iowhy_core::analysis::summary::{Bucket, DeviceSummary};
 use iowhy_core::model::WaitClass;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 /// The most that a page for a ticket may have, bytes.
 pub const MOST_SHARED_BYTES: usize = 200_000;
 
-const CSS: &str = include_str!("share.css");
-/// The size of a picture, and the part of it that its axes take.
-const SIZE: (f64, f64) = (720.0, 150.0);
-const LEFT: f64 = 70.0;
-const BOTTOM: f64 = 22.0;
 /// Columns of time in a picture.
 const COLUMNS: usize = 180;
 /// Wait classes in a picture.
@@ -48,75 +44,20 @@ fn document(page: &PageInput<'_>, findings: usize) -> String {
     diagnosis.findings.truncate(findings);
     let page = PageInput { diagnosis: &diagnosis, ..*page };
     let facts = header::facts(page.summary, &style);
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
-                  form-action 'none'";
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(policy);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="referrer" content="no-referrer";
-                title { "iowhy" }
-                style { (PreEscaped(CSS)) }
-            }
-            body {
-                (answer::headline(page.diagnosis, &style))
-                p.faint { @for (index, (fact, _)) in facts.iter().enumerate() {
-                    @if index > 0 { " · " } (fact)
-                } }
-                (answer::findings(&page, &style))
-                @if left_out > 0 { p.faint { "Findings left out for size: " (left_out) } }
-                h2 { "Pictures" }
-                (rates(&page, &style))
-                (latencies(&page, &style))
-                (waits(&page, &style))
-                (answer::notes(page.summary, page.source, &style))
-                footer { p.faint {
-                    "Written by iowhy " (env!("CARGO_PKG_VERSION"))
-                    ". It loads nothing and sends nothing. The recording has the rest."
-                } }
-            }
-        }
+    let body = html! {
+        (answer::headline(page.diagnosis, &style))
+        p.faint { @for (index, (fact, _)) in facts.iter().enumerate() {
+            @if index > 0 { " · " } (fact)
+        } }
+        (answer::findings(&page, &style))
+        @if left_out > 0 { p.faint { "Findings left out for size: " (left_out) } }
+        h2 { "Pictures" }
+        (rates(&page, &style))
+        (latencies(&page, &style))
+        (waits(&page, &style))
+        (answer::notes(page.summary, page.source, &style))
     };
-    markup.into_string() + "\n"
-}
-
-/// A picture with its title, the ends of its axes and a sentence for those who do not see it.
-fn picture(title: &str, axes: [&str; 4], drawn: &Markup) -> Markup {
-    let (width, height) = SIZE;
-    let [bottom, top, first, last] = axes;
-    let (ground, middle) = (height - BOTTOM, LEFT - 6.0);
-    html! {
-        figure {
-            figcaption { (title) }
-            svg viewBox=(format!("0 0 {width} {height}")) role="img" aria-label=(title) {
-                line x1=(LEFT) y1=(ground) x2=(width) y2=(ground) class="axis" {}
-                line x1=(LEFT) y1="8" x2=(LEFT) y2=(ground) class="axis" {}
-                text x=(middle) y=(ground) text-anchor="end" { (bottom) }
-                text x=(middle) y="14" text-anchor="end" { (top) }
-                text x=(LEFT) y=(height - 6.0) { (first) }
-                text x=(width) y=(height - 6.0) text-anchor="end" { (last) }
-                (drawn)
-            }
-        }
-    }
-}
-
-/// Values from the left to the right, as bars from the ground.
-fn bars(values: &[f64], class: &str) -> Markup {
-    let most = values.iter().copied().fold(0.0, f64::max);
-    let each = (SIZE.0 - LEFT) / values.len().max(1) as f64;
-    let room = SIZE.1 - BOTTOM - 8.0;
-    let mut path = String::new();
-    for (index, value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
-        let (x, height) = (LEFT + index as f64 * each, value / most.max(1e-9) * room);
-        let ground = SIZE.1 - BOTTOM;
-        path.push_str(&format!("M{x:.1} {ground:.0}v{:.1}h{each:.2}V{ground:.0}z", -height));
-    }
-    html! { path d=(path) class=(class) {} }
+    plain_page("iowhy", &body, "The recording has the rest.")
 }
 
 /// Requests per second.
