@@ -60,14 +60,16 @@ kernels-page: ## Ask each kernel in a guest what it gives; writes docs/kernels.m
 	cargo build --release --package iowhy --package iowhy-labs
 	IOWHY_BIN_ARM64=$$(scripts/cross | tail -n 1) $(TARGET)/release/iowhy-labs kernels-page
 
-packages: ## Make tarballs, .debs and .rpms: of iowhy, static, and of iowhy-fleet
+packages: ## Make tarballs, .debs and .rpms: of iowhy, static, of iowhy-fleet-push and of iowhy-fleet
 	@scripts/install-deps build packages
 	@scripts/packages
+	@scripts/packages --fleet-push
 	@scripts/packages --fleet
 
 test-packages: ## Make the packages; install, upgrade and remove them in clean userlands
 	@scripts/install-deps build packages static
 	@scripts/packages
+	@scripts/packages --fleet-push
 	@scripts/packages --fleet
 	@scripts/test-packages
 	@scripts/test-kubernetes $(TARGET)/$$(uname -m)-unknown-linux-gnu/release/iowhy
