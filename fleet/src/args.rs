@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use iowhy_fleet::clock::{GivenSpan, GivenTime};
 use iowhy_fleet::questions::top::TopOrder;
+use iowhy_fleet::questions::writers::{WriterGroup, WriterOrder};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -32,6 +33,9 @@ pub struct QueryArgs {
     /// The scheduler of a cluster; without it, this process answers
     #[arg(long, value_name = "df://HOST:PORT")]
     pub cluster: Option<String>,
+    /// Certificates to reach the cluster with: a directory with ca.crt, tls.crt and tls.key
+    #[arg(long, value_name = "DIR", env = "IOWHY_FLEET_TLS")]
+    pub tls: Option<PathBuf>,
     /// Memory of a query in this process, megabytes
     #[arg(long, value_name = "MB", default_value_t = 2000)]
     pub memory_mb: usize,
@@ -120,6 +124,20 @@ pub enum FleetCommand {
         /// By what
         #[arg(long, value_enum, default_value = "latency")]
         by: TopOrder,
+        /// Rows
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+    },
+    /// Who writes most, and what each byte asked for costs
+    Writers {
+        #[command(flatten)]
+        about: QueryArgs,
+        /// What rows are of
+        #[arg(long, value_enum, default_value = "program")]
+        by: WriterGroup,
+        /// By what they are sorted
+        #[arg(long, value_enum, default_value = "written")]
+        order: WriterOrder,
         /// Rows
         #[arg(long, default_value_t = 20)]
         limit: usize,
@@ -229,30 +247,41 @@ pub struct SimulateArgs {
     pub uploads: bool,
 }
 
-/// Where a scheduler listens.
+/// What a node of a cluster reads, where it listens, and whom it believes.
 #[derive(Args, Debug)]
-pub struct SchedulerArgs {
+pub struct NodeArgs {
     #[command(flatten)]
     pub access: AccessArgs,
-    /// Its address
+    /// Its address; another one than of this machine alone needs --tls or --insecure
     #[arg(long, default_value = "127.0.0.1")]
     pub bind: IpAddr,
-    /// Its port
-    #[arg(long, default_value_t = 50050)]
-    pub port: u16,
+    /// Its certificates, as a directory with ca.crt, tls.crt and tls.key: encrypt all connections,
+    /// and believe nobody without one
+    #[arg(long, value_name = "DIR", env = "IOWHY_FLEET_TLS")]
+    pub tls: Option<PathBuf>,
+    /// Listen without certificates where others can connect: they can run any query
+    #[arg(long, conflicts_with = "tls")]
+    pub insecure: bool,
     /// The only store that it reads, whatever clients name
     #[arg(long, value_name = "PLACE", env = "IOWHY_FLEET_AT")]
     pub at: Option<String>,
 }
 
-/// Where an executor listens, and what it may use.
+/// A scheduler to run.
+#[derive(Args, Debug)]
+pub struct SchedulerArgs {
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// Its port
+    #[arg(long, default_value_t = 50050)]
+    pub port: u16,
+}
+
+/// An executor to run, and what it may use.
 #[derive(Args, Debug)]
 pub struct ExecutorArgs {
     #[command(flatten)]
-    pub access: AccessArgs,
-    /// Its address
-    #[arg(long, default_value = "127.0.0.1")]
-    pub bind: IpAddr,
+    pub node: NodeArgs,
     /// The port for data
     #[arg(long, default_value_t = 50051)]
     pub port: u16,
@@ -271,7 +300,4 @@ pub struct ExecutorArgs {
     /// Where what passes between the stages of a query is kept
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// The only store that it reads, whatever clients name
-    #[arg(long, value_name = "PLACE", env = "IOWHY_FLEET_AT")]
-    pub at: Option<String>,
 }

@@ -3,7 +3,7 @@
 //! What does not belong here: arguments, exit codes.
 
 use crate::args::{
-    AccessArgs, AlertArgs, ExecutorArgs, FleetCommand, ImportArgs, PlaceArgs, QueryArgs,
+    AlertArgs, ExecutorArgs, FleetCommand, ImportArgs, NodeArgs, PlaceArgs, QueryArgs,
     SchedulerArgs, SimulateArgs,
 };
 use crate::manual;
@@ -13,6 +13,7 @@ use iowhy_fleet::commit;
 use iowhy_fleet::compact::compact;
 use iowhy_fleet::engine::cluster::{ExecutorOptions, run_executor, run_scheduler};
 use iowhy_fleet::engine::provider::FleetTableProvider;
+use iowhy_fleet::engine::tls::ClusterTls;
 use iowhy_fleet::engine::{EngineOptions, FleetEngine};
 use iowhy_fleet::error::{FleetContext, FleetError, Result};
 use iowhy_fleet::import::{self, ColumnMapping};
@@ -21,12 +22,14 @@ use iowhy_fleet::push;
 use iowhy_fleet::questions::alerts::{self, KnownAlerts};
 use iowhy_fleet::questions::cells::DriveHours;
 use iowhy_fleet::questions::diff::{self, DiffSides};
-use iowhy_fleet::questions::{findings, host, silent, slower, top};
+use iowhy_fleet::questions::{findings, host, silent, slower, top, writers};
 use iowhy_fleet::report;
 use iowhy_fleet::simulate::{FleetPlan, PlantedTrouble};
 use iowhy_fleet::store::{FleetStores, StoreOptions};
 use iowhy_fleet::tables::{self, table};
 use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +76,10 @@ pub async fn run(command: FleetCommand) -> Result<CommandAnswer> {
         FleetCommand::Top { about, by, limit } => {
             let engine = open(&about).await?;
             answer(&engine, &about, &[top::top(&engine, by, limit).await?])
+        }
+        FleetCommand::Writers { about, by, order, limit } => {
+            let engine = open(&about).await?;
+            answer(&engine, &about, &[writers::writers(&engine, by, order, limit).await?])
         }
         FleetCommand::Host { name, time, about } => {
             let engine = open(&about).await?;
@@ -152,14 +159,32 @@ async fn run_import(args: &ImportArgs) -> Result<String> {
     Ok(report.text())
 }
 
-/// Stores of a node of a cluster: `only` one, if it is given.
-fn stores_of(access: &AccessArgs, only: Option<&str>) -> Result<Arc<FleetStores>> {
-    let options = StoreOptions::load(access.credentials.as_deref(), access.allow_http)?;
+/// Stores of a node of a cluster: one alone, if it is given.
+fn node_stores(node: &NodeArgs) -> Result<Arc<FleetStores>> {
+    let options = StoreOptions::load(node.access.credentials.as_deref(), node.access.allow_http)?;
     let stores = FleetStores::new(options);
-    match only {
+    match &node.at {
         Some(only) => stores.only(only).map(Arc::new),
         None => Ok(Arc::new(stores)),
     }
+}
+
+/// Certificates, where a directory is given.
+fn certificates(folder: Option<&Path>) -> Result<Option<Arc<ClusterTls>>> {
+    folder.map(|folder| ClusterTls::load(folder).map(Arc::new)).transpose()
+}
+
+/// Certificates of a node, which needs them where others can reach it.
+fn node_certificates(node: &NodeArgs) -> Result<Option<Arc<ClusterTls>>> {
+    if node.tls.is_none() && !node.insecure && !node.bind.is_loopback() {
+        let message = format!(
+            "failed to listen on {}: without certificates, whoever can connect can run any query",
+            node.bind
+        );
+        return Err(FleetError::new(message)
+            .hint("--tls DIR, or --insecure on a network of the cluster's own"));
+    }
+    certificates(node.tls.as_deref())
 }
 
 async fn open(about: &QueryArgs) -> Result<FleetEngine> {
@@ -169,6 +194,7 @@ async fn open(about: &QueryArgs) -> Result<FleetEngine> {
         from_s: about.from.map_or(i64::MIN, |it| it.0),
         until_s: about.until.map_or(i64::MAX, |it| it.0),
         cluster: about.cluster.clone(),
+        tls: certificates(about.tls.as_deref().filter(|_| about.cluster.is_some()))?,
         memory_bytes: about.memory_mb.saturating_mul(1_000_000),
         patience: Duration::from_secs(about.timeout.0.unsigned_abs()),
     };
@@ -335,8 +361,9 @@ async fn simulate(args: &SimulateArgs) -> Result<String> {
 }
 
 async fn scheduler(args: SchedulerArgs) -> Result<String> {
-    let stores = stores_of(&args.access, args.at.as_deref())?;
-    run_scheduler(stores, args.bind, args.port).await?;
+    let tls = node_certificates(&args.node)?;
+    let address = SocketAddr::new(args.node.bind, args.port);
+    run_scheduler(node_stores(&args.node)?, address, tls).await?;
     Ok(String::new())
 }
 
@@ -347,7 +374,8 @@ async fn executor(args: ExecutorArgs) -> Result<String> {
         .ok_or_else(|| FleetError::new(format!("{:?} is no HOST:PORT", args.scheduler)))?;
     let scheduler_port = port.parse().context(|| format!("read the port {port:?}"))?;
     let options = ExecutorOptions {
-        bind: args.bind,
+        tls: node_certificates(&args.node)?,
+        bind: args.node.bind,
         port: args.port,
         control_port: args.control_port,
         scheduler_host: host.to_owned(),
@@ -356,6 +384,6 @@ async fn executor(args: ExecutorArgs) -> Result<String> {
         memory_bytes: args.memory_mb.saturating_mul(1_000_000),
         folder: args.folder,
     };
-    run_executor(stores_of(&args.access, args.at.as_deref())?, options).await?;
+    run_executor(node_stores(&args.node)?, options).await?;
     Ok(String::new())
 }

@@ -14,7 +14,7 @@ use object_store::path::Path as ObjectPath;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A commit is smaller: it has six files for each group of hosts and what was refused.
+/// A commit is smaller: it has seven files for each group of hosts and what was refused.
 const MOST_COMMIT_BYTES: u64 = 16 << 20;
 /// The version of a commit with several groups of hosts: who knows only [`LAYOUT_VERSION`] would
 /// see one of them.

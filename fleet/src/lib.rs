@@ -3,7 +3,7 @@
 //! | where | what |
 //! |---|---|
 //! | [`spool`], [`inventory`], [`redact`] | what one host has to send |
-//! | [`upload`] | what it sends |
+//! | [`upload`], [`writers`] | what it sends |
 //! | [`push`] | sends it |
 //! | [`layout`], [`commit`], [`host_group`], [`tables`] | what is in the store |
 //! | [`compact`] | merges uploads into tables |
@@ -48,3 +48,4 @@ pub mod store;
 #[cfg(feature = "query")]
 pub mod tables;
 pub mod upload;
+pub mod writers;

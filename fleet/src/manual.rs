@@ -16,6 +16,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("iowhy-fleet compact --at s3://bucket/fleet", "Merge what hosts sent into tables."),
     ("iowhy-fleet outliers --at s3://bucket/fleet", "Name drives that are slower than others."),
     ("iowhy-fleet findings --at s3://bucket/fleet", "Show what is wrong where, and since when."),
+    ("iowhy-fleet writers --at s3://bucket/fleet", "Name programs that write most on all hosts."),
     ("iowhy-fleet report --html fleet.html --at s3://bucket/fleet", "Write all of it as a page."),
 ];
 

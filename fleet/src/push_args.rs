@@ -53,7 +53,8 @@ pub struct PushArgs {
     /// Incidents that are sent with their recordings
     #[arg(long, value_enum, default_value = "none")]
     pub recordings: RecordingChoice,
-    /// Replace names of hosts, racks, serial numbers, containers and processes; send no recordings
+    /// Replace names of hosts, racks, serial numbers, containers, processes and files; send no
+    /// recordings
     #[arg(long)]
     pub redact: bool,
     /// A secret that hosts share, mode 600, so that one name has one placeholder

@@ -80,6 +80,15 @@ impl NameHasher {
         for finding in &mut upload.findings {
             self.replace("process", &mut finding.process);
         }
+        for row in &mut upload.writers {
+            let id = &mut row.id;
+            id.program = self.placeholder("process", &id.program);
+            id.container = self.placeholder("container", &id.container);
+            // What stands in place of a file is no name.
+            if !id.file.starts_with('(') {
+                id.file = self.placeholder("file", &id.file);
+            }
+        }
         if let Some(incident) = &mut upload.incident {
             self.redact_incident(incident);
         }
@@ -99,7 +108,8 @@ impl NameHasher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upload::{UploadDrive, UploadFinding, UploadUse};
+    use crate::upload::{UploadDrive, UploadFinding, UploadUse, UploadWriter};
+    use crate::writers::WriterId;
 
     #[test]
     fn no_name_is_left() {
@@ -112,6 +122,11 @@ mod tests {
         upload.containers = [(secret(), UploadUse::default())].into();
         let process = Some(secret());
         upload.findings = vec![UploadFinding { process, ..UploadFinding::default() }];
+        let (program, container, file) = (secret(), secret(), secret());
+        let id = WriterId { program, container, file, ..WriterId::default() };
+        upload.writers = vec![UploadWriter { id, ..UploadWriter::default() }];
+        let journal = WriterId { file: "(journal)".to_owned(), ..WriterId::default() };
+        upload.writers.push(UploadWriter { id: journal, ..UploadWriter::default() });
         upload.incident = Some(UploadIncident {
             process: Some(secret()),
             container: Some(secret()),
@@ -125,7 +140,7 @@ mod tests {
         NameHasher::from_secret(b"key").redact(&mut upload);
         let text = serde_json::to_string(&upload).unwrap();
         assert!(!text.contains("SECRET"), "{text}");
-        assert!(text.contains("\"M\""));
+        assert!(text.contains("\"M\"") && text.contains("(journal)"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `iowhy-fleet report --html`: the page of the fleet in one file: findings, slow drives and
-//! batches, a heat map of racks over time, and the hosts to look at with their incidents.
+//! batches, who writes, a heat map of racks over time, and the hosts to look at with their
+//! incidents.
 //!
 //! It needs no script and no network; every name is escaped by the markup's macro.
 //!
@@ -13,6 +14,7 @@ use crate::questions::cells::{DriveHour, DriveHours};
 use crate::questions::outliers::{OutlierReport, rack_hours};
 use crate::questions::robust::median;
 use crate::questions::silent::Attendance;
+use crate::questions::writers::{WriterGroup, WriterOrder, writers};
 use crate::questions::{findings, host, silent, slower};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_DRIVES: usize = 50;
 /// Hosts that are shown in full.
 const MOST_HOSTS: usize = 10;
+/// Programs that write most.
+const MOST_WRITERS: usize = 15;
 /// Rows of the heat map; the slowest.
 const MOST_RACKS: usize = 60;
 
@@ -42,6 +46,7 @@ font-variant-numeric:tabular-nums}.scroll{overflow-x:auto}.note{color:#57606a;fo
 pub async fn page(engine: &FleetEngine) -> Result<String> {
     let (data, outliers) = slower::compare(engine).await?;
     let findings = findings::findings(engine).await?;
+    let written = writers(engine, WriterGroup::Program, WriterOrder::Written, MOST_WRITERS).await?;
     let map = HeatMap::new(&data);
     let attendance = silent::attendance(engine, silent::SILENT_AFTER_S).await?;
     let hosts = hosts_to_look_at(engine, &data, &outliers).await?;
@@ -61,6 +66,7 @@ pub async fn page(engine: &FleetEngine) -> Result<String> {
                 (section(&slower::batches(&data, &outliers)))
                 (section(&findings))
                 @if !attendance.silent.is_empty() { (section(&silent::section(&attendance))) }
+                (section(&written))
                 (map.markup())
                 @if !hosts.is_empty() { h2 { "Hosts to look at" } }
                 @for (id, at_s, sections) in &hosts {

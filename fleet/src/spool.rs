@@ -1,7 +1,14 @@
 //! Reads what `iowhy daemon` keeps on disk: the history's lines and what is known of incidents
 //! (docs/recorder.md). It may be read while the daemon writes it.
 //!
+//! | where | what |
+//! |---|---|
+//! | here | figures of each minute; incidents |
+//! | `writers` | who writes |
+//!
 //! What does not belong here: sending it.
+
+mod writers;
 
 use crate::clock::WINDOW_S;
 use crate::error::{FleetContext, Result};
@@ -10,6 +17,7 @@ use crate::upload::{
     UPLOAD_VERSION, Upload, UploadFinding, UploadFlow, UploadHost, UploadIncident, UploadUse,
 };
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -126,24 +134,17 @@ impl Spool {
     /// When the history is there and cannot be read.
     pub fn windows(&self, from_s: i64, until_s: i64, host: &UploadHost) -> Result<Vec<Upload>> {
         let mut windows: BTreeMap<i64, WindowSum> = BTreeMap::new();
-        for day in self.days()? {
-            let file = File::open(&day).context(|| format!("read {}", day.display()))?;
-            for line in BufReader::new(file.take(MOST_DAY_BYTES)).split(b'\n') {
-                let line = line.context(|| format!("read {}", day.display()))?;
-                let Ok(minute) = serde_json::from_slice::<SpoolMinute>(&line) else { continue };
-                let window_s = minute.time_s.div_euclid(WINDOW_S) * WINDOW_S;
-                if window_s >= from_s && window_s.saturating_add(WINDOW_S) <= until_s {
-                    windows.entry(window_s).or_default().add(minute);
-                }
+        lines_of(&self.directory.join("history"), |minute: SpoolMinute| {
+            let window_s = minute.time_s.div_euclid(WINDOW_S) * WINDOW_S;
+            if window_s >= from_s && window_s.saturating_add(WINDOW_S) <= until_s {
+                windows.entry(window_s).or_default().add(minute);
             }
-        }
-        Ok(windows.into_iter().map(|(window_s, sum)| sum.finish(window_s, host)).collect())
-    }
-
-    fn days(&self) -> Result<Vec<PathBuf>> {
-        let mut days = entries(&self.directory.join("history"))?;
-        days.retain(|path| path.extension().is_some_and(|it| it == "jsonl"));
-        Ok(days)
+        })?;
+        let sums = windows.into_iter();
+        let mut uploads: BTreeMap<i64, Upload> =
+            sums.map(|(window_s, sum)| (window_s, sum.finish(window_s, host))).collect();
+        writers::add_to(self, &mut uploads)?;
+        Ok(uploads.into_values().collect())
     }
 
     /// The incidents on disk, in the order of their numbers. One that cannot be read is passed
@@ -162,6 +163,23 @@ impl Spool {
         };
         Ok(entries(&self.directory.join("incidents"))?.into_iter().filter_map(read).collect())
     }
+}
+
+/// Reads the lines of all days in a directory, the oldest first. Lines that are no JSON of that
+/// kind are passed over: the daemon may be writing them.
+fn lines_of<T: DeserializeOwned>(directory: &Path, mut each: impl FnMut(T)) -> Result<()> {
+    let mut days = entries(directory)?;
+    days.retain(|path| path.extension().is_some_and(|it| it == "jsonl"));
+    for day in days {
+        let file = File::open(&day).context(|| format!("read {}", day.display()))?;
+        for line in BufReader::new(file.take(MOST_DAY_BYTES)).split(b'\n') {
+            let line = line.context(|| format!("read {}", day.display()))?;
+            if let Ok(line) = serde_json::from_slice(&line) {
+                each(line);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The paths in a directory, in order; none where there is no directory.

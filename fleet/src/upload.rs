@@ -6,6 +6,7 @@
 use crate::error::{FleetContext, FleetError, Result};
 use crate::histogram::{LatencyBin, bin_of};
 use crate::layout::{UploadKind, UploadName};
+use crate::writers::{KINDS, WriterId, WriterSums};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -25,7 +26,7 @@ const MOST_NAME_BYTES: usize = 512;
 /// Bytes of a sentence.
 const MOST_SENTENCE_BYTES: usize = 4096;
 /// A larger figure is no measurement: 2^53, which every reader has exactly.
-const MOST_COUNT: u64 = 1 << 53;
+pub(crate) const MOST_COUNT: u64 = 1 << 53;
 
 /// Ten minutes of a host, or an incident of it. Times in nanoseconds unless named otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -63,6 +64,9 @@ pub struct Upload {
     pub containers: BTreeMap<String, UploadUse>,
     /// Findings at warning or above.
     pub findings: Vec<UploadFinding>,
+    /// Who writes; the rows of a device add up to what it has written and read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writers: Vec<UploadWriter>,
     /// The incident, in an upload that is of one.
     pub incident: Option<UploadIncident>,
 }
@@ -142,6 +146,18 @@ pub struct UploadFinding {
     pub process: Option<String>,
     /// Minutes of the window that had it.
     pub minutes: u8,
+}
+
+/// What one program wrote and read of one file, or several of them together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UploadWriter {
+    /// Whose.
+    #[serde(flatten)]
+    pub id: WriterId,
+    /// How much.
+    #[serde(flatten)]
+    pub sums: WriterSums,
 }
 
 /// An incident with the finding that came first.
@@ -247,6 +263,7 @@ impl Upload {
             self.blocked.len(),
             self.containers.len(),
             self.findings.len(),
+            self.writers.len(),
         ];
         if entries.iter().any(|count| *count > MOST_ENTRIES) {
             return Err("has too many entries");
@@ -265,6 +282,7 @@ impl Upload {
         if counts.chain(self.drives.values().map(|it| it.size_bytes)).any(|it| it > MOST_COUNT) {
             return Err("has a figure that cannot be measured");
         }
+        self.writers.iter().try_for_each(UploadWriter::check)?;
         for operations in self.flows.values() {
             if operations.len() > MOST_ENTRIES {
                 return Err("has too many entries");
@@ -294,6 +312,19 @@ impl Upload {
             .chain(self.blocked.keys())
             .chain(self.containers.keys())
             .chain(findings)
+            .chain(self.writers.iter().flat_map(|row| row.id.names()))
+    }
+}
+
+impl UploadWriter {
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        if !KINDS.contains(&self.id.kind.as_str()) {
+            return Err("has a writer of no known kind");
+        }
+        match self.sums.figures().into_iter().any(|figure| figure > MOST_COUNT) {
+            true => Err("has a figure that cannot be measured"),
+            false => Ok(()),
+        }
     }
 }
 
@@ -382,6 +413,17 @@ mod tests {
         let mut huge = upload();
         huge.watched_ns = u64::MAX;
         assert_eq!(refused(&huge), "has a figure that cannot be measured");
+        let mut writer = upload();
+        writer.writers = vec![UploadWriter::default(); MOST_ENTRIES + 1];
+        assert_eq!(refused(&writer), "has too many entries");
+        writer.writers.truncate(1);
+        writer.writers[0].sums.syncs = u64::MAX;
+        assert_eq!(refused(&writer), "has a figure that cannot be measured");
+        writer.writers[0] = UploadWriter::default();
+        writer.writers[0].id.file = "x".repeat(MOST_NAME_BYTES + 1);
+        assert_eq!(refused(&writer), "has a name that is too long");
+        writer.writers[0].id.kind = "x".to_owned();
+        assert_eq!(refused(&writer), "has a writer of no known kind");
         for bins in [vec![(6, 1), (4, 1)], vec![(5, 1)], vec![(4, 1), (4, 1)]] {
             let mut wrong = upload();
             wrong.flows.get_mut("sda").unwrap().get_mut("read").unwrap().latency = bins;

@@ -1,26 +1,32 @@
 //! The two servers of a cluster: Ballista's scheduler and executor, with the fleet's tables and
 //! functions. They open stores by their own environment, so no credentials travel.
 //!
-//! Their connections are neither encrypted nor checked: they belong on a network of their own, and
-//! listen on the loopback address unless they are told otherwise.
+//! With certificates ([`tls`](super::tls)) their connections are encrypted and checked. Without,
+//! they listen on the loopback address, unless they are told that the network is safe.
 //!
 //! What does not belong here: queries.
 
 use super::functions;
 use super::provider::FleetCodec;
 use super::runtime;
+use super::tls::{self, ClusterTls};
 use crate::error::{FleetError, Result};
 use crate::store::FleetStores;
+use arrow_flight::flight_service_server::FlightServiceServer;
 use ballista_core::config::{
     BALLISTA_ADAPTIVE_PLANNER_ENABLED, BALLISTA_CLIENT_PULL, TaskSchedulingPolicy,
 };
+use ballista_core::error::BallistaError;
 use ballista_core::execution_plans::DistributedQueryExec;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
 use ballista_core::serde::protobuf::CancelJobParams;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
-use ballista_core::utils::{GrpcClientConfig, create_grpc_client_connection};
+use ballista_core::serde::protobuf::scheduler_grpc_server::SchedulerGrpcServer;
+use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint, create_grpc_server};
+use ballista_executor::ArrowFlightServerProvider;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_executor::flight_service::BallistaFlightService;
 use ballista_scheduler::cluster::{BallistaCluster, ClusterStateEvent};
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service};
@@ -34,6 +40,8 @@ use futures::StreamExt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use tonic::service::Routes;
+use tonic::transport::{Channel, Server};
 
 /// An executor that is not heard of for so long is lost, seconds.
 const LOST_AFTER_S: u64 = 20;
@@ -54,8 +62,15 @@ const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PullStaged;
 /// The planner that plans anew between stages is not used: when an executor is lost, it does not
 /// find the stage again that has to be repeated ("Can't find active stage to update stage
 /// outputs").
-pub(super) fn config() -> SessionConfig {
-    SessionConfig::new_with_ballista()
+pub(super) fn config(tls: Option<&Arc<ClusterTls>>) -> SessionConfig {
+    let config = SessionConfig::new_with_ballista();
+    let config = match tls {
+        None => config,
+        Some(tls) => config
+            .with_ballista_use_tls(true)
+            .with_ballista_override_create_grpc_client_endpoint(tls.endpoints()),
+    };
+    config
         .with_ballista_logical_extension_codec(Arc::new(FleetCodec::default()))
         .set_bool(BALLISTA_CLIENT_PULL, true)
         .set_bool(BALLISTA_ADAPTIVE_PLANNER_ENABLED, false)
@@ -66,14 +81,23 @@ fn failed(what: &str, error: impl std::fmt::Display) -> FleetError {
     FleetError::new(format!("failed to run the {what}: {error}"))
 }
 
-/// The address of a scheduler as its protocol has it.
-fn address(scheduler: &str) -> String {
-    scheduler.replacen("df://", "http://", 1)
+async fn connect(scheduler: &str, tls: Option<&Arc<ClusterTls>>) -> Result<Channel> {
+    let failed = |error: &dyn std::fmt::Display| failed("connection to the scheduler", error);
+    let endpoint = create_grpc_client_endpoint(
+        scheduler.replacen("df://", "http://", 1),
+        Some(&GrpcClientConfig::default()),
+    );
+    let endpoint = endpoint.map_err(|error| failed(&error))?;
+    let endpoint = match tls {
+        None => endpoint,
+        Some(tls) => tls.endpoints()(endpoint).map_err(|error| failed(&error))?,
+    };
+    endpoint.connect().await.map_err(|error| failed(&error))
 }
 
 /// Whether a scheduler is there.
-pub(super) async fn answers(scheduler: &str) -> bool {
-    create_grpc_client_connection(address(scheduler), &GrpcClientConfig::default()).await.is_ok()
+pub(super) async fn answers(scheduler: &str, tls: Option<&Arc<ClusterTls>>) -> bool {
+    connect(scheduler, tls).await.is_ok()
 }
 
 /// Ends the query of `plan` that a cluster was given, if it is still there: its tasks would keep
@@ -81,12 +105,14 @@ pub(super) async fn answers(scheduler: &str) -> bool {
 ///
 /// # Errors
 /// When the scheduler cannot be reached, or refuses.
-pub async fn cancel(scheduler: &str, plan: &dyn ExecutionPlan) -> Result<()> {
+pub async fn cancel(
+    scheduler: &str,
+    tls: Option<&Arc<ClusterTls>>,
+    plan: &dyn ExecutionPlan,
+) -> Result<()> {
     let sent = plan.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>();
     let Some(job) = sent.and_then(DistributedQueryExec::job_id) else { return Ok(()) };
-    let config = GrpcClientConfig::default();
-    let channel = create_grpc_client_connection(address(scheduler), &config).await;
-    let channel = channel.map_err(|error| failed("end of the query", error))?;
+    let channel = connect(scheduler, tls).await?;
     let job_id = job.as_str().to_owned();
     let ended = SchedulerGrpcClient::new(channel).cancel_job(CancelJobParams { job_id }).await;
     ended.map(drop).map_err(|error| failed("end of the query", error))
@@ -96,7 +122,48 @@ pub async fn cancel(scheduler: &str, plan: &dyn ExecutionPlan) -> Result<()> {
 ///
 /// # Errors
 /// When it cannot listen there.
-pub async fn run_scheduler(stores: Arc<FleetStores>, bind: IpAddr, port: u16) -> Result<()> {
+pub async fn run_scheduler(
+    stores: Arc<FleetStores>,
+    address: SocketAddr,
+    tls: Option<Arc<ClusterTls>>,
+) -> Result<()> {
+    let config = scheduler_config(stores, address, tls.as_ref());
+    let cluster = BallistaCluster::new_from_config(&config).await;
+    let cluster = cluster.map_err(|error| failed("scheduler", error))?;
+    let server = create_scheduler(cluster, Arc::new(config)).await;
+    let server = server.map_err(|error| failed("scheduler", error))?;
+    let serving = async {
+        match &tls {
+            None => start_grpc_service(address, server.clone()).await,
+            Some(tls) => serve_encrypted(address, server.clone(), tls).await,
+        }
+    };
+    tokio::select! {
+        ended = serving => ended.map_err(|error| failed("scheduler", error)),
+        ended = give_up_lost(server.clone()) => ended,
+    }
+}
+
+/// The scheduler's service as Ballista has it, with certificates on both sides of each connection.
+async fn serve_encrypted(
+    address: SocketAddr,
+    server: FleetScheduler,
+    tls: &ClusterTls,
+) -> std::result::Result<(), BallistaError> {
+    let service = SchedulerGrpcServer::new(server)
+        .max_decoding_message_size(MOST_MESSAGE_BYTES as usize)
+        .max_encoding_message_size(MOST_MESSAGE_BYTES as usize);
+    let routes = Routes::new(service).into_axum_router();
+    let routes = routes.layer(axum::middleware::from_fn(tls::check_role));
+    let serving = Server::builder().tls_config(tls.server())?.add_routes(routes.into());
+    Ok(serving.serve(address).await?)
+}
+
+fn scheduler_config(
+    stores: Arc<FleetStores>,
+    address: SocketAddr,
+    tls: Option<&Arc<ClusterTls>>,
+) -> SchedulerConfig {
     let builder = move |config: SessionConfig| {
         let runtime = runtime(Arc::clone(&stores), None)
             .map_err(|error| DataFusionError::External(error.into()))?;
@@ -108,10 +175,12 @@ pub async fn run_scheduler(stores: Arc<FleetStores>, bind: IpAddr, port: u16) ->
         state.aggregate_functions().get_or_insert_default().extend(functions::aggregates());
         Ok(state.build())
     };
-    let config = SchedulerConfig {
-        bind_host: bind.to_string(),
-        bind_port: port,
-        external_host: bind.to_string(),
+    let of_sessions = tls.cloned();
+    let host = address.ip().to_string();
+    SchedulerConfig {
+        bind_host: host.clone(),
+        bind_port: address.port(),
+        external_host: host,
         scheduling_policy: SCHEDULING,
         executor_timeout_seconds: LOST_AFTER_S,
         expire_dead_executor_interval_seconds: HEARTBEAT_S,
@@ -121,20 +190,12 @@ pub async fn run_scheduler(stores: Arc<FleetStores>, bind: IpAddr, port: u16) ->
         grpc_server_max_decoding_message_size: MOST_MESSAGE_BYTES,
         grpc_server_max_encoding_message_size: MOST_MESSAGE_BYTES,
         grpc_client_max_message_size: MOST_MESSAGE_BYTES,
-        override_config_producer: Some(Arc::new(config)),
+        use_tls: tls.is_some(),
+        override_create_grpc_client_endpoint: tls.map(ClusterTls::endpoints),
+        override_config_producer: Some(Arc::new(move || config(of_sessions.as_ref()))),
         override_session_builder: Some(Arc::new(builder)),
         override_logical_codec: Some(Arc::new(FleetCodec::default())),
         ..SchedulerConfig::default()
-    };
-    let cluster = BallistaCluster::new_from_config(&config).await;
-    let cluster = cluster.map_err(|error| failed("scheduler", error))?;
-    let address = SocketAddr::new(bind, port);
-    let server = create_scheduler(cluster, Arc::new(config)).await;
-    let server = server.map_err(|error| failed("scheduler", error))?;
-    let serving = start_grpc_service(address, server.clone());
-    tokio::select! {
-        ended = serving => ended.map_err(|error| failed("scheduler", error)),
-        ended = give_up_lost(server) => ended,
     }
 }
 
@@ -177,6 +238,24 @@ pub struct ExecutorOptions {
     pub memory_bytes: u64,
     /// Where what passes between the stages of a query is kept.
     pub folder: Option<PathBuf>,
+    /// Its certificates.
+    pub tls: Option<Arc<ClusterTls>>,
+}
+
+/// The service from which others get what an executor has computed, with certificates on both
+/// sides of each connection.
+fn encrypted_flight(tls: Arc<ClusterTls>) -> Arc<ArrowFlightServerProvider> {
+    Arc::new(move |folder, address, mut shutdown, config| {
+        let tls = Arc::clone(&tls);
+        tokio::spawn(async move {
+            let service = FlightServiceServer::new(BallistaFlightService::new(folder))
+                .max_decoding_message_size(MOST_MESSAGE_BYTES as usize)
+                .max_encoding_message_size(MOST_MESSAGE_BYTES as usize);
+            let mut server = create_grpc_server(&config).tls_config(tls.server())?;
+            let serving = server.add_service(service);
+            Ok(serving.serve_with_shutdown(address, shutdown.recv()).await?)
+        })
+    })
 }
 
 /// Runs an executor until it is ended.
@@ -194,6 +273,8 @@ pub async fn run_executor(stores: Arc<FleetStores>, options: ExecutorOptions) ->
     let produce = move |_: &SessionConfig| {
         runtime(Arc::clone(&stores), None).map_err(|it| DataFusionError::External(it.into()))
     };
+    let tls = options.tls;
+    let of_sessions = tls.clone();
     let folder = options.folder.map(|it| it.to_string_lossy().into_owned());
     let config = ExecutorProcessConfig {
         bind_host: options.bind.to_string(),
@@ -212,7 +293,9 @@ pub async fn run_executor(stores: Arc<FleetStores>, options: ExecutorOptions) ->
         memory_pool_size: Some(options.memory_bytes),
         override_function_registry: Some(Arc::new(registry)),
         override_runtime_producer: Some(Arc::new(produce)),
-        override_config_producer: Some(Arc::new(config)),
+        override_config_producer: Some(Arc::new(move || config(of_sessions.as_ref()))),
+        override_create_grpc_client_endpoint: tls.as_ref().map(ClusterTls::endpoints),
+        override_arrow_flight_service: tls.map(encrypted_flight),
         override_logical_codec: Some(Arc::new(FleetCodec::default())),
         ..ExecutorProcessConfig::default()
     };

@@ -8,6 +8,7 @@
 //! | [`provider`] | tables |
 //! | [`functions`] | functions |
 //! | [`cluster`] | the servers of a cluster |
+//! | [`tls`] | certificates of a cluster |
 //!
 //! What does not belong here: questions.
 
@@ -15,6 +16,7 @@ pub mod cluster;
 pub mod functions;
 mod memory;
 pub mod provider;
+pub mod tls;
 
 use crate::commit::{self, HourCommit};
 use crate::error::{FleetContext, FleetError, Result};
@@ -38,6 +40,7 @@ use futures::TryStreamExt;
 use provider::FleetTableProvider;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
+use tls::ClusterTls;
 
 /// How often a query is run whose files are merged meanwhile.
 const TRIES: usize = 3;
@@ -64,6 +67,8 @@ pub struct EngineOptions {
     pub until_s: i64,
     /// The scheduler of a cluster, `df://host:50050`; this process without it.
     pub cluster: Option<String>,
+    /// What the cluster is believed by, and believes this client by.
+    pub tls: Option<Arc<ClusterTls>>,
     /// Memory of a query in this process, bytes; what does not fit goes to disk.
     pub memory_bytes: usize,
     /// How long a query may take.
@@ -76,6 +81,7 @@ impl Default for EngineOptions {
             from_s: i64::MIN,
             until_s: i64::MAX,
             cluster: None,
+            tls: None,
             memory_bytes: 2 << 30,
             patience: Duration::from_secs(600),
         }
@@ -170,7 +176,7 @@ impl FleetEngine {
             Some(url) => {
                 let state = SessionStateBuilder::new()
                     .with_default_features()
-                    .with_config(cluster::config())
+                    .with_config(cluster::config(self.options.tls.as_ref()))
                     .with_runtime_env(runtime(Arc::clone(&self.stores), None)?)
                     .build();
                 SessionContext::remote_with_state(url, state).await.map_err(failed)?
@@ -220,7 +226,7 @@ impl FleetEngine {
                 Err(error) if is_gone(&error) && tries < TRIES => self.refresh().await?,
                 Err(error) => match self.is_lost(&error).await {
                     false => return Err(query_error(&error)),
-                    true if tries == CLUSTER_TRIES => return Err(lost_again(&error)),
+                    true if tries == CLUSTER_TRIES => return Err(self.lost_again(&error)),
                     true => tokio::time::sleep(LOST_PAUSE).await,
                 },
                 Ok(answer) => return Ok(answer),
@@ -248,16 +254,29 @@ impl FleetEngine {
         );
         match &self.options.cluster {
             Some(url) if !is_wrong => {
-                tokio::time::timeout(SCHEDULER_PATIENCE, cluster::answers(url)).await == Ok(true)
+                let answers = cluster::answers(url, self.options.tls.as_ref());
+                tokio::time::timeout(SCHEDULER_PATIENCE, answers).await == Ok(true)
             }
             _ => false,
         }
     }
 
+    fn lost_again(&self, error: &DataFusionError) -> FleetError {
+        let text = error.strip_backtrace();
+        let hint = match self.options.tls {
+            Some(_) => "the logs of the executors say what happened to them",
+            // Nodes with certificates answer others with what is no HTTP.
+            None => "the logs of the executors, or --tls if they have certificates",
+        };
+        FleetError::new(format!("failed to run the query {CLUSTER_TRIES} times: {text}"))
+            .hint(hint)
+            .transient()
+    }
+
     /// Ends on the cluster what is left of a query.
     async fn cancel(&self, sent: &SentPlan) {
         if let (Some(scheduler), Some(plan)) = (&self.options.cluster, sent.get()) {
-            let cancelled = cluster::cancel(scheduler, plan.as_ref());
+            let cancelled = cluster::cancel(scheduler, self.options.tls.as_ref(), plan.as_ref());
             // The query's own error says more than that the scheduler could not be told.
             let _ = tokio::time::timeout(SCHEDULER_PATIENCE, cancelled).await;
         }
@@ -356,13 +375,6 @@ fn too_large() -> FleetError {
         .hint("a shorter time (--from, --until), a LIMIT, more --memory-mb, or --cluster")
 }
 
-fn lost_again(error: &DataFusionError) -> FleetError {
-    let text = error.strip_backtrace();
-    FleetError::new(format!("failed to run the query {CLUSTER_TRIES} times: {text}"))
-        .hint("the logs of the executors say what happened to them")
-        .transient()
-}
-
 fn query_error(error: &DataFusionError) -> FleetError {
     let text = error.strip_backtrace();
     let failure = FleetError::new(format!("failed to run the query: {text}"));
@@ -373,7 +385,7 @@ fn query_error(error: &DataFusionError) -> FleetError {
             failure.hint("iowhy-fleet tables lists tables and columns")
         }
         _ if is_unreachable(&text) => {
-            failure.hint("is the scheduler running, and --cluster right?").transient()
+            failure.hint("is the scheduler running, and are --cluster and --tls right?").transient()
         }
         _ => failure,
     }

@@ -8,6 +8,7 @@
 //! | [`slower`] | the same as a person reads it |
 //! | [`findings`] | what is wrong where, since when |
 //! | [`diff`] | two halves of the fleet, or of the time, at equal load |
+//! | [`writers`] | who writes most, at which cost |
 //! | [`top`], [`host`], [`silent`] | the most; one host; hosts that send nothing any more |
 //! | [`alerts`] | what is new, for programs that wake people |
 //! | [`cells`], [`robust`] | what is compared; statistics |
@@ -26,6 +27,7 @@ pub mod robust;
 pub mod silent;
 pub mod slower;
 pub mod top;
+pub mod writers;
 
 /// Text as a literal of SQL.
 pub fn literal(text: &str) -> String {

@@ -3,10 +3,10 @@
 //!
 //! What does not belong here: what it is.
 
-use super::FleetPlan;
 use super::host::{
     MODELS, SICK_HOST, SLOW_HOST, SimulatedDrive, SimulatedHost, noisy_rack, numbers,
 };
+use super::{FleetPlan, writing};
 use crate::clock::{HOUR_S, WINDOW_S};
 use crate::histogram::{LatencyBin, bin_end, bin_of, time_ns};
 use crate::upload::{UPLOAD_VERSION, Upload, UploadFinding, UploadFlow, UploadIncident, UploadUse};
@@ -70,6 +70,7 @@ pub fn upload(plan: &FleetPlan, host: &SimulatedHost, window_s: i64) -> Upload {
     }
     add_waits(&mut upload, &mut numbers, waited_ns);
     add_findings(&mut upload, &mut numbers, plan, host);
+    upload.writers = writing::rows(plan, host, &upload.flows);
     upload
 }
 

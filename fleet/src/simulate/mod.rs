@@ -1,17 +1,20 @@
 //! `iowhy-fleet simulate`: a fleet with loads of day and night, whose drives, hosts and racks
 //! differ by nature and whose hosts have slower hours, and planted trouble: one slow drive, a slow
-//! host, a bad firmware, a kernel that costs 7 ms, a noisy rack. One seed gives one fleet.
+//! host, a bad firmware, a kernel that costs 7 ms, a noisy rack, a program that writes many times
+//! what it is asked for. One seed gives one fleet.
 //!
 //! | where | what |
 //! |---|---|
 //! | here | the fleet, and writing it |
 //! | [`host`] | what a host is and has |
 //! | [`load`] | what it does in ten minutes |
+//! | [`writing`] | which programs do it |
 //!
 //! What does not belong here: judging it.
 
 pub mod host;
 pub mod load;
+pub mod writing;
 
 use crate::clock::{FleetHour, GivenSpan, HOUR_S, WINDOW_S};
 use crate::compact::write_hour;
@@ -41,6 +44,8 @@ pub struct PlantedTrouble {
     pub rack: Option<f64>,
     /// How many times slower all drives of one host are.
     pub host: Option<f64>,
+    /// How many bytes one program writes for each byte that it is asked to, on a part of the hosts.
+    pub writer: Option<f64>,
 }
 
 impl PlantedTrouble {
@@ -52,12 +57,20 @@ impl PlantedTrouble {
             kernel: Some((7e6, 14)),
             rack: Some(1.5),
             host: Some(2.2),
+            writer: Some(40.0),
         }
     }
 
     /// None of it: a healthy fleet.
     pub const fn none() -> PlantedTrouble {
-        PlantedTrouble { slow_drive: None, firmware: None, kernel: None, rack: None, host: None }
+        PlantedTrouble {
+            slow_drive: None,
+            firmware: None,
+            kernel: None,
+            rack: None,
+            host: None,
+            writer: None,
+        }
     }
 }
 
@@ -91,6 +104,8 @@ pub struct PlantedTruth {
     pub rack: Option<String>,
     /// The host that is slow as a whole.
     pub host: Option<String>,
+    /// The program that writes many times what it is asked for.
+    pub writer: Option<String>,
 }
 
 /// What was written.
@@ -139,6 +154,7 @@ impl FleetPlan {
             kernel: self.trouble.kernel.map(|_| host::NEW_KERNEL.to_owned()),
             rack: self.trouble.rack.map(|_| host::noisy_rack(self.hosts)),
             host: slow.map(|host| host.host.name.clone()),
+            writer: self.trouble.writer.map(|_| writing::HEAVY_WRITER.to_owned()),
         }
     }
 

@@ -58,15 +58,18 @@ impl std::fmt::Debug for StoreOptions {
     }
 }
 
-/// The content of a file that only its owner may read.
+/// The content of a file that only its owner may read, or also the group of a file of root's, as
+/// secrets of Kubernetes are mounted.
 ///
 /// # Errors
 /// When it cannot be read, or somebody else may read it.
 pub fn read_secret(path: &Path) -> Result<String> {
     let read = || format!("read {}", path.display());
     let file = std::fs::File::open(path).context(read)?;
-    let mode = file.metadata().context(read)?.mode();
-    if mode & 0o077 != 0 {
+    let metadata = file.metadata().context(read)?;
+    let mode = metadata.mode();
+    let others = if metadata.uid() == 0 { 0o037 } else { 0o077 };
+    if mode & others != 0 {
         let message = format!("failed to {}: others may read it (mode {:o})", read(), mode & 0o777);
         return Err(FleetError::new(message).hint(format!("chmod 600 {}", path.display())));
     }

@@ -188,6 +188,46 @@ pub const FINDINGS: FleetTable = FleetTable {
     ],
 };
 
+/// Who writes.
+pub const WRITERS: FleetTable = FleetTable {
+    name: "writers",
+    row: "ten minutes of a program, container, file and device",
+    keys: 9,
+    columns: &[
+        HOST,
+        HOST_ID,
+        TIME,
+        DEVICE,
+        text(
+            "kind",
+            "`program`; `others` beyond the rows that are kept; `unknown`: dirty before the \
+             watch; `unseen`: counted by the kernel and in no record",
+        ),
+        text("program", "the program"),
+        text("container", "its container, unit or cgroup"),
+        text("file", "the file, with N for numbers; `(journal)` and its like are none"),
+        FleetColumn {
+            name: "below",
+            kind: ColumnKind::Flag,
+            meaning: "whether a device above it counts the same bytes",
+        },
+        RACK,
+        KERNEL,
+        MODEL,
+        SERIAL,
+        count("asked_bytes", "bytes that write calls wrote"),
+        count("asked_calls", "write calls"),
+        count("syncs", "calls that make data durable"),
+        count("data_bytes", "bytes of the file that the device wrote"),
+        count("journal_bytes", "bytes of the file system's journal that it caused"),
+        count("metadata_bytes", "bytes of the file system's own blocks that it caused"),
+        count("discarded_bytes", "bytes discarded"),
+        count("read_bytes", "bytes that the device read"),
+        count("requests", "requests of the device"),
+        count("wakes", "how often it woke the device after a minute without a request"),
+    ],
+};
+
 /// Incidents.
 pub const INCIDENTS: FleetTable = FleetTable {
     name: "incidents",
@@ -220,7 +260,8 @@ pub const INCIDENTS: FleetTable = FleetTable {
 };
 
 /// Every table.
-pub const TABLES: [&FleetTable; 6] = [&HOSTS, &FLOWS, &BLOCKED, &CONTAINERS, &FINDINGS, &INCIDENTS];
+pub const TABLES: [&FleetTable; 7] =
+    [&HOSTS, &FLOWS, &BLOCKED, &CONTAINERS, &WRITERS, &FINDINGS, &INCIDENTS];
 
 /// The table of this name.
 pub fn table(name: &str) -> Option<&'static FleetTable> {

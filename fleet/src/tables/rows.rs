@@ -4,7 +4,7 @@
 
 use super::{
     BLOCKED, CONTAINERS, ColumnKind, FINDINGS, FLOWS, FleetTable, HOSTS, INCIDENTS, TABLES,
-    bin_fields,
+    WRITERS, bin_fields,
 };
 use crate::error::{FleetContext, FleetError, Result};
 use crate::histogram::{LatencyBin, percentile, time_ns};
@@ -145,6 +145,7 @@ pub struct FleetRows {
     flows: TableRows,
     blocked: TableRows,
     containers: TableRows,
+    writers: TableRows,
     findings: TableRows,
     incidents: TableRows,
 }
@@ -156,6 +157,7 @@ impl Default for FleetRows {
             flows: TableRows::new(&FLOWS),
             blocked: TableRows::new(&BLOCKED),
             containers: TableRows::new(&CONTAINERS),
+            writers: TableRows::new(&WRITERS),
             findings: TableRows::new(&FINDINGS),
             incidents: TableRows::new(&INCIDENTS),
         }
@@ -215,7 +217,35 @@ impl FleetRows {
                 count(usage.time_ns),
             ])?;
         }
+        self.add_writers(upload)?;
         self.add_findings(upload)
+    }
+
+    fn add_writers(&mut self, upload: &Upload) -> Result<()> {
+        let host = &upload.host;
+        let nothing = UploadDrive::default();
+        for row in &upload.writers {
+            let (id, drive) = (&row.id, upload.drives.get(&row.id.device).unwrap_or(&nothing));
+            let mut values = vec![
+                known(&host.name),
+                known(&host.id),
+                RowValue::Time(upload.window_s * 1000),
+                known(&id.device),
+                known(&id.kind),
+                known(&id.program),
+                known(&id.container),
+                known(&id.file),
+                RowValue::Flag(Some(id.below)),
+                known(&host.rack),
+                known(&host.kernel),
+                known(&drive.model),
+                known(&drive.serial),
+            ];
+            // In the order of the table's columns.
+            values.extend(row.sums.figures().map(count));
+            self.writers.push(&values)?;
+        }
+        Ok(())
     }
 
     fn add_flows(&mut self, upload: &Upload) -> Result<()> {
@@ -308,6 +338,7 @@ impl FleetRows {
             &self.flows,
             &self.blocked,
             &self.containers,
+            &self.writers,
             &self.findings,
             &self.incidents,
         ];
@@ -319,8 +350,15 @@ impl FleetRows {
     /// # Errors
     /// Only by a defect: columns that do not fit their table.
     pub fn finish(self) -> Result<Vec<RecordBatch>> {
-        let all =
-            [self.hosts, self.flows, self.blocked, self.containers, self.findings, self.incidents];
+        let all = [
+            self.hosts,
+            self.flows,
+            self.blocked,
+            self.containers,
+            self.writers,
+            self.findings,
+            self.incidents,
+        ];
         let batch = |(rows, table): (TableRows, &FleetTable)| {
             let columns = rows.columns.into_iter().map(ColumnBuilder::finish).collect();
             RecordBatch::try_new(table.file_schema(), columns)
@@ -333,7 +371,7 @@ impl FleetRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upload::{UploadFinding, UploadFlow, UploadHost, UploadUse};
+    use crate::upload::{UploadFinding, UploadFlow, UploadHost, UploadUse, UploadWriter};
 
     #[test]
     fn an_upload_becomes_a_row_of_each_kind() {
@@ -346,6 +384,7 @@ mod tests {
             flows: [("sda".to_owned(), [("read".to_owned(), flow)].into())].into(),
             blocked: [("device".to_owned(), 1)].into(),
             containers: [("c".to_owned(), UploadUse::default())].into(),
+            writers: vec![UploadWriter::default()],
             findings: vec![finding],
             ..Upload::default()
         };

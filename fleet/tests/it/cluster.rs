@@ -5,6 +5,7 @@ use iowhy_fleet::engine::QueryAnswer;
 use iowhy_fleet::questions::cells::drive_hours_sql;
 use iowhy_fleet::questions::outliers::{FALSE_ALARMS, find};
 use iowhy_fleet::questions::slower;
+use iowhy_fleet::questions::writers::{WriterGroup, WriterOrder, writers};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,28 +14,30 @@ use tokio::task::JoinHandle;
 
 type QueryResult = iowhy_fleet::error::Result<QueryAnswer>;
 
-struct TestCluster {
-    scheduler: Server,
-    executors: Vec<Server>,
+pub struct TestCluster {
+    pub scheduler: Server,
+    pub executors: Vec<Server>,
     folder: tempfile::TempDir,
-    at: Option<String>,
+    /// Arguments of all nodes.
+    args: Vec<String>,
 }
 
 impl TestCluster {
     fn start(executors: usize) -> TestCluster {
-        TestCluster::start_for(executors, None)
+        TestCluster::start_with(executors, &[])
     }
 
-    /// Starts a cluster whose nodes read nothing but this place.
-    fn start_for(executors: usize, at: Option<&str>) -> TestCluster {
+    /// Starts a cluster whose nodes get these arguments, too.
+    pub fn start_with(executors: usize, args: &[&str]) -> TestCluster {
         let port = free_port();
         let folder = tempfile::tempdir().unwrap();
         let mut command = program();
         command.args(["scheduler", "--port", &port.to_string()]).env("IOWHY_FLEET_LOG", "info");
+        command.args(args);
         let log = File::create(folder.path().join("log")).unwrap();
         let scheduler = Server::start_with(command, port, log.into());
-        let at = at.map(str::to_owned);
-        let mut cluster = TestCluster { scheduler, executors: Vec::new(), folder, at };
+        let args = args.iter().map(|it| (*it).to_owned()).collect();
+        let mut cluster = TestCluster { scheduler, executors: Vec::new(), folder, args };
         for _ in 0..executors {
             cluster.add_executor();
         }
@@ -49,10 +52,7 @@ impl TestCluster {
         command.args(["executor", "--port", &port.to_string()]);
         command.args(["--control-port", &free_port().to_string(), "--slots", "2"]);
         command.args(["--scheduler", &format!("127.0.0.1:{}", self.scheduler.port)]);
-        command.args(["--memory-mb", "500"]).arg("--folder").arg(folder);
-        if let Some(at) = &self.at {
-            command.args(["--at", at]);
-        }
+        command.args(["--memory-mb", "500"]).arg("--folder").arg(folder).args(&self.args);
         self.executors.push(Server::start(command, port));
     }
 
@@ -71,12 +71,12 @@ impl TestCluster {
         below(&folder).iter().map(|job| below(job).len()).sum()
     }
 
-    fn url(&self) -> Option<String> {
+    pub fn url(&self) -> Option<String> {
         Some(format!("df://127.0.0.1:{}", self.scheduler.port))
     }
 }
 
-const QUERIES: [&str; 5] = [
+pub const QUERIES: [&str; 5] = [
     "SELECT COUNT(*) AS n, SUM(requests) AS requests FROM flows",
     "SELECT model, firmware, operation, SUM(requests) AS requests, \
      latency_percentile(merge_latency(latency), 0.99) AS p99 FROM flows \
@@ -88,7 +88,7 @@ const QUERIES: [&str; 5] = [
     "SELECT host, class, time_ns FROM blocked ORDER BY time_ns DESC, host, class, time LIMIT 7",
 ];
 
-async fn fleet() -> TestPlace {
+pub async fn fleet() -> TestPlace {
     let test = directory();
     half_sick(120, 4).write(&test.place).await.unwrap();
     test
@@ -109,6 +109,10 @@ async fn a_cluster_gives_the_same_rows() {
     let (data, b) = slower::compare(&there).await.unwrap();
     assert_eq!(a.drives.len(), b.drives.len());
     assert_eq!(find(&data, FALSE_ALARMS).drives, b.drives);
+    for group in [WriterGroup::Program, WriterGroup::File, WriterGroup::Device] {
+        let a = writers(&here, group, WriterOrder::Written, 50).await.unwrap();
+        assert_eq!(a, writers(&there, group, WriterOrder::Written, 50).await.unwrap());
+    }
 }
 
 /// A join of several stages, the last of which has most of the work.
@@ -169,7 +173,7 @@ async fn killed_at(test: Arc<TestPlace>, stages: usize, expected: Vec<String>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_answers_as_one_process_and_reads_its_own_store_only() {
     let test = fleet().await;
-    let cluster = TestCluster::start_for(1, Some(test.text()));
+    let cluster = TestCluster::start_with(1, &["--at", test.text()]);
     let (here, there) = (test.engine(None).await, test.engine(cluster.url()).await);
     for sql in [
         "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 5) \

@@ -11,3 +11,5 @@ mod push;
 mod questions;
 mod s3;
 mod support;
+mod tls;
+mod writers;

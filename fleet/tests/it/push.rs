@@ -35,6 +35,8 @@ async fn everything_finished_is_sent_once() {
     compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!(test.number("SELECT SUM(requests) FROM flows").await, 3500);
     assert_eq!(test.number("SELECT SUM(minutes) FROM hosts").await, 35);
+    let written = "SELECT SUM(data_bytes) FROM writers WHERE program = 'SECRET' AND model = 'ACME'";
+    assert_eq!(test.number(written).await, 35 * 4096);
     let drive = "SELECT COUNT(*) FROM flows WHERE model = 'ACME' AND serial = 'SECRET-1'";
     assert_eq!(test.number(drive).await, 4);
     assert_eq!(test.number("SELECT COUNT(*) FROM incidents WHERE cause = 'hung-io'").await, 1);
@@ -44,6 +46,7 @@ async fn everything_finished_is_sent_once() {
     assert_eq!((lost.windows, lost.incidents), (4, 1));
     compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!(test.number("SELECT SUM(requests) FROM flows").await, 3500);
+    assert_eq!(test.number("SELECT SUM(journal_bytes) FROM writers").await, 35 * 8192);
     assert_eq!(test.number("SELECT COUNT(*) FROM incidents").await, 1);
 }
 
@@ -85,6 +88,7 @@ async fn late_minutes_are_sent_too() {
     assert_eq!(plan(own.path(), DAY_S + 1000).push(&test.place).await.unwrap().windows, 1);
     compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!(test.number("SELECT SUM(requests) FROM flows").await, 1000);
+    assert_eq!(test.number("SELECT SUM(asked_bytes) FROM writers").await, 1000);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -53,7 +53,10 @@ impl TestPlace {
     }
 
     pub async fn engine_of(&self, cluster: Option<String>, patience: Duration) -> FleetEngine {
-        let options = EngineOptions { cluster, patience, ..EngineOptions::default() };
+        self.engine_with(EngineOptions { cluster, patience, ..EngineOptions::default() }).await
+    }
+
+    pub async fn engine_with(&self, options: EngineOptions) -> FleetEngine {
         FleetEngine::open(Arc::clone(&self.stores), self.place.clone(), options).await.unwrap()
     }
 
@@ -135,9 +138,10 @@ impl Server {
 
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_iowhy-fleet"));
-    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT", "IOWHY_FLEET_AT"] {
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT"] {
         command.env_remove(name);
     }
+    command.env_remove("IOWHY_FLEET_AT").env_remove("IOWHY_FLEET_TLS");
     command
 }
 
@@ -202,6 +206,19 @@ pub fn spool(folder: &Path, from_s: i64, minutes: i64) {
     });
     let lines: String = lines.collect();
     replace(&folder.join("history/2025-11-24.jsonl"), lines.as_bytes());
+    let lines = (0..minutes).map(|minute| {
+        let time_s = from_s + minute * 60;
+        format!(
+            "{{\"time_s\":{time_s},\"until_s\":{},\"rows\":[{{\"p\":\"SECRET\",\
+             \"c\":\"SECRET.service\",\"f\":\"/SECRET\",\"d\":\"sda\",\"asked\":100,\
+             \"calls\":1,\"data\":4096,\"journal\":8192}}]}}\n",
+            time_s + 60
+        )
+    });
+    let lines: String = lines.collect();
+    let writers = folder.join("history/writers/minutes");
+    std::fs::create_dir_all(&writers).unwrap();
+    replace(&writers.join("2025-11-24.jsonl"), lines.as_bytes());
     let incident = folder.join("incidents/000001");
     std::fs::create_dir_all(incident.join("recording/requests")).unwrap();
     let text = format!(
