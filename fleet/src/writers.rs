@@ -140,7 +140,11 @@ pub type WriterRows = BTreeMap<WriterId, WriterSums>;
 /// what is left is added up by program, then by device, then altogether.
 pub fn bounded(rows: WriterRows) -> WriterRows {
     let rows = fold(rows, MOST_ROWS, WriterId::program_alone);
-    let rows = fold(rows, 2 * MOST_ROWS, WriterId::rest);
+    // Files that were kept stay, however many programs wrote more.
+    let rows = fold(rows, MOST_ROWS, |id| match id.file.is_empty() {
+        true => id.rest(),
+        false => id.clone(),
+    });
     fold(rows, MOST_DEVICE_ROWS, |id| WriterId { device: String::new(), ..id.rest() })
 }
 
