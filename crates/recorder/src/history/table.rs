@@ -78,8 +78,11 @@ fn devices(
         let (all, reads, writes) = flows.entry(name.as_str()).or_default();
         for (direction, flow) in directions {
             all.merge(flow);
-            *reads += if direction == "read" { flow.requests } else { 0 };
-            *writes += if direction == "write" { flow.requests } else { 0 };
+            match direction.as_str() {
+                "read" => *reads = flow.requests.saturating_add(*reads),
+                "write" => *writes = flow.requests.saturating_add(*writes),
+                _ => {}
+            }
         }
     }
     let seconds = watched_s(minutes);
