@@ -3,7 +3,7 @@
 //!
 //! What does not belong here: each single way to write (see crates/fs/tests/links.rs).
 
-use crate::chains::compiled;
+use crate::chains::compiled_once;
 use crate::support::{finish, iowhy, printed, trial, wait_until};
 use iowhy_core::recording::RecordingWriter;
 use iowhy_core::script::Script;
@@ -71,7 +71,7 @@ impl Attack {
         fs::create_dir(&attacked).context(action)?;
         chown(&attacked, Some(NOBODY), Some(NOBODY)).context(action)?;
         let program = scratch.path().join("swap");
-        fs::copy(compiled("swap.c", "swap")?, &program).context(action)?;
+        fs::copy(compiled_once("swap.c", "swap")?, &program).context(action)?;
         let mut swapper = Command::new(command::find("setpriv")?);
         swapper.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
         swapper.args([&attacked, &victim.join("file"), &victim.join("directory")]).args(names);

@@ -2,7 +2,7 @@
 //! unprivileged figures, and works with no more than the capabilities that it names. With root:
 //! code that took over a thread of a watch can do no more than the thread needs.
 
-use crate::chains::compiled;
+use crate::chains::compiled_once;
 use crate::confined::{self, OF_NOBODY};
 use crate::links;
 use crate::recording::Recording;
@@ -265,11 +265,12 @@ fn taken_over(tid: u32, scratch: &Scratch) -> Result<Vec<String>> {
     }
     let mut other = Command::new("sleep");
     let mut other = other.arg("60").spawn().context(|| "start a program".to_owned())?;
-    let mut inject = Command::new(compiled("inject.c", "inject")?);
+    let mut inject = Command::new(compiled_once("inject.c", "inject")?);
     inject.arg(tid.to_string()).arg(&victim).arg(other.id().to_string());
     let said = command::output_of(inject);
     process::end(&mut other);
-    let words = said?.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "));
+    let said = said?;
+    let words = said.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "));
     let words: Vec<String> = words.collect();
     assert_eq!(words.len(), 6, "{words:?}");
     Ok(words.into_iter().filter_map(|it| Some(it.strip_suffix(" possible")?.to_owned())).collect())

@@ -52,7 +52,7 @@ pub fn table(minutes: &[HistoryMinute], row_s: i64, device: Option<&str>, style:
     }
     containers(minutes, style, &mut text);
     findings(minutes, device, style, &mut text);
-    let lost: u64 = minutes.iter().map(|minute| minute.lost_requests).sum();
+    let lost: u64 = minutes.iter().fold(0, |lost, minute| minute.lost_requests.saturating_add(lost));
     if lost > 0 {
         let _ = writeln!(text, "\nlost: {lost} requests have no record");
     }
@@ -60,7 +60,7 @@ pub fn table(minutes: &[HistoryMinute], row_s: i64, device: Option<&str>, style:
 }
 
 fn watched_s(minutes: &[&HistoryMinute]) -> f64 {
-    (minutes.iter().map(|minute| minute.watched_ns).sum::<u64>() as f64 / 1e9).max(1e-9)
+    (minutes.iter().map(|minute| minute.watched_ns as f64).sum::<f64>() / 1e9).max(1e-9)
 }
 
 fn devices(
@@ -109,7 +109,8 @@ fn devices(
 fn waits(from_s: i64, minutes: &[&HistoryMinute], style: &Style, text: &mut String) {
     let mut classes: BTreeMap<&str, u64> = BTreeMap::new();
     for (class, ns) in minutes.iter().flat_map(|minute| &minute.waits) {
-        *classes.entry(class.as_str()).or_default() += ns;
+        let sum: &mut u64 = classes.entry(class.as_str()).or_default();
+        *sum = sum.saturating_add(*ns);
     }
     let seconds = watched_s(minutes);
     let mut classes: Vec<_> = classes.into_iter().collect();
@@ -149,9 +150,9 @@ fn containers(minutes: &[HistoryMinute], style: &Style, text: &mut String) {
     let mut used: BTreeMap<&str, HistoryUse> = BTreeMap::new();
     for (name, own) in minutes.iter().flat_map(|minute| &minute.groups) {
         let sum = used.entry(name.as_str()).or_default();
-        sum.requests += own.requests;
-        sum.bytes += own.bytes;
-        sum.time_ns += own.time_ns;
+        sum.requests = sum.requests.saturating_add(own.requests);
+        sum.bytes = sum.bytes.saturating_add(own.bytes);
+        sum.time_ns = sum.time_ns.saturating_add(own.time_ns);
     }
     if used.is_empty() {
         return;
