@@ -359,7 +359,8 @@ impl HistoryFiles {
         for day in self.days()?.iter().rev().filter(|day| (&first..=&last).contains(day)) {
             let file = read::open(&self.path(day))?.take(MOST_DAY_BYTES.min(left));
             let (mut file, mut line, mut of_day) = (BufReader::new(file), Vec::new(), Vec::new());
-            while lines.len() + of_day.len() < MOST_MINUTES && file.read_until(b'\n', &mut line)? > 0
+            while lines.len() + of_day.len() < MOST_MINUTES
+                && file.read_until(b'\n', &mut line)? > 0
             {
                 left = left.saturating_sub(line.len() as u64);
                 let read = Some(&line).filter(|line| line.len() <= MOST_LINE_BYTES);

@@ -248,19 +248,20 @@ const OWN_KB: u64 = 512 << 10;
 /// What hurts each reader of iowhy's own formats most, as large as it is read: where it stands, and
 /// the command that reads it.
 fn largest(folder: &Path) -> Vec<(&'static str, Vec<&'static str>)> {
-    let write = |path: &str, start: &str, part: &dyn Fn(usize) -> String, end: &str, most: usize| {
-        let path = folder.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let mut text = start.to_owned();
-        for index in 0.. {
-            let next = part(index);
-            if text.len() + next.len() + end.len() > most {
-                break;
+    let write =
+        |path: &str, start: &str, part: &dyn Fn(usize) -> String, end: &str, most: usize| {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let mut text = start.to_owned();
+            for index in 0.. {
+                let next = part(index);
+                if text.len() + next.len() + end.len() > most {
+                    break;
+                }
+                text += &next;
             }
-            text += &next;
-        }
-        fs::write(path, text + end).unwrap();
-    };
+            fs::write(path, text + end).unwrap();
+        };
     let names = |_: usize| "\"\",".to_owned();
     let mib = 1 << 20;
     write("names/recording.json", "{\"format\": 1, \"limits\": [", &names, "\"\"]}", 16 * mib);

@@ -170,7 +170,8 @@ impl ColumnValues {
             return if is_cut { self.rows as u64 } else { 0 };
         }
         // Most columns have none, and a loop without branches finds that.
-        let beyond = self.values.iter().fold(0, |count, value| count + u64::from(is_beyond(*value)));
+        let beyond =
+            self.values.iter().fold(0, |count, value| count + u64::from(is_beyond(*value)));
         if beyond > 0 {
             self.values.iter_mut().filter(|value| is_beyond(**value)).for_each(|it| *it = most);
         }

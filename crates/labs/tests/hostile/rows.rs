@@ -4,7 +4,9 @@
 
 use crate::chance::Chance;
 use iowhy_core::model::table::{ColumnKind, ColumnType, ColumnValues, Columns, Table};
-use iowhy_core::model::{Environment, Event, Name, Names, Request, RequestPart, Stack, WaitRequest};
+use iowhy_core::model::{
+    Environment, Event, Name, Names, Request, RequestPart, Stack, WaitRequest,
+};
 use iowhy_core::recording::{RecordingReader, RecordingWriter};
 use iowhy_core::source::{Batch, Progress, Source};
 use iowhy_labs::Result;

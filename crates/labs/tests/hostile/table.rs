@@ -35,7 +35,12 @@ fn write(
     let mut damages: Vec<&str> = KINDS.iter().flat_map(|kind| kind.damages).copied().collect();
     damages.push("failed once");
     let mut seen = Vec::new();
-    damages.retain(|damage| !seen.contains(damage) && { seen.push(damage); true });
+    damages.retain(|damage| {
+        !seen.contains(damage) && {
+            seen.push(damage);
+            true
+        }
+    });
     rows(part, "input", runs, KINDS.iter().map(|kind| kind.name), |run| run.kind)?;
     rows(part, "damage", runs, damages.into_iter(), |run| run.damage)?;
     let first = |run: &HostileRun| run.command.split(' ').next().unwrap_or_default();

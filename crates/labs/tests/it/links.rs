@@ -37,9 +37,7 @@ pub fn tests() -> Vec<Trial> {
             written(|it| it.iowhy(&["export", "IN", "--format", "csv", "-o", "OUT"]))
         }),
         trial("links::recordings", || written(|it| it.iowhy(&["export", "IN", "-o", "OUT"]))),
-        trial("links::reproductions", || {
-            written(|it| it.iowhy(&["reproduce", "IN", "-o", "OUT"]))
-        }),
+        trial("links::reproductions", || written(|it| it.iowhy(&["reproduce", "IN", "-o", "OUT"]))),
         trial("links::watches", watches),
         trial("links::the_daemon", daemon),
     ]

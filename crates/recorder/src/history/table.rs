@@ -52,7 +52,8 @@ pub fn table(minutes: &[HistoryMinute], row_s: i64, device: Option<&str>, style:
     }
     containers(minutes, style, &mut text);
     findings(minutes, device, style, &mut text);
-    let lost: u64 = minutes.iter().fold(0, |lost, minute| minute.lost_requests.saturating_add(lost));
+    let lost: u64 =
+        minutes.iter().fold(0, |lost, minute| minute.lost_requests.saturating_add(lost));
     if lost > 0 {
         let _ = writeln!(text, "\nlost: {lost} requests have no record");
     }
