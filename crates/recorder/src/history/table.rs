@@ -129,10 +129,11 @@ fn waits(from_s: i64, minutes: &[&HistoryMinute], style: &Style, text: &mut Stri
 fn pressure(from_s: i64, minutes: &[&HistoryMinute], style: &Style, text: &mut String) {
     let share = |of: &dyn Fn(&HistoryMinute) -> Option<u64>| {
         let read = minutes.iter().filter_map(|minute| Some((of(minute)?, minute.watched_ns)));
-        let (ns, watched_ns) = read.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        let add = |sum: (f64, f64), it: (u64, u64)| (sum.0 + it.0 as f64, sum.1 + it.1 as f64);
+        let (ns, watched_ns) = read.fold((0.0, 0.0), add);
         match watched_ns {
-            0 => "-".to_owned(),
-            _ => format!("{:.1} %", (100.0 * ns as f64 / watched_ns as f64).min(100.0)),
+            0.0 => "-".to_owned(),
+            _ => format!("{:.1} %", (100.0 * ns / watched_ns).min(100.0)),
         }
     };
     let some = share(&|minute| minute.pressure_io_some_ns);
