@@ -391,8 +391,8 @@ impl Columns {
         &self.columns
     }
 
-    /// Sets the values of each column that are beyond its entry in `most` to that, and says how many
-    /// those were. A value counts without its sign: columns hold unsigned numbers as signed ones.
+    /// Sets the values of each column that are beyond its entry in `most` to that, and says how
+    /// many those were. A value counts without its sign: columns hold unsigned numbers as signed ones.
     pub fn cut(&mut self, most: &[Option<i64>]) -> u64 {
         let bounded = self.columns.iter_mut().zip(most);
         bounded.map(|(column, most)| most.map_or(0, |most| column.cut(most))).sum()

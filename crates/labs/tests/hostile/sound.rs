@@ -22,7 +22,8 @@ const MOST_TEXT: usize = 6_000;
 const INCIDENT: &str = r#"{"format": 1, "number": 7, "host": "db7", "begun_ns": 1795662031000000000,
  "recorded_from_ns": 1795661971000000000, "recorded_until_ns": 1795662091000000000,
  "utc_offset_s": 7200, "complete": true, "triggers": [{"kind": "finding", "cause": "hung-io",
- "device": "sda", "critical": true, "sentence": "sda has completed no request for 6.65 s"}], "more_triggers": 2, "findings":
+ "device": "sda", "critical": true, "sentence": "sda has completed no request for 6.65 s"}],
+ "more_triggers": 2, "findings":
  [{"cause": "hung-io", "severity": "critical", "confidence": "likely", "sentence": "sda hangs",
  "device": "sda", "process": "postgres", "pid": 4711, "container": null, "file": "/srv/a",
  "fix": "Look at the log.", "check": "dmesg"}], "lost_requests": 3}"#;

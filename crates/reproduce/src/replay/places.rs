@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 const COARSE: u64 = 1 << 20;
 const FINE: u64 = 4096;
 
-/// Parts that are told apart; some 80 bytes each. Where requests touch more, parts stay coarse.
+/// Parts that are distinguished; some 80 bytes each. Where requests touch more, parts stay coarse.
 const MOST_GRANULES: usize = 2 << 20;
 
 /// A part of a file: disk, class, inode, number.
@@ -79,7 +79,7 @@ fn data(tally: &ReplayTally) -> impl Iterator<Item = &SequencedRequest> {
     tally.requests.iter().filter(|request| request.kind != ReplayKind::Flush)
 }
 
-/// Whether requests touch more parts of that size than are told apart.
+/// Whether requests touch more parts of that size than are distinguished.
 fn is_crowded(tally: &ReplayTally, granule: u64) -> bool {
     data(tally).flat_map(|request| granules(request, granule)).nth(MOST_GRANULES).is_some()
 }
