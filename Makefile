@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo check man test test-arm64 test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly
+.PHONY: help demo check man test test-arm64 test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
 
 # Where cargo puts what it builds.
 TARGET = $${CARGO_TARGET_DIR:-target}
@@ -188,6 +188,11 @@ lab-matrix: ## Run every lab, and write what iowhy found into docs/labs.md
 
 deps: ## Install every package that any target needs
 	@scripts/install-deps build demo test web static vm bench
+
+hostile: ## Put 10,000 spoiled inputs of every kind through a command each; writes docs/hostile-input.md
+	@scripts/install-deps build
+	cargo build --package iowhy
+	cargo test --quiet --package iowhy-labs --test hostile
 
 fuzz-nightly: ## Feed every reader and every view with damaged input, twelve minutes each
 	@IOWHY_FUZZ_SECONDS=720 scripts/fuzz

@@ -44,9 +44,10 @@ pub trait WatchSink {
     /// it at once.
     const OWNS_TERMINAL: bool = false;
 
-    /// The directories below which this process writes from now on; `None` where that is unknown.
+    /// The directories below which this process writes from now on, apart from its standard output;
+    /// `None` where that is not known yet, for which rights are kept.
     fn places(&self) -> Option<Vec<PathBuf>> {
-        None
+        Some(Vec::new())
     }
 
     /// Takes rows; an error ends the watch.

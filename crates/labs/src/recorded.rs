@@ -205,6 +205,63 @@ fn lengthen(from: &Path, to: &Path, times: u64) -> Result<i64> {
     Ok(length as i64)
 }
 
+/// A table of a recording, which can be written with other numbers.
+pub struct EditedTable(CopiedTable);
+
+/// The numbers of a table that is being written.
+pub struct EditedNumbers(Vec<CopiedColumn>);
+
+impl EditedTable {
+    /// Reads all segments in the table's `folder`.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub fn read(folder: &Path) -> Result<EditedTable> {
+        CopiedTable::read(folder, 1).map(EditedTable)
+    }
+
+    /// Writes the table as the segment `path`, as `edit` left it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, path: &Path, edit: impl FnOnce(&mut EditedNumbers)) -> Result<()> {
+        let CopiedTable { name, schema, columns } = &self.0;
+        let mut numbers = EditedNumbers(columns.clone());
+        edit(&mut numbers);
+        let table = CopiedTable { name: name.clone(), schema: schema.clone(), columns: numbers.0 };
+        table.write(path, 0, 0).context(|| format!("write {}", path.display()))
+    }
+}
+
+impl EditedNumbers {
+    /// The numbers of a column; beyond the last column the first comes again.
+    fn column(&mut self, column: usize) -> Option<&mut Vec<i64>> {
+        let numbers = self.0.iter_mut().filter_map(|column| match &mut column.cells {
+            CopiedCells::Integers(values) => Some(values),
+            _ => None,
+        });
+        let mut numbers: Vec<&mut Vec<i64>> = numbers.collect();
+        let at = column.checked_rem(numbers.len())?;
+        Some(numbers.swap_remove(at))
+    }
+
+    /// Sets one number; beyond the last column or row the first comes again.
+    pub fn set(&mut self, column: usize, row: usize, value: i64) {
+        let Some(values) = self.column(column) else { return };
+        let row = row.checked_rem(values.len()).unwrap_or(0);
+        if let Some(cell) = values.get_mut(row) {
+            *cell = value;
+        }
+    }
+
+    /// Sets every number of a column.
+    pub fn set_all(&mut self, column: usize, value: i64) {
+        if let Some(values) = self.column(column) {
+            values.fill(value);
+        }
+    }
+}
+
 /// The rows of a table, column by column.
 struct CopiedTable {
     name: String,
@@ -213,6 +270,7 @@ struct CopiedTable {
 }
 
 /// One column: its cells that are not null, and the levels that say where those are.
+#[derive(Clone)]
 struct CopiedColumn {
     name: String,
     cells: CopiedCells,
@@ -222,6 +280,7 @@ struct CopiedColumn {
     is_list: bool,
 }
 
+#[derive(Clone)]
 enum CopiedCells {
     Integers(Vec<i64>),
     Floats(Vec<f64>),

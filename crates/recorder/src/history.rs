@@ -29,10 +29,19 @@ const MOST_DEVICES: usize = 32;
 const MOST_GROUPS: usize = 16;
 /// Findings of a minute.
 const MOST_FINDINGS: usize = 8;
+/// Wait classes, directions, and bins of latencies, of a minute that is read.
+const MOST_WAITS: usize = 64;
+const MOST_DIRECTIONS: usize = 16;
+const MOST_BINS: usize = 256;
 /// Minutes that are read at once: those of half a year.
 const MOST_MINUTES: usize = 1 << 18;
 /// A day that is longer is not read to its end: a minute of a large host takes 6 kB.
 const MOST_DAY_BYTES: u64 = 64 << 20;
+/// A line that is longer is passed over.
+const MOST_LINE_BYTES: usize = 64 << 10;
+/// Bytes of lines that are read at once, the newest days first: more than `history-mb` unless that
+/// is set higher.
+const MOST_READ_BYTES: u64 = 256 << 20;
 
 /// The figures of a minute; times in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -103,6 +112,26 @@ pub struct HistoryFinding {
     pub process: Option<String>,
     /// `warning` or `critical`.
     pub severity: String,
+}
+
+impl HistoryMinute {
+    /// The same without what the daemon does not write: a file may have been changed.
+    fn bounded(mut self) -> HistoryMinute {
+        fn keep<T>(of: &mut BTreeMap<String, T>, most: usize) {
+            while of.len() > most {
+                of.pop_last();
+            }
+        }
+        keep(&mut self.devices, MOST_DEVICES);
+        keep(&mut self.groups, MOST_GROUPS);
+        keep(&mut self.waits, MOST_WAITS);
+        self.findings.truncate(MOST_FINDINGS);
+        for flows in self.devices.values_mut() {
+            keep(flows, MOST_DIRECTIONS);
+            flows.values_mut().for_each(|flow| flow.latency.truncate(MOST_BINS));
+        }
+        self
+    }
 }
 
 impl HistoryFlow {
@@ -294,12 +323,13 @@ impl HistoryFiles {
     }
 
     /// The minutes from `from_s` on, until before `until_s`, seconds since 1970. Lines that are cut
-    /// short are passed over.
+    /// short are passed over. They take at most some 512 MiB: what a minute has beyond what the
+    /// daemon writes is left out.
     ///
     /// # Errors
     /// When a file cannot be read.
     pub fn minutes(&self, from_s: i64, until_s: i64) -> io::Result<Vec<HistoryMinute>> {
-        let mut minutes: Vec<HistoryMinute> = self.lines(from_s, until_s)?;
+        let mut minutes = self.read(from_s, until_s, HistoryMinute::bounded)?;
         minutes.retain(|minute| (from_s..until_s).contains(&minute.time_s));
         minutes.sort_by_key(|minute| minute.time_s);
         Ok(minutes)
@@ -312,17 +342,35 @@ impl HistoryFiles {
         from_s: i64,
         until_s: i64,
     ) -> io::Result<Vec<T>> {
+        self.read(from_s, until_s, |line| line)
+    }
+
+    /// The same, each as `bounded` makes it.
+    fn read<T: DeserializeOwned>(
+        &self,
+        from_s: i64,
+        until_s: i64,
+        bounded: fn(T) -> T,
+    ) -> io::Result<Vec<T>> {
         use std::io::{BufRead, BufReader, Read};
         let (first, last) = (day_of(from_s), day_of(until_s));
-        let mut lines = Vec::new();
-        for day in self.days()?.iter().filter(|day| (&first..=&last).contains(day)) {
-            let mut file = BufReader::new(read::open(&self.path(day))?.take(MOST_DAY_BYTES));
-            let mut line = Vec::new();
-            while lines.len() < MOST_MINUTES && file.read_until(b'\n', &mut line)? > 0 {
-                lines.extend(serde_json::from_slice(&line).ok());
+        let (mut lines, mut left) = (Vec::new(), MOST_READ_BYTES);
+        // Where not all is read, it is the oldest that is missing.
+        for day in self.days()?.iter().rev().filter(|day| (&first..=&last).contains(day)) {
+            let file = read::open(&self.path(day))?.take(MOST_DAY_BYTES.min(left));
+            let (mut file, mut line, mut of_day) = (BufReader::new(file), Vec::new(), Vec::new());
+            while lines.len() + of_day.len() < MOST_MINUTES
+                && file.read_until(b'\n', &mut line)? > 0
+            {
+                left = left.saturating_sub(line.len() as u64);
+                let read = Some(&line).filter(|line| line.len() <= MOST_LINE_BYTES);
+                let read = read.and_then(|line| serde_json::from_slice(line).ok());
+                of_day.extend(read.map(bounded));
                 line.clear();
             }
+            lines.extend(of_day.into_iter().rev());
         }
+        lines.reverse();
         Ok(lines)
     }
 }

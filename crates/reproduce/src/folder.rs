@@ -12,7 +12,7 @@ use iowhy_fs::{Folder, PRIVATE_FILE, PRIVATE_FOLDER, read as reading};
 use std::path::{Path, PathBuf};
 
 /// A larger `plan.json` is not one.
-const MOST_PLAN_BYTES: u64 = 64 << 20;
+const MOST_PLAN_BYTES: u64 = 8 << 20;
 
 /// A file of a reproduction: its path in the directory, its text, whether it can be executed.
 pub struct FolderFile {
@@ -111,7 +111,7 @@ pub fn write_below(path: &Path, plan: &LoadPlan) -> Result<()> {
     write(&folder, plan)
 }
 
-/// Reads the plan of a reproduction.
+/// Reads the plan of a reproduction. A plan that hurts takes at most 256 MiB.
 ///
 /// # Errors
 /// It is none, or one of a later version.

@@ -241,3 +241,70 @@ fn files_of_other_tools_take_no_more_than_256_mib() {
         assert!(!said.contains("memory allocation"), "{name}: {said}");
     }
 }
+
+/// Kilobytes of address space for iowhy's own formats: 512 MiB beside the program itself.
+const OWN_KB: u64 = 512 << 10;
+
+/// What hurts each reader of iowhy's own formats most, as large as it is read: where it stands, and
+/// the command that reads it.
+fn largest(folder: &Path) -> Vec<(&'static str, Vec<&'static str>)> {
+    let write =
+        |path: &str, start: &str, part: &dyn Fn(usize) -> String, end: &str, most: usize| {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let mut text = start.to_owned();
+            for index in 0.. {
+                let next = part(index);
+                if text.len() + next.len() + end.len() > most {
+                    break;
+                }
+                text += &next;
+            }
+            fs::write(path, text + end).unwrap();
+        };
+    let names = |_: usize| "\"\",".to_owned();
+    let mib = 1 << 20;
+    write("names/recording.json", "{\"format\": 1, \"limits\": [", &names, "\"\"]}", 16 * mib);
+    let disks = |_: usize| "{},".to_owned();
+    write("disks/recording.json", "{\"format\": 1, \"devices\": [", &disks, "{}]}", 16 * mib);
+    let path = "incidents/000007/incident.json";
+    write(path, "{\"format\": 1, \"findings\": [", &disks, "{}]}", 4 * mib);
+    write("case/plan.json", "{\"format\": 1, \"programs\": [", &disks, "{}]}", 8 * mib);
+    write("words/plan.json", "{\"format\": 1, \"affects\": [", &names, "\"\"]}", 8 * mib);
+    let line = |_: usize| "0 f 0 0 0\n".to_owned();
+    let head = "iowhy replay 1\nperiod 1\nlanes 1\nfile device 1\n";
+    write("sequence", head, &line, "", 128 * mib);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let today = Command::new("date").args(["-u", "+%F"]).output().unwrap().stdout;
+    let today = String::from_utf8(today).unwrap();
+    let groups: String = (0..5_000).map(|group| format!("\"{group}\":{{}},")).collect();
+    let minute = format!("{{\"time_s\":{},\"groups\":{{{groups}\"\":{{}}}}}}\n", now.as_secs());
+    let day = format!("history/{}.jsonl", today.trim());
+    write(&day, "", &|_| minute.clone(), "", 64 * mib);
+    vec![
+        ("names", vec!["report", "names"]),
+        ("disks", vec!["report", "disks"]),
+        ("incident", vec!["incidents", "show", "incidents/000007"]),
+        ("incidents", vec!["incidents", "list", "--state", "."]),
+        ("case", vec!["rerun", "case", "--on", "case"]),
+        ("words", vec!["rerun", "words", "--on", "words"]),
+        ("sequence", vec!["replay", "sequence", "case", "layout"]),
+        ("history", vec!["history", "--state", ".", "--last", "31d"]),
+    ]
+}
+
+#[test]
+fn files_of_iowhys_own_take_no_more_than_512_mib() {
+    let folder = tempfile::tempdir().unwrap();
+    let most_kb = bare_kb() + OWN_KB;
+    for (name, words) in largest(folder.path()) {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -v {most_kb}; exec timeout --signal=KILL 120 \"$@\"");
+        command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_iowhy")]).args(words);
+        let output = command.current_dir(&folder).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_ended = output.status.code().is_some_and(|code| code <= 1);
+        assert!(is_ended && !said.contains("memory allocation"), "{name}: {said}");
+        assert!(!said.contains("unexpected argument"), "{name}: {said}");
+    }
+}

@@ -216,7 +216,9 @@ impl Claims {
                 continue;
             };
             let gained_ns = (*time_ns as f64 * facts.gained_share(group)) as u64;
-            *lost.entry((&group.process, group.container.as_deref())).or_default() += gained_ns;
+            let lost: &mut u64 =
+                lost.entry((&group.process, group.container.as_deref())).or_default();
+            *lost = lost.saturating_add(gained_ns);
         }
         let share = |ns: u64| ns as f64 / facts.duration_ns().max(1) as f64;
         let most = lost.into_iter().max_by_key(|(_, ns)| *ns);

@@ -471,7 +471,7 @@ pub fn subject_of(device: &str, row: Option<&UsedRow<ProcessRow>>) -> Subject {
 
 /// Returns the total time of a device's requests, nanoseconds.
 pub fn device_time_ns(device: &DeviceSummary) -> u64 {
-    device.origins.iter().map(|row| row.usage.all_time_ns()).sum()
+    device.origins.iter().map(|row| row.usage.all_time_ns()).fold(0, u64::saturating_add)
 }
 
 /// Returns time (nanoseconds), number and bytes of a device's requests of one origin.

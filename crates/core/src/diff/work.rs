@@ -57,9 +57,9 @@ fn calls(summary: &Summary) -> BTreeMap<&str, ProgramCalls> {
             continue;
         };
         let own = programs.entry(process).or_default();
-        own.reads += row.counts.reads;
-        own.writes += row.counts.writes;
-        own.time_ns += time_ns;
+        own.reads = own.reads.saturating_add(row.counts.reads);
+        own.writes = own.writes.saturating_add(row.counts.writes);
+        own.time_ns = own.time_ns.saturating_add(time_ns);
     }
     programs
 }

@@ -161,6 +161,23 @@ impl ColumnValues {
         self.values.get(start..end)
     }
 
+    /// Sets values that, without a sign, are beyond `most` to it, and says how many those were.
+    pub(super) fn cut(&mut self, most: i64) -> u64 {
+        let is_beyond = |value: i64| value.cast_unsigned() > most.cast_unsigned();
+        if !self.spelled {
+            let is_cut = self.same.is_some_and(is_beyond);
+            self.same = self.same.map(|same| if is_cut { most } else { same });
+            return if is_cut { self.rows as u64 } else { 0 };
+        }
+        // Most columns have none, and a loop without branches finds that.
+        let beyond =
+            self.values.iter().fold(0, |count, value| count + u64::from(is_beyond(*value)));
+        if beyond > 0 {
+            self.values.iter_mut().filter(|value| is_beyond(**value)).for_each(|it| *it = most);
+        }
+        beyond
+    }
+
     /// Bytes of memory that the rows take.
     pub fn bytes(&self) -> usize {
         size_of_val(self.values.as_slice()) + self.valid.len() + size_of_val(self.ends.as_slice())

@@ -115,9 +115,9 @@ impl Names {
     /// The last quarter is reserved for texts of at most this many bytes, so that very many long
     /// paths leave space for processes, functions and cgroups.
     const SHORT: usize = 64;
-    /// Bytes of one text: a thousand times the longest path that the kernel knows. A longer one is
-    /// refused.
-    const LONGEST: usize = 4 << 20;
+    /// Bytes of one text: sixteen times the longest path that the kernel knows. A longer one is
+    /// refused: what looks for words in names takes longer the longer they are.
+    const LONGEST: usize = 64 << 10;
     const REFUSED: &'static str = "(more names than iowhy keeps)";
 
     /// A table with only the reserved words.

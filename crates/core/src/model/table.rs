@@ -391,6 +391,13 @@ impl Columns {
         &self.columns
     }
 
+    /// Sets the values of each column that are beyond its entry in `most` to that, and says how
+    /// many those were. A value counts without its sign: columns hold unsigned numbers as signed ones.
+    pub fn cut(&mut self, most: &[Option<i64>]) -> u64 {
+        let bounded = self.columns.iter_mut().zip(most);
+        bounded.map(|(column, most)| most.map_or(0, |most| column.cut(most))).sum()
+    }
+
     /// Bytes of memory that the rows take.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(ColumnValues::bytes).sum()

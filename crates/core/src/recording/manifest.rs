@@ -1,5 +1,6 @@
 //! `recording.json`: the environment of the watch, written atomically.
 
+use super::bounds;
 use super::error::{ErrorCause, RecordingError};
 use crate::model::Environment;
 use crate::model::environment::FORMAT;
@@ -14,7 +15,7 @@ const RESERVE: &str = ".recording.json.reserve";
 /// are usual, and a host with a thousand mounts needs some hundred.
 const RESERVED_BYTES: usize = 256 << 10;
 /// What is larger than this is not a `recording.json`.
-const MOST_BYTES: u64 = 64 << 20;
+const MOST_BYTES: u64 = 16 << 20;
 
 /// The path of `recording.json` in a recording.
 pub(super) fn path(directory: &Path) -> PathBuf {
@@ -88,7 +89,10 @@ fn parse(directory: &Path, path: &Path, text: &[u8]) -> Result<Environment, Reco
         found if found > FORMAT => {
             Err(RecordingError::Newer { path: directory.to_owned(), found, writer: header.version })
         }
-        _ => serde_json::from_slice(text).map_err(|error| wrong(described(&error))),
+        _ => {
+            let read = serde_json::from_slice(text).map_err(|error| wrong(described(&error)));
+            read.map(bounds::with_times)
+        }
     }
 }
 

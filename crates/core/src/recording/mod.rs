@@ -27,6 +27,7 @@
 //! What does not belong here: the meaning and the origin of rows.
 
 mod ahead;
+mod bounds;
 mod budget;
 mod cells;
 mod chunk;

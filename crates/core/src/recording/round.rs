@@ -5,6 +5,7 @@
 //!
 //! What does not belong here: the order of rounds (see [`super::reader`]).
 
+use super::bounds;
 use super::cells::ListAllowance;
 use super::cursor::{Cursor, Problem};
 use super::error::RecordingError;
@@ -142,7 +143,8 @@ impl Round {
             return Ok(false);
         };
         match read {
-            Ok(Some(columns)) => {
+            Ok(Some(mut columns)) => {
+                bounds::cut(table, &mut columns, losses);
                 let first = rows.count();
                 take(table, &columns, rows, losses);
                 if table.name == Request::NAME {
@@ -201,7 +203,10 @@ impl Round {
         {
             self.ahead.flush(parts, losses);
             match cursor.next(names) {
-                Ok(Some(columns)) => self.ahead = PartsAhead::of(columns, self.ahead.kept),
+                Ok(Some(mut columns)) => {
+                    bounds::cut(&PARTS, &mut columns, losses);
+                    self.ahead = PartsAhead::of(columns, self.ahead.kept);
+                }
                 Ok(None) => self.parts = None,
                 Err(problem) => {
                     self.parts = None;

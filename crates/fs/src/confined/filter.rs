@@ -151,6 +151,9 @@ const WRITING: &[c_long] = &[
     libc::SYS_symlink,
 ];
 
+/// What starts programs: a thread that writes has none to start.
+const STARTING: &[c_long] = &[libc::SYS_execve, libc::SYS_execveat];
+
 /// Commands of bpf(2) by which something comes into the kernel, or what others have is taken: maps,
 /// programs, pinned objects, types, links, tokens (uapi/linux/bpf.h). A program that is loaded may
 /// be attached again, as the budget wants it.
@@ -199,7 +202,10 @@ fn refused(role: &Role) -> Result<Rules, seccompiler::BackendError> {
             rules.extend(WRITING.iter().map(|call| (*call, Vec::new())));
             *loading == ProgramLoading::Allowed
         }
-        Role::Writes(_) => false,
+        Role::Writes(_) => {
+            rules.extend(STARTING.iter().map(|call| (*call, Vec::new())));
+            false
+        }
     };
     if !is_loading {
         rules.insert(libc::SYS_perf_event_open, Vec::new());

@@ -9,10 +9,10 @@
 //! A thread that needs both ([`enter`]) becomes one that reads, and has one that writes do what
 //! [`crate::Folder`] is asked for: landlock forbids to look into processes outside of it, even to
 //! read `/proc/PID/io`, and seccomp cannot tell one path from another. Both give up all
-//! capabilities that they are not given, for good, and what they start gains none
-//! (`no_new_privs`). Neither mounts, traces, signals other processes, loads modules, changes the
-//! clock, or makes a socket but for datagrams on this machine, with which journald and systemd are
-//! told things.
+//! capabilities that they are not given, for good. One that reads may start programs, which gain
+//! none (`no_new_privs`) and have the same limits; one that writes starts none. Neither mounts,
+//! traces, signals other processes, loads modules, changes the clock, or makes a socket but for
+//! datagrams on this machine, with which journald and systemd are told things.
 //!
 //! Where the kernel has no landlock or no seccomp, the rest takes effect ([`InEffect`]).
 //!

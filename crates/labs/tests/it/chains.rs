@@ -15,6 +15,7 @@ use libtest_mimic::Trial;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
@@ -82,6 +83,18 @@ pub const COMPILED: &[(&str, &str)] = &[
 /// The program that gcc makes of a source, under a name of its own.
 pub fn compiled(name: &str, as_name: &str) -> Result<PathBuf> {
     compiled_with(name, as_name, &["-O1", "-fno-omit-frame-pointer"])
+}
+
+/// The same for a program that several tests run at once, which cannot be written meanwhile.
+pub fn compiled_once(name: &str, as_name: &'static str) -> Result<PathBuf> {
+    static MADE: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(program) = made.get(as_name) {
+        return Ok(program.clone());
+    }
+    let program = compiled(name, as_name)?;
+    made.insert(as_name, program.clone());
+    Ok(program)
 }
 
 /// The same with other options.

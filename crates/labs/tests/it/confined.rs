@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Numbers of capabilities that nobody has once a watch has begun: linux/capability.h.
-const OF_NOBODY: &[(&str, u32)] = &[
+pub const OF_NOBODY: &[(&str, u32)] = &[
     ("CAP_CHOWN", 0),
     ("CAP_FOWNER", 3),
     ("CAP_SETPCAP", 8),
@@ -35,25 +35,28 @@ pub fn tests() -> Vec<Trial> {
     vec![
         trial("confined::a_recording", recording),
         trial("confined::a_watch_with_a_page", watch),
+        trial("confined::views", views),
         trial("confined::the_daemon", daemon),
     ]
 }
 
 /// A thread as the kernel describes it.
-struct Limited {
-    name: String,
+pub struct Limited {
+    pub tid: u32,
+    pub name: String,
     no_new_privileges: bool,
     is_filtered: bool,
     permitted: u64,
 }
 
 impl Limited {
-    fn parse(status: &str) -> Limited {
+    fn parse(tid: u32, status: &str) -> Limited {
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             line.unwrap_or_default().trim().to_owned()
         };
         Limited {
+            tid,
             name: field("Name:"),
             no_new_privileges: field("NoNewPrivs:") == "1",
             is_filtered: field("Seccomp:") == "2",
@@ -74,7 +77,9 @@ fn threads(pid: u32) -> Vec<Limited> {
     let mut found = Vec::new();
     for task in tasks.map(|task| task.path()) {
         let status = fs::read_to_string(task.join("status")).unwrap_or_default();
-        found.extend((!status.is_empty()).then(|| Limited::parse(&status)));
+        let tid = task.file_name().and_then(|name| name.to_str()?.parse().ok());
+        let tid = tid.filter(|_| !status.is_empty());
+        found.extend(tid.map(|tid| Limited::parse(tid, &status)));
         let children = fs::read_to_string(task.join("children")).unwrap_or_default();
         let children = children.split_whitespace().filter_map(|child| child.parse().ok());
         found.extend(children.flat_map(threads));
@@ -83,7 +88,7 @@ fn threads(pid: u32) -> Vec<Limited> {
 }
 
 /// Waits until every thread is limited, and returns them; panics with those that are not.
-fn limited(child: &Child, never: &[(&'static str, u32)]) -> Vec<Limited> {
+pub fn limited(child: &Child, never: &[(&'static str, u32)]) -> Vec<Limited> {
     let begun = Instant::now();
     loop {
         let threads = threads(child.id());
@@ -106,7 +111,7 @@ fn limited(child: &Child, never: &[(&'static str, u32)]) -> Vec<Limited> {
 }
 
 /// Ends it as a person does, and expects that it succeeds.
-fn end(mut child: Child) -> Result<()> {
+pub fn end(mut child: Child) -> Result<()> {
     process::end(&mut child);
     let status = child.wait().context(|| "wait for iowhy".to_owned())?;
     assert!(status.success(), "{status}");
@@ -140,6 +145,30 @@ fn watch() -> Result<()> {
     limited(&child, &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
     end(child)?;
     assert!(page.is_file() && place.join("recording.json").is_file());
+    Ok(())
+}
+
+/// What prints while it watches writes nowhere else.
+fn views() -> Result<()> {
+    machine::need_bpf()?;
+    for view in [
+        &["stat", "1", "120"][..],
+        &["waits", "1", "120"],
+        &["snoop", "-t", "120"],
+        &["events", "-t", "120"],
+        &["opens", "-t", "120"],
+        &["blame", "-t", "120"],
+        &["chains", "-t", "120"],
+        &["stacks", "--folded", "120"],
+        &["1", "120"],
+    ] {
+        let mut command = iowhy(view)?;
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().context(|| "start iowhy".to_owned())?;
+        limited(&child, &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
+        let mut child = child;
+        process::end(&mut child);
+    }
     Ok(())
 }
 

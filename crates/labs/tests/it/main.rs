@@ -33,6 +33,7 @@ mod hung;
 mod joined;
 mod kernels;
 mod labs;
+mod links;
 mod live_labs;
 mod locate;
 mod metadata;
@@ -73,6 +74,7 @@ fn main() {
         vocabulary::tests(),
         top::tests(),
         labs::tests(),
+        links::tests(),
         live_labs::tests(),
         kernels::tests(),
         guests::tests(),

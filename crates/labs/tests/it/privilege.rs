@@ -1,6 +1,10 @@
 //! Without root: each command says which capability is missing and how to grant it, shows
-//! unprivileged figures, and works with no more than the capabilities that it names.
+//! unprivileged figures, and works with no more than the capabilities that it names. With root:
+//! code that took over a thread of a watch can do no more than the thread needs.
 
+use crate::chains::compiled_once;
+use crate::confined::{self, OF_NOBODY};
+use crate::links;
 use crate::recording::Recording;
 use crate::support::{NO_PERMISSION, finish, iowhy, printed, trial, wait_until};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
@@ -8,7 +12,7 @@ use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Result, command, process};
+use iowhy_labs::{LabError, Result, command, process};
 use libtest_mimic::Trial;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,6 +27,10 @@ pub fn tests() -> Vec<Trial> {
         trial("privilege::check_names_each", check_names_each),
         trial("privilege::the_hint_is_enough", the_hint_is_enough),
         trial("privilege::what_is_missing_is_a_limit", what_is_missing_is_a_limit),
+        trial("privilege::named_files_need_own_rights", named_files_need_own_rights),
+        trial("privilege::code_in_a_recording_is_refused", code_in_a_recording),
+        trial("privilege::code_in_a_view_is_refused", code_in_a_view),
+        trial("privilege::code_in_the_daemon_is_refused", code_in_the_daemon),
     ]
 }
 
@@ -219,4 +227,130 @@ fn what_is_missing_is_a_limit() -> Result<()> {
     let limits = &recording.environment.limits;
     assert!(limits.iter().any(|limit| limit.contains("CAP_SYS_PTRACE")), "{limits:?}");
     Ok(())
+}
+
+/// Capabilities that pass over permissions do not open what their user names.
+fn named_files_need_own_rights() -> Result<()> {
+    machine::need_root()?;
+    let folder = folder()?;
+    let (input, locked) = (folder.path().join("input"), folder.path().join("locked"));
+    links::record(&input)?;
+    fs::create_dir(&locked).context(|| "make a directory".to_owned())?;
+    let output = locked.join("out").to_string_lossy().into_owned();
+    let input = input.to_string_lossy().into_owned();
+    let over = ["dac_override", "dac_read_search", "fowner"];
+    let with_rights = |words: &[&str]| finish(as_nobody_with(folder.path(), &over, words)?);
+    let report = with_rights(&["report", &input])?;
+    assert!(!report.status.success() && printed(&report).contains("ermission"), "{report:?}");
+    command::run("chmod", ["-R", "a+rX", &input])?;
+    let report = with_rights(&["report", &input])?;
+    assert!(report.status.success(), "{}", printed(&report));
+    let export = with_rights(&["export", &input, "--format", "csv", "-o", &output])?;
+    assert!(!export.status.success() && printed(&export).contains("ermission"), "{export:?}");
+    assert!(!Path::new(&output).exists());
+    Ok(())
+}
+
+/// What a program that took over the thread `tid` of another can do: it opens a file to write,
+/// starts a program, loads one into the kernel and makes a map for it, connects, traces another
+/// process. The thread goes on afterwards.
+fn taken_over(tid: u32, scratch: &Scratch) -> Result<Vec<String>> {
+    if cfg!(not(target_arch = "x86_64")) {
+        let hint = "run this on x86_64";
+        return Err(LabError::unsupported("registers of x86_64 to take a thread over", hint));
+    }
+    let victim = scratch.path().join("victim");
+    if !victim.exists() {
+        fs::write(&victim, "precious").context(|| "write a file".to_owned())?;
+    }
+    let mut other = Command::new("sleep");
+    let mut other = other.arg("60").spawn().context(|| "start a program".to_owned())?;
+    let mut inject = Command::new(compiled_once("inject.c", "inject")?);
+    inject.arg(tid.to_string()).arg(&victim).arg(other.id().to_string());
+    let said = command::output_of(inject);
+    process::end(&mut other);
+    let said = said?;
+    let words = said.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "));
+    let words: Vec<String> = words.collect();
+    assert_eq!(words.len(), 6, "{words:?}");
+    Ok(words.into_iter().filter_map(|it| Some(it.strip_suffix(" possible")?.to_owned())).collect())
+}
+
+/// A program of root's that is not limited, so that a refusal means something.
+fn expect_that_all_is_possible(scratch: &Scratch) -> Result<()> {
+    let mut free = Command::new("sleep");
+    let mut free = free.arg("60").spawn().context(|| "start a program".to_owned())?;
+    let possible = taken_over(free.id(), scratch);
+    process::end(&mut free);
+    assert_eq!(possible?, ["write", "start", "load", "map", "connect", "trace"]);
+    Ok(())
+}
+
+/// What each thread of `child` can do, by its name, but for what `may` says.
+fn expect_refusals(
+    child: &Child,
+    scratch: &Scratch,
+    may: fn(&str) -> &'static [&'static str],
+) -> Result<()> {
+    let threads = confined::limited(child, OF_NOBODY);
+    let mut tried = 0;
+    for thread in &threads {
+        // Threads and processes that read for a moment end in between.
+        if !Path::new(&format!("/proc/{}", thread.tid)).exists() {
+            continue;
+        }
+        let possible = taken_over(thread.tid, scratch)?;
+        let more: Vec<&String> =
+            possible.iter().filter(|what| !may(&thread.name).contains(&what.as_str())).collect();
+        assert!(more.is_empty(), "{} can {more:?}", thread.name);
+        tried += 1;
+    }
+    assert!(tried >= 3, "only {tried} threads");
+    Ok(())
+}
+
+/// Who reads may start programs, which have its limits; who writes may not.
+fn of_watch(thread: &str) -> &'static [&'static str] {
+    if thread == "writer" { &[] } else { &["start"] }
+}
+
+fn code_in_a_recording() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    expect_that_all_is_possible(&scratch)?;
+    let place = scratch.fresh("recording");
+    let mut record = iowhy(["record", "-t", "120", "-o"])?;
+    record.arg(&place).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = record.spawn().context(|| "start iowhy".to_owned())?;
+    expect_refusals(&child, &scratch, of_watch)?;
+    confined::end(child)?;
+    let victim = fs::read(scratch.path().join("victim")).context(|| "read it".to_owned())?;
+    assert_eq!(victim, b"precious");
+    Recording::open(&place).map(drop)
+}
+
+fn code_in_a_view() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let mut stat = iowhy(["stat", "1", "120"])?;
+    stat.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = stat.spawn().context(|| "start iowhy".to_owned())?;
+    expect_refusals(&child, &scratch, of_watch)?;
+    process::end(&mut child);
+    Ok(())
+}
+
+/// Its watch is renewed: the thread that watches loads programs.
+fn code_in_the_daemon() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let mut daemon = iowhy(["daemon", "--state"])?;
+    daemon.arg(scratch.fresh("state")).arg("--runtime").arg(scratch.fresh("runtime"));
+    daemon.stdout(Stdio::null()).stderr(Stdio::null());
+    let child = daemon.spawn().context(|| "start the daemon".to_owned())?;
+    expect_refusals(&child, &scratch, |thread| match thread {
+        "writer" | "saver" | "control" => &[],
+        _ => &["start", "load", "map"],
+    })?;
+    confined::end(child)
 }

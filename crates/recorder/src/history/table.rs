@@ -52,7 +52,8 @@ pub fn table(minutes: &[HistoryMinute], row_s: i64, device: Option<&str>, style:
     }
     containers(minutes, style, &mut text);
     findings(minutes, device, style, &mut text);
-    let lost: u64 = minutes.iter().map(|minute| minute.lost_requests).sum();
+    let lost: u64 =
+        minutes.iter().fold(0, |lost, minute| minute.lost_requests.saturating_add(lost));
     if lost > 0 {
         let _ = writeln!(text, "\nlost: {lost} requests have no record");
     }
@@ -60,7 +61,7 @@ pub fn table(minutes: &[HistoryMinute], row_s: i64, device: Option<&str>, style:
 }
 
 fn watched_s(minutes: &[&HistoryMinute]) -> f64 {
-    (minutes.iter().map(|minute| minute.watched_ns).sum::<u64>() as f64 / 1e9).max(1e-9)
+    (minutes.iter().map(|minute| minute.watched_ns as f64).sum::<f64>() / 1e9).max(1e-9)
 }
 
 fn devices(
@@ -78,8 +79,11 @@ fn devices(
         let (all, reads, writes) = flows.entry(name.as_str()).or_default();
         for (direction, flow) in directions {
             all.merge(flow);
-            *reads += if direction == "read" { flow.requests } else { 0 };
-            *writes += if direction == "write" { flow.requests } else { 0 };
+            match direction.as_str() {
+                "read" => *reads = flow.requests.saturating_add(*reads),
+                "write" => *writes = flow.requests.saturating_add(*writes),
+                _ => {}
+            }
         }
     }
     let seconds = watched_s(minutes);
@@ -106,7 +110,8 @@ fn devices(
 fn waits(from_s: i64, minutes: &[&HistoryMinute], style: &Style, text: &mut String) {
     let mut classes: BTreeMap<&str, u64> = BTreeMap::new();
     for (class, ns) in minutes.iter().flat_map(|minute| &minute.waits) {
-        *classes.entry(class.as_str()).or_default() += ns;
+        let sum: &mut u64 = classes.entry(class.as_str()).or_default();
+        *sum = sum.saturating_add(*ns);
     }
     let seconds = watched_s(minutes);
     let mut classes: Vec<_> = classes.into_iter().collect();
@@ -124,10 +129,11 @@ fn waits(from_s: i64, minutes: &[&HistoryMinute], style: &Style, text: &mut Stri
 fn pressure(from_s: i64, minutes: &[&HistoryMinute], style: &Style, text: &mut String) {
     let share = |of: &dyn Fn(&HistoryMinute) -> Option<u64>| {
         let read = minutes.iter().filter_map(|minute| Some((of(minute)?, minute.watched_ns)));
-        let (ns, watched_ns) = read.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        let add = |sum: (f64, f64), it: (u64, u64)| (sum.0 + it.0 as f64, sum.1 + it.1 as f64);
+        let (ns, watched_ns) = read.fold((0.0, 0.0), add);
         match watched_ns {
-            0 => "-".to_owned(),
-            _ => format!("{:.1} %", (100.0 * ns as f64 / watched_ns as f64).min(100.0)),
+            0.0 => "-".to_owned(),
+            _ => format!("{:.1} %", (100.0 * ns / watched_ns).min(100.0)),
         }
     };
     let some = share(&|minute| minute.pressure_io_some_ns);
@@ -146,9 +152,9 @@ fn containers(minutes: &[HistoryMinute], style: &Style, text: &mut String) {
     let mut used: BTreeMap<&str, HistoryUse> = BTreeMap::new();
     for (name, own) in minutes.iter().flat_map(|minute| &minute.groups) {
         let sum = used.entry(name.as_str()).or_default();
-        sum.requests += own.requests;
-        sum.bytes += own.bytes;
-        sum.time_ns += own.time_ns;
+        sum.requests = sum.requests.saturating_add(own.requests);
+        sum.bytes = sum.bytes.saturating_add(own.bytes);
+        sum.time_ns = sum.time_ns.saturating_add(own.time_ns);
     }
     if used.is_empty() {
         return;

@@ -345,12 +345,13 @@ fn unique(mut jobs: Vec<PlannedJob>, known: &[PlannedJob]) -> Vec<PlannedJob> {
 fn matters(context: &PlanContext<'_>, stream: &LoadStream) -> bool {
     let devices = &context.source.summary.devices;
     let directions = || devices.iter().flat_map(|it| &it.directions.0);
-    let bytes: u64 = directions().map(|it| it.bytes).sum();
-    let requests: u64 = directions().map(|it| it.requests).sum();
-    let own = stream.read.bytes + stream.write.bytes + stream.calls.write_bytes;
-    let count = stream.read.requests + stream.write.requests;
-    own as f64 >= LEAST_SHARE * bytes.max(1) as f64
-        || count as f64 >= LEAST_SHARE * requests.max(1) as f64
+    let bytes: f64 = directions().map(|it| it.bytes as f64).sum();
+    let requests: f64 = directions().map(|it| it.requests as f64).sum();
+    let own = stream.read.bytes as f64 + stream.write.bytes as f64;
+    let own = own + stream.calls.write_bytes as f64;
+    let count = stream.read.requests as f64 + stream.write.requests as f64;
+    own >= LEAST_SHARE * bytes.max(1.0)
+        || count >= LEAST_SHARE * requests.max(1.0)
         || stream.calls.fsyncs as f64 >= context.seconds()
         || stream.waits.total_ns as f64 >= LEAST_SHARE * context.ns()
 }

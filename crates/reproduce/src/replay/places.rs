@@ -11,6 +11,9 @@ use rustc_hash::FxHashMap;
 const COARSE: u64 = 1 << 20;
 const FINE: u64 = 4096;
 
+/// Parts that are distinguished; some 80 bytes each. Where requests touch more, parts stay coarse.
+const MOST_GRANULES: usize = 2 << 20;
+
 /// A part of a file: disk, class, inode, number.
 type Granule = (u32, u32, u64, u64);
 
@@ -28,16 +31,18 @@ impl Places {
         let mut granule = COARSE;
         loop {
             let places = Places::with(tally, granule);
-            if granule <= FINE || places.largest_disk() <= most {
+            let finer = granule / 4;
+            let is_fine = granule <= FINE || is_crowded(tally, finer);
+            if is_fine || places.largest_disk() <= most {
                 return places;
             }
-            granule /= 4;
+            granule = finer;
         }
     }
 
     fn with(tally: &ReplayTally, granule: u64) -> Places {
-        let data = || tally.requests.iter().filter(|it| it.kind != ReplayKind::Flush);
-        let mut used: Vec<Granule> = data().flat_map(|it| granules(it, granule)).collect();
+        let touched = data(tally).flat_map(|request| granules(request, granule));
+        let mut used: Vec<Granule> = touched.take(MOST_GRANULES).collect();
         used.sort_unstable();
         used.dedup();
         let mut places = Places { granule, ..Places::default() };
@@ -68,6 +73,15 @@ impl Places {
         let start = first.and_then(|part| self.at.get(&part)).copied().unwrap_or(0);
         start + request.offset % self.granule.max(1)
     }
+}
+
+fn data(tally: &ReplayTally) -> impl Iterator<Item = &SequencedRequest> {
+    tally.requests.iter().filter(|request| request.kind != ReplayKind::Flush)
+}
+
+/// Whether requests touch more parts of that size than are distinguished.
+fn is_crowded(tally: &ReplayTally, granule: u64) -> bool {
+    data(tally).flat_map(|request| granules(request, granule)).nth(MOST_GRANULES).is_some()
 }
 
 /// The parts that a request touches.

@@ -24,6 +24,8 @@ pub const DEVICE: &str = "device";
 const MOST_FILES: usize = 4096;
 const MOST_LANES: u64 = 1024;
 const MOST_BYTES: u64 = 64 << 20;
+/// The most lines: as many as iowhy writes.
+const MOST_LINES: usize = super::sequence::MOST;
 
 /// What a line does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +95,7 @@ impl fmt::Display for ReplayScript {
 }
 
 impl ReplayScript {
-    /// Reads a sequence.
+    /// Reads a sequence. Beside the text, its lines take at most 128 MiB.
     ///
     /// # Errors
     /// It is none, with the number of the first line that is wrong.
@@ -159,6 +161,9 @@ impl ReplayScript {
         if line.at_us > self.period_us || self.lines.last().is_some_and(|it| it.at_us > line.at_us)
         {
             return Err("its time is before that of the line above, or after the period");
+        }
+        if self.lines.len() >= MOST_LINES {
+            return Err("there are more lines than iowhy writes");
         }
         self.lines.push(line);
         Ok(())

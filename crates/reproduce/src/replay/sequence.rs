@@ -10,7 +10,7 @@ use iowhy_core::source::Batch;
 use rustc_hash::FxHashMap;
 
 /// The most requests; 20,000 a second for a minute and a half.
-const MOST: usize = 2_000_000;
+pub(super) const MOST: usize = 2_000_000;
 /// What offsets are multiples of, bytes.
 const SECTOR: u64 = 512;
 

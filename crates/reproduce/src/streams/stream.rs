@@ -333,7 +333,8 @@ impl StreamSide {
             self.spans.add(request.start_ns, length, weight);
         }
         // The device itself has no offsets but sectors.
-        let offset = part.file_offset.or(part.file.is_none().then_some(request.sector * 512));
+        let place = || request.sector.saturating_mul(512);
+        let offset = part.file_offset.or_else(|| part.file.is_none().then(place));
         let Some(offset) = offset else { return };
         let end = offset.saturating_add(part.bytes);
         self.end = self.end.max(end);

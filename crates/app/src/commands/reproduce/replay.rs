@@ -10,7 +10,7 @@ use iowhy_reproduce::replay::player::{self, ReplayTimes};
 use iowhy_reproduce::replay::script::ReplayScript;
 
 /// A larger sequence is none that iowhy writes.
-const MOST_BYTES: u64 = 512 << 20;
+const MOST_BYTES: u64 = 128 << 20;
 
 /// Creates the files of a sequence, or plays it.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {

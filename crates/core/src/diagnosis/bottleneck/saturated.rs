@@ -67,7 +67,7 @@ fn requests_time(device: &DeviceSummary) -> (u64, u64) {
         counted.iter().flat_map(|it| it.directions.0.iter().flatten().chain(it.undirected.iter()));
     let parts = stages.map(|it| (it.sum_ns, it.requests));
     let parts = parts.chain(counted.map(|it| (it.wait_ns, it.requests)));
-    parts.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+    parts.fold((0, 0), |sum, it| (sum.0.saturating_add(it.0), sum.1.saturating_add(it.1)))
 }
 
 /// Returns `Info` if waits are known (another bottleneck covers them) or short, else `Warning`.

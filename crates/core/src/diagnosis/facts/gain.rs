@@ -65,7 +65,7 @@ impl Facts<'_> {
             other.process == group.process && other.container == group.container
         };
         let all_ns = self.waits(is_same).time_ns;
-        2 * all_ns < group.span_ns && self.waited_for_ns(group.pid) < WAITED_FOR * all_ns as f64
+        all_ns < group.span_ns / 2 && self.waited_for_ns(group.pid) < WAITED_FOR * all_ns as f64
     }
 
     /// Returns the share of these waits for storage that their process would gain without them: 1

@@ -117,8 +117,10 @@ impl<'a> Facts<'a> {
             .to_vec();
         let all_bytes = whole.iter().sum::<u64>().max(1) as f64;
         let share = |row: &UsedRow<ProcessRow>| {
-            let time_ns: u64 = same(row).map(|it| it.usage.all_time_ns()).sum();
-            let moved: u64 = same(row).map(|it| bytes(it).0 + bytes(it).1).sum();
+            let time_ns: u64 =
+                same(row).map(|it| it.usage.all_time_ns()).fold(0, u64::saturating_add);
+            let moved = same(row).map(|it| bytes(it).0.saturating_add(bytes(it).1));
+            let moved: u64 = moved.fold(0, u64::saturating_add);
             // Who moves most of the bytes may have its requests alone in flight.
             (time_ns as f64 / all_ns).max(moved as f64 / all_bytes).min(1.0)
         };

@@ -158,7 +158,7 @@ fn span(timeline: &Timeline, slow: &Slow) -> RangeInclusive<usize> {
 fn transfer_ns(timeline: &Timeline, slow: &Slow) -> f64 {
     let bin_ns = timeline.bin_ns.max(1) as f64;
     let bins = timeline.bins.get(span(timeline, slow)).unwrap_or_default();
-    let held: u64 = bins.iter().map(|bin| bin.held_byte_us).sum();
+    let held: u64 = bins.iter().map(|bin| bin.held_byte_us).fold(0, u64::saturating_add);
     let in_flight = held as f64 * 1000.0 / (bins.len().max(1) as f64 * bin_ns);
     let most = timeline.bins.iter().map(|bin| bin.bytes).max().unwrap_or(0);
     in_flight * bin_ns / most.max(1) as f64

@@ -63,7 +63,7 @@ impl<'a> Convoy<'a> {
     /// Returns a finding that claims their time. What the holder waits for has causes of its own.
     pub fn finding(&self, facts: &Facts<'_>, subject: Subject, sentence: String) -> Finding {
         let chained_ns = facts.summary().chains.as_ref().map_or(0, |chains| chains.time_ns);
-        let all_ns = (facts.blocked_ns() + chained_ns).max(1);
+        let all_ns = facts.blocked_ns().saturating_add(chained_ns).max(1);
         let part = self.part(facts);
         let is_of = |row: &ChainRow| self.rows.iter().any(|own| std::ptr::eq(*own, row));
         let claims = Claims::of_chains(facts, is_of);

@@ -68,10 +68,11 @@ pub(super) fn section(summary: &Summary, sick: Option<&DeviceSummary>, screen: &
 
 /// The share of a device in the time of all requests.
 fn time_share(device: &DeviceSummary, summary: &Summary) -> f64 {
-    let time =
-        |it: &DeviceSummary| -> u64 { it.origins.iter().map(|row| row.usage.all_time_ns()).sum() };
-    let all: u64 = summary.devices.iter().map(time).sum();
-    time(device) as f64 / all.max(1) as f64
+    let time = |device: &DeviceSummary| -> f64 {
+        device.origins.iter().map(|row| row.usage.all_time_ns() as f64).sum()
+    };
+    let all: f64 = summary.devices.iter().map(time).sum();
+    time(device) / all.max(1.0)
 }
 
 /// The processes with most of a device's time, those of one name together.

@@ -224,7 +224,7 @@ fn widen(
 
 /// The weight of a row: its time if it is known, else a microsecond per call.
 fn weight(row: &FoldedFiles) -> u64 {
-    row.counts.time_ns().unwrap_or(0).max(row.counts.calls() * 1000)
+    row.counts.time_ns().unwrap_or(0).max(row.counts.calls().saturating_mul(1000))
 }
 
 fn shown(key: &FileTallyKey, row: &FoldedFiles, names: &Names) -> ActivityRow {

@@ -1,0 +1,105 @@
+//! Bounds of what a cell may say, by its unit. A file may be damaged or made to hurt: one duration
+//! of three hundred years makes sums wrap and loops run for days. What is beyond a bound is cut to
+//! it and counted, here at the door, so that nothing behind it has to ask.
+//!
+//! What does not belong here: which values a type has (see [`crate::model::table`]).
+
+use super::tables::TableInfo;
+use crate::model::Environment;
+use crate::model::loss::Losses;
+use crate::model::table::{ColumnInfo, ColumnKind, Columns, Unit};
+
+/// Times since the machine started, nanoseconds: 36 years.
+const MOST_TIME_NS: i64 = 1 << 60;
+/// A duration, nanoseconds: 104 days.
+const MOST_DURATION_NS: i64 = 1 << 53;
+/// Bytes of a row, and offsets: 8 PiB.
+const MOST_BYTES: i64 = 1 << 53;
+/// Sectors: as many bytes.
+const MOST_SECTORS: i64 = MOST_BYTES / 512;
+/// How often something happened in one row.
+const MOST_COUNT: i64 = 1 << 40;
+
+/// Columns of times; all other nanoseconds are durations.
+const TIMES: [&str; 2] = ["start_ns", "time_ns"];
+
+/// What a cell of the column says at most; `None` where any number may be right.
+fn most(info: &ColumnInfo) -> Option<i64> {
+    match (info.kind, info.unit) {
+        (ColumnKind::Integer, Unit::Nanoseconds) if TIMES.contains(&info.name) => {
+            Some(MOST_TIME_NS)
+        }
+        (ColumnKind::Integer, Unit::Nanoseconds) => Some(MOST_DURATION_NS),
+        (ColumnKind::Integer, Unit::Bytes) => Some(MOST_BYTES),
+        (ColumnKind::Integer, Unit::Sectors) => Some(MOST_SECTORS),
+        (ColumnKind::Integer, Unit::Count) => Some(MOST_COUNT),
+        _ => None,
+    }
+}
+
+/// What a recording says of itself, with times that can be: an end before the beginning is none,
+/// as of a watch that was killed, whose end is that of its rows.
+pub(super) fn with_times(mut environment: Environment) -> Environment {
+    let most_ns = MOST_TIME_NS.cast_unsigned();
+    let Environment { start_ns, end_ns, finished, losses, .. } = &mut environment;
+    let is_ended = *end_ns > 0;
+    if *start_ns > most_ns || *end_ns > most_ns || (is_ended && *end_ns < *start_ns) {
+        *start_ns = (*start_ns).min(most_ns);
+        (*end_ns, *finished) = (0, false);
+        losses.add("numbers", 1, "times of recording.json that cannot be", false);
+    }
+    environment
+}
+
+/// Cuts cells of `table` that are beyond their bounds, and counts them.
+pub(super) fn cut(table: &TableInfo, columns: &mut Columns, losses: &mut Losses) {
+    let most: Vec<Option<i64>> = table.columns.iter().map(most).collect();
+    let cut = columns.cut(&most);
+    if cut > 0 {
+        let meaning = format!("numbers of {} that cannot be, which were cut", table.name);
+        losses.add(&format!("numbers/{}", table.name), cut, &meaning, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Names, Request, RequestPart};
+
+    #[test]
+    fn an_end_before_the_beginning_is_none() {
+        let with = |start_ns, end_ns| {
+            let about = Environment { start_ns, end_ns, finished: true, ..Environment::default() };
+            let about = with_times(about);
+            (about.start_ns, about.end_ns, about.finished, about.losses.items.len())
+        };
+        assert_eq!(with(5, 7), (5, 7, true, 0));
+        assert_eq!(with(7, 5), (7, 0, false, 1));
+        assert_eq!(with(7, 0), (7, 0, true, 0));
+        assert_eq!(with(7, u64::MAX), (7, 0, false, 1));
+        assert_eq!(with(u64::MAX, u64::MAX), (1 << 60, 0, false, 1));
+    }
+
+    #[test]
+    fn what_cannot_be_is_cut_and_counted() {
+        let mut names = Names::new();
+        let name = names.intern("sda");
+        let row = |start_ns, bytes| Request { start_ns, bytes, ..Request::blank(name, name) };
+        let rows = [row(1_000, 4096), row(u64::MAX, 1 << 62), row(1 << 59, 4096)];
+        let mut columns = Columns::of::<Request>();
+        columns.extend(&rows);
+        let (table, mut losses) = (TableInfo::of::<Request>(), Losses::default());
+        cut(&table, &mut columns, &mut losses);
+        let read = |index| columns.get::<Request>(index).unwrap();
+        assert_eq!((read(0), read(2)), (rows[0].clone(), rows[2].clone()));
+        assert_eq!((read(1).start_ns, read(1).bytes), (1 << 60, 1 << 53));
+        assert_eq!(losses.items.iter().map(|loss| loss.count).sum::<u64>(), 2);
+        // A column of one value, and one of nulls.
+        let mut columns = Columns::of::<RequestPart>();
+        let part = RequestPart { file_offset: None, ..RequestPart::blank(7, u64::MAX) };
+        columns.extend(&[part.clone(), part]);
+        cut(&TableInfo::of::<RequestPart>(), &mut columns, &mut losses);
+        let part = columns.get::<RequestPart>(1).unwrap();
+        assert_eq!((part.bytes, part.file_offset), (1 << 53, None));
+    }
+}
