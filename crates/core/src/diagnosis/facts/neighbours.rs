@@ -119,8 +119,10 @@ impl<'a> Facts<'a> {
         let share = |row: &UsedRow<ProcessRow>| {
             let time_ns: u64 = same(row).map(|it| it.usage.all_time_ns()).sum();
             let moved: u64 = same(row).map(|it| bytes(it).0 + bytes(it).1).sum();
-            // Who moves most of the bytes may have its requests alone in flight.
-            (time_ns as f64 / all_ns).max(moved as f64 / all_bytes).min(1.0)
+            // Who moves most of the bytes may have its requests alone in flight; where a disk must
+            // seek, it is the number of requests that takes the time.
+            let of_bytes = if self.rotates(device) { 0.0 } else { moved as f64 / all_bytes };
+            (time_ns as f64 / all_ns).max(of_bytes).min(1.0)
         };
         let most = rows().max_by(|a, b| share(a).total_cmp(&share(b)))?;
         let taken = share(most);

@@ -1,6 +1,8 @@
-//! Somebody empties the page cache again and again.
+//! Somebody empties the page cache again and again, or drops pages of files that others use.
 
+use super::page_cache_thrash::Rereads;
 use super::*;
+use crate::analysis::summary::{ProcessRow, UsedRow};
 use crate::model::{Metric, WaitClass};
 use facts::calls::METADATA;
 
@@ -13,7 +15,8 @@ rule!(
     "A write to /proc/sys/vm/drop_caches frees all clean pages of all files, or all inodes and \
      directory entries, or both. What programs had in memory must be read from the device again. \
      Scripts do it that take the page cache for lost memory; the kernel frees those pages itself \
-     when they are needed.",
+     when they are needed. A backup that calls posix_fadvise(POSIX_FADV_DONTNEED) after each file \
+     also drops pages that others had there.",
     "The page cache is small because memory is short: then pages are reclaimed, and nobody drops \
      them (`grep drop_ /proc/vmstat` does not grow).",
     place: Memory,
@@ -24,7 +27,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let dropped = facts.summary().samples.system(Metric::CacheDropped).map_or(0.0, |it| it.grown());
     if dropped < TIMES {
-        return Ok(RuleVerdict::Clear);
+        return Ok(evicted(facts).map_or(RuleVerdict::Clear, RuleVerdict::from));
     }
     let waited = facts.waits(|wait| {
         matches!(wait.class, WaitClass::PageRead | WaitClass::PageFault)
@@ -59,6 +62,44 @@ fn judge(facts: &Facts<'_>) -> Judged {
              in memory again",
         )
         .into())
+}
+
+/// Returns the finding about pages that are read again, although the kernel reclaimed none of them.
+fn evicted(facts: &Facts<'_>) -> Option<Finding> {
+    let rereads = Rereads::of(facts).filter(|it| !it.is_reclaimed)?;
+    let (name, waited) = (rereads.device(), &rereads.waited);
+    let share = facts.pages_again(name);
+    let subject = Subject { device: Some(name.to_owned()), ..waited.subject() };
+    let device = facts.devices().iter().find(|row| row.device == name)?;
+    // Who drops what it has read itself harms nobody: somebody else reads it, too.
+    let is_other = |row: &UsedRow<ProcessRow>| row.subject.pid != subject.pid;
+    let other = facts.top_process(device, is_other)?;
+    let other = facts::subject_of(name, Some(other));
+    let sentence = format!(
+        "{} of what is read from {name} was in memory before, and was dropped there on purpose \
+         (POSIX_FADV_DONTNEED), not for want of memory: {} waits for it; {} reads from {name}, too",
+        words::percent(share),
+        words::who(&subject),
+        words::who(&other),
+    );
+    let time_ns = (waited.time_ns as f64 * share) as u64;
+    let flags = words::flags(&other);
+    let finding = Finding::of_blocked(facts, time_ns, sentence)
+        .claiming(Claims::of_waits(waited).scaled(share))
+        .about(subject)
+        .upper_bound()
+        .shown("share of pages read again", share * 100.0, "%", "iowhy cache")
+        .shown("blocked time for file pages", waited.time_ns as f64, "ns", "iowhy waits")
+        .fix(
+            "let the program that drops pages (a backup, a log shipper, a copy) drop only those \
+             that were not in memory before it read them (mincore, or RWF_DONTCACHE since Linux \
+             6.14), or read a snapshot, or run it at night",
+        )
+        .check(format!(
+            "`strace -f -e trace=fadvise64{flags}` shows who calls it with POSIX_FADV_DONTNEED; \
+             while that one is paused, the same files are in memory again"
+        ));
+    Some(finding)
 }
 
 #[cfg(test)]

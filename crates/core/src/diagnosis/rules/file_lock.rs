@@ -83,7 +83,7 @@ impl<'a> Convoy<'a> {
 
 /// Returns `cat (8694), which waits for pages of /data/img on sda`: who holds what others wait for,
 /// and what the last of the chain waits for.
-pub(super) fn holder(row: &ChainRow) -> String {
+pub(in crate::diagnosis) fn holder(row: &ChainRow) -> String {
     let steps = row.steps.iter().skip(1).map(|step| match step.thread == step.process {
         true if step.processes > 1 => format!("another {}", step.process),
         true => words::process(&step.process, Some(step.pid), None),
