@@ -27,7 +27,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let dropped = facts.summary().samples.system(Metric::CacheDropped).map_or(0.0, |it| it.grown());
     if dropped < TIMES {
-        return Ok(evicted(facts).map_or(RuleVerdict::Clear, RuleVerdict::from));
+        // Once explains what is read again, too.
+        let evicted = if dropped > 0.0 { None } else { evicted(facts) };
+        return Ok(evicted.map_or(RuleVerdict::Clear, RuleVerdict::from));
     }
     let waited = facts.waits(|wait| {
         matches!(wait.class, WaitClass::PageRead | WaitClass::PageFault)
@@ -105,7 +107,7 @@ fn evicted(facts: &Facts<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
-    use crate::model::{Metric, Sample, Scope, WaitClass};
+    use crate::model::{Metric, Origin, Sample, Scope, WaitClass};
     use crate::script::{S, START_NS, Script};
 
     /// A process waits four of ten seconds for pages, while the cache is emptied that often.
@@ -131,6 +133,34 @@ mod tests {
         let finding = found(8.0).unwrap();
         assert!(finding.sentence.contains("8 times within 10 s"), "{}", finding.sentence);
         assert_eq!(finding.subject.process.as_deref(), Some("grep"));
+    }
+
+    /// A process reads the same pages again and again, of which the kernel reclaims so many bytes
+    /// per second, while another one reads once.
+    fn again(refaults: f64, dropped: f64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for (at, since) in [(0, 0.0), (10 * S, 10.0)] {
+            script.sample(at, Metric::RefaultsFile, "", since * refaults);
+            script.sample(at, Metric::CacheDropped, "", 7.0 + since * dropped / 10.0);
+        }
+        for index in 0..512_u64 {
+            for (pid, name, sector) in [(7, "web", index % 64 * 256), (8, "tar", index * 256)] {
+                let read = script.read("sda", 131_072).sector(sector).origin(Origin::Readahead);
+                read.by(pid, name).at((index * 19_000_000) as i64).direct(0, 0, 1000).add();
+            }
+        }
+        script.wait((7, "web"), WaitClass::PageRead, 6 * S, 6 * S, 0);
+        script.waited_on("sda", "/srv/index.html", 0);
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "caches-dropped")
+    }
+
+    #[test]
+    fn pages_that_are_read_again_and_were_not_reclaimed_were_dropped() {
+        let found = again(0.0, 0.0).unwrap();
+        assert!(found.sentence.contains("web (7) waits for it; tar (8) reads"), "{found:?}");
+        assert_eq!(again(5e6, 0.0), None, "memory is short");
+        assert_eq!(again(0.0, 1.0), None, "a person did it, once");
     }
 
     #[test]

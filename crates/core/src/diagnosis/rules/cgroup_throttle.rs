@@ -378,8 +378,8 @@ impl Throttle {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
-    use crate::model::cgroup::Cgroup;
     use crate::model::WaitClass;
+    use crate::model::cgroup::Cgroup;
     use crate::script::{MS, Script};
 
     fn found(script: &Script) -> Finding {

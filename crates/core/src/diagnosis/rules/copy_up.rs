@@ -71,9 +71,8 @@ fn image(facts: &Facts<'_>) -> Option<Finding> {
     });
     let mut copies = images.filter_map(|to| Some((rows().find(|from| is_copy(from, to))?, to)));
     let (from, to) = copies.next()?;
-    let waited = facts.waits(|group| {
-        group.pid == to.pid && (group.file == from.file || group.file == to.file)
-    });
+    let waited = facts
+        .waits(|group| group.pid == to.pid && (group.file == from.file || group.file == to.file));
     let written = to.counts.write_bytes as f64;
     let subject = Subject { file: to.file.clone(), ..waited.subject() };
     let sentence = format!(

@@ -55,7 +55,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let setting = |name: &str| settings.get(name).map_or("?", String::as_str).to_owned();
     let hurts = hurts(facts, &waited);
     // A bulk writer is as fast as its device: those that write little lose by it.
-    let little = Waited::of(waited.groups.iter().copied().filter(|it| is_hurt(facts, it)).collect());
+    let little =
+        Waited::of(waited.groups.iter().copied().filter(|it| is_hurt(facts, it)).collect());
     let victims = if little.time_ns > 0 { &little } else { &waited };
     Ok(Finding::of_class(facts, &waited, sentence)
         .claiming(Claims::of_class(victims))
@@ -122,7 +123,8 @@ fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
 
 /// Whether a throttled process is one whose latency matters, or writes little.
 fn is_hurt(facts: &Facts<'_>, group: &WaitGroup) -> bool {
-    programs::of(Some(&group.process), group.file.as_deref()).is_some() || !is_bulk(facts, group.pid)
+    programs::of(Some(&group.process), group.file.as_deref()).is_some()
+        || !is_bulk(facts, group.pid)
 }
 
 /// Whether a process writes in bulk: by its calls, or by its pages that reached a device, since a

@@ -71,7 +71,10 @@ fn in_calls<'a>(facts: &Facts<'a>) -> Vec<BusyCalls<'a>> {
         let Some(process) = row.process.as_deref() else { continue };
         processes.entry((row.pid, process)).or_default().push(row);
     }
-    processes.into_iter().filter_map(|((pid, name), rows)| of_process(facts, pid, name, &rows)).collect()
+    processes
+        .into_iter()
+        .filter_map(|((pid, name), rows)| of_process(facts, pid, name, &rows))
+        .collect()
 }
 
 fn of_process<'a>(
@@ -230,7 +233,8 @@ mod tests {
         script.mount("/mail", "ext4", "/dev/sda");
         script.read("sda", 4096).direct(0, 0, 1000).add();
         let [file, own] = [file, "web"].map(|name| script.names.intern(name));
-        let row = FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, counts) };
+        let row =
+            FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, counts) };
         script.batch.files.push(FileActivity { process: Some(own), ..row });
         script.wait((7, "web"), WaitClass::PageRead, waited_ms * MS, waited_ms * MS, 0);
         let findings = diagnose(&script.summary()).findings;

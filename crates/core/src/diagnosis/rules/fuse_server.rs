@@ -242,6 +242,22 @@ mod tests {
         assert_eq!(found(0, 0, "fuse.mergerfs"), None);
     }
 
+    #[test]
+    fn who_asks_at_its_own_pace_is_not_held_up() {
+        let mut script = Script::new(10);
+        script.mount("/mnt/bucket", "fuse.s3fs", "bucket");
+        for (apart, severity) in [(50, Severity::Info), (13, Severity::Warning)] {
+            script.batch.waits.clear();
+            for round in 0..150 {
+                script.wait((7, "web"), WaitClass::Fuse, 12 * MS, 0, 0);
+                script.batch.waits.last_mut().unwrap().start_ns += round * apart * MS;
+            }
+            let findings = diagnose(&script.summary()).findings;
+            let found = findings.into_iter().find(|it| it.cause == "fuse-server").unwrap();
+            assert_eq!(found.severity, severity, "{found:?}");
+        }
+    }
+
     /// Four threads wait 9 s each for a server whose own threads wait for sda.
     fn behind(server_threads: u32) -> Finding {
         let mut script = Script::new(10);

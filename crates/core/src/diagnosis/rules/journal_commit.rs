@@ -254,8 +254,8 @@ fn check(kind: Option<JournalKind>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
-    use crate::model::environment::Mount;
     use crate::model::WaitClass;
+    use crate::model::environment::Mount;
     use crate::script::{MS, Script};
 
     /// Waits of 200 ms on sda outside fsync, with these functions, on a mount of that type.

@@ -169,7 +169,9 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
         group.device.as_ref() == Some(name) && Some(&group.process) == subject.process.as_ref()
     });
     Finding::of_blocked(facts, time_ns, sentence)
-        .claiming(Claims::of_waits(&user.others).and(&Claims::of_waits(&clients)).scaled(user.share))
+        .claiming(
+            Claims::of_waits(&user.others).and(&Claims::of_waits(&clients)).scaled(user.share),
+        )
         .causing(Claims::of_waits(&own).scaled(user.share))
         .about(subject)
         .upper_bound()

@@ -105,7 +105,9 @@ mod tests {
         let stack = ["WaitEventSetWait", "ProcSleep", "LockAcquireExtended", "XactLockTableWait"];
         let found = found(&stack).unwrap();
         assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
-        assert!(found.sentence.starts_with("15 processes of postgres wait for a locked row or table"));
+        assert!(
+            found.sentence.starts_with("15 processes of postgres wait for a locked row or table")
+        );
         assert!(found.sentence.contains("held by postgres (7), which waits for writes of"));
         assert!(!found.fix.contains("raise commit_delay"), "{}", found.fix);
     }
