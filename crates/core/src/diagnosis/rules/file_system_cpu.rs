@@ -112,7 +112,7 @@ fn of_process<'a>(
     Some(BusyCalls { subject, mount, work, time_ns, calls, claims })
 }
 
-/// Returns the process that waits longest for the kernel's workers to compress what it writes, while
+/// Returns the process that waits longest for the kernel to compress what it writes, while
 /// the device has little to do.
 fn behind_workers<'a>(facts: &Facts<'a>) -> Option<BusyCalls<'a>> {
     let mount_of = |group: &WaitGroup| {

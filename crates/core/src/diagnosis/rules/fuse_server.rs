@@ -91,7 +91,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// Returns the waits for a server that passes on what it is asked for to a program with these waits.
+/// Returns the waits for a server that passes what it is asked for on to a program that waits so.
 pub(super) fn clients<'a>(facts: &Facts<'a>, waited: &Waited<'_>) -> Waited<'a> {
     let is_behind = |server: &str| {
         let last = passed_on(facts, server).and_then(|row| row.steps.last());

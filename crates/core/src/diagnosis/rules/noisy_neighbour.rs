@@ -148,7 +148,8 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
         None => String::new(),
     };
     let sentence = format!(
-        "{} delays {}{for_whom}: {waits} waits {} on average behind {}, {what} and has {} of {name}",
+        "{} delays {}{for_whom}: {waits} waits {} on average behind {}, {what} and has {} of \
+         {name}",
         words::who(&subject),
         words::who(&victim),
         words::time(user.others.mean_ns()),

@@ -14,9 +14,9 @@ rule!(
     "row-lock",
     "row lock behind I/O",
     "A transaction has locked a row or a table and waits for the disk: for the sync of its commit, \
-     or for what it reads before. All transactions that want the same row wait until it is done, one after the other: the disk has \
-     one sync at a time, and whatever takes the disk a millisecond takes each of the others as \
-     many milliseconds as there are transactions in front of it.",
+     or for what it reads before. All transactions that want the same row wait until it is done, \
+     one after the other: the disk has one sync at a time, and whatever takes the disk a \
+     millisecond takes each of the others as many as there are transactions in front of it.",
     "The transaction that holds the row computes, or waits for its client.",
     place: Lock,
     needs: [Waits, Chains],
