@@ -5,8 +5,8 @@
 
 use super::super::finding::WARNING_SHARE;
 use super::*;
-use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::ActivityRow;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::model::WaitClass;
 use crate::model::environment::Mount;
 use std::collections::BTreeMap;
