@@ -148,7 +148,8 @@ impl Script {
         }
     }
 
-    fn stack_of(&mut self, frames: &[&str], user: bool) -> Option<u64> {
+    /// Adds a stack of a program or of the kernel, and returns its number; of no functions `None`.
+    pub fn stack_of(&mut self, frames: &[&str], user: bool) -> Option<u64> {
         if frames.is_empty() {
             return None;
         }

@@ -4,7 +4,8 @@
 //! device and system call (a [`WaitGroup`]), split by the place where the time passed. The cells
 //! add up to the waits. A finding claims cells, each up to its time; what two findings claim alike
 //! is decided by their places (see [`super::rank`]). Time behind a thread that waits for storage is
-//! a cell of its own: it is not part of the waits.
+//! a cell of its own, and so is time that a process spends in calls on files without waiting: they
+//! are not part of the waits.
 //!
 //! What does not belong here: which finding comes first (see [`super::rank`]).
 
@@ -45,6 +46,8 @@ enum Cell {
     Wait(u32, Segment),
     /// Threads behind a thread that waits: the place of a chain in its list.
     Chain(u32),
+    /// Calls on files of a process, of which no part is a wait.
+    Calls(u32),
     /// The requests of a device, by its place in the list; for time that no program waits for.
     Requests(u32),
 }
@@ -89,6 +92,11 @@ impl Claims {
     pub fn of_own_requests(facts: &Facts<'_>, name: &str, time_ns: u64) -> Claims {
         let own = facts.devices().iter().zip(0..).filter(|(row, _)| row.device == name);
         own.map(|(_, place)| (Cell::Requests(place), time_ns)).collect()
+    }
+
+    /// Returns time in which a process was in calls on files without waiting.
+    pub fn of_calls(pid: u32, time_ns: u64) -> Claims {
+        [(Cell::Calls(pid), time_ns)].into_iter().collect()
     }
 
     /// Returns the part of these waits in which their threads were ready and had no CPU.

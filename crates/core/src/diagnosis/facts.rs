@@ -2,6 +2,7 @@
 
 use super::missing::Missing;
 use super::subject::Subject;
+use crate::analysis::summary::path_patterns::without_numbers;
 use crate::analysis::summary::patterns::{DevicePatterns, WaitGroup, WaitStack};
 use crate::analysis::summary::{
     CodePathRow, DeviceSummary, Direction, DirectionSummary, Interval, ProcessRow, StageTime,
@@ -324,6 +325,11 @@ impl<'a> Facts<'a> {
         self.setting(device, name)?.trim().parse().ok()
     }
 
+    /// Whether the device is known to rotate, so that it is seeks that take its time.
+    pub fn rotates(&self, device: &DeviceSummary) -> bool {
+        self.setting(device, "queue/rotational") == Some("1")
+    }
+
     /// Returns the last known value of a setting, as a number.
     pub fn latest_number(&self, device: &DeviceSummary, name: &str) -> Option<f64> {
         let mut changed = self.summary.changed_settings.iter().rev();
@@ -407,12 +413,14 @@ impl<'a> Facts<'a> {
         mounts.filter(|mount| mount.is_on(&device.device, number)).collect()
     }
 
-    /// Returns the mount that holds a file: the longest path that is a beginning of the file's.
+    /// Returns the mount that holds a file, or files of one pattern: the longest path that is a
+    /// beginning of theirs.
     pub fn mount_of_file(&self, file: &str) -> Option<&'a crate::model::environment::Mount> {
-        let holds = |path: &str| {
+        let begins = |path: &str| {
             let path = path.trim_end_matches('/');
             file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
         };
+        let holds = |path: &str| begins(path) || begins(&without_numbers(path));
         let mounts = self.summary.environment.mounts.iter();
         mounts.filter(|mount| holds(&mount.path)).max_by_key(|mount| mount.path.len())
     }

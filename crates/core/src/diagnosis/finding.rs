@@ -474,12 +474,16 @@ impl Finding {
         }
         self.caused = self.caused.and(&self.claims);
         // A pace is a program's own; a limit or a neighbour that acts on it is not.
-        let is_pace_own = self.place >= Place::Flush;
+        let is_at_own_pace = |group: &WaitGroup| {
+            let is_served = matches!(self.place, Place::KernelWork | Place::Program);
+            let is_own = is_served && self.subject.process.is_some() && self.is_about(group);
+            (is_own || self.place >= Place::Flush && facts.is_sync(group)) && facts.is_paced(group)
+        };
         self.gain = match self.held {
             Some(share) => Some(Gain::new(self.subject.process.as_deref(), share)),
-            None => self.claims.gain(facts, |group| {
-                !(facts.is_background(group) || is_pace_own && facts.is_paced(group))
-            }),
+            None => self
+                .claims
+                .gain(facts, |group| !(facts.is_background(group) || is_at_own_pace(group))),
         };
         let severity = self.by_loss(facts);
         let severity = if self.is_of_device { severity.min(self.by_use(facts)) } else { severity };

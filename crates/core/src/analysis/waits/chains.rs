@@ -31,6 +31,8 @@ struct HopKey {
     known_by: Option<KnownBy>,
     syscall: Option<u32>,
     lock: Option<Name>,
+    /// Whether its stack shows that it waits for work, as some of a database's processes do.
+    idle: bool,
 }
 
 impl HopKey {
@@ -126,7 +128,7 @@ impl ChainTally {
         let mut hops: Vec<HopKey> = Vec::with_capacity(path.len());
         let mut rows: Vec<&WaitChain> = Vec::with_capacity(path.len());
         for row in path {
-            let hop = kind(row, are_one(row, path), names);
+            let hop = self.kind(row, are_one(row, path), names);
             // Members of a pool that queue one behind the other are one.
             let queued = hops.last().is_some_and(|before| before.is_beside(&hop));
             if !queued || row.class.is_some() {
@@ -142,6 +144,19 @@ impl ChainTally {
         };
         let account = self.chains.or_default(key).unwrap_or(&mut self.further);
         account.add(&rows, first, last);
+    }
+
+    fn kind(&self, row: &WaitChain, of_any_process: bool, names: &Names) -> HopKey {
+        let stack = row.user_stack_id.and_then(|id| self.frames.get(&(id, true)));
+        HopKey {
+            pid: (!of_any_process).then_some(row.pid),
+            process: row.process,
+            thread: folded(&text(row.thread, names)),
+            known_by: row.known_by,
+            syscall: row.syscall,
+            lock: row.lock,
+            idle: stack.is_some_and(|stack| is_idle(&texts(&stack.functions, names))),
+        }
     }
 
     /// Whether the first threads of a chain wait for work: by their most frequent stack, or by the
@@ -317,17 +332,6 @@ fn are_one(row: &WaitChain, path: &[WaitChain]) -> bool {
     let is_like = |other: &WaitChain| other.process == row.process && other.pid != row.pid;
     let of_file = path.iter().any(|row| row.lock.is_some());
     row.lock.is_some() || !of_file && row.process.is_some() && path.iter().any(is_like)
-}
-
-fn kind(row: &WaitChain, of_any_process: bool, names: &Names) -> HopKey {
-    HopKey {
-        pid: (!of_any_process).then_some(row.pid),
-        process: row.process,
-        thread: folded(&text(row.thread, names)),
-        known_by: row.known_by,
-        syscall: row.syscall,
-        lock: row.lock,
-    }
 }
 
 fn text(name: Option<Name>, names: &Names) -> String {

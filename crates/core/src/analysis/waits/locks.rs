@@ -27,8 +27,12 @@ pub fn is_lock<'a>(frames: impl IntoIterator<Item = &'a str>) -> bool {
 
 /// Parts of names of functions in which a thread waits for work. Sources: Go's runtime, whose locks
 /// for programs never put a thread to sleep, java.util.concurrent's, HotSpot's, tokio's, Rust's
-/// standard library's, libuv's and glib's own code.
+/// standard library's, libuv's and glib's own code, and PostgreSQL's processes without a client.
 const OF_IDLE: &[&str] = &[
+    "CheckpointerMain",
+    "BackgroundWriterMain",
+    "WalWriterMain",
+    "AutoVacLauncherMain",
     "runtime.stopm",
     "runtime.mPark",
     "runtime.notesleep",
@@ -107,9 +111,12 @@ pub fn is_idle_thread(name: &str, frames: &[String]) -> bool {
     is_named && !is_lock(frames.iter().map(String::as_str))
 }
 
-/// Parts of names of functions in which a transaction waits for a row that another one has locked:
-/// PostgreSQL's lmgr.c and heapam.c, InnoDB's lock0lock.cc and lock0wait.cc.
+/// Parts of names of functions in which a transaction waits for a row or a table that another one
+/// has locked: PostgreSQL's proc.c, lmgr.c and heapam.c, InnoDB's lock0lock.cc and lock0wait.cc,
+/// MariaDB's mdl.cc.
 const OF_ROW_LOCKS: &[&str] = &[
+    "ProcSleep",
+    "MDL_wait::timed_wait",
     "XactLockTableWait",
     "heap_lock_tuple",
     "heap_acquire_tuplock",
@@ -119,7 +126,7 @@ const OF_ROW_LOCKS: &[&str] = &[
     "row_mysql_handle_errors",
 ];
 
-/// Whether the functions of a stack show that a transaction waits for a locked row.
+/// Whether the functions of a stack show that a transaction waits for a locked row or table.
 pub fn is_row_lock(frames: &[String]) -> bool {
     frames.iter().any(|frame| OF_ROW_LOCKS.iter().any(|part| frame.contains(part)))
 }
@@ -147,6 +154,8 @@ mod tests {
     fn a_locked_row_shows_in_the_stack() {
         let frames = ["WaitEventSetWait", "ProcSleep", "XactLockTableWait", "heap_update"];
         assert!(is_row_lock(&frames.map(str::to_owned)));
+        // Stripped servers name those functions only that other files use.
+        assert!(is_row_lock(&["WaitLatch", "ProcSleep", "0x55eebe31995d"].map(str::to_owned)));
         assert!(!is_row_lock(&["WaitEventSetWait".to_owned(), "WalSndLoop".to_owned()]));
     }
 

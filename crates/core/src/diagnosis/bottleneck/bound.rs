@@ -91,10 +91,9 @@ pub fn is_saturated(device: &DeviceSummary) -> bool {
 
 /// Returns the least mean of a slow wait of this kind on this device, nanoseconds.
 fn limit(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> f64 {
-    let rotates = |it: &DeviceSummary| facts.setting(it, "queue/rotational") == Some("1");
     match group.kind {
         BottleneckKind::Sync => SLOW_SYNC_NS,
-        _ if group.device.is_some_and(rotates) => SLOW_ROTATING_NS,
+        _ if group.device.is_some_and(|it| facts.rotates(it)) => SLOW_ROTATING_NS,
         _ => SLOW_NS,
     }
 }

@@ -29,6 +29,7 @@ use super::finding::{Finding, FindingLayer};
 use super::needs::Need;
 use super::place::Place;
 use super::rule::{Judged, Rule, RuleVerdict};
+use crate::analysis::summary::ChainRow;
 use kind::BottleneckKind;
 
 /// Every bottleneck, with its explanation.
@@ -168,7 +169,7 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Option<String> {
     let all_kinds = KINDS.iter().flat_map(|kind| group::all(facts, *kind));
     let most =
         all_kinds.max_by_key(|group| group.programs.first().map_or(0, |it| it.waited.time_ns));
-    let held = most.as_ref().and_then(|group| held_up(facts, group));
+    let held = most.as_ref().and_then(|group| held_up(facts, group)).or_else(|| behind(facts));
     Some(match (held, threads) {
         (Some(held), _) => held,
         _ if ledger.blocked_ns == 0 => format!("No thread waits for storage within {seconds}."),
@@ -198,6 +199,21 @@ fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<String>
         super::words::time(program.waited.mean_ns()),
         bound.by,
     ))
+}
+
+/// Returns who waits for another thread that waits for storage, if each loses a tenth of its time.
+fn behind(facts: &Facts<'_>) -> Option<String> {
+    let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+    let share = |row: &&ChainRow| {
+        let threads = row.steps.first().map_or(1, |first| first.threads.max(1));
+        row.time_ns as f64 / threads as f64 / facts.duration_ns().max(1) as f64
+    };
+    let all = rows.filter(|row| !row.is_in_ledger);
+    let most = all.max_by(|a, b| share(a).total_cmp(&share(b)))?;
+    let (share, first) = (share(&most), most.steps.first()?);
+    let holder = super::rules::file_lock::holder(most);
+    let share = (share >= super::finding::WARNING_SHARE).then(|| super::words::percent(share))?;
+    Some(format!("{} waits {share} of the time for {holder}.", first.process))
 }
 
 /// The mean number of blocked threads below which no thread waits: what the kernel's documentation

@@ -72,8 +72,7 @@ fn requests_time(device: &DeviceSummary) -> (u64, u64) {
 
 /// Returns `Info` if waits are known (another bottleneck covers them) or short, else `Warning`.
 fn most(facts: &Facts<'_>, device: &DeviceSummary) -> Severity {
-    let rotates = facts.setting(device, "queue/rotational") == Some("1");
-    let limit = if rotates { SLOW_ROTATING_NS } else { SLOW_NS };
+    let limit = if facts.rotates(device) { SLOW_ROTATING_NS } else { SLOW_NS };
     let is_known = facts.summary().ledger.is_some();
     if is_known || mean_ns(device) < limit { Severity::Info } else { Severity::Warning }
 }

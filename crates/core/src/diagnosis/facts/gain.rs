@@ -47,12 +47,11 @@ impl Gain {
 const FELT_NS: u64 = 1_000_000_000;
 
 impl Facts<'_> {
-    /// Whether a program syncs at its own pace: one thread, which again and again does something
+    /// Whether a program waits at its own pace: one thread, which again and again does something
     /// else for longer than it waits, never for a second, while nobody waits for it.
     pub fn is_paced(&self, group: &WaitGroup) -> bool {
         let is_one = group.foremost_ns as f64 >= ONE_THREAD * group.time_ns as f64;
-        let may_be = self.is_sync(group)
-            && is_one
+        let may_be = is_one
             && group.bouts >= ROUNDS
             && group.longest_ns < FELT_NS
             && 2 * group.time_ns < group.span_ns;

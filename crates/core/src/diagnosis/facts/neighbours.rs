@@ -121,8 +121,10 @@ impl<'a> Facts<'a> {
                 same(row).map(|it| it.usage.all_time_ns()).fold(0, u64::saturating_add);
             let moved = same(row).map(|it| bytes(it).0.saturating_add(bytes(it).1));
             let moved: u64 = moved.fold(0, u64::saturating_add);
-            // Who moves most of the bytes may have its requests alone in flight.
-            (time_ns as f64 / all_ns).max(moved as f64 / all_bytes).min(1.0)
+            // Who moves most of the bytes may have its requests alone in flight; where a disk must
+            // seek, it is the number of requests that takes the time.
+            let of_bytes = if self.rotates(device) { 0.0 } else { moved as f64 / all_bytes };
+            (time_ns as f64 / all_ns).max(of_bytes).min(1.0)
         };
         let most = rows().max_by(|a, b| share(a).total_cmp(&share(b)))?;
         let taken = share(most);

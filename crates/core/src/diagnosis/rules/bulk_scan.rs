@@ -14,6 +14,8 @@ const SHARE: f64 = 0.6;
 /// The least share of what the largest reader of the same name reads, for a process to be part of
 /// the scan: workers of one parallel query read about the same. Chosen.
 const OF_LARGEST: f64 = 0.25;
+/// The least share of the time of a disk that rotates. Chosen: more than all others.
+const MOST_OF_TIME: f64 = 0.5;
 /// Origins of a scan's requests.
 const READS: &[&str] = &["read", "readahead", "page_fault"];
 /// The least share of the blocked time in which others wait for the device. Chosen.
@@ -36,6 +38,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let fits = |device: &DeviceSummary| scanner(device).is_some();
     let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
     let Some(scan) = scanner(device) else { return Ok(RuleVerdict::Clear) };
+    // Where a disk must seek, many small requests take longer than large ones in order.
+    if facts.rotates(device) && scan.row.usage.time_share < MOST_OF_TIME {
+        return Ok(RuleVerdict::Clear);
+    }
     let name = &device.device;
     let others = facts.waits(|group| {
         group.device.as_deref() == Some(name) && !scan.is_own(group.pid, &group.process)

@@ -1,6 +1,8 @@
-//! Somebody empties the page cache again and again.
+//! Somebody empties the page cache again and again, or drops pages of files that others use.
 
+use super::page_cache_thrash::Rereads;
 use super::*;
+use crate::analysis::summary::{ProcessRow, UsedRow};
 use crate::model::{Metric, WaitClass};
 use facts::calls::METADATA;
 
@@ -13,7 +15,8 @@ rule!(
     "A write to /proc/sys/vm/drop_caches frees all clean pages of all files, or all inodes and \
      directory entries, or both. What programs had in memory must be read from the device again. \
      Scripts do it that take the page cache for lost memory; the kernel frees those pages itself \
-     when they are needed.",
+     when they are needed. A backup that calls posix_fadvise(POSIX_FADV_DONTNEED) after each file \
+     also drops pages that others had there.",
     "The page cache is small because memory is short: then pages are reclaimed, and nobody drops \
      them (`grep drop_ /proc/vmstat` does not grow).",
     place: Memory,
@@ -24,7 +27,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let dropped = facts.summary().samples.system(Metric::CacheDropped).map_or(0.0, |it| it.grown());
     if dropped < TIMES {
-        return Ok(RuleVerdict::Clear);
+        // Once explains what is read again, too.
+        let evicted = if dropped > 0.0 { None } else { evicted(facts) };
+        return Ok(evicted.map_or(RuleVerdict::Clear, RuleVerdict::from));
     }
     let waited = facts.waits(|wait| {
         matches!(wait.class, WaitClass::PageRead | WaitClass::PageFault)
@@ -61,10 +66,48 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
+/// Returns the finding about pages that are read again, although the kernel reclaimed none of them.
+fn evicted(facts: &Facts<'_>) -> Option<Finding> {
+    let rereads = Rereads::of(facts).filter(|it| !it.is_reclaimed)?;
+    let (name, waited) = (rereads.device(), &rereads.waited);
+    let share = facts.pages_again(name);
+    let subject = Subject { device: Some(name.to_owned()), ..waited.subject() };
+    let device = facts.devices().iter().find(|row| row.device == name)?;
+    // Who drops what it has read itself harms nobody: somebody else reads it, too.
+    let is_other = |row: &UsedRow<ProcessRow>| row.subject.pid != subject.pid;
+    let other = facts.top_process(device, is_other)?;
+    let other = facts::subject_of(name, Some(other));
+    let sentence = format!(
+        "{} of what is read from {name} was in memory before, and was dropped there on purpose \
+         (POSIX_FADV_DONTNEED), not for want of memory: {} waits for it; {} reads from {name}, too",
+        words::percent(share),
+        words::who(&subject),
+        words::who(&other),
+    );
+    let time_ns = (waited.time_ns as f64 * share) as u64;
+    let flags = words::flags(&other);
+    let finding = Finding::of_blocked(facts, time_ns, sentence)
+        .claiming(Claims::of_waits(waited).scaled(share))
+        .about(subject)
+        .upper_bound()
+        .shown("share of pages read again", share * 100.0, "%", "iowhy cache")
+        .shown("blocked time for file pages", waited.time_ns as f64, "ns", "iowhy waits")
+        .fix(
+            "let the program that drops pages (a backup, a log shipper, a copy) drop only those \
+             that were not in memory before it read them (mincore, or RWF_DONTCACHE since Linux \
+             6.14), or read a snapshot, or run it at night",
+        )
+        .check(format!(
+            "`strace -f -e trace=fadvise64{flags}` shows who calls it with POSIX_FADV_DONTNEED; \
+             while that one is paused, the same files are in memory again"
+        ));
+    Some(finding)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
-    use crate::model::{Metric, Sample, Scope, WaitClass};
+    use crate::model::{Metric, Origin, Sample, Scope, WaitClass};
     use crate::script::{S, START_NS, Script};
 
     /// A process waits four of ten seconds for pages, while the cache is emptied that often.
@@ -90,6 +133,34 @@ mod tests {
         let finding = found(8.0).unwrap();
         assert!(finding.sentence.contains("8 times within 10 s"), "{}", finding.sentence);
         assert_eq!(finding.subject.process.as_deref(), Some("grep"));
+    }
+
+    /// A process reads the same pages again and again, of which the kernel reclaims so many bytes
+    /// per second, while another one reads once.
+    fn again(refaults: f64, dropped: f64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for (at, since) in [(0, 0.0), (10 * S, 10.0)] {
+            script.sample(at, Metric::RefaultsFile, "", since * refaults);
+            script.sample(at, Metric::CacheDropped, "", 7.0 + since * dropped / 10.0);
+        }
+        for index in 0..512_u64 {
+            for (pid, name, sector) in [(7, "web", index % 64 * 256), (8, "tar", index * 256)] {
+                let read = script.read("sda", 131_072).sector(sector).origin(Origin::Readahead);
+                read.by(pid, name).at((index * 19_000_000) as i64).direct(0, 0, 1000).add();
+            }
+        }
+        script.wait((7, "web"), WaitClass::PageRead, 6 * S, 6 * S, 0);
+        script.waited_on("sda", "/srv/index.html", 0);
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "caches-dropped")
+    }
+
+    #[test]
+    fn pages_that_are_read_again_and_were_not_reclaimed_were_dropped() {
+        let found = again(0.0, 0.0).unwrap();
+        assert!(found.sentence.contains("web (7) waits for it; tar (8) reads"), "{found:?}");
+        assert_eq!(again(5e6, 0.0), None, "memory is short");
+        assert_eq!(again(0.0, 1.0), None, "a person did it, once");
     }
 
     #[test]

@@ -378,8 +378,8 @@ impl Throttle {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
+    use crate::model::WaitClass;
     use crate::model::cgroup::Cgroup;
-    use crate::model::{Stack, WaitClass};
     use crate::script::{MS, Script};
 
     fn found(script: &Script) -> Finding {
@@ -488,19 +488,7 @@ mod tests {
         let text = |function: Option<&str>| {
             let mut script = Script::new(10);
             script.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
-            if let Some(function) = function {
-                let frames = vec![script.names.intern(function)];
-                let stack = Stack {
-                    stack_id: 1,
-                    user: false,
-                    frames,
-                    complete: true,
-                    reason: None,
-                    unwound_by: None,
-                };
-                script.batch.stacks.push(stack);
-                script.batch.waits[0].stack_id = Some(1);
-            }
+            script.stacked(function.as_slice());
             found(&script)
         };
         assert!(text(None).fix.contains("io.max"));

@@ -131,7 +131,7 @@ fn at_lock(facts: &Facts<'_>, file: &FilePattern) -> (u64, u64) {
 mod tests {
     use crate::diagnosis::finding::ImpactOf;
     use crate::diagnosis::{Finding, Severity, diagnose};
-    use crate::model::{Origin, Stack, WaitClass};
+    use crate::model::{Origin, WaitClass};
     use crate::script::{MS, S, Script};
 
     /// `direct` direct writes of 10 ms each to a file, concurrently with fifty writebacks of its
@@ -162,20 +162,10 @@ mod tests {
     fn wait_at_lock(script: &mut Script, file: &str, frames: &[&str], ns: u64) {
         for pid in [8, 10] {
             script.wait((pid, "app"), WaitClass::FsLock, ns / 2, 0, 0);
-            let frames = frames.iter().map(|frame| script.names.intern(frame)).collect();
-            let stack_id = script.batch.stacks.len() as u64 + 1;
-            let stack = Stack {
-                stack_id,
-                user: false,
-                frames,
-                complete: true,
-                reason: None,
-                unwound_by: None,
-            };
-            script.batch.stacks.push(stack);
+            script.stacked(frames);
             let (file, device) = (script.names.intern(file), script.names.intern("sda"));
             let wait = script.batch.waits.last_mut().unwrap();
-            (wait.file, wait.device, wait.stack_id) = (Some(file), Some(device), Some(stack_id));
+            (wait.file, wait.device) = (Some(file), Some(device));
         }
     }
 

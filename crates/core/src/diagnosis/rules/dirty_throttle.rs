@@ -54,7 +54,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let settings = &facts.summary().environment.settings_start;
     let setting = |name: &str| settings.get(name).map_or("?", String::as_str).to_owned();
     let hurts = hurts(facts, &waited);
+    // A bulk writer is as fast as its device: those that write little lose by it.
+    let little =
+        Waited::of(waited.groups.iter().copied().filter(|it| is_hurt(facts, it)).collect());
+    let victims = if little.time_ns > 0 { &little } else { &waited };
     Ok(Finding::of_class(facts, &waited, sentence)
+        .claiming(Claims::of_class(victims))
         .about(subject)
         .sure(Confidence::Certain)
         // Throttling a pure bulk writer to the speed of its device is as intended.
@@ -108,28 +113,31 @@ fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
     let device = waited.subject().device;
     let others = facts.waits(|it| {
         let near = it.device.is_none() || device.is_none() || it.device == device;
-        !is_slept(it.pid) && near
+        // Who waits for a lock that the writer holds has a finding of its own.
+        !is_slept(it.pid) && near && it.class != WaitClass::FsLock
     });
-    let known =
-        |it: &&WaitGroup| programs::of(Some(it.process.as_str()), it.file.as_deref()).is_some();
     others.time_ns as f64 >= OTHERS * facts.duration_ns() as f64
-        || waited.groups.iter().any(known)
-        || waited.groups.iter().any(|it| !is_bulk(facts, it.pid))
+        || waited.groups.iter().any(|it| is_hurt(facts, it))
         || is_low(facts, device.as_deref())
 }
 
-/// Whether a process writes in bulk; `false` if its writes were not counted.
+/// Whether a throttled process is one whose latency matters, or writes little.
+fn is_hurt(facts: &Facts<'_>, group: &WaitGroup) -> bool {
+    programs::of(Some(&group.process), group.file.as_deref()).is_some()
+        || !is_bulk(facts, group.pid)
+}
+
+/// Whether a process writes in bulk: by its calls, or by its pages that reached a device, since a
+/// call of seconds is counted when it ends, and calls are not counted all the time.
 fn is_bulk(facts: &Facts<'_>, pid: u32) -> bool {
-    let rows = facts.summary().activity.iter().flat_map(|it| &it.rows);
-    let bytes: u64 = rows.filter(|row| row.pid == pid).map(|row| row.counts.write_bytes).sum();
-    let seconds = facts.seconds() * facts.summary().environment.calls_share();
-    if seconds < LEAST_COUNTED_S {
-        // Its pages, as far as they reached the device.
-        let own = facts.summary().processes.rows.iter().find(|row| row.subject.pid == Some(pid));
-        let written = own.map_or(0, |row| row.usage.directions[Direction::Write].bytes);
-        return written as f64 >= BULK_PER_S * facts.seconds();
-    }
-    bytes as f64 >= BULK_PER_S * seconds
+    let summary = facts.summary();
+    let rows = summary.activity.iter().flat_map(|it| &it.rows).filter(|row| row.pid == pid);
+    let called: u64 = rows.map(|row| row.counts.write_bytes).sum();
+    let counted_s = facts.seconds() * summary.environment.calls_share();
+    let own = summary.processes.rows.iter().find(|row| row.subject.pid == Some(pid));
+    let written = own.map_or(0, |row| row.usage.directions[Direction::Write].bytes);
+    let is_much = |bytes: u64, seconds: f64| bytes as f64 >= BULK_PER_S * seconds;
+    counted_s >= LEAST_COUNTED_S && is_much(called, counted_s) || is_much(written, facts.seconds())
 }
 
 /// Whether vm.dirty_bytes is set to what the device writes within seconds.

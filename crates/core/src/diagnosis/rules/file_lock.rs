@@ -54,9 +54,12 @@ impl<'a> Convoy<'a> {
         threads.max().unwrap_or(0).max(1)
     }
 
-    /// The share of the watch that each of them waits.
+    /// The share of the watch that each of them waits; of those only that wait longest, if others
+    /// wait a little.
     pub fn part(&self, facts: &Facts<'_>) -> f64 {
-        let each_ns = self.time_ns as f64 / self.threads() as f64;
+        let each_ns = |time_ns: u64, threads: u64| time_ns as f64 / threads.max(1) as f64;
+        let of_most = self.sleepers().map_or(0.0, |it| each_ns(self.most().time_ns, it.threads));
+        let each_ns = each_ns(self.time_ns, self.threads()).max(of_most);
         (each_ns / facts.duration_ns().max(1) as f64).min(1.0)
     }
 
@@ -83,7 +86,7 @@ impl<'a> Convoy<'a> {
 
 /// Returns `cat (8694), which waits for pages of /data/img on sda`: who holds what others wait for,
 /// and what the last of the chain waits for.
-pub(super) fn holder(row: &ChainRow) -> String {
+pub(in crate::diagnosis) fn holder(row: &ChainRow) -> String {
     let steps = row.steps.iter().skip(1).map(|step| match step.thread == step.process {
         true if step.processes > 1 => format!("another {}", step.process),
         true => words::process(&step.process, Some(step.pid), None),

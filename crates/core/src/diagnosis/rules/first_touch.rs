@@ -87,7 +87,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn is_remote(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     let is_own = facts.is_own_drive(device) || device.backing_file.is_some();
     let is_known = device.transport.is_some() || device.model.is_some();
-    let rotates = facts.number(device, "queue/rotational") == Some(1.0);
+    let rotates = facts.rotates(device);
     !is_own && is_known && (!rotates || is_virtual(facts))
 }
 

@@ -3,6 +3,7 @@
 use super::network_filesystem::{mount_of, severity_of};
 use super::*;
 use crate::analysis::summary::patterns::WaitGroup;
+use crate::analysis::summary::{ChainRow, ChainStep};
 use crate::model::WaitClass;
 use facts::Waited;
 use std::collections::BTreeMap;
@@ -60,7 +61,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         behind.as_ref().map(ServerWaits::words).unwrap_or_default(),
     );
     let per_s = waited.waits as f64 / facts.seconds();
-    let claims = Claims::of_class(&waited).and(&Claims::of_waits(&own).scaled(OF_SERVER));
+    // What the server waits for in another program has causes of its own there.
+    let passed_on = server.and_then(|server| passed_on(facts, server));
+    let passed_ns = passed_on.map_or(0, |row| row.time_ns);
+    let its = Claims::of_class(&waited).limited_to(waited.class_ns.saturating_sub(passed_ns));
+    let claims = its.and(&Claims::of_waits(&own).scaled(OF_SERVER));
     let mut finding = Finding::of_class(facts, &waited, sentence)
         .claiming(claims)
         .about(subject)
@@ -86,9 +91,34 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
+/// Returns the waits for a server that passes what it is asked for on to a program that waits so.
+pub(super) fn clients<'a>(facts: &Facts<'a>, waited: &Waited<'_>) -> Waited<'a> {
+    let is_behind = |server: &str| {
+        let last = passed_on(facts, server).and_then(|row| row.steps.last());
+        last.is_some_and(|last| waited.groups.iter().any(|group| group.pid == last.pid))
+    };
+    facts.waits(|group| {
+        let mount = group.file.as_deref().and_then(|file| facts.mount_of_file(file));
+        let server = mount.and_then(|mount| mount.server.as_deref());
+        group.device.is_none() && server.is_some_and(is_behind)
+    })
+}
+
 /// Whether file systems of this type use the FUSE protocol.
 fn is_fuse(kind: &str) -> bool {
     kind == "fuse" || kind == "fuseblk" || kind == "virtiofs" || kind.starts_with("fuse.")
+}
+
+/// Returns the chain of threads in which a server waits for another program most.
+fn passed_on<'a>(facts: &Facts<'a>, server: &str) -> Option<&'a ChainRow> {
+    let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+    let mut own = rows.filter(|row| {
+        let first = row.steps.first();
+        let is_server = |it: &ChainStep| words::process(&it.process, Some(it.pid), None) == server;
+        let is_other = row.steps.last().map(|it| it.pid) != first.map(|it| it.pid);
+        first.is_some_and(is_server) && is_other
+    });
+    own.next()
 }
 
 /// Returns the waits for storage of the server itself, such as `sshfs (812)`.
@@ -210,6 +240,22 @@ mod tests {
     fn a_fast_server_is_no_trouble() {
         assert_eq!(found(1000, MS / 5, "fuse.mergerfs").unwrap().severity, Severity::Info);
         assert_eq!(found(0, 0, "fuse.mergerfs"), None);
+    }
+
+    #[test]
+    fn who_asks_at_its_own_pace_is_not_held_up() {
+        let mut script = Script::new(10);
+        script.mount("/mnt/bucket", "fuse.s3fs", "bucket");
+        for (apart, severity) in [(50, Severity::Info), (13, Severity::Warning)] {
+            script.batch.waits.clear();
+            for round in 0..150 {
+                script.wait((7, "web"), WaitClass::Fuse, 12 * MS, 0, 0);
+                script.batch.waits.last_mut().unwrap().start_ns += round * apart * MS;
+            }
+            let findings = diagnose(&script.summary()).findings;
+            let found = findings.into_iter().find(|it| it.cause == "fuse-server").unwrap();
+            assert_eq!(found.severity, severity, "{found:?}");
+        }
     }
 
     /// Four threads wait 9 s each for a server whose own threads wait for sda.

@@ -56,7 +56,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let mut subject = waited.subject();
     subject.device = Some(name.clone());
-    let spins = facts.setting(device, "queue/rotational") == Some("1") && stalled_ns < SPIN_UP_NS;
+    let spins = facts.rotates(device) && stalled_ns < SPIN_UP_NS;
     let sure = match device.overtaken_requests {
         0 if spins => Confidence::Likely,
         0 => Confidence::Certain,
@@ -89,7 +89,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 
 /// Whether the device did nothing for longer than any healthy one does.
 fn lasts(facts: &Facts<'_>, device: &DeviceSummary, stalled_ns: u64) -> bool {
-    let spins = facts.setting(device, "queue/rotational") == Some("1");
+    let spins = facts.rotates(device);
     stalled_ns >= if spins { SPIN_UP_NS } else { LASTS_NS }
 }
 

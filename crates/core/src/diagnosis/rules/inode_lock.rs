@@ -169,29 +169,20 @@ fn queue<'a>(facts: &Facts<'a>, all: &Waited<'a>) -> Waited<'a> {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Confidence, Finding, diagnose};
-    use crate::model::{Stack, WaitClass};
+    use crate::model::WaitClass;
     use crate::script::{S, Script};
 
     /// Threads that wait three seconds each for a file's lock, in a kernel function.
     fn found(threads: &[(u32, Option<&str>)], function: &str) -> Option<Finding> {
         let mut script = Script::new(10);
         script.read("sda", 4096).direct(0, 0, 1000).add();
-        let frames = vec![script.names.intern(function)];
-        let stack = Stack {
-            stack_id: 1,
-            user: false,
-            frames,
-            complete: true,
-            reason: None,
-            unwound_by: None,
-        };
-        script.batch.stacks.push(stack);
         for (tid, file) in threads {
             script.wait((7, "app"), WaitClass::FsLock, 3 * S, 0, 0);
+            script.stacked(&[function]);
             let (sda, file) = (script.names.intern("sda"), file.map(|it| script.names.intern(it)));
             let wait = script.batch.waits.last_mut().unwrap();
             (wait.pid, wait.tid) = (*tid, *tid);
-            (wait.file, wait.device, wait.stack_id) = (file, Some(sda), Some(1));
+            (wait.file, wait.device) = (file, Some(sda));
         }
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "inode-lock")
     }

@@ -254,8 +254,8 @@ fn check(kind: Option<JournalKind>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
+    use crate::model::WaitClass;
     use crate::model::environment::Mount;
-    use crate::model::{Stack, WaitClass};
     use crate::script::{MS, Script};
 
     /// Waits of 200 ms on sda outside fsync, with these functions, on a mount of that type.
@@ -273,19 +273,7 @@ mod tests {
             script.wait((7, "app"), WaitClass::JournalSpace, 200 * MS, 0, 0);
             let wait = script.batch.waits.last_mut().unwrap();
             wait.device = Some(script.names.intern("sda"));
-            if !frames.is_empty() {
-                let frames = frames.iter().map(|it| script.names.intern(it)).collect();
-                let stack = Stack {
-                    stack_id: 1,
-                    user: false,
-                    frames,
-                    complete: true,
-                    reason: None,
-                    unwound_by: None,
-                };
-                script.batch.stacks.push(stack);
-                wait.stack_id = Some(1);
-            }
+            script.stacked(frames);
         }
         let found = diagnose(&script.summary()).findings;
         found.into_iter().find(|it| it.cause == "journal-commit").unwrap()

@@ -115,23 +115,13 @@ fn check(kind: JournalKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Confidence, Finding, diagnose};
-    use crate::model::{Stack, WaitClass};
+    use crate::model::WaitClass;
     use crate::script::Script;
 
     fn found(function: &str) -> Option<Finding> {
         let mut script = Script::new(10);
         script.wait((7, "rm"), WaitClass::JournalSpace, 5_000_000_000, 0, 0);
-        let frames = vec![script.names.intern(function)];
-        let stack = Stack {
-            stack_id: 1,
-            user: false,
-            frames,
-            complete: true,
-            reason: None,
-            unwound_by: None,
-        };
-        script.batch.stacks.push(stack);
-        script.batch.waits[0].stack_id = Some(1);
+        script.stacked(&[function]);
         let found = diagnose(&script.summary()).findings;
         found.into_iter().find(|it| it.cause == "journal-full")
     }

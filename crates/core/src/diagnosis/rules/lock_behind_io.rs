@@ -210,7 +210,7 @@ pub(super) fn what(class: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Confidence, Diagnosis, Finding, Severity, diagnose};
-    use crate::model::{KnownBy, Stack, WaitClass};
+    use crate::model::{KnownBy, WaitClass};
     use crate::script::{MS, Script};
 
     const FUTEX: u32 = 202;
@@ -240,16 +240,7 @@ mod tests {
 
     fn judged(scene: &LockScene<'_>) -> Diagnosis {
         let mut script = Script::new(10);
-        let frames: Vec<_> = scene.stack.iter().map(|it| script.names.intern(it)).collect();
-        let stack = Stack {
-            stack_id: 9,
-            user: true,
-            frames,
-            complete: true,
-            reason: None,
-            unwound_by: None,
-        };
-        script.batch.stacks.push(stack);
+        let stack_id = script.stack_of(scene.stack, true);
         for sync in 0..scene.syncs {
             script.wait((1, "db"), WaitClass::Fsync, 90 * MS, 90 * MS, 0);
             let names = ["sda", "/data/snap"].map(|it| script.names.intern(it));
@@ -266,7 +257,7 @@ mod tests {
         for row in &mut script.batch.wait_chains {
             if row.hop == 0 {
                 row.syscall = Some(FUTEX);
-                row.user_stack_id = (!scene.stack.is_empty()).then_some(9);
+                row.user_stack_id = stack_id;
             } else {
                 row.known_by = Some(scene.known_by);
             }

@@ -98,6 +98,7 @@ rules! {
     slow_member,
     temporary_spill,
     serial_writes,
+    file_system_cpu,
 }
 
 /// The rule of a cause.

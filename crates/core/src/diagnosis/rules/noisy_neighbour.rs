@@ -142,8 +142,14 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
         (None, Some(file)) => format!("its I/O on {file}"),
         (None, None) => "its I/O".to_owned(),
     };
+    let clients = super::fuse_server::clients(facts, &user.others);
+    let for_whom = match clients.subject().process {
+        Some(client) => format!(", which works for {client}"),
+        None => String::new(),
+    };
     let sentence = format!(
-        "{} delays {}: {waits} waits {} on average behind {}, {what} and has {} of {name}",
+        "{} delays {}{for_whom}: {waits} waits {} on average behind {}, {what} and has {} of \
+         {name}",
         words::who(&subject),
         words::who(&victim),
         words::time(user.others.mean_ns()),
@@ -164,7 +170,9 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
         group.device.as_ref() == Some(name) && Some(&group.process) == subject.process.as_ref()
     });
     Finding::of_blocked(facts, time_ns, sentence)
-        .claiming(Claims::of_waits(&user.others).scaled(user.share))
+        .claiming(
+            Claims::of_waits(&user.others).and(&Claims::of_waits(&clients)).scaled(user.share),
+        )
         .causing(Claims::of_waits(&own).scaled(user.share))
         .about(subject)
         .upper_bound()

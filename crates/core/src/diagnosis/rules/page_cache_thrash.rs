@@ -34,32 +34,60 @@ rule!(
     trial: "memory=none",
 );
 
+/// Pages that are read again and again.
+pub(super) struct Rereads<'a> {
+    patterns: &'a DevicePatterns,
+    /// The waits for pages of this device.
+    pub waited: Waited<'a>,
+    /// File pages that the kernel reclaimed and that were needed again, bytes per second.
+    refaults: Option<f64>,
+    /// What all devices read, bytes per second.
+    all_read: f64,
+    /// Whether the kernel took them for want of memory, and not because somebody asked it to;
+    /// also if that is not known.
+    pub is_reclaimed: bool,
+}
+
+impl<'a> Rereads<'a> {
+    /// Returns the device with most of them that programs wait for.
+    pub fn of(facts: &Facts<'a>) -> Option<Rereads<'a>> {
+        // A watch is short for a set of gigabytes: the kernel knows what it evicted before.
+        let rates = facts.devices().iter().map(|it| facts::read_per_s(facts, &it.device));
+        let all_read: f64 = rates.sum();
+        let refaults = facts.summary().samples.system(Metric::RefaultsFile).and_then(|it| it.mean);
+        let is_evicted = refaults.is_some_and(|refaults| refaults >= EVICTED * all_read.max(1.0));
+        let thrashing = |it: &&DevicePatterns| {
+            let again = facts.pages_again(&it.device) >= AGAIN;
+            it.access.watched_pages >= LEAST_PAGES && (again || is_evicted)
+        };
+        let devices = facts.summary().patterns.devices.iter().filter(thrashing);
+        // Both a loop device and its backing device show repeated reads; programs wait for the one
+        // that they use.
+        let found = devices.map(|it| (it, waits_for(facts, &it.device)));
+        let found = found.filter(|(_, waited)| waited.time_ns > 0);
+        let (patterns, waited) = found.max_by_key(|(it, _)| it.access.pages_again)?;
+        let read = facts::read_per_s(facts, &patterns.device);
+        let least = REFAULTS * facts.pages_again(&patterns.device) * read;
+        let is_reclaimed = refaults.is_none_or(|refaults| refaults >= least);
+        Some(Rereads { patterns, waited, refaults, all_read, is_reclaimed })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &'a str {
+        &self.patterns.device
+    }
+}
+
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    // A watch is short for a set of gigabytes: the kernel knows what it evicted before.
-    let all_read: f64 = facts.devices().iter().map(|it| facts::read_per_s(facts, &it.device)).sum();
-    let known = facts.summary().samples.system(Metric::RefaultsFile).and_then(|it| it.mean);
-    let is_evicted = known.is_some_and(|refaults| refaults >= EVICTED * all_read.max(1.0));
-    let thrashing = |it: &&DevicePatterns| {
-        it.access.watched_pages >= LEAST_PAGES && (again(it) >= AGAIN || is_evicted)
-    };
-    let devices = facts.summary().patterns.devices.iter().filter(thrashing);
-    // Both a loop device and its backing device show repeated reads; programs wait for the one that
-    // they use.
-    let found = devices.map(|it| (it, waits_for(facts, &it.device)));
-    let found = found.filter(|(_, waited)| waited.time_ns > 0);
-    let Some((patterns, waited)) = found.max_by_key(|(it, _)| it.access.pages_again) else {
+    let Some(rereads) = Rereads::of(facts).filter(|it| it.is_reclaimed) else {
         return Ok(RuleVerdict::Clear);
     };
+    let Rereads { patterns, waited, refaults, all_read, .. } = rereads;
     let read = facts::read_per_s(facts, &patterns.device);
-    let refaults = facts.summary().samples.system(Metric::RefaultsFile).and_then(|it| it.mean);
-    if refaults.is_some_and(|refaults| refaults < REFAULTS * again(patterns) * read) {
-        return Ok(RuleVerdict::Clear);
-    }
     // The kernel also knows what was read before the watch.
-    let all: f64 = facts.devices().iter().map(|it| facts::read_per_s(facts, &it.device)).sum();
-    let refaulted = refaults.map_or(0.0, |refaults| (refaults / all.max(1.0)).min(1.0));
-    let share = again(patterns).max(refaulted);
+    let refaulted = refaults.map_or(0.0, |refaults| (refaults / all_read.max(1.0)).min(1.0));
+    let share = facts.pages_again(&patterns.device).max(refaulted);
     let subject = Subject { device: Some(patterns.device.clone()), ..waited.subject() };
     let sentence = format!(
         "the working set of {} does not fit in its memory: {} of its reads from {} are repeated",
@@ -98,11 +126,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
             words::tried("memory=none"),
         ))
         .into())
-}
-
-/// Returns the share of the sampled pages that had been read before.
-fn again(patterns: &DevicePatterns) -> f64 {
-    patterns.access.pages_again as f64 / patterns.access.watched_pages.max(1) as f64
 }
 
 /// Returns the waits for pages of a device, including waits without a known device of programs that

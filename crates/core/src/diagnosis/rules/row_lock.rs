@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 rule!(
     "row-lock",
     "row lock behind I/O",
-    "A transaction has locked a row and waits for the disk, mostly for the sync of its commit. All \
-     transactions that want the same row wait until it is done, one after the other: the disk has \
-     one sync at a time, and whatever takes the disk a millisecond takes each of the others as \
-     many milliseconds as there are transactions in front of it.",
+    "A transaction has locked a row or a table and waits for the disk: for the sync of its commit, \
+     or for what it reads before. All transactions that want the same row wait until it is done, \
+     one after the other: the disk has one sync at a time, and whatever takes the disk a \
+     millisecond takes each of the others as many as there are transactions in front of it.",
     "The transaction that holds the row computes, or waits for its client.",
     place: Lock,
     needs: [Waits, Chains],
@@ -46,7 +46,7 @@ fn of_rows(facts: &Facts<'_>, convoy: &Convoy<'_>) -> Option<Finding> {
     };
     let wait = if many == 1 { "waits" } else { "wait" };
     let sentence = format!(
-        "{} of {process} {wait} for a locked row, held by {}",
+        "{} of {process} {wait} for a locked row or table, held by {}",
         crate::figures::plural(many, noun),
         holder(most),
     );
@@ -76,7 +76,7 @@ fn of_rows(facts: &Facts<'_>, convoy: &Convoy<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
-    use crate::model::{Stack, WaitClass};
+    use crate::model::WaitClass;
     use crate::script::Script;
 
     const MS: u64 = 1_000_000;
@@ -85,16 +85,7 @@ mod tests {
     /// 15 sessions wait for one that syncs, with these functions on their stacks.
     fn found(functions: &[&str]) -> Option<Finding> {
         let mut script = Script::new(10);
-        let frames = functions.iter().map(|name| script.names.intern(name)).collect();
-        let stack = Stack {
-            stack_id: 9,
-            user: true,
-            frames,
-            complete: true,
-            reason: None,
-            unwound_by: None,
-        };
-        script.batch.stacks.push(stack);
+        let stack_id = script.stack_of(functions, true);
         script.wait((7, "postgres"), WaitClass::Fsync, 9000 * MS, 9000 * MS, 0);
         for session in 0..15 {
             script.chain(&[(100 + session, "postgres"), (7, "postgres")], 9000 * MS, 9000 * MS);
@@ -103,7 +94,7 @@ mod tests {
         for row in &mut script.batch.wait_chains {
             (row.pid, row.process) = (row.tid, Some(postgres));
             if row.hop == 0 {
-                (row.syscall, row.user_stack_id) = (Some(EPOLL_WAIT), Some(9));
+                (row.syscall, row.user_stack_id) = (Some(EPOLL_WAIT), stack_id);
             }
         }
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "row-lock")
@@ -114,7 +105,9 @@ mod tests {
         let stack = ["WaitEventSetWait", "ProcSleep", "LockAcquireExtended", "XactLockTableWait"];
         let found = found(&stack).unwrap();
         assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
-        assert!(found.sentence.starts_with("15 processes of postgres wait for a locked row"));
+        assert!(
+            found.sentence.starts_with("15 processes of postgres wait for a locked row or table")
+        );
         assert!(found.sentence.contains("held by postgres (7), which waits for writes of"));
         assert!(!found.fix.contains("raise commit_delay"), "{}", found.fix);
     }

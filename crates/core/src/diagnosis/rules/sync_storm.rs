@@ -64,8 +64,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let of_whom = dirtied(awaited, &subject);
     let sentence = sentence(facts, &syncing, &subject, call, (calls, is_storm)) + &of_whom;
     let flags = words::flags(&subject);
-    let time_ns = syncing.time_ns + others.time_ns;
-    let claims = Claims::of_waits(&syncing).and(&Claims::of_waits(&others));
+    // Nobody waits longer behind the calls than they take.
+    let behind_calls = |group: &&WaitGroup| {
+        let most_ns = syncing.time_ns.saturating_mul(group.threads);
+        Claims::of_waits(&Waited::of(vec![group])).limited_to(most_ns)
+    };
+    let behind_them = others.groups.iter().map(behind_calls);
+    let claims = behind_them.fold(Claims::of_waits(&syncing), |all, one| all.and(&one));
+    let time_ns = claims.waited_ns();
     Ok(Finding::of_blocked(facts, time_ns, sentence)
         .claiming(claims)
         .about(subject)
@@ -287,7 +293,12 @@ mod tests {
 
     #[test]
     fn who_waits_for_another_device_does_not_wait_for_the_sync() {
-        assert_eq!((impact(Some("sda")), impact(None)), (1.0, 1.0));
         assert_eq!(impact(Some("sdb")), 0.25);
+    }
+
+    #[test]
+    fn nobody_waits_longer_behind_the_calls_than_they_take() {
+        // Calls of a second, and one of the other's three.
+        assert_eq!((impact(Some("sda")), impact(None)), (0.5, 0.5));
     }
 }
