@@ -24,7 +24,7 @@ pub struct FleetHour(i64);
 
 impl FleetHour {
     /// The hour that this time is in, seconds since 1970.
-    pub const fn of(time_s: i64) -> FleetHour {
+    pub const fn from_seconds(time_s: i64) -> FleetHour {
         FleetHour(time_s.div_euclid(HOUR_S))
     }
 
@@ -59,7 +59,7 @@ impl FleetHour {
         let hour: i8 = hour.strip_prefix("hour=")?.parse().ok()?;
         let time = date.to_datetime(jiff::civil::Time::new(hour, 0, 0, 0).ok()?);
         let time = time.to_zoned(TimeZone::UTC).ok()?.timestamp();
-        Some(FleetHour::of(time.as_second()))
+        Some(FleetHour::from_seconds(time.as_second()))
     }
 }
 
@@ -144,13 +144,13 @@ mod tests {
     #[test]
     fn an_hour_is_read_as_it_is_written() {
         for time_s in [0, 1_763_942_399, 1_763_942_400, 4_102_444_800] {
-            let hour = FleetHour::of(time_s);
+            let hour = FleetHour::from_seconds(time_s);
             let partition = hour.partition();
             let (date, of_day) = partition.split_once('/').unwrap();
             assert_eq!(FleetHour::parse(date, of_day), Some(hour));
             assert!(hour.begin_s() <= time_s && time_s < hour.end_s());
         }
-        assert_eq!(FleetHour::of(1_763_942_400).partition(), "date=2025-11-24/hour=00");
+        assert_eq!(FleetHour::from_seconds(1_763_942_400).partition(), "date=2025-11-24/hour=00");
         for (date, hour) in [("date=2025-13-01", "hour=00"), ("date=2025-01-01", "hour=24")] {
             assert_eq!(FleetHour::parse(date, hour), None);
         }

@@ -84,7 +84,7 @@ pub async fn run(command: FleetCommand) -> Result<CommandAnswer> {
         FleetCommand::Host { name, time, about } => {
             let engine = open(&about).await?;
             let end_s = engine.time()?.1 - HOUR_S;
-            let sections = host::host(&engine, &name, time.map_or(end_s, |it| it.0)).await?;
+            let sections = host::host(&engine, &name, time.map_or(end_s, |time| time.0)).await?;
             answer(&engine, &about, &sections)
         }
         FleetCommand::Report { html, about } => {
@@ -191,8 +191,8 @@ async fn open(about: &QueryArgs) -> Result<FleetEngine> {
     let stores = stores(&about.place.access)?;
     let place = stores.place(&about.place.at)?;
     let options = EngineOptions {
-        from_s: about.from.map_or(i64::MIN, |it| it.0),
-        until_s: about.until.map_or(i64::MAX, |it| it.0),
+        from_s: about.from.map_or(i64::MIN, |from| from.0),
+        until_s: about.until.map_or(i64::MAX, |until| until.0),
         cluster: about.cluster.clone(),
         tls: certificates(about.tls.as_deref().filter(|_| about.cluster.is_some()))?,
         memory_bytes: about.memory_mb.saturating_mul(1_000_000),
@@ -335,7 +335,7 @@ async fn simulate(args: &SimulateArgs) -> Result<String> {
     let mut plan = FleetPlan::new(args.hosts, args.length, now_s());
     plan.seed = args.seed;
     if let Some(begin) = args.begin {
-        plan.from_s = FleetHour::of(begin.0).begin_s();
+        plan.from_s = FleetHour::from_seconds(begin.0).begin_s();
     }
     if args.healthy {
         plan.trouble = PlantedTrouble::none();

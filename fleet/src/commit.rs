@@ -74,7 +74,7 @@ pub struct RefusedUpload {
 impl HourCommit {
     /// The hour.
     pub const fn hour(&self) -> FleetHour {
-        FleetHour::of(self.hour_s)
+        FleetHour::from_seconds(self.hour_s)
     }
 
     /// The files of a table.
@@ -183,7 +183,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let stores = FleetStores::new(StoreOptions::default());
         let place = stores.place(folder.path().to_str().unwrap()).unwrap();
-        let hour = FleetHour::of(1_763_942_400);
+        let hour = FleetHour::from_seconds(1_763_942_400);
         assert_eq!(of_hour(&place, hour).await.unwrap(), None);
         for generation in 1..=11 {
             let commit = HourCommit {

@@ -33,7 +33,8 @@ impl HostFiles {
         let file = File::open(self.root.join(path)).ok()?;
         file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
         let text = String::from_utf8_lossy(&bytes);
-        let text: String = text.chars().filter(|it| !it.is_control()).take(MOST_NAME).collect();
+        let text: String =
+            text.chars().filter(|character| !character.is_control()).take(MOST_NAME).collect();
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
@@ -96,7 +97,8 @@ impl HostFiles {
         let file = File::open(self.root.join(block).join("device/vpd_pg80")).ok()?;
         file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
         let text = String::from_utf8_lossy(bytes.get(4..)?).into_owned();
-        let text: String = text.chars().filter(|it| !it.is_control()).take(MOST_NAME).collect();
+        let text: String =
+            text.chars().filter(|character| !character.is_control()).take(MOST_NAME).collect();
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 }

@@ -47,7 +47,7 @@ pub struct UploadName {
 impl UploadName {
     /// The hour whose partition it is in.
     pub const fn hour(&self) -> FleetHour {
-        FleetHour::of(self.window_s)
+        FleetHour::from_seconds(self.window_s)
     }
 
     /// The name of the object.
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn names_of_files_carry_their_generation() {
-        let hour = FleetHour::of(1_763_942_400);
+        let hour = FleetHour::from_seconds(1_763_942_400);
         assert_eq!(table_generation(&table_path("flows", hour, 12, "ab")), Some(12));
         assert_eq!(parse_commit(&commit_path(hour, 12)), Some((hour, 12)));
         assert_eq!(table_generation("table=flows/evil.parquet"), None);

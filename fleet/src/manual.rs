@@ -61,8 +61,10 @@ mod tests {
     fn every_command_has_a_page() {
         let folder = tempfile::tempdir().unwrap();
         write_pages(folder.path()).unwrap();
-        let commands: Vec<String> =
-            FleetArgs::command().get_subcommands().map(|it| it.get_name().to_owned()).collect();
+        let commands: Vec<String> = FleetArgs::command()
+            .get_subcommands()
+            .map(|subcommand| subcommand.get_name().to_owned())
+            .collect();
         assert!(commands.len() > 10);
         for command in commands {
             let path = folder.path().join(format!("iowhy-fleet-{command}.8"));

@@ -220,15 +220,16 @@ pub fn json(sections: &[AnswerSection]) -> Value {
 pub fn rows_text(rows: &RecordBatch) -> Result<String> {
     let options = FormatOptions::default().with_null("-");
     let schema = rows.schema();
-    let headings: Vec<String> = schema.fields().iter().map(|it| fitted(it.name())).collect();
+    let headings: Vec<String> = schema.fields().iter().map(|field| fitted(field.name())).collect();
     let mut formatters = Vec::new();
     for column in rows.columns() {
         let made = ArrayFormatter::try_new(column.as_ref(), &options);
         formatters.push(made.context(|| "show the rows".to_owned())?);
     }
-    let numbers: Vec<bool> = schema.fields().iter().map(|it| it.data_type().is_numeric()).collect();
+    let numbers: Vec<bool> =
+        schema.fields().iter().map(|field| field.data_type().is_numeric()).collect();
     let cell = |row: usize, at: usize| fitted(&formatters[at].value(row).to_string());
-    let mut widths: Vec<usize> = headings.iter().map(|it| it.chars().count()).collect();
+    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
     // Cells are made twice: all of them at once would need several times the memory of the rows.
     for row in 0..rows.num_rows() {
         for (at, width) in widths.iter_mut().enumerate() {

@@ -53,7 +53,7 @@ pub async fn run_push(args: PushArgs) -> Result<String> {
         rack: args.rack,
         recordings: args.recordings,
         hasher,
-        bytes_per_second: args.bandwidth.map(|it| it.saturating_mul(1000)),
+        bytes_per_second: args.bandwidth.map(|bandwidth| bandwidth.saturating_mul(1000)),
         patience: Duration::from_secs(args.patience.0.unsigned_abs()),
         ..PushPlan::new(args.spool, args.state)
     };

@@ -122,7 +122,8 @@ async fn hosts_to_look_at(
 }
 
 fn host_title(sections: &[AnswerSection], id: &str) -> String {
-    let first = sections.first().and_then(|it| it.rows.first()).and_then(|row| row.first());
+    let first =
+        sections.first().and_then(|section| section.rows.first()).and_then(|row| row.first());
     safe(first.map_or(id, |cell| cell.text.as_str()))
 }
 
@@ -171,11 +172,11 @@ impl HeatMap {
             let ratio = |(hour, excess): (i32, f64)| (i64::from(hour), excess.exp());
             (data.names.text(rack).to_owned(), hours.into_iter().map(ratio).collect())
         });
-        HeatMap::of(racks.collect())
+        HeatMap::from_racks(racks.collect())
     }
 
     /// The slowest racks first: by the median of their hours.
-    fn of(mut racks: Vec<(String, BTreeMap<i64, f64>)>) -> HeatMap {
+    fn from_racks(mut racks: Vec<(String, BTreeMap<i64, f64>)>) -> HeatMap {
         let hours = racks.iter().flat_map(|(_, hours)| hours.keys().copied()).collect();
         let worst = |hours: &BTreeMap<i64, f64>| {
             let mut ratios: Vec<f64> = hours.values().copied().collect();
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn the_slowest_racks_come_first() {
         let rack = |name: &str, ratio: f64| (name.to_owned(), BTreeMap::from([(5, ratio)]));
-        let map = HeatMap::of(vec![rack("a", 1.0), rack("b", 2.0), rack("c", 0.5)]);
+        let map = HeatMap::from_racks(vec![rack("a", 1.0), rack("b", 2.0), rack("c", 0.5)]);
         let order: Vec<&str> = map.racks.iter().map(|rack| rack.0.as_str()).collect();
         assert_eq!(order, ["b", "a", "c"]);
         assert!(colour(1.0) != colour(3.0) && colour(3.0) == colour(9.0));

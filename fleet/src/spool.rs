@@ -169,7 +169,7 @@ impl Spool {
 /// kind are passed over: the daemon may be writing them.
 fn lines_of<T: DeserializeOwned>(directory: &Path, mut each: impl FnMut(T)) -> Result<()> {
     let mut days = entries(directory)?;
-    days.retain(|path| path.extension().is_some_and(|it| it == "jsonl"));
+    days.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
     for day in days {
         let file = File::open(&day).context(|| format!("read {}", day.display()))?;
         for line in BufReader::new(file.take(MOST_DAY_BYTES)).split(b'\n') {
@@ -293,9 +293,9 @@ fn add_known(sum: &mut Option<u64>, more: Option<u64>) {
 fn add_finding(findings: &mut Vec<UploadFinding>, mut new: SpoolFinding) {
     new.process = new.process.map(|name| cut(name, MOST_NAME));
     let has_room = findings.len() < MOST_FINDINGS;
-    let same = findings
-        .iter_mut()
-        .find(|it| it.cause == new.cause && it.device == new.device && it.process == new.process);
+    let same = findings.iter_mut().find(|finding| {
+        finding.cause == new.cause && finding.device == new.device && finding.process == new.process
+    });
     match same {
         Some(known) => {
             known.minutes = known.minutes.saturating_add(1);
@@ -350,9 +350,9 @@ mod tests {
         let start = 1_763_942_400;
         let lines: Vec<String> = (0..25).map(|it| line(start + it * 60 + 3, 100)).collect();
         let windows = windows(&lines, i64::MAX);
-        let minutes: Vec<u8> = windows.iter().map(|it| it.minutes).collect();
+        let minutes: Vec<u8> = windows.iter().map(|window| window.minutes).collect();
         assert_eq!(minutes, [10, 10, 5]);
-        let requests = |it: &Upload| it.flows["sda"]["read"].requests;
+        let requests = |upload: &Upload| upload.flows["sda"]["read"].requests;
         assert_eq!(windows.iter().map(requests).sum::<u64>(), 2500);
         let first = windows.first().unwrap();
         assert_eq!((first.window_s, first.blocked["device"]), (start, 50));

@@ -278,8 +278,11 @@ impl Upload {
         ];
         let counts = counts.into_iter().chain(self.blocked.values().copied());
         let uses = self.containers.values();
-        let counts = counts.chain(uses.flat_map(|it| [it.requests, it.bytes, it.time_ns]));
-        if counts.chain(self.drives.values().map(|it| it.size_bytes)).any(|it| it > MOST_COUNT) {
+        let counts = counts.chain(uses.flat_map(|uses| [uses.requests, uses.bytes, uses.time_ns]));
+        if counts
+            .chain(self.drives.values().map(|drive| drive.size_bytes))
+            .any(|count| count > MOST_COUNT)
+        {
             return Err("has a figure that cannot be measured");
         }
         self.writers.iter().try_for_each(UploadWriter::check)?;
@@ -302,9 +305,9 @@ impl Upload {
         let drives = self.drives.iter();
         let drives = drives.flat_map(|(name, it)| [name, &it.model, &it.firmware, &it.serial]);
         let operations = self.flows.values().flat_map(BTreeMap::keys);
-        let findings = self.findings.iter().flat_map(|it| {
-            let some = [it.device.as_ref(), it.process.as_ref()].into_iter().flatten();
-            [&it.cause, &it.severity].into_iter().chain(some)
+        let findings = self.findings.iter().flat_map(|finding| {
+            let some = [finding.device.as_ref(), finding.process.as_ref()].into_iter().flatten();
+            [&finding.cause, &finding.severity].into_iter().chain(some)
         });
         own.chain(drives)
             .chain(self.flows.keys())
@@ -334,7 +337,7 @@ impl UploadFlow {
             return Err("has too many bins");
         }
         let counts = [self.requests, self.bytes, self.max_ns].into_iter();
-        if counts.chain(self.latency.iter().map(|bin| bin.1)).any(|it| it > MOST_COUNT) {
+        if counts.chain(self.latency.iter().map(|bin| bin.1)).any(|count| count > MOST_COUNT) {
             return Err("has a figure that cannot be measured");
         }
         let rises = self.latency.windows(2).all(|pair| pair[0].0 < pair[1].0);

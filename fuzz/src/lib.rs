@@ -46,7 +46,7 @@ pub fn capture(bytes: &[u8]) {
         let (unmatched, all) = (stages.unmatched(), stages.all());
         assert!(unmatched.in_flight <= unmatched.open, "{unmatched:?} of {all:?}");
         let figures = stages.summary(&summary::device_name);
-        assert!(figures.devices.iter().all(|it| it.active.time_share.is_finite()));
+        assert!(figures.devices.iter().all(|device| device.active.time_share.is_finite()));
         let written = report::write(&mut btt, true, &mut out)
             .and_then(|()| report::write_ranges(&btt, &mut out))
             .and_then(|()| printed.summary.write(&mut out));

@@ -223,7 +223,7 @@ pub fn kept(which: KeptWatch) -> Result<PathBuf, Failure> {
     if let Ok(reader) = RecordingReader::open(&path) {
         let about = reader.environment();
         let seconds = about.duration_ns() as f64 / 1e9;
-        let time = WallClock::of(about)
+        let time = WallClock::from_environment(about)
             .map(|clock| format!(" that ended at {}", clock.time(about.end_ns)));
         let only = match about.filter.is_empty() || redaction::is_wanted() {
             true => String::new(),

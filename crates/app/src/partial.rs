@@ -30,7 +30,7 @@ struct OutputPlace {
 impl PartialOutput {
     /// An output that will be called `target`. A terminal or a pipe of that name is written as it
     /// is.
-    pub fn of(target: &Path) -> Result<PartialOutput, Failure> {
+    pub fn for_target(target: &Path) -> Result<PartialOutput, Failure> {
         interruption::note_signals()?;
         let failed = |cause: io::Error| Failure::not_written(target, &cause);
         if special::is_special(target).map_err(failed)? {
@@ -53,7 +53,7 @@ impl PartialOutput {
     pub fn directory(target: &Path) -> Result<PartialOutput, Failure> {
         match fs::read_dir(target).ok().and_then(|mut found| found.next()) {
             Some(_) => Err(RecordingError::NotEmpty { path: target.to_owned() }.into()),
-            None => PartialOutput::of(target),
+            None => PartialOutput::for_target(target),
         }
     }
 

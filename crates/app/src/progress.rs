@@ -26,7 +26,7 @@ pub struct ReadProgress {
 
 impl ReadProgress {
     /// Reading begins, of `total` bytes; 0 where that is not known.
-    pub fn of(total: u64) -> ReadProgress {
+    pub fn new(total: u64) -> ReadProgress {
         let now = Instant::now();
         ReadProgress { begun: now, drawn: now, rows: 0, total, bar: None, is_hidden: false }
     }

@@ -85,10 +85,11 @@ fn nothing(filter: &Filter, processes: Vec<(String, u64)>) -> Failure {
     let mut names: Vec<(&str, u64)> =
         counts.iter().map(|(name, it)| (name.as_str(), *it)).collect();
     names.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    let wanted = filter.processes.iter().flat_map(|word| near(word, names.iter().map(|it| it.0)));
+    let wanted =
+        filter.processes.iter().flat_map(|word| near(word, names.iter().map(|name| name.0)));
     let wanted: Vec<&str> = wanted.collect();
     let more = names.len().saturating_sub(MOST_LISTED);
-    let listed: Vec<&str> = names.iter().take(MOST_LISTED).map(|it| it.0).collect();
+    let listed: Vec<&str> = names.iter().take(MOST_LISTED).map(|name| name.0).collect();
     let hint = match (wanted.first(), listed.is_empty(), more) {
         (Some(name), _, _) => format!("did you mean -p {name}?"),
         (None, true, _) => "there was no I/O and no wait at all".to_owned(),

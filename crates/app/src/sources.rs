@@ -147,7 +147,7 @@ pub fn names(inputs: &Inputs) -> Result<ProcessNames, Failure> {
         Input::Merged(path) | Input::Cpu { path, .. } => path.is_file(),
     };
     match files.all(is_file) {
-        true => Ok(ProcessNames::of(capture(inputs, Order::Time)?)),
+        true => Ok(ProcessNames::for_capture(capture(inputs, Order::Time)?)),
         false => Ok(ProcessNames::default()),
     }
 }
@@ -155,7 +155,11 @@ pub fn names(inputs: &Inputs) -> Result<ProcessNames, Failure> {
 /// The failure for an input that is not a capture: it had no event.
 pub fn no_capture(warnings: &Warnings) -> Result<(), Failure> {
     // A file may be empty if its CPU had no events; a pipe may not.
-    if warnings.items().iter().any(|it| it.kind == WarningKind::Empty && &*it.file == STDIN_NAME) {
+    if warnings
+        .items()
+        .iter()
+        .any(|item| item.kind == WarningKind::Empty && &*item.file == STDIN_NAME)
+    {
         let message = format!("failed to read {STDIN_NAME}: it is empty");
         let hint = "did the program before the pipe fail, or was nothing piped? For example: \
                     `blkparse -i sda | iowhy report -`";
@@ -221,27 +225,27 @@ pub fn open(given: &[PathBuf], events: bool) -> Result<Opened, Failure> {
 /// Opens a summary or log of another tool.
 pub fn open_foreign(found: &ForeignSource) -> Result<Opened, Failure> {
     let import = Box::new(foreign::open(found)?);
-    Ok(Opened::of(OpenedKind::Foreign(import, found.path.clone())))
+    Ok(Opened::new(OpenedKind::Foreign(import, found.path.clone())))
 }
 
 /// Opens the recording in a directory.
 pub fn open_recording(path: &Path) -> Result<Opened, Failure> {
     let ahead = RecordingAhead::new(RecordingReader::open(path)?);
-    Ok(Opened::of(OpenedKind::Recording(Box::new(ahead))))
+    Ok(Opened::new(OpenedKind::Recording(Box::new(ahead))))
 }
 
 /// Opens a capture, its events joined to requests; `events` also gives its single events.
 pub fn open_capture(inputs: &Inputs, events: bool) -> Result<Opened, Failure> {
-    Ok(Opened::of(OpenedKind::Capture(Box::new(import(inputs, events)?))))
+    Ok(Opened::new(OpenedKind::Capture(Box::new(import(inputs, events)?))))
 }
 
 impl Opened {
-    fn of(kind: OpenedKind) -> Opened {
+    fn new(kind: OpenedKind) -> Opened {
         let redactor = match &kind {
             OpenedKind::Recording(reader) => redaction::of_recording(reader.environment()),
             OpenedKind::Capture(_) | OpenedKind::Foreign(..) => redaction::redactor(),
         };
-        let progress = ReadProgress::of(kind.bytes().1);
+        let progress = ReadProgress::new(kind.bytes().1);
         let source = match redactor {
             None => NamedOrNot::Plain(kind),
             Some(redactor) => {
@@ -277,7 +281,8 @@ impl Opened {
     pub fn require_devices(&self, filter: &Filter, is_read: bool) -> Result<(), Failure> {
         let environment = self.environment();
         let wanted = filter.on_disks(&environment.devices).devices;
-        let is_listed = |name: &&String| environment.devices.iter().any(|it| it.name == **name);
+        let is_listed =
+            |name: &&String| environment.devices.iter().any(|device| device.name == **name);
         if wanted.iter().all(|name| is_listed(&name)) {
             return Ok(());
         }

@@ -126,7 +126,7 @@ impl Iolog {
 /// The device's node: of one that has only numbers, as udev links it.
 fn node(device: &str) -> String {
     let numbers = device.split_once(':');
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match numbers {
         Some((major, minor)) if is_number(major) && is_number(minor) => {
             format!("/dev/block/{device}")

@@ -241,7 +241,8 @@ impl Aggregates {
         };
         let settings = settings::of(facts, &Wishes { devices, ..Wishes::default() })?;
         let plan = Plan::of_aggregates(facts);
-        let is_wanted = |name: &std::ffi::OsStr| plan.probes.iter().any(|it| name == it.program);
+        let is_wanted =
+            |name: &std::ffi::OsStr| plan.probes.iter().any(|probe| name == probe.program);
         let (source, file) = (ObjectSource::BuiltIn, object!("aggregate"));
         let object = loader::load(&source, file, is_wanted, |_| false, &settings, &[])
             .map_err(|failure| fail("load", failure.cause))?;

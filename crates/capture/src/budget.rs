@@ -85,7 +85,7 @@ enum CostStream {
 }
 
 impl CostStream {
-    fn of(program: &str) -> CostStream {
+    fn from_program(program: &str) -> CostStream {
         match program {
             "on_call_begins" => CostStream::CallTimes,
             "on_call" | "on_uring_complete" | "on_file_fault" | "on_file_mapped" => {
@@ -154,7 +154,7 @@ impl Load {
 }
 
 impl CostShares {
-    fn of(load: &Load) -> CostShares {
+    fn from_load(load: &Load) -> CostShares {
         let all_ns = (load.length_ns as f64 * f64::from(load.cpus.max(1))).max(1.0);
         let process_ns = load.process_ns as f64;
         let reading_ns = process_ns.min(load.recorded as f64 * READING_NS);
@@ -164,7 +164,7 @@ impl CostShares {
             ..CostShares::default()
         };
         for program in &load.programs {
-            let own = match CostStream::of(program.program.trim_end_matches("_again")) {
+            let own = match CostStream::from_program(program.program.trim_end_matches("_again")) {
                 CostStream::CallTimes => &mut shares.call_times,
                 CostStream::Calls => &mut shares.calls,
                 CostStream::Waits => &mut shares.waits,
@@ -269,7 +269,7 @@ impl Controller {
 
     /// Takes a measurement; the new levels, if they change.
     pub fn step(&mut self, load: &Load) -> Option<Levels> {
-        let shares = CostShares::of(load);
+        let shares = CostShares::from_load(load);
         let (before, total) = (self.levels, shares.total());
         let all_ns = load.length_ns as f64 * f64::from(load.cpus.max(1));
         self.total_ns += total * all_ns;
@@ -406,7 +406,7 @@ mod tests {
                 controller.step(&self.load(controller.levels()));
             }
             let levels = controller.levels();
-            (levels, CostShares::of(&self.load(levels)).total())
+            (levels, CostShares::from_load(&self.load(levels)).total())
         }
     }
 

@@ -50,7 +50,7 @@ impl Changes {
     pub fn look(&mut self, devices: &mut [Device], reader: &FileAsker) {
         let begun_ns = now_ns();
         let mut disks: Vec<&mut Device> =
-            devices.iter_mut().filter(|it| it.partition_of.is_none()).collect();
+            devices.iter_mut().filter(|device| device.partition_of.is_none()).collect();
         let directories = disks.iter().map(|disk| directory(disk)).collect();
         if self.noted >= MOST {
             self.left_out += 1;
@@ -95,7 +95,7 @@ impl Changes {
 /// The last recorded value of a setting.
 fn last_known<'a>(device: &'a Device, setting: &str) -> Option<&'a String> {
     let change = device.settings_changed.iter().rev().find(|it| it.setting == setting);
-    change.map_or_else(|| device.settings_start.get(setting), |it| Some(&it.after))
+    change.map_or_else(|| device.settings_start.get(setting), |change| Some(&change.after))
 }
 
 #[cfg(test)]
@@ -115,7 +115,7 @@ mod tests {
             changes.looked_ns = at as u64 + 1;
         }
         let noted = device.settings_changed.into_iter();
-        noted.map(|it| (it.since_ns, it.by_ns, it.after)).collect()
+        noted.map(|noted| (noted.since_ns, noted.by_ns, noted.after)).collect()
     }
 
     #[test]

@@ -141,13 +141,14 @@ impl LiveWatch {
         require_kernel()?;
         let mut environment = environment_now();
         let wishes = options.wishes(find_devices(&options.devices, &environment)?);
-        let (in_flight, reader) = (InFlight::of(&wishes.devices), FileAsker::default());
+        let (in_flight, reader) = (InFlight::new(&wishes.devices), FileAsker::default());
         let facts = facts()?;
         let mut known = KnownEntities::new(&facts, &environment, &reader, options.arguments);
         let mut decoders = Decoders::new(&facts, &environment);
         keep_watched(&mut environment, &wishes.devices);
         let (limited, mut asleep) = (!wishes.devices.is_empty(), Vec::new());
-        let names = environment.devices.iter().filter(|_| limited).map(|it| it.name.clone());
+        let names =
+            environment.devices.iter().filter(|_| limited).map(|device| device.name.clone());
         decoders.uses.disks.extend(names);
         let plan = plan_of(&facts, &wishes)?;
         let mut health = DeviceReports::new(options.health_every);
@@ -312,7 +313,7 @@ impl LiveWatch {
     /// Adds requests and waits that the budget left out and that have lasted for long: what hangs
     /// is listed, whatever is sampled.
     fn add_left_out(&mut self) {
-        if self.thinner.as_ref().is_none_or(|it| !it.has_left_out(&self.session)) {
+        if self.thinner.as_ref().is_none_or(|thinner| !thinner.has_left_out(&self.session)) {
             return;
         }
         self.in_flight.add_slow(&self.session);
@@ -382,7 +383,7 @@ impl LiveWatch {
             if at_end.has_ended(record) {
                 unseen += 1;
             } else {
-                open.extend(PendingRequest::of(record));
+                open.extend(PendingRequest::from_record(record));
                 decoders.record(record, &mut cx);
             }
         });

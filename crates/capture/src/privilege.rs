@@ -149,7 +149,7 @@ pub fn require() -> Result<(), WatchError> {
 /// process's files. Changing the group takes capabilities away, so that comes first.
 pub fn granting() -> String {
     let granted = asked_for().filter(|it| it.granted);
-    let names: Vec<String> = granted.map(|it| it.name.to_lowercase()).collect();
+    let names: Vec<String> = granted.map(|granted| granted.name.to_lowercase()).collect();
     let own = "\"$(command -v iowhy)\"";
     let names = names.join(",");
     format!("sudo chgrp adm {own} && sudo chmod 0750 {own} && sudo setcap {names}+ep {own}")
@@ -159,7 +159,7 @@ pub fn granting() -> String {
 /// whether kernel addresses are hidden depends on more than that, and a watch detects it.
 pub fn limits() -> impl Iterator<Item = String> {
     let lost = missing().into_iter().filter(|it| !it.any.contains(CapabilitySet::SYSLOG));
-    lost.map(|it| format!("not visible: {}; missing {}", it.lost, it.name))
+    lost.map(|lost| format!("not visible: {}; missing {}", lost.lost, lost.name))
 }
 
 #[cfg(test)]

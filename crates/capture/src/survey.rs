@@ -113,8 +113,9 @@ fn privileges() -> Vec<CheckItem> {
         let names: Vec<&str> = privilege::asked_for().map(|it| it.name).collect();
         return vec![item("capabilities", Availability::Yes, names.join(" "), "")];
     }
-    let row =
-        |it: &&Capability| item("capability", Availability::No, format!("no {}", it.name), it.lost);
+    let row = |capability: &&Capability| {
+        item("capability", Availability::No, format!("no {}", capability.name), capability.lost)
+    };
     missing.iter().map(row).collect()
 }
 

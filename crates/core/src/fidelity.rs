@@ -77,31 +77,31 @@ pub struct DirectionFigures {
 
 impl WatchFigures {
     /// The figures of `devices` of a watch, by name.
-    pub fn of(summary: &Summary, diagnosis: &Diagnosis, devices: &[String]) -> WatchFigures {
-        let found = |name: &String| summary.devices.iter().find(|it| it.device == *name);
+    pub fn new(summary: &Summary, diagnosis: &Diagnosis, devices: &[String]) -> WatchFigures {
+        let found = |name: &String| summary.devices.iter().find(|device| device.device == *name);
         let ledger = summary.ledger.as_ref();
         let seconds = summary.watch.duration_ns.max(1) as f64;
         let classes = ledger.iter().flat_map(|it| &it.classes);
-        let notable = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info);
+        let notable = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
         WatchFigures {
-            finding: diagnosis.findings.first().map(|it| it.cause.to_owned()),
-            causes: notable.map(|it| it.cause.to_owned()).collect(),
-            blocked_threads: ledger.map(|it| it.blocked_ns as f64 / seconds),
+            finding: diagnosis.findings.first().map(|finding| finding.cause.to_owned()),
+            causes: notable.map(|notable| notable.cause.to_owned()).collect(),
+            blocked_threads: ledger.map(|ledger| ledger.blocked_ns as f64 / seconds),
             waits: classes.map(|row| (row.class.to_owned(), row.time_share)).collect(),
             read_per_device_byte: page_cache(summary).and_then(|it| it.asked_per_read),
             disks: devices
                 .iter()
-                .map(|it| found(it).map(DiskFigures::of).unwrap_or_default())
+                .map(|device| found(device).map(DiskFigures::from_device).unwrap_or_default())
                 .collect(),
         }
     }
 }
 
 impl DiskFigures {
-    fn of(device: &DeviceSummary) -> DiskFigures {
+    fn from_device(device: &DeviceSummary) -> DiskFigures {
         DiskFigures {
-            read: DirectionFigures::of(&device.directions[Direction::Read]),
-            write: DirectionFigures::of(&device.directions[Direction::Write]),
+            read: DirectionFigures::from_summary(&device.directions[Direction::Read]),
+            write: DirectionFigures::from_summary(&device.directions[Direction::Write]),
             flushes_per_s: device.directions[Direction::Flush].requests_per_s,
             in_flight: device.in_flight_mean,
         }
@@ -113,16 +113,16 @@ impl DiskFigures {
 }
 
 impl DirectionFigures {
-    fn of(direction: &DirectionSummary) -> DirectionFigures {
+    fn from_summary(direction: &DirectionSummary) -> DirectionFigures {
         let whole = direction.intervals[Interval::Q2c].as_ref();
         let device = direction.intervals[Interval::D2c].as_ref();
         DirectionFigures {
             per_s: direction.requests_per_s,
             bytes: direction.average_bytes,
             sequential: direction.sequential_share,
-            p50_ns: whole.map(|it| it.p50_ns),
-            p99_ns: whole.map(|it| it.p99_ns),
-            d2c_share: device.and_then(|it| it.q2c_share),
+            p50_ns: whole.map(|whole| whole.p50_ns),
+            p99_ns: whole.map(|whole| whole.p99_ns),
+            d2c_share: device.and_then(|device| device.q2c_share),
         }
     }
 }
@@ -183,10 +183,10 @@ impl Fidelity {
     /// use iowhy_core::fidelity::{Fidelity, WatchFigures};
     ///
     /// let original = WatchFigures { finding: Some("fsync-heavy".into()), ..Default::default() };
-    /// let fidelity = Fidelity::of(&original, &original.clone());
+    /// let fidelity = Fidelity::new(&original, &original.clone());
     /// assert!(fidelity.same_finding && fidelity.rows.is_empty());
     /// ```
-    pub fn of(original: &WatchFigures, now: &WatchFigures) -> Fidelity {
+    pub fn new(original: &WatchFigures, now: &WatchFigures) -> Fidelity {
         let mut rows = Vec::new();
         let several = original.disks.len() > 1;
         for (at, (was, is)) in original.disks.iter().zip(&now.disks).enumerate() {
@@ -258,7 +258,9 @@ fn disk_rows(of: &str, was: &DiskFigures, is: &DiskFigures, rows: &mut Vec<Fidel
         rows.push(row(format!("{of}flushes"), FidelityUnit::PerSecond, both, LOAD_TOLERANCE));
     }
     if was.per_s() >= LEAST_RATE || is.per_s() >= LEAST_RATE {
-        let mix = |it: &DiskFigures| Some(it.read.per_s / it.per_s().max(1e-9) * 100.0);
+        let mix = |disk_figures: &DiskFigures| {
+            Some(disk_figures.read.per_s / disk_figures.per_s().max(1e-9) * 100.0)
+        };
         let mixes = (mix(was), mix(is));
         let tolerance = LOAD_TOLERANCE * 100.0;
         rows.push(row(format!("{of}reads of all"), FidelityUnit::Percent, mixes, tolerance));
@@ -277,7 +279,8 @@ fn wait_rows(original: &WatchFigures, now: &WatchFigures, rows: &mut Vec<Fidelit
     classes.sort_unstable();
     classes.dedup();
     for class in classes {
-        let share = |it: &WatchFigures| it.waits.get(class).copied().unwrap_or(0.0);
+        let share =
+            |watch_figures: &WatchFigures| watch_figures.waits.get(class).copied().unwrap_or(0.0);
         let (a, b) = (share(original), share(now));
         if a.max(b) >= LEAST_CLASS {
             let shares = (Some(a * 100.0), Some(b * 100.0));
@@ -285,7 +288,9 @@ fn wait_rows(original: &WatchFigures, now: &WatchFigures, rows: &mut Vec<Fidelit
             rows.push(row(what, FidelityUnit::Percent, shares, SHARE_TOLERANCE));
         }
     }
-    let reads = |it: &WatchFigures| it.disks.iter().any(|disk| disk.read.per_s >= LEAST_RATE);
+    let reads = |watch_figures: &WatchFigures| {
+        watch_figures.disks.iter().any(|disk| disk.read.per_s >= LEAST_RATE)
+    };
     if let (Some(a), Some(b)) = (original.read_per_device_byte, now.read_per_device_byte)
         && reads(original)
         && reads(now)
@@ -309,13 +314,13 @@ mod tests {
             read.at(index as i64 * every_ns).direct(300, 500, d2c_ns).add();
         }
         let summary = script.summary();
-        WatchFigures::of(&summary, &diagnose(&summary), &["sda".to_owned()])
+        WatchFigures::new(&summary, &diagnose(&summary), &["sda".to_owned()])
     }
 
     #[test]
     fn a_watch_agrees_with_itself() {
         let own = figures(10_000_000, 200_000);
-        let fidelity = Fidelity::of(&own, &own.clone());
+        let fidelity = Fidelity::new(&own, &own.clone());
         assert!(fidelity.same_finding);
         assert_eq!(fidelity.agreeing(), fidelity.rows.len(), "{fidelity:#?}");
         assert_eq!(fidelity.row("read requests").and_then(|it| it.now), Some(20.0));
@@ -323,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_slower_disk_does_not_agree() {
-        let fidelity = Fidelity::of(&figures(10_000_000, 200_000), &figures(10_000_000, 400_000));
+        let fidelity = Fidelity::new(&figures(10_000_000, 200_000), &figures(10_000_000, 400_000));
         assert!(!fidelity.row("read p50").is_some_and(|it| it.agrees), "{fidelity:#?}");
         assert!(fidelity.row("read size").is_some_and(|it| it.agrees));
     }
@@ -332,7 +337,7 @@ mod tests {
     fn what_is_new_does_not_agree() {
         let mut other = figures(10_000_000, 200_000);
         other.disks[0].write.per_s = 50.0;
-        let fidelity = Fidelity::of(&figures(10_000_000, 200_000), &other);
+        let fidelity = Fidelity::new(&figures(10_000_000, 200_000), &other);
         assert!(!fidelity.row("write requests").is_some_and(|it| it.agrees), "{fidelity:#?}");
     }
 }

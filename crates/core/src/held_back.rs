@@ -80,7 +80,9 @@ mod tests {
         script.request("sda", Operation::Read).by(1, "mine").add();
         let mut second = Batch { processes: Vec::new(), ..script.batch };
         held.exchange(&mut second, &[]);
-        let of = |batch: &Batch| -> Vec<u32> { batch.processes.iter().map(|it| it.pid).collect() };
+        let of = |batch: &Batch| -> Vec<u32> {
+            batch.processes.iter().map(|process| process.pid).collect()
+        };
         assert_eq!(of(&second), [1]);
         let mut third = Batch::default();
         held.exchange(&mut third, &[2]);

@@ -119,18 +119,26 @@ impl Batch {
 
     /// The stacks that rows refer to.
     pub fn referred_stacks(&self) -> FxHashSet<u64> {
-        let requests = self.requests.iter().flat_map(|it| [it.stack_id, it.user_stack_id]);
-        let waits = self.waits.iter().flat_map(|it| [it.stack_id, it.user_stack_id]);
-        let chains = self.wait_chains.iter().flat_map(|it| [it.stack_id, it.user_stack_id]);
+        let requests =
+            self.requests.iter().flat_map(|request| [request.stack_id, request.user_stack_id]);
+        let waits = self.waits.iter().flat_map(|wait| [wait.stack_id, wait.user_stack_id]);
+        let chains = self
+            .wait_chains
+            .iter()
+            .flat_map(|wait_chain| [wait_chain.stack_id, wait_chain.user_stack_id]);
         requests.chain(waits).chain(chains).flatten().collect()
     }
 
     /// The processes and threads that rows refer to, by number.
     pub fn referred(&self) -> FxHashSet<u32> {
-        let requests = self.requests.iter().flat_map(|it| [it.pid, it.tid]);
+        let requests = self.requests.iter().flat_map(|request| [request.pid, request.tid]);
         let owners = self.parts.iter().map(|part| part.owner_pid);
-        let waits = self.waits.iter().flat_map(|it| [Some(it.pid), Some(it.tid), it.waker_tid]);
-        let chains = self.wait_chains.iter().flat_map(|it| [Some(it.pid), Some(it.tid)]);
+        let waits =
+            self.waits.iter().flat_map(|wait| [Some(wait.pid), Some(wait.tid), wait.waker_tid]);
+        let chains = self
+            .wait_chains
+            .iter()
+            .flat_map(|wait_chain| [Some(wait_chain.pid), Some(wait_chain.tid)]);
         let files = self.files.iter().map(|file| Some(file.pid));
         let events = self.events.iter().map(|event| Some(event.pid));
         requests

@@ -207,7 +207,7 @@ impl CounterBook {
         if requests.is_finite() && requests >= 0.0 {
             let held = device.undirected.get_or_insert((0.0, 0.0));
             held.0 += requests;
-            held.1 += wait_ms.filter(|it| it.is_finite()).unwrap_or(0.0).max(0.0);
+            held.1 += wait_ms.filter(|wait_ms| wait_ms.is_finite()).unwrap_or(0.0).max(0.0);
         }
     }
 
@@ -327,7 +327,9 @@ impl CounterBook {
         };
         let mut is_extrapolated = false;
         for device in self.devices.values_mut() {
-            let Some(by) = device.teller.and_then(|it| factor(it, &self.covered)) else { continue };
+            let Some(by) = device.teller.and_then(|teller| factor(teller, &self.covered)) else {
+                continue;
+            };
             is_extrapolated = true;
             for (value, (metric, _)) in device.columns.iter_mut().zip(METRICS) {
                 *value *= if metric == Metric::InFlight { 1.0 } else { by };

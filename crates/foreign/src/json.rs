@@ -138,11 +138,11 @@ fn fio(
             .filter_map(|(column, key)| Some((column, figure(disk, &[key])?)))
             .collect();
         let util = figure(disk, &["util"]).map(|it| it.clamp(0.0, 100.0));
-        grown.extend(util.map(|it| (9, it / 100.0 * milliseconds)));
+        grown.extend(util.map(|util| (9, util / 100.0 * milliseconds)));
         if disks.len() == 1 && figure(disk, &["read_sectors"]).is_none() {
             // Before 3.36 it did not tell them; its own bytes went to its only disk.
             for (column, way) in [(2, "read"), (6, "write")] {
-                let moved = jobs.iter().filter_map(|it| it[way]["io_bytes"].as_f64());
+                let moved = jobs.iter().filter_map(|job| job[way]["io_bytes"].as_f64());
                 grown.push((column, moved.sum::<f64>() / SECTOR));
             }
         }

@@ -107,7 +107,7 @@ fn is_block_event(line: &str) -> bool {
     let name = ["block_rq_", "block_bio_"].iter().find_map(|it| line.split_once(it)).map(|it| it.1);
     let end = name.and_then(|rest| rest.split_once(": "));
     end.is_some_and(|(name, rest)| {
-        name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_')
+        name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
             && rest.trim_start().starts_with(|it: char| it.is_ascii_digit())
     })
 }

@@ -89,7 +89,7 @@ pub struct Claims {
     pub programs: Vec<KernelProgram>,
 }
 
-/// For [`Guest::run`]: leaves in /out what [`Claims::of`] reads.
+/// For [`Guest::run`]: leaves in /out what [`Claims::from_outcome`] reads.
 pub const CHECK: &str = "iowhy check --json >/out/check.json";
 
 /// The modules without which some programs have nothing to do.
@@ -97,7 +97,7 @@ pub const MODULES: &[&str] = &["loop", "btrfs", "xfs"];
 
 impl Claims {
     /// What [`CHECK`] left.
-    pub fn of(outcome: &GuestOutcome) -> Result<Claims> {
+    pub fn from_outcome(outcome: &GuestOutcome) -> Result<Claims> {
         if outcome.status != 0 {
             return Err(LabError::failed("ask a guest", &outcome.said));
         }
@@ -170,7 +170,7 @@ pub fn run(settings: &KernelPageSettings, say: &mut dyn FnMut(&str)) -> Result<(
         say(&format!("asking Linux {release}"));
         let guest = MODULES.iter().fold(Guest::new(kernel), |guest, name| guest.module(name));
         let outcome = guest.run(CHECK)?;
-        let claims = Claims::of(&outcome)?;
+        let claims = Claims::from_outcome(&outcome)?;
         for surprise in claims.surprises(line.name) {
             say(&format!("not as declared: {surprise}"));
         }

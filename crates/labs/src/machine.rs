@@ -117,7 +117,7 @@ pub struct DiskStats {
 
 impl DiskStats {
     /// Reads `/sys/block/NAME/stat`, the same numbers as `/proc/diskstats`.
-    pub fn of(device: &str) -> Result<DiskStats> {
+    pub fn for_device(device: &str) -> Result<DiskStats> {
         let path = format!("/sys/block/{device}/stat");
         DiskStats::read(Path::new(&path))
     }

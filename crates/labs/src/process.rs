@@ -53,7 +53,7 @@ pub fn below(pids: &[u32]) -> Vec<u32> {
 pub fn with_environment(variable: &str) -> impl Iterator<Item = u32> + '_ {
     all().filter(move |pid| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|it| it == variable.as_bytes())
+        environment.split(|byte| *byte == 0).any(|part| part == variable.as_bytes())
     })
 }
 

@@ -42,7 +42,7 @@ pub struct RecordedTotals {
 
 impl RecordedTotals {
     /// Weighs the recording in `folder`.
-    pub fn of(folder: &Path) -> Result<RecordedTotals> {
+    pub fn from_folder(folder: &Path) -> Result<RecordedTotals> {
         let path = folder.join("recording.json");
         let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
         let about: serde_json::Value =
@@ -322,7 +322,7 @@ impl CopiedTable {
                     self.columns.push(CopiedColumn {
                         // Of a list its own name, not that of its items.
                         name: about.path().parts().first().cloned().unwrap_or_default(),
-                        cells: CopiedCells::of(&reader)?,
+                        cells: CopiedCells::from_reader(&reader)?,
                         definitions: Vec::new(),
                         repetitions: Vec::new(),
                         most_definitions: about.max_def_level(),
@@ -344,12 +344,12 @@ impl CopiedTable {
             return;
         };
         let kept: Vec<bool> =
-            numbers.iter().map(|it| (*it as u64).is_multiple_of(one_in.max(1))).collect();
+            numbers.iter().map(|number| (*number as u64).is_multiple_of(one_in.max(1))).collect();
         self.columns.iter_mut().for_each(|column| column.retain(&kept));
     }
 
     fn largest_number(&self) -> i64 {
-        let numbers = self.columns.iter().filter(|it| NUMBERS.contains(&it.name.as_str()));
+        let numbers = self.columns.iter().filter(|column| NUMBERS.contains(&column.name.as_str()));
         let largest = numbers.filter_map(|column| match &column.cells {
             CopiedCells::Integers(values) => values.iter().max().copied(),
             _ => None,
@@ -384,7 +384,7 @@ impl CopiedTable {
 }
 
 impl CopiedCells {
-    fn of(reader: &ColumnReader) -> std::result::Result<CopiedCells, ParquetError> {
+    fn from_reader(reader: &ColumnReader) -> std::result::Result<CopiedCells, ParquetError> {
         match reader {
             ColumnReader::Int64ColumnReader(_) => Ok(CopiedCells::Integers(Vec::new())),
             ColumnReader::DoubleColumnReader(_) => Ok(CopiedCells::Floats(Vec::new())),
@@ -445,7 +445,8 @@ impl CopiedColumn {
         let repetitions = self.is_list.then_some(self.repetitions.as_slice());
         match &self.cells {
             CopiedCells::Integers(values) => {
-                let values: Vec<i64> = values.iter().map(|it| it.wrapping_add(moved)).collect();
+                let values: Vec<i64> =
+                    values.iter().map(|value| value.wrapping_add(moved)).collect();
                 let writer = writer.typed::<Int64Type>();
                 writer.write_batch(&values, definitions, repetitions)?;
             }

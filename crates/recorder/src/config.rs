@@ -255,7 +255,7 @@ impl RecorderConfig {
 
     fn of_ring(&self) -> Option<Contradiction> {
         let (keep, before) = (self.keep.0, self.before.0);
-        let wrong = |key, reason: String| Some(Contradiction::of(key, reason));
+        let wrong = |key, reason: String| Some(Contradiction::new(key, reason));
         if keep < Duration::from_secs(30) {
             wrong("keep", format!("keep is {}, and at least 30s is needed", self.keep))
         } else if before > keep {
@@ -296,7 +296,7 @@ impl RecorderConfig {
     }
 
     fn of_outputs(&self) -> Option<Contradiction> {
-        let wrong = |key, reason: String| Some(Contradiction::of(key, reason));
+        let wrong = |key, reason: String| Some(Contradiction::new(key, reason));
         let listen = self.metrics.listen.filter(|address| !address.ip().is_loopback());
         let hook = self.hook.as_ref();
         if let Some(address) = listen {
@@ -319,14 +319,14 @@ impl RecorderConfig {
         let when = &self.trigger.when;
         if when.len() > MOST_CONDITIONS {
             let reason = format!("trigger.when: more than {MOST_CONDITIONS} conditions");
-            return Some(Contradiction::of("trigger.when", reason));
+            return Some(Contradiction::new("trigger.when", reason));
         }
         when.iter().enumerate().find_map(|(index, condition)| condition.contradiction(index))
     }
 
     fn textfile_is_misnamed(&self) -> bool {
         let extension = self.metrics.textfile.as_ref().map(|path| path.extension());
-        extension.is_some_and(|extension| extension.is_none_or(|it| it != "prom"))
+        extension.is_some_and(|extension| extension.is_none_or(|extension| extension != "prom"))
     }
 }
 

@@ -169,8 +169,11 @@ fn answer(mut stream: UnixStream, requests: &SyncSender<CaptureRequest>) -> io::
 pub fn capture(runtime: &Path, reason: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(socket_path(runtime))?;
     stream.set_read_timeout(Some(2 * PATIENCE))?;
-    let reason: String =
-        reason.chars().map(|it| if it.is_control() { ' ' } else { it }).take(100).collect();
+    let reason: String = reason
+        .chars()
+        .map(|character| if character.is_control() { ' ' } else { character })
+        .take(100)
+        .collect();
     writeln!(stream, "{CAPTURE}{reason}")?;
     let mut line = String::new();
     BufReader::new(stream.take(MOST_BYTES)).read_line(&mut line)?;

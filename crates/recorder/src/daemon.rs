@@ -467,9 +467,9 @@ impl Daemon<'_> {
             .with("IOWHY_EVENT", event)
             .with("IOWHY_INCIDENT", number.to_string())
             .with("IOWHY_REASON", record.reason())
-            .with("IOWHY_CAUSE", of(first.map(|it| &it.cause)))
-            .with("IOWHY_SEVERITY", of(first.map(|it| &it.severity)))
-            .with("IOWHY_DEVICE", of(first.and_then(|it| it.device.as_ref())))
+            .with("IOWHY_CAUSE", of(first.map(|first| &first.cause)))
+            .with("IOWHY_SEVERITY", of(first.map(|first| &first.severity)))
+            .with("IOWHY_DEVICE", of(first.and_then(|first| first.device.as_ref())))
             .with("IOWHY_DIRECTORY", path.display().to_string());
         self.say(&line);
         if let Some(hook) = &self.hook {

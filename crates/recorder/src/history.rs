@@ -141,7 +141,8 @@ impl HistoryFlow {
         self.add_latencies(
             bins(&of.q2c_histogram, 2).iter().map(|bin: &Bucket| (bin.from_ns, bin.requests)),
         );
-        let longest = of.intervals[iowhy_core::analysis::Interval::Q2c].map_or(0, |it| it.max_ns);
+        let longest =
+            of.intervals[iowhy_core::analysis::Interval::Q2c].map_or(0, |interval| interval.max_ns);
         self.max_ns = self.max_ns.max(longest);
     }
 
@@ -220,7 +221,7 @@ impl HistoryMinute {
 
     fn add_findings(&mut self, diagnosis: &Diagnosis) {
         use iowhy_core::diagnosis::Severity;
-        let worth = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info);
+        let worth = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
         for finding in worth {
             let found = HistoryFinding {
                 cause: finding.cause.to_owned(),

@@ -76,7 +76,10 @@ impl JournalLine {
 
 /// A value as one line without anything that could deceive a reader: journalctl prints it.
 fn one_line(value: &str) -> String {
-    let mut line: String = value.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    let mut line: String = value
+        .chars()
+        .map(|character| if character.is_control() { ' ' } else { character })
+        .collect();
     line = escape(&line, &Style::plain(MOST_BYTES)).into_owned();
     let mut end = MOST_BYTES.min(line.len());
     while !line.is_char_boundary(end) {

@@ -280,9 +280,11 @@ impl Collector for MetricTotals {
 /// Causes at warning or above.
 fn active(diagnosis: &Diagnosis) -> Vec<(&'static str, String, &'static str)> {
     use iowhy_core::diagnosis::Severity;
-    let worth = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info);
+    let worth = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
     let mut active: Vec<_> = worth
-        .map(|it| (it.cause, it.subject.device.clone().unwrap_or_default(), it.severity.word()))
+        .map(|worth| {
+            (worth.cause, worth.subject.device.clone().unwrap_or_default(), worth.severity.word())
+        })
         .collect();
     active.sort();
     active.dedup();

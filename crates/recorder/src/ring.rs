@@ -225,7 +225,7 @@ impl Ring {
         loop {
             let total = self.bytes();
             let Some(oldest) =
-                self.earlier.front_mut().or(self.current.as_mut().map(|it| &mut it.0))
+                self.earlier.front_mut().or(self.current.as_mut().map(|current| &mut current.0))
             else {
                 return;
             };

@@ -84,7 +84,7 @@ mod tests {
         let mut at = |seconds: u64| {
             let until_ns = START_NS + seconds * 1_000_000_000;
             let windows = rolling.ended(until_ns, &environment, &script.names);
-            windows.iter().map(|it| it.summary.watch.requests).collect::<Vec<_>>()
+            windows.iter().map(|window| window.summary.watch.requests).collect::<Vec<_>>()
         };
         assert_eq!(at(9), [0; 0]);
         assert_eq!(at(10), [10]);

@@ -187,7 +187,8 @@ fn serve(limits: &SaverLimits, tasks: &Receiver<SaverTask>, reported: &Sender<Sa
         let report = match &task {
             SaverTask::Incident { number, pending, window, is_last } => {
                 let kept = store.path(*number);
-                let unknown = window.as_deref().and_then(|it| find_causes(pending, it, &kept));
+                let unknown =
+                    window.as_deref().and_then(|window| find_causes(pending, window, &kept));
                 if unknown.is_some_and(|report| reported.send(report).is_err()) {
                     return;
                 }

@@ -91,7 +91,7 @@ pub fn size(text: &str, unit: u64) -> Option<u64> {
 /// Splits `1.5h` into its number, which is not negative, and its unit.
 fn number_and_word(text: &str) -> Option<(f64, &str)> {
     let is_of_number = |letter: char| letter.is_ascii_digit() || letter == '.';
-    let (number, word) = text.split_at(text.find(|it| !is_of_number(it)).unwrap_or(text.len()));
+    let (number, word) = text.split_at(text.find(|text| !is_of_number(text)).unwrap_or(text.len()));
     Some((number.parse().ok()?, word.trim_start()))
 }
 

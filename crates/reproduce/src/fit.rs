@@ -40,7 +40,7 @@ pub fn adjust(plan: &mut LoadPlan, run: &LoadPlan) -> FitRound {
 
 /// The rate of a job in the plan of its run.
 fn rate_of(job: &PlannedJob, run: &LoadPlan) -> Option<f64> {
-    let jobs = run.programs.iter().flat_map(|it| &it.jobs);
+    let jobs = run.programs.iter().flat_map(|program| &program.jobs);
     let mine = |it: &&PlannedJob| match job.raw {
         true => it.raw && it.disk == job.disk || it.name.contains("device"),
         false => {
@@ -48,7 +48,7 @@ fn rate_of(job: &PlannedJob, run: &LoadPlan) -> Option<f64> {
             rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
         }
     };
-    let found: Vec<f64> = jobs.filter(mine).map(|it| it.per_s).collect();
+    let found: Vec<f64> = jobs.filter(mine).map(|job| job.per_s).collect();
     (!found.is_empty()).then(|| found.iter().sum())
 }
 

@@ -88,7 +88,7 @@ pub struct DiskLimit {
 
 impl DiskLimit {
     /// The limits of a cgroup on the disk with this index.
-    pub fn of(disk: usize, limit: IoLimit) -> DiskLimit {
+    pub fn new(disk: usize, limit: IoLimit) -> DiskLimit {
         let IoLimit { read_bytes, write_bytes, reads, writes } = limit;
         DiskLimit { disk, read_bytes, write_bytes, reads, writes }
     }
@@ -307,14 +307,17 @@ impl LoadPlan {
     /// Whether caches of names and inodes have to be empty, which needs a fresh mount or the
     /// machine's `drop_caches`.
     pub fn needs_cold_inodes(&self) -> bool {
-        let mut steps = self.programs.iter().flat_map(|it| &it.steps);
+        let mut steps = self.programs.iter().flat_map(|program| &program.steps);
         steps.any(|step| matches!(step, PlannedStep::Scan { .. }))
     }
 
     /// Whether it uses a device itself, and whether it uses files, on the disk of this index.
     pub fn uses(&self, disk: usize) -> (bool, bool) {
-        let jobs = || self.programs.iter().flat_map(|it| &it.jobs).filter(|it| it.disk == disk);
-        let steps = || self.programs.iter().flat_map(|it| &it.steps).filter(|it| it.disk() == disk);
+        let jobs =
+            || self.programs.iter().flat_map(|program| &program.jobs).filter(|it| it.disk == disk);
+        let steps = || {
+            self.programs.iter().flat_map(|program| &program.steps).filter(|it| it.disk() == disk)
+        };
         let files = jobs().any(|job| !job.raw) || steps().any(|step| !step.is_raw());
         (jobs().any(|job| job.raw) || steps().any(PlannedStep::is_raw), files)
     }

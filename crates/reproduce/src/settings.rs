@@ -73,11 +73,11 @@ impl Alteration {
             match self {
                 Alteration::WithoutLimits => program.limits.clear(),
                 Alteration::WithoutMemoryLimit => program.memory_bytes = None,
-                Alteration::WithoutSyncs => program.jobs.iter_mut().for_each(|it| it.sync = None),
+                Alteration::WithoutSyncs => program.jobs.iter_mut().for_each(|job| job.sync = None),
                 Alteration::Depth(depth) => {
-                    program.jobs.iter_mut().for_each(|it| match it.engine {
-                        JobEngine::Libaio | JobEngine::IoUring => it.depth = *depth,
-                        JobEngine::Psync | JobEngine::Mmap => it.threads = *depth,
+                    program.jobs.iter_mut().for_each(|job| match job.engine {
+                        JobEngine::Libaio | JobEngine::IoUring => job.depth = *depth,
+                        JobEngine::Psync | JobEngine::Mmap => job.threads = *depth,
                     });
                 }
                 Alteration::Queue(..) | Alteration::Machine(..) => {}

@@ -110,12 +110,12 @@ impl RunTarget {
             ));
         }
         let mount = mount_of(about.dev())?;
-        if mount.as_ref().is_some_and(|it| NO_DISK.contains(&it.kind.as_str())) {
-            let kind = mount.map(|it| it.kind).unwrap_or_default();
+        if mount.as_ref().is_some_and(|mount| NO_DISK.contains(&mount.kind.as_str())) {
+            let kind = mount.map(|mount| mount.kind).unwrap_or_default();
             let refused = self.refused(&format!("it is on {kind}, which has no disk"));
             return Err(refused.hint("name a directory of the disk to test"));
         }
-        let number = match mount.and_then(|it| device_number(&it.source)) {
+        let number = match mount.and_then(|mount| device_number(&mount.source)) {
             Some(number) => number,
             None => about.dev(),
         };

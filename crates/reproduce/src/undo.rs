@@ -373,7 +373,7 @@ fn is_empty(path: &Path) -> bool {
 }
 
 fn is_mount_point(path: &Path) -> bool {
-    let above = path.parent().and_then(|it| fs::metadata(it).ok()).map(|it| it.dev());
+    let above = path.parent().and_then(|parent| fs::metadata(parent).ok()).map(|it| it.dev());
     let own = fs::symlink_metadata(path).ok().map(|it| it.dev());
     own.is_some() && own != above
 }

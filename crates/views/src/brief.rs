@@ -59,7 +59,7 @@ impl BriefLimits {
             host: self.short(&summary.environment.host),
             kernel: self.short(&summary.environment.kernel),
             watch: BriefWatch {
-                start: WallClock::of(&summary.environment)
+                start: WallClock::from_environment(&summary.environment)
                     .map(|clock| clock.rfc3339(summary.environment.start_ns)),
                 duration_ns: watch.duration_ns,
                 requests: watch.requests,
@@ -72,11 +72,16 @@ impl BriefLimits {
                 .findings
                 .iter()
                 .take(self.findings)
-                .map(|it| self.finding(it))
+                .map(|finding| self.finding(finding))
                 .collect(),
             quiet: diagnosis.quiet.as_deref().map(|text| self.short(text)),
             ledger: self.ledger(summary),
-            devices: summary.devices.iter().take(self.rows).map(|it| self.device(it)).collect(),
+            devices: summary
+                .devices
+                .iter()
+                .take(self.rows)
+                .map(|device| self.device(device))
+                .collect(),
             processes: self.top(&summary.programs, |row| self.short(&row.process)),
             files: self.top(&summary.files, |row| self.short(&row.file)),
             code_paths: self.code_paths(summary),
@@ -102,11 +107,11 @@ impl BriefLimits {
     }
 
     fn finding(&self, finding: &Finding) -> BriefFinding {
-        let evidence = |it: &Evidence| BriefEvidence {
-            what: self.short(&it.what),
-            figure: it.figure,
-            unit: it.unit,
-            command: self.short(&it.command),
+        let evidence = |evidence: &Evidence| BriefEvidence {
+            what: self.short(&evidence.what),
+            figure: evidence.figure,
+            unit: evidence.unit,
+            command: self.short(&evidence.command),
         };
         let short = |text: &Option<String>| text.as_deref().map(|text| self.short(text));
         let subject = &finding.subject;
@@ -159,8 +164,8 @@ impl BriefLimits {
                 per_s: figures.requests_per_s,
                 bytes_per_s: figures.bytes_per_s,
                 await_ns: figures.await_ns,
-                p99_ns: stage.map(|it| it.p99_ns),
-                max_ns: stage.map(|it| it.max_ns),
+                p99_ns: stage.map(|stage| stage.p99_ns),
+                max_ns: stage.map(|stage| stage.max_ns),
             }
         };
         BriefDevice {

@@ -148,7 +148,7 @@ fn signed(nanoseconds: f64, style: &Style) -> String {
 }
 
 fn known(nanoseconds: Option<u64>, style: &Style) -> String {
-    nanoseconds.map_or_else(|| "-".to_owned(), |it| human::time(it as f64, style))
+    nanoseconds.map_or_else(|| "-".to_owned(), |nanoseconds| human::time(nanoseconds as f64, style))
 }
 
 fn figure(row: &LoadRow, at: usize) -> String {
@@ -304,7 +304,7 @@ fn loads(comparison: &Comparison, screen: &mut Screen) {
     screen.table(&LOADS, &rows);
     // The sentence already names them.
     let is_stated = comparison.verdict == DiffVerdict::LoadDiffers && all;
-    for load in comparison.loads.iter().filter(|it| !it.reasons.is_empty() && !is_stated) {
+    for load in comparison.loads.iter().filter(|load| !load.reasons.is_empty() && !is_stated) {
         let reasons = readable(&load.reasons.join("; "), &style);
         screen.prose(&format!("{}: {reasons}", devices(&load.devices, &style)), 2, Paint::Faint);
     }
@@ -364,7 +364,7 @@ fn shown_part(word: &str) -> String {
 
 /// `queue/scheduler of sda: A none, B mq-deadline`.
 fn line(difference: &Difference, style: &Style) -> String {
-    let of = difference.devices.as_ref().map(|it| format!(" of {}", devices(it, style)));
+    let of = difference.devices.as_ref().map(|device| format!(" of {}", devices(device, style)));
     let value = |at: usize| match &difference.values[at] {
         Some(value) => escape(value, style).into_owned(),
         None => "-".to_owned(),

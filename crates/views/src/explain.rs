@@ -85,15 +85,17 @@ impl CausePage<'_> {
     fn judged(&mut self, seen: &SeenCause<'_>) {
         let all: Vec<&Rule> = rules::ALL.iter().chain(bottleneck::ALL).collect();
         let verdict = |rule: &Rule| judged(seen.diagnosis, rule.cause);
-        let is_found =
-            |it: &JudgedCause| matches!(it, JudgedCause::Found(_) | JudgedCause::Symptom(_));
-        let is_unknown = |it: &JudgedCause| matches!(it, JudgedCause::Unknown(_));
+        let is_found = |judged_cause: &JudgedCause| {
+            matches!(judged_cause, JudgedCause::Found(_) | JudgedCause::Symptom(_))
+        };
+        let is_unknown =
+            |judged_cause: &JudgedCause| matches!(judged_cause, JudgedCause::Unknown(_));
         let found = all.iter().filter(|it| is_found(&verdict(it))).copied().collect();
         let unknown = all.iter().filter(|it| is_unknown(&verdict(it))).copied().collect();
         self.listed("FOUND", found, seen.diagnosis);
         self.listed("NOT JUDGED", unknown, seen.diagnosis);
         let clear = all.iter().filter(|it| matches!(verdict(it), JudgedCause::Clear));
-        let clear: Vec<&str> = clear.map(|it| it.cause).collect();
+        let clear: Vec<&str> = clear.map(|clear| clear.cause).collect();
         if !clear.is_empty() {
             self.heading("NOT DETECTED");
             self.prose(&clear.join(", "));
@@ -122,10 +124,10 @@ enum JudgedCause<'a> {
 }
 
 fn judged<'a>(diagnosis: &'a Diagnosis, cause: &str) -> JudgedCause<'a> {
-    let found = diagnosis.findings.iter().find(|it| it.cause == cause);
+    let found = diagnosis.findings.iter().find(|finding| finding.cause == cause);
     let mut findings = diagnosis.findings.iter();
-    let symptom =
-        findings.find(|it| it.symptoms.contains(&cause) || it.bottlenecks.contains(&cause));
+    let symptom = findings
+        .find(|finding| finding.symptoms.contains(&cause) || finding.bottlenecks.contains(&cause));
     let missing = diagnosis.not_judged.iter().find(|it| it.cause == cause);
     match (found, symptom, missing) {
         (Some(found), ..) => JudgedCause::Found(found),
@@ -163,7 +165,7 @@ pub fn json(rules: &[&Rule], seen: Option<SeenCause<'_>>) -> String {
         causes: Vec<CauseJson<'a>>,
     }
     let diagnosis = seen.map(|seen| seen.diagnosis);
-    let causes = rules.iter().map(|rule| CauseJson::of(rule, diagnosis)).collect();
+    let causes = rules.iter().map(|rule| CauseJson::new(rule, diagnosis)).collect();
     match seen {
         Some(seen) => json::part(seen.summary, Causes { causes }),
         None => json::document(Causes { causes }),
@@ -186,10 +188,10 @@ struct CauseJson<'a> {
 }
 
 impl<'a> CauseJson<'a> {
-    fn of(rule: &Rule, diagnosis: Option<&'a Diagnosis>) -> CauseJson<'a> {
+    fn new(rule: &Rule, diagnosis: Option<&'a Diagnosis>) -> CauseJson<'a> {
         let Rule { cause, title, mechanism, changes, .. } = *rule;
         let judged = diagnosis.map(|diagnosis| judged(diagnosis, cause));
-        let own = |it: &&Finding| it.cause == cause;
+        let own = |finding: &&Finding| finding.cause == cause;
         CauseJson {
             cause,
             title,

@@ -37,7 +37,7 @@ const UNITS: &[(&str, &str)] = &[
 /// Findings and the summary as indented JSON with a final newline. Names are exact; characters that
 /// could break a terminal are written as `\u` escapes.
 pub fn render(summary: &Summary, diagnosis: &Diagnosis) -> String {
-    let start = WallClock::of(&summary.environment);
+    let start = WallClock::from_environment(&summary.environment);
     let start = start.map(|clock| clock.rfc3339(summary.environment.start_ns));
     document(JsonReport { start, diagnosis, summary })
 }

@@ -27,7 +27,8 @@ pub fn lines(summary: &Summary, diagnosis: &Diagnosis) -> String {
         "resource": &resource,
         "scopeMetrics": [{"scope": &scope, "metrics": metrics(&summary.devices, &span)}],
     }]});
-    let records: Vec<Value> = diagnosis.findings.iter().map(|it| record(it, &span)).collect();
+    let records: Vec<Value> =
+        diagnosis.findings.iter().map(|finding| record(finding, &span)).collect();
     let logs = json!({"resourceLogs": [{
         "resource": resource,
         "scopeLogs": [{"scope": scope, "logRecords": records}],

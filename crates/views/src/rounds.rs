@@ -32,7 +32,7 @@ pub const ROUNDS: Definition<RoundsRow> = Definition {
             percent(row, row.compared.difference).into()
         }),
         number("95 % interval", "%", 0, "the confidence interval of the difference", |row, _| {
-            let [low, high] = row.compared.interval.map(|it| percent(row, it));
+            let [low, high] = row.compared.interval.map(|interval| percent(row, interval));
             format!("{low} to {high}").into()
         }),
         Column {

@@ -61,7 +61,7 @@ fn time(row: &StageLine, style: &Style, of: fn(&StageFigures) -> Option<f64>) ->
 }
 
 fn whole(nanoseconds: Option<u64>) -> Option<f64> {
-    nanoseconds.map(|it| it as f64)
+    nanoseconds.map(|nanosecond| nanosecond as f64)
 }
 
 /// The stages.
@@ -85,7 +85,7 @@ pub const STAGES: Definition<StageLine> = Definition {
             ),
         ),
         number("N", "", 0, "number of samples", |row: &StageLine, _| {
-            let count = row.figures.map(|it| human::count(it.count));
+            let count = row.figures.map(|figure| human::count(figure.count));
             count.unwrap_or_default().into()
         }),
         number("min", "time", 4, "the shortest", |row, style| {
@@ -311,9 +311,9 @@ pub fn render(stages: &StagesSummary, notes: &[String], style: &Style) -> String
 /// All devices together, then each device if there are several.
 fn stage_rows(stages: &StagesSummary, style: &Style) -> Vec<StageLine> {
     let group = |name: String, figures: &[StageFigures]| {
-        let row = |it: &StageFigures| StageLine {
-            name: format!("  {}", it.stage.name()),
-            figures: Some(*it),
+        let row = |stage_figures: &StageFigures| StageLine {
+            name: format!("  {}", stage_figures.stage.name()),
+            figures: Some(*stage_figures),
         };
         let mut rows = vec![StageLine { name, figures: None }];
         rows.extend(figures.iter().map(row));

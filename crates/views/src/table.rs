@@ -139,7 +139,10 @@ impl CellTable {
         CellTable {
             title: definition.title,
             sentence: definition.sentence,
-            columns: columns.iter().map(|it| (it.heading, it.sentence, it.align)).collect(),
+            columns: columns
+                .iter()
+                .map(|column| (column.heading, column.sentence, column.align))
+                .collect(),
             rows: rows.iter().map(cells).collect(),
         }
     }
@@ -162,7 +165,7 @@ pub fn draw_together<R>(tables: &[(&Definition<R>, &[R])], style: &Style) -> Vec
     let Some(columns) = longest else { return Vec::new() };
     let all: Vec<&[TableCell]> =
         tables.iter().flat_map(|table| &table.lines).map(Vec::as_slice).collect();
-    let layout = Layout::of(columns, &all, style);
+    let layout = Layout::new(columns, &all, style);
     tables.iter().map(|table| table.draw(&layout, style)).collect()
 }
 
@@ -204,7 +207,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn of<R>(columns: &[Column<R>], lines: &[&[TableCell]], style: &Style) -> Layout {
+    fn new<R>(columns: &[Column<R>], lines: &[&[TableCell]], style: &Style) -> Layout {
         let widest = |index: usize| {
             let cells = lines.iter().filter_map(|line| line.get(index));
             cells.map(|cell| width(&cell.text)).max().unwrap_or(0)

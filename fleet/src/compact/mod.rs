@@ -160,7 +160,7 @@ async fn merge_hour(
 
 /// The group of the first upload's host; every host where its name is none.
 fn group_of(before: &HourCommit, objects: &[ObjectMeta]) -> HostGroup {
-    let name = objects.first().and_then(|it| UploadName::parse(it.location.as_ref()));
+    let name = objects.first().and_then(|object| UploadName::parse(object.location.as_ref()));
     let host_id = name.map(|name| name.host_id).unwrap_or_default();
     before.groups.iter().find(|group| group.has(&host_id)).cloned().unwrap_or_default()
 }

@@ -275,7 +275,7 @@ pub async fn run_executor(stores: Arc<FleetStores>, options: ExecutorOptions) ->
     };
     let tls = options.tls;
     let of_sessions = tls.clone();
-    let folder = options.folder.map(|it| it.to_string_lossy().into_owned());
+    let folder = options.folder.map(|folder| folder.to_string_lossy().into_owned());
     let config = ExecutorProcessConfig {
         bind_host: options.bind.to_string(),
         external_host: Some(options.bind.to_string()),

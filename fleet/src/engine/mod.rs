@@ -150,8 +150,8 @@ impl FleetEngine {
     /// When a thread has failed.
     pub fn time(&self) -> Result<(i64, i64)> {
         let commits = self.commits()?;
-        let first = commits.first().map_or(0, |it| it.hour().begin_s());
-        let last = commits.last().map_or(0, |it| it.hour().end_s());
+        let first = commits.first().map_or(0, |commit| commit.hour().begin_s());
+        let last = commits.last().map_or(0, |commit| commit.hour().end_s());
         Ok((first.max(self.options.from_s), last.min(self.options.until_s)))
     }
 

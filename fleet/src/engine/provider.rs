@@ -94,7 +94,7 @@ impl FleetTableProvider {
     }
 
     fn partitioned(&self, file: &ProvidedFile) -> PartitionedFile {
-        let hour = FleetHour::of(file.hour_s);
+        let hour = FleetHour::from_seconds(file.hour_s);
         let values =
             vec![ScalarValue::Date32(Some(hour.day())), ScalarValue::Int32(Some(hour.of_day()))];
         let time = |time_s: i64| {
@@ -157,7 +157,7 @@ struct HourStatistics<'a> {
 
 impl HourStatistics<'_> {
     fn values(&self, column: &Column, edge_s: impl Fn(FleetHour) -> i64) -> Option<ArrayRef> {
-        let hours = self.files.iter().map(|file| FleetHour::of(file.hour_s));
+        let hours = self.files.iter().map(|file| FleetHour::from_seconds(file.hour_s));
         match column.name.as_str() {
             "date" => Some(Arc::new(Date32Array::from_iter_values(hours.map(FleetHour::day)))),
             "hour" => Some(Arc::new(hours.map(FleetHour::of_day).collect::<Int32Array>())),

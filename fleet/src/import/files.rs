@@ -55,7 +55,7 @@ fn add(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 fn has_ending(path: &Path, ending: &str) -> bool {
-    path.extension().is_some_and(|it| it.eq_ignore_ascii_case(ending))
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(ending))
 }
 
 /// Adds the rows of a file.
@@ -85,7 +85,7 @@ fn csv(
     let what = || format!("read {}", path.display());
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
     let columns = reader.headers().context(what)?;
-    let columns: Vec<String> = columns.iter().map(|it| it.trim().to_owned()).collect();
+    let columns: Vec<String> = columns.iter().map(|column| column.trim().to_owned()).collect();
     let columns = FileColumns::new(mapping, path, &columns)?;
     let mut row = csv::StringRecord::new();
     loop {

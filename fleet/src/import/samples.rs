@@ -132,9 +132,9 @@ impl SampleWindows {
         let every_s = self.every_s as f64;
         let (requests, per_s) = (number(1)?, number(2)?);
         let (bytes, bytes_per_s) = (number(3)?, number(4)?);
-        let bytes = bytes.or(bytes_per_s.map(|it| it * every_s));
-        let requests = requests.or(per_s.map(|it| it * every_s));
-        let requests = requests.or(bytes.map(|it| it / self.request_bytes as f64));
+        let bytes = bytes.or(bytes_per_s.map(|bytes_per_s| bytes_per_s * every_s));
+        let requests = requests.or(per_s.map(|per_s| per_s * every_s));
+        let requests = requests.or(bytes.map(|byte| byte / self.request_bytes as f64));
         let units = [1e9, 1e6, 1e3, 1.0];
         let mut latency_ns = None;
         for (at, unit) in (5..NUMBERS.len()).zip(units) {
@@ -145,7 +145,8 @@ impl SampleWindows {
         if requests < 0.0 || latency_ns < 0.0 || requests > MOST_COUNT {
             return None;
         }
-        if latency_ns > MOST_LATENCY_NS || bytes.is_some_and(|it| !(0.0..=MOST_COUNT).contains(&it))
+        if latency_ns > MOST_LATENCY_NS
+            || bytes.is_some_and(|bytes| !(0.0..=MOST_COUNT).contains(&bytes))
         {
             return None;
         }
@@ -203,7 +204,7 @@ impl SampleWindows {
             let Some(names) = self.names.get(series as usize) else { continue };
             drives.insert((names[0].as_str(), names[1].as_str()));
             hosts.insert(names[0].as_str());
-            let uploads = hours.entry(FleetHour::of(window_s)).or_default();
+            let uploads = hours.entry(FleetHour::from_seconds(window_s)).or_default();
             let upload = uploads.entry((names[0].as_str(), window_s));
             let upload = upload.or_insert_with(|| upload_of(names, window_s));
             let watched_s = (window.seen.len() as i64 * self.every_s).min(WINDOW_S);

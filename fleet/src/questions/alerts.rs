@@ -101,7 +101,7 @@ impl KnownAlerts {
 /// When it cannot be written.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let what = || format!("write {}", path.display());
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = folder.join(format!(".{name}.{}", std::process::id()));

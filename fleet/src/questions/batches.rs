@@ -35,10 +35,10 @@ struct BatchValues {
 impl BatchValues {
     fn new(hosts: &HashMap<u32, Vec<(u32, f64)>>) -> BatchValues {
         let middle = |drives: &Vec<(u32, f64)>| {
-            let mut values: Vec<f64> = drives.iter().map(|it| it.1).collect();
+            let mut values: Vec<f64> = drives.iter().map(|drive| drive.1).collect();
             median(&mut values)
         };
-        let mut drives: Vec<u32> = hosts.values().flatten().map(|it| it.0).collect();
+        let mut drives: Vec<u32> = hosts.values().flatten().map(|host| host.0).collect();
         drives.sort_unstable();
         BatchValues { hosts: hosts.values().filter_map(middle).collect(), drives }
     }
@@ -96,7 +96,7 @@ fn batch_score(own: &[f64], others: &[f64], tested: usize, alarms: f64) -> Optio
     if own.len() < LEAST_HOSTS || others.len() < LEAST_SIBLINGS {
         return None;
     }
-    let (own, rest) = (Spread::of(own, LEAST_SIGMA)?, Spread::of(others, LEAST_SIGMA)?);
+    let (own, rest) = (Spread::new(own, LEAST_SIGMA)?, Spread::new(others, LEAST_SIGMA)?);
     let part = |spread: Spread| spread.sigma.powi(2) / spread.count as f64;
     let deviation = (MEDIAN_VARIANCE * (part(own) + part(rest))).sqrt();
     let excess = own.middle - rest.middle;
@@ -128,7 +128,7 @@ struct WholeExcess {
 impl Batches<'_> {
     /// What drives deviate by within their hosts.
     fn sigma(&self) -> f64 {
-        let drive = |hours: &Vec<HourExcess>| lasting_excess(hours.iter().map(|it| it.excess));
+        let drive = |hours: &Vec<HourExcess>| lasting_excess(hours.iter().map(|hour| hour.excess));
         let mut hosts: HashMap<u32, Vec<f64>> = HashMap::new();
         for (drive, excess) in self.data.drives.iter().zip(self.hours.iter().map(drive)) {
             hosts.entry(drive.host_id).or_default().extend(excess);
@@ -141,7 +141,7 @@ impl Batches<'_> {
             let near = if count > 1.0 { (count / (count - 1.0)).sqrt() } else { 1.0 };
             distances.extend(values.iter().map(|value| (value - middle) * near));
         }
-        Spread::of(&distances, LEAST_SIGMA).map_or(LEAST_SIGMA, |it| it.sigma)
+        Spread::new(&distances, LEAST_SIGMA).map_or(LEAST_SIGMA, |it| it.sigma)
     }
 
     /// What the drives of each host have in common, without those of `but`.
@@ -172,7 +172,7 @@ impl Batches<'_> {
     pub fn slow_racks(&self) -> Vec<(SlowBatch, f64)> {
         let hosts = self.hosts(self.sigma(), |_| false);
         let values: Vec<f64> = hosts.iter().map(|host| host.excess).collect();
-        let Some(spread) = Spread::of(&values, LEAST_SIGMA) else { return Vec::new() };
+        let Some(spread) = Spread::new(&values, LEAST_SIGMA) else { return Vec::new() };
         let mut racks: HashMap<u32, Vec<&WholeExcess>> = HashMap::new();
         for host in &hosts {
             if !self.data.names.text(host.rack).is_empty() {
@@ -205,9 +205,11 @@ impl Batches<'_> {
     /// Those that are beyond the others of their kind, and by how much.
     fn beyond(&self, kind: BatchKind, all: Vec<WholeExcess>) -> Vec<(SlowBatch, f64)> {
         let values: Vec<f64> = all.iter().map(|it| it.excess).collect();
-        let spread = Spread::of(&values, LEAST_SIGMA).filter(|it| it.count > LEAST_SIBLINGS);
+        let spread = Spread::new(&values, LEAST_SIGMA).filter(|it| it.count > LEAST_SIBLINGS);
         let Some(spread) = spread else { return Vec::new() };
-        let score = |it: &WholeExcess| (it.excess - spread.middle) / spread.sigma.max(it.chance);
+        let score = |whole_excess: &WholeExcess| {
+            (whole_excess.excess - spread.middle) / spread.sigma.max(whole_excess.chance)
+        };
         let scores: Vec<f64> = all.iter().map(score).collect();
         let freedom = spread.freedom.max(LEAST_FREEDOM);
         let wider = tail(&scores, freedom);

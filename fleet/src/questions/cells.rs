@@ -18,7 +18,7 @@ pub struct NamedColumns<'a> {
 
 impl<'a> NamedColumns<'a> {
     /// Those of these rows.
-    pub const fn of(rows: &'a RecordBatch) -> NamedColumns<'a> {
+    pub const fn from_batch(rows: &'a RecordBatch) -> NamedColumns<'a> {
         NamedColumns { rows }
     }
 
@@ -28,7 +28,7 @@ impl<'a> NamedColumns<'a> {
     /// When it has another type, or is not there.
     pub fn numbers(&self, name: &str) -> Result<&'a Int64Array> {
         let column = self.rows.column_by_name(name);
-        column.and_then(|it| it.as_primitive_opt::<Int64Type>()).ok_or_else(|| wrong(name))
+        column.and_then(|column| column.as_primitive_opt::<Int64Type>()).ok_or_else(|| wrong(name))
     }
 
     /// A column of text.
@@ -37,7 +37,7 @@ impl<'a> NamedColumns<'a> {
     /// When it has another type, or is not there.
     pub fn texts(&self, name: &str) -> Result<&'a StringArray> {
         let column = self.rows.column_by_name(name);
-        column.and_then(|it| it.as_string_opt::<i32>()).ok_or_else(|| wrong(name))
+        column.and_then(|column| column.as_string_opt::<i32>()).ok_or_else(|| wrong(name))
     }
 }
 
@@ -150,7 +150,7 @@ impl DriveHours {
     /// When the query fails.
     pub async fn read(engine: &FleetEngine, condition: &str) -> Result<DriveHours> {
         let answer = engine.query(&drive_hours_sql(condition)).await?;
-        DriveHours::of(&answer.rows)
+        DriveHours::from_batch(&answer.rows)
     }
 
     /// The first hour that there is, hours since 1970.
@@ -162,8 +162,8 @@ impl DriveHours {
     ///
     /// # Errors
     /// When it is another query's answer.
-    pub fn of(rows: &RecordBatch) -> Result<DriveHours> {
-        let columns = NamedColumns::of(rows);
+    pub fn from_batch(rows: &RecordBatch) -> Result<DriveHours> {
+        let columns = NamedColumns::from_batch(rows);
         let texts = |name| columns.texts(name);
         let (host_ids, hosts, devices) = (texts("host_id")?, texts("host")?, texts("device")?);
         let (models, firmwares) = (texts("model")?, texts("firmware")?);

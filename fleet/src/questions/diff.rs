@@ -122,7 +122,7 @@ fn row(operation: &str, strata: &[Stratum]) -> Option<DiffRow> {
             continue;
         }
         let [a, b] = &stratum.means;
-        let (a, b) = (Spread::of(a, 0.0)?, Spread::of(b, 0.0)?);
+        let (a, b) = (Spread::new(a, 0.0)?, Spread::new(b, 0.0)?);
         let requests = stratum.requests[1];
         weight += requests;
         before += requests * a.middle;

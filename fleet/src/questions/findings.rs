@@ -84,14 +84,15 @@ pub async fn findings(engine: &FleetEngine) -> Result<AnswerSection> {
 }
 
 fn collect(rows: &RecordBatch) -> Result<BTreeMap<String, CauseHosts>> {
-    let columns = NamedColumns::of(rows);
+    let columns = NamedColumns::from_batch(rows);
     let (causes, host_ids, hosts) =
         (columns.texts("cause")?, columns.texts("host_id")?, columns.texts("host")?);
     let (critical, minutes) = (columns.numbers("critical")?, columns.numbers("minutes")?);
     let time = |name: &str, row: usize| {
         let column = rows.column_by_name(name);
-        let column = column.and_then(|it| it.as_primitive_opt::<TimestampMillisecondType>());
-        column.filter(|it| it.is_valid(row)).map_or(0, |it| it.value(row))
+        let column =
+            column.and_then(|column| column.as_primitive_opt::<TimestampMillisecondType>());
+        column.filter(|column| column.is_valid(row)).map_or(0, |column| column.value(row))
     };
     let mut found: BTreeMap<String, CauseHosts> = BTreeMap::new();
     for row in 0..rows.num_rows() {
@@ -123,7 +124,7 @@ struct FleetHosts {
 }
 
 fn attribute_hosts(rows: &RecordBatch) -> Result<FleetHosts> {
-    let columns = NamedColumns::of(rows);
+    let columns = NamedColumns::from_batch(rows);
     let host_ids = columns.texts("host_id")?;
     let mut fleet = FleetHosts { all: HashSet::new(), values: HashMap::new() };
     for row in 0..rows.num_rows() {

@@ -46,7 +46,7 @@ pub async fn host(engine: &FleetEngine, name: &str, at_s: i64) -> Result<Vec<Ans
 
 fn time_cell(rows: &RecordBatch, name: &str, row: usize) -> AnswerCell {
     let column = rows.column_by_name(name);
-    let column = column.and_then(|it| it.as_primitive_opt::<TimestampMillisecondType>());
+    let column = column.and_then(|column| column.as_primitive_opt::<TimestampMillisecondType>());
     match column.filter(|column| column.is_valid(row)) {
         Some(column) => AnswerCell::time(column.value(row).div_euclid(1000)),
         None => AnswerCell::text("-"),
@@ -61,7 +61,7 @@ async fn identities(engine: &FleetEngine, condition: &str) -> Result<AnswerSecti
          GROUP BY host_id ORDER BY host_id"
     );
     let answer = engine.query(&sql).await?;
-    let columns = NamedColumns::of(&answer.rows);
+    let columns = NamedColumns::from_batch(&answer.rows);
     let texts = ["host", "host_id", "rack", "kernel", "iowhy"];
     let (minutes, lost) = (columns.numbers("minutes")?, columns.numbers("lost")?);
     let skew = columns.numbers("skew")?;
@@ -114,7 +114,7 @@ async fn drives(engine: &FleetEngine, condition: &str) -> Result<AnswerSection> 
          ORDER BY host_id, device, operation"
     );
     let answer = engine.query(&sql).await?;
-    let columns = NamedColumns::of(&answer.rows);
+    let columns = NamedColumns::from_batch(&answer.rows);
     let requests = columns.numbers("requests")?;
     let times = columns.numbers("time_ns")?;
     let mut rows = Vec::new();
@@ -159,7 +159,7 @@ async fn waits(engine: &FleetEngine, condition: &str) -> Result<AnswerSection> {
          GROUP BY class ORDER BY time_ns DESC, class LIMIT 10"
     );
     let answer = engine.query(&sql).await?;
-    let columns = NamedColumns::of(&answer.rows);
+    let columns = NamedColumns::from_batch(&answer.rows);
     let (classes, times) = (columns.texts("class")?, columns.numbers("time_ns")?);
     let row = |row: usize| {
         vec![AnswerCell::text(text_at(classes, row)), AnswerCell::duration(times.value(row) as f64)]
@@ -180,7 +180,7 @@ async fn findings(engine: &FleetEngine, condition: &str) -> Result<AnswerSection
          GROUP BY cause, severity, device, process ORDER BY severity, first, cause"
     );
     let answer = engine.query(&sql).await?;
-    let columns = NamedColumns::of(&answer.rows);
+    let columns = NamedColumns::from_batch(&answer.rows);
     let minutes = columns.numbers("minutes")?;
     let mut rows = Vec::new();
     for row in 0..answer.rows.num_rows() {
@@ -216,12 +216,12 @@ async fn incidents(engine: &FleetEngine, condition: &str) -> Result<AnswerSectio
          WHERE {condition} ORDER BY time, number"
     );
     let answer = engine.query(&sql).await?;
-    let columns = NamedColumns::of(&answer.rows);
+    let columns = NamedColumns::from_batch(&answer.rows);
     let numbers = columns.numbers("number")?;
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     for row in 0..answer.rows.num_rows() {
-        let text = |name: &str| columns.texts(name).map(|it| text_at(it, row).to_owned());
+        let text = |name: &str| columns.texts(name).map(|text| text_at(text, row).to_owned());
         rows.push(vec![
             AnswerCell::count(numbers.value(row).max(0) as u64),
             time_cell(&answer.rows, "time", row),

@@ -134,7 +134,7 @@ pub(super) fn describe(hours: &[HourExcess], score: f64, limit: f64, first: i32)
     series.sort_by_key(|it| it.0);
     let values: Vec<f64> = series.iter().map(|it| it.1).collect();
     let since = onset(&values).and_then(|(at, _, _)| series.get(at)).or(series.first());
-    let since = since.map(|it| it.0).filter(|hour| *hour > first);
+    let since = since.map(|since| since.0).filter(|hour| *hour > first);
     let slow = hours.iter().filter(|hour| since.is_none_or(|since| hour.hour >= since));
     let (mut excess, mut requests, mut time_ns) = (Vec::new(), 0.0, 0.0);
     for hour in slow {
@@ -161,10 +161,10 @@ pub fn find(data: &DriveHours, alarms: f64) -> OutlierReport {
         let part = DriveHours { hours: hours.copied().collect(), ..data.clone() };
         let mut found = find_in(&part, alarms / operations.len() as f64, &mut known);
         let of = |excess: &mut Excess| excess.operations.push(*operation);
-        found.drives.iter_mut().for_each(|it| of(&mut it.excess));
-        found.batches.iter_mut().for_each(|it| of(&mut it.excess));
-        found.drives.into_iter().for_each(|it| report.add_drive(it));
-        found.batches.into_iter().for_each(|it| report.add_batch(it));
+        found.drives.iter_mut().for_each(|drive| of(&mut drive.excess));
+        found.batches.iter_mut().for_each(|batch| of(&mut batch.excess));
+        found.drives.into_iter().for_each(|drive| report.add_drive(drive));
+        found.batches.into_iter().for_each(|batch| report.add_batch(batch));
     }
     report.compared = known.iter().filter(|known| **known).count();
     report.unknown = known.len() - report.compared;
@@ -218,7 +218,7 @@ fn find_in(data: &DriveHours, alarms: f64, known: &mut [bool]) -> OutlierReport 
     let hours = by_drive(data, rule);
     let batches = Batches { data, hours: &hours, alarms };
     let racks = batches.slow_racks();
-    let of_rack = |rack: u32| racks.iter().find(|it| it.0.name == rack).map_or(0.0, |it| it.1);
+    let of_rack = |rack: u32| racks.iter().find(|it| it.0.name == rack).map_or(0.0, |rack| rack.1);
     let own = own_excesses(data, &hours, |drive| of_rack(drive.rack));
     known.iter_mut().zip(&own).for_each(|(known, own)| *known |= own.lasting.is_some());
     report.drives = slow_drives(data, &hours, &own, alarms);
@@ -265,8 +265,8 @@ fn slow_drives(
     let Some(freedom) = median(&mut freedoms) else { return Vec::new() };
     let wider = tail(&all, freedom).max(slow_side(&all, freedom));
     // One that is hardly slower is not worth a name, however sure it is.
-    let probability = |it: &DriveScore| match it.excess >= LEAST_DRIVE_EXCESS {
-        true => upper_probability(it.freedom, it.score / wider),
+    let probability = |drive_score: &DriveScore| match drive_score.excess >= LEAST_DRIVE_EXCESS {
+        true => upper_probability(drive_score.freedom, drive_score.score / wider),
         false => 1.0,
     };
     let probabilities: Vec<f64> = scores.iter().map(probability).collect();
@@ -301,7 +301,7 @@ fn even_out(data: &DriveHours, own: &[OwnExcess], scores: &mut [DriveScore]) {
         }
     }
     let spread = |(host, (least, values)): (&u32, &(f64, Vec<f64>))| {
-        Some((*host, Spread::of(values, *least)?))
+        Some((*host, Spread::new(values, *least)?))
     };
     let spreads: HashMap<u32, Spread> = hosts.iter().filter_map(spread).collect();
     let all: Vec<Spread> = spreads.values().copied().collect();
@@ -334,11 +334,12 @@ fn drive_scores(
             groups.entry(key).or_default().extend(member);
         }
         let spread = |members: &Vec<GroupMember>| {
-            let values: Vec<f64> = members.iter().map(|it| it.healthy / it.deviation).collect();
-            Spread::of(&values, LEAST_SIGMA)
+            let values: Vec<f64> =
+                members.iter().map(|member| member.healthy / member.deviation).collect();
+            Spread::new(&values, LEAST_SIGMA)
         };
         groups.retain(|_, members| {
-            let drive = members.first().map(|it| &data.drives[it.drive as usize]);
+            let drive = members.first().map(|member| &data.drives[member.drive as usize]);
             drive.is_some_and(|drive| members.len() > least_siblings(data, drive))
         });
         let spreads: Vec<Spread> = groups.values().filter_map(spread).collect();
@@ -347,16 +348,17 @@ fn drive_scores(
             let Some(group) = spread(members) else { continue };
             let (moderated, freedom) = shared.moderated(group);
             let sigma = moderated.sigma.max(LEAST_SIGMA);
-            let tested = members.iter().filter(|it| (own[it.drive as usize].mates == 0) == alone);
-            scores.extend(tested.map(|it| {
-                let from_middle = |excess: f64| excess - group.middle * it.deviation;
+            let tested =
+                members.iter().filter(|member| (own[member.drive as usize].mates == 0) == alone);
+            scores.extend(tested.map(|tested| {
+                let from_middle = |excess: f64| excess - group.middle * tested.deviation;
                 DriveScore {
-                    drive: it.drive,
+                    drive: tested.drive,
                     siblings: members.len() - 1,
-                    excess: from_middle(it.excess),
-                    score: from_middle(it.excess) / (it.deviation * sigma),
-                    healthy: from_middle(it.healthy) / (it.deviation * sigma),
-                    least: LEAST_SIGMA / (it.deviation * sigma),
+                    excess: from_middle(tested.excess),
+                    score: from_middle(tested.excess) / (tested.deviation * sigma),
+                    healthy: from_middle(tested.healthy) / (tested.deviation * sigma),
+                    least: LEAST_SIGMA / (tested.deviation * sigma),
                     freedom,
                 }
             }));

@@ -213,7 +213,7 @@ pub(super) fn own_excesses(
         for hour in &mut own {
             let of_host = of_hosts.get(&(drive.host_id, hour.hour));
             let others = of_host.and_then(|of_host| of_host.others(hour.excess));
-            let count = of_host.map_or(0, |it| it.excesses.len() - 1);
+            let count = of_host.map_or(0, |of_host| of_host.excesses.len() - 1);
             mates.push(count as f64);
             let Some(others) = others else {
                 hour.excess -= common(drive);

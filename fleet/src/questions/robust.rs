@@ -76,7 +76,7 @@ pub struct Spread {
 
 impl Spread {
     /// Of these values; `None` without any.
-    pub fn of(values: &[f64], least: f64) -> Option<Spread> {
+    pub fn new(values: &[f64], least: f64) -> Option<Spread> {
         let mut values = values.to_vec();
         let middle = median(&mut values)?;
         let (count, others) = (values.len(), values.len() as f64 - 1.0);
@@ -144,7 +144,7 @@ impl SharedSpread {
         let bias = |half: f64| digamma(half) - half.ln();
         let mut logs: Vec<f64> = known.iter().map(|(log, half)| log - bias(*half)).collect();
         // Of many groups some have sick values, which must not make all of them look uneven.
-        let robust = Spread::of(&logs, 0.0).filter(|it| it.count >= LEAST_ROBUST);
+        let robust = Spread::new(&logs, 0.0).filter(|it| it.count >= LEAST_ROBUST);
         let (middle, spread) = match robust {
             Some(robust) => (robust.middle, robust.sigma.powi(2)),
             None => {
@@ -281,17 +281,17 @@ mod tests {
     fn one_wild_value_does_not_bend_them() {
         let mut values = vec![1.0, 2.0, 3.0, 4.0, 1e9];
         assert_eq!(median(&mut values), Some(3.0));
-        let spread = Spread::of(&values, 0.0).unwrap();
+        let spread = Spread::new(&values, 0.0).unwrap();
         assert_eq!((spread.middle, spread.sigma), (3.0, MAD_TO_SIGMA));
         // A normal distribution's quantiles, by pairs and by medians.
         for count in [12, 101, 501] {
             let normal = StudentsT::new(0.0, 1.0, 1e6).unwrap();
             let share = |at: i32| (f64::from(at) - 0.5) / f64::from(count);
             let values: Vec<f64> = (1..=count).map(|at| normal.inverse_cdf(share(at))).collect();
-            let sigma = Spread::of(&values, 0.0).unwrap().sigma;
+            let sigma = Spread::new(&values, 0.0).unwrap().sigma;
             assert!((0.85..1.15).contains(&sigma), "{count}: {sigma}");
         }
-        assert_eq!(Spread::of(&[5.0; 9], 0.25).unwrap().sigma, 0.25);
+        assert_eq!(Spread::new(&[5.0; 9], 0.25).unwrap().sigma, 0.25);
         assert_eq!(median(&mut []), None);
         assert_eq!(quantile(&mut [1.0, 2.0], 0.75), Some(1.75));
     }

@@ -47,7 +47,7 @@ pub async fn attendance(engine: &FleetEngine, after_s: i64) -> Result<Attendance
     let sql = "SELECT host_id, MIN(host) AS host, MIN(rack) AS rack, MAX(time) AS last, \
                SUM(lost_requests) AS lost FROM hosts GROUP BY host_id ORDER BY last, host_id";
     let answer = engine.query(sql).await?;
-    let columns = NamedColumns::of(&answer.rows);
+    let columns = NamedColumns::from_batch(&answer.rows);
     let (ids, hosts, racks) =
         (columns.texts("host_id")?, columns.texts("host")?, columns.texts("rack")?);
     let lost: &Int64Array = columns.numbers("lost")?;

@@ -61,7 +61,7 @@ async fn drives(engine: &FleetEngine, order: TopOrder, most: usize) -> Result<An
         order.column()
     );
     let answer = engine.query(&sql).await?;
-    let columns = NamedColumns::of(&answer.rows);
+    let columns = NamedColumns::from_batch(&answer.rows);
     let (requests, bytes) = (columns.numbers("requests")?, columns.numbers("bytes")?);
     let (times, p99) = (columns.numbers("time_ns")?, columns.numbers("p99_ns")?);
     let longest = columns.numbers("max_ns")?;
@@ -110,7 +110,7 @@ async fn blocked(engine: &FleetEngine, most: usize) -> Result<AnswerSection> {
          ORDER BY time_ns DESC, host_id, class LIMIT {most}"
     );
     let answer = engine.query(&sql).await?;
-    let columns = NamedColumns::of(&answer.rows);
+    let columns = NamedColumns::from_batch(&answer.rows);
     let (hosts, classes) = (columns.texts("host")?, columns.texts("class")?);
     let times = columns.numbers("time_ns")?;
     let row = |row: usize| {

@@ -101,11 +101,11 @@ pub async fn writers(
     most: usize,
 ) -> Result<AnswerSection> {
     let totals = engine.query(TOTALS).await?;
-    let totals = NamedColumns::of(&totals.rows);
+    let totals = NamedColumns::from_batch(&totals.rows);
     let total = |name: &str| Ok::<u64, _>(figure(totals.numbers(name)?, 0));
     let (written, asked) = (total("written_bytes")?, total("asked_bytes")?);
     let answer = engine.query(&sql(group, order, most)).await?;
-    let columns = NamedColumns::of(&answer.rows);
+    let columns = NamedColumns::from_batch(&answer.rows);
     let mut section = AnswerSection {
         name: "writers",
         title: title(written, asked, total("hosts")?),

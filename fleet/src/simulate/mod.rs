@@ -123,7 +123,7 @@ impl FleetPlan {
     /// A fleet of so many hosts and hours that ends with the last full hour.
     pub fn new(hosts: usize, length: GivenSpan, now_s: i64) -> FleetPlan {
         let hours = (length.0 / HOUR_S).max(1);
-        let from_s = FleetHour::of(now_s).begin_s() - hours * HOUR_S;
+        let from_s = FleetHour::from_seconds(now_s).begin_s() - hours * HOUR_S;
         FleetPlan { hosts, from_s, hours, seed: 1, trouble: PlantedTrouble::all() }
     }
 
@@ -159,7 +159,7 @@ impl FleetPlan {
     }
 
     fn hour(&self, index: i64) -> FleetHour {
-        FleetHour::of(self.from_s + index * HOUR_S)
+        FleetHour::from_seconds(self.from_s + index * HOUR_S)
     }
 
     /// Writes the fleet as compaction leaves it.

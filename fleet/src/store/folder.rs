@@ -72,7 +72,7 @@ mod tests {
         std::os::unix::fs::symlink(folder.path(), below.join("loop")).unwrap();
         let listing = list(folder.path()).unwrap();
         let names: Vec<&str> =
-            listing.objects.iter().filter_map(|it| it.location.filename()).collect();
+            listing.objects.iter().filter_map(|object| object.location.filename()).collect();
         assert_eq!((names.len(), listing.strange.len()), (2, 2), "{listing:?}");
         assert!(names.contains(&"a.json") && names.contains(&"d.json"));
         assert!(list(&folder.path().join("nothing")).unwrap().objects.is_empty());

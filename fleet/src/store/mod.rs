@@ -292,7 +292,7 @@ pub struct Place {
 impl Place {
     /// An object's whole name.
     pub fn path(&self, name: &str) -> ObjectPath {
-        let parts = name.split('/').filter(|it| !it.is_empty());
+        let parts = name.split('/').filter(|part| !part.is_empty());
         parts.fold(self.prefix.clone(), |path, part| path.join(part))
     }
 

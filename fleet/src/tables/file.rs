@@ -61,7 +61,7 @@ pub fn merge(
     let what = || format!("merge rows of {}", table.name);
     let new = sorted(table, new)?;
     let fields = new.schema().fields().iter().take(table.keys).cloned().collect::<Vec<_>>();
-    let fields = fields.iter().map(|it| SortField::new(it.data_type().clone())).collect();
+    let fields = fields.iter().map(|field| SortField::new(field.data_type().clone())).collect();
     let keys = RowConverter::new(fields).context(what)?;
     let key_rows =
         |rows: &RecordBatch| keys.convert_columns(&rows.columns()[..table.keys]).context(what);
@@ -111,7 +111,7 @@ fn sorted(table: &FleetTable, rows: &RecordBatch) -> Result<RecordBatch> {
     let what = || format!("sort rows of {}", table.name);
     let keys = rows.columns().iter().take(table.keys);
     let keys: Vec<SortColumn> =
-        keys.map(|it| SortColumn { values: it.clone(), options: None }).collect();
+        keys.map(|key| SortColumn { values: key.clone(), options: None }).collect();
     let order = lexsort_to_indices(&keys, None).context(what)?;
     take_record_batch(rows, &order).context(what)
 }

@@ -295,7 +295,9 @@ impl ColumnKind {
 impl FleetTable {
     /// The columns that its files have.
     pub fn file_schema(&self) -> SchemaRef {
-        let field = |it: &FleetColumn| Field::new(it.name, it.kind.data_type(), true);
+        let field = |fleet_column: &FleetColumn| {
+            Field::new(fleet_column.name, fleet_column.kind.data_type(), true)
+        };
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
     }
 

@@ -121,7 +121,7 @@ struct TableRows {
 
 impl TableRows {
     fn new(table: &'static FleetTable) -> TableRows {
-        let columns = table.columns.iter().map(|it| ColumnBuilder::new(it.kind)).collect();
+        let columns = table.columns.iter().map(|column| ColumnBuilder::new(column.kind)).collect();
         TableRows { table, columns, rows: 0, bytes: 0 }
     }
 
@@ -175,7 +175,8 @@ impl FleetRows {
         }
         let host = &upload.host;
         let time = RowValue::Time(upload.window_s * 1000);
-        let pressure = |time_ns: Option<u64>| RowValue::Count(time_ns.map(|it| it as i64));
+        let pressure =
+            |time_ns: Option<u64>| RowValue::Count(time_ns.map(|time_ns| time_ns as i64));
         self.hosts.push(&[
             known(&host.name),
             known(&host.id),
@@ -286,7 +287,7 @@ impl FleetRows {
         let host = &upload.host;
         let nothing = UploadDrive::default();
         for finding in &upload.findings {
-            let drive = finding.device.as_ref().and_then(|it| upload.drives.get(it));
+            let drive = finding.device.as_ref().and_then(|device| upload.drives.get(device));
             let drive = drive.unwrap_or(&nothing);
             self.findings.push(&[
                 known(&host.name),

@@ -36,7 +36,7 @@ impl TestCluster {
         command.args(args);
         let log = File::create(folder.path().join("log")).unwrap();
         let scheduler = Server::start_with(command, port, log.into());
-        let args = args.iter().map(|it| (*it).to_owned()).collect();
+        let args = args.iter().map(|argument| (*argument).to_owned()).collect();
         let mut cluster = TestCluster { scheduler, executors: Vec::new(), folder, args };
         for _ in 0..executors {
             cluster.add_executor();

@@ -73,7 +73,7 @@ async fn uploads_and_the_direct_way_give_the_same_tables() {
         plan.upload(&uploaded.place).await.unwrap();
         let report = compact_within(&uploaded.place, GRACE_S, limits).await.unwrap();
         assert_eq!((report.hours, report.superseded), (2, 0));
-        let hour = FleetHour::of(DAY_S);
+        let hour = FleetHour::from_seconds(DAY_S);
         let state = commit::of_hour(&uploaded.place, hour).await.unwrap().unwrap();
         assert_eq!(state.groups.len() > 2, is_divided, "{:?}", state.groups);
         let hosts = plan.fleet();
@@ -87,12 +87,12 @@ async fn uploads_and_the_direct_way_give_the_same_tables() {
 async fn same_tables(uploaded: &TestPlace, direct: &TestPlace) {
     for table in iowhy_fleet::tables::TABLES {
         // When an upload arrived is known for one of them only.
-        let columns = table.columns.iter().filter(|it| it.name != "clock_skew_s");
-        let columns: Vec<&str> = columns.map(|it| it.name).collect();
+        let columns = table.columns.iter().filter(|column| column.name != "clock_skew_s");
+        let columns: Vec<&str> = columns.map(|column| column.name).collect();
         let keys: Vec<&str> = columns.iter().take(table.keys).copied().collect();
         let sql = format!(
             "SELECT {} FROM {} ORDER BY {}",
-            columns.iter().map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join(", "),
+            columns.iter().map(|column| format!("\"{column}\"")).collect::<Vec<_>>().join(", "),
             table.name,
             keys.join(", ")
         );
@@ -388,7 +388,10 @@ async fn compaction_can_be_killed_anywhere() {
             compact_within(&test.place, 0, limits).await.unwrap();
             assert_eq!(state().await, after, "killed after {changes} changes");
             // Nothing is left over: the files that count, one commit.
-            let now = commit::of_hour(&test.place, FleetHour::of(DAY_S)).await.unwrap().unwrap();
+            let now = commit::of_hour(&test.place, FleetHour::from_seconds(DAY_S))
+                .await
+                .unwrap()
+                .unwrap();
             let files = test.place.list("table=hosts").await.unwrap();
             assert_eq!(files.len(), now.files("hosts").count());
             assert_eq!(test.place.list("commits").await.unwrap().len(), 1);

@@ -33,16 +33,16 @@ async fn the_planted_trouble_is_found_first_and_nothing_else() {
     assert_eq!(report.drives.len(), 1, "{:?}", report.drives);
 
     let found = |kind: BatchKind| {
-        let of = report.batches.iter().filter(move |it| it.kind == kind);
+        let of = report.batches.iter().filter(move |batch| batch.kind == kind);
         of.map(|it| name(it.name)).collect::<Vec<_>>()
     };
     assert_eq!(found(BatchKind::Firmware), [truth.firmware.unwrap()[1].clone()]);
     assert_eq!(found(BatchKind::Kernel), [truth.kernel.unwrap()]);
     assert_eq!(found(BatchKind::Rack), [truth.rack.unwrap()]);
-    let hosts = report.batches.iter().filter(|it| it.kind == BatchKind::Host);
-    let hosts: Vec<String> = hosts.map(|it| slower::batch_name(&data, it)).collect();
+    let hosts = report.batches.iter().filter(|batch| batch.kind == BatchKind::Host);
+    let hosts: Vec<String> = hosts.map(|host| slower::batch_name(&data, host)).collect();
     assert_eq!(hosts, [truth.host.unwrap()]);
-    let kernel = report.batches.iter().find(|it| it.kind == BatchKind::Kernel).unwrap();
+    let kernel = report.batches.iter().find(|batch| batch.kind == BatchKind::Kernel).unwrap();
     assert_eq!(kernel.excess.since.map(|hour| i64::from(hour) * 3600), truth.slow_since_s);
 
     let section = findings::findings(&engine).await.unwrap();
@@ -242,7 +242,7 @@ fn a_slow_host_does_not_accuse_its_drives() {
             let report = find(&data, FALSE_ALARMS);
             found += report.drives.iter().filter(|slow| slow.drive == 12 * 11 + 5).count();
             others += report.drives.iter().filter(|slow| slow.drive != 12 * 11 + 5).count();
-            hosts += report.batches.iter().filter(|it| it.kind == BatchKind::Host).count();
+            hosts += report.batches.iter().filter(|batch| batch.kind == BatchKind::Host).count();
         }
         assert!(found >= 18 && others <= 1, "{has_models}: {found} found, {others} others");
         // Ten of each fleet.

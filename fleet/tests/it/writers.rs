@@ -82,13 +82,14 @@ async fn every_way_to_ask_adds_up() {
         WriterGroup::Device,
     ] {
         let section = writers(&engine, group, WriterOrder::Written, 1000).await.unwrap();
-        let column = section.columns.iter().position(|it| it.name == "written_bytes").unwrap();
+        let column =
+            section.columns.iter().position(|column| column.name == "written_bytes").unwrap();
         let written = section.rows.iter().map(|row| row[column].value.as_f64().unwrap() as u64);
         assert_eq!(written.sum::<u64>(), all, "{group:?}");
         assert!(section.rows.iter().all(|row| row.len() == section.columns.len()), "{group:?}");
     }
     let first = writers(&engine, WriterGroup::Host, WriterOrder::Read, 3).await.unwrap();
-    let read = first.columns.iter().position(|it| it.name == "read_bytes").unwrap();
+    let read = first.columns.iter().position(|column| column.name == "read_bytes").unwrap();
     let read: Vec<f64> = first.rows.iter().map(|row| row[read].value.as_f64().unwrap()).collect();
     assert!(read.len() == 3 && read[0] >= read[1] && read[1] >= read[2], "{read:?}");
 }

@@ -70,7 +70,8 @@ fn start() -> String {
 }
 
 fn groups(command: &Command) -> String {
-    let width = command.get_subcommands().map(|it| it.get_name().len()).max().unwrap_or(0);
+    let width =
+        command.get_subcommands().map(|subcommand| subcommand.get_name().len()).max().unwrap_or(0);
     let mut text = String::new();
     for (question, names) in GROUPS {
         // Writing to a string cannot fail.
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn every_command_answers_one_question() {
         let command = Cli::definition();
-        let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
+        let shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
         let names: BTreeSet<&str> = shown.map(Command::get_name).collect();
         let grouped: Vec<&str> =
             GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();

@@ -46,7 +46,7 @@ struct EventPrinter {
 impl EventPrinter {
     /// `environment` is that of a recording or a watch; a capture has its own clock.
     fn new(args: &Events, devices: Vec<u32>, environment: Option<&Environment>) -> EventPrinter {
-        let utc_offset_s = environment.and_then(|it| it.utc_offset_s);
+        let utc_offset_s = environment.and_then(|environment| environment.utc_offset_s);
         let is_local = !args.monotonic && !args.blkparse_compat;
         let options = EventOptions {
             compatible: args.blkparse_compat,
@@ -96,7 +96,7 @@ impl EventPrinter {
 fn clock(environment: &Environment) -> Option<CaptureClock> {
     let (start_ns, offset_ns) = (environment.start_ns, environment.realtime_offset_ns);
     let wall = start_ns.checked_add_signed(offset_ns).filter(|_| offset_ns != 0)?;
-    Some(CaptureClock::of(start_ns, wall))
+    Some(CaptureClock::new(start_ns, wall))
 }
 
 fn capture(args: &Events, mut inputs: Inputs) -> Result<(), Failure> {

@@ -35,8 +35,9 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
         (Some(rule), false) => explain::cause(rule, seen, &output::style()),
     })?;
     let findings = diagnosis.iter().flat_map(|it| &it.findings);
-    let found =
-        rule.filter(|rule| !args.json && findings.into_iter().any(|it| it.cause == rule.cause));
+    let found = rule.filter(|rule| {
+        !args.json && findings.into_iter().any(|finding| finding.cause == rule.cause)
+    });
     if let Some(fix) = found.and_then(|rule| fix_of(rule.cause)) {
         output::note(&format!(
             "try a fix on a reproduction: `iowhy reproduce {source} -o case`, then `iowhy verify \
@@ -66,7 +67,7 @@ fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Fail
     let number = what.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
     match (number, diagnosis) {
         (Some(number), Some(diagnosis)) => {
-            let found = diagnosis.findings.get(number).and_then(|it| rule_of(it.cause));
+            let found = diagnosis.findings.get(number).and_then(|finding| rule_of(finding.cause));
             found.ok_or_else(|| {
                 let there = match diagnosis.findings.len() {
                     0 => match &diagnosis.unjudged {

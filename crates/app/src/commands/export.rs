@@ -37,7 +37,7 @@ pub fn run(args: &Export) -> Result<(), Failure> {
     }
     let filter = args.only.filter();
     source.require_devices(&filter, false)?;
-    let partial = args.output.as_deref().map(PartialOutput::of).transpose()?;
+    let partial = args.output.as_deref().map(PartialOutput::for_target).transpose()?;
     let mut out = writer(args, partial.as_ref())?;
     match export(&mut source, &filter, format.as_mut(), &mut out) {
         Ok(exported) => {

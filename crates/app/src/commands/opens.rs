@@ -170,9 +170,9 @@ fn on_devices(wanted: &[String], held: &mut Vec<HeldFile>) -> Result<(), Failure
         return Err(Failure::new(format!("failed to find device {missing}"), Some(hint)));
     }
     let filter = Filter { devices: wanted.to_vec(), ..Filter::default() }.on_disks(&known);
-    let names = DeviceNames::of(&known);
-    held.retain(|it| {
-        let disk = names.disk(devices::number(it.device.0, it.device.1));
+    let names = DeviceNames::from_devices(&known);
+    held.retain(|held| {
+        let disk = names.disk(devices::number(held.device.0, held.device.1));
         disk.is_some_and(|disk| filter.devices.iter().any(|wanted| wanted == disk))
     });
     Ok(())

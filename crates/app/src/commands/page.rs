@@ -53,7 +53,7 @@ impl<'a> NewPage<'a> {
             let hint = "name another file, or remove this one first".to_owned();
             return Err(Failure::new(message, Some(hint)));
         }
-        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         match folder.map(fs::metadata) {
             Some(Err(cause)) => Err(Failure::not_written(path, &cause)),
             _ => Ok(NewPage { path, is_small }),
@@ -62,7 +62,7 @@ impl<'a> NewPage<'a> {
 
     /// The directory that it will be written to.
     pub fn folder(&self) -> PathBuf {
-        let folder = self.path.parent().filter(|it| !it.as_os_str().is_empty());
+        let folder = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         folder.unwrap_or(Path::new(".")).to_owned()
     }
 
@@ -102,7 +102,7 @@ impl<'a> NewPage<'a> {
 
     /// A file that somebody made meanwhile stays as it is.
     pub fn save(&self, page: &str) -> Result<(), Failure> {
-        let partial = PartialOutput::of(self.path)?;
+        let partial = PartialOutput::for_target(self.path)?;
         partial.write(page.as_bytes())?;
         partial.finish_new()?;
         let size = human::bytes(page.len() as f64);

@@ -148,7 +148,7 @@ fn knee(rows: &[ProbeRow]) -> String {
 pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
     // Before the file exists, so that a signal cannot leave it behind.
     let stop = stop_flag()?;
-    let target = Target::of(args)?;
+    let target = Target::from_arguments(args)?;
     let parts = parts(args);
     let seconds = args.time.as_secs_f64();
     let all = seconds * parts.len() as f64;
@@ -159,7 +159,7 @@ pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
         ),
         false => format!("reads {path} for {all} s, bypassing the page cache; writes nothing"),
     });
-    let limits = VolumeLimits::of(&target.path);
+    let limits = VolumeLimits::for_path(&target.path);
     let mut measured = Vec::new();
     for part in parts {
         measured.push((measure(part, &target, args, &stop)?, part.writes()));
@@ -173,7 +173,7 @@ pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
     };
     output::print(&text)?;
     verdict.iter().for_each(|said| output::note(said));
-    limits.iter().for_each(|it| output::note(&it.sentence));
+    limits.iter().for_each(|limit| output::note(&limit.sentence));
     if limits.is_empty() {
         output::note(
             "no limit is known here: no cgroup of this process limits the disk, and it counts none",
@@ -210,7 +210,7 @@ impl Drop for Target {
 }
 
 impl Target {
-    fn of(args: &ProbeArgs) -> Result<Target, Failure> {
+    fn from_arguments(args: &ProbeArgs) -> Result<Target, Failure> {
         let path = &args.target;
         let failed = |cause: String, hint: &str| {
             let message = format!("failed to probe {}: {cause}", path.display());
@@ -219,7 +219,7 @@ impl Target {
         let kind = match rustix::fs::stat(path) {
             Ok(stat) => FileType::from_raw_mode(stat.st_mode),
             Err(_) if args.writes() && is_new(path) => {
-                enough_room(path.parent().filter(|it| *it != Path::new("")))?;
+                enough_room(path.parent().filter(|parent| *parent != Path::new("")))?;
                 return Ok(Target { path: created(path.clone())?, is_own: true });
             }
             Err(cause) => return failed(cause.to_string(), "name a block device or a file"),

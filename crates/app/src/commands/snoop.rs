@@ -34,7 +34,12 @@ impl SnoopPrinter {
             notes.for_each(|note| output::note(&format!("note: {note}")));
             answer.write(lines.heading().as_bytes());
         }
-        SnoopPrinter { lines, json: args.json, clock: WallClock::of(environment), answer }
+        SnoopPrinter {
+            lines,
+            json: args.json,
+            clock: WallClock::from_environment(environment),
+            answer,
+        }
     }
 
     /// Prints the requests of a batch; false if the reader has gone.

@@ -105,7 +105,7 @@ fn btt_report(btt: &mut Btt, args: &Args) -> Result<(), Failure> {
         let mut path = OsString::from(prefix);
         path.push(ending);
         if !content.is_empty() {
-            let output = PartialOutput::of(Path::new(&path))?;
+            let output = PartialOutput::for_target(Path::new(&path))?;
             output.write(content)?;
             outputs.push(output);
         }
@@ -223,7 +223,8 @@ impl StageRows {
                     let is_in = |request: &Request| {
                         (from..=until).contains(&request.start_ns.saturating_sub(start_ns))
                     };
-                    let requests = batch.requests.iter().filter(|it| is_in(it)).cloned().collect();
+                    let requests =
+                        batch.requests.iter().filter(|request| is_in(request)).cloned().collect();
                     self.requests.take(&source::Batch { requests, ..Default::default() }, names);
                 }
             }

@@ -158,7 +158,7 @@ fn given(words: &[OsString]) -> Result<GivenWords, Failure> {
     let Some(word) = given.paths.first() else { return Ok(given) };
     let text = word.to_string_lossy();
     let command = Cli::definition();
-    let names = command.get_subcommands().filter(|it| !it.is_hide_set());
+    let names = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
     let names: Vec<&str> = names.map(clap::Command::get_name).collect();
     let message = format!("failed to find the command {text}");
     if names.contains(&text.as_ref()) {
@@ -260,7 +260,7 @@ fn each_interval(cli: &Cli, given: &GivenWords, show: &Show) -> Result<(), Failu
     let only: &Only = &cli.watch.only;
     let options = cli.watch.collect.options(only);
     let until = Until { time: None, command: None };
-    let is_json = show.json.is_some_and(|it| matches!(it, Json::Full | Json::Brief));
+    let is_json = show.json.is_some_and(|json| matches!(json, Json::Full | Json::Brief));
     let begin = |now: &Environment| {
         let like = PartsPass::new(only.filter(), now);
         let cutter = Cutter::new(like, given.wanted, now);

@@ -15,7 +15,7 @@ fn a_recording_does_not_differ_from_itself() {
 #[test]
 fn what_hangs_is_said_first() {
     let [slow, hung] = ["device-slow-tail", "hung-io"]
-        .map(|name| labs().into_iter().find(|it| it.ends_with(name)));
+        .map(|name| labs().into_iter().find(|lab| lab.ends_with(name)));
     let (slow, hung) = (slow.unwrap(), hung.unwrap());
     let arguments = [OsStr::new("diff"), slow.as_ref(), hung.as_ref(), OsStr::new("--width=60")];
     let screen = answer(arguments);

@@ -102,7 +102,8 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn is_harmless(text: &str) -> bool {
-    text.chars().all(|it| it == '\n' || !(it.is_control() || it == '\u{202e}'))
+    text.chars()
+        .all(|character| character == '\n' || !(character.is_control() || character == '\u{202e}'))
 }
 
 #[test]

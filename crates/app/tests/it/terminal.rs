@@ -52,7 +52,7 @@ fn nothing_is_wider_than_a_narrow_dumb_terminal() {
             // Not every recording has opened files.
             assert!(arguments == ["opens"] || !text.is_empty(), "{arguments:?} {lab}");
             for line in text.lines() {
-                let is_plain = line.chars().all(|it| matches!(it, ' '..='~'));
+                let is_plain = line.chars().all(|character| matches!(character, ' '..='~'));
                 assert!(is_plain, "{arguments:?} {lab}: {line:?}");
                 let may_be_wide = FIXED.contains(&arguments[0]) || is_command(line);
                 assert!(may_be_wide || line.len() <= COLUMNS, "{arguments:?} {lab}: {line}");

@@ -83,7 +83,8 @@ mod tests {
         write(&event, "Q", &mut out);
         let text = String::from_utf8(out).unwrap();
         assert!(
-            text.ends_with("}\n") && text.trim_end().chars().all(|it| (' '..='~').contains(&it))
+            text.ends_with("}\n")
+                && text.trim_end().chars().all(|character| (' '..='~').contains(&character))
         );
         let line: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(line["process"], "a\u{202e}\n\"b");

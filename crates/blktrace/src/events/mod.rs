@@ -138,7 +138,7 @@ impl ProcessNames {
 
     /// Reads all of `capture` for its names: a name may come later than its process's first event
     /// on another CPU. Of several names of a number the earliest stands.
-    pub fn of(capture: TraceCapture) -> ProcessNames {
+    pub fn for_capture(capture: TraceCapture) -> ProcessNames {
         let streams = Mutex::new(capture.into_streams());
         let next = || streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let work = || {

@@ -55,7 +55,7 @@ pub struct CaptureClock {
 
 impl CaptureClock {
     /// A clock that was `wall` ns since 1970 at `time`.
-    pub const fn of(time: u64, wall: u64) -> CaptureClock {
+    pub const fn new(time: u64, wall: u64) -> CaptureClock {
         CaptureClock { clock: Some((time, wall)) }
     }
 

@@ -197,7 +197,7 @@ impl PairSink for RowSink<'_> {
         if let Some(name) = process {
             self.meet(slot.pid, name, slot.age());
         }
-        let rwbs = self.names.intern(Rwbs::of(slot.categories, slot.bytes).as_str());
+        let rwbs = self.names.intern(Rwbs::new(slot.categories, slot.bytes).as_str());
         let intervals = slot.intervals(done.completed);
         let request = Request {
             request_id: slot.id,

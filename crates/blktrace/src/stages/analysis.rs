@@ -86,7 +86,7 @@ impl StageAnalysis {
 
     /// All figures; `name` says how devices are called.
     pub fn summary(&self, name: Naming<'_>) -> StagesSummary {
-        StagesSummary::of(&self.sink.totals, &self.unmatched(), name, true)
+        StagesSummary::new(&self.sink.totals, &self.unmatched(), name, true)
     }
 }
 

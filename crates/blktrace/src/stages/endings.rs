@@ -130,7 +130,7 @@ impl Endings {
     pub(super) fn are_never_logged(&self, slot: &Slot) -> bool {
         let kind = RequestKind::new(slot.categories, slot.bytes) as usize;
         let device = self.devices.get(slot.device as usize);
-        device.is_some_and(|it| it.issued[kind] > 0 && it.ended[kind] == 0)
+        device.is_some_and(|device| device.issued[kind] > 0 && device.ended[kind] == 0)
             && !slot.is_before_device()
     }
 

@@ -175,7 +175,7 @@ impl Pairer {
 
     fn open(&mut self, device: u32, record: &TraceRecord) -> Slot {
         self.next_id += 1;
-        Slot { id: self.next_id, ..Slot::of(device, record) }
+        Slot { id: self.next_id, ..Slot::new(device, record) }
     }
 
     #[inline]

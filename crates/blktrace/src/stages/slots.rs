@@ -87,7 +87,7 @@ pub struct Slot {
 impl Slot {
     /// A slot that begins with `record`, without any time.
     #[inline]
-    pub fn of(device: u32, record: &TraceRecord) -> Slot {
+    pub fn new(device: u32, record: &TraceRecord) -> Slot {
         Slot {
             id: 0,
             parent_id: 0,

@@ -103,7 +103,7 @@ pub struct Rwbs {
 
 impl Rwbs {
     /// The text that blkparse prints for an event of these categories and size.
-    pub fn of(categories: u32, bytes: u32) -> Rwbs {
+    pub fn new(categories: u32, bytes: u32) -> Rwbs {
         use category as c;
         let mut rwbs = Rwbs::default();
         let has = |bit: u32| categories & bit != 0;
@@ -152,7 +152,7 @@ impl Rwbs {
     }
 }
 
-/// The categories that an rwbs text stands for, the reverse of [`Rwbs::of`] as far as it goes.
+/// The categories that an rwbs text stands for, the reverse of [`Rwbs::new`] as far as it goes.
 pub fn categories_of(rwbs: &str) -> u32 {
     use category as c;
     let (mut found, mut seen_operation) = (0, false);
@@ -207,7 +207,7 @@ mod tests {
             (c::WRITE | c::BARRIER | c::SYNC, 4096, "WBS"),
             (0, 0, "N"),
         ] {
-            assert_eq!(Rwbs::of(categories, bytes).as_str(), text);
+            assert_eq!(Rwbs::new(categories, bytes).as_str(), text);
             assert_eq!(categories_of(text), categories, "{text}");
         }
     }

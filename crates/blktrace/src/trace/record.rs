@@ -95,7 +95,7 @@ impl TraceRecord {
 
     /// The operation and its flags as text.
     pub fn rwbs(&self) -> Rwbs {
-        Rwbs::of(self.categories, self.bytes)
+        Rwbs::new(self.categories, self.bytes)
     }
 
     /// Decodes a protocol 7 header; the payload fields are the caller's.

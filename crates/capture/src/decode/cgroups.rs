@@ -27,7 +27,7 @@ pub struct KnownCgroup {
 }
 
 impl KnownCgroup {
-    fn of(path: &str, workload: &Workload, names: &mut Names) -> KnownCgroup {
+    fn new(path: &str, workload: &Workload, names: &mut Names) -> KnownCgroup {
         let path = names.intern(path);
         let mut name = |text: &Option<String>| text.as_deref().map(|text| names.intern(text));
         let image = name(&workload.image);
@@ -78,7 +78,7 @@ impl KnownCgroups {
         let reader = self.reader.as_ref().filter(|_| is_described);
         let told = reader.and_then(|reader| reader.workload(path));
         let workload = told.unwrap_or_else(|| path::workload_of(path));
-        KnownCgroup::of(path, &workload, names)
+        KnownCgroup::new(path, &workload, names)
     }
 
     /// Reads the limits that apply to a cgroup: its own and those of its ancestors.
@@ -97,7 +97,7 @@ impl KnownCgroups {
 
     /// The limits of cgroups that can have any.
     pub fn limits(&self) -> Vec<cgroup::Cgroup> {
-        self.limits.values().filter(|it| !it.settings_start.is_empty()).cloned().collect()
+        self.limits.values().filter(|limit| !limit.settings_start.is_empty()).cloned().collect()
     }
 
     /// The same with their current values, at the end of the watch.

@@ -82,7 +82,8 @@ impl KnownFiles {
             names.intern(&visible.unwrap_or_else(|| format!("{device}:{}", file.inside)))
         });
         let volume = path.and_then(|path| {
-            let volume = mounts.paths(major, minor, &file.inside).find_map(|it| volume_of(&it))?;
+            let volume =
+                mounts.paths(major, minor, &file.inside).find_map(|path| volume_of(&path))?;
             let volume = names.intern(&volume);
             self.volumes.insert(path, volume);
             Some(volume)

@@ -62,7 +62,7 @@ impl KernelNames {
         let symbolizer = self.symbolizer.get_or_init(Symbolizer::new);
         let found = symbolizer.symbolize(&Source::Kernel(kernel), Input::AbsAddr(addresses));
         match found {
-            Ok(symbols) => symbols.iter().map(FrameName::of).collect(),
+            Ok(symbols) => symbols.iter().map(FrameName::from_symbol).collect(),
             Err(_unreadable) => vec![FrameName::Nameless; addresses.len()],
         }
     }

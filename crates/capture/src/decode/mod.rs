@@ -89,10 +89,10 @@ impl KnownEntities {
             files: KnownFiles::default(),
             cgroups: KnownCgroups::new(Roots::find(), reader.clone()),
             stacks: SeenStacks::new(reader.clone()),
-            devices: DeviceNames::of(&environment.devices),
+            devices: DeviceNames::from_devices(&environment.devices),
             mounts: Mounts::read(),
             operations: OperationNames::new(&facts.operations),
-            statuses: StatusCodes::of(facts),
+            statuses: StatusCodes::new(facts),
             mounts_read_ns: 0,
             device_names: FxHashMap::default(),
         }

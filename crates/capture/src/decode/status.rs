@@ -12,7 +12,7 @@ pub struct StatusCodes {
 
 impl StatusCodes {
     /// As the kernel's BTF describes them.
-    pub fn of(facts: &KernelFeatures) -> StatusCodes {
+    pub fn new(facts: &KernelFeatures) -> StatusCodes {
         StatusCodes { are_blk_status: facts.status_is_blk_status }
     }
 

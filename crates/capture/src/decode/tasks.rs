@@ -115,7 +115,7 @@ impl Tasks {
 
     /// Adds a process that no record has described, from /proc.
     pub fn meet(&mut self, pid: u32, cgroups: &KnownCgroups, out: &mut RowOutput<'_>) {
-        let Some(found) = ProcessIdentity::of(pid) else { return };
+        let Some(found) = ProcessIdentity::for_pid(pid) else { return };
         let process = out.names.intern(&found.name);
         let same = (process, found.start_ns);
         let is_told = self.process(pid).is_some_and(|task| task.process == process);

@@ -47,7 +47,8 @@ impl Roots {
             match kind {
                 "cgroup2" => {
                     let text = read_text(path.join("cgroup.controllers")).unwrap_or_default();
-                    let is_used = text.split(' ').any(|it| ["io", "memory", "cpu"].contains(&it));
+                    let is_used =
+                        text.split(' ').any(|part| ["io", "memory", "cpu"].contains(&part));
                     roots.unified = is_used.then_some(path).or(roots.unified);
                 }
                 "cgroup" if has("blkio") => roots.blkio = Some(path),
@@ -68,7 +69,7 @@ impl Roots {
             let (controllers, path) = (words.next()?, words.next()?);
             let root = match controllers {
                 "" => self.unified.as_ref()?,
-                some if some.split(',').any(|it| it == "cpu") => self.cpu.as_ref()?,
+                some if some.split(',').any(|part| part == "cpu") => self.cpu.as_ref()?,
                 _ => return None,
             };
             Some((root.clone(), root.join(path.trim_start_matches('/'))))
@@ -77,7 +78,7 @@ impl Roots {
             let all: Vec<PathBuf> = own.ancestors().map(Path::to_owned).collect();
             all.into_iter().take_while(move |folder| folder.starts_with(&root))
         });
-        let counts = counts.filter_map(|it| throttled_ns(&read_text(it.join("cpu.stat"))?));
+        let counts = counts.filter_map(|count| throttled_ns(&read_text(count.join("cpu.stat"))?));
         counts.max().unwrap_or(0)
     }
 

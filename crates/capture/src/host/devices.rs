@@ -258,7 +258,7 @@ pub struct DeviceNames {
 
 impl DeviceNames {
     /// The names of `devices`.
-    pub fn of(devices: &[Device]) -> DeviceNames {
+    pub fn from_devices(devices: &[Device]) -> DeviceNames {
         let entry = |device: &Device| (number(device.major, device.minor), device.name.clone());
         let disk = |device: &Device| {
             let disk = device.partition_of.as_ref().unwrap_or(&device.name);

@@ -97,7 +97,7 @@ mod tests {
     fn a_server_is_known_by_its_connection_or_by_being_alone() {
         let mut mounts = [mount(40, "fuse.sshfs"), mount(41, "fuse.s3fs"), mount(42, "ext4")];
         assign(&mut mounts, &[server("s3fs (8)", Some(41)), server("sshfs (7)", Some(40))]);
-        let named: Vec<Option<&str>> = mounts.iter().map(|it| it.server.as_deref()).collect();
+        let named: Vec<Option<&str>> = mounts.iter().map(|mount| mount.server.as_deref()).collect();
         assert_eq!(named, [Some("sshfs (7)"), Some("s3fs (8)"), None]);
         // Without the minor number, two mounts or two servers are not assigned.
         assign(&mut mounts, &[server("sshfs (7)", None)]);

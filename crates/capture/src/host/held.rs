@@ -188,7 +188,8 @@ impl Look {
         for mut file in held {
             (file.pid, file.process, file.user) = (pid, process.clone(), user.clone());
             self.place(&mut file, mounts.as_ref());
-            if !prefixes.is_empty() && !prefixes.iter().any(|it| file.path.starts_with(it)) {
+            if !prefixes.is_empty() && !prefixes.iter().any(|prefix| file.path.starts_with(prefix))
+            {
                 continue;
             }
             match found.held.len() < MOST_ROWS {
@@ -208,7 +209,7 @@ impl Look {
         };
         let (major, minor) = file.device;
         let inside = mounts.and_then(|mounts| mounts.inside(file.device, &file.path));
-        if let Some(path) = inside.and_then(|it| self.mounts.visible(major, minor, &it)) {
+        if let Some(path) = inside.and_then(|inside| self.mounts.visible(major, minor, &inside)) {
             file.path = path;
         }
     }

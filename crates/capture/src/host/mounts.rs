@@ -51,7 +51,7 @@ impl Mounts {
         let is_known =
             |mount: &Mount| mounts.iter().any(|it| it.path == mount.path && it.kind == mount.kind);
         let served: Vec<Mount> =
-            self.mounts.iter().filter(is_new).filter(|it| !is_known(it)).cloned().collect();
+            self.mounts.iter().filter(is_new).filter(|mount| !is_known(mount)).cloned().collect();
         mounts.extend(served);
         mounts.iter_mut().for_each(note_space);
         fuse::name_servers(&mut mounts);
@@ -85,7 +85,8 @@ impl Mounts {
 
     /// The paths of `inside`, each with the length of its mount's root.
     fn under(&self, major: u32, minor: u32, inside: &str) -> impl Iterator<Item = (usize, String)> {
-        let own = self.mounts.iter().filter(move |it| (it.major, it.minor) == (major, minor));
+        let own =
+            self.mounts.iter().filter(move |mount| (mount.major, mount.minor) == (major, minor));
         own.filter_map(move |mount| {
             let rest = inside.strip_prefix(mount.root.trim_end_matches('/'))?;
             (rest.is_empty() || rest.starts_with('/'))

@@ -15,7 +15,7 @@ pub struct ProcStat {
 
 impl ProcStat {
     /// Reads it; `None` if the process no longer exists.
-    pub fn of(pid: u32) -> Option<ProcStat> {
+    pub fn for_pid(pid: u32) -> Option<ProcStat> {
         ProcStat::parse(&read_text(format!("/proc/{pid}/stat"))?)
     }
 
@@ -70,8 +70,8 @@ pub struct ProcessIdentity {
 
 impl ProcessIdentity {
     /// Reads it; `None` if the process no longer exists.
-    pub fn of(pid: u32) -> Option<ProcessIdentity> {
-        let stat = ProcStat::of(pid)?;
+    pub fn for_pid(pid: u32) -> Option<ProcessIdentity> {
+        let stat = ProcStat::for_pid(pid)?;
         let status = read_text(format!("/proc/{pid}/status"))?;
         let cgroups = read_text(format!("/proc/{pid}/cgroup")).filter(|_| sees_all_cgroups());
         // The kernel knows the path: nothing is looked up.
@@ -105,7 +105,8 @@ fn sees_all_cgroups() -> bool {
 /// Prefers `4:blkio:/a` to `0::/a`.
 fn cgroup_of(text: &str) -> Option<String> {
     let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    let legacy = lines().find(|(controllers, _)| controllers.split(',').any(|it| it == "blkio"));
+    let legacy =
+        lines().find(|(controllers, _)| controllers.split(',').any(|part| part == "blkio"));
     let unified = || lines().find(|(controllers, _)| controllers.is_empty());
     legacy.or_else(unified).map(|(_, path)| path.to_owned())
 }
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn this_process_is_known() {
-        let own = ProcessIdentity::of(std::process::id()).unwrap();
+        let own = ProcessIdentity::for_pid(std::process::id()).unwrap();
         let program = std::env::current_exe().unwrap();
         assert_eq!(own.executable.as_deref(), program.to_str());
         assert_eq!(own.parent, std::os::unix::process::parent_id());

@@ -49,7 +49,9 @@ impl DeviceReports {
         let every_ns = every.as_nanos() as u64;
         self.due_ns = now_ns.saturating_add(every_ns);
         for device in devices.iter_mut() {
-            device.kernel_messages.retain(|it| it.logged_ns.saturating_add(every_ns) >= now_ns);
+            device.kernel_messages.retain(|kernel_message| {
+                kernel_message.logged_ns.saturating_add(every_ns) >= now_ns
+            });
         }
         if let Ok(log) = &mut self.kernel_log {
             self.lost_messages += log.take(devices);

@@ -73,8 +73,8 @@ impl Decoders {
         known.stacks.copied.begin(session);
         self.requests.start_ns = start_ns;
         self.owners.writers = Writers::now(session);
-        self.owners.dirtiers = Dirtiers::of(session);
-        self.waits = WaitDecoder::of(session, chains);
+        self.owners.dirtiers = Dirtiers::new(session);
+        self.waits = WaitDecoder::new(session, chains);
     }
 
     /// Adds the rows of one record.

@@ -83,7 +83,7 @@ impl Allowance {
     }
 
     fn mapping(&mut self, process: u32, address: u64) -> Option<Mapping> {
-        let is_in = |it: &&Mapping| (it.start..it.end).contains(&address);
+        let is_in = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&address);
         let known = self.mappings.get(&process).and_then(|all| all.iter().find(is_in));
         if let Some(known) = known {
             return Some(known.clone());

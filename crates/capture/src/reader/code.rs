@@ -21,11 +21,11 @@ impl Code {
     ///
     /// Mappings are read again where an address is in none of those that are known: it may be new.
     pub fn holds(&mut self, process: u32, addresses: &[u64]) -> Vec<bool> {
-        if !addresses.iter().all(|it| is_in(self.ranges(process), *it)) {
+        if !addresses.iter().all(|address| is_in(self.ranges(process), *address)) {
             self.by_process.remove(&process);
         }
         let code = self.ranges(process);
-        addresses.iter().map(|it| code.is_empty() || is_in(code, *it)).collect()
+        addresses.iter().map(|address| code.is_empty() || is_in(code, *address)).collect()
     }
 
     /// The executable mappings of a process, in order; none where it has ended.

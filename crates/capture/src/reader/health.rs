@@ -85,7 +85,8 @@ impl HealthAsker {
     /// Asks every device of a kind that reports something. Who has not answered an earlier question
     /// is not asked again.
     pub fn ask(&mut self, devices: &[Device], end: AskedAt) {
-        let mut asked: Vec<AskedDevice> = devices.iter().filter_map(AskedDevice::of).collect();
+        let mut asked: Vec<AskedDevice> =
+            devices.iter().filter_map(AskedDevice::from_device).collect();
         self.left_out = asked.len().saturating_sub(MOST_DEVICES) as u64;
         asked.truncate(MOST_DEVICES);
         self.ask_all(asked, end);
@@ -101,7 +102,7 @@ impl HealthAsker {
     /// Sends all pending questions.
     fn send(&mut self) {
         self.since = Instant::now();
-        self.given_up.retain_mut(|it| it.try_wait().is_ok_and(|ended| ended.is_none()));
+        self.given_up.retain_mut(|given_up| given_up.try_wait().is_ok_and(|ended| ended.is_none()));
         if self.pending.is_empty() || self.given_up.len() >= MOST_GIVEN_UP {
             return self.pending.clear();
         }
@@ -221,7 +222,7 @@ fn unanswered(reason: &str) -> DeviceHealth {
 }
 
 fn set(devices: &mut [Device], name: &str, end: AskedAt, health: DeviceHealth) {
-    let Some(device) = devices.iter_mut().find(|it| it.name == name) else { return };
+    let Some(device) = devices.iter_mut().find(|device| device.name == name) else { return };
     match end {
         AskedAt::Start => device.health_start = Some(health),
         AskedAt::End => device.health_end = Some(health),
@@ -250,8 +251,8 @@ mod tests {
     }
 
     fn asked(devices: &[Device]) -> Vec<AskedDevice> {
-        let one = |it: &Device| AskedDevice {
-            name: it.name.clone(),
+        let one = |device: &Device| AskedDevice {
+            name: device.name.clone(),
             directory: "/nosuch".into(),
             model: None,
         };
@@ -273,13 +274,14 @@ mod tests {
         assert!(begun.elapsed() < MOST_OF_ONE, "nothing waits: {:?}", begun.elapsed());
         asker.finish(&mut devices, 5 * MOST_OF_ALL);
         assert!(begun.elapsed() < 5 * MOST_OF_ALL, "{:?}", begun.elapsed());
-        let end = |it: &Device| it.health_end.clone().unwrap();
+        let end = |device: &Device| device.health_end.clone().unwrap();
         assert_eq!((end(&devices[0]).asked_ns, end(&devices[2]).asked_ns), (7, 7));
         assert_eq!(end(&devices[1]).unread, ["its health: no answer within 400 ms"]);
         // It is not asked again.
         asker.ask_all(asked(&devices), AskedAt::Start);
         asker.finish(&mut devices, 5 * MOST_OF_ALL);
-        let starts: Vec<bool> = devices.iter().map(|it| it.health_start.is_some()).collect();
+        let starts: Vec<bool> =
+            devices.iter().map(|device| device.health_start.is_some()).collect();
         assert_eq!(starts, [true, false, true]);
     }
 
@@ -323,7 +325,9 @@ mod tests {
         asker.ask_all(asked(&devices), AskedAt::End);
         asker.finish(&mut devices, MOST_OF_ALL);
         assert!(begun.elapsed() < MOST_OF_ALL + MOST_OF_ONE, "{:?}", begun.elapsed());
-        assert!(devices.iter().all(|it| !it.health_end.as_ref().unwrap().unread.is_empty()));
+        assert!(
+            devices.iter().all(|device| !device.health_end.as_ref().unwrap().unread.is_empty())
+        );
     }
 
     #[test]
@@ -335,7 +339,14 @@ mod tests {
             let mut asker = HealthAsker::with(command);
             asker.ask_all(asked(&devices), AskedAt::Start);
             asker.finish(&mut devices, 5 * MOST_OF_ALL);
-            assert!(devices.iter().all(|it| !it.health_start.as_ref().unwrap().unread.is_empty()));
+            assert!(
+                devices.iter().all(|device| !device
+                    .health_start
+                    .as_ref()
+                    .unwrap()
+                    .unread
+                    .is_empty())
+            );
         }
     }
 }

@@ -313,7 +313,8 @@ impl Asker {
             return Duration::ZERO;
         }
         let most = MOST_WAIT_IN_ALL.max(self.begun.elapsed() / PART_OF_WATCH);
-        let blocked = self.blocked + self.aside.as_ref().map_or(Duration::ZERO, |it| it.blocked);
+        let blocked =
+            self.blocked + self.aside.as_ref().map_or(Duration::ZERO, |aside| aside.blocked);
         most.saturating_sub(blocked).min(MOST_WAIT)
     }
 }

@@ -86,7 +86,7 @@ impl Tools {
             Lookup::Words { address } => serde_json::to_value(words_at(process, *address)),
             Lookup::Arguments => serde_json::to_value(arguments_of(process)),
             Lookup::Settings { directories } => {
-                let all = directories.iter().map(|it| read_settings(it, TUNED));
+                let all = directories.iter().map(|directory| read_settings(directory, TUNED));
                 serde_json::to_value(all.collect::<Vec<_>>())
             }
             Lookup::Health { device } => serde_json::to_value(health::ask(device)),
@@ -132,7 +132,7 @@ impl Tools {
                 let name = self.perf_maps.name(process, *address);
                 name.map_or(FrameName::Nameless, |name| FrameName::Compiled(name.into_owned()))
             }
-            symbol => FrameName::of(symbol),
+            symbol => FrameName::from_symbol(symbol),
         });
         Some(named.collect())
     }
@@ -155,7 +155,7 @@ impl Tools {
 
 impl FrameName {
     /// Converts a symbol.
-    pub fn of(symbol: &Symbolized<'_>) -> FrameName {
+    pub fn from_symbol(symbol: &Symbolized<'_>) -> FrameName {
         match symbol {
             Symbolized::Sym(symbol) => FrameName::Named {
                 name: symbol.name.to_string(),

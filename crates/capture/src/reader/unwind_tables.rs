@@ -196,7 +196,7 @@ fn places(file: &File, length: u64) -> Option<TablePlaces> {
             _ => {}
         }
     }
-    let sections = Sections::of(file, &header, length);
+    let sections = Sections::new(file, &header, length);
     let has =
         |name: &&[u8]| sections.as_ref().is_some_and(|all| all.named(file, length, name).is_some());
     let is_go = GO_SECTIONS.iter().any(has);
@@ -247,7 +247,7 @@ struct Sections {
 }
 
 impl Sections {
-    fn of(file: &File, header: &[u8], length: u64) -> Option<Sections> {
+    fn new(file: &File, header: &[u8], length: u64) -> Option<Sections> {
         let (from, count) = (u64_at(header, 40)?, u16_at(header, 60)?.min(MOST_HEADERS));
         let bytes = usize::from(count) * SECTION_HEADER;
         let is_known = u16_at(header, 58)? as usize == SECTION_HEADER;

@@ -101,7 +101,7 @@ fn members(folder: &Path) -> Vec<u32> {
 
 /// A process's name and the CPU time of all its threads.
 fn cpu_of(pid: u32) -> Option<(String, u64)> {
-    let stat = ProcStat::of(pid)?;
+    let stat = ProcStat::for_pid(pid)?;
     let (user_ns, system_ns) = (stat.ticks_ns(14)?, stat.ticks_ns(15)?);
     Some((stat.name, user_ns.saturating_add(system_ns)))
 }
@@ -140,9 +140,11 @@ mod tests {
         }
         std::fs::remove_dir_all(&folder).unwrap();
         let word = names.intern(Metric::HeldBack.info().word);
-        let told =
-            batch.samples.iter().filter(|it| it.metric == word && it.scope == Scope::Process);
-        let told: Vec<(u64, f64)> = told.map(|it| (it.time_ns, it.value)).collect();
+        let told = batch
+            .samples
+            .iter()
+            .filter(|sample| sample.metric == word && sample.scope == Scope::Process);
+        let told: Vec<(u64, f64)> = told.map(|told| (told.time_ns, told.value)).collect();
         assert_eq!(told, [(20, 100.0), (30, 600.0), (40, 900.0)]);
     }
 }

@@ -196,7 +196,8 @@ impl ProcessSampler {
             let is_met = !self.known.contains_key(&pid);
             changed.extend(self.read_one(pid, out));
             let parent = self.known.get(&pid).filter(|_| is_met).map(|known| known.parent);
-            next = parent.filter(|it| *it != std::process::id() && !self.known.contains_key(it));
+            next = parent
+                .filter(|parent| *parent != std::process::id() && !self.known.contains_key(parent));
         }
     }
 
@@ -348,7 +349,7 @@ fn io_of(text: &str) -> Option<[u64; 7]> {
 }
 
 fn stat_of(pid: u32) -> Option<Stated> {
-    let stat = ProcStat::of(pid)?;
+    let stat = ProcStat::for_pid(pid)?;
     Some(Stated {
         started_ns: stat.start_ns()?,
         parent: u32::try_from(stat.field(4)?).ok()?,

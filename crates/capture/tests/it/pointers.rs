@@ -15,7 +15,8 @@ fn sources() -> Vec<(PathBuf, String)> {
             let path = entry.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "c" || it == "h") {
+            } else if path.extension().is_some_and(|extension| extension == "c" || extension == "h")
+            {
                 let text = fs::read_to_string(&path).expect("a source");
                 found.push((path, text));
             }

@@ -338,8 +338,8 @@ fn what_iowhy_does_itself_is_counted_apart() {
     let watch = &summary.watch;
     assert_eq!((watch.own_requests, watch.own_bytes, watch.own_waits), (3, 3 * 8192, 1));
     let ledger = summary.ledger.as_ref().unwrap();
-    assert_eq!(ledger.processes.iter().map(|it| it.pid).collect::<Vec<_>>(), [7]);
-    assert!(summary.blame.unwrap().waiters.iter().all(|it| it.pid != Some(9)));
+    assert_eq!(ledger.processes.iter().map(|process| process.pid).collect::<Vec<_>>(), [7]);
+    assert!(summary.blame.unwrap().waiters.iter().all(|waiter| waiter.pid != Some(9)));
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn parts_of_a_request_count_as_often_as_it_does() {
     for _ in 0..10 {
         script.read("sda", 4096).by(1, "db").file("/data/table").direct(0, 0, MS).add();
     }
-    script.batch.requests.iter_mut().for_each(|it| it.weight = Some(8));
+    script.batch.requests.iter_mut().for_each(|request| request.weight = Some(8));
     let summary = script.summary();
     assert_sums(&summary);
     let row = &summary.files.rows[0];
@@ -523,7 +523,7 @@ fn errors_requeues_and_unknown_parents_are_counted() {
     let summary = script.summary();
     let sda = device(&summary, "sda");
     assert_eq!(
-        sda.errors.iter().map(|it| (it.error, it.requests)).collect::<Vec<_>>(),
+        sda.errors.iter().map(|error| (error.error, error.requests)).collect::<Vec<_>>(),
         [(-5, 2), (-28, 1)]
     );
     assert_eq!(sda.directions[Direction::Write].requeues, 6);

@@ -176,7 +176,7 @@ impl Claims {
 
     /// Returns the claimed time of programs' threads, nanoseconds.
     pub fn waited_ns(&self) -> u64 {
-        self.times().filter(|(cell, _)| !cell.is_of_requests()).map(|it| it.1).sum()
+        self.times().filter(|(cell, _)| !cell.is_of_requests()).map(|time| time.1).sum()
     }
 
     /// Returns the claimed time of programs' threads, or of requests where no thread waits,
@@ -196,7 +196,7 @@ impl Claims {
         let both = self.times().filter(|(cell, _)| counts(cell)).map(|(cell, time_ns)| {
             other.cells.get(&cell).map_or(0, |others_ns| time_ns.min(*others_ns))
         });
-        let own = self.times().filter(|(cell, _)| counts(cell)).map(|it| it.1);
+        let own = self.times().filter(|(cell, _)| counts(cell)).map(|time| time.1);
         (both.sum(), own.sum())
     }
 

@@ -95,7 +95,7 @@ pub struct Waited<'a> {
 
 impl<'a> Waited<'a> {
     /// Returns the waits of these groups, longest first.
-    pub(super) fn of(groups: Vec<&'a WaitGroup>) -> Waited<'a> {
+    pub(super) fn from_groups(groups: Vec<&'a WaitGroup>) -> Waited<'a> {
         let sum = |of: fn(&WaitGroup) -> u64| groups.iter().map(|group| of(group)).sum::<u64>();
         let most_within = of_largest_class(&groups);
         Waited {
@@ -238,7 +238,9 @@ impl<'a> Facts<'a> {
     /// Returns an error unless stages are known from Q on.
     pub fn need_queueing(&self) -> Result<(), Missing> {
         let mut intervals = self.devices().iter().flat_map(|device| &device.directions.0);
-        if intervals.any(|it| it.intervals[Interval::Q2c].is_some()) || self.devices().is_empty() {
+        if intervals.any(|interval| interval.intervals[Interval::Q2c].is_some())
+            || self.devices().is_empty()
+        {
             return Ok(());
         }
         Err(Missing("queueing times of requests are not in the data".to_owned()))
@@ -262,7 +264,9 @@ impl<'a> Facts<'a> {
 
     /// Returns the waits that match.
     pub fn waits(&self, fits: impl Fn(&WaitGroup) -> bool) -> Waited<'a> {
-        Waited::of(self.summary.patterns.waits.iter().filter(|group| fits(group)).collect())
+        Waited::from_groups(
+            self.summary.patterns.waits.iter().filter(|group| fits(group)).collect(),
+        )
     }
 
     /// Returns the waits of one class.
@@ -273,14 +277,14 @@ impl<'a> Facts<'a> {
     /// Returns the matching waits of kernel threads, which are not part of the blocked time.
     pub fn kernel_waits(&self, fits: impl Fn(&WaitGroup) -> bool) -> Waited<'a> {
         let groups = self.summary.patterns.kernel_waits.iter();
-        Waited::of(groups.filter(|group| fits(group)).collect())
+        Waited::from_groups(groups.filter(|group| fits(group)).collect())
     }
 
     /// Returns time (nanoseconds) and number of kernel threads' waits whose stack contains one of
     /// `functions`.
     pub fn kernel_waits_in(&self, functions: &[&str]) -> (u64, u64) {
         let stacks = self.summary.patterns.kernel_wait_stacks.iter();
-        let stacks = stacks.filter(|it| has_function(&it.functions, functions));
+        let stacks = stacks.filter(|stack| has_function(&stack.functions, functions));
         stacks.fold((0, 0), |sum, stack| (sum.0 + stack.time_ns, sum.1 + stack.waits))
     }
 
@@ -363,7 +367,7 @@ impl<'a> Facts<'a> {
 
     fn is_built_in(&self, name: &str, layers: usize) -> bool {
         let devices = &self.summary.environment.devices;
-        let known = |name: &str| devices.iter().find(move |it| it.name == name);
+        let known = |name: &str| devices.iter().find(move |device| device.name == name);
         let Some(device) = known(name) else { return false };
         let disk = device.partition_of.as_deref().and_then(known).unwrap_or(device);
         if !disk.below.is_empty() {
@@ -372,7 +376,7 @@ impl<'a> Facts<'a> {
         }
         let model = disk.model.as_deref().unwrap_or_default();
         let is_sold = VOLUMES.iter().any(|it| model.contains(it));
-        disk.transport.as_deref().is_some_and(|it| ATTACHED.contains(&it)) && !is_sold
+        disk.transport.as_deref().is_some_and(|transport| ATTACHED.contains(&transport)) && !is_sold
     }
 
     /// Whether a device, such as an array or a volume, is above a disk, directly or with other
@@ -381,7 +385,7 @@ impl<'a> Facts<'a> {
         let devices = &self.summary.environment.devices;
         let mut reached = vec![upper];
         for _ in 0..LAYERS {
-            let below = devices.iter().filter(|it| reached.contains(&it.name.as_str()));
+            let below = devices.iter().filter(|device| reached.contains(&device.name.as_str()));
             let next: Vec<&str> =
                 below.flat_map(|it| it.below.iter().map(|name| self.disk_of(name))).collect();
             if next.contains(&disk) {
@@ -395,7 +399,9 @@ impl<'a> Facts<'a> {
     /// Returns the whole disk of a partition; any other device itself.
     fn disk_of<'b>(&'b self, name: &'b str) -> &'b str {
         let mut devices = self.summary.environment.devices.iter();
-        let whole = devices.find(|it| it.name == name).and_then(|it| it.partition_of.as_deref());
+        let whole = devices
+            .find(|device| device.name == name)
+            .and_then(|device| device.partition_of.as_deref());
         whole.unwrap_or(name)
     }
 
@@ -431,7 +437,7 @@ impl<'a> Facts<'a> {
         let environment = &self.summary.environment;
         let holds = |mount: &&crate::model::environment::Mount| {
             let number = |name: &str| {
-                let known = environment.devices.iter().find(|it| it.name == name);
+                let known = environment.devices.iter().find(|device| device.name == name);
                 known.map_or((u32::MAX, 0), |it| (it.major, it.minor))
             };
             let stands = |it: &crate::model::environment::Device| {
@@ -440,9 +446,9 @@ impl<'a> Facts<'a> {
             };
             mount.is_on(device, number(device)) || environment.devices.iter().any(stands)
         };
-        let mut kinds = environment.mounts.iter().filter(holds).map(|it| it.kind.as_str());
+        let mut kinds = environment.mounts.iter().filter(holds).map(|mount| mount.kind.as_str());
         let first = kinds.next()?;
-        kinds.all(|it| it == first).then_some(first)
+        kinds.all(|kind| kind == first).then_some(first)
     }
 
     /// Returns the matching process with most of a device's time.

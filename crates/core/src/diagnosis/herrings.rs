@@ -18,8 +18,8 @@ const MOST: usize = 3;
 pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<String> {
     let Some(first) = findings.first() else { return Vec::new() };
     let is_guilty = |device: &str| {
-        let worst = findings.iter().filter(|it| it.severity == first.severity);
-        worst.map(|it| it.subject.device.as_deref()).any(|it| it == Some(device))
+        let worst = findings.iter().filter(|finding| finding.severity == first.severity);
+        worst.map(|worst| worst.subject.device.as_deref()).any(|it| it == Some(device))
     };
     let mut sentences: Vec<String> = provider_cap::refuted(facts);
     sentences.truncate(MOST);

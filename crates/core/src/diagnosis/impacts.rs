@@ -20,7 +20,7 @@ fn script(settings: &[(&str, &str)]) -> Script {
 
 /// The finding of a cause.
 fn found(script: &Script, cause: &str) -> Option<Finding> {
-    diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == cause)
+    diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == cause)
 }
 
 /// A hundred reads split into sixteen pieces, each of which completes `each` after the one before.
@@ -41,7 +41,9 @@ fn pieces_that_are_done_at_once_cost_nothing() {
     assert!((0.90..0.96).contains(&one_by_one.impact) && one_by_one.impact_at_most);
     assert!(one_by_one.severity > Severity::Info);
     let at_once = found(&pieces(0), "split-requests");
-    assert!(at_once.is_none_or(|it| it.severity == Severity::Info && it.impact < 0.03));
+    assert!(
+        at_once.is_none_or(|at_once| at_once.severity == Severity::Info && at_once.impact < 0.03)
+    );
 }
 
 /// Contiguous small writes, one every five milliseconds.

@@ -156,7 +156,7 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
     let ranked = rank::rank(std::mem::take(&mut diagnosis.findings), bottleneck::findings(&facts));
     let ranked = counters::with_counters(ranked, &facts);
     diagnosis.findings = ranked.into_iter().map(|finding| finding.dated(&facts)).collect();
-    if diagnosis.findings.iter().all(|it| it.severity == Severity::Info) {
+    if diagnosis.findings.iter().all(|finding| finding.severity == Severity::Info) {
         diagnosis.quiet = bottleneck::quiet(&facts);
     }
     diagnosis.over_time = facts.over_time().clone();
@@ -168,8 +168,9 @@ impl Diagnosis {
     /// Adds the findings of a rule that matter; without one its cause is not detected.
     fn take(&mut self, findings: Vec<Finding>, rule: &Rule, facts: &Facts<'_>) {
         let of = (rule.cause, rule.place);
-        let complete = findings.into_iter().map(|it| it.complete(of, FindingLayer::Cause, facts));
-        let complete = complete.map(|it| captures::adapted(it, facts.summary()));
+        let complete =
+            findings.into_iter().map(|finding| finding.complete(of, FindingLayer::Cause, facts));
+        let complete = complete.map(|complete| captures::adapted(complete, facts.summary()));
         self.findings.extend(complete.filter(Finding::matters));
     }
 
@@ -186,10 +187,11 @@ impl Diagnosis {
                     RuleVerdict::Findings(findings) => findings,
                     RuleVerdict::Clear | RuleVerdict::NotEnough(_) => continue,
                 };
-                let is_new = |it: &Finding| {
-                    it.subject.device.as_deref() == Some(name)
+                let is_new = |finding: &Finding| {
+                    finding.subject.device.as_deref() == Some(name)
                         && !self.findings.iter().any(|known| {
-                            known.cause == rule.cause && known.subject.device == it.subject.device
+                            known.cause == rule.cause
+                                && known.subject.device == finding.subject.device
                         })
                 };
                 let found: Vec<Finding> = found.into_iter().filter(is_new).collect();
@@ -243,9 +245,9 @@ fn of_a_part(filter: String) -> Diagnosis {
 /// Returns a device name that a shell would not parse as one word. Findings put device names into
 /// commands unquoted: a forged recording must not inject a command.
 fn strange_device(summary: &Summary) -> Option<&str> {
-    let known = summary.environment.devices.iter().map(|it| it.name.as_str());
-    let seen = summary.devices.iter().map(|it| it.device.as_str());
-    let waited_for = summary.patterns.waits.iter().filter_map(|it| it.device.as_deref());
+    let known = summary.environment.devices.iter().map(|device| device.name.as_str());
+    let seen = summary.devices.iter().map(|device| device.device.as_str());
+    let waited_for = summary.patterns.waits.iter().filter_map(|wait| wait.device.as_deref());
     let is_strange = |name: &&str| !name.is_empty() && shell_word(name) != *name;
     known.chain(seen).chain(waited_for).find(is_strange)
 }

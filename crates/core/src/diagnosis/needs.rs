@@ -70,7 +70,7 @@ fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
         Need::Origins => unless(knows_origins(facts), "the origins of requests"),
         Need::Settings => unless(knows_settings(facts), "settings and mounts"),
         Need::FineTime => {
-            let timelines = summary.patterns.devices.iter().map(|it| it.timeline.bin_ns);
+            let timelines = summary.patterns.devices.iter().map(|device| device.timeline.bin_ns);
             let longest = timelines.max().filter(|bin_ns| *bin_ns > COARSE_NS)?;
             Some(format!(
                 "a watch this long is kept in steps of {}: watch for some minutes",

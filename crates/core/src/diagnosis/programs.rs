@@ -104,7 +104,7 @@ impl KnownProgram {
 
     /// Returns the role of one of the program's files, if its path shows it.
     pub fn role(&self, path: &str) -> Option<FileRole> {
-        self.paths.iter().chain(self.own_paths).find(|it| fits(path, it.1)).map(|it| it.0)
+        self.paths.iter().chain(self.own_paths).find(|it| fits(path, it.1)).map(|path| path.0)
     }
 
     /// Returns the name of a file of that role in sentences, as the program's own manual has it.
@@ -218,7 +218,7 @@ pub fn role_of(process: Option<&str>, path: &str) -> Option<FileRole> {
 /// Returns the name of a file of that role in sentences about a program.
 pub fn phrase(process: Option<&str>, file: Option<&str>, role: FileRole) -> &'static str {
     // SQLite's other mode; both are of one program.
-    if role == WriteAheadLog && file.is_some_and(|it| it.ends_with("-journal")) {
+    if role == WriteAheadLog && file.is_some_and(|file| file.ends_with("-journal")) {
         return "rollback journal";
     }
     of(process, file).map_or(role.phrase(), |program| program.phrase(role))

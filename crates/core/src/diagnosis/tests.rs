@@ -59,7 +59,7 @@ fn unsaid(diagnosis: &Diagnosis, need: Need) -> Vec<&'static str> {
     let needing = rules::ALL.iter().filter(|rule| rule.needs.contains(&need));
     let told = |cause: &str| {
         diagnosis.not_judged.iter().any(|it| it.cause == cause)
-            || diagnosis.findings.iter().any(|it| it.cause == cause)
+            || diagnosis.findings.iter().any(|finding| finding.cause == cause)
     };
     needing.map(|rule| rule.cause).filter(|cause| !told(cause)).collect()
 }
@@ -71,8 +71,16 @@ fn a_rule_without_its_data_says_so() {
         (Need::Waits, |script| script.batch.waits.clear()),
         (Need::Chains, |script| script.environment.tables.retain(|table| table != "wait_chains")),
         (Need::Processes, |script| {
-            script.batch.requests.iter_mut().for_each(|it| (it.pid, it.process) = (None, None));
-            script.batch.parts.iter_mut().for_each(|it| (it.owner_pid, it.owner) = (None, None));
+            script
+                .batch
+                .requests
+                .iter_mut()
+                .for_each(|request| (request.pid, request.process) = (None, None));
+            script
+                .batch
+                .parts
+                .iter_mut()
+                .for_each(|part| (part.owner_pid, part.owner) = (None, None));
         }),
         (Need::Stacks, |script| {
             for it in &mut script.batch.requests {
@@ -81,14 +89,18 @@ fn a_rule_without_its_data_says_so() {
         }),
         (Need::Files, |script| {
             // Metadata belongs to no file, which is known without parts.
-            script.batch.requests.iter_mut().for_each(|it| it.origin = Origin::Read);
+            script.batch.requests.iter_mut().for_each(|request| request.origin = Origin::Read);
             script.batch.parts.clear();
         }),
         (Need::Origins, |script| {
-            script.batch.requests.iter_mut().for_each(|it| it.origin = Origin::Unknown);
+            script.batch.requests.iter_mut().for_each(|request| request.origin = Origin::Unknown);
         }),
         (Need::Queueing, |script| {
-            script.batch.requests.iter_mut().for_each(|it| (it.q2c_ns, it.q2g_ns) = (None, None));
+            script
+                .batch
+                .requests
+                .iter_mut()
+                .for_each(|request| (request.q2c_ns, request.q2g_ns) = (None, None));
         }),
         (Need::Settings, |script| script.environment.devices.clear()),
     ];
@@ -196,7 +208,10 @@ fn beside_others(held_ns: u64, else_ns: u64) -> Option<Severity> {
     wait((7, "cat"), WaitClass::Iocost, held_ns, false, "sdb");
     wait((7, "cat"), WaitClass::Device, else_ns, true, "sdb");
     let findings = judged(&script).findings;
-    findings.into_iter().find(|it| it.cause == "iocost-throttle").map(|it| it.severity)
+    findings
+        .into_iter()
+        .find(|finding| finding.cause == "iocost-throttle")
+        .map(|finding| finding.severity)
 }
 
 #[test]
@@ -216,7 +231,7 @@ fn a_name_that_no_kernel_gives_comes_into_no_command() {
     }
     let diagnosis = judged(&script);
     assert!(diagnosis.findings.is_empty() && diagnosis.red_herrings.is_empty());
-    assert!(diagnosis.unjudged.is_some_and(|it| it.contains("sda$(reboot)")));
+    assert!(diagnosis.unjudged.is_some_and(|unjudged| unjudged.contains("sda$(reboot)")));
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn merged(parts: &[Vec<&str>], at: usize) -> String {
 /// counts from the begin of the watch.
 pub(crate) fn moment(summary: &Summary, ns: u64) -> String {
     let after = format!("{} after the watch began", time(ns as f64));
-    match WallClock::of(&summary.environment) {
+    match WallClock::from_environment(&summary.environment) {
         Some(clock) => {
             let at_ns = summary.environment.start_ns.saturating_add(ns);
             format!("{} ({after})", clock.time(at_ns))

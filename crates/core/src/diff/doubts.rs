@@ -48,7 +48,7 @@ fn of_side(summary: &Summary) -> Vec<String> {
     if let Some(more @ 1..) = changed.len().checked_sub(MOST_CHANGES) {
         doubts.push(format!("{} more of settings", plural(more as u64, "change")));
     }
-    for device in summary.devices.iter().filter(|it| it.stalled_ns.is_some()) {
+    for device in summary.devices.iter().filter(|device| device.stalled_ns.is_some()) {
         let stalled = words::time(device.stalled_ns.unwrap_or(0) as f64);
         doubts.push(format!("{} completed nothing in the last {stalled}", device.device));
     }
@@ -72,7 +72,7 @@ fn missing(compared: &ComparedTimes<'_>) -> Vec<String> {
     let sides = compared.sides.map(|side| side.summary);
     let mut lacking: [(&str, Vec<&str>); 3] =
         [("neither", Vec::new()), ("A", Vec::new()), ("B", Vec::new())];
-    let timed = sides.iter().all(|it| it.watch.requests > 0);
+    let timed = sides.iter().all(|side| side.watch.requests > 0);
     let all = streams.into_iter().chain(timed.then_some(("times before the issue", queueing)));
     for (what, has) in all {
         match sides.map(has) {
@@ -103,7 +103,7 @@ fn too_few(compared: &ComparedTimes<'_>) -> Vec<String> {
     }
     for pair in &compared.pairs {
         for direction in [Direction::Read, Direction::Write, Direction::Flush] {
-            let counts = pair.devices.map(|it| it.directions[direction].requests);
+            let counts = pair.devices.map(|device| device.directions[direction].requests);
             let few = counts.iter().any(|count| *count < LEAST_REQUESTS);
             if few && counts.iter().any(|count| *count >= LEAST_REQUESTS) {
                 let [a, b] = counts.map(words::count);

@@ -95,8 +95,9 @@ fn cgroups(pairs: &[DevicePair<'_>], sides: [&Summary; 2], found: &mut Differenc
     if both.iter().any(|it| it.is_empty()) {
         return;
     }
-    let is_paired =
-        |name: &str| pairs.iter().any(|pair| pair.devices.iter().any(|it| it.device == name));
+    let is_paired = |name: &str| {
+        pairs.iter().any(|pair| pair.devices.iter().any(|device| device.device == name))
+    };
     let paths: BTreeSet<&String> =
         both.iter().flat_map(|it| it.iter()).map(|it| &it.path).collect();
     for path in paths {
@@ -206,17 +207,21 @@ fn settings(
 
 fn device(pair: &DevicePair<'_>, found: &mut Differences) {
     let devices = pair.devices;
-    settings(Some(pair), devices.map(|it| &it.settings), found);
-    if devices.iter().all(|it| !it.settings.is_empty()) {
-        found.note(Some(pair), "model", devices.map(|it| it.model.clone()));
-        let transport = |it: &DeviceSummary| it.transport.clone().unwrap_or_default();
+    settings(Some(pair), devices.map(|device| &device.settings), found);
+    if devices.iter().all(|device| !device.settings.is_empty()) {
+        found.note(Some(pair), "model", devices.map(|device| device.model.clone()));
+        let transport = |device: &DeviceSummary| device.transport.clone().unwrap_or_default();
         found.note_known(Some(pair), "transport", devices.map(transport));
-        let size = |it: &DeviceSummary| it.size_bytes.map(|size| words::bytes(size as f64));
+        let size = |device: &DeviceSummary| device.size_bytes.map(|size| words::bytes(size as f64));
         found.note(Some(pair), "size", devices.map(size));
-        found.note(Some(pair), "lower devices", devices.map(|it| Some(it.below.join(" "))));
-        let is_loop = devices.iter().all(|it| it.backing_file.is_some());
+        found.note(Some(pair), "lower devices", devices.map(|device| Some(device.below.join(" "))));
+        let is_loop = devices.iter().all(|device| device.backing_file.is_some());
         if !is_loop {
-            found.note(Some(pair), "backing file", devices.map(|it| it.backing_file.clone()));
+            found.note(
+                Some(pair),
+                "backing file",
+                devices.map(|device| device.backing_file.clone()),
+            );
         }
     }
 }

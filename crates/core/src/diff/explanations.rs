@@ -17,14 +17,16 @@ pub(super) fn link(differences: &mut [Difference], groups: &mut [TimeGroup]) {
         difference.explains = moved(&difference.can_explain) || (difference.explains_all && any);
     }
     // A difference that explains one stage comes before one that may explain any.
-    differences.sort_by_key(|it| (!it.explains, it.explains_all));
+    differences.sort_by_key(|difference| (!difference.explains, difference.explains_all));
     link_parts(groups, differences);
 }
 
 /// Assigns to each part that differs the differences of the environment that can explain it.
 fn link_parts(groups: &mut [TimeGroup], differences: &[Difference]) {
     for part in groups.iter_mut().flat_map(|group| &mut group.parts).filter(|part| part.moved) {
-        let explains = |it: &Difference| it.can_explain.contains(&part.what) || it.explains_all;
+        let explains = |difference: &Difference| {
+            difference.can_explain.contains(&part.what) || difference.explains_all
+        };
         let indices = differences.iter().enumerate().filter(|(_, it)| explains(it));
         part.beside = indices.map(|(index, _)| index).collect();
     }

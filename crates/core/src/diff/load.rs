@@ -143,7 +143,7 @@ fn judge_mix(pair: &DevicePair<'_>, judged: &mut JudgedLoad) {
 fn judge_direction(pair: &DevicePair<'_>, direction: Direction, judged: &mut JudgedLoad) {
     let both: [&DirectionSummary; 2] = pair.devices.map(|device| &device.directions[direction]);
     let is_minor = |device: &DeviceSummary| share(device, direction) < MINOR;
-    if pair.devices.iter().any(|it| is_minor(it)) {
+    if pair.devices.iter().any(|device| is_minor(device)) {
         return;
     }
     let name = direction.word();
@@ -159,7 +159,9 @@ fn judge_direction(pair: &DevicePair<'_>, direction: Direction, judged: &mut Jud
 /// The amount of load: rate and depth in the same direction, or a deeper queue at a saturated
 /// device.
 fn judge_demand(pair: &DevicePair<'_>, judged: &mut JudgedLoad) {
-    let rate = |it: &DeviceSummary| it.directions.0.iter().map(|of| of.requests_per_s).sum::<f64>();
+    let rate = |device: &DeviceSummary| {
+        device.directions.0.iter().map(|of| of.requests_per_s).sum::<f64>()
+    };
     let rates = pair.devices.map(rate);
     let depths = pair.devices.map(|device| device.in_flight_mean);
     let same_way = (rates[0] < rates[1]) == (depths[0] < depths[1]);
@@ -172,7 +174,8 @@ fn judge_demand(pair: &DevicePair<'_>, judged: &mut JudgedLoad) {
         );
         judged.note(graded(least, NOTED, OTHER), reason);
     }
-    let full = pair.devices.iter().all(|it| it.util_share.is_some_and(|share| share >= SATURATED));
+    let full =
+        pair.devices.iter().all(|device| device.util_share.is_some_and(|share| share >= SATURATED));
     if full && factor(depths) > NOTED && factor(rates) <= NOTED {
         let reason = format!(
             "{few} against {many} in flight at the same rate: at a saturated device, each waits \
@@ -186,7 +189,7 @@ fn judge_programs(programs: &[ProgramLoad], judged: &mut JudgedLoad) {
     let most = |at: usize| {
         let largest =
             |a: &&ProgramLoad, b: &&ProgramLoad| a.time_shares[at].total_cmp(&b.time_shares[at]);
-        programs.iter().filter(|it| it.time_shares[at] > 0.0).max_by(largest)
+        programs.iter().filter(|program| program.time_shares[at] > 0.0).max_by(largest)
     };
     let (Some(a), Some(b)) = (most(0), most(1)) else { return };
     if a.time_shares[1] <= 0.0 && b.time_shares[0] <= 0.0 {
@@ -240,9 +243,9 @@ fn rows(pair: &DevicePair<'_>) -> Vec<LoadRow> {
             rows.push(row(format!("{name} sequential"), "%", percent));
         }
     }
-    let depth = pair.devices.map(|it| Some(it.in_flight_mean));
+    let depth = pair.devices.map(|device| Some(device.in_flight_mean));
     rows.push(row("in flight".to_owned(), "requests", depth));
-    let busy = pair.devices.map(|it| it.util_share.map(|share| share * 100.0));
+    let busy = pair.devices.map(|device| device.util_share.map(|share| share * 100.0));
     rows.push(row("busy".to_owned(), "%", busy));
     rows
 }
@@ -258,5 +261,5 @@ fn row(what: String, unit: &'static str, figures: [Option<f64>; 2]) -> LoadRow {
 
 /// Whether both devices have enough requests of a direction.
 pub(super) fn is_enough(pair: &DevicePair<'_>, direction: Direction) -> bool {
-    pair.devices.iter().all(|it| it.directions[direction].requests >= LEAST_REQUESTS)
+    pair.devices.iter().all(|device| device.directions[direction].requests >= LEAST_REQUESTS)
 }

@@ -176,10 +176,12 @@ struct ComparedTimes<'a> {
 impl ComparedTimes<'_> {
     /// The device that stalls in one of them and not in the other.
     fn stalled(&self) -> Option<(SideName, &DeviceSummary)> {
-        self.pairs.iter().find_map(|pair| match pair.devices.map(|it| it.stalled_ns.is_some()) {
-            [true, false] => Some((SideName::A, pair.devices[0])),
-            [false, true] => Some((SideName::B, pair.devices[1])),
-            _ => None,
+        self.pairs.iter().find_map(|pair| {
+            match pair.devices.map(|device| device.stalled_ns.is_some()) {
+                [true, false] => Some((SideName::A, pair.devices[0])),
+                [false, true] => Some((SideName::B, pair.devices[1])),
+                _ => None,
+            }
         })
     }
 }
@@ -248,12 +250,12 @@ fn verdict(compared: &ComparedTimes<'_>, loads: &[PairLoad], times: &[TimeGroup]
     if times.iter().any(|group| group.moved) {
         return DiffVerdict::Moved;
     }
-    let comparable = |it: &&PairLoad| it.alike != LoadSimilarity::Different;
+    let comparable = |pair_load: &&PairLoad| pair_load.alike != LoadSimilarity::Different;
     if times.is_empty() {
         return DiffVerdict::NotEnough;
     }
     let tail = |group: &TimeGroup| !group.incomparable && group.tail().is_some();
-    match loads.iter().any(|it| comparable(&it)) {
+    match loads.iter().any(|load| comparable(&load)) {
         true if times.iter().any(tail) => DiffVerdict::TailDiffers,
         true => DiffVerdict::Same,
         false => DiffVerdict::LoadDiffers,
@@ -263,8 +265,8 @@ fn verdict(compared: &ComparedTimes<'_>, loads: &[PairLoad], times: &[TimeGroup]
 fn watched(compared: &ComparedTimes<'_>, at: usize) -> WatchedSide {
     let DiffSide { name, summary, diagnosis } = compared.sides[at];
     let causes = |diagnosis: &Diagnosis| -> Vec<&'static str> {
-        let worth = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info);
-        worth.map(|it| it.cause).collect()
+        let worth = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
+        worth.map(|worth| worth.cause).collect()
     };
     let others = causes(compared.sides[1 - at].diagnosis);
     WatchedSide {
@@ -274,7 +276,7 @@ fn watched(compared: &ComparedTimes<'_>, at: usize) -> WatchedSide {
         duration_ns: summary.watch.duration_ns,
         requests: summary.watch.requests,
         lost_requests: summary.watch.lost_requests,
-        findings: causes(diagnosis).into_iter().filter(|it| !others.contains(it)).collect(),
+        findings: causes(diagnosis).into_iter().filter(|cause| !others.contains(cause)).collect(),
         unpaired: pairs::unpaired(compared, at),
     }
 }

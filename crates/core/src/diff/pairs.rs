@@ -23,7 +23,7 @@ fn seen(summary: &Summary) -> impl Iterator<Item = &DeviceSummary> {
     let count = |device: &DeviceSummary| -> u64 {
         device.directions.0.iter().map(|it| it.requests + it.open_requests).sum()
     };
-    summary.devices.iter().filter(move |it| !it.is_kernel_counted && count(it) > 0)
+    summary.devices.iter().filter(move |device| !device.is_kernel_counted && count(device) > 0)
 }
 
 pub(super) fn pairs<'a>(
@@ -68,7 +68,7 @@ pub(super) fn unpaired(compared: &ComparedTimes<'_>, at: usize) -> Vec<String> {
     if compared.chosen {
         return Vec::new();
     }
-    let paired = |name: &str| compared.pairs.iter().any(|it| it.devices[at].device == name);
+    let paired = |name: &str| compared.pairs.iter().any(|pair| pair.devices[at].device == name);
     let all = seen(compared.sides[at].summary).map(|it| it.device.clone());
     all.filter(|name| !paired(name)).collect()
 }

@@ -36,8 +36,8 @@ impl SentenceParts<'_> {
             },
             DiffVerdict::Stalled => self.stalled(),
             DiffVerdict::LoadDiffers => {
-                let reasons = loads.iter().find(|it| it.alike == LoadSimilarity::Different);
-                let reasons = reasons.map(|it| it.reasons.join("; ")).unwrap_or_default();
+                let reasons = loads.iter().find(|load| load.alike == LoadSimilarity::Different);
+                let reasons = reasons.map(|reason| reason.reasons.join("; ")).unwrap_or_default();
                 match self.gained() {
                     Some(gained) => format!("the loads differ ({reasons}): {gained}"),
                     None => format!("the loads differ too much to compare times: {reasons}"),
@@ -84,15 +84,16 @@ impl SentenceParts<'_> {
 
 fn worst(loads: &[PairLoad]) -> LoadSimilarity {
     let comparable =
-        loads.iter().map(|it| it.alike).filter(|alike| *alike != LoadSimilarity::Different);
+        loads.iter().map(|load| load.alike).filter(|alike| *alike != LoadSimilarity::Different);
     comparable.max().unwrap_or(LoadSimilarity::Same)
 }
 
 /// The means are equal; the slowest requests are not.
 fn slowest(loads: &[PairLoad], times: &[TimeGroup]) -> String {
-    let found = times.iter().filter(|it| !it.incomparable).find_map(|it| Some((it, it.tail()?)));
+    let found =
+        times.iter().filter(|time| !time.incomparable).find_map(|time| Some((time, time.tail()?)));
     let Some((group, part)) = found else { return String::new() };
-    let [a, b] = part.p999_ns.map(|it| it.unwrap_or(0) as f64);
+    let [a, b] = part.p999_ns.map(|p999_ns| p999_ns.unwrap_or(0) as f64);
     // The larger mean may be the other side's.
     let part = TimePart { mean_ns: [a, b], ..part.clone() };
     let (slow, fast) = if a > b { (a, b) } else { (b, a) };
@@ -109,7 +110,8 @@ fn slowest(loads: &[PairLoad], times: &[TimeGroup]) -> String {
 
 /// `same load`, or `similar load (reads of 4.00 KiB against 6.00 KiB)`.
 fn opening(alike: LoadSimilarity, loads: &[PairLoad]) -> String {
-    let reason = loads.iter().find(|it| it.alike == alike).and_then(|it| it.reasons.first());
+    let reason =
+        loads.iter().find(|load| load.alike == alike).and_then(|load| load.reasons.first());
     match (alike, reason) {
         (LoadSimilarity::Same, _) | (_, None) => "same load".to_owned(),
         (_, Some(reason)) => format!("similar load ({reason})"),
@@ -121,8 +123,8 @@ fn moved(loads: &[PairLoad], times: &[TimeGroup], environment: &[Difference]) ->
     let Some((group, part)) = first.and_then(|group| Some((group, group.foremost()?))) else {
         return String::new();
     };
-    let load = loads.iter().find(|it| it.devices == group.devices);
-    let alike = load.or(loads.first()).map_or(LoadSimilarity::Same, |it| it.alike);
+    let load = loads.iter().find(|load| load.devices == group.devices);
+    let alike = load.or(loads.first()).map_or(LoadSimilarity::Same, |load| load.alike);
     let mut text = format!(
         "{}, {} more {} for each {}{}",
         opening(alike, loads),

@@ -90,13 +90,13 @@ fn the_parts_add_up_to_the_whole() {
     reads(&mut a, "sda", 500, 4096, (0, 2 * US, MS));
     reads(&mut b, "sda", 500, 4096, (300 * US, 0, 2 * MS));
     let found = compared(&a, &b, &[]);
-    for group in found.times.iter().filter(|it| it.direction.is_some()) {
+    for group in found.times.iter().filter(|time| time.direction.is_some()) {
         for at in [0, 1] {
             let sum: f64 = group.parts.iter().map(|part| part.mean_ns[at]).sum();
             assert!((sum - group.whole.mean_ns[at]).abs() < 1.0, "{group:#?}");
         }
     }
-    let shares: f64 = found.times.iter().flat_map(|it| &it.parts).map(|part| part.share).sum();
+    let shares: f64 = found.times.iter().flat_map(|time| &time.parts).map(|part| part.share).sum();
     assert!((shares - 1.0).abs() < 1e-9, "{shares}");
 }
 
@@ -162,7 +162,7 @@ fn few_requests_are_not_enough() {
     reads(&mut b, "sda", 12, 4096, (0, 2 * US, 9 * MS));
     let found = compared(&a, &b, &[]);
     assert_eq!(found.verdict, DiffVerdict::NotEnough, "{found:#?}");
-    assert!(found.doubts.iter().any(|it| it.contains("900 against 12 read requests of sda")));
+    assert!(found.doubts.iter().any(|doubt| doubt.contains("900 against 12 read requests of sda")));
     let found = compared(&Script::new(10), &b, &[]);
     assert_eq!((found.verdict, found.loads.len()), (DiffVerdict::NotEnough, 0));
 }
@@ -236,7 +236,11 @@ fn what_one_side_lacks_is_said() {
         "B: lost: 40 requests that have no record",
         "not in B, and not compared: waits of threads, processes, settings, times before the issue",
     ] {
-        assert!(found.doubts.iter().any(|it| it.contains(part)), "{part}: {:#?}", found.doubts);
+        assert!(
+            found.doubts.iter().any(|doubt| doubt.contains(part)),
+            "{part}: {:#?}",
+            found.doubts
+        );
     }
     // The device's time is in both.
     assert!(found.sentence.contains("more in D2C"), "{}", found.sentence);

@@ -198,12 +198,16 @@ pub(super) fn groups(compared: &ComparedTimes<'_>, loads: &[PairLoad]) -> Vec<Ti
     groups.extend(of_waits(compared, loads));
     let stages: f64 = groups
         .iter()
-        .filter(|it| it.direction.is_some())
-        .flat_map(|it| &it.parts)
+        .filter(|group| group.direction.is_some())
+        .flat_map(|group| &group.parts)
         .filter(|part| part.moved)
         .map(|part| part.difference_ns.signum())
         .sum();
-    for part in groups.iter_mut().filter(|it| it.direction.is_none()).flat_map(|it| &mut it.parts) {
+    for part in groups
+        .iter_mut()
+        .filter(|group| group.direction.is_none())
+        .flat_map(|group| &mut group.parts)
+    {
         let follows = FOLLOWING.iter().any(|class| class.word() == part.what);
         part.follows = follows && part.difference_ns * stages > 0.0;
     }
@@ -226,8 +230,12 @@ fn share_out(groups: &mut [TimeGroup], seconds: [f64; 2]) {
     for group in groups {
         let weight = group.weight(seconds);
         let moved = |part: &TimePart| part.moved && !part.follows;
-        let own: f64 =
-            group.parts.iter().filter(|it| moved(it)).map(|it| it.difference_ns.abs()).sum();
+        let own: f64 = group
+            .parts
+            .iter()
+            .filter(|part| moved(part))
+            .map(|part| part.difference_ns.abs())
+            .sum();
         for part in group.parts.iter_mut().filter(|part| part.moved && !part.follows) {
             part.share = part.difference_ns.abs() / own.max(1e-9) * weight / all.max(1e-9);
         }
@@ -268,7 +276,7 @@ fn stage(both: &[&DirectionSummary; 2], at: Interval, count: [u64; 2]) -> Option
     if stages.iter().all(Option::is_none) {
         return None;
     }
-    let sum = stages.map(|stage| stage.map_or(0, |it| it.sum_ns) as f64);
+    let sum = stages.map(|stage| stage.map_or(0, |stage| stage.sum_ns) as f64);
     let mean = [0, 1].map(|side| sum[side] / count[side].max(1) as f64);
     Some(TimePart::of_stages(at, mean, stages))
 }
@@ -293,7 +301,7 @@ fn of_waits(compared: &ComparedTimes<'_>, loads: &[PairLoad]) -> Option<TimeGrou
         return None;
     }
     let time = |at: usize, class: WaitClass| {
-        let groups = compared.sides[at].summary.patterns.waits.iter().filter(|it| fits(at, it));
+        let groups = compared.sides[at].summary.patterns.waits.iter().filter(|wait| fits(at, wait));
         groups.map(|group| of_class(group, class)).sum::<u64>() as f64 / requests[at] as f64
     };
     let own = WaitClass::ALL

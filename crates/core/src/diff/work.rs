@@ -42,7 +42,7 @@ pub(super) fn work(compared: &ComparedTimes<'_>) -> Vec<WorkTime> {
     let both = a.iter().filter_map(|(name, of_a)| Some((*name, [*of_a, *b.get(name)?])));
     let mut rows: Vec<(u64, WorkTime)> = both
         .filter_map(|(name, sides)| {
-            let time_ns = sides.iter().map(|it| it.time_ns).max().unwrap_or(0);
+            let time_ns = sides.iter().map(|side| side.time_ns).max().unwrap_or(0);
             Some((time_ns, row(name, sides)?))
         })
         .collect();

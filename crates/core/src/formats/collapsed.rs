@@ -54,7 +54,7 @@ impl Collapsed {
             return;
         }
         // The stack stands for recorded requests, each of which stands for all that it does.
-        let whole_ns = Life::of(request).whole_ns.unwrap_or(0);
+        let whole_ns = Life::from_request(request).whole_ns.unwrap_or(0);
         let of_stack = u64::from(request.stack_weight.max(1));
         let sum = Measure::for_request(request, whole_ns).times(of_stack);
         let weight = match self.weight {

@@ -105,7 +105,7 @@ impl Exporter for Csv {
 }
 
 fn rows<T: Table>(rows: &[T], cells: &mut CellWriter<'_>) -> io::Result<u64> {
-    let mut columns = Columns::of::<T>();
+    let mut columns = Columns::for_table::<T>();
     for together in rows.chunks(TOGETHER) {
         columns.clear();
         columns.extend(together);

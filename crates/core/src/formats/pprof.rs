@@ -152,7 +152,7 @@ impl Pprof {
     }
 
     fn request(&mut self, request: &Request) {
-        let whole_ns = Life::of(request).whole_ns.unwrap_or(0);
+        let whole_ns = Life::from_request(request).whole_ns.unwrap_or(0);
         let of_stack = u64::from(request.stack_weight.max(1));
         let sum = Measure::for_request(request, whole_ns).times(of_stack);
         let key = SampleKey {

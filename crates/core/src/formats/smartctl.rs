@@ -188,7 +188,7 @@ impl SmartctlOutput {
         let log = DriveLog {
             passed: self.smart_status.passed,
             temperature_c: self.temperature.current,
-            critical_c: self.temperature.drive_trip.filter(|it| *it > 0),
+            critical_c: self.temperature.drive_trip.filter(|drive_trip| *drive_trip > 0),
             power_on_hours: self.power_on_time.hours,
             reallocated_sectors: raw(REALLOCATED).or(self.scsi_grown_defect_list),
             pending_sectors: raw(PENDING),

@@ -16,7 +16,7 @@ pub struct WallClock {
 impl WallClock {
     /// The wall clock of the watch's host; in UTC if its offset is not known. `None` if only the
     /// capture's own clock is known.
-    pub fn of(environment: &Environment) -> Option<WallClock> {
+    pub fn from_environment(environment: &Environment) -> Option<WallClock> {
         if environment.realtime_offset_ns == 0 {
             return None;
         }
@@ -69,7 +69,7 @@ mod tests {
         let realtime_offset_ns = 1_795_192_320_019_185_000;
         let environment =
             Environment { realtime_offset_ns, utc_offset_s, ..Environment::default() };
-        WallClock::of(&environment).unwrap()
+        WallClock::from_environment(&environment).unwrap()
     }
 
     #[test]
@@ -88,8 +88,8 @@ mod tests {
     fn nonsense_is_no_panic() {
         assert_eq!(clock(Some(i32::MAX)).offset(), "+00:00");
         let far = Environment { realtime_offset_ns: i64::MIN, ..Environment::default() };
-        let far = WallClock::of(&far).unwrap();
+        let far = WallClock::from_environment(&far).unwrap();
         assert!(!far.date_time(0).is_empty() && !far.date_time(u64::MAX).is_empty());
-        assert!(WallClock::of(&Environment::default()).is_none());
+        assert!(WallClock::from_environment(&Environment::default()).is_none());
     }
 }

@@ -173,7 +173,10 @@ impl ColumnValues {
         let beyond =
             self.values.iter().fold(0, |count, value| count + u64::from(is_beyond(*value)));
         if beyond > 0 {
-            self.values.iter_mut().filter(|value| is_beyond(**value)).for_each(|it| *it = most);
+            self.values
+                .iter_mut()
+                .filter(|value| is_beyond(**value))
+                .for_each(|value| *value = most);
         }
         beyond
     }

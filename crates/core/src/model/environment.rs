@@ -230,7 +230,8 @@ impl Environment {
 
     /// Notes [`Environment::start_time`], which follows from the clocks.
     pub fn note_start_time(&mut self) {
-        self.start_time = WallClock::of(self).map(|clock| clock.rfc3339(self.start_ns));
+        self.start_time =
+            WallClock::from_environment(self).map(|clock| clock.rfc3339(self.start_ns));
     }
 
     /// Adds a filter to the one that was applied while recording.
@@ -425,7 +426,7 @@ pub(crate) fn is_part_of(disk: &str, name: &str) -> bool {
     let Some(rest) = name.strip_prefix(disk) else { return false };
     let is_numbered = disk.ends_with(|letter: char| letter.is_ascii_digit());
     let number = if is_numbered { rest.strip_prefix('p') } else { Some(rest) };
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     rest.is_empty() || number.is_some_and(is_number)
 }
 

@@ -345,7 +345,8 @@ mod tests {
         script.read("sda", 512).at(5 * MS as i64).status(Status::InFlight).add();
         let filter = Filter { latency_ns: 10 * MS, ..Filter::default() };
         script.batch.retain(&filter, &script.names, START_NS + 12 * MS);
-        let kept: Vec<u64> = script.batch.requests.iter().map(|it| it.request_id).collect();
+        let kept: Vec<u64> =
+            script.batch.requests.iter().map(|request| request.request_id).collect();
         assert_eq!(kept, [long, flush, waiting]);
     }
 
@@ -366,7 +367,7 @@ mod tests {
         let (unknown, known) = (open(None), open(None));
         let known = Open { device: Some(names.intern("sda")), ..known };
         let keeps = |devices: &[&str], open| {
-            let devices = devices.iter().map(|it| (*it).to_owned()).collect();
+            let devices = devices.iter().map(|device| (*device).to_owned()).collect();
             Filter { devices, ..Filter::default() }.keeps_open(open, &names)
         };
         assert!(keeps(&["sdb", "sda"], &known) && keeps(&[], &unknown));

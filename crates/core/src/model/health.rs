@@ -349,7 +349,10 @@ impl NvmeHealth {
     /// lets it use each state from which it wakes up within the limit.
     pub fn wakes_within_us(&self) -> Option<u64> {
         let limit = self.wake_limit_us.filter(|_| self.sleeps_by_itself)?;
-        let used = self.power_states.iter().filter(|it| it.asleep && it.leave_us <= limit);
+        let used = self
+            .power_states
+            .iter()
+            .filter(|power_state| power_state.asleep && power_state.leave_us <= limit);
         used.map(|it| it.leave_us).max()
     }
 

@@ -343,7 +343,7 @@ impl Columns {
     pub const TOGETHER: usize = 64;
 
     /// No rows of `T`.
-    pub fn of<T: Table>() -> Columns {
+    pub fn for_table<T: Table>() -> Columns {
         Columns { columns: vec![ColumnValues::default(); T::COLUMNS.len()], rows: 0 }
     }
 

@@ -136,10 +136,13 @@ impl Moment {
     fn bytes(&self) -> usize {
         let histograms = |device: &DeviceSummary| {
             let figures = device.directions.iter().map(|(_, it)| it);
-            figures.map(|it| it.q2c_histogram.len() + it.d2c_histogram.len()).sum::<usize>()
+            figures
+                .map(|figure| figure.q2c_histogram.len() + figure.d2c_histogram.len())
+                .sum::<usize>()
         };
         let buckets: usize = self.devices.iter().map(histograms).sum();
-        let waiters = self.ledger.as_ref().map_or(0, |it| it.processes.len() + it.classes.len());
+        let waiters =
+            self.ledger.as_ref().map_or(0, |ledger| ledger.processes.len() + ledger.classes.len());
         size_of::<Moment>()
             + self.devices.len() * (size_of::<DeviceSummary>() + 2048)
             + buckets * size_of::<crate::analysis::summary::Bucket>()

@@ -88,8 +88,9 @@ impl RecordedMoments {
         };
         let Ok(_) = self.windows.finish(environment, names, &mut end);
         for moment in &mut self.ended {
-            let covers = |it: &&Arc<JudgedWindow>| {
-                it.start_ns <= moment.start_ns && moment.start_ns < it.end_ns.max(it.start_ns + 1)
+            let covers = |arc: &&Arc<JudgedWindow>| {
+                arc.start_ns <= moment.start_ns
+                    && moment.start_ns < arc.end_ns.max(arc.start_ns + 1)
             };
             moment.judged = self.judged.iter().find(covers).or(self.judged.last()).cloned();
         }

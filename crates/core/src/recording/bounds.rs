@@ -86,19 +86,19 @@ mod tests {
         let name = names.intern("sda");
         let row = |start_ns, bytes| Request { start_ns, bytes, ..Request::blank(name, name) };
         let rows = [row(1_000, 4096), row(u64::MAX, 1 << 62), row(1 << 59, 4096)];
-        let mut columns = Columns::of::<Request>();
+        let mut columns = Columns::for_table::<Request>();
         columns.extend(&rows);
-        let (table, mut losses) = (TableInfo::of::<Request>(), Losses::default());
+        let (table, mut losses) = (TableInfo::for_table::<Request>(), Losses::default());
         cut(&table, &mut columns, &mut losses);
         let read = |index| columns.get::<Request>(index).unwrap();
         assert_eq!((read(0), read(2)), (rows[0].clone(), rows[2].clone()));
         assert_eq!((read(1).start_ns, read(1).bytes), (1 << 60, 1 << 53));
         assert_eq!(losses.items.iter().map(|loss| loss.count).sum::<u64>(), 2);
         // A column of one value, and one of nulls.
-        let mut columns = Columns::of::<RequestPart>();
+        let mut columns = Columns::for_table::<RequestPart>();
         let part = RequestPart { file_offset: None, ..RequestPart::blank(7, u64::MAX) };
         columns.extend(&[part.clone(), part]);
-        cut(&TableInfo::of::<RequestPart>(), &mut columns, &mut losses);
+        cut(&TableInfo::for_table::<RequestPart>(), &mut columns, &mut losses);
         let part = columns.get::<RequestPart>(1).unwrap();
         assert_eq!((part.bytes, part.file_offset), (1 << 53, None));
     }

@@ -40,7 +40,7 @@ pub(super) enum Sign {
 impl FoundType {
     /// The type of the field `root` of a file, and the leaf that holds it; `None` for a group of
     /// several.
-    pub fn of(schema: &SchemaDescriptor, root: usize) -> (FoundType, Option<usize>) {
+    pub fn new(schema: &SchemaDescriptor, root: usize) -> (FoundType, Option<usize>) {
         let of_root = |leaf: &usize| schema.get_column_root_idx(*leaf) == root;
         let leaves: Vec<usize> = (0..schema.num_columns()).filter(of_root).collect();
         let [leaf] = leaves[..] else { return (FoundType::Other("Struct".to_owned()), None) };

@@ -202,7 +202,7 @@ fn reading(
     let wrong = |why| RecordingError::Column { path: path.into(), column: info.name, why };
     let fields = schema.root_schema().get_fields();
     let root = fields.iter().position(|field| field.name() == info.name);
-    let found = root.map(|root| FoundType::of(schema, root));
+    let found = root.map(|root| FoundType::new(schema, root));
     let found = match found {
         None if !info.nullable => return Err(wrong("is missing".to_owned())),
         None => None,

@@ -158,9 +158,10 @@ impl RecordingRing {
         if self.processes.len() > MOST_PROCESSES {
             self.processes.clear();
         }
-        self.processes.extend(batch.processes.iter().map(|it| (it.pid, it.clone())));
-        self.stacks.extend(batch.stacks.iter().map(|it| ((it.stack_id, it.user), it.clone())));
-        self.latest.extend(batch.samples.iter().map(|it| (key(it), it.clone())));
+        self.processes.extend(batch.processes.iter().map(|process| (process.pid, process.clone())));
+        self.stacks
+            .extend(batch.stacks.iter().map(|stack| ((stack.stack_id, stack.user), stack.clone())));
+        self.latest.extend(batch.samples.iter().map(|sample| (key(sample), sample.clone())));
         let limits = SegmentLimits::default();
         for (table, rows) in self.tables.iter_mut().zip(rows(batch)) {
             if [Process::NAME, Stack::NAME].contains(&table.table.name) {
@@ -256,10 +257,10 @@ impl RecordingRing {
             samples: self.baseline.values().cloned().collect(),
             ..Batch::default()
         };
-        known.processes.sort_by_key(|it| it.pid);
-        known.stacks.sort_by_key(|it| (it.stack_id, it.user));
-        known.samples.sort_by_key(|it| (it.scope, it.subject, it.metric));
-        known.samples.iter_mut().for_each(|it| it.time_ns = about.start_ns);
+        known.processes.sort_by_key(|process| process.pid);
+        known.stacks.sort_by_key(|stack| (stack.stack_id, stack.user));
+        known.samples.sort_by_key(|sample| (sample.scope, sample.subject, sample.metric));
+        known.samples.iter_mut().for_each(|sample| sample.time_ns = about.start_ns);
         let known = Arc::new(self.encode(&known, names)?);
         let rounds = self.rounds.iter().map(|round| Arc::clone(&round.segments));
         let rounds = std::iter::once(known).chain(rounds).collect();
@@ -318,7 +319,7 @@ impl RecordingRing {
         about.cost.start_cpu_ns = now.cost.start_cpu_ns.saturating_sub(first.cpu_ns);
         about.cost.spent_ns = about.end_ns.saturating_sub(about.start_ns);
         for loss in &mut about.losses.items {
-            let before = first.losses.items.iter().find(|it| it.place == loss.place);
+            let before = first.losses.items.iter().find(|item| item.place == loss.place);
             loss.count = loss.count.saturating_sub(before.map_or(0, |it| it.count));
         }
         about.losses.items.retain(|loss| loss.count > 0);
@@ -328,7 +329,9 @@ impl RecordingRing {
             device.stat_start.clear();
             device.stat_end.clear();
             (device.in_flight_start, device.in_flight_end) = (None, None);
-            device.settings_changed.retain(|it| it.by_ns > first.from_ns);
+            device
+                .settings_changed
+                .retain(|settings_changed| settings_changed.by_ns > first.from_ns);
         }
         if self.is_cut {
             let seconds = about.duration_ns() / 1_000_000_000;

@@ -18,7 +18,7 @@ use crate::source::Batch;
 use std::collections::VecDeque;
 use std::path::Path;
 
-const PARTS: TableInfo = TableInfo::of::<RequestPart>();
+const PARTS: TableInfo = TableInfo::for_table::<RequestPart>();
 
 /// Parts that one request may have; more is damage, and would have no bound.
 const MOST_PARTS: usize = 1 << 16;
@@ -45,7 +45,7 @@ struct PartsAhead {
 }
 
 impl PartsAhead {
-    fn of(columns: Columns, kept: bool) -> PartsAhead {
+    fn new(columns: Columns, kept: bool) -> PartsAhead {
         PartsAhead { columns, from: 0, next: 0, kept }
     }
 
@@ -107,7 +107,7 @@ impl Round {
             number,
             cursors: VecDeque::new(),
             parts: None,
-            ahead: PartsAhead::of(Columns::of::<RequestPart>(), true),
+            ahead: PartsAhead::new(Columns::for_table::<RequestPart>(), true),
             damage: None,
         };
         for (index, table) in TABLES.iter().enumerate().rev() {
@@ -205,7 +205,7 @@ impl Round {
             match cursor.next(names) {
                 Ok(Some(mut columns)) => {
                     bounds::cut(&PARTS, &mut columns, losses);
-                    self.ahead = PartsAhead::of(columns, self.ahead.kept);
+                    self.ahead = PartsAhead::new(columns, self.ahead.kept);
                 }
                 Ok(None) => self.parts = None,
                 Err(problem) => {

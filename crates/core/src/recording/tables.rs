@@ -19,7 +19,7 @@ pub struct TableInfo {
 }
 
 impl TableInfo {
-    pub(super) const fn of<T: Table>() -> TableInfo {
+    pub(super) const fn for_table<T: Table>() -> TableInfo {
         TableInfo { name: T::NAME, sentence: T::SENTENCE, columns: T::COLUMNS }
     }
 }
@@ -55,11 +55,11 @@ macro_rules! tables {
     ($($field:ident: $row:ty),+ $(,)?) => {
         /// The tables of a recording. Segments are ended, and read, from the last table to the
         /// first: what a row refers to is there before it, and a request's parts before it too.
-        pub const TABLES: &[TableInfo] = &[$( TableInfo::of::<$row>() ),+];
+        pub const TABLES: &[TableInfo] = &[$( TableInfo::for_table::<$row>() ),+];
 
         /// No rows of any table, in the order of [`TABLES`].
         pub(super) fn columns() -> impl Iterator<Item = Columns> {
-            [$( Columns::of::<$row>() ),+].into_iter()
+            [$( Columns::for_table::<$row>() ),+].into_iter()
         }
 
         /// The rows of `batch`, in the order of [`TABLES`].

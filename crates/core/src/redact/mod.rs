@@ -117,7 +117,8 @@ impl Redactor {
         let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
         if is_known {
             out.push_str(word);
-        } else if has_digit && word.len() >= 4 && word.bytes().all(|it| it.is_ascii_hexdigit()) {
+        } else if has_digit && word.len() >= 4 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+        {
             self.number(word, out);
         } else {
             let mut rest = word;

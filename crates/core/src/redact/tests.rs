@@ -48,7 +48,9 @@ fn different_numbers_stay_different_and_alike() {
     assert!(all.iter().all(|it| it.len() == 5 && it.bytes().all(|b| b.is_ascii_digit())));
     assert!(number("000123").starts_with("000") && !number("000123").starts_with("0000"));
     let hex = number("3f2a9c77");
-    assert!(hex.len() == 8 && hex.bytes().all(|it| it.is_ascii_hexdigit()) && hex != "3f2a9c77");
+    assert!(
+        hex.len() == 8 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) && hex != "3f2a9c77"
+    );
     assert_eq!(number("12"), "12");
     let pattern = crate::analysis::summary::path_patterns::without_numbers;
     for name in ["/a/b/zorro4711.txt", "/a/3f2a9c-77/beef", "/q/x86_64/d17"] {

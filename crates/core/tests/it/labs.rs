@@ -22,8 +22,8 @@ fn labs_lead_to_their_causes() {
     for entry in std::fs::read_dir(folder()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         let diagnosis = diagnosis_of(entry.path());
-        let first = diagnosis.findings.iter().find(|it| it.severity > Severity::Info);
-        let cause = first.map(|it| it.cause);
+        let first = diagnosis.findings.iter().find(|finding| finding.severity > Severity::Info);
+        let cause = first.map(|first| first.cause);
         let expected = (!name.starts_with("control")).then_some(name.as_str());
         assert_eq!(cause, expected, "{name}: {:#?}", diagnosis.findings);
         if let Some(finding) = first {

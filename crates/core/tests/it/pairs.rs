@@ -191,7 +191,14 @@ fn missed(on_one: bool) -> Vec<String> {
         let causes = [cause_of(first), cause_of(second)];
         let findings = diagnosis.findings.iter();
         let said: Vec<String> = findings
-            .map(|it| format!("{} ({:?}; {})", it.cause, it.severity, it.symptoms.join(", ")))
+            .map(|finding| {
+                format!(
+                    "{} ({:?}; {})",
+                    finding.cause,
+                    finding.severity,
+                    finding.symptoms.join(", ")
+                )
+            })
             .collect();
         let missing: Vec<&str> =
             causes.into_iter().filter(|cause| !is_found(&diagnosis, cause)).collect();

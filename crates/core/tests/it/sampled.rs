@@ -41,7 +41,7 @@ fn weight(time_ns: u64, cpu: u32, took_ns: Option<u64>) -> Option<u32> {
 
 fn counted(requests: &[Request], names: &Names) -> Vec<ExactCount> {
     let mut counts: BTreeMap<(u32, u32, &str), ExactCount> = BTreeMap::new();
-    for request in requests.iter().filter(|it| it.status != Status::InFlight) {
+    for request in requests.iter().filter(|request| request.status != Status::InFlight) {
         let operation = request.operation.word();
         let count = counts.entry((request.major, request.minor, operation)).or_default();
         (count.major, count.minor) = (request.major, request.minor);
@@ -64,8 +64,8 @@ fn counted(requests: &[Request], names: &Names) -> Vec<ExactCount> {
 
 /// The rows that are recorded, with their weights.
 fn sampled(batch: Batch) -> Batch {
-    let request_weight = |it: &Request| weight(it.start_ns, it.cpu, it.q2c_ns);
-    let wait_weight = |it: &Wait| weight(it.start_ns, it.tid, Some(it.duration_ns));
+    let request_weight = |request: &Request| weight(request.start_ns, request.cpu, request.q2c_ns);
+    let wait_weight = |wait: &Wait| weight(wait.start_ns, wait.tid, Some(wait.duration_ns));
     let mut kept = Batch { parts: Vec::new(), ..Batch::default() };
     for (request, parts) in batch.requests_with_parts() {
         if let Some(weight) = request_weight(request) {
@@ -78,9 +78,9 @@ fn sampled(batch: Batch) -> Batch {
             kept.waits.push(Wait { weight: Some(weight), ..wait.clone() });
         }
     }
-    let waits: HashSet<u64> = kept.waits.iter().map(|it| it.wait_id).collect();
+    let waits: HashSet<u64> = kept.waits.iter().map(|wait| wait.wait_id).collect();
     kept.wait_requests = batch.wait_requests;
-    kept.wait_requests.retain(|it| waits.contains(&it.wait_id));
+    kept.wait_requests.retain(|wait_request| waits.contains(&wait_request.wait_id));
     Batch {
         requests: kept.requests,
         parts: kept.parts,
@@ -191,7 +191,7 @@ fn what_is_estimated_is_near_what_was_counted() {
         // Flushes alone are estimated.
         let (counted, estimated) = (whole.watch.requests as f64, sample.watch.requests as f64);
         let has_flushes =
-            whole.devices.iter().any(|it| it.directions[Direction::Flush].requests > 0);
+            whole.devices.iter().any(|device| device.directions[Direction::Flush].requests > 0);
         let most = if has_flushes { NEAR * counted } else { 0.0 };
         let difference = (counted - estimated).abs();
         assert!(difference <= most, "{}: {counted} and {estimated}", path.display());
@@ -204,7 +204,10 @@ fn a_sample_leads_to_the_same_cause() {
         let (whole, sample) = both(&path);
         let first = |summary: &Summary| {
             let findings = diagnose(summary).findings;
-            findings.into_iter().find(|it| it.severity > Severity::Info).map(|it| it.cause)
+            findings
+                .into_iter()
+                .find(|finding| finding.severity > Severity::Info)
+                .map(|finding| finding.cause)
         };
         assert_eq!(first(&whole), first(&sample), "{}", path.display());
     }

@@ -102,7 +102,7 @@ fn figures(rows: &Rows) -> Vec<(String, u64)> {
     for by in [GroupWaitsBy::Class, GroupWaitsBy::Process, GroupWaitsBy::File] {
         let blocked = rows.blocked(by);
         add(&format!("waits {by:?}"), blocked.blocked_ns);
-        add(&format!("waits {by:?} rows"), blocked.groups.iter().map(|it| it.waits).sum());
+        add(&format!("waits {by:?} rows"), blocked.groups.iter().map(|group| group.waits).sum());
     }
     if let Some(breakdown) = &summary.breakdown {
         add("drill-down waits", waited(breakdown).0);
@@ -114,10 +114,12 @@ fn figures(rows: &Rows) -> Vec<(String, u64)> {
         add(&format!("folded {weight:?}"), rows.folded(weight));
     }
     let charts = rows.charts();
-    let cells = |of: fn(&Measure) -> u64| charts.requests.iter().map(|it| of(&it.1.measure)).sum();
+    let cells = |of: fn(&Measure) -> u64| {
+        charts.requests.iter().map(|request| of(&request.1.measure)).sum()
+    };
     add("chart requests", cells(|measure| measure.count));
     add("chart bytes", cells(|measure| measure.bytes));
-    add("chart waits", charts.waits.iter().map(|it| it.1.measure.time_ns).sum());
+    add("chart waits", charts.waits.iter().map(|wait| wait.1.measure.time_ns).sum());
     figures
 }
 
@@ -179,7 +181,7 @@ fn pairs(rows: &Rows) -> Vec<Pair> {
         pair("waits in waits and ledger", same.waits as f64, class.waits as f64);
     }
     let charts = rows.charts();
-    let drawn: u64 = charts.waits.iter().map(|it| it.1.measure.time_ns).sum();
+    let drawn: u64 = charts.waits.iter().map(|wait| wait.1.measure.time_ns).sum();
     pair("chart of waits and ledger", drawn as f64, blocked);
     let paths = &summary.code_paths;
     if paths.sampled_requests > 0 {

@@ -32,9 +32,9 @@ pub(super) fn read(
         }
     }
     // The first is the time since boot, of a live atop.
-    let uptime = samples.first().and_then(|it| figure(it, &["elapsed"])).unwrap_or(0.0);
-    let later = samples.iter().skip(1).filter_map(|it| figure(it, &["elapsed"]));
-    let is_since_boot = uptime > LONGEST_S || later.clone().any(|it| it * 10.0 < uptime);
+    let uptime = samples.first().and_then(|sample| figure(sample, &["elapsed"])).unwrap_or(0.0);
+    let later = samples.iter().skip(1).filter_map(|sample| figure(sample, &["elapsed"]));
+    let is_since_boot = uptime > LONGEST_S || later.clone().any(|later| later * 10.0 < uptime);
     for sample in samples.iter().skip(usize::from(is_since_boot && samples.len() > 1)) {
         text(sample, "host").clone_into(&mut environment.host);
         take(sample, book);
@@ -73,9 +73,9 @@ fn take(sample: &Value, book: &mut CounterBook) {
         }
     }
     let pages = sample.get("PAG");
-    let page = pages.and_then(|it| figure(it, &["pagesize"])).unwrap_or(4096.0);
+    let page = pages.and_then(|pages| figure(pages, &["pagesize"])).unwrap_or(4096.0);
     for (key, metric) in [("swin", Metric::SwappedIn), ("swout", Metric::SwappedOut)] {
-        if let Some(count) = pages.and_then(|it| figure(it, &[key])) {
+        if let Some(count) = pages.and_then(|pages| figure(pages, &[key])) {
             book.other(metric, "", count * page);
         }
     }

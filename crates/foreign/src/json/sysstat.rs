@@ -62,7 +62,9 @@ pub(super) fn read(
     let mut reports = items(host, "statistics");
     let has_time = |report: &Value| report.get("timestamp").is_some();
     // The first report of iostat is the mean since boot.
-    if reports.len() > 1 && !reports.iter().all(|it| it["timestamp"]["interval"].is_number()) {
+    if reports.len() > 1
+        && !reports.iter().all(|report| report["timestamp"]["interval"].is_number())
+    {
         reports = reports.get(1..).unwrap_or(&[]);
         environment
             .limits
@@ -111,7 +113,7 @@ fn sysstat_disk(disk: &Value, seconds: f64, book: &mut CounterBook) {
     let flushes = per_s(&["f/s"]);
     grown.extend(flushes.map(|count| (15, count)));
     let flush_ms = flushes.zip(figure(disk, &["f_await"])).map(|(count, wait)| count * wait);
-    grown.extend(flush_ms.map(|it| (16, it)));
+    grown.extend(flush_ms.map(|flush_ms| (16, flush_ms)));
     let util = figure(disk, &["util", "%util", "util-percent"]);
     grown.extend(util.map(|percent| (9, percent.clamp(0.0, 100.0) * seconds * 10.0)));
     let depth = figure(disk, &["aqu-sz", "avgqu-sz"]);
@@ -166,7 +168,7 @@ fn machine(report: &Value, seconds: f64, book: &mut CounterBook) {
     }
     // iostat has one object, sadf one for each CPU and for all.
     let loads = items(report, "cpu-load");
-    let all = loads.iter().find(|it| text(it, "cpu") == "all").or(report.get("avg-cpu"));
+    let all = loads.iter().find(|load| text(load, "cpu") == "all").or(report.get("avg-cpu"));
     for (key, metric) in OF_CPUS {
         if let Some(percent) = all.and_then(|it| figure(it, &[key])) {
             book.other(*metric, "", percent.clamp(0.0, 100.0) / 100.0 * seconds * 1e9);

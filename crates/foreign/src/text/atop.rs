@@ -175,7 +175,7 @@ fn process(line: &AtopLine<'_>, book: &mut CounterBook) {
     for (at, metric) in
         [(1, Metric::CausedRead), (3, Metric::CausedWrite), (4, Metric::CancelledWrite)]
     {
-        if let Some(sectors) = figures.get(at).filter(|it| **it > 0.0) {
+        if let Some(sectors) = figures.get(at).filter(|figure| **figure > 0.0) {
             book.other(metric, &subject, sectors * 512.0);
         }
     }

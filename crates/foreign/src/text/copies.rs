@@ -64,8 +64,11 @@ impl CounterCopies {
             return true;
         }
         let [name, ref figures @ ..] = words[..] else { return false };
-        let figures: Vec<f64> =
-            figures.iter().map_while(|it| it.parse::<u64>().ok()).map(|it| it as f64).collect();
+        let figures: Vec<f64> = figures
+            .iter()
+            .map_while(|figure| figure.parse::<u64>().ok())
+            .map(|it| it as f64)
+            .collect();
         let [columns @ .., in_flight, busy_s] = &figures[..] else { return false };
         if columns.len() != 8 {
             return false;
@@ -120,7 +123,7 @@ impl CounterCopies {
 
     /// Whether a column of a device is part of this copy.
     pub fn has(&self, name: &str, column: usize) -> bool {
-        self.current.devices.get(name).is_some_and(|it| it.values[column].is_some())
+        self.current.devices.get(name).is_some_and(|device| device.values[column].is_some())
     }
 
     /// Adds to a value of the machine.
@@ -160,7 +163,7 @@ impl CounterCopies {
         self.end(clock, book, out);
         let only = self.before.as_ref().filter(|_| self.copies == 1)?;
         let uptime = only.time_s.zip(only.boot_s).map(|(now, boot)| now - boot);
-        let Some(uptime) = uptime.filter(|it| *it > 0.0) else {
+        let Some(uptime) = uptime.filter(|uptime| *uptime > 0.0) else {
             return Some(
                 "one copy of the counters tells no rates: two do, with the time before each \
                  (`cat /proc/uptime /proc/diskstats`)"
@@ -189,7 +192,7 @@ impl CounterCopy {
             let earlier = before.devices.get(name);
             let grown = counters.values.iter().enumerate().filter_map(|(column, value)| {
                 let value = (*value)?;
-                let was = earlier.and_then(|it| it.values[column]).unwrap_or(0.0);
+                let was = earlier.and_then(|earlier| earlier.values[column]).unwrap_or(0.0);
                 // Requests in flight are a gauge.
                 Some((column, if column == 8 { value } else { (value - was).max(0.0) }))
             });

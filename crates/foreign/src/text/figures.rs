@@ -132,7 +132,7 @@ pub fn time_alone(line: &str) -> Option<f64> {
         clock(time.get(..8)?).filter(|_| is_date)
     };
     let is_date = |word: &str| {
-        word.len() >= 8 && word.split(['/', '.', '-']).filter(|it| !it.is_empty()).count() == 3
+        word.len() >= 8 && word.split(['/', '.', '-']).filter(|part| !part.is_empty()).count() == 3
     };
     match words[..] {
         [one] => iso(one).or_else(|| clock(one)),
@@ -145,7 +145,7 @@ pub fn time_alone(line: &str) -> Option<f64> {
 impl ReportClock {
     /// The length of the interval that ends with this report, seconds.
     pub fn interval(&mut self) -> f64 {
-        match self.passed.take().filter(|it| *it > 0.0) {
+        match self.passed.take().filter(|passed| *passed > 0.0) {
             Some(seconds) => seconds,
             None => {
                 self.assumed += 1;
@@ -198,8 +198,10 @@ pub fn nvme_field(line: &str, health: &mut NvmeHealth) -> bool {
     let digits: String = value
         .trim_start()
         .chars()
-        .take_while(|it| it.is_ascii_digit() || matches!(it, 'x' | ',' | 'a'..='f'))
-        .filter(|it| *it != ',')
+        .take_while(|character| {
+            character.is_ascii_digit() || matches!(character, 'x' | ',' | 'a'..='f')
+        })
+        .filter(|character| *character != ',')
         .collect();
     let number = match digits.strip_prefix("0x") {
         Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok(),

@@ -66,7 +66,7 @@ impl TableHeader {
             () if words.starts_with(&["r", "b"]) && has("bi") => ForeignKind::Vmstat,
             () => return None,
         };
-        let columns = words.iter().filter(|word| **word != "Time").map(|it| (*it).to_owned());
+        let columns = words.iter().filter(|word| **word != "Time").map(|word| (*word).to_owned());
         Some(TableHeader { kind, columns: columns.collect(), is_cpu: false })
     }
 
@@ -110,7 +110,7 @@ pub fn is_of_other_table(line: &str) -> bool {
     time.is_some() && words.len() > 1 && !words.iter().any(is_figure) && {
         // In capitals is the column of what its rows are about: IFACE, FAN, BUS.
         let first = words.first().copied().unwrap_or("");
-        words.iter().any(has_mark) || first.bytes().all(|it| it.is_ascii_uppercase())
+        words.iter().any(has_mark) || first.bytes().all(|byte| byte.is_ascii_uppercase())
     }
 }
 

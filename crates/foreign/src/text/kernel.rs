@@ -227,7 +227,7 @@ fn frame(text: &str) -> Option<Option<&str>> {
 fn is_of_trace(text: &str) -> bool {
     let text = text.trim();
     let beginnings = ["Not tainted", "Tainted:", "\"echo 0 >", "Call Trace", "Call trace", "task:"];
-    beginnings.iter().any(|it| text.starts_with(it))
+    beginnings.iter().any(|beginning| text.starts_with(beginning))
         || text.starts_with("Workqueue:")
         || matches!(text, "<TASK>" | "</TASK>" | "<IRQ>" | "</IRQ>")
         || text.contains(" D ") && text.split_whitespace().count() <= 8
@@ -257,7 +257,7 @@ fn disk(word: &str, book: &CounterBook) -> Option<String> {
         let rest = word.strip_prefix(prefix)?;
         let stem = rest.trim_end_matches(|it: char| it.is_ascii_digit());
         let is_disk =
-            (1..=3).contains(&stem.len()) && stem.bytes().all(|it| it.is_ascii_lowercase());
+            (1..=3).contains(&stem.len()) && stem.bytes().all(|byte| byte.is_ascii_lowercase());
         is_disk.then(|| format!("{prefix}{stem}"))
     };
     let numbered = |prefix: &str| {
@@ -269,7 +269,7 @@ fn disk(word: &str, book: &CounterBook) -> Option<String> {
         let space = rest
             .strip_prefix('n')
             .map(|it| it.chars().take_while(char::is_ascii_digit).collect::<String>());
-        return match space.filter(|it| !it.is_empty()) {
+        return match space.filter(|space| !space.is_empty()) {
             Some(space) => Some(format!("{controller}n{space}")),
             None if rest.is_empty() => Some(book.disk_of(&controller)),
             None => None,
@@ -306,7 +306,9 @@ mod tests {
         let devices = book.devices();
         let found: Vec<(&str, &str)> = devices
             .iter()
-            .flat_map(|it| it.kernel_messages.iter().map(|message| (&*it.name, &*message.kind)))
+            .flat_map(|device| {
+                device.kernel_messages.iter().map(|message| (&*device.name, &*message.kind))
+            })
             .collect();
         let expected =
             [("ata3", "error"), ("nvme0n1", "timeout"), ("sda", "error"), ("sdb", "timeout")];

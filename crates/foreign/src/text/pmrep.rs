@@ -175,8 +175,9 @@ impl PmrepText {
 /// `"disk.dev.read[sda]"`; older ones have `disk.dev.read-sda`.
 fn csv_column(word: &str) -> Option<PmrepColumn> {
     let word = word.trim_matches('"');
-    let metric =
-        pcp::metrics().filter(|metric| word.starts_with(metric)).max_by_key(|it| it.len())?;
+    let metric = pcp::metrics()
+        .filter(|metric| word.starts_with(metric))
+        .max_by_key(|metric| metric.len())?;
     let instance = word.strip_prefix(metric)?;
     let is_whole = instance.is_empty() || instance.starts_with(['[', '-', ' ']);
     let instance = instance.trim_start_matches(['[', '-']).split([']', ' ']).next()?;

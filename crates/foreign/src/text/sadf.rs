@@ -21,7 +21,7 @@ pub(super) fn database(line: &str) -> Option<SadfLine> {
     let (second, third) = (fields.next()?, fields.next()?);
     if let Some(host) = host.strip_prefix("# ") {
         let is_header = (host, second, third) == ("hostname", "interval", "timestamp");
-        let columns: Vec<&str> = fields.map(|it| it.trim_end_matches("[...]")).collect();
+        let columns: Vec<&str> = fields.map(|field| field.trim_end_matches("[...]")).collect();
         let text = columns.join(" ");
         return is_header.then(|| SadfLine { host: String::new(), interval_s: None, text });
     }
@@ -34,7 +34,7 @@ pub(super) fn database(line: &str) -> Option<SadfLine> {
     }
     // All CPUs together are -1.
     let words: Vec<&str> =
-        words.into_iter().map(|it| if it == "-1" { "all" } else { it }).collect();
+        words.into_iter().map(|word| if word == "-1" { "all" } else { word }).collect();
     let text = format!("{time} {}", words.join(" "));
     Some(SadfLine { host: host.to_owned(), interval_s: Some(interval_s), text })
 }

@@ -192,7 +192,7 @@ fn histogram_unit(line: &str) -> Option<f64> {
 /// have `3.9%us`.
 fn top(line: &str, book: &mut CounterBook) {
     let Some((_, rest)) = line.split_once(':') else { return };
-    for part in rest.split(", ").flat_map(|it| it.split(',')) {
+    for part in rest.split(", ").flat_map(|part| part.split(',')) {
         let part = part.trim();
         let at = part.find(['%', ' ']).unwrap_or(part.len());
         let (Some(percent), name) =

@@ -56,7 +56,7 @@ impl SmartText {
         let [id, name, flag, _, _, _, _, _, _, raw, ..] = words[..] else { return false };
         let (Ok(id), true) = (id.parse::<u32>(), flag.starts_with("0x")) else { return false };
         let is_name = name.contains('_');
-        let value = raw.split(['/', 'h']).next().and_then(|it| it.parse::<u64>().ok());
+        let value = raw.split(['/', 'h']).next().and_then(|part| part.parse::<u64>().ok());
         let drive = &mut self.drive;
         match id {
             5 => drive.reallocated_sectors = value,
@@ -136,7 +136,7 @@ impl SmartText {
         // A controller is asked, and its disk is meant.
         let is_controller = name
             .strip_prefix("nvme")
-            .is_some_and(|rest| rest.bytes().all(|it| it.is_ascii_digit()));
+            .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
         let name = if is_controller { book.disk_of(name) } else { name.to_owned() };
         book.health(&name, model.as_deref(), health);
     }

@@ -25,7 +25,7 @@ fn iostat_for_people_has_units_and_a_table_for_each_direction() {
     let read = ReadFile::text(&format!("{banner}{}{}", report("1.00"), report("100.00")));
     assert_eq!(read.rate("sda", Direction::Read), (100.0, 12.5));
     assert_eq!(read.rate("sda", Direction::Write), (2.0, 4.0));
-    let device = read.summary.devices.iter().find(|it| it.device == "sda").unwrap();
+    let device = read.summary.devices.iter().find(|device| device.device == "sda").unwrap();
     assert!((device.util_share.unwrap() - 0.63).abs() < 1e-9);
     let written = device.directions[Direction::Write].bytes;
     assert_eq!(written, 1536 << 10, "1.5M of a column in kB are MiB");
@@ -136,7 +136,7 @@ Time,\"disk.dev.read[sda]\",\"disk.dev.read-sdb\",\"disk.dev.avactive[sda]\",\"m
         assert_eq!(read.summary.environment.source, "pmrep");
         assert_eq!(read.summary.watch.duration_ns, 20_000_000_000, "{text}");
         let util = |name: &str| {
-            read.summary.devices.iter().find(|it| it.device == name).unwrap().util_share
+            read.summary.devices.iter().find(|device| device.device == name).unwrap().util_share
         };
         assert!((util("sda").unwrap() - 0.97).abs() < 1e-9, "{text}");
         assert_eq!(util("sdb"), None, "not told");

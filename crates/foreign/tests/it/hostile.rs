@@ -18,7 +18,10 @@ fn strange_figures_do_no_harm() {
     {
         let read = ReadFile::text(&format!("{header}{row}\n"));
         let device = read.summary.devices.first();
-        assert!(device.is_none_or(|it| it.util_share.is_none_or(|share| share <= 1.0)), "{row}");
+        assert!(
+            device.is_none_or(|device| device.util_share.is_none_or(|share| share <= 1.0)),
+            "{row}"
+        );
     }
 }
 
@@ -31,7 +34,7 @@ fn long_lines_and_many_devices_are_bounded() {
     }
     let read = ReadFile::text(&text);
     assert!(read.summary.environment.devices.len() <= 1024);
-    assert!(read.summary.losses.items.iter().any(|it| it.place == "subjects"));
+    assert!(read.summary.losses.items.iter().any(|item| item.place == "subjects"));
     let long = format!("{header}{}\nsda 1 1 1 1 1\n", "x ".repeat(5 << 20));
     assert_eq!(ReadFile::text(&long).summary.environment.devices.len(), 1);
 }

@@ -60,7 +60,8 @@ Average:          sda    150.00   1200.00    400.00      8.00      3.00     20.0
 Summary:            2    8087        24         0        1                        2        3
 ";
     let read = ReadFile::text(text);
-    let names: Vec<&str> = read.summary.devices.iter().map(|it| it.device.as_str()).collect();
+    let names: Vec<&str> =
+        read.summary.devices.iter().map(|device| device.device.as_str()).collect();
     assert_eq!(names, ["sda"]);
 }
 
@@ -94,7 +95,13 @@ sda             50.00    400.00     0.00     4.00    0.00      0.00     0.00    
 ";
     let read = ReadFile::text(text);
     let util = |name: &str| {
-        read.summary.devices.iter().find(|it| it.device == name).unwrap().util_share.unwrap()
+        read.summary
+            .devices
+            .iter()
+            .find(|device| device.device == name)
+            .unwrap()
+            .util_share
+            .unwrap()
     };
     // What iostat told of one second goes on for sar's ten minutes.
     assert!((util("sda") - 0.2).abs() < 1e-6, "{}", util("sda"));

@@ -42,7 +42,7 @@ fn threads() -> Vec<Thread> {
     let labels = std::fs::read_to_string(folder().join("labels.tsv")).unwrap();
     let rows = labels.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
     let list = |text: &str, at: char| -> Vec<String> {
-        text.split(at).filter(|it| *it != "-").map(str::to_owned).collect()
+        text.split(at).filter(|part| *part != "-").map(str::to_owned).collect()
     };
     rows.map(|row| {
         let [file, asked, answer, causes, devices, plain] = row[..] else { panic!("{row:?}") };
@@ -66,12 +66,13 @@ impl Thread {
 
     fn fits(&self, finding: &Finding) -> bool {
         let device = finding.subject.device.as_ref();
-        self.causes.iter().any(|it| it == finding.cause)
-            && (self.devices.is_empty() || device.is_some_and(|it| self.devices.contains(it)))
+        self.causes.iter().any(|cause| cause == finding.cause)
+            && (self.devices.is_empty()
+                || device.is_some_and(|device| self.devices.contains(device)))
     }
 
     fn verdict(&self, findings: &[Finding]) -> ThreadVerdict {
-        let is_healthy = self.causes.iter().any(|it| it == "none");
+        let is_healthy = self.causes.iter().any(|cause| cause == "none");
         let first = findings.first();
         match first {
             Some(finding) if self.fits(finding) => ThreadVerdict::Right,
@@ -95,8 +96,13 @@ fn table() -> (String, Vec<(String, ThreadVerdict)>) {
         let read = thread.read();
         let findings = &read.diagnosis.findings;
         let verdict = thread.verdict(findings);
-        let said = findings.first().map_or("none".to_owned(), |it| {
-            format!("{} ({}; {})", it.sentence.replace('|', "\\|"), it.cause, it.confidence.word())
+        let said = findings.first().map_or("none".to_owned(), |finding| {
+            format!(
+                "{} ({}; {})",
+                finding.sentence.replace('|', "\\|"),
+                finding.cause,
+                finding.confidence.word()
+            )
         });
         let word = match verdict {
             ThreadVerdict::Right => "right",
@@ -109,7 +115,7 @@ fn table() -> (String, Vec<(String, ThreadVerdict)>) {
         writeln!(rows, "| {asked} | {answer} | {said} | {word} |").unwrap();
         verdicts.push((thread.file, verdict));
     }
-    let count = |of: ThreadVerdict| verdicts.iter().filter(|it| it.1 == of).count();
+    let count = |of: ThreadVerdict| verdicts.iter().filter(|verdict| verdict.1 == of).count();
     let head = format!(
         "{} texts: {} right, {} missed, {} wrong, {} wrong and certain, {} silent about what is \
          plain.\n\n",
@@ -127,7 +133,7 @@ fn table() -> (String, Vec<(String, ThreadVerdict)>) {
 fn published_threads_are_answered() {
     let (table, verdicts) = table();
     let of = |verdict: ThreadVerdict| -> Vec<&str> {
-        verdicts.iter().filter(|it| it.1 == verdict).map(|it| it.0.as_str()).collect()
+        verdicts.iter().filter(|it| it.1 == verdict).map(|verdict| verdict.0.as_str()).collect()
     };
     assert!(verdicts.len() >= 50, "{}", verdicts.len());
     assert_eq!(of(ThreadVerdict::WrongAndCertain), Vec::<&str>::new(), "{table}");

@@ -129,7 +129,7 @@ TIME(s)     COMM           PID    DISK      T SECTOR     BYTES  QUE(ms) LAT(ms)
     };
     assert_eq!((stage(Direction::Write), stage(Direction::Read)), (740_000, 2_780_000));
     let named =
-        |name: &str| read.summary.processes.rows.iter().any(|it| it.subject.process == name);
+        |name: &str| read.summary.processes.rows.iter().any(|row| row.subject.process == name);
     assert!(named("my prog") && named("supervise"));
 }
 

@@ -119,7 +119,7 @@ impl BusyRow {
         let mut record = self.priority.command()?;
         record.args(["record", "-t", &seconds.to_string(), "-o"]).arg(&output);
         command::output_of(record)?;
-        let totals = RecordedTotals::of(&output)?;
+        let totals = RecordedTotals::from_folder(&output)?;
         self.seconds += seconds;
         self.totals.requests += totals.requests;
         self.totals.lost += totals.lost;

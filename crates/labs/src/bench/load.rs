@@ -154,9 +154,9 @@ impl WindowBegin {
 impl MeasuredLoad for RunningFio<'_> {
     fn window(&mut self, seconds: u64) -> Result<LoadWindow> {
         let begin = WindowBegin::now();
-        let before = DiskStats::of(self.load.device.name())?;
+        let before = DiskStats::for_device(self.load.device.name())?;
         std::thread::sleep(Duration::from_secs(seconds));
-        let ios = DiskStats::of(self.load.device.name())?.since(before).reads;
+        let ios = DiskStats::for_device(self.load.device.name())?.since(before).reads;
         if self.fio.try_wait().is_ok_and(|status| status.is_some()) {
             return Err(LabError::failed("keep the device busy", "fio ended"));
         }

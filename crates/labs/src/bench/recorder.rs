@@ -152,7 +152,7 @@ impl RecorderFigures {
         let mut first_ns = None;
         for part in ["recording", "earlier"].map(|part| incident.join(part)) {
             if part.exists() {
-                let totals = RecordedTotals::of(&part)?;
+                let totals = RecordedTotals::from_folder(&part)?;
                 first_ns = first_ns.into_iter().chain(totals.first_ns).min();
             }
         }
@@ -286,7 +286,7 @@ impl RunningDaemon {
     fn history_line(&self) -> Option<u64> {
         let days = fs::read_dir(self.state.join("history")).ok()?.flatten();
         let texts = days.filter_map(|day| fs::read_to_string(day.path()).ok());
-        texts.flat_map(|text| text.lines().map(|it| it.len() as u64 + 1).max()).max()
+        texts.flat_map(|text| text.lines().map(|line| line.len() as u64 + 1).max()).max()
     }
 
     fn stop(self) -> Result<()> {

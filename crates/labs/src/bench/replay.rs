@@ -129,14 +129,14 @@ impl ReplaySettings {
         let child = play.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.context(|| "start the replay".to_owned())?;
         std::thread::sleep(BEGINNING);
-        let (before, begun) = (DiskStats::of(device.name())?, Instant::now());
+        let (before, begun) = (DiskStats::for_device(device.name())?, Instant::now());
         std::thread::sleep(Duration::from_secs_f64(rate.period_s));
-        let (done, took) = (DiskStats::of(device.name())?.since(before), begun.elapsed());
+        let (done, took) = (DiskStats::for_device(device.name())?.since(before), begun.elapsed());
         process::end(&mut child);
         let output = child.wait_with_output().context(|| "wait for the replay".to_owned())?;
         let text = String::from_utf8_lossy(&output.stdout);
         let last = text.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
-        let figure = |name: &str| last.as_ref().and_then(|it| it[name].as_f64()).unwrap_or(0.0);
+        let figure = |name: &str| last.as_ref().and_then(|last| last[name].as_f64()).unwrap_or(0.0);
         let began = figure("done").max(1.0);
         (rate.late, rate.late_ns) = (figure("late") / began, figure("late_ns") / began);
         // A period that holds fewer requests is slower by as much.
@@ -171,7 +171,7 @@ fn by_fio(scratch: &Arc<Scratch>, log: &Path) -> Result<f64> {
     let json = text.find('{').and_then(|at| text.get(at..)).unwrap_or_default();
     let json: Value = serde_json::from_str(json).context(|| "read what fio says".to_owned())?;
     let took = json["jobs"][0]["read"]["runtime"].as_f64();
-    took.map(|it| it / 1e3).ok_or_else(|| LabError::failed("read what fio says", "no runtime"))
+    took.map(|took| took / 1e3).ok_or_else(|| LabError::failed("read what fio says", "no runtime"))
 }
 
 fn table(

@@ -75,7 +75,7 @@ impl Benchmark for ReadingSettings {
 impl ReadingSettings {
     fn cost(&self, scratch: &Scratch, requests: u64) -> Result<ReadingCost> {
         let recording = self.large(scratch, requests)?;
-        let totals = RecordedTotals::of(&recording)?;
+        let totals = RecordedTotals::from_folder(&recording)?;
         let mut report = TimedCommand {
             name: "iowhy report",
             file: iowhy::binary()?,
@@ -96,7 +96,7 @@ impl ReadingSettings {
 
     /// A recording with about `requests` requests, as iowhy itself writes it.
     fn large(&self, scratch: &Scratch, requests: u64) -> Result<PathBuf> {
-        let base = RecordedTotals::of(&self.recording)?;
+        let base = RecordedTotals::from_folder(&self.recording)?;
         let times = requests.div_ceil(base.requests.max(1));
         let copies = scratch.fresh("copies");
         recorded::multiply(&self.recording, &copies, times, ONE_WAIT_IN)?;

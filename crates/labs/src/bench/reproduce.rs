@@ -165,7 +165,7 @@ impl ReproduceSettings {
             .context(|| "read the comparison".to_owned())?;
         progress(&format!("  {:?}", outcome.findings));
         for row in &outcome.rows {
-            let difference = row.difference.map(|it| (it * 100.0).round());
+            let difference = row.difference.map(|difference| (difference * 100.0).round());
             let mark = if row.agrees { "" } else { "  <-" };
             progress(&format!("  {}: {difference:?}{mark}", row.what));
         }
@@ -197,7 +197,7 @@ fn places(stage: &LabStage, folder: &Path) -> Result<Vec<String>> {
     let mut places = Vec::new();
     for (at, disk) in plan["disks"].as_array().into_iter().flatten().enumerate() {
         let name = disk["name"].as_str().unwrap_or_default();
-        let name = stage.devices().find(|it| *it == name).unwrap_or(stage.device());
+        let name = stage.devices().find(|device| *device == name).unwrap_or(stage.device());
         let node = format!("/dev/{name}");
         match mount_point(&node) {
             Some(point) => {
@@ -233,7 +233,7 @@ fn mount_point(node: &str) -> Option<PathBuf> {
 
 /// The largest difference among figures whose name ends so, as a cell.
 fn cell(outcome: &ReproducedLab, endings: &[&str]) -> String {
-    let ours = |row: &&ReproducedFigure| endings.iter().any(|it| row.what.ends_with(it));
+    let ours = |row: &&ReproducedFigure| endings.iter().any(|ending| row.what.ends_with(ending));
     let rows: Vec<&ReproducedFigure> = outcome.rows.iter().filter(ours).collect();
     let size = |row: &&&ReproducedFigure| row.difference.unwrap_or(0.0).abs();
     let worst = rows.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
@@ -253,8 +253,8 @@ fn table(
     seconds: u64,
     outcomes: &BTreeMap<String, ReproducedLab>,
 ) -> std::fmt::Result {
-    let run = outcomes.values().filter(|it| it.skipped.is_none());
-    let same = run.clone().filter(|it| it.findings[0] == it.findings[1]).count();
+    let run = outcomes.values().filter(|outcome| outcome.skipped.is_none());
+    let same = run.clone().filter(|run| run.findings[0] == run.findings[1]).count();
     writeln!(
         text,
         "{machine}. Each lab is recorded for {seconds} s; then its load is ended and \

@@ -90,7 +90,7 @@ impl Benchmark for DrawingSettings {
         let mut answers = Vec::new();
         for arguments in COMMANDS {
             progress(&format!("iowhy {}", arguments.join(" ")));
-            answers.push(AnswerTime::of(arguments, self.watch)?);
+            answers.push(AnswerTime::new(arguments, self.watch)?);
         }
         table_of(|part| table(part, about, self, [top, record], &answers))
     }
@@ -189,10 +189,10 @@ struct AnswerTime {
 }
 
 impl AnswerTime {
-    fn of(arguments: &[&str], seconds: u64) -> Result<AnswerTime> {
+    fn new(arguments: &[&str], seconds: u64) -> Result<AnswerTime> {
         let mut watch = Command::new(iowhy::binary()?);
         watch.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let shown = arguments.iter().filter(|it| !matches!(**it, "-t" | "600"));
+        let shown = arguments.iter().filter(|argument| !matches!(**argument, "-t" | "600"));
         let command = format!("iowhy {}", shown.copied().collect::<Vec<_>>().join(" "));
         let mut child = watch.spawn().context(|| format!("start {command}"))?;
         std::thread::sleep(BEGIN + Duration::from_secs(seconds));

@@ -75,7 +75,7 @@ pub fn run(settings: &ClassSettings, progress: &mut dyn FnMut(&str)) -> Result<(
 fn chosen(settings: &ClassSettings, place: RunsOn) -> impl Iterator<Item = &'static ClassLoad> {
     let names = settings.names.clone();
     let is_named =
-        move |load: &&ClassLoad| names.is_empty() || names.iter().any(|it| it == load.name);
+        move |load: &&ClassLoad| names.is_empty() || names.iter().any(|name| name == load.name);
     all().filter(move |load| load.place == place).filter(is_named)
 }
 

@@ -59,7 +59,7 @@ pub fn run(settings: &MatrixSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let passes = if settings.again { 0 } else { settings.passes };
     for pass in 1..=passes {
         for lab in super::all().filter(wanted) {
-            let done = outcomes.iter().filter(|it| it.lab == lab.name).count();
+            let done = outcomes.iter().filter(|outcome| outcome.lab == lab.name).count();
             if done >= pass {
                 continue;
             }
@@ -174,7 +174,9 @@ struct CauseTally {
 pub fn by_cause(outcomes: &[LabOutcome]) -> String {
     let mut tallies: BTreeMap<&str, CauseTally> = BTreeMap::new();
     let (mut first, mut made, mut calm, mut controls) = (0, 0, 0, 0);
-    for (lab, outcome) in outcomes.iter().filter_map(|it| Some((super::lab(&it.lab)?, it))) {
+    for (lab, outcome) in
+        outcomes.iter().filter_map(|outcome| Some((super::lab(&outcome.lab)?, outcome)))
+    {
         let mark = outcome.mark(lab);
         match lab.sort {
             _ if matches!(mark, Mark::Skipped | Mark::Broken) => {}
@@ -184,7 +186,7 @@ pub fn by_cause(outcomes: &[LabOutcome]) -> String {
                 count_cause(&mut tallies, lab, outcome);
             }
             Sort::NearMiss if mark == Mark::False => {
-                lab.causes.iter().for_each(|it| tallies.entry(it).or_default().raised += 1);
+                lab.causes.iter().for_each(|cause| tallies.entry(cause).or_default().raised += 1);
             }
             Sort::NearMiss => {}
             Sort::Control => {
@@ -220,7 +222,7 @@ fn count_cause<'a>(
     let leads = named.first().is_some_and(|it| lab.causes.contains(it));
     // If one cause is enough, only the one that was found counts; the others are neither found nor
     // missed.
-    let one = lab.causes.iter().find(|it| named.contains(it)).or(lab.causes.first());
+    let one = lab.causes.iter().find(|cause| named.contains(cause)).or(lab.causes.first());
     let counted: Vec<&str> = match lab.any {
         true => one.into_iter().copied().collect(),
         false => lab.causes.to_vec(),
@@ -244,17 +246,18 @@ pub fn by_lab(outcomes: &[LabOutcome]) -> String {
     let (mut right, mut all, mut took) = (0, 0, 0.0);
     let (mut near, mut compared, mut unmeasured) = (0, 0, 0);
     for lab in super::all() {
-        let passes: Vec<&LabOutcome> = outcomes.iter().filter(|it| it.lab == lab.name).collect();
+        let passes: Vec<&LabOutcome> =
+            outcomes.iter().filter(|outcome| outcome.lab == lab.name).collect();
         let Some(last) = passes.last() else { continue };
-        let marks: Vec<Mark> = passes.iter().map(|it| it.mark(lab)).collect();
+        let marks: Vec<Mark> = passes.iter().map(|pass| pass.mark(lab)).collect();
         right += marks.iter().filter(|mark| **mark == Mark::Right).count();
         all += marks.iter().filter(|mark| **mark != Mark::Skipped).count();
         took += last.took_s;
         let words: Vec<&str> = marks.iter().map(|mark| word(lab, *mark)).collect();
-        let impacts: Vec<Impact> = passes.iter().filter_map(|it| it.impact(lab)).collect();
+        let impacts: Vec<Impact> = passes.iter().filter_map(|pass| pass.impact(lab)).collect();
         compared += impacts.len();
-        unmeasured += passes.iter().filter(|it| it.not_measured.is_some()).count();
-        near += impacts.iter().filter(|it| it.near).count();
+        unmeasured += passes.iter().filter(|pass| pass.not_measured.is_some()).count();
+        near += impacts.iter().filter(|impact| impact.near).count();
         let impact = impact(last, last.impact(lab));
         let (sort, causes) = (sort(lab), lab.causes.join(if lab.any { " or " } else { ", " }));
         // Writing to a String cannot fail.

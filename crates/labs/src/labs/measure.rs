@@ -113,7 +113,7 @@ impl Measure {
 fn sum_of(device: &str, fields: &[usize]) -> Result<u64> {
     let path = format!("/sys/block/{device}/stat");
     let text = fs::read_to_string(&path).context(|| format!("read {path}"))?;
-    let values: Vec<u64> = text.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+    let values: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     Ok(fields.iter().map(|at| values.get(*at).copied().unwrap_or(0)).sum())
 }
 

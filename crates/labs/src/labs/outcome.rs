@@ -148,8 +148,8 @@ impl LabOutcome {
     fn names_enough(lab: &Lab, named: &[&str]) -> bool {
         let mut causes = lab.causes.iter();
         match lab.any {
-            true => causes.any(|it| named.contains(it)),
-            false => causes.all(|it| named.contains(it)),
+            true => causes.any(|cause| named.contains(cause)),
+            false => causes.all(|cause| named.contains(cause)),
         }
     }
 
@@ -162,8 +162,10 @@ impl LabOutcome {
     /// The findings that count: above "info", about this lab, and not about the machine's own lack
     /// of CPU.
     pub fn counted<'a>(&'a self, lab: &'a Lab) -> impl Iterator<Item = &'a FoundCause> {
-        self.findings.iter().filter(|it| {
-            it.severity != "info" && !self.is_elsewhere(it) && !self.is_of_the_machine(lab, it)
+        self.findings.iter().filter(|finding| {
+            finding.severity != "info"
+                && !self.is_elsewhere(finding)
+                && !self.is_of_the_machine(lab, finding)
         })
     }
 

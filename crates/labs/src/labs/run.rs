@@ -137,7 +137,7 @@ pub fn watch(lab: &Lab, settings: &LabSettings, say: &mut dyn FnMut(&str)) -> Re
     std::thread::sleep(SETTLE);
     let iostat = iostat(&stage, settings.seconds)?;
     let relief = stage.relief.take().filter(|_| lab.sort == Sort::Cause);
-    let measure = relief.as_ref().map(|it| it.measure);
+    let measure = relief.as_ref().map(|relief| relief.measure);
     let before = CpuTime::now();
     let scope = WatchScope { whole: settings.whole, budget: settings.budget };
     let with = record(&stage, settings.seconds, scope, measure, &kept)?;
@@ -223,7 +223,7 @@ fn symptom(lab: &Lab, iostat: Child) -> Result<Option<(String, bool)>> {
     let value = |disk: &Value, name: &str| disk[name].as_f64().unwrap_or(0.0);
     let names = ["r/s", "w/s", "rkB/s", "wkB/s", "r_await", "w_await", "aqu-sz", "util"];
     let line = |disk: &Value| {
-        let words = names.iter().map(|it| format!("{it} {:.1}", value(disk, it)));
+        let words = names.iter().map(|name| format!("{name} {:.1}", value(disk, name)));
         words.collect::<Vec<_>>().join("  ")
     };
     let disks = disks.map_or(&[][..], Vec::as_slice);

@@ -49,7 +49,9 @@ impl ScoreMark {
 
 /// Returns the findings that count: above "info", and about the scene.
 pub fn counted<'a>(label: &Label, findings: &'a [FoundCause]) -> Vec<&'a FoundCause> {
-    let is_worth = |it: &&FoundCause| it.severity != "info" && !label.is_elsewhere(it);
+    let is_worth = |found_cause: &&FoundCause| {
+        found_cause.severity != "info" && !label.is_elsewhere(found_cause)
+    };
     findings.iter().filter(is_worth).collect()
 }
 

@@ -64,7 +64,7 @@ pub fn run(settings: &ScoreSettings, say: &mut dyn FnMut(&str)) -> Result<ExitCo
         scored.extend(score(folder)?);
     }
     let last = read_last(&settings.last);
-    let is_shown = |it: &&Scored| !settings.missed || it.mark != ScoreMark::Right;
+    let is_shown = |scored: &&Scored| !settings.missed || scored.mark != ScoreMark::Right;
     scored.iter().filter(is_shown).for_each(|it| say(&table::line(it)));
     table::tables(&scored).lines().for_each(&mut *say);
     table::changes(&last, &scored).iter().for_each(|line| say(line));
@@ -104,10 +104,10 @@ fn judged(folder: &Path, recording: &LabelledRecording) -> Result<Scored> {
         name: format!("{group}/{}", recording.name),
         mark: mark::mark(&recording.label, &found),
         expected: recording.label.causes.first().cloned(),
-        said: first.map(|it| it.cause.clone()),
+        said: first.map(|first| first.cause.clone()),
         sentence: first.map_or_else(
             || "nothing above info".to_owned(),
-            |it| format!("{}, {}: {}", it.severity, it.confidence, it.sentence),
+            |first| format!("{}, {}: {}", first.severity, first.confidence, first.sentence),
         ),
     })
 }

@@ -116,12 +116,12 @@ impl GuestDisk {
     /// An empty disk of `bytes`, gone with the guest, found there as `/dev/disk/NAME`. Names have
     /// 20 characters at most.
     pub fn memory(name: &str, bytes: u64) -> GuestDisk {
-        GuestDisk::of(name, Bytes::Fresh(bytes))
+        GuestDisk::new(name, Bytes::Fresh(bytes))
     }
 
     /// A disk whose bytes are those of a file, which the guest changes.
     pub fn image(name: &str, path: impl Into<PathBuf>) -> GuestDisk {
-        GuestDisk::of(name, Bytes::Image(path.into()))
+        GuestDisk::new(name, Bytes::Image(path.into()))
     }
 
     /// An empty disk behind nbdkit, with its `filters` and their `parameters`: `delay` with
@@ -131,7 +131,7 @@ impl GuestDisk {
             filters.iter().map(|filter| format!("--filter={filter}")).collect();
         arguments.extend(["memory".to_owned(), bytes.to_string()]);
         arguments.extend(parameters.iter().map(|parameter| (*parameter).to_owned()));
-        GuestDisk::of(name, Bytes::Nbdkit(arguments))
+        GuestDisk::new(name, Bytes::Nbdkit(arguments))
     }
 
     /// An empty disk whose write cache takes `flush` to empty. Each read and write costs the host a
@@ -151,10 +151,10 @@ impl GuestDisk {
                 .to_owned(),
             format!("flush=sleep {}", flush.as_secs_f64()),
         ];
-        GuestDisk { flushes: true, ..GuestDisk::of(name, Bytes::Nbdkit(served.into())) }
+        GuestDisk { flushes: true, ..GuestDisk::new(name, Bytes::Nbdkit(served.into())) }
     }
 
-    fn of(name: &str, bytes: Bytes) -> GuestDisk {
+    fn new(name: &str, bytes: Bytes) -> GuestDisk {
         GuestDisk {
             name: name.to_owned(),
             bytes,

@@ -98,10 +98,11 @@ fn some_of(mut all: Batch, names: &mut Names) -> Batch {
     spread(&mut all.samples);
     // Rows of one path are consecutive.
     all.wait_chains.truncate(KEPT);
-    let requests: BTreeSet<u64> = all.requests.iter().map(|it: &Request| it.request_id).collect();
-    let waits: BTreeSet<u64> = all.waits.iter().map(|it| it.wait_id).collect();
-    all.parts.retain(|it: &RequestPart| requests.contains(&it.request_id));
-    all.wait_requests.retain(|it: &WaitRequest| waits.contains(&it.wait_id));
+    let requests: BTreeSet<u64> =
+        all.requests.iter().map(|request: &Request| request.request_id).collect();
+    let waits: BTreeSet<u64> = all.waits.iter().map(|wait| wait.wait_id).collect();
+    all.parts.retain(|request_part: &RequestPart| requests.contains(&request_part.request_id));
+    all.wait_requests.retain(|wait_request: &WaitRequest| waits.contains(&wait_request.wait_id));
     all.wait_requests.truncate(KEPT);
     let text = names.intern("x");
     let event = |request: &Request| Event { time_ns: request.start_ns, ..blank::<Event>(text) };
@@ -138,7 +139,7 @@ impl Spoiler<'_> {
         if rows.is_empty() || self.chance.once_in(3) {
             return;
         }
-        let mut columns = Columns::of::<T>();
+        let mut columns = Columns::for_table::<T>();
         columns.extend(rows);
         let one_in = *self.chance.one_of(&[3, 20, 100]);
         let is_whole = self.chance.once_in(2);

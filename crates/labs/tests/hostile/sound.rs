@@ -91,7 +91,7 @@ impl SoundInputs {
             }
         }
         let mut others = captures(place)?;
-        others.extend(texts(root)?.into_iter().map(|it| (InputKind::Text, it)));
+        others.extend(texts(root)?.into_iter().map(|text| (InputKind::Text, text)));
         others.extend(JSON.iter().map(|text| (InputKind::Json, as_file(text.as_bytes()))));
         let record = InputFiles::default().with("incident.json", INCIDENT.as_bytes());
         let mut incident = record.with("findings.json", b"{\"findings\": []}");

@@ -454,7 +454,7 @@ fn named(after: &str) -> Vec<&str> {
         Some(list) => {
             let list = list.split('}').next().unwrap_or_default();
             let words = list.split(',').map(str::trim);
-            words.filter_map(|it| it.get(..first(it)?)).filter(is_module).collect()
+            words.filter_map(|word| word.get(..first(word)?)).filter(is_module).collect()
         }
         None => {
             first(after).and_then(|end| after.get(..end)).into_iter().filter(is_module).collect()
@@ -472,7 +472,9 @@ fn needs(folder: &str, prefix: &str) -> Result<BTreeMap<String, BTreeSet<String>
         let depth = name[folder.len()..].trim_end_matches("/mod.rs").matches('/').count() + 1;
         let prefixes = [prefix.to_owned(), "super::".repeat(depth)];
         let code = product.lines().filter(|line| !line.trim_start().starts_with("//"));
-        for (line, prefix) in code.flat_map(|line| prefixes.iter().map(move |it| (line, it))) {
+        for (line, prefix) in
+            code.flat_map(|line| prefixes.iter().map(move |prefix| (line, prefix)))
+        {
             for (at, _) in line.match_indices(prefix.as_str()) {
                 let is_longer = line[..at].ends_with("super::");
                 let found = named(&line[at + prefix.len()..]);
@@ -552,7 +554,8 @@ fn type_names(text: &str) -> Vec<&str> {
     let kinds = ["struct", "enum", "trait", "union"];
     let mut names = Vec::new();
     for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
-        let mut words = line.split([' ', '(', ')', '<', '{', ';', ':']).filter(|it| !it.is_empty());
+        let mut words =
+            line.split([' ', '(', ')', '<', '{', ';', ':']).filter(|part| !part.is_empty());
         let mut word = words.next();
         while matches!(word, Some("pub" | "crate" | "super" | "unsafe" | "in")) {
             word = words.next();

@@ -28,7 +28,7 @@ pub fn tests() -> Vec<Trial> {
 /// Fifty events of ten reads, each changed by `change`.
 fn fifty(change: impl Fn(u32, &mut RecordBytes<'_>)) -> Vec<Vec<u8>> {
     let event = |number| {
-        let mut record = RecordBytes::of(number);
+        let mut record = RecordBytes::for_number(number);
         change(number, &mut record);
         record.bytes()
     };
@@ -191,7 +191,8 @@ fn many_devices_are_aggregated() -> Result<()> {
     let file = folder.path().join("sda.blktrace.0");
     let mut records = Vec::new();
     for number in 0..100_000u32 {
-        records.extend(RecordBytes { device: number / 5, ..RecordBytes::of(number) }.bytes());
+        records
+            .extend(RecordBytes { device: number / 5, ..RecordBytes::for_number(number) }.bytes());
     }
     write(&file, records)?;
     let (report, _) = ask(&["report", "--full"], &file)?;
@@ -213,7 +214,7 @@ fn odd_payloads_and_times_are_read() -> Result<()> {
     let name = *b"java\0d\0ersLaunc\0";
     let mut records = Vec::new();
     for number in 0..50 {
-        let mut record = RecordBytes::of(number);
+        let mut record = RecordBytes::for_number(number);
         record.payload = match number {
             10 => &long,
             11 => &[1, 2, 3],
@@ -247,7 +248,7 @@ fn a_second_end_is_no_flush() -> Result<()> {
         bytes,
         time: 1000 * u64::from(step),
         sequence: step,
-        ..RecordBytes::of(0)
+        ..RecordBytes::for_number(0)
     };
     let (queue, get, issue, complete) = (0x1e_0001, 0x1e_0004, 0x4a_0007, 0x8a_0008);
     let records = [
@@ -279,7 +280,7 @@ fn many_ends_are_lost() -> Result<()> {
         let time = 1_000_000 + read * 100_000_000 + step * 1000;
         let lost = number % 5 == 4 && (read % 2 == 0 || read > 300);
         if !lost {
-            records.extend(RecordBytes { time, ..RecordBytes::of(number) }.bytes());
+            records.extend(RecordBytes { time, ..RecordBytes::for_number(number) }.bytes());
         }
     }
     write(&file, records)?;

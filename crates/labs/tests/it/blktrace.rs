@@ -42,7 +42,7 @@ impl GeneratedTrace {
         Ok(GeneratedTrace { folder, names })
     }
 
-    pub fn of(mix: Mix) -> Result<GeneratedTrace> {
+    pub fn from_mix(mix: Mix) -> Result<GeneratedTrace> {
         GeneratedTrace::new(GeneratorSettings { mix, ..GeneratorSettings::default() })
     }
 
@@ -107,7 +107,7 @@ fn same_lines(what: &str, ours: &str, theirs: &str) {
 }
 
 fn events_equal_blkparse() -> Result<()> {
-    let generated = GeneratedTrace::of(Mix::Rich)?;
+    let generated = GeneratedTrace::from_mix(Mix::Rich)?;
     let layout = "%D %-8a %5c %12C %d %N %S %T.%9t\\n";
     let choices: [&[&str]; 6] = [
         &[],
@@ -134,7 +134,7 @@ fn events_equal_blkparse() -> Result<()> {
 }
 
 fn stages_equal_btt() -> Result<()> {
-    let generated = GeneratedTrace::of(Mix::Unsplit)?;
+    let generated = GeneratedTrace::from_mix(Mix::Unsplit)?;
     let merged = generated.path().join("merged");
     dump(generated.path(), &generated.names, &merged)?;
     let files = |letter: &str| {
@@ -168,7 +168,7 @@ fn stages_equal_btt() -> Result<()> {
 
 /// btt's `-t` and `-T` keep the same events. Without `-T` btt prints nothing.
 fn parts_equal_btt() -> Result<()> {
-    let generated = GeneratedTrace::of(Mix::Unsplit)?;
+    let generated = GeneratedTrace::from_mix(Mix::Unsplit)?;
     let merged = generated.path().join("merged");
     dump(generated.path(), &generated.names, &merged)?;
     for part in [
@@ -202,7 +202,7 @@ const NOT_SEEN: &str = "1266874889.709551615";
 
 /// btt's files of mean latencies by period, of unplugs, and of each bio's times.
 fn files_of_periods_equal_btt() -> Result<()> {
-    let generated = GeneratedTrace::of(Mix::Unsplit)?;
+    let generated = GeneratedTrace::from_mix(Mix::Unsplit)?;
     let merged = generated.path().join("merged");
     dump(generated.path(), &generated.names, &merged)?;
     let shared = ["-L", "0.01", "-u", "unplugs", "-P", "trees"];
@@ -228,7 +228,7 @@ fn files_of_periods_equal_btt() -> Result<()> {
 /// Files, their prefixes, their folder, a dump, the stream on standard input, and text of blkparse
 /// are all the same capture.
 fn any_shape_of_a_capture_is_read() -> Result<()> {
-    let generated = GeneratedTrace::of(Mix::Plain)?;
+    let generated = GeneratedTrace::from_mix(Mix::Plain)?;
     let merged = generated.path().join("merged");
     dump(generated.path(), &generated.names, &merged)?;
     let text = generated.path().join("text");
@@ -272,7 +272,7 @@ fn any_shape_of_a_capture_is_read() -> Result<()> {
 /// A capture is imported with its events and written again: blkparse prints the same text, btt the
 /// same figures, and fio replays the same requests.
 fn exports_are_taken_by_the_old_tools() -> Result<()> {
-    let generated = GeneratedTrace::of(Mix::Plain)?;
+    let generated = GeneratedTrace::from_mix(Mix::Plain)?;
     let recording = generated.path().join("recording");
     let import = ["import".as_ref(), "--events".as_ref(), "-o".as_ref(), recording.as_os_str()];
     answer(&import, &generated.prefixes())?;

@@ -42,7 +42,7 @@ struct DefectCapture {
 }
 
 impl DefectCapture {
-    fn of(records: &[RecordBytes<'_>]) -> Result<DefectCapture> {
+    fn from_records(records: &[RecordBytes<'_>]) -> Result<DefectCapture> {
         let folder = tempfile::tempdir().context(|| "make a folder".to_owned())?;
         let capture = DefectCapture { folder, name: ["sda".to_owned()] };
         let bytes: Vec<u8> = records.iter().flat_map(RecordBytes::bytes).collect();
@@ -86,7 +86,7 @@ fn read(sector: u64, time: u64) -> impl Iterator<Item = RecordBytes<'static>> {
         sector,
         time: time + 1000 * u64::from(step),
         sequence: first + step + 1,
-        ..RecordBytes::of(0)
+        ..RecordBytes::for_number(0)
     })
 }
 
@@ -103,7 +103,7 @@ fn is_on_cpu(text: &str, cpu: &str) -> bool {
 }
 
 fn a_missing_file_ends_blkparse() -> Result<()> {
-    let generated = GeneratedTrace::of(Mix::Plain)?;
+    let generated = GeneratedTrace::from_mix(Mix::Plain)?;
     let name = &generated.names[..1];
     let prefix = generated.path().join(&name[0]);
     fs::remove_file(prefix.with_extension("blktrace.1")).context(|| "remove a file".to_owned())?;
@@ -114,7 +114,7 @@ fn a_missing_file_ends_blkparse() -> Result<()> {
 
 fn another_cpus_records() -> Result<()> {
     let records: Vec<_> = read(8, 1000).map(|record| RecordBytes { cpu: 1, ..record }).collect();
-    let capture = DefectCapture::of(&records)?;
+    let capture = DefectCapture::from_records(&records)?;
     assert_eq!(capture.blkparse(&["-q"])?, "");
     assert_eq!(capture.events()?.lines().count(), 5);
     Ok(())
@@ -122,8 +122,9 @@ fn another_cpus_records() -> Result<()> {
 
 fn split_sectors_are_cut() -> Result<()> {
     let sector: u64 = (1 << 32) + 2048;
-    let split = RecordBytes { action: SPLIT, payload: &sector.to_be_bytes(), ..RecordBytes::of(0) };
-    let capture = DefectCapture::of(&[split])?;
+    let split =
+        RecordBytes { action: SPLIT, payload: &sector.to_be_bytes(), ..RecordBytes::for_number(0) };
+    let capture = DefectCapture::from_records(&[split])?;
     assert!(capture.blkparse(&["-q"])?.contains(" / 2048 "));
     assert!(capture.events()?.contains(" / 4294969344 "));
     Ok(())
@@ -135,12 +136,12 @@ fn names_come_late_and_stay() -> Result<()> {
         action: 0x400_0000,
         time,
         payload: name,
-        ..RecordBytes::of(0)
+        ..RecordBytes::for_number(0)
     };
-    let mut records: Vec<_> = (0..1800).map(RecordBytes::of).collect();
+    let mut records: Vec<_> = (0..1800).map(RecordBytes::for_number).collect();
     records.insert(600, note(records[600].time, b"first\0\0\0\0\0\0\0\0\0\0\0"));
     records.insert(1200, note(records[1200].time, b"second\0\0\0\0\0\0\0\0\0\0"));
-    let capture = DefectCapture::of(&records)?;
+    let capture = DefectCapture::from_records(&records)?;
     let theirs = capture.blkparse(&["-q"])?;
     assert!(theirs.contains("[(null)]") && !theirs.contains("[second]"));
     let ours = capture.events()?;
@@ -149,7 +150,8 @@ fn names_come_late_and_stay() -> Result<()> {
 }
 
 fn lost_events_are_no_skips() -> Result<()> {
-    let capture = DefectCapture::of(&[RecordBytes::of(0), RecordBytes::of(90)])?;
+    let capture =
+        DefectCapture::from_records(&[RecordBytes::for_number(0), RecordBytes::for_number(90)])?;
     assert!(capture.blkparse(&[])?.contains("Skips: 0 forward"));
     let stages = words(&capture.stages()?);
     assert!(stages.contains("89 sequence numbers are missing"), "{stages}");
@@ -159,7 +161,7 @@ fn lost_events_are_no_skips() -> Result<()> {
 fn protocol_8_is_refused() -> Result<()> {
     let records: Vec<_> =
         read(8, 1000).map(|record| RecordBytes { version: 8, ..record }).collect();
-    let capture = DefectCapture::of(&records)?;
+    let capture = DefectCapture::from_records(&records)?;
     let theirs = capture.blkparse(&["-q"]).unwrap_or_default();
     assert_eq!(theirs, "");
     assert_eq!(capture.events()?.lines().count(), 5);
@@ -177,9 +179,10 @@ fn cgroup_ids() -> Result<()> {
             ..record
         })
         .collect();
-    let unplug = RecordBytes { action: 0x101_000a | FLAG, payload: &payload, ..RecordBytes::of(0) };
+    let unplug =
+        RecordBytes { action: 0x101_000a | FLAG, payload: &payload, ..RecordBytes::for_number(0) };
     records.push(RecordBytes { time: 9000, sequence: 7, ..unplug });
-    let capture = DefectCapture::of(&records)?;
+    let capture = DefectCapture::from_records(&records)?;
     let count = |text: &str| {
         let unplug = text.lines().find(|line| line.contains(" U "));
         unplug.and_then(|line| line.split_whitespace().last()?.parse::<u64>().ok())
@@ -192,7 +195,7 @@ fn cgroup_ids() -> Result<()> {
 }
 
 fn btt_needs_a_queue() -> Result<()> {
-    let capture = DefectCapture::of(&read(8, 1000).skip(3).collect::<Vec<_>>())?;
+    let capture = DefectCapture::from_records(&read(8, 1000).skip(3).collect::<Vec<_>>())?;
     assert_eq!(samples(&capture.btt()?, "D2C"), None);
     assert_eq!(samples(&capture.stages()?, "D2C"), Some(1));
     Ok(())
@@ -226,7 +229,7 @@ fn virtio_is_no_mapper() -> Result<()> {
     let records = read(8, 1000).chain(read(64, 9000));
     let virtio: Vec<_> =
         records.map(|record| RecordBytes { device: 254 << 20, ..record }).collect();
-    let capture = DefectCapture::of(&virtio)?;
+    let capture = DefectCapture::from_records(&virtio)?;
     let theirs = capture.btt()?;
     assert_eq!((samples(&theirs, "Q2C"), samples(&theirs, "Q2Cdm")), (None, Some(2)), "{theirs}");
     assert_eq!(samples(&capture.stages()?, "Q2C"), Some(2));
@@ -237,7 +240,7 @@ fn virtio_is_no_mapper() -> Result<()> {
 fn btt_loses_one_of_two() -> Result<()> {
     let mut records: Vec<_> = read(8, 1000).chain(read(8, 1500)).collect();
     records.sort_by_key(|record| record.time);
-    let capture = DefectCapture::of(&records)?;
+    let capture = DefectCapture::from_records(&records)?;
     assert_eq!(samples(&capture.btt()?, "Q2C"), Some(1));
     assert_eq!(samples(&capture.stages()?, "Q2C"), Some(2));
     Ok(())
@@ -246,7 +249,7 @@ fn btt_loses_one_of_two() -> Result<()> {
 fn btt_has_no_zero() -> Result<()> {
     let records: Vec<_> =
         read(8, 1000).map(|record| RecordBytes { time: 1000, ..record }).collect();
-    let capture = DefectCapture::of(&records)?;
+    let capture = DefectCapture::from_records(&records)?;
     let theirs = capture.btt()?;
     let q2g = theirs.lines().find(|line| line.starts_with("Q2G")).unwrap_or_default();
     assert!(q2g.contains("0.000000001"), "{q2g}");
@@ -264,7 +267,7 @@ fn btt_ignores_splits() -> Result<()> {
         sector,
         time: 1000 * u64::from(step),
         sequence: step,
-        ..RecordBytes::of(0)
+        ..RecordBytes::for_number(0)
     };
     let half = |sector, step| {
         let actions = STEPS.iter().skip(1).zip(step..);
@@ -273,15 +276,16 @@ fn btt_ignores_splits() -> Result<()> {
     let mut records = vec![at(STEPS[0], 8, 1), RecordBytes { payload: &new, ..at(SPLIT, 8, 2) }];
     records.extend(half(8, 3));
     records.extend(half(12, 7));
-    let capture = DefectCapture::of(&records)?;
+    let capture = DefectCapture::from_records(&records)?;
     assert_eq!(samples(&capture.btt()?, "Q2C"), None);
     assert_eq!(samples(&capture.stages()?, "Q2C"), Some(2));
     Ok(())
 }
 
 fn btt_has_no_g2d() -> Result<()> {
-    let capture =
-        DefectCapture::of(&read(8, 1000).filter(|r| r.action != STEPS[2]).collect::<Vec<_>>())?;
+    let capture = DefectCapture::from_records(
+        &read(8, 1000).filter(|r| r.action != STEPS[2]).collect::<Vec<_>>(),
+    )?;
     let theirs = capture.btt()?;
     let (known, lost) = (["Q2G", "D2C", "Q2C"], ["G2I", "I2D", "M2D"]);
     assert!(known.iter().all(|stage| samples(&theirs, stage) == Some(1)), "{theirs}");
@@ -294,7 +298,7 @@ fn btt_has_no_g2d() -> Result<()> {
 fn btts_median_is_wrong() -> Result<()> {
     let starts = (0..10u64).map(|n| (500 * n * (n + 1) + 8 * n, 1000 + 9000 * n));
     let records: Vec<_> = starts.flat_map(|(sector, time)| read(sector, time)).collect();
-    let capture = DefectCapture::of(&records)?;
+    let capture = DefectCapture::from_records(&records)?;
     let theirs = capture.btt()?;
     let seeks = theirs.split("Device D2D Seek").nth(1).unwrap_or_default();
     let line = seeks.lines().find(|line| line.contains("(  8,  0)")).unwrap_or_default();

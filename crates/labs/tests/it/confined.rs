@@ -92,17 +92,19 @@ pub fn limited(child: &Child, never: &[(&'static str, u32)]) -> Vec<Limited> {
     let begun = Instant::now();
     loop {
         let threads = threads(child.id());
-        let fault = |it: &&Limited| {
-            let is_hook = it.name == "hook";
-            let held = it.has(if is_hook { OF_NOBODY } else { never });
-            !held.is_empty() || !(is_hook || it.no_new_privileges && it.is_filtered)
+        let fault = |limited: &&Limited| {
+            let is_hook = limited.name == "hook";
+            let held = limited.has(if is_hook { OF_NOBODY } else { never });
+            !held.is_empty() || !(is_hook || limited.no_new_privileges && limited.is_filtered)
         };
         let faults: Vec<String> = threads
             .iter()
             .filter(fault)
-            .map(|it| format!("{}: {} {:?}", it.name, it.is_filtered, it.has(never)))
+            .map(|thread| {
+                format!("{}: {} {:?}", thread.name, thread.is_filtered, thread.has(never))
+            })
             .collect();
-        if faults.is_empty() && threads.iter().any(|it| it.name == "writer") {
+        if faults.is_empty() && threads.iter().any(|thread| thread.name == "writer") {
             return threads;
         }
         assert!(begun.elapsed() < PATIENCE, "of {}: {faults:#?}", threads.len());
@@ -185,10 +187,12 @@ fn daemon() -> Result<()> {
     let child = command.spawn().context(|| "start the daemon".to_owned())?;
     let threads = limited(&child, &all(&[OF_NOBODY, OF_HOOK]));
     for name in ["saver", "control", "writer", "hook"] {
-        assert!(threads.iter().any(|it| it.name == name), "no thread {name}");
+        assert!(threads.iter().any(|thread| thread.name == name), "no thread {name}");
     }
     // Who writes to disks and who answers others has no program of the kernel in reach.
-    for it in threads.iter().filter(|it| ["saver", "control", "writer"].contains(&&*it.name)) {
+    for it in
+        threads.iter().filter(|thread| ["saver", "control", "writer"].contains(&&*thread.name))
+    {
         assert!(it.has(&[("CAP_BPF", 39), ("CAP_SYS_PTRACE", 19)]).is_empty(), "{}", it.name);
     }
     end(child)

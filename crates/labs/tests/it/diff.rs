@@ -81,7 +81,7 @@ fn limit_of_a_cgroup() -> Result<()> {
     watch(&device, &limited, &cgroup.inside(&command))?;
     let recording = Recording::open(&limited)?;
     let path = cgroup.name();
-    let own = recording.environment.cgroups.iter().find(|it| it.path == path);
+    let own = recording.environment.cgroups.iter().find(|cgroup| cgroup.path == path);
     let own = own.expect("the cgroup of fio is there");
     let limits = own.io_limits();
     let reads = limits.values().map(|limit| (limit.reads, limit.writes)).collect::<Vec<_>>();
@@ -112,11 +112,11 @@ fn another_scheduler() -> Result<()> {
     let found = compared(&outputs[0], &outputs[1])?;
     let listed = found["environment"].as_array().expect("a list of differences");
     let scheduler = listed.iter().find(|it| it["name"] == "queue/scheduler");
-    let values = scheduler.map(|it| (&it["values"][0], &it["values"][1]));
+    let values = scheduler.map(|scheduler| (&scheduler["values"][0], &scheduler["values"][1]));
     assert_eq!(values, Some((&Value::from("none"), &Value::from("mq-deadline"))), "{found:#}");
     // With `none` nothing is inserted: the stages show this at any latency.
     let read = found["times"].as_array().into_iter().flatten().find(|it| it["direction"] == "read");
-    let parts = read.and_then(|it| it["parts"].as_array()).expect("reads are compared");
+    let parts = read.and_then(|read| read["parts"].as_array()).expect("reads are compared");
     let inserted = parts.iter().find(|part| part["what"] == "i2d").expect("I2D is there");
     assert_eq!(inserted["mean_ns"][0], 0.0, "{inserted}");
     assert!(inserted["mean_ns"][1].as_f64() > Some(0.0), "{inserted}");

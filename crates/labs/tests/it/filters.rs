@@ -90,15 +90,16 @@ fn expected(recording: &Recording, keeps: &Keeps) -> BTreeSet<u64> {
     let parts = |id: u64| {
         recording.parts.iter().filter(move |part| part.request_id == id).collect::<Vec<_>>()
     };
-    let kept = recording.requests.iter().filter(|it| keeps(it, &parts(it.request_id)));
+    let kept =
+        recording.requests.iter().filter(|request| keeps(request, &parts(request.request_id)));
     kept.map(|request| request.request_id).collect()
 }
 
 /// The number of these requests with a complete record.
 fn whole(recording: &Recording, wanted: &BTreeSet<u64>) -> u64 {
-    let whole = recording.requests.iter().filter(|it| {
-        let ended = matches!(it.status, Status::Complete | Status::Error);
-        wanted.contains(&it.request_id) && ended && it.q2c_ns.is_some()
+    let whole = recording.requests.iter().filter(|request| {
+        let ended = matches!(request.status, Status::Complete | Status::Error);
+        wanted.contains(&request.request_id) && ended && request.q2c_ns.is_some()
     });
     whole.count() as u64
 }
@@ -140,12 +141,17 @@ fn of_a_report() -> Result<()> {
     let stage = FilteredLoads::new()?;
     let (path, recording) = stage.record(&[])?;
     let from = &recording;
-    let mut lengths: Vec<u64> = recording.requests.iter().filter_map(|it| it.q2c_ns).collect();
+    let mut lengths: Vec<u64> =
+        recording.requests.iter().filter_map(|request| request.q2c_ns).collect();
     lengths.sort_unstable();
     // In whole microseconds, so that it can be said in milliseconds.
     let above = lengths.get(lengths.len() / 2).copied().unwrap_or(0) / 1000 * 1000;
     let is_cat = |name| recording.text(name) == "cat";
-    let cat = recording.requests.iter().find(|it| is_cat(it.process)).and_then(|it| it.pid);
+    let cat = recording
+        .requests
+        .iter()
+        .find(|request| is_cat(request.process))
+        .and_then(|request| request.pid);
     let cat = cat.expect("cat's reads were seen");
     let cgroup = stage.cgroup.name();
     let (bare, file) = (stage.bare.name().to_owned(), stage.file.to_string_lossy().into_owned());
@@ -244,11 +250,11 @@ fn of_stages() -> Result<()> {
     let folder = tempfile::tempdir().context(|| "make a folder".to_owned())?;
     let capture = folder.path().join("all.blktrace.0");
     let recording = folder.path().join("recording");
-    let reads = (0..60).map(RecordBytes::of);
+    let reads = (0..60).map(RecordBytes::for_number);
     let write = |number| RecordBytes {
-        action: (RecordBytes::of(number).action & !0x1_0000) | 0x2_0000,
+        action: (RecordBytes::for_number(number).action & !0x1_0000) | 0x2_0000,
         device: (8 << 20) | 16,
-        ..RecordBytes::of(number)
+        ..RecordBytes::for_number(number)
     };
     let records = reads.chain((60..85).map(write)).flat_map(|record| record.bytes());
     std::fs::write(&capture, records.collect::<Vec<u8>>()).context(|| "write it".to_owned())?;

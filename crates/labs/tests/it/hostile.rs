@@ -205,7 +205,7 @@ fn very_many_files() -> Result<()> {
     };
     assert_eq!(sum(|row| row.unlinks), FILES);
     let items = &recording.environment.losses.items;
-    let lost: u64 = items.iter().filter(|it| it.place == "uses").map(|it| it.count).sum();
+    let lost: u64 = items.iter().filter(|item| item.place == "uses").map(|item| item.count).sum();
     let creates = sum(|row| row.creates);
     assert!(creates <= FILES && creates + lost >= FILES, "{creates} creates, {lost} lost");
     expect_bounded(&recording);

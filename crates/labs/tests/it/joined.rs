@@ -57,19 +57,22 @@ fn code_path() -> Result<()> {
     let mut cat = Command::new("cat");
     cat.arg(&file);
     let recording = watch(disk.device(), &output, &cat)?;
-    let of_cat = recording.requests.iter().filter(|it| recording.text(it.process) == "cat");
+    let of_cat =
+        recording.requests.iter().filter(|request| recording.text(request.process) == "cat");
     let stacks: Vec<Vec<&str>> = of_cat
-        .map(|it| recording.frames(it.stack_id))
+        .map(|of_cat| recording.frames(of_cat.stack_id))
         .filter(|frames| !frames.is_empty())
         .collect();
     assert!(!stacks.is_empty(), "{}", recording.overview());
-    let has = |part: &str| stacks.iter().any(|frames| frames.iter().any(|it| it.contains(part)));
+    let has =
+        |part: &str| stacks.iter().any(|frames| frames.iter().any(|frame| frame.contains(part)));
     for part in ["submit_bio", "ext4_", "page_cache", "vfs_read"] {
         assert!(has(part), "no {part} in {stacks:#?}");
     }
-    let of_calls = stacks.iter().filter(|frames| frames.iter().any(|it| it.contains("vfs_read")));
+    let of_calls =
+        stacks.iter().filter(|frames| frames.iter().any(|frame| frame.contains("vfs_read")));
     for frames in of_calls {
-        let place = |part: &str| frames.iter().position(|it| it.contains(part));
+        let place = |part: &str| frames.iter().position(|frame| frame.contains(part));
         assert!(place("submit_bio") < place("vfs_read"), "the innermost stands first: {frames:?}");
     }
     drawn(&output, &scratch.fresh("flame"))
@@ -83,12 +86,15 @@ fn own_code_path() -> Result<()> {
     reads.arg(device.path());
     let output = scratch.fresh("recording");
     let recording = watch(&device, &output, &reads)?;
-    let own = recording.requests.iter().filter(|it| recording.text(it.process) == "named-reads");
+    let own = recording
+        .requests
+        .iter()
+        .filter(|request| recording.text(request.process) == "named-reads");
     let stacks: Vec<(Vec<&str>, Vec<&str>)> = own
         .map(|it| (recording.frames(it.stack_id), recording.frames(it.user_stack_id)))
         .filter(|(kernel, user)| !kernel.is_empty() && !user.is_empty())
         .collect();
-    let place = |frames: &[&str], part: &str| frames.iter().position(|it| it.contains(part));
+    let place = |frames: &[&str], part: &str| frames.iter().position(|frame| frame.contains(part));
     let whole = stacks.iter().find(|(_, user)| place(user, "reads_for_the_lab").is_some());
     let Some((kernel, user)) = whole else {
         let printed = recording.stacks.iter().filter(|stack| stack.user);
@@ -149,20 +155,22 @@ fn loop_over_a_file() -> Result<()> {
     let recording = Recording::open(&output)?;
     recording.check_each();
     let reads = |device: &str| -> Vec<&Request> {
-        let own = recording.requests.iter().filter(|it| recording.text(it.device) == device);
+        let own =
+            recording.requests.iter().filter(|request| recording.text(request.device) == device);
         own.filter(|it| it.operation == Operation::Read).collect()
     };
     let above: BTreeMap<u64, &Request> =
-        reads(upper.name()).into_iter().map(|it| (it.request_id, it)).collect();
+        reads(upper.name()).into_iter().map(|read| (read.request_id, read)).collect();
     let of_file: BTreeSet<u64> =
         recording.of_file(upper.file()).iter().map(|(request, _)| request.request_id).collect();
     let below: Vec<&Request> =
-        reads(&lower).into_iter().filter(|it| of_file.contains(&it.request_id)).collect();
+        reads(&lower).into_iter().filter(|read| of_file.contains(&read.request_id)).collect();
     recording.expect_count("reads above", above.len(), READS);
     recording.expect_count("reads below", below.len(), READS);
     if is_module_without_types("loop") {
-        let printed = |it: &&Request| {
-            it.parent_id.is_none() && recording.text(it.parent_reason).contains(upper.name())
+        let printed = |request: &&Request| {
+            request.parent_id.is_none()
+                && recording.text(request.parent_reason).contains(upper.name())
         };
         assert!(below.iter().all(printed), "{}", recording.overview());
         return Ok(());
@@ -184,7 +192,7 @@ fn discards() -> Result<()> {
     let output = scratch.fresh("recording");
     let script = format!("fstrim {}", disk.path().display());
     let recording = watch(disk.device(), &output, &shell(&script))?;
-    let own = recording.requests.iter().filter(|it| it.operation == Operation::Discard);
+    let own = recording.requests.iter().filter(|request| request.operation == Operation::Discard);
     let own: Vec<&Request> = own.collect();
     let bytes: u64 = own.iter().map(|it| it.bytes).sum();
     assert!(bytes > 64 * MIB, "most of an empty disk: {}", recording.overview());

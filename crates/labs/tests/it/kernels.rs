@@ -123,7 +123,7 @@ fn check(kernel: Kernel) -> Result<()> {
 }
 
 pub fn expect_declared(outcome: &GuestOutcome, name: &str) -> Result<()> {
-    let claims = Claims::of(outcome)?;
+    let claims = Claims::from_outcome(outcome)?;
     assert!(claims.programs.len() > 20, "{}", outcome.said);
     let surprises = claims.surprises(name);
     assert!(surprises.is_empty(), "{surprises:#?}\n{}", outcome.said);
@@ -195,7 +195,7 @@ fn overheating(kernel: Kernel) -> Result<()> {
     let recording = recording(&outcome)?;
     assert_eq!(recording.requests.len(), READS, "{}", recording.overview());
     let devices = recording.environment.devices.iter();
-    let drive = devices.clone().find(|it| it.transport.is_some()).expect("the NVMe disk");
+    let drive = devices.clone().find(|device| device.transport.is_some()).expect("the NVMe disk");
     let log = |health: &Option<DeviceHealth>| {
         let health = health.as_ref().expect("it was asked");
         health.nvme.clone().unwrap_or_else(|| panic!("{:?}", health.unread))
@@ -228,7 +228,7 @@ fn asked_by_smartctl(kernel: Kernel) -> Result<()> {
     eprint_line(&outcome.said);
     let recording = recording(&outcome)?;
     // What smartctl asks of the drive are commands in the drive's queue, too.
-    let commands = |it: &&Request| it.origin == Origin::Passthrough;
+    let commands = |request: &&Request| request.origin == Origin::Passthrough;
     let reads = recording.requests.len() - recording.requests.iter().filter(commands).count();
     assert_eq!(reads, READS, "{}", recording.overview());
     let path = outcome.out().join("smartctl.json");
@@ -237,10 +237,13 @@ fn asked_by_smartctl(kernel: Kernel) -> Result<()> {
         serde_json::from_str(&text).context(|| "understand smartctl".to_owned())?;
     let attributes = printed["ata_smart_attributes"]["table"].as_array().expect("attributes");
     let raw = |id: u64| {
-        attributes.iter().find(|it| it["id"] == id).and_then(|it| it["raw"]["value"].as_u64())
+        attributes
+            .iter()
+            .find(|attribute| attribute["id"] == id)
+            .and_then(|attribute| attribute["raw"]["value"].as_u64())
     };
     let mut devices = recording.environment.devices.iter();
-    let drive = devices.find(|it| it.name == "sda").expect("the disk");
+    let drive = devices.find(|device| device.name == "sda").expect("the disk");
     assert_eq!(drive.transport.as_deref(), Some("sata"));
     for health in [&drive.health_start, &drive.health_end] {
         let health = health.as_ref().expect("it was asked");
@@ -280,7 +283,10 @@ fn disturbed(kernel: Kernel) -> Result<()> {
     assert_eq!(recording.lost(), 0, "{}", recording.overview());
     let environment = &recording.environment;
     let within = environment.start_ns..=environment.end_ns;
-    assert!(recording.requests.iter().all(|it| within.contains(&it.start_ns)), "{within:?}");
+    assert!(
+        recording.requests.iter().all(|request| within.contains(&request.start_ns)),
+        "{within:?}"
+    );
     assert!(environment.duration_ns() < 600_000_000_000, "{within:?}");
     Ok(())
 }

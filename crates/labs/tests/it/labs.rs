@@ -107,9 +107,9 @@ fn strided_job() -> Result<()> {
     for engine in Engine::DIRECT {
         let log = scratch.fresh("iolog");
         let job = Job::strided(device.path(), engine, FioAccess::Read, 997, 4096);
-        let before = DiskStats::of(device.name())?;
+        let before = DiskStats::for_device(device.name())?;
         let report = job.with("write_iolog", &log).run(&scratch.fresh("fio.json"))?;
-        let counted = DiskStats::of(device.name())?.since(before);
+        let counted = DiskStats::for_device(device.name())?.since(before);
         let expected: Vec<(u64, u64)> = (0..997).map(|index| (index * 8192, 4096)).collect();
         assert_eq!(fio::read_iolog(&log)?, expected, "{engine:?}");
         assert_eq!((report.read.total_ios, report.read.io_bytes), (997, 997 * 4096), "{engine:?}");
@@ -125,12 +125,12 @@ fn dirty_pages() -> Result<()> {
     let file = fio::prepare(&disk.path().join("data"), 4 * MIB)?;
     disk.remount()?;
     let dirty = Workload::Dirty { file: file.clone(), pages: 101, fsync: false };
-    let before = DiskStats::of(disk.device().name())?;
+    let before = DiskStats::for_device(disk.device().name())?;
     command::output_of(dirty.command(labs_program()))?;
-    let meanwhile = DiskStats::of(disk.device().name())?.since(before);
+    let meanwhile = DiskStats::for_device(disk.device().name())?.since(before);
     assert_eq!(meanwhile.sectors_written, 0, "it leaves them dirty");
     workload::syncfs(disk.path())?;
-    let counted = DiskStats::of(disk.device().name())?.since(before);
+    let counted = DiskStats::for_device(disk.device().name())?.since(before);
     assert!(counted.sectors_written >= 101 * PAGE / 512, "{counted:?}");
     let data = std::fs::read(&file).context(|| "read the file back".to_owned())?;
     let changed = data.chunks(PAGE as usize).map(|page| page.iter().all(|byte| *byte == 0xa5));

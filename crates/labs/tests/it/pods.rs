@@ -73,7 +73,8 @@ fn rows_filters_and_page() -> Result<()> {
     assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     let text = |name| recording.text(name).to_owned();
-    let own: Vec<_> = recording.requests.iter().filter(|it| text(it.process) == "dd").collect();
+    let own: Vec<_> =
+        recording.requests.iter().filter(|request| text(request.process) == "dd").collect();
     assert!(own.len() >= 300, "{} requests of dd", own.len());
     for row in own {
         let names = [row.container, row.pod, row.namespace, row.container_name].map(text);

@@ -84,8 +84,10 @@ impl Busy {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let fio = command.spawn().context(|| "start fio".to_owned())?;
         let busy = Busy { fio, device, _scratch: scratch };
-        let before = DiskStats::of(busy.device.name())?.reads;
-        wait_until("reads of fio", || Ok(DiskStats::of(busy.device.name())?.reads > before + 50))?;
+        let before = DiskStats::for_device(busy.device.name())?.reads;
+        wait_until("reads of fio", || {
+            Ok(DiskStats::for_device(busy.device.name())?.reads > before + 50)
+        })?;
         Ok(busy)
     }
 }
@@ -273,7 +275,10 @@ fn taken_over(tid: u32, scratch: &Scratch) -> Result<Vec<String>> {
     let words = said.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "));
     let words: Vec<String> = words.collect();
     assert_eq!(words.len(), 6, "{words:?}");
-    Ok(words.into_iter().filter_map(|it| Some(it.strip_suffix(" possible")?.to_owned())).collect())
+    Ok(words
+        .into_iter()
+        .filter_map(|word| Some(word.strip_suffix(" possible")?.to_owned()))
+        .collect())
 }
 
 /// A program of root's that is not limited, so that a refusal means something.

@@ -50,9 +50,9 @@ fn reads_a_device() -> Result<()> {
     machine::need_root()?;
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let before = DiskStats::of(device.name())?;
+    let before = DiskStats::for_device(device.name())?;
     assert_eq!(probe(device.path(), &[])?.len(), 3);
-    let done = DiskStats::of(device.name())?.since(before);
+    let done = DiskStats::for_device(device.name())?.since(before);
     assert!(done.reads > 0, "{done:?}");
     assert_eq!((done.writes, done.discards, done.flushes), (0, 0, 0), "{done:?}");
     Ok(())
@@ -77,7 +77,7 @@ fn writes_and_removes() -> Result<()> {
     // A file that is named is created, and removed; one that exists is refused (see below).
     let tests = probe(&folder.path().join("scratch"), &["--write"])?;
     let synced = tests.iter().find(|it| it["test"].as_str().is_some_and(|it| it.contains("sync")));
-    assert!(synced.is_some_and(|it| it["p99_ns"].as_f64() > Some(0.0)), "{tests:?}");
+    assert!(synced.is_some_and(|synced| synced["p99_ns"].as_f64() > Some(0.0)), "{tests:?}");
     assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
     Ok(())
 }
@@ -96,7 +96,7 @@ fn names_limits() -> Result<()> {
     let json: serde_json::Value =
         serde_json::from_slice(&output.stdout).context(|| printed(&output))?;
     let limits = json["limits"].as_array().cloned().unwrap_or_default();
-    let reads = limits.iter().find(|it| it["limit"].as_f64() == Some(200.0));
+    let reads = limits.iter().find(|limit| limit["limit"].as_f64() == Some(200.0));
     let reads = reads.ok_or_else(|| LabError::failed("find the limit", format!("{json:#}")))?;
     assert_eq!(reads["reached"], true, "{json:#}");
     Ok(())

@@ -108,7 +108,7 @@ impl RecordedDisk {
         assert_eq!(incident["triggers"][0]["kind"], "in-flight", "{incident:#}");
         let findings = incident["findings"].as_array().cloned().unwrap_or_default();
         // That the program syncs a lot is true before and after, but not what began it.
-        let hung = findings.first().filter(|it| it["cause"] == "hung-io");
+        let hung = findings.first().filter(|finding| finding["cause"] == "hung-io");
         let hung = hung.unwrap_or_else(|| panic!("hung-io is not the first: {incident:#}"));
         assert_eq!(hung["device"], self.upper.device().name(), "{hung:#}");
         assert_eq!(hung["process"], "perl", "{hung:#}");

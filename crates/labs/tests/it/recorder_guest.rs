@@ -171,13 +171,13 @@ fn expect_named(outcome: &GuestOutcome) -> Result<()> {
     let incident: Value = serde_json::from_str(&read(outcome, "incident/incident.json")?)
         .context(|| "read incident.json".to_owned())?;
     let findings = incident["findings"].as_array().cloned().unwrap_or_default();
-    let hung = findings.first().filter(|it| it["cause"] == "hung-io");
+    let hung = findings.first().filter(|finding| finding["cause"] == "hung-io");
     let hung = hung.unwrap_or_else(|| panic!("hung-io is not the first: {incident:#}"));
     assert_eq!(incident["complete"], true, "{incident:#}");
     let device = hung["device"].as_str().unwrap_or_default();
     assert!(device.starts_with("vd"), "{hung:#}");
     assert_eq!(hung["process"], "perl", "{hung:#}");
-    assert!(hung["file"].as_str().is_some_and(|it| it.ends_with("orders.journal")), "{hung:#}");
+    assert!(hung["file"].as_str().is_some_and(|hung| hung.ends_with("orders.journal")), "{hung:#}");
     let shown = words(&read(outcome, "shown")?);
     for name in [device, "perl", "/srv/shop/orders.journal"] {
         assert!(shown.contains(name), "no {name} in: {shown}");
@@ -202,7 +202,8 @@ fn expect_unit(outcome: &GuestOutcome) -> Result<()> {
     }
     let security = read(outcome, "security")?;
     let exposure = security.lines().find(|line| line.contains("Overall exposure level"));
-    let level = exposure.and_then(|line| line.split_whitespace().find_map(|it| it.parse().ok()));
+    let level =
+        exposure.and_then(|line| line.split_whitespace().find_map(|word| word.parse().ok()));
     assert!(level.is_some_and(|level: f64| level < EXPOSURE), "{security}");
     Ok(())
 }

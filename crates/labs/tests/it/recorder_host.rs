@@ -115,7 +115,9 @@ impl TestDaemon {
     pub fn network_sockets(&self) -> Vec<String> {
         let pid = self.child.as_ref().map_or(0, Child::id);
         let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
-        let targets = descriptors.flatten().filter_map(|it| std::fs::read_link(it.path()).ok());
+        let targets = descriptors
+            .flatten()
+            .filter_map(|descriptor| std::fs::read_link(descriptor.path()).ok());
         let inode = |target: PathBuf| {
             let text = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned();
             Some(text)
@@ -123,9 +125,10 @@ impl TestDaemon {
         let own: Vec<String> = targets.filter_map(inode).collect();
         assert!(!own.is_empty(), "not even the control socket of {pid} is visible");
         let tables = ["tcp", "tcp6", "udp", "udp6"].into_iter();
-        let texts = tables.flat_map(|it| std::fs::read_to_string(format!("/proc/{pid}/net/{it}")));
+        let texts =
+            tables.flat_map(|table| std::fs::read_to_string(format!("/proc/{pid}/net/{table}")));
         let lines: Vec<String> =
-            texts.flat_map(|it| it.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+            texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
         let is_own = |line: &String| {
             line.split_whitespace().nth(9).is_some_and(|inode| own.iter().any(|it| it == inode))
         };

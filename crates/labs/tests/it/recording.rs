@@ -101,7 +101,11 @@ impl Recording {
     /// The functions of a stack, the innermost first.
     pub fn frames(&self, stack_id: Option<u64>) -> Vec<&str> {
         let stack = self.stacks.iter().find(|stack| Some(stack.stack_id) == stack_id);
-        stack.map_or(&[][..], |it| &it.frames).iter().map(|name| self.names.get(*name)).collect()
+        stack
+            .map_or(&[][..], |stack| &stack.frames)
+            .iter()
+            .map(|name| self.names.get(*name))
+            .collect()
     }
 
     /// By how much a counter grew from its first to its last sample; `None` without one.

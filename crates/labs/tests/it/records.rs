@@ -21,7 +21,7 @@ pub const STEPS: [u32; 5] = [0x11_0001, 0x11_0004, 0x11_000c, 0x41_0007, 0x81_00
 
 impl RecordBytes<'_> {
     /// Event `number` of an endless row of reads.
-    pub fn of(number: u32) -> RecordBytes<'static> {
+    pub fn for_number(number: u32) -> RecordBytes<'static> {
         let step = STEPS[number as usize % STEPS.len()];
         RecordBytes {
             version: 7,

@@ -365,7 +365,7 @@ fn formatted() -> Result<()> {
         let answer = json(&succeeded(run)?)?;
         let rows = answer["fidelity"]["rows"].as_array().cloned().unwrap_or_default();
         let writes = rows.iter().find(|row| row["what"] == "write requests");
-        assert!(writes.is_some_and(|it| it["now"].as_f64() > Some(0.0)), "{answer:#}");
+        assert!(writes.is_some_and(|writes| writes["now"].as_f64() > Some(0.0)), "{answer:#}");
         let bytes = first()?;
         assert!(bytes.starts_with(b"iowhy-reproduction: "), "it has the mark");
         // ext4's signature is at 1080.
@@ -430,10 +430,11 @@ fn scarce_memory() -> Result<()> {
 fn limited_to(bytes: u64) -> bool {
     let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"];
     let groups = roots.iter().flat_map(|root| entries(Path::new(root)));
-    groups.filter(|it| it.to_string_lossy().contains("/iowhy-reproduce-")).any(|group| {
+    groups.filter(|group| group.to_string_lossy().contains("/iowhy-reproduce-")).any(|group| {
         let read = |name: &str| fs::read_to_string(group.join(name)).unwrap_or_default();
         let limits = [read("memory.max"), read("memory.limit_in_bytes")];
-        limits.iter().any(|it| it.trim() == bytes.to_string()) && !read("cgroup.procs").is_empty()
+        limits.iter().any(|limit| limit.trim() == bytes.to_string())
+            && !read("cgroup.procs").is_empty()
     })
 }
 
@@ -487,7 +488,7 @@ fn replay() -> Result<()> {
         let row = rows.iter().find(|row| row["what"] == what);
         let differs = row.and_then(|row| row["difference"].as_f64());
         // Rates suffer on a busy machine; bench-replay measures them.
-        assert!(differs.is_some_and(|it| it.abs() <= most), "{what}: {answer:#}");
+        assert!(differs.is_some_and(|differs| differs.abs() <= most), "{what}: {answer:#}");
     }
     assert_eq!(entries(&empty), [] as [PathBuf; 0]);
     Ok(())

@@ -75,7 +75,7 @@ fn holds(bytes: &[u8]) -> bool {
     // Half of it is enough; a stack pointer may lie in its middle.
     let halves = [&SECRET[..8], &SECRET[4..12], &SECRET[8..]].map(str::to_owned);
     let mut all = words.chain(halves);
-    all.any(|text| bytes.windows(text.len()).any(|it| it == text.as_bytes()))
+    all.any(|text| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
 }
 
 /// Every file below a directory.
@@ -97,7 +97,8 @@ fn expect_none(directory: &Path, recordings: &[&Path]) -> Result<()> {
         for half in [&SECRET[..8], &SECRET[4..12], &SECRET[8..]] {
             assert!(!recording.tells(half), "{half}");
         }
-        let names = recording.stacks.iter().flat_map(|it| recording.frames(Some(it.stack_id)));
+        let names =
+            recording.stacks.iter().flat_map(|stack| recording.frames(Some(stack.stack_id)));
         assert!(!names.clone().any(|name| holds(name.as_bytes())), "a frame is none");
     }
     Ok(())
@@ -182,9 +183,9 @@ fn incident() -> Result<()> {
     }
     let kept = daemon.directory(1);
     let mut recordings: Vec<PathBuf> =
-        files(&kept).into_iter().filter(|it| it.ends_with("recording.json")).collect();
-    recordings.iter_mut().for_each(|it| {
-        it.pop();
+        files(&kept).into_iter().filter(|file| file.ends_with("recording.json")).collect();
+    recordings.iter_mut().for_each(|recording| {
+        recording.pop();
     });
     assert!(!recordings.is_empty(), "{:?}", files(&kept));
     let recordings: Vec<&Path> = recordings.iter().map(PathBuf::as_path).collect();

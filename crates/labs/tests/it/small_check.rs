@@ -158,7 +158,8 @@ fn stacks(watched: &Recording, architecture: Architecture) {
         assert_eq!(kernel.first(), Some(&"__schedule"), "{kernel:?}");
         if user.is_empty() && architecture == Architecture::Aarch64 {
             // There the reader comes after the program's end: the row says so.
-            let row = watched.stacks.iter().find(|it| Some(it.stack_id) == wait.user_stack_id);
+            let row =
+                watched.stacks.iter().find(|stack| Some(stack.stack_id) == wait.user_stack_id);
             let reason = row.map_or("", |row| watched.text(row.reason));
             assert!(!reason.is_empty(), "no frames and no reason: {wait:?}");
             eprint_line(&format!("user stacks were not looked at: {reason}"));
@@ -171,8 +172,9 @@ fn stacks(watched: &Recording, architecture: Architecture) {
 /// Stages are computed of every request that was queued: all but the flushes that the kernel sent
 /// for others.
 fn stages(watched: &Recording, stages: &Value) {
-    let is_made = |it: &&Request| it.operation == Operation::Flush && it.q2c_ns.is_none();
-    let queued = watched.requests.iter().filter(|it| !is_made(it));
+    let is_made =
+        |request: &&Request| request.operation == Operation::Flush && request.q2c_ns.is_none();
+    let queued = watched.requests.iter().filter(|request| !is_made(request));
     let done = queued.filter(|request| request.d2c_ns.is_some()).count();
     assert_eq!(stages["stages"]["d2c"]["count"], done, "{:#}", stages["stages"]);
 }

@@ -74,7 +74,8 @@ fn watch(scratch: &Scratch, devices: &[&dyn BlockDevice], workload: &Command) ->
         File::open(device.path()).context(|| format!("open {}", device.path().display()))?;
     }
     let (output, notes) = (scratch.fresh("recording"), scratch.fresh("notes"));
-    let counted = || names.iter().map(|name| DiskStats::of(name)).collect::<Result<Vec<_>>>();
+    let counted =
+        || names.iter().map(|name| DiskStats::for_device(name)).collect::<Result<Vec<_>>>();
     let before = counted()?;
     let mut record = iowhy(["record", "-o"])?;
     record.arg(&output);
@@ -485,7 +486,7 @@ fn scsi_counts() -> Result<()> {
     let disk = ScsiDebug::new()?;
     let grown = |recording: &Recording| {
         let mut devices = recording.environment.devices.iter();
-        let known = devices.find(|it| it.name == disk.name()).expect("the disk");
+        let known = devices.find(|device| device.name == disk.name()).expect("the disk");
         let count = |health: &Option<DeviceHealth>| {
             let health = health.as_ref().expect("it was asked");
             health.commands.clone().expect("a SCSI disk")
@@ -512,7 +513,7 @@ fn scsi_counts() -> Result<()> {
     disk.trouble(Trouble::None)?;
     let (_, _, timeouts) = grown(&silent?);
     if has_timeouts {
-        assert!(timeouts.is_some_and(|it| it >= 1), "{timeouts:?}");
+        assert!(timeouts.is_some_and(|timeouts| timeouts >= 1), "{timeouts:?}");
     }
     Ok(())
 }

@@ -144,7 +144,8 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<
 /// `iowhy` with `arguments`.
 pub fn iowhy<A: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Command> {
     let mut command = Command::new(iowhy::binary()?);
-    let arguments: Vec<_> = arguments.into_iter().map(|it| it.as_ref().to_owned()).collect();
+    let arguments: Vec<_> =
+        arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
     let (name, rest) = arguments.split_at(arguments.len().min(1));
     command.args(name);
     // A test counts: nothing may be left out to keep to a budget, unless it says so.
@@ -196,14 +197,14 @@ cat "$stat" >"$notes.before"; "$@"; status=$?; cat "$stat" >"$notes.after"; exit
 /// watch: the device's own counters, the stages, the parts.
 pub fn watch(device: &dyn BlockDevice, output: &Path, workload: &Command) -> Result<Recording> {
     machine::need_bpf()?;
-    let before = DiskStats::of(device.name())?;
+    let before = DiskStats::for_device(device.name())?;
     let mut record = iowhy(["record", "-d", device.name(), "-o"])?;
     record.arg(output).args(["--", "/bin/sh", "-c", COUNTED, "sh"]);
     record.arg(format!("/sys/block/{}/stat", device.name())).arg(output.with_extension("stat"));
     record.arg(workload.get_program()).args(workload.get_args());
     let shown = command::shown(&record);
     let result = finish(record)?;
-    let after = DiskStats::of(device.name())?;
+    let after = DiskStats::for_device(device.name())?;
     if result.status.code() == Some(NO_PERMISSION) {
         return Err(LabError::missing("BPF", printed(&result)));
     }

@@ -113,7 +113,8 @@ fn arguments(asked: bool) -> Result<()> {
 fn processes_say_who() -> Result<()> {
     let stage = ReadDevice::new()?;
     let (_, recording) = stage.record(&[])?;
-    let request = recording.requests.iter().find(|it| recording.text(it.process) == "fio");
+    let request =
+        recording.requests.iter().find(|request| recording.text(request.process) == "fio");
     let request = request.expect("fio's reads were seen");
     let row = recording.processes.iter().find(|row| Some(row.tid) == request.tid);
     let row = row.expect("its thread has a row");
@@ -160,7 +161,8 @@ fn who_only_counts() -> Result<()> {
     };
     let (own, parents) = (read(row.pid, "dd"), read(row.parent_pid, "sh"));
     let numbers = std::fs::read_to_string(&numbers).context(|| "read dd's numbers".to_owned())?;
-    let all: f64 = numbers.split_whitespace().nth(1).and_then(|it| it.parse().ok()).unwrap_or(0.0);
+    let all: f64 =
+        numbers.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0.0);
     let near = (own + parents - all).abs() <= 0.01 * all;
     assert!(own > 0.1 * all && near, "dd {own}, sh {parents}, {all} in all");
     let mut proc = iowhy(["proc", "--json"])?;
@@ -175,11 +177,11 @@ fn who_only_counts() -> Result<()> {
 fn tells(json: &serde_json::Value, pid: u32, user: &str) -> bool {
     match json {
         serde_json::Value::Object(fields) => {
-            let is_own = fields.get("pid").and_then(|it| it.as_u64()) == Some(u64::from(pid))
-                && fields.get("user").and_then(|it| it.as_str()) == Some(user);
-            is_own || fields.values().any(|it| tells(it, pid, user))
+            let is_own = fields.get("pid").and_then(|field| field.as_u64()) == Some(u64::from(pid))
+                && fields.get("user").and_then(|field| field.as_str()) == Some(user);
+            is_own || fields.values().any(|field| tells(field, pid, user))
         }
-        serde_json::Value::Array(rows) => rows.iter().any(|it| tells(it, pid, user)),
+        serde_json::Value::Array(rows) => rows.iter().any(|row| tells(row, pid, user)),
         _ => false,
     }
 }
@@ -190,17 +192,18 @@ fn samples_move() -> Result<()> {
     // A device that has never done anything has no samples yet.
     let warm = Job::strided(stage.device.path(), Engine::Psync, FioAccess::Read, 1, 4096);
     warm.run(&stage.scratch.fresh("fio.json"))?;
-    let before = DiskStats::of(stage.device.name())?;
+    let before = DiskStats::for_device(stage.device.name())?;
     let (_, recording) = stage.record(&[])?;
-    let around = DiskStats::of(stage.device.name())?.since(before);
+    let around = DiskStats::for_device(stage.device.name())?.since(before);
     let name = stage.device.name();
     let grown = |metric: &str| recording.growth(metric, |subject| subject == name);
     assert_eq!(grown("diskstats.reads"), Some(around.reads as f64));
     assert_eq!(grown("diskstats.read_bytes"), Some((around.sectors_read * 512) as f64));
     assert!(around.reads >= READS, "{around:?}");
     let of_fio = |metric: &str| {
-        let subjects = recording.samples.iter().map(|it| recording.text(it.subject));
-        let mut subjects: Vec<&str> = subjects.filter(|it| it.ends_with(" fio")).collect();
+        let subjects = recording.samples.iter().map(|sample| recording.text(sample.subject));
+        let mut subjects: Vec<&str> =
+            subjects.filter(|subject| subject.ends_with(" fio")).collect();
         subjects.sort_unstable();
         subjects.dedup();
         let grown = subjects.iter().filter_map(|own| recording.growth(metric, |it| it == *own));
@@ -214,7 +217,7 @@ fn samples_move() -> Result<()> {
     assert!(called > 0.2 * all && called <= all + 4096.0, "{called} of {all}");
     assert!(read > 0.2 * all, "{read} of {all}");
     let seconds: std::collections::BTreeSet<u64> =
-        recording.samples.iter().map(|it| it.time_ns / 1_000_000_000).collect();
+        recording.samples.iter().map(|sample| sample.time_ns / 1_000_000_000).collect();
     assert!(seconds.len() >= 3, "about once a second: {seconds:?}");
     Ok(())
 }

@@ -46,14 +46,14 @@ fn recorded(options: &[&str]) -> Result<(Recording, DiskStats, String)> {
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
     let fio = fast_reads(device.path()).timed(4).command(&scratch.fresh("fio.json"))?;
     let output = scratch.fresh("recording");
-    let before = DiskStats::of(device.name())?;
+    let before = DiskStats::for_device(device.name())?;
     let mut record = iowhy(["record"].iter().chain(options))?;
     record.args(["-d", device.name(), "-o"]).arg(&output).arg("--");
     record.arg(fio.get_program()).args(fio.get_args());
     let shown = command::shown(&record);
     let result = finish(record)?;
     assert!(result.status.success(), "{shown}: {}", printed(&result));
-    let counted = DiskStats::of(device.name())?.since(before);
+    let counted = DiskStats::for_device(device.name())?.since(before);
     let mut report = iowhy(["report"])?;
     report.arg(&output);
     let screen = printed(&finish(report)?);

@@ -106,7 +106,7 @@ fn shows_and_saves_a_load() -> Result<()> {
     let name = device.name();
     // A second holds what fio does in one, give or take a machine that does other things.
     let is_near = |words: Vec<&str>| {
-        let reads = words.get(1).and_then(|it| it.replace(',', "").parse::<f64>().ok());
+        let reads = words.get(1).and_then(|word| word.replace(',', "").parse::<f64>().ok());
         reads.is_some_and(|reads| (IOPS as f64 * 0.5..IOPS as f64 * 1.5).contains(&reads))
     };
     terminal.wait_for("its processes", |screen| screen.contains("fio"))?;

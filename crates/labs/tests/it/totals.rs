@@ -122,7 +122,7 @@ fn of_a_size() -> Result<()> {
     let recording = Recording::open(&output)?;
     let (found, lost) = (recording.requests.len() as u64, recording.lost());
     assert!(found > 0 && found < READS && found + lost >= READS, "{found} and {lost} lost");
-    let weight = RecordedTotals::of(&output)?;
+    let weight = RecordedTotals::from_folder(&output)?;
     assert!(weight.bytes <= MOST * MIB, "{} B on disk", weight.bytes);
     let is_named = printed(&result).contains("--most-mb");
     assert!(is_named, "no message: {}", printed(&result));
@@ -408,7 +408,7 @@ fn passed_on() -> Result<()> {
     assert!(result.status.success(), "{}", printed(&result));
     let report = report_of(&output)?;
     let devices = report["devices"].as_array().expect("a report has devices");
-    let below = devices.iter().filter(|it| it["device"] != disk.device().name());
+    let below = devices.iter().filter(|device| device["device"] != disk.device().name());
     let lower = below.max_by_key(|it| it["lower_requests"].as_u64()).cloned().unwrap_or_default();
     if lower["lower_requests"].as_u64().unwrap_or(0) == 0 {
         return Err(LabError::unsupported(

@@ -92,7 +92,7 @@ fn each() -> Result<()> {
         if left_out == "syslog" && hidden.trim() == "0" {
             continue;
         }
-        let others: Vec<String> = names.iter().filter(|it| *it != left_out).cloned().collect();
+        let others: Vec<String> = names.iter().filter(|name| *name != left_out).cloned().collect();
         let (Ok(told) | Err(told)) = daemon_with(&others)?;
         let name = format!("CAP_{}", left_out.to_uppercase());
         let is_told = told.contains(&format!("missing {name}"));

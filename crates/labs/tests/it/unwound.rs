@@ -68,7 +68,7 @@ fn without() -> Result<()> {
     assert!(unwound.iter().all(|stack| stack.complete), "{text}");
     let leads_to_main = |stack: &&Stack| {
         let frames = recording.frames(Some(stack.stack_id));
-        let place = |name: &str| frames.iter().position(|it| *it == name);
+        let place = |name: &str| frames.iter().position(|frame| *frame == name);
         let order = ["write_one", "writes_at_depth", "writer", "main"].map(place);
         order.iter().all(Option::is_some) && order.is_sorted()
     };
@@ -78,7 +78,7 @@ fn without() -> Result<()> {
     let own = recording.waits.iter().filter(|wait| recording.text(wait.process) == NAME);
     let mut long = own.filter(|wait| wait.duration_ns >= 10_000_000);
     assert!(long.any(|wait| is_complete(wait.user_stack_id)), "no long wait has one:\n{text}");
-    assert!(recording.requests.iter().any(|it| is_complete(it.user_stack_id)), "{text}");
+    assert!(recording.requests.iter().any(|request| is_complete(request.user_stack_id)), "{text}");
     Ok(())
 }
 
@@ -99,7 +99,10 @@ fn with() -> Result<()> {
     let of_thread =
         |stack: &&&Stack| recording.frames(Some(stack.stack_id)).contains(&"start_thread");
     let mut unwound = stacks.iter().filter(of_thread);
-    assert!(unwound.all(|it| recording.text(it.unwound_by) == "frame pointers"), "{text}");
+    assert!(
+        unwound.all(|unwound| recording.text(unwound.unwound_by) == "frame pointers"),
+        "{text}"
+    );
     Ok(())
 }
 
@@ -124,12 +127,12 @@ fn go() -> Result<()> {
     let stacks = stacks_of(&recording, "unwound-go");
     let text = shown(&recording, &stacks);
     let unwound: Vec<_> =
-        stacks.iter().filter(|it| recording.text(it.unwound_by) == ".eh_frame").collect();
+        stacks.iter().filter(|stack| recording.text(stack.unwound_by) == ".eh_frame").collect();
     assert!(!unwound.is_empty() && unwound.iter().all(|stack| stack.complete), "{text}");
     // The recursion alone is eight functions deep.
     assert!(unwound.iter().any(|stack| stack.frames.len() >= 8), "{text}");
     // Along frame pointers nothing has a name, and nothing shows that the end is one.
-    let walked = stacks.iter().filter(|it| recording.text(it.unwound_by) == "frame pointers");
+    let walked = stacks.iter().filter(|stack| recording.text(stack.unwound_by) == "frame pointers");
     assert!(walked.clone().all(|stack| !stack.complete), "{text}");
     Ok(())
 }

@@ -35,7 +35,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn of(devices: &[&str], script: &str) -> Result<Watched> {
+    fn new(devices: &[&str], script: &str) -> Result<Watched> {
         let scratch = Scratch::new()?;
         let output = scratch.fresh("recording");
         let mut record = iowhy(["record", "-o"])?;
@@ -93,7 +93,7 @@ fn thin_pool() -> Result<()> {
     pool.tell("create_thin 0")?;
     let volume = MappedDevice::sized(pool, 32 << 11, "thin", |pool| format!("{pool} 0"))?;
     let pool = volume.below();
-    let watched = Watched::of(&[volume.name(), pool.name()], &write(&volume, 200))?;
+    let watched = Watched::new(&[volume.name(), pool.name()], &write(&volume, 200))?;
     let [before, after] = watched.target(pool.name());
     assert_eq!((before.target.as_str(), before.trouble.as_deref()), ("thin-pool", None));
     assert_eq!((before.used, before.total), (Some(0), Some(128)));
@@ -116,12 +116,12 @@ fn snapshot() -> Result<()> {
         format!("dd if={} of=/dev/null bs=64k count=4 iflag=direct status=none", device.display())
     };
     let few = format!("{}; {}", write(&snapshot, 4), read(snapshot.path()));
-    let watched = Watched::of(&[snapshot.name()], &few)?;
+    let watched = Watched::new(&[snapshot.name()], &few)?;
     let [before, after] = watched.target(snapshot.name());
     assert!(before.used < after.used && after.used < after.total, "{before:?} {after:?}");
     assert_eq!((after.total, after.trouble.as_deref()), (Some(2048), None));
     let many = format!("{}; {}", write(&snapshot, 64), read(snapshot.path()));
-    let watched = Watched::of(&[snapshot.name()], &many)?;
+    let watched = Watched::new(&[snapshot.name()], &many)?;
     let [before, after] = watched.target(snapshot.name());
     assert_eq!(before.trouble, None);
     // What overflows while its own blocks are written is invalid at once.
@@ -148,10 +148,10 @@ fn multipath() -> Result<()> {
     let paths = MappedDevice::of(first, "multipath", &arguments)?;
     let fail = paths.message(&format!("fail_path {failing}"));
     let script = format!("{fail}; {}", write(&paths, 20));
-    let watched = Watched::of(&[paths.name()], &script)?;
+    let watched = Watched::new(&[paths.name()], &script)?;
     let [before, after] = watched.target(paths.name());
     let state = |target: &MappedTarget| -> Vec<(String, bool, u64)> {
-        target.paths.iter().map(|it| (it.device.clone(), it.active, it.failures)).collect()
+        target.paths.iter().map(|path| (path.device.clone(), path.active, path.failures)).collect()
     };
     let (one, other) = (paths.below().name().to_owned(), second.name().to_owned());
     assert_eq!(state(before), [(one.clone(), true, 0), (other.clone(), true, 0)]);
@@ -216,7 +216,7 @@ fn bcache() -> Result<()> {
     );
     // It writes dirty data back by itself, some kilobytes a second.
     let running = "/sys/block/bcache0/bcache/writeback_running";
-    let watched = Watched::of(&["bcache0"], &format!("echo 0 >{running}; {load}"))?;
+    let watched = Watched::new(&["bcache0"], &format!("echo 0 >{running}; {load}"))?;
     let [_, after] = watched.health("bcache0").map(|it| it.bcache.as_ref().expect("bcache"));
     assert_eq!((after.state.as_str(), after.mode.as_str()), ("dirty", "writeback"), "{after:?}");
     // Hits and misses are added up every 22 s.
@@ -228,7 +228,7 @@ fn bcache() -> Result<()> {
         echo 1 >/sys/block/bcache0/bcache/detach
         until grep -q 'no cache' /sys/block/bcache0/bcache/state; do sleep 0.1; done"
     );
-    let watched = Watched::of(&["bcache0"], &format!("{load}; {detach}; {load}"))?;
+    let watched = Watched::new(&["bcache0"], &format!("{load}; {detach}; {load}"))?;
     let states = watched.health("bcache0").map(|it| it.bcache.as_ref().expect("bcache"));
     assert_ne!(states[0].state, "no cache");
     assert_eq!(states[1].state, "no cache");

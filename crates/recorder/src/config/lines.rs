@@ -17,7 +17,7 @@ pub struct Contradiction {
 
 impl Contradiction {
     /// About the setting `key`.
-    pub fn of(key: &'static str, reason: impl Into<String>) -> Contradiction {
+    pub fn new(key: &'static str, reason: impl Into<String>) -> Contradiction {
         Contradiction { key, item: None, reason: reason.into() }
     }
 

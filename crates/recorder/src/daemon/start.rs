@@ -154,7 +154,7 @@ fn policy(config: &RecorderConfig) -> (IncidentPolicy, u32) {
         // One of the future is of a clock that was set back.
         let Ok(ago_ns) = u64::try_from(ago_ns) else { continue };
         if let Some(at_ns) = now_ns.checked_sub(ago_ns) {
-            record.triggers.iter().for_each(|it| policy.remember(it.key.clone(), at_ns));
+            record.triggers.iter().for_each(|trigger| policy.remember(trigger.key.clone(), at_ns));
         }
     }
     let numbers = IncidentStore::below(&config.state).numbers().unwrap_or_default();

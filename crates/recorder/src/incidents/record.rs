@@ -91,7 +91,7 @@ impl IncidentFinding {
         (severity.unwrap_or(0), confidence.unwrap_or(0))
     }
 
-    fn of(finding: &Finding) -> IncidentFinding {
+    fn from_finding(finding: &Finding) -> IncidentFinding {
         let subject = &finding.subject;
         IncidentFinding {
             cause: finding.cause.to_owned(),
@@ -124,7 +124,7 @@ impl IncidentRecord {
     /// Adds a finding of ten seconds within it; of one that is there already, the more severe
     /// counts.
     pub fn add_finding(&mut self, finding: &Finding) {
-        let new = IncidentFinding::of(finding);
+        let new = IncidentFinding::from_finding(finding);
         let has_room = self.findings.len() < MOST_FINDINGS;
         match self.findings.iter_mut().find(|known| known.is_same(&new)) {
             Some(known) if known.rank() < new.rank() => *known = new,
@@ -138,7 +138,7 @@ impl IncidentRecord {
     /// more, and the latter are not diluted by quiet minutes.
     pub fn join_findings(&mut self, diagnosis: &Diagnosis) {
         let shorter = std::mem::take(&mut self.findings);
-        self.findings = diagnosis.findings.iter().map(IncidentFinding::of).collect();
+        self.findings = diagnosis.findings.iter().map(IncidentFinding::from_finding).collect();
         for finding in shorter {
             match self.findings.iter_mut().find(|known| known.is_same(&finding)) {
                 Some(known) if known.rank() < finding.rank() => {
@@ -161,13 +161,13 @@ impl IncidentRecord {
 
     /// What a person said when asking for it, also for one that had begun by itself.
     pub fn asked_for(&self) -> Option<&str> {
-        let asked = self.triggers.iter().filter(|it| it.key.kind == TriggerKind::Command);
+        let asked = self.triggers.iter().filter(|trigger| trigger.key.kind == TriggerKind::Command);
         asked.map(|trigger| trigger.sentence.as_str()).find(|said| *said != UNSAID)
     }
 
     /// What it is about in one sentence: what a person said, and what was found.
     pub fn summary(&self) -> String {
-        let found = self.findings.first().map_or(self.reason(), |it| &it.sentence);
+        let found = self.findings.first().map_or(self.reason(), |finding| &finding.sentence);
         match self.asked_for() {
             Some(said) if said == found => said.to_owned(),
             Some(said) => format!("\"{said}\": {found}"),
@@ -249,7 +249,7 @@ mod tests {
         let mut record = IncidentRecord { findings: shorter, ..IncidentRecord::default() };
         record.join_findings(&Diagnosis::default());
         let found = |record: &IncidentRecord| {
-            record.findings.iter().map(|it| it.cause.clone()).collect::<Vec<_>>()
+            record.findings.iter().map(|finding| finding.cause.clone()).collect::<Vec<_>>()
         };
         assert_eq!(found(&record), ["hung-io", "gone"]);
         record.findings.insert(0, finding("a", "info"));

@@ -43,7 +43,7 @@ impl ConditionWatch {
         for (place, condition) in self.conditions.iter().enumerate() {
             let above = condition.above.value();
             let figures = figures(condition, summary).into_iter();
-            for figure in figures.filter(|it| it.value > above).take(MOST_DEVICES) {
+            for figure in figures.filter(|figure| figure.value > above).take(MOST_DEVICES) {
                 let key = (place, figure.device.clone());
                 let windows = before.get(&key).copied().unwrap_or(0) + 1;
                 if windows.saturating_mul(WINDOW_NS) >= condition.lasting.ns() {
@@ -112,12 +112,16 @@ fn blocked_threads(class: Option<&str>, summary: &Summary) -> Option<f64> {
 fn of_device(condition: &ConditionConfig, device: &DeviceSummary) -> Option<MeasuredFigure> {
     let wanted = condition.operation.as_deref();
     let directions = Direction::ALL.into_iter();
-    let directions = directions.filter(|it| wanted.is_none_or(|word| word == it.word()));
+    let directions =
+        directions.filter(|direction| wanted.is_none_or(|word| word == direction.word()));
     let sum = |of: &dyn Fn(Direction) -> f64| Some(directions.clone().map(of).sum::<f64>());
     let figure =
         |operation, value| MeasuredFigure { device: device.device.clone(), operation, value };
     let longest = |of: &dyn Fn(Direction) -> Option<u64>| {
-        let (ns, word) = directions.clone().filter_map(|it| Some((of(it)?, it.word()))).max()?;
+        let (ns, word) = directions
+            .clone()
+            .filter_map(|direction| Some((of(direction)?, direction.word())))
+            .max()?;
         Some(figure(wanted.is_none().then_some(word), ns as f64))
     };
     let stage = |direction: Direction| device.directions[direction].intervals[Interval::Q2c];

@@ -54,7 +54,7 @@ fn hours_without_rows_are_windows_without_findings() {
     let until_ns = environment.start_ns + gap * WINDOW_NS;
     let windows = rolling.ended(until_ns, &environment, &script.names);
     assert_eq!(windows.len() as u64, gap);
-    let requests: Vec<u64> = windows.iter().map(|it| it.summary.watch.requests).collect();
+    let requests: Vec<u64> = windows.iter().map(|window| window.summary.watch.requests).collect();
     assert_eq!((requests[0], requests[1..].iter().sum::<u64>()), (50, 0));
     let serious = |it: &iowhy_recorder::rolling::EndedWindow| {
         use iowhy_core::diagnosis::Severity;
@@ -62,7 +62,7 @@ fn hours_without_rows_are_windows_without_findings() {
     };
     assert!(!windows.iter().any(serious));
     let mut later = script.batch.clone();
-    later.requests.iter_mut().for_each(|it| it.start_ns += gap * WINDOW_NS);
+    later.requests.iter_mut().for_each(|request| request.start_ns += gap * WINDOW_NS);
     rolling.add(&later, &environment, &Names::clone(&script.names));
     let ended = rolling.ended(until_ns + WINDOW_NS, &environment, &script.names);
     assert_eq!(ended.iter().map(|it| it.summary.watch.requests).collect::<Vec<_>>(), [50]);

@@ -167,7 +167,8 @@ fn is_log(side: &StreamSide) -> bool {
 /// Whether files exist in full before: most syncs of writes that extend a file wait for a commit of
 /// the journal.
 fn overwrites(job: &PlannedJob, stream: &LoadStream) -> bool {
-    let often = job.sync.is_some_and(|it| it.writes <= OFTEN && it.call != SyncCall::SyncFileRange);
+    let often =
+        job.sync.is_some_and(|sync| sync.writes <= OFTEN && sync.call != SyncCall::SyncFileRange);
     job.random || job.read_percent > 0 || (often && stream.journal_waits * 2 < stream.synced())
 }
 
@@ -208,12 +209,12 @@ fn direct(context: &JobContext<'_>, stream: &LoadStream) -> Option<PlannedJob> {
         // A few in flight all the time, although some may have no record of their end.
         JobEngine::Libaio | JobEngine::IoUring if is_busy(stream, context.duration_ns) => {
             let sides = [&read.spans, &write.spans];
-            let busy = sides.map(|it| it.while_busy(context.duration_ns));
+            let busy = sides.map(|side| side.while_busy(context.duration_ns));
             (u64::MAX, busy[0].max(busy[1]))
         }
         _ => {
             let sides = [&read.spans, &write.spans];
-            let busy = sides.map(|it| it.while_busy(context.duration_ns));
+            let busy = sides.map(|side| side.while_busy(context.duration_ns));
             (in_flight_ns, busy[0].max(busy[1]))
         }
     };

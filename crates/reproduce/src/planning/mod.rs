@@ -110,7 +110,7 @@ pub fn replayed(source: &PlanSource<'_>, tally: &ReplayTally) -> (LoadPlan, Vec<
         false => format!("program-{}", letters(number)),
     };
     let file = |number: usize, text: &str| match source.keep_names {
-        true => format!("{}-{}", FileClass::of(text).name(), letters(number)),
+        true => format!("{}-{}", FileClass::from_path(text).name(), letters(number)),
         false => format!("files-{}", letters(number)),
     };
     let period_us = context.duration_ns / 1000;
@@ -145,7 +145,7 @@ fn outline<'a>(source: &'a PlanSource<'a>) -> (PlanContext<'a>, LoadPlan, Vec<St
         disks,
         available_bytes: available(source.summary),
         settings: machine_settings(environment),
-        original: WatchFigures::of(source.summary, source.diagnosis, &shown),
+        original: WatchFigures::new(source.summary, source.diagnosis, &shown),
         ..LoadPlan::default()
     };
     (context, plan, shown)
@@ -177,13 +177,13 @@ fn disks(source: &PlanSource<'_>) -> (Vec<PlannedDisk>, Vec<String>) {
         used.contains(device.device.as_str()) && device.lower_requests * 2 <= all
     };
     let shown: Vec<String> =
-        source.summary.devices.iter().filter(own).map(|it| it.device.clone()).collect();
+        source.summary.devices.iter().filter(own).map(|device| device.device.clone()).collect();
     let environment = &source.summary.environment;
     let disks = shown.iter().enumerate().map(|(at, name)| {
-        let device = environment.devices.iter().find(|it| it.name == *name);
+        let device = environment.devices.iter().find(|device| device.name == *name);
         PlannedDisk {
             name: if source.keep_names { safe(name) } else { format!("disk{}", at + 1) },
-            file_system: device.and_then(|it| file_system(environment, it)),
+            file_system: device.and_then(|device| file_system(environment, device)),
             settings: device.map(disk_settings).unwrap_or_default(),
             bytes: 0,
         }
@@ -246,7 +246,10 @@ fn programs(context: &PlanContext<'_>, disks: &[String]) -> Vec<PlannedProgram> 
         }
     }
     let weight = |streams: &[(&StreamKey, &LoadStream, usize)]| -> u64 {
-        streams.iter().map(|it| it.1.waits.total_ns + it.1.read.bytes + it.1.write.bytes).sum()
+        streams
+            .iter()
+            .map(|stream| stream.1.waits.total_ns + stream.1.read.bytes + stream.1.write.bytes)
+            .sum()
     };
     let mut ordered: Vec<_> = by_program.into_iter().collect();
     ordered.sort_by_key(|(name, streams)| {
@@ -261,7 +264,11 @@ fn programs(context: &PlanContext<'_>, disks: &[String]) -> Vec<PlannedProgram> 
                 true => safe(text),
                 false => format!("program-{}", letters(programs.len())),
             },
-            one_process: source.streams.processes.get(&name).is_some_and(|it| it.len() == 1),
+            one_process: source
+                .streams
+                .processes
+                .get(&name)
+                .is_some_and(|process| process.len() == 1),
             ..PlannedProgram::default()
         };
         fill(context, name, streams, &mut program);
@@ -288,7 +295,7 @@ fn fill(
     streams.sort_by_key(|(key, stream, _)| (std::cmp::Reverse(weight(stream)), **key));
     let convoy = convoy(source, source.names.get(name));
     let names = source.streams.names.get(&name).copied().unwrap_or_default();
-    let created = streams.iter().map(|it| it.1.calls.creates);
+    let created = streams.iter().map(|stream| stream.1.calls.creates);
     let most_created = created.max().unwrap_or(0);
     for (number, (key, stream, disk)) in streams.into_iter().enumerate() {
         let Some(class) = source.streams.classes.get(key.class) else { continue };
@@ -344,9 +351,9 @@ fn unique(mut jobs: Vec<PlannedJob>, known: &[PlannedJob]) -> Vec<PlannedJob> {
 /// Whether a stream is more than noise.
 fn matters(context: &PlanContext<'_>, stream: &LoadStream) -> bool {
     let devices = &context.source.summary.devices;
-    let directions = || devices.iter().flat_map(|it| &it.directions.0);
-    let bytes: f64 = directions().map(|it| it.bytes as f64).sum();
-    let requests: f64 = directions().map(|it| it.requests as f64).sum();
+    let directions = || devices.iter().flat_map(|device| &device.directions.0);
+    let bytes: f64 = directions().map(|direction| direction.bytes as f64).sum();
+    let requests: f64 = directions().map(|direction| direction.requests as f64).sum();
     let own = stream.read.bytes as f64 + stream.write.bytes as f64;
     let own = own + stream.calls.write_bytes as f64;
     let count = stream.read.requests as f64 + stream.write.requests as f64;
@@ -358,14 +365,14 @@ fn matters(context: &PlanContext<'_>, stream: &LoadStream) -> bool {
 
 /// The wait chain behind a lock, if that was found to be a cause and the program has it.
 fn convoy<'a>(source: &PlanSource<'a>, program: &str) -> Option<&'a ChainRow> {
-    let found = source.diagnosis.findings.iter().any(|it| it.cause == "lock-behind-io");
+    let found = source.diagnosis.findings.iter().any(|finding| finding.cause == "lock-behind-io");
     let rows = &source.summary.chains.as_ref()?.rows;
     let own = |row: &&ChainRow| row.steps.iter().any(|step| step.process == program);
     rows.iter().filter(|_| found).filter(own).max_by_key(|row| row.time_ns)
 }
 
 fn is_held(chain: &ChainRow, class: &FileClass) -> bool {
-    chain.files.iter().any(|(file, _)| FileClass::of(file) == *class)
+    chain.files.iter().any(|(file, _)| FileClass::from_path(file) == *class)
 }
 
 fn scans(
@@ -376,7 +383,7 @@ fn scans(
 ) {
     let streams = context.source.streams;
     let calls = streams.names.get(&name).copied().unwrap_or_default();
-    let most = streams.scans.values().map(|it| it.time_ns).max().unwrap_or(0) as f64;
+    let most = streams.scans.values().map(|scan| scan.time_ns).max().unwrap_or(0) as f64;
     let ours = |(key, tally): &(&(Name, Name), &ScanTally)| {
         key.0 == name && tally.time_ns as f64 >= LEAST_SCAN * most
     };
@@ -417,9 +424,10 @@ fn limits(source: &PlanSource<'_>, name: Name, disks: &[String], program: &mut P
         let memory = group.memory_limit().map(|it| it.1);
         program.memory_bytes = [program.memory_bytes, memory].into_iter().flatten().min();
         for (number, limit) in group.io_limits() {
-            let device = environment.devices.iter().find(|it| (it.major, it.minor) == number);
-            let disk = device.and_then(|it| disks.iter().position(|disk| *disk == it.name));
-            program.limits.extend(disk.map(|disk| DiskLimit::of(disk, limit)));
+            let device =
+                environment.devices.iter().find(|device| (device.major, device.minor) == number);
+            let disk = device.and_then(|device| disks.iter().position(|disk| *disk == device.name));
+            program.limits.extend(disk.map(|disk| DiskLimit::new(disk, limit)));
         }
     }
 }

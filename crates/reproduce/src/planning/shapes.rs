@@ -48,7 +48,7 @@ pub fn sizes(counts: &FxHashMap<u64, u64>, unit: u64) -> Vec<(u64, u32)> {
 
 /// Whole percentages that add up to 100.
 fn in_whole_percent(shares: &[(u64, f64)]) -> Vec<(u64, u32)> {
-    let sum: f64 = shares.iter().map(|it| it.1).sum();
+    let sum: f64 = shares.iter().map(|share| share.1).sum();
     let mut whole: Vec<(u64, u32)> = Vec::new();
     for (size, share) in shares {
         let percent = (share * 100.0 / sum.max(1e-9)).round() as u32;
@@ -61,7 +61,7 @@ fn in_whole_percent(shares: &[(u64, f64)]) -> Vec<(u64, u32)> {
     if let Some(most) = whole.iter_mut().max_by_key(|it| it.1) {
         most.1 = (most.1 + 100).saturating_sub(total);
     }
-    whole.retain(|it| it.1 > 0);
+    whole.retain(|whole| whole.1 > 0);
     whole.sort_unstable();
     whole
 }
@@ -83,8 +83,8 @@ pub fn zones(offsets: &[u64], end: u64) -> Vec<(u32, u32)> {
     }
     let mut zones: Vec<(u32, u32)> =
         counts.iter().map(|count| (percent(*count), 100 / ZONES as u32)).collect();
-    let total: u32 = zones.iter().map(|it| it.0).sum();
-    if let Some(most) = zones.iter_mut().max_by_key(|it| it.0) {
+    let total: u32 = zones.iter().map(|zone| zone.0).sum();
+    if let Some(most) = zones.iter_mut().max_by_key(|zone| zone.0) {
         most.0 += 100 - total;
     }
     zones

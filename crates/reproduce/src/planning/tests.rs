@@ -23,7 +23,7 @@ fn planned(script: &Script, keep_names: bool) -> LoadPlan {
 }
 
 fn jobs(plan: &LoadPlan) -> Vec<&PlannedJob> {
-    plan.programs.iter().flat_map(|it| &it.jobs).collect()
+    plan.programs.iter().flat_map(|program| &program.jobs).collect()
 }
 
 /// Random reads of the device, four at a time, all the time.
@@ -112,7 +112,8 @@ fn files_that_come_and_go_are_a_step_of_their_own() {
         script.did((7, "app"), &file, counts).device = Some(device);
     }
     let plan = planned(&script, false);
-    let steps: Vec<&PlannedStep> = plan.programs.iter().flat_map(|it| &it.steps).collect();
+    let steps: Vec<&PlannedStep> =
+        plan.programs.iter().flat_map(|program| &program.steps).collect();
     let [PlannedStep::Churn { bytes, reads, synced, .. }] = steps[..] else {
         panic!("{plan:#?}");
     };
@@ -124,7 +125,7 @@ fn files_that_come_and_go_are_a_step_of_their_own() {
 fn nothing_gives_no_programs_and_says_so() {
     let plan = planned(&Script::new(10), false);
     assert!(plan.programs.is_empty() && plan.disks.is_empty());
-    assert!(plan.notes.iter().any(|it| it.contains("nothing is reproduced")), "{plan:#?}");
+    assert!(plan.notes.iter().any(|note| note.contains("nothing is reproduced")), "{plan:#?}");
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn losses_are_noted_and_the_rest_is_reproduced() {
     let mut script = log();
     script.environment.losses.add("ring", 70, "requests that have no record", true);
     let plan = planned(&script, false);
-    assert!(plan.notes.iter().any(|it| it.contains("70 requests have no record")), "{plan:#?}");
+    assert!(plan.notes.iter().any(|note| note.contains("70 requests have no record")), "{plan:#?}");
     assert_eq!(jobs(&plan).len(), 1);
 }
 
@@ -146,9 +147,9 @@ fn waits_of_no_file_are_those_of_the_files_that_are_used() {
     }
     let mut streams = LoadStreams::default();
     streams.add(&script.batch, &script.names, &script.environment);
-    let before: u64 = streams.streams.values().map(|it| it.waits.total_ns).sum();
+    let before: u64 = streams.streams.values().map(|stream| stream.waits.total_ns).sum();
     assert_eq!(streams.streams.len(), 2);
     streams.settle();
-    let all: Vec<u64> = streams.streams.values().map(|it| it.waits.total_ns).collect();
+    let all: Vec<u64> = streams.streams.values().map(|stream| stream.waits.total_ns).collect();
     assert_eq!(all, [before]);
 }

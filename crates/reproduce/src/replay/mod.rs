@@ -76,9 +76,14 @@ impl<'a> ReplayContext<'a> {
         program: &'a dyn Fn(usize, &str) -> String,
         file: &'a dyn Fn(usize, &str) -> String,
     ) -> ReplayContext<'a> {
-        let is_file = |it: &&SequencedRequest| !tally.text(it.class).is_empty();
-        let with_files: Vec<&str> =
-            tally.requests.iter().filter(is_file).map(|it| tally.text(it.device)).collect();
+        let is_file =
+            |sequenced_request: &&SequencedRequest| !tally.text(sequenced_request.class).is_empty();
+        let with_files: Vec<&str> = tally
+            .requests
+            .iter()
+            .filter(is_file)
+            .map(|request| tally.text(request.device))
+            .collect();
         let raw = disks.iter().map(|disk| !with_files.contains(&disk.as_str())).collect();
         ReplayContext { period_us, disks, program, file, raw }
     }
@@ -96,13 +101,13 @@ pub fn programs(
     let mut by_step: FxHashMap<(u32, usize), Vec<&SequencedRequest>> = FxHashMap::default();
     for request in &tally.requests {
         let device = tally.text(request.device);
-        if let Some(disk) = context.disks.iter().position(|it| it == device) {
+        if let Some(disk) = context.disks.iter().position(|disk| disk == device) {
             by_step.entry((request.program, disk)).or_default().push(request);
         }
     }
     let mut steps: Vec<_> = by_step.into_iter().collect();
     steps.sort_by_key(|(key, own)| (std::cmp::Reverse(own.len()), *key));
-    let places = Places::of(tally, MOST_BYTES);
+    let places = Places::new(tally, MOST_BYTES);
     let mut programs: Vec<(u32, ReplayedProgram)> = Vec::new();
     let mut texts = Vec::new();
     let mut laid_out: FxHashSet<(usize, String)> = FxHashSet::default();
@@ -119,14 +124,14 @@ pub fn programs(
             disk,
             raw: context.is_raw(disk),
             requests: script.lines.len() as u64,
-            bytes: script.files.iter().filter(is_new).map(|it| it.bytes).sum(),
+            bytes: script.files.iter().filter(is_new).map(|file| file.bytes).sum(),
         };
         let planned = &mut replayed.planned;
         let name = jobs::step_name(planned, planned.steps.len(), &step);
         planned.steps.push(step);
         texts.push(ReplayText { name, text: script.to_string() });
     }
-    (programs.into_iter().map(|it| it.1).collect(), texts)
+    (programs.into_iter().map(|program| program.1).collect(), texts)
 }
 
 fn named(context: &ReplayContext<'_>, number: usize, original: &str) -> ReplayedProgram {
@@ -145,7 +150,7 @@ fn script_of(
     places: &Places,
     (disk, mut requests): (usize, Vec<&SequencedRequest>),
 ) -> ReplayScript {
-    requests.sort_by_key(|it| it.at_ns);
+    requests.sort_by_key(|request| request.at_ns);
     let mut number: FxHashMap<u32, usize> = FxHashMap::default();
     let mut files: Vec<ReplayFile> = Vec::new();
     let mut lines = Vec::with_capacity(requests.len());
@@ -167,7 +172,7 @@ fn script_of(
         lines.push(ReplayLine { at_us, kind: request.kind, file, offset, bytes });
     }
     ReplayScript {
-        period_us: context.period_us.max(lines.last().map_or(0, |it| it.at_us)).max(1),
+        period_us: context.period_us.max(lines.last().map_or(0, |line| line.at_us)).max(1),
         lanes: lanes(&requests),
         files,
         lines,

@@ -27,7 +27,7 @@ pub struct Places {
 
 impl Places {
     /// Places that take at most so many bytes on a disk, or as few as possible.
-    pub fn of(tally: &ReplayTally, most: u64) -> Places {
+    pub fn new(tally: &ReplayTally, most: u64) -> Places {
         let mut granule = COARSE;
         loop {
             let places = Places::with(tally, granule);

@@ -124,8 +124,10 @@ pub fn play(
             })
         };
         let lanes: Vec<_> = (0..script.lanes).map(|_| lane()).collect();
-        let ended: Vec<Result<()>> =
-            lanes.into_iter().map(|it| it.join().unwrap_or_else(|_panic| Err(broken()))).collect();
+        let ended: Vec<Result<()>> = lanes
+            .into_iter()
+            .map(|lane| lane.join().unwrap_or_else(|_panic| Err(broken())))
+            .collect();
         // The first that failed; all have ended.
         ended.into_iter().collect()
     })

@@ -106,7 +106,7 @@ impl ReplayScript {
             ReproduceError::new(format!("read line {number} of the sequence"), cause)
         };
         let mut lines = text.lines().enumerate();
-        if lines.next().map(|it| it.1) != Some(HEAD) {
+        if lines.next().map(|line| line.1) != Some(HEAD) {
             return Err(wrong(1, "it is not \"iowhy replay 1\""));
         }
         for (at, line) in lines {

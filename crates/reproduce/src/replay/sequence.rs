@@ -132,7 +132,7 @@ impl ReplayTally {
         before: u64,
         names: &Names,
     ) -> SequencedRequest {
-        let owner = part.owner.map(|it| names.get(it)).filter(|it| is_program(it));
+        let owner = part.owner.map(|owner| names.get(owner)).filter(|it| is_program(it));
         let program = owner.map_or(whole.program, |owner| self.number(owner));
         let bytes = u32::try_from(part.bytes).unwrap_or(u32::MAX);
         let placed = part.file.zip(part.file_offset);
@@ -156,7 +156,7 @@ impl ReplayTally {
         if let Some(number) = self.class_of.get(&file) {
             return *number;
         }
-        let class = FileClass::of(names.get(file));
+        let class = FileClass::from_path(names.get(file));
         let text = if class.is_device { String::new() } else { class.pattern };
         let number = self.number(&text);
         self.class_of.insert(file, number);
@@ -197,6 +197,8 @@ impl ReplayTally {
 
 /// Whether a part continues another one of the same request.
 fn follows(last: &SequencedRequest, next: &SequencedRequest) -> bool {
-    let same = |it: &SequencedRequest| (it.program, it.class, it.inode);
+    let same = |sequenced_request: &SequencedRequest| {
+        (sequenced_request.program, sequenced_request.class, sequenced_request.inode)
+    };
     same(last) == same(next) && last.offset + u64::from(last.bytes) == next.offset
 }

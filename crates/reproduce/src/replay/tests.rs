@@ -17,7 +17,7 @@ fn sequences(script: &Script) -> (Vec<PlannedStep>, Vec<ReplayText>) {
     let file = |number: usize, _: &str| format!("files-{number}");
     let context = ReplayContext::new(&tally, 10_000_000, &disks, &program, &file);
     let (programs, texts) = programs(&context, &tally);
-    (programs.into_iter().flat_map(|it| it.planned.steps).collect(), texts)
+    (programs.into_iter().flat_map(|program| program.planned.steps).collect(), texts)
 }
 
 /// Two files of one class far from their beginnings, and a read of no file.
@@ -45,14 +45,17 @@ fn requests_come_at_their_times_and_stay_neighbours() {
     let script = ReplayScript::parse(text).unwrap();
     assert_eq!(script.to_string(), *text, "it is read as it was written");
     assert!(!text.contains("secret") && !text.contains("sst"), "{text}");
-    let times: Vec<u64> = script.lines.iter().map(|it| it.at_us).collect();
+    let times: Vec<u64> = script.lines.iter().map(|line| line.at_us).collect();
     let first = times[0];
-    assert_eq!(times.iter().map(|it| it - first).collect::<Vec<_>>(), [0, 10_000, 20_000, 30_000]);
-    assert!(script.lines.iter().all(|it| it.kind == ReplayKind::Read && it.bytes == 8192));
-    let places: Vec<u64> = script.lines.iter().map(|it| it.offset).collect();
+    assert_eq!(
+        times.iter().map(|time| time - first).collect::<Vec<_>>(),
+        [0, 10_000, 20_000, 30_000]
+    );
+    assert!(script.lines.iter().all(|line| line.kind == ReplayKind::Read && line.bytes == 8192));
+    let places: Vec<u64> = script.lines.iter().map(|line| line.offset).collect();
     assert_eq!([places[2] - places[0], places[3] - places[1]], [8192, 8192]);
     assert_ne!(places[0], places[1], "two files");
-    let bytes: u64 = script.files.iter().map(|it| it.bytes).sum();
+    let bytes: u64 = script.files.iter().map(|file| file.bytes).sum();
     assert!(bytes <= 4 << 20, "no holes: {bytes}");
     assert!(script.lanes >= 4);
     let raw = |step: &PlannedStep| matches!(step, PlannedStep::Replay { raw: true, .. });

@@ -25,7 +25,7 @@ impl LoadCgroup {
     ///
     /// # Errors
     /// This machine cannot limit what was limited, or the cgroup cannot be made.
-    pub fn of(
+    pub fn new(
         undo: &Undo,
         program: &PlannedProgram,
         memory_bytes: Option<u64>,

@@ -25,7 +25,7 @@ pub fn find() -> Result<PathBuf> {
 /// # Errors
 /// It is.
 pub fn need(plan: &LoadPlan) -> Result<()> {
-    if plan.programs.iter().all(|it| it.jobs.is_empty()) {
+    if plan.programs.iter().all(|program| program.jobs.is_empty()) {
         return Ok(());
     }
     check(&find()?)

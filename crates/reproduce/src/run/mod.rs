@@ -92,7 +92,7 @@ impl Prepared {
         let (undo, mut notes) = Undo::begin()?;
         let checked = place::check(&plan, &options.targets)?;
         let mut plan = plan;
-        options.alterations.iter().for_each(|it| it.alter(&mut plan));
+        options.alterations.iter().for_each(|alteration| alteration.alter(&mut plan));
         fio::need(&plan)?;
         let memory_bytes = memory_limit(&plan);
         let mut prepared =
@@ -110,7 +110,7 @@ impl Prepared {
 
     /// The kernel's names of the disks, in the plan's order, each once.
     pub fn disks(&self) -> Vec<String> {
-        self.places.iter().map(|it| it.disk.clone()).collect()
+        self.places.iter().map(|place| place.disk.clone()).collect()
     }
 
     /// The plan, as altered.
@@ -185,7 +185,7 @@ impl Prepared {
                 )),
             }
         }
-        let extra = options.alterations.iter().map(|it| self.alter(it).map(drop));
+        let extra = options.alterations.iter().map(|alteration| self.alter(alteration).map(drop));
         extra.collect::<Result<()>>()
     }
 
@@ -210,7 +210,7 @@ impl Prepared {
     }
 
     fn sync_places(&self) -> Result<()> {
-        for place in self.places.iter().filter_map(|it| it.directory.as_ref()) {
+        for place in self.places.iter().filter_map(|place| place.directory.as_ref()) {
             let synced = Folder::open(place).and_then(|folder| folder.sync_file_system());
             synced.context(|| format!("sync {}", place.display()))?;
         }
@@ -300,9 +300,9 @@ impl Prepared {
         let own = std::env::current_exe().context(|| "find iowhy itself".to_owned())?;
         let link = self.link(program, &own)?;
         let place = self.places.get(step.disk());
-        let place = place.and_then(|it| match step.is_raw() {
-            true => Some(&it.raw),
-            false => it.directory.as_ref(),
+        let place = place.and_then(|place| match step.is_raw() {
+            true => Some(&place.raw),
+            false => place.directory.as_ref(),
         });
         let nowhere = || ReproduceError::new(format!("run {name}"), "its disk has no directory");
         let mut command = Command::new(link);
@@ -325,7 +325,7 @@ impl Prepared {
             ReproduceError::new("start python3", "there is none")
                 .hint("install it: `apt install python3`, `dnf install python3`")
         })?;
-        let place = self.places.get(step.disk()).and_then(|it| it.directory.as_ref());
+        let place = self.places.get(step.disk()).and_then(|place| place.directory.as_ref());
         let Some(directory) = place else {
             return Err(ReproduceError::new(format!("run {name}"), "its disk has no directory"));
         };
@@ -377,7 +377,7 @@ impl Prepared {
     pub fn start(&self) -> Result<RunningLoad> {
         let mut load = RunningLoad { children: Vec::new() };
         for program in &self.plan.programs {
-            let cgroup = LoadCgroup::of(&self.undo, program, self.memory_bytes, &self.places)?;
+            let cgroup = LoadCgroup::new(&self.undo, program, self.memory_bytes, &self.places)?;
             let mut commands = Vec::new();
             if !program.jobs.is_empty() {
                 let mut command = self.fio(program)?;

@@ -44,7 +44,7 @@ pub fn check(plan: &LoadPlan, targets: &[RunTarget]) -> Result<Vec<CheckedTarget
         let named = plan.disks.iter().zip(targets);
         return named.map(|(disk, target)| target.check(disk.bytes)).collect();
     }
-    let all = plan.disks.iter().map(|it| it.bytes).sum();
+    let all = plan.disks.iter().map(|disk| disk.bytes).sum();
     if matches!(targets, [RunTarget::Device { .. }]) && disks > 1 {
         let cause = format!("it uses {disks} disks, and one device is named");
         return Err(ReproduceError::new("run the reproduction", cause)
@@ -96,7 +96,7 @@ fn formatted(
     device: &Path,
     place: Place,
 ) -> Result<Place> {
-    let kind = plan.disks.get(at).and_then(|it| it.file_system.as_deref()).unwrap_or("ext4");
+    let kind = plan.disks.get(at).and_then(|disk| disk.file_system.as_deref()).unwrap_or("ext4");
     let mut command = Command::new(programs::find_or_name(&format!("mkfs.{kind}")));
     match kind {
         // Nothing may be written behind the load.

@@ -24,7 +24,7 @@ impl FileClass {
     }
 
     /// The class of a path.
-    pub fn of(path: &str) -> FileClass {
+    pub fn from_path(path: &str) -> FileClass {
         if path.starts_with("/dev/") {
             return FileClass::device();
         }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn siblings_are_one_class() {
-        let class = |path: &str| FileClass::of(path).pattern;
+        let class = |path: &str| FileClass::from_path(path).pattern;
         assert_eq!(class("/db/000058.sst"), "/db/N.sst");
         assert_eq!(class("/pg_wal/0000000100000000000000A4"), "/pg_wal/N");
         assert_eq!(class("/tmp/9046db9e-fe25-11e8/7.txt"), "/tmp/N-feN-NeN/N.txt");
@@ -123,14 +123,14 @@ mod tests {
         let uuid = "4c3e1f0a-aabb-4ccc-8ddd-abcdefabcdef";
         assert_eq!(class(&format!("/t/{uuid}/12.txt")), "/t/N-N-N-N-N/N.txt");
         assert_ne!(class(&format!("/t/x{uuid}")), class(&format!("/t/{uuid}")));
-        assert!(FileClass::of("/dev/sda").is_device);
+        assert!(FileClass::from_path("/dev/sda").is_device);
     }
 
     #[test]
     fn a_name_is_safe_in_a_job_file() {
-        assert_eq!(FileClass::of("/a/b c/d$%;.x").name(), "b_c_d___.x");
-        assert_eq!(FileClass::of("/x").name(), "x");
-        assert_eq!(FileClass::of("/a/pg wal/0000000100000000000000A4").path(), "pg_wal/N");
-        assert_eq!(FileClass::of("/x").path(), "x");
+        assert_eq!(FileClass::from_path("/a/b c/d$%;.x").name(), "b_c_d___.x");
+        assert_eq!(FileClass::from_path("/x").name(), "x");
+        assert_eq!(FileClass::from_path("/a/pg wal/0000000100000000000000A4").path(), "pg_wal/N");
+        assert_eq!(FileClass::from_path("/x").path(), "x");
     }
 }

@@ -110,7 +110,7 @@ impl LoadStreams {
     /// Ends the reading. Waits whose file is not known (dirty pages throttled, faults) are those of
     /// the files that the program uses most, unless it uses the device itself.
     pub fn settle(&mut self) {
-        let Some(device) = self.classes.iter().position(|it| it.is_device) else { return };
+        let Some(device) = self.classes.iter().position(|class| class.is_device) else { return };
         let of_no_file = |(key, stream): (&StreamKey, &LoadStream)| {
             (key.class == device && stream.only_waits()).then_some(*key)
         };
@@ -163,7 +163,8 @@ impl LoadStreams {
         if !is_data || !ours {
             return;
         }
-        let call = request.syscall.and_then(|it| calls::name_of(&environment.architecture, it));
+        let call =
+            request.syscall.and_then(|syscall| calls::name_of(&environment.architecture, syscall));
         let direct = match (request.origin, request.stack_id) {
             (Origin::Write, _) => Some(true),
             (Origin::Readahead | Origin::PageFault | Origin::Writeback, _) => Some(false),
@@ -174,7 +175,7 @@ impl LoadStreams {
             let owner = part.owner.or(request.process.filter(|_| part.owner_reason.is_none()));
             // Without a file it is the file system's own in a live watch; a capture has no files.
             let is_known = part.file.is_some() || environment.source != "live";
-            let owner = owner.filter(|it| is_known && is_program(names.get(*it)));
+            let owner = owner.filter(|owner| is_known && is_program(names.get(*owner)));
             let Some(program) = owner else {
                 self.unowned_bytes = self.unowned_bytes.saturating_add(part.bytes);
                 continue;
@@ -214,7 +215,8 @@ impl LoadStreams {
             return;
         }
         self.note_process(program, Some(wait.pid));
-        let call = wait.syscall.and_then(|it| calls::name_of(&environment.architecture, it));
+        let call =
+            wait.syscall.and_then(|syscall| calls::name_of(&environment.architecture, syscall));
         // Waits for a device itself have no file.
         let key = StreamKey { program, class: self.class(wait.file, names), device };
         if let Some(stream) = self.stream(key) {
@@ -241,7 +243,7 @@ impl LoadStreams {
         let Some(device) = file.device else { return };
         let key = StreamKey { program, class: self.class(file.file, names), device };
         if let Some(stream) = self.stream(key) {
-            stream.calls(file, file.file.map_or("", |it| names.get(it)));
+            stream.calls(file, file.file.map_or("", |file| names.get(file)));
         }
     }
 
@@ -273,7 +275,7 @@ impl LoadStreams {
         if let Some(class) = self.class_of.get(&file) {
             return *class;
         }
-        let index = self.index_of(FileClass::of(names.get(file)));
+        let index = self.index_of(FileClass::from_path(names.get(file)));
         self.class_of.insert(file, index);
         index
     }
@@ -292,7 +294,8 @@ impl LoadStreams {
 /// threads are none.
 pub(crate) fn is_program(name: &str) -> bool {
     let kernel = ["kworker/", "jbd2/", "kswapd", "xfsaild", "kthreadd", "loop", "iowhy", "md"];
-    let is_numbered = |rest: &str| rest.chars().next().is_none_or(|it| it.is_ascii_digit());
+    let is_numbered =
+        |rest: &str| rest.chars().next().is_none_or(|character| character.is_ascii_digit());
     !name.is_empty()
         && !kernel.iter().any(|it| match name.strip_prefix(it) {
             Some(rest) => it.ends_with('/') || *it == "iowhy" || is_numbered(rest),

@@ -14,7 +14,7 @@ use maud::{Markup, html};
 
 /// The first finding's sentence as the page's heading.
 pub(super) fn headline(diagnosis: &Diagnosis, style: &Style) -> Markup {
-    let first = diagnosis.findings.first().filter(|it| it.severity > Severity::Info);
+    let first = diagnosis.findings.first().filter(|finding| finding.severity > Severity::Info);
     match first {
         Some(finding) => {
             let text = capitalised(&readable(&finding.sentence, style));
@@ -140,7 +140,8 @@ fn one(
     let text = capitalised(&readable(&finding.sentence, style));
     let weight = readable(&weight_alone(finding), style);
     let subject = &finding.subject;
-    let shown = |text: &Option<String>| text.as_deref().map(|it| escape(it, style).into_owned());
+    let shown =
+        |text: &Option<String>| text.as_deref().map(|text| escape(text, style).into_owned());
     let (device, process) = (shown(&subject.device), shown(&subject.process));
     let file = shown(&subject.file);
     let is_small = finding.severity == Severity::Info;

@@ -147,8 +147,10 @@ fn side(name: Option<&str>, page: &PageInput<'_>, writer: &mut ColumnWriter) -> 
             json!({ "process": process, "container": container })
         })
     };
-    let kinds =
-        charts.kinds.iter().map(|it| (it.operation.word(), it.origin.phrase(), it.layer.word()));
+    let kinds = charts
+        .kinds
+        .iter()
+        .map(|kind| (kind.operation.word(), kind.origin.phrase(), kind.layer.word()));
     let mut tables: BTreeMap<&str, WrittenTable> = BTreeMap::new();
     let order = ["requests", "in_flight", "waits", "points", "slowest", "blocked", "code"];
     tables.insert(order[0], writer.table(&charts.requests, REQUESTS));
@@ -169,9 +171,9 @@ fn side(name: Option<&str>, page: &PageInput<'_>, writer: &mut ColumnWriter) -> 
         "column_ns": charts.column_ns,
         "latency": { "per_octave": cells::PER_OCTAVE, "first_octave": cells::FIRST_OCTAVE,
             "none": cells::NO_LATENCY },
-        "devices": charts.devices.iter().map(|it| texts.name(*it)).collect::<Vec<_>>(),
+        "devices": charts.devices.iter().map(|device| texts.name(*device)).collect::<Vec<_>>(),
         "owners": charts.owners.iter().map(owner).collect::<Vec<_>>(),
-        "files": charts.files.iter().map(|it| texts.name(*it)).collect::<Vec<_>>(),
+        "files": charts.files.iter().map(|file| texts.name(*file)).collect::<Vec<_>>(),
         "kinds": kinds.collect::<Vec<_>>(),
         "classes": classes,
         "chosen_of": charts.chosen.of,
@@ -196,9 +198,9 @@ fn flames(tree: &FlameTree, texts: &PageTexts<'_>) -> Value {
         "time_ns": tree.time_ns,
         "every": tree.every,
         "by_file": tree.by_file,
-        "parents": tree.nodes.iter().map(|it| it.parent.map_or(0, |at| at + 1)).collect::<Vec<_>>(),
-        "kernel": tree.nodes.iter().map(|it| u8::from(it.kernel)).collect::<Vec<_>>(),
-        "texts": tree.nodes.iter().map(|it| text(&it.text)).collect::<Vec<_>>(),
+        "parents": tree.nodes.iter().map(|node| node.parent.map_or(0, |at| at + 1)).collect::<Vec<_>>(),
+        "kernel": tree.nodes.iter().map(|node| u8::from(node.kernel)).collect::<Vec<_>>(),
+        "texts": tree.nodes.iter().map(|node| text(&node.text)).collect::<Vec<_>>(),
     })
 }
 
@@ -252,7 +254,7 @@ fn chains(texts: &PageTexts<'_>) -> Vec<Value> {
             "time_ns": row.time_ns,
             "steps": steps,
             "class": WaitClass::phrase_of(row.class),
-            "device": row.device.as_deref().map(|it| texts.of(it)),
+            "device": row.device.as_deref().map(|device| texts.of(device)),
             "file": row.files.first().map(|(file, _)| texts.of(file)),
         })
     };
@@ -287,8 +289,8 @@ fn matrix(blame: &BlameSummary, texts: &PageTexts<'_>) -> Value {
         order.iter().map(|(name, _)| row.2.get(name).copied().unwrap_or(0)).collect()
     };
     json!({
-        "waiters": rows.iter().map(|it| &it.0).collect::<Vec<_>>(),
-        "waited_ns": rows.iter().map(|it| it.1).collect::<Vec<_>>(),
+        "waiters": rows.iter().map(|row| &row.0).collect::<Vec<_>>(),
+        "waited_ns": rows.iter().map(|row| row.1).collect::<Vec<_>>(),
         "culprits": order.iter().map(|it| &it.0).collect::<Vec<_>>(),
         "times_ns": rows.iter().map(times).collect::<Vec<_>>(),
     })

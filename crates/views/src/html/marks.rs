@@ -23,24 +23,28 @@ const MOST_THINNED: usize = 12;
 /// of a program's periodic bursts, and from when on how much was recorded.
 pub(super) fn moments(texts: &PageTexts<'_>) -> Vec<Value> {
     let page = texts.page;
-    let setting = |it: &ChangedSetting| {
-        let (_, by_ns) = it.between_ns?;
-        let of = it.device.as_deref().map_or(String::new(), |device| format!("{device}: "));
-        let text = format!("{of}{} {} → {}", it.setting, it.before, it.after);
+    let setting = |changed_setting: &ChangedSetting| {
+        let (_, by_ns) = changed_setting.between_ns?;
+        let of =
+            changed_setting.device.as_deref().map_or(String::new(), |device| format!("{device}: "));
+        let text = format!(
+            "{of}{} {} → {}",
+            changed_setting.setting, changed_setting.before, changed_setting.after
+        );
         Some(mark("setting", by_ns as f64 / 1e9, &texts.of(&text)))
     };
-    let changes = page.diagnosis.over_time.changes.iter().take(MOST_CHANGES).map(|it| {
-        let text = readable(&it.sentence, &texts.style).replace('`', "");
-        mark("change", it.at_ns as f64 / 1e9, &texts.of(&text))
+    let changes = page.diagnosis.over_time.changes.iter().take(MOST_CHANGES).map(|change| {
+        let text = readable(&change.sentence, &texts.style).replace('`', "");
+        mark("change", change.at_ns as f64 / 1e9, &texts.of(&text))
     });
-    let bursts = page.diagnosis.over_time.bursts.iter().take(MOST_BURSTS).map(|it| {
-        let text = readable(&it.sentence, &texts.style).replace('`', "");
-        mark("burst", it.first_ns as f64 / 1e9, &texts.of(&format!("the first burst: {text}")))
+    let bursts = page.diagnosis.over_time.bursts.iter().take(MOST_BURSTS).map(|burst| {
+        let text = readable(&burst.sentence, &texts.style).replace('`', "");
+        mark("burst", burst.first_ns as f64 / 1e9, &texts.of(&format!("the first burst: {text}")))
     });
     let start_ns = page.charts.start_ns;
-    let thinned = levels(&page.summary.environment.thinning).take(MOST_THINNED).map(|it| {
-        let at = it.from_ns.saturating_sub(start_ns) as f64 / 1e9;
-        mark("thinning", at, &recorded(it))
+    let thinned = levels(&page.summary.environment.thinning).take(MOST_THINNED).map(|level| {
+        let at = level.from_ns.saturating_sub(start_ns) as f64 / 1e9;
+        mark("thinning", at, &recorded(level))
     });
     let settings = page.summary.changed_settings.iter().filter_map(setting);
     settings.chain(changes).chain(bursts).chain(thinned).collect()

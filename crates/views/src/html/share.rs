@@ -89,9 +89,11 @@ fn rates(page: &PageInput<'_>, style: &Style) -> Markup {
 
 /// How long the requests of the device of the first finding took.
 fn latencies(page: &PageInput<'_>, style: &Style) -> Markup {
-    let named = page.diagnosis.findings.first().and_then(|it| it.subject.device.as_deref());
+    let named =
+        page.diagnosis.findings.first().and_then(|finding| finding.subject.device.as_deref());
     let devices = &page.summary.devices;
-    let device = devices.iter().find(|it| Some(it.device.as_str()) == named).or(devices.first());
+    let device =
+        devices.iter().find(|device| Some(device.device.as_str()) == named).or(devices.first());
     let histogram = |device: &DeviceSummary, direction| -> Vec<Bucket> {
         device.directions[direction].q2c_histogram.clone()
     };
@@ -100,7 +102,7 @@ fn latencies(page: &PageInput<'_>, style: &Style) -> Markup {
             @for direction in [Direction::Read, Direction::Write] {
                 @let buckets = histogram(device, direction);
                 @if let (Some(first), Some(last)) = (buckets.first(), buckets.last()) {
-                    @let values: Vec<f64> = buckets.iter().map(|it| it.requests as f64).collect();
+                    @let values: Vec<f64> = buckets.iter().map(|bucket| bucket.requests as f64).collect();
                     @let most = values.iter().copied().fold(0.0, f64::max);
                     @let name = escape(&device.device, style);
                     @let title = format!("Time of {}s of {name}, requests by latency",

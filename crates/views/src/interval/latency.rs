@@ -102,7 +102,7 @@ fn name(group: &Distribution, style: &Style) -> Option<String> {
         (Some(name), Some(pid)) => Some(format!("{} {pid}", escape(name, style))),
         (_, pid) => pid.map(|pid| pid.to_string()),
     };
-    let text = |text: &Option<String>| text.as_deref().map(|it| escape(it, style).into_owned());
+    let text = |text: &Option<String>| text.as_deref().map(|text| escape(text, style).into_owned());
     let names = [text(&group.device), text(&group.flags), process];
     let names: Vec<String> = names.into_iter().flatten().collect();
     (!names.is_empty()).then(|| names.join(" "))

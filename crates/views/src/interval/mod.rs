@@ -113,7 +113,7 @@ fn span<F>(interval: &EndedInterval<F>) -> String {
 /// The time of day when the interval ended, and its offset from UTC; if only the capture's own
 /// clock is known, its seconds.
 fn time_of_day(environment: &Environment) -> String {
-    match WallClock::of(environment) {
+    match WallClock::from_environment(environment) {
         Some(clock) => format!("{} {}", clock.time(environment.end_ns), clock.offset()),
         None => format!("at {:.1} s", environment.end_ns as f64 / 1e9),
     }

@@ -31,7 +31,7 @@ impl Lines {
     /// Lines of a watch; `queued` adds the time before the driver, `monotonic` shows seconds since
     /// the watch began instead of the time of day.
     pub fn new(style: Style, queued: bool, monotonic: bool, environment: &Environment) -> Lines {
-        let clock = WallClock::of(environment).filter(|_| !monotonic);
+        let clock = WallClock::from_environment(environment).filter(|_| !monotonic);
         Lines { style, queued, start_ns: environment.start_ns, clock, cut: BTreeSet::new() }
     }
 

@@ -188,7 +188,7 @@ pub(super) fn reported(device: &DeviceSummary, screen: &mut Screen) {
     let style = screen.style;
     let name = escape(&device.device, style);
     let model = device.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
-    let model = model.map(|it| format!(" ({})", escape(it, style))).unwrap_or_default();
+    let model = model.map(|model| format!(" ({})", escape(model, style))).unwrap_or_default();
     screen.prose(
         &format!("{name}{model}: {}", super::why::readable(&report, style)),
         2,
@@ -245,7 +245,7 @@ fn completed(figures: &DirectionSummary) -> bool {
 
 /// Whether the source does not tell how many requests of a direction there were.
 fn is_untold(device: &DeviceSummary, direction: Direction) -> bool {
-    let told = device.kernel.is_some_and(|it| it.directions[direction].is_some());
+    let told = device.kernel.is_some_and(|kernel| kernel.directions[direction].is_some());
     device.is_kernel_counted && !told && direction != Direction::Other
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
         fact(format!("from {}", escape(&environment.source, style)));
     }
     let watched = human::time(watch.duration_ns as f64, style);
-    match WallClock::of(environment) {
+    match WallClock::from_environment(environment) {
         Some(clock) => {
             fact(format!("watched {watched} from {}", clock.date_time(environment.start_ns)));
         }
@@ -154,13 +154,13 @@ pub(super) fn notes_beyond_losses(summary: &Summary, screen: &mut Screen) {
         notes.push("the watch was cut off: its recording has no end".to_owned());
     }
     let hides_others = summary.environment.hides_others();
-    notes.extend(summary.devices.iter().flat_map(|it| of_device(it, hides_others, &style)));
+    notes.extend(summary.devices.iter().flat_map(|device| of_device(device, hides_others, &style)));
     notes.extend(changed_settings(summary, &style));
     notes.extend(missing(summary));
     for note in notes {
         screen.prose(&format!("! {note}"), 0, Paint::Alert);
     }
-    for line in summary.devices.iter().flat_map(|it| unlinked(it, &style)) {
+    for line in summary.devices.iter().flat_map(|device| unlinked(device, &style)) {
         screen.prose(&format!("- {line}"), 0, Paint::Plain);
     }
     for line in unrecorded(summary, &style) {
@@ -219,10 +219,18 @@ pub(super) fn paragraphs(text: &str) -> Vec<Note> {
 /// Whether losses may change the answer: whole records, or many details.
 pub(crate) fn are_losses_material(summary: &Summary) -> bool {
     let losses = &summary.losses;
-    let waits = summary.ledger.as_ref().map_or(0, |it| it.classes.iter().map(|it| it.waits).sum());
+    let waits = summary
+        .ledger
+        .as_ref()
+        .map_or(0, |ledger| ledger.classes.iter().map(|class| class.waits).sum());
     let recorded = summary.watch.requests + waits;
     let count = |whole: bool| -> u64 {
-        losses.items.iter().filter(|it| it.is_of_whole_records() == whole).map(|it| it.count).sum()
+        losses
+            .items
+            .iter()
+            .filter(|item| item.is_of_whole_records() == whole)
+            .map(|item| item.count)
+            .sum()
     };
     let (records, details) = (count(true) as f64, count(false) as f64);
     let all = recorded as f64;
@@ -306,9 +314,9 @@ fn of_device(device: &DeviceSummary, hides_others: bool, style: &Style) -> Vec<S
 /// Requests that may be counted on two devices.
 fn unlinked(device: &DeviceSummary, style: &Style) -> Vec<String> {
     let name = escape(&device.device, style);
-    let one = |it: &ReasonCount| {
-        let requests = plural(it.requests, "request");
-        let reason = escape(&it.reason, style);
+    let one = |reason_count: &ReasonCount| {
+        let requests = plural(reason_count.requests, "request");
+        let reason = escape(&reason_count.reason, style);
         format!("{name}: {requests} may also be counted on the device above ({reason})")
     };
     device.unlinked.iter().map(one).collect()
@@ -358,8 +366,9 @@ fn missing(summary: &Summary) -> Option<String> {
         return None;
     }
     let intervals = summary.devices.iter().flat_map(|device| &device.directions.0);
-    let queueing = intervals.clone().any(|it| it.intervals[Interval::Q2c].is_some());
-    let completed = intervals.clone().any(|it| it.requests > it.begun_before_requests);
+    let queueing = intervals.clone().any(|interval| interval.intervals[Interval::Q2c].is_some());
+    let completed =
+        intervals.clone().any(|interval| interval.requests > interval.begun_before_requests);
     let missing = [
         ("queueing (time is from the issue)", completed && !queueing),
         ("processes", summary.processes.is_absent()),

@@ -31,7 +31,7 @@ fn draw(groups: &[StageGroup], screen: &mut Screen) {
     let heading = "LATENCY";
     let label = widest.max(width(heading)).min(style.columns() / 3);
     let room = style.columns() - label - 2;
-    let Some(scale) = Scale::of(groups, room) else { return };
+    let Some(scale) = Scale::new(groups, room) else { return };
     screen.gap();
     let axis = format!("{heading:label$}  {}", scale.axis(&style));
     screen.line(&style.paint(axis.trim_end(), Paint::Heading));
@@ -63,7 +63,7 @@ struct Scale {
 impl Scale {
     /// The finest scale on which all groups fit into `room` columns; it begins and ends at a power
     /// of ten, so that it has labels.
-    fn of(groups: &[StageGroup], room: usize) -> Option<Scale> {
+    fn new(groups: &[StageGroup], room: usize) -> Option<Scale> {
         let buckets = || groups.iter().flat_map(|group| group.histogram().0);
         let least = buckets().map(|bucket| bucket.from_ns).min()?.max(4);
         let most = buckets().map(|bucket| bucket.from_ns).max()?.max(least);

@@ -210,7 +210,7 @@ impl Screen<'_> {
         while let Some((heading, sentence)) = explained.first().copied() {
             let same = explained.iter().filter(|it| it.1 == sentence && it.0 != heading);
             let headings = same.fold(heading.to_owned(), |all, it| format!("{all} {}", it.0));
-            explained.retain(|it| it.1 != sentence);
+            explained.retain(|explained| explained.1 != sentence);
             self.prose(&format!("{headings}: {}", self.style.own(sentence)), 0, Paint::Faint);
         }
         if anything {

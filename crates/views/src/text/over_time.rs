@@ -18,9 +18,10 @@ const SHARE: f64 = 0.2;
 pub(crate) fn section(diagnosis: &Diagnosis, screen: &mut Screen) {
     let over_time = &diagnosis.over_time;
     let matters = |change: &&Change| matches!(change.kind, ChangeKind::Slower | ChangeKind::Faster);
-    let changes = over_time.changes.iter().filter(matters).map(|it| (&it.sentence, Paint::Plain));
+    let changes =
+        over_time.changes.iter().filter(matters).map(|change| (&change.sentence, Paint::Plain));
     let much = |burst: &&ProgramBurst| burst.bytes_share >= SHARE;
-    let bursts = over_time.bursts.iter().filter(much).map(|it| (&it.sentence, Paint::Plain));
+    let bursts = over_time.bursts.iter().filter(much).map(|burst| (&burst.sentence, Paint::Plain));
     let not_enough = over_time.not_enough.iter().map(|it| (it, Paint::Faint));
     let lines: Vec<(&String, Paint)> = changes.chain(bursts).chain(not_enough).collect();
     if lines.iter().all(|(_, paint)| *paint == Paint::Faint) {

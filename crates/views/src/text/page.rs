@@ -74,7 +74,7 @@ impl Detail {
     /// The least that a page may show. The histogram is the point of a finding about a few slow
     /// requests.
     fn least(diagnosis: &Diagnosis) -> Detail {
-        let is_tail = diagnosis.findings.first().is_some_and(|it| it.cause == TAIL);
+        let is_tail = diagnosis.findings.first().is_some_and(|finding| finding.cause == TAIL);
         Detail { histograms: usize::from(is_tail), ..LEAST }
     }
 
@@ -177,7 +177,7 @@ fn draw(
     };
     let mut screen = Screen { source: named, ..Screen::new(style) };
     header::header(summary, &mut screen);
-    let notes = PageNotes::of(summary, style);
+    let notes = PageNotes::new(summary, style);
     notes.above(detail.notes, &mut screen);
     header::kept(summary, &mut screen);
     why::brief(diagnosis, summary, &detail.why, &mut screen);
@@ -201,7 +201,7 @@ struct PageNotes {
 }
 
 impl PageNotes {
-    fn of(summary: &Summary, style: &Style) -> PageNotes {
+    fn new(summary: &Summary, style: &Style) -> PageNotes {
         let notes = |draw: fn(&Summary, &mut Screen)| {
             let mut screen = Screen::new(style);
             draw(summary, &mut screen);
@@ -260,15 +260,15 @@ fn classes(summary: &Summary, most: usize, screen: &mut Screen) {
 
 /// The device that the first finding is about, else the one with the most time.
 fn sick<'a>(summary: &'a Summary, diagnosis: &Diagnosis) -> Option<&'a DeviceSummary> {
-    let named = diagnosis.findings.first().and_then(|it| it.subject.device.as_deref());
-    let found = summary.devices.iter().find(|it| Some(it.device.as_str()) == named);
+    let named = diagnosis.findings.first().and_then(|finding| finding.subject.device.as_deref());
+    let found = summary.devices.iter().find(|device| Some(device.device.as_str()) == named);
     found.or_else(|| summary.devices.first())
 }
 
 /// The devices with the most time; the one of the first finding comes first.
 fn devices(summary: &Summary, sick: Option<&DeviceSummary>, most: usize, screen: &mut Screen) {
-    let is_sick = |it: &&DeviceSummary| sick.is_some_and(|sick| sick.device == it.device);
-    let others = summary.devices.iter().filter(|it| !is_sick(it));
+    let is_sick = |device: &&DeviceSummary| sick.is_some_and(|sick| sick.device == device.device);
+    let others = summary.devices.iter().filter(|device| !is_sick(device));
     let rows: Vec<DeviceSummary> = sick.into_iter().chain(others).take(most).cloned().collect();
     screen.table(&DEVICES, &rows);
     if let Some(sick) = sick {
@@ -300,7 +300,7 @@ fn more(diagnosis: &Diagnosis, source: PageSource<'_>, screen: &mut Screen) {
             [explain, Some("iowhy report --full".to_owned()), Some(views)]
         }
         PageSource::Gone => {
-            let explain = first.map(|it| format!("iowhy explain {}", it.cause));
+            let explain = first.map(|first| format!("iowhy explain {}", first.cause));
             [Some("iowhy --full".to_owned()), explain, Some(views)]
         }
     };

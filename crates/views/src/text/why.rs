@@ -57,7 +57,7 @@ pub(super) fn brief(
     if let Some(judged) = judged(diagnosis, summary) {
         screen.prose(&readable(&judged, screen.style), 2, Paint::Faint);
     }
-    let mut worth = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info);
+    let mut worth = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
     match worth.next() {
         Some(first) => whole(first, limits, screen),
         None => {
@@ -65,7 +65,7 @@ pub(super) fn brief(
             capped("", &text, 2, limits.sentence, Paint::Plain, screen);
         }
     }
-    let is_first_shown = diagnosis.findings.iter().any(|it| it.severity > Severity::Info);
+    let is_first_shown = diagnosis.findings.iter().any(|finding| finding.severity > Severity::Info);
     let shown = match is_first_shown {
         true => 1 + worth.count().min(limits.others),
         // Without a warning, the first finding may still help.
@@ -213,7 +213,8 @@ pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Scr
     if let Some(judged) = judged(diagnosis, summary) {
         screen.prose(&readable(&judged, screen.style), 2, Paint::Faint);
     }
-    let warned = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info).count();
+    let warned =
+        diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info).count();
     let shown = if warned == 0 { 1 } else { warned.min(SHOWN) };
     if warned == 0 {
         screen.prose(&readable(&none_above(diagnosis), screen.style), 2, Paint::Plain);
@@ -230,7 +231,7 @@ pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Scr
 
 /// Every finding in full, and what is worth saying where there is none.
 pub(crate) fn all(diagnosis: &Diagnosis, screen: &mut Screen) {
-    if diagnosis.findings.iter().all(|it| it.severity == Severity::Info) {
+    if diagnosis.findings.iter().all(|finding| finding.severity == Severity::Info) {
         screen.prose(&readable(&none_above(diagnosis), screen.style), 0, Paint::Plain);
     }
     for (index, finding) in diagnosis.findings.iter().enumerate() {
@@ -248,9 +249,10 @@ pub(crate) fn all(diagnosis: &Diagnosis, screen: &mut Screen) {
 /// The findings that are worth a warning, a sentence each, with how they look; where there is none,
 /// that.
 pub(crate) fn headline(diagnosis: &Diagnosis, style: &Style) -> Vec<(String, Paint)> {
-    let worth = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info);
-    let line =
-        |it: &Finding| (capitalised(&readable(&it.sentence, style)), severity_paint(it.severity));
+    let worth = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
+    let line = |finding: &Finding| {
+        (capitalised(&readable(&finding.sentence, style)), severity_paint(finding.severity))
+    };
     let lines: Vec<(String, Paint)> = worth.map(line).collect();
     match lines.is_empty() {
         true => vec![(readable(&none(diagnosis), style), Paint::Plain)],
@@ -272,7 +274,7 @@ pub(crate) fn none(diagnosis: &Diagnosis) -> String {
 
 /// The same above the findings that follow.
 fn none_above(diagnosis: &Diagnosis) -> String {
-    let follows = diagnosis.findings.first().map(|it| match it.layer {
+    let follows = diagnosis.findings.first().map(|finding| match finding.layer {
         FindingLayer::Bottleneck => " The longest waits:",
         FindingLayer::Cause => " Minor:",
     });

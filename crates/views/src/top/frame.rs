@@ -211,7 +211,7 @@ fn position(
 /// The findings of the last seconds, as many lines as the screen has room for.
 fn why(moment: Option<&Moment>, area: Rect, style: &Style) -> Vec<Line<'static>> {
     let most = usize::from(area.height / 6).clamp(1, 6);
-    let Some(window) = moment.and_then(|it| it.judged.as_ref()) else {
+    let Some(window) = moment.and_then(|moment| moment.judged.as_ref()) else {
         let soon = "WHY  judged after the first 3 seconds";
         return vec![line(cut(soon, style.width, style), Paint::Faint, style)];
     };
@@ -243,9 +243,9 @@ fn why(moment: Option<&Moment>, area: Rect, style: &Style) -> Vec<Line<'static>>
         && let Some(last) = lines.last_mut()
     {
         let more = format!(" (0: {} more)", hidden);
-        let text: String = last.spans.iter().skip(1).map(|it| it.content.as_ref()).collect();
+        let text: String = last.spans.iter().skip(1).map(|span| span.content.as_ref()).collect();
         let room = columns.saturating_sub(width(&more));
-        let terminal_style = last.spans.last().map(|it| it.style).unwrap_or_default();
+        let terminal_style = last.spans.last().map(|span| span.style).unwrap_or_default();
         let lead = last.spans.first().cloned().unwrap_or_default();
         *last =
             Line::from(vec![lead, Span::styled(cut(&text, room, style) + &more, terminal_style)]);
@@ -430,11 +430,14 @@ fn page_in(
 ) {
     let lines = match page {
         TopPage::Keys => keys(style),
-        TopPage::Findings => findings_page(moment.and_then(|it| it.judged.as_deref()), style),
+        TopPage::Findings => {
+            findings_page(moment.and_then(|moment| moment.judged.as_deref()), style)
+        }
         TopPage::CodePath(subject) => match subject.as_ref() {
-            BreakdownSubject::CodePath(path) => {
-                functions(path, style).into_iter().map(|it| line(it, Paint::Plain, style)).collect()
-            }
+            BreakdownSubject::CodePath(path) => functions(path, style)
+                .into_iter()
+                .map(|function| line(function, Paint::Plain, style))
+                .collect(),
             other => vec![line(name(other, style).0, Paint::Plain, style)],
         },
     };

@@ -56,7 +56,7 @@ impl TopModel {
     /// A live watch that has just begun.
     pub fn live(environment: &Environment, style: Style) -> TopModel {
         TopModel {
-            clock: WallClock::of(environment),
+            clock: WallClock::from_environment(environment),
             environment: environment.clone(),
             source: None,
             whole: None,

@@ -114,9 +114,9 @@ fn devices(moment: &Moment, style: &Style) -> Rows<DeviceSummary> {
         ("r_await", |it| it.directions[Direction::Read].await_ns.unwrap_or(0.0)),
         ("w_await", |it| it.directions[Direction::Write].await_ns.unwrap_or(0.0)),
     ];
-    let row = |it: &DeviceSummary| {
-        let subject = BreakdownSubject::Device(it.device.clone());
-        (escape(&it.device, style).into_owned(), Some(subject), it.clone())
+    let row = |device: &DeviceSummary| {
+        let subject = BreakdownSubject::Device(device.device.clone());
+        (escape(&device.device, style).into_owned(), Some(subject), device.clone())
     };
     Rows { definition: &DEVICES, orders: ORDERS, rows: moment.devices.iter().map(row).collect() }
 }
@@ -133,15 +133,19 @@ fn processes(moment: &Moment, style: &Style) -> Rows<ProcessActivity> {
         ("dev r/s", |it| it.device_reads_per_s),
         ("dev w/s", |it| it.device_writes_per_s),
     ];
-    let row = |it: &ProcessActivity| {
+    let row = |process_activity: &ProcessActivity| {
         let subject = BreakdownSubject::Process(ProcessRow {
-            pid: Some(it.pid),
-            process: it.process.clone(),
+            pid: Some(process_activity.pid),
+            process: process_activity.process.clone(),
             executable: None,
-            user: it.user.clone(),
-            container: it.container.clone(),
+            user: process_activity.user.clone(),
+            container: process_activity.container.clone(),
         });
-        (format!("{} {}", escape(&it.process, style), it.pid), Some(subject), it.clone())
+        (
+            format!("{} {}", escape(&process_activity.process, style), process_activity.pid),
+            Some(subject),
+            process_activity.clone(),
+        )
     };
     Rows {
         definition: processes_table(&moment.processes),
@@ -156,9 +160,9 @@ fn classes(moment: &Moment) -> Rows<ClassRow> {
         ("waits", |it| it.waits as f64),
         ("longest", |it| it.longest_ns as f64),
     ];
-    let row = |it: &ClassRow| {
-        let phrase = WaitClass::phrase_of(it.class).to_owned();
-        (phrase, Some(BreakdownSubject::Class(it.class)), it.clone())
+    let row = |class: &ClassRow| {
+        let phrase = WaitClass::phrase_of(class.class).to_owned();
+        (phrase, Some(BreakdownSubject::Class(class.class)), class.clone())
     };
     let classes = moment.ledger.iter().flat_map(|ledger| &ledger.classes);
     Rows { definition: &WAITS, orders: ORDERS, rows: classes.map(row).collect() }

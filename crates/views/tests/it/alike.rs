@@ -60,7 +60,8 @@ fn the_brief_answer_has_whole_names() {
     assert!(answer.len() <= brief::MOST_BYTES, "{} bytes", answer.len());
     let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
     let devices = value["devices"].as_array().unwrap();
-    let shown: Vec<&str> = devices.iter().map(|it| it["device"].as_str().unwrap()).collect();
+    let shown: Vec<&str> =
+        devices.iter().map(|device| device["device"].as_str().unwrap()).collect();
     all_differ(&shown, 2, &answer);
     assert!(shown.iter().all(|name| name.starts_with("drbd-production-cluster-")), "{shown:?}");
     assert_eq!(shown[0], "drbd-production-cluster-09");

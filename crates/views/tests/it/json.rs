@@ -41,7 +41,8 @@ fn figures_are_those_of_the_summary() {
                 assert_eq!(json["p99_ns"].as_u64(), stage.map(|stage| stage.p99_ns));
             }
             let buckets = json["q2c_histogram"].as_array().unwrap();
-            let counted: u64 = buckets.iter().map(|it| it["requests"].as_u64().unwrap()).sum();
+            let counted: u64 =
+                buckets.iter().map(|bucket| bucket["requests"].as_u64().unwrap()).sum();
             let q2c = figures.intervals[Interval::Q2c];
             assert_eq!(counted, q2c.map_or(0, |stage| stage.requests));
         }

@@ -240,8 +240,14 @@ fn marked(mut watch: WholeWatch) -> WholeWatch {
         mount.options = format!("{},lowerdir=/{MARK},user=zorro", mount.options);
         mount.server = Some(format!("{MARK} (4)"));
     }
-    environment.devices.iter_mut().for_each(|it| it.backing_file = Some(format!("/{MARK}")));
-    environment.cgroups.iter_mut().for_each(|it| it.path = format!("{}{MARK}", it.path));
+    environment
+        .devices
+        .iter_mut()
+        .for_each(|device| device.backing_file = Some(format!("/{MARK}")));
+    environment
+        .cgroups
+        .iter_mut()
+        .for_each(|cgroup| cgroup.path = format!("{}{MARK}", cgroup.path));
     watch
 }
 

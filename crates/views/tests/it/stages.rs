@@ -52,7 +52,8 @@ fn what_requests_do_not_tell_is_not_zero() {
     script.read("sda", 4096).direct(1_000, 1_000, 8_000).add();
     let figures = figures(&script);
     let found = stages::render(&figures, &[], &Style::plain(120));
-    let periods: Vec<&str> = found.lines().skip_while(|it| !it.starts_with("PERIODS")).collect();
+    let periods: Vec<&str> =
+        found.lines().skip_while(|line| !line.starts_with("PERIODS")).collect();
     assert!(periods[1].split_whitespace().any(|word| word == "?"), "{found}");
     let json = stages::json(&figures, &[], &Losses::default());
     let json: Value = serde_json::from_str(&json).unwrap();

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Writes the files, and reports what they lack.
 pub fn write(args: &Export, paths: &[PathBuf]) -> Result<(), Failure> {
     let folder = folder(args)?;
-    let partial = PartialOutput::of(&folder)?;
+    let partial = PartialOutput::for_target(&folder)?;
     let folder = partial.path().to_owned();
     let mut files = CaptureFiles { folder, protocol: args.protocol, writer: None, failed: None };
     let mut source = sources::open(paths, true)?;

@@ -15,7 +15,7 @@ pub fn write(args: &Export, paths: &[PathBuf]) -> Result<(), Failure> {
     let diagnosis = diagnose(read.judged());
     let text = otlp::lines(&read.shown, &diagnosis);
     let Some(target) = &args.output else { return output::print(&text) };
-    let partial = PartialOutput::of(target)?;
+    let partial = PartialOutput::for_target(target)?;
     partial.write(text.as_bytes())?;
     partial.finish()?;
     let findings = counted(diagnosis.findings.len() as u64, "findings");

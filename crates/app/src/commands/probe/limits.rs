@@ -29,7 +29,7 @@ pub struct VolumeLimits {
 
 impl VolumeLimits {
     /// The limits of the disk below `path`, which exists; asks the disk what it has counted so far.
-    pub fn of(path: &Path) -> VolumeLimits {
+    pub fn for_path(path: &Path) -> VolumeLimits {
         let disks = disk_of(path).into_iter().collect::<Vec<Device>>();
         let cgroups = disks.first().map(own_limits).unwrap_or_default();
         let mut limits = VolumeLimits { disks, cgroups, asker: HealthAsker::default() };
@@ -74,7 +74,7 @@ fn own_limits(disk: &Device) -> Vec<(String, IoLimit)> {
     for line in text.lines() {
         let mut words = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (words.next(), words.next()) else { continue };
-        if !controllers.is_empty() && !controllers.split(',').any(|it| it == "blkio") {
+        if !controllers.is_empty() && !controllers.split(',').any(|part| part == "blkio") {
             continue;
         }
         for above in Path::new(path).ancestors() {
@@ -105,7 +105,7 @@ fn of_cgroup(path: &str, limit: IoLimit, rows: &[(ProbeRow, bool)]) -> Vec<Measu
     ];
     let stated = all.into_iter().filter_map(|(what, limit, measured)| {
         let limit = limit? as f64;
-        let reached = measured.is_some_and(|it| it >= REACHED * limit);
+        let reached = measured.is_some_and(|measured| measured >= REACHED * limit);
         let then = match (reached, measured) {
             (true, _) => "that is what was measured, not the device",
             (false, Some(_)) => "it was not reached",

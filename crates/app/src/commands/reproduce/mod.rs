@@ -50,7 +50,7 @@ pub struct ReadLoad {
 
 impl ReadLoad {
     /// Reads a source.
-    pub fn of(paths: &[PathBuf]) -> Result<ReadLoad, Failure> {
+    pub fn from_paths(paths: &[PathBuf]) -> Result<ReadLoad, Failure> {
         ReadLoad::with(paths, false)
     }
 
@@ -111,8 +111,9 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     for note in &plan.notes {
         output::note(&format!("note: {note}"));
     }
-    let jobs: usize = plan.programs.iter().map(|it| it.jobs.len() + it.steps.len()).sum();
-    let (disks, bytes) = (plan.disks.len(), plan.disks.iter().map(|it| it.bytes).sum::<u64>());
+    let jobs: usize =
+        plan.programs.iter().map(|program| program.jobs.len() + program.steps.len()).sum();
+    let (disks, bytes) = (plan.disks.len(), plan.disks.iter().map(|disk| disk.bytes).sum::<u64>());
     output::note(&format!(
         "wrote {}: {jobs} jobs of {} programs on {disks} disks; {} MiB are needed",
         args.output.display(),

@@ -41,14 +41,14 @@ pub fn run(args: &RerunArgs) -> Result<(), Failure> {
     }
     output::note(&format!("recording for {} s", time.as_secs_f64()));
     let times = rounds::record(&prepared, time, &recording)?;
-    times.filter(|it| it.done > 0).iter().for_each(punctuality);
+    times.filter(|time| time.done > 0).iter().for_each(punctuality);
     let disks = prepared.disks();
     let original = prepared.plan().original.clone();
     // All is removed before the result is shown.
     drop(prepared);
-    let load = ReadLoad::of(std::slice::from_ref(&recording))?;
-    let now = WatchFigures::of(&load.summary, &load.diagnosis, &disks);
-    let fidelity = Fidelity::of(&original, &now);
+    let load = ReadLoad::from_paths(std::slice::from_ref(&recording))?;
+    let now = WatchFigures::new(&load.summary, &load.diagnosis, &disks);
+    let fidelity = Fidelity::new(&original, &now);
     let text = match args.json {
         true => json(&fidelity),
         false => iowhy_views::fidelity::render(&fidelity, &output::style()),
@@ -97,7 +97,7 @@ fn fitted(prepared: &mut Prepared, folder: &Path, rounds: u32) -> Result<(), Fai
     for round in 1..=rounds {
         remove(&recording)?;
         rounds::record(prepared, FIT, &recording)?;
-        let run = ReadLoad::of(std::slice::from_ref(&recording))?.plan(true);
+        let run = ReadLoad::from_paths(std::slice::from_ref(&recording))?.plan(true);
         let mut plan: LoadPlan = prepared.plan().clone();
         let found = fit::adjust(&mut plan, &run);
         let (compared, changed) = (found.compared, found.changed);

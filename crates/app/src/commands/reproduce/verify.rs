@@ -31,7 +31,7 @@ pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let alterations = parsed.collect::<Result<Vec<_>, _>>()?;
     let plan = folder::read(&args.folder)?;
     let mut altered = plan.clone();
-    alterations.iter().for_each(|it| it.alter(&mut altered));
+    alterations.iter().for_each(|alteration| alteration.alter(&mut altered));
     output::note("laying out files");
     let mut prepared = Prepared::new(&args.folder, plan.clone(), &options, &is_stopped)?;
     for note in &prepared.notes {
@@ -94,8 +94,8 @@ fn measured(
     recording: &Path,
 ) -> Result<WatchFigures, Failure> {
     rounds::record(prepared, args.time, recording)?;
-    let load = ReadLoad::of(&[recording.to_owned()])?;
-    let figures = WatchFigures::of(&load.summary, &load.diagnosis, &prepared.disks());
+    let load = ReadLoad::from_paths(&[recording.to_owned()])?;
+    let figures = WatchFigures::new(&load.summary, &load.diagnosis, &prepared.disks());
     iowhy_fs::remove_all(recording).map_err(|cause| Failure::not_written(recording, &cause))?;
     Ok(figures)
 }
@@ -135,7 +135,7 @@ fn show(args: &VerifyArgs, plan: &LoadPlan, all: &AllRounds) -> Result<(), Failu
     )];
     if let Some(cause) = &plan.original.finding {
         let found = |rounds: &[WatchFigures]| {
-            rounds.iter().filter(|it| it.finding.as_ref() == Some(cause)).count()
+            rounds.iter().filter(|round| round.finding.as_ref() == Some(cause)).count()
         };
         let (without, with) = (found(&all.without), found(&all.with));
         sentences.push(format!(

@@ -85,7 +85,7 @@ fn draw(folded: &str, path: &Path, weight: collapsed::FrameWeight) -> Result<(),
     let place = path.display();
     let failed = |cause: String| Failure::new(format!("failed to draw {place}: {cause}"), None);
     let picture = flame::svg(folded, title, unit).map_err(failed)?;
-    let partial = PartialOutput::of(path)?;
+    let partial = PartialOutput::for_target(path)?;
     partial.write(&picture)?;
     partial.finish()?;
     output::note(&format!("drew {place}"));

@@ -190,8 +190,8 @@ mod tests {
             repair.event(&mut event);
             event.record
         });
-        let ends = repaired.filter(|it| it.kind() == Some(Action::Complete));
-        ends.map(|it| (it.sector, it.bytes / 512)).collect()
+        let ends = repaired.filter(|repaired| repaired.kind() == Some(Action::Complete));
+        ends.map(|end| (end.sector, end.bytes / 512)).collect()
     }
 
     #[test]

@@ -39,7 +39,7 @@ fn formats_and_filters_equal_blkparse() {
     if !installed(&["blkparse"]) {
         return;
     }
-    let generated = GeneratedCapture::of(Mix::Rich);
+    let generated = GeneratedCapture::from_mix(Mix::Rich);
     let layout = "%D|%-8a|%5c|%12C|%d|%e|%M.%m|%10n %-9N|%p|%P|%s|%-14S|%T.%9t%%\\n";
     let theirs = blkparse(generated.path(), &names(&generated), &["-f", layout, "-q"]);
     let format = Some(EventFormat::parse(layout).unwrap());
@@ -55,7 +55,7 @@ fn formats_and_filters_equal_blkparse() {
     same_lines(&ours.join("\n"), &theirs);
     let elapsed = ["I", "D", "C"].map(|action| format!("{action},%u|%9u|%-9u|%a %S\\n"));
     let more = ["-t", "-q", "-F", &elapsed[0], "-F", &elapsed[1], "-F", &elapsed[2]];
-    let plain = GeneratedCapture::of(Mix::Plain);
+    let plain = GeneratedCapture::from_mix(Mix::Plain);
     let theirs = blkparse(plain.path(), &names(&plain), &more);
     let formats =
         elapsed.iter().map(|text| (text.as_bytes()[0], EventFormat::parse(&text[2..]).unwrap()));
@@ -124,7 +124,7 @@ fn splits_differ_from_btt_1_2_only_in_what_1_3_mended() {
     if !installed(&["blkparse", "btt"]) {
         return;
     }
-    let generated = GeneratedCapture::of(Mix::Rich);
+    let generated = GeneratedCapture::from_mix(Mix::Rich);
     let theirs = btt(&dump(generated.path(), &names(&generated)), &[]);
     let ours = our_btt(&generated.prefixes(), false);
     let differing: Vec<_> = ours.lines().zip(theirs.lines()).filter(|(a, b)| a != b).collect();
@@ -172,7 +172,7 @@ fn essence(text: &str) -> Vec<String> {
 
 #[test]
 fn written_captures_read_back_the_same() {
-    let generated = GeneratedCapture::of(Mix::Unsplit);
+    let generated = GeneratedCapture::from_mix(Mix::Unsplit);
     let before = essence(&our_text(&generated.prefixes(), events::EventOptions::default()));
     for version in [7, 8] {
         let folder = rewrite(&generated, version);

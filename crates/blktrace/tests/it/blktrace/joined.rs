@@ -9,7 +9,7 @@ use iowhy_core::source::{self, Progress, Source};
 
 #[test]
 fn plain_requests_are_all_joined() {
-    let generated = GeneratedCapture::of(Mix::Plain);
+    let generated = GeneratedCapture::from_mix(Mix::Plain);
     let stages = stages(&generated.prefixes());
     assert_eq!(stages.unmatched(), Unmatched::default());
     let all = stages.all();
@@ -24,7 +24,7 @@ fn plain_requests_are_all_joined() {
 
 #[test]
 fn merges_splits_requeues_and_flushes_are_all_joined() {
-    let generated = GeneratedCapture::of(Mix::Rich);
+    let generated = GeneratedCapture::from_mix(Mix::Rich);
     let stages = stages(&generated.prefixes());
     let unmatched = stages.unmatched();
     assert_eq!(unmatched, Unmatched::default());
@@ -36,10 +36,10 @@ fn merges_splits_requeues_and_flushes_are_all_joined() {
 
 #[test]
 fn issue_only_and_bio_only_captures_have_latencies() {
-    let issue_only = stages(&GeneratedCapture::of(Mix::IssueOnly).prefixes());
+    let issue_only = stages(&GeneratedCapture::from_mix(Mix::IssueOnly).prefixes());
     assert!(issue_only.all().get(Stage::D2c).average.count > 0);
     assert_eq!(issue_only.unmatched(), Unmatched::default());
-    let bio_only = stages(&GeneratedCapture::of(Mix::BioOnly).prefixes());
+    let bio_only = stages(&GeneratedCapture::from_mix(Mix::BioOnly).prefixes());
     assert!(bio_only.all().get(Stage::Q2c).average.count > 0);
     assert_eq!(bio_only.unmatched(), Unmatched::default());
 }
@@ -55,7 +55,7 @@ fn import(given: &[PathBuf]) -> (source::Batch, Names, CaptureImport) {
 
 #[test]
 fn imported_requests_add_up() {
-    let generated = GeneratedCapture::of(Mix::Rich);
+    let generated = GeneratedCapture::from_mix(Mix::Rich);
     let (batch, names, import) = import(&generated.prefixes());
     assert!(import.environment().finished);
     assert_eq!(import.environment().devices.len(), 3);
@@ -87,7 +87,7 @@ fn imported_requests_add_up() {
 
 #[test]
 fn what_a_capture_lacks_is_said_first() {
-    let generated = GeneratedCapture::of(Mix::IssueOnly);
+    let generated = GeneratedCapture::from_mix(Mix::IssueOnly);
     std::fs::remove_file(generated.path().join("gen0.blktrace.0")).unwrap();
     let (_, _, import) = import(&generated.prefixes()[..1]);
     let limits = &import.environment().limits;

@@ -65,7 +65,11 @@ fn requests_that_are_only_issued_have_rates_and_no_latencies() {
     }
     let read = ReadText::new(&text);
     assert_eq!((read.requests.len(), read.lost()), (20_000, 0));
-    assert!(read.requests.iter().all(|it| it.status == Status::Complete && it.d2c_ns.is_none()));
+    assert!(
+        read.requests
+            .iter()
+            .all(|request| request.status == Status::Complete && request.d2c_ns.is_none())
+    );
     let [device] = &read.summary.devices[..] else { panic!("{:?}", read.summary.devices) };
     assert_eq!((device.stalled_ns, device.util_share, device.aqu_sz), (None, None, None));
     assert_eq!(device.directions.0[0].requests, 20_000);
@@ -84,7 +88,7 @@ fn requests_that_only_complete_have_rates_and_no_latencies() {
         8,16 5 30 0.200440190 0 C R 1444646178 + 256 [65531]\n";
     let read = ReadText::new(text);
     assert_eq!((read.requests.len(), read.lost()), (3, 0), "{}", read.said());
-    assert!(read.requests.iter().all(|it| it.q2c_ns.is_none() && it.pid.is_none()));
+    assert!(read.requests.iter().all(|request| request.q2c_ns.is_none() && request.pid.is_none()));
     assert_eq!(read.summary.devices[0].errors[0].error, -5);
     assert!(read.said().contains("it holds no Q, no G, no D"), "{}", read.said());
 }
@@ -156,7 +160,7 @@ fn a_write_around_which_the_cache_is_flushed_has_stages_of_its_own() {
         8,0 2 11 0.002735000 0 C FN 0 [0]\n\
         8,0 2 12 0.002742000 0 C WSM 4378 [0]\n";
     let read = ReadText::new(text);
-    let write = read.requests.iter().find(|it| it.operation == Operation::Write).unwrap();
+    let write = read.requests.iter().find(|request| request.operation == Operation::Write).unwrap();
     assert_eq!((write.q2c_ns, write.d2c_ns), (Some(2_740_000), Some(1_071_000)));
     assert_eq!((write.g2d_ns, write.i2d_ns), (None, None), "no scheduler held it");
     let total = |stage| read.stages.all().get(stage).average.total;
@@ -236,7 +240,11 @@ fn completions_of_split_requests_are_those_of_their_parts() {
     }
     let read = ReadText::new(&text);
     assert_eq!((read.requests.len(), read.lost()), (4, 0), "{}", read.said());
-    assert!(read.requests.iter().all(|it| it.d2c_ns == Some(1_000_000) && it.bytes == 4096));
+    assert!(
+        read.requests
+            .iter()
+            .all(|request| request.d2c_ns == Some(1_000_000) && request.bytes == 4096)
+    );
 }
 
 #[test]
@@ -250,7 +258,7 @@ fn what_a_tracer_lost_is_counted() {
         CPU:1 [7 EVENTS DROPPED]\n";
     let read = ReadText::new(text);
     let losses = &read.summary.environment.losses.items;
-    let count = |place: &str| losses.iter().find(|it| it.place == place).map(|it| it.count);
+    let count = |place: &str| losses.iter().find(|loss| loss.place == place).map(|loss| loss.count);
     assert_eq!((count("tracer"), count("overwritten")), (Some(58), Some(51_232)), "{losses:?}");
     assert!(!read.said().contains("no event"), "{}", read.said());
 }
@@ -316,8 +324,8 @@ fn events_come_back_as_they_were() {
         8,0 2 6 0.000061538 24 X R 1000 / 1008 [a]\n";
     assert_eq!(changed(text), Vec::<String>::new());
     let read = ReadText::new(text);
-    let driver = read.requests.iter().filter(|it| it.operation == Operation::Driver);
-    assert_eq!(driver.filter(|it| it.status == Status::Complete).count(), 1);
+    let driver = read.requests.iter().filter(|request| request.operation == Operation::Driver);
+    assert_eq!(driver.filter(|driver| driver.status == Status::Complete).count(), 1);
 }
 
 #[test]
@@ -340,7 +348,7 @@ fn the_real_cuts_give_their_right_answers() {
     for text in [issued, text("complete-only.txt").unwrap()] {
         let read = ReadText::new(&text);
         let sum = |operation: Operation| {
-            let of = read.requests.iter().filter(move |it| it.operation == operation);
+            let of = read.requests.iter().filter(move |request| request.operation == operation);
             (of.clone().count(), of.map(|it| it.bytes / 1024).sum::<u64>())
         };
         assert_eq!(sum(Operation::Read), (78, 9_744));
@@ -377,7 +385,10 @@ fn the_real_cuts_give_their_right_answers() {
     let mut import = CaptureImport::new(flushed, events::ProcessNames::default(), options);
     let (mut batch, mut names) = (source::Batch::default(), Names::new());
     while import.fill(&mut batch, &mut names).unwrap() == Progress::More {}
-    let write = batch.requests.iter().find(|it| it.sector == 486_884_680).unwrap();
+    let write = batch.requests.iter().find(|request| request.sector == 486_884_680).unwrap();
     assert_eq!(write.i2d_ns, None);
-    assert!(write.d2c_ns.is_some_and(|it| (10_000_000..12_000_000).contains(&it)), "{write:?}");
+    assert!(
+        write.d2c_ns.is_some_and(|d2c_ns| (10_000_000..12_000_000).contains(&d2c_ns)),
+        "{write:?}"
+    );
 }

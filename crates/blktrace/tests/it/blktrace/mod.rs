@@ -33,7 +33,7 @@ impl GeneratedCapture {
         GeneratedCapture { folder, settings, records }
     }
 
-    fn of(mix: Mix) -> GeneratedCapture {
+    fn from_mix(mix: Mix) -> GeneratedCapture {
         GeneratedCapture::new(GeneratorSettings { mix, ..GeneratorSettings::default() })
     }
 

@@ -7,7 +7,7 @@ use iowhy_blktrace::trace::text_events::parse;
 
 #[test]
 fn blkparses_text_reads_back() {
-    let generated = GeneratedCapture::of(Mix::Rich);
+    let generated = GeneratedCapture::from_mix(Mix::Rich);
     let text = our_text(&generated.prefixes(), events::EventOptions::default());
     let lines: Vec<_> = text.lines().filter(|line| line.starts_with("  8,")).collect();
     let (records, capture) = read(&generated.prefixes(), Order::Time);

@@ -21,7 +21,7 @@ pub(super) enum AmazonStorage {
 
 impl AmazonStorage {
     /// By the controller's model; no other one is asked for a vendor's page.
-    pub fn of(model: &str) -> Option<AmazonStorage> {
+    pub fn from_model(model: &str) -> Option<AmazonStorage> {
         if model.contains("Amazon Elastic Block Store") {
             return Some(AmazonStorage::Volume);
         }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn other_drives_are_not_asked() {
-        let of = AmazonStorage::of;
+        let of = AmazonStorage::from_model;
         assert_eq!(of("Amazon Elastic Block Store              "), Some(AmazonStorage::Volume));
         assert_eq!(of("Amazon EC2 NVMe Instance Storage"), Some(AmazonStorage::Instance));
         assert_eq!((of("Samsung SSD 990 PRO"), of("")), (None, None));

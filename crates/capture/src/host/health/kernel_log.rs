@@ -45,8 +45,10 @@ impl KernelLog {
     pub fn take(&mut self, devices: &mut [Device]) -> u64 {
         let mut disks: Vec<(Vec<String>, &mut Device)> = devices
             .iter_mut()
-            .filter(|it| it.partition_of.is_none())
-            .map(|it| (aliases(&it.name, &super::super::devices::directory(it)), it))
+            .filter(|device| device.partition_of.is_none())
+            .map(|device| {
+                (aliases(&device.name, &super::super::devices::directory(device)), device)
+            })
             .collect();
         let mut room = [0; RECORD];
         let mut lost = 0;
@@ -98,7 +100,7 @@ fn aliases(name: &str, directory: &Path) -> Vec<String> {
         let number =
             |prefix: &str| part.strip_prefix(prefix).is_some_and(|it| it.parse::<u32>().is_ok());
         let is_address =
-            part.split(':').count() == 4 && part.split(':').all(|it| it.parse::<u32>().is_ok());
+            part.split(':').count() == 4 && part.split(':').all(|part| part.parse::<u32>().is_ok());
         if number("ata") || number("nvme") || number("virtio") || is_address {
             aliases.push(part.to_owned());
         }
@@ -112,10 +114,14 @@ mod tests {
 
     fn noted(aliases: &[&str], records: &[&str]) -> Vec<(String, String)> {
         let mut device = Device::default();
-        let aliases = aliases.iter().map(|it| (*it).to_owned()).collect();
+        let aliases = aliases.iter().map(|aliase| (*aliase).to_owned()).collect();
         let mut disks = [(aliases, &mut device)];
         records.iter().for_each(|record| note(record, &mut disks));
-        device.kernel_messages.into_iter().map(|it| (it.kind, it.text)).collect()
+        device
+            .kernel_messages
+            .into_iter()
+            .map(|kernel_message| (kernel_message.kind, kernel_message.text))
+            .collect()
     }
 
     #[test]

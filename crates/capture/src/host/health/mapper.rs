@@ -27,8 +27,9 @@ pub(super) fn read(
     device: u64,
     names: &Path,
 ) -> Result<Vec<MappedTarget>, String> {
-    let reported = mapper.targets(device)?.into_iter().filter(|it| !it.status.trim().is_empty());
-    let targets = reported.map(|it| parse(&it, names));
+    let reported =
+        mapper.targets(device)?.into_iter().filter(|target| !target.status.trim().is_empty());
+    let targets = reported.map(|reported| parse(&reported, names));
     // What is not a number of their own layout: linear, crypt and the like say nothing at all.
     Ok(targets.take(MOST_TARGETS).collect())
 }
@@ -73,7 +74,7 @@ fn thin_pool(words: &[&str], target: &mut MappedTarget) {
     // The root that user space holds is between the numbers and the words.
     let said = |word: &str| words.iter().skip(4).any(|it| *it == word);
     let troubles = ["out_of_data_space", "ro", "needs_check"];
-    target.trouble = troubles.into_iter().find(|it| said(it)).map(str::to_owned);
+    target.trouble = troubles.into_iter().find(|trouble| said(trouble)).map(str::to_owned);
     target.waits_for_space = match (said("queue_if_no_space"), said("error_if_no_space")) {
         (true, false) => Some(true),
         (false, true) => Some(false),
@@ -85,7 +86,7 @@ fn thin_pool(words: &[&str], target: &mut MappedTarget) {
 fn snapshot(words: &[&str], target: &mut MappedTarget) {
     let troubles = ["Invalid", "Overflow", "Merge failed", "Unknown"];
     let status = words.join(" ");
-    if let Some(trouble) = troubles.into_iter().find(|it| *it == status) {
+    if let Some(trouble) = troubles.into_iter().find(|trouble| *trouble == status) {
         target.trouble = Some(trouble.to_owned());
         return;
     }
@@ -109,7 +110,7 @@ fn cache(words: &[&str], target: &mut MappedTarget) {
     let end = words.len().saturating_sub(2);
     let said = |word: &str| words.iter().skip(end.max(11)).any(|it| *it == word);
     let troubles = ["needs_check", "ro"];
-    target.trouble = troubles.into_iter().find(|it| said(it)).map(str::to_owned);
+    target.trouble = troubles.into_iter().find(|trouble| said(trouble)).map(str::to_owned);
 }
 
 /// `2 0 0 0 1 1 A 0 2 0 8:16 A 0 8:32 F 3`: counted lists of features and of the hardware handler,
@@ -153,7 +154,7 @@ fn skip_list<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<()> {
 
 /// The name of a block device with that number.
 fn name_of(number: &str, names: &Path) -> String {
-    let is_number = number.chars().all(|it| it.is_ascii_digit() || it == ':');
+    let is_number = number.chars().all(|character| character.is_ascii_digit() || character == ':');
     let found = is_number.then(|| names.join(number).canonicalize().ok()).flatten();
     let name = found.as_deref().and_then(Path::file_name).and_then(|it| it.to_str());
     name.unwrap_or(number).to_owned()
@@ -162,7 +163,7 @@ fn name_of(number: &str, names: &Path) -> String {
 /// `raid1 2 AD 409600/409600 idle 0 0 -`: `D` is a member that failed.
 fn failed_members(words: &[&str]) -> Option<u64> {
     let (members, health) = (words.get(1)?.parse::<usize>().ok()?, words.get(2)?);
-    (health.len() == members).then(|| health.bytes().filter(|it| *it == b'D').count() as u64)
+    (health.len() == members).then(|| health.bytes().filter(|byte| *byte == b'D').count() as u64)
 }
 
 /// `23/4096`.
@@ -172,7 +173,7 @@ fn fraction(text: &str) -> Option<(u64, u64)> {
 }
 
 fn halves(pair: Option<(u64, u64)>) -> (Option<u64>, Option<u64>) {
-    (pair.map(|it| it.0), pair.map(|it| it.1))
+    (pair.map(|pair| pair.0), pair.map(|pair| pair.1))
 }
 
 #[cfg(test)]

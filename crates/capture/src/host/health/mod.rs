@@ -53,7 +53,7 @@ pub struct AskedDevice {
 
 impl AskedDevice {
     /// The disk, if it is of a kind that reports something.
-    pub fn of(device: &Device) -> Option<AskedDevice> {
+    pub fn from_device(device: &Device) -> Option<AskedDevice> {
         let directory = super::devices::directory(device);
         let reports = ["device", "md", "dm", "bcache"].iter().any(|it| directory.join(it).exists());
         (device.partition_of.is_none() && reports).then(|| AskedDevice {
@@ -137,7 +137,7 @@ fn ask_controller(controller: &dyn AnswersAdmin, device: &AskedDevice, health: &
         Ok(log) => health.nvme = Some(log),
         Err(reason) => health.unread.push(format!("its health log: {reason}")),
     }
-    if let Some(storage) = device.model.as_deref().and_then(AmazonStorage::of) {
+    if let Some(storage) = device.model.as_deref().and_then(AmazonStorage::from_model) {
         match ebs::read(controller, storage) {
             Ok(statistics) => health.volume = Some(statistics),
             Err(reason) => health.unread.push(format!("the volume's statistics: {reason}")),
@@ -154,11 +154,11 @@ fn nvme_controller(disk: &Path) -> Option<String> {
     }
     let entries = name.starts_with("nvme-subsys").then(|| std::fs::read_dir(&device).ok())??;
     let mut names: Vec<String> =
-        entries.flatten().filter_map(|it| it.file_name().into_string().ok()).collect();
-    names.retain(|it| is_controller(it));
+        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| is_controller(name));
     names.sort_unstable();
     let is_live =
-        |it: &&String| read_text(device.join(it).join("state")).as_deref() == Some("live");
+        |string: &&String| read_text(device.join(string).join("state")).as_deref() == Some("live");
     names.iter().find(is_live).or(names.first()).cloned()
 }
 

@@ -88,7 +88,7 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn of(read: AdminRead) -> Exchange {
+    fn new(read: AdminRead) -> Exchange {
         let mut command = PassthroughCommand::default();
         // The time limit stays the driver's: when a command takes longer than the limit, the driver
         // resets the controller. Who waits for the answer has a limit of its own.
@@ -151,7 +151,7 @@ impl NvmeController {
 
 impl AnswersAdmin for NvmeController {
     fn read(&self, command: AdminRead) -> Result<Vec<u8>, String> {
-        let mut exchange = Exchange::of(command);
+        let mut exchange = Exchange::new(command);
         // SAFETY: see the implementation of `Ioctl`.
         match unsafe { ioctl(&self.0, &mut exchange) } {
             Ok(0) => Ok(exchange.answer),
@@ -205,7 +205,7 @@ const TYPE: std::ops::Range<usize> = 24..40;
 struct StatusExchange(Vec<u8>);
 
 impl StatusExchange {
-    fn of(device: u64) -> StatusExchange {
+    fn for_device(device: u64) -> StatusExchange {
         let mut buffer = vec![0; BUFFER];
         for (at, value) in [
             (0, MAPPER_VERSION),
@@ -250,7 +250,7 @@ impl StatusExchange {
 
 /// The text up to the first zero.
 fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|it| *it == 0).unwrap_or(bytes.len());
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
@@ -293,7 +293,7 @@ impl MapperControl {
 
 impl ReportsTargets for MapperControl {
     fn targets(&self, device: u64) -> Result<Vec<TargetStatus>, String> {
-        let mut exchange = StatusExchange::of(device);
+        let mut exchange = StatusExchange::for_device(device);
         // SAFETY: see the implementation of `Ioctl`.
         match unsafe { ioctl(&self.0, &mut exchange) } {
             Ok(()) => exchange.targets(),
@@ -324,13 +324,13 @@ mod tests {
 
     #[test]
     fn commands_are_as_the_kernel_wants_them() {
-        let exchange = &mut Exchange::of(AdminRead::Controller);
+        let exchange = &mut Exchange::new(AdminRead::Controller);
         // The number in linux/nvme_ioctl.h.
         assert_eq!(<&mut Exchange as Ioctl>::opcode(&exchange), 0xc048_4e41);
         assert_eq!((exchange.command.opcode, exchange.answer.len()), (6, 4096));
         let page = |bytes, keeps_events| {
             let namespace = ALL_NAMESPACES;
-            Exchange::of(AdminRead::LogPage { page: 2, namespace, bytes, keeps_events })
+            Exchange::new(AdminRead::LogPage { page: 2, namespace, bytes, keeps_events })
         };
         let smart = page(512, true);
         assert_eq!((smart.command.opcode, smart.command.namespace), (2, u32::MAX));
@@ -358,7 +358,7 @@ mod tests {
 
     /// An answer as the kernel writes it: of each target its spec, its status and a zero.
     fn answer(targets: &[(&str, &str)]) -> StatusExchange {
-        let mut exchange = StatusExchange::of(0);
+        let mut exchange = StatusExchange::for_device(0);
         let mut put = |at: usize, bytes: &[u8]| {
             exchange.0[at..at + bytes.len()].copy_from_slice(bytes);
         };
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_status_is_asked_for_as_the_kernel_wants_it() {
-        let exchange = &mut StatusExchange::of(0xfd_02);
+        let exchange = &mut StatusExchange::for_device(0xfd_02);
         // The number in linux/dm-ioctl.h.
         assert_eq!(<&mut StatusExchange as Ioctl>::opcode(&exchange), 0xc138_fd0c);
         // The kernel may write as much as the buffer says of itself.

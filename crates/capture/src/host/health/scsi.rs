@@ -26,9 +26,9 @@ fn hexadecimal(text: &str) -> Option<u64> {
 pub(super) fn link(disk: &Path) -> Option<SataLink> {
     let path = disk.canonicalize().ok()?;
     let is_port = |name: &str| name.strip_prefix("ata").is_some_and(|it| it.parse::<u32>().is_ok());
-    let port = path
-        .ancestors()
-        .find(|it| it.file_name().and_then(|name| name.to_str()).is_some_and(is_port))?;
+    let port = path.ancestors().find(|ancestor| {
+        ancestor.file_name().and_then(|name| name.to_str()).is_some_and(is_port)
+    })?;
     let number = port.file_name()?.to_str()?.strip_prefix("ata")?;
     let link = port.join(format!("link{number}")).join("ata_link").join(format!("link{number}"));
     let text = |name: &str| read_text(link.join(name)).filter(|it| !it.starts_with('<'));

@@ -41,7 +41,7 @@ impl<'a> CgroupPath<'a> {
     /// Takes a path apart.
     pub fn parse(path: &'a str) -> CgroupPath<'a> {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let is_users = parts.iter().any(|it| *it == "user.slice" || it.starts_with("user@"));
+        let is_users = parts.iter().any(|part| *part == "user.slice" || part.starts_with("user@"));
         let mut found = CgroupPath { unit: unit_of(&parts), is_users, ..CgroupPath::default() };
         if let Some((at, uid)) = pod(&parts) {
             found.pod_uid = Some(uid);
@@ -54,7 +54,8 @@ impl<'a> CgroupPath<'a> {
             if let Some((engine, id)) = container(part) {
                 let parent = at.checked_sub(1).and_then(|at| parts.get(at));
                 // cgroupfs: /docker/ID, /libpod_parent/libpod-ID.
-                let engine = engine.or(parent.filter(|it| **it == "docker").map(|_| "docker"));
+                let engine =
+                    engine.or(parent.filter(|parent| **parent == "docker").map(|_| "docker"));
                 (found.engine, found.container_id) = (engine, Some(id));
                 return found;
             }

@@ -31,7 +31,7 @@ impl RequestKey {
     ///
     /// Every field of the record is listed: a new one must be part of the kind, or be read for each
     /// request by `set_individual` or `locate`.
-    fn of(record: &wire_request) -> Option<RequestKey> {
+    fn from_record(record: &wire_request) -> Option<RequestKey> {
         #[rustfmt::skip]
         let wire_request {
             device, operation, tgid, tid, system_call, flags, cgroup, part,
@@ -82,13 +82,13 @@ pub struct LastSeen {
 impl LastSeen {
     /// Returns the cached rows for a request like `request`, if any.
     pub fn get(&self, request: &wire_request) -> Option<&SimilarRows> {
-        let kind = RequestKey::of(request)?;
+        let kind = RequestKey::from_record(request)?;
         self.places.get(kind.place())?.as_ref().filter(|alike| alike.kind == kind)
     }
 
     /// Caches the rows of `request`.
     pub fn remember(&mut self, request: &wire_request, row: &Request, part: &RequestPart) {
-        let Some(kind) = RequestKey::of(request) else { return };
+        let Some(kind) = RequestKey::from_record(request) else { return };
         self.places.resize_with(MOST, || None);
         if let Some(place) = self.places.get_mut(kind.place()) {
             *place = Some(SimilarRows { kind, request: row.clone(), part: part.clone() });

@@ -35,7 +35,7 @@ pub struct FileCall {
 
 impl FileCall {
     /// Reads a `wire_call`.
-    pub fn of(bytes: &[u8]) -> Option<FileCall> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<FileCall> {
         const HEAD: usize = std::mem::offset_of!(wire_call, text);
         let mut head = [0; size_of::<wire_call>()];
         let given = bytes.len().min(head.len());

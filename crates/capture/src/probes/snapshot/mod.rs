@@ -45,7 +45,7 @@ pub struct ScannedDisks {
 
 impl InFlight {
     /// For the devices with these numbers; all if empty.
-    pub fn of(watched: &[u32]) -> InFlight {
+    pub fn new(watched: &[u32]) -> InFlight {
         InFlight { watched: watched.to_vec() }
     }
 
@@ -204,7 +204,7 @@ pub struct PendingRequest {
 
 impl PendingRequest {
     /// Reads a record of a request in flight.
-    pub fn of(record: &[u8]) -> Option<PendingRequest> {
+    pub fn from_record(record: &[u8]) -> Option<PendingRequest> {
         let (request, _) = wire::wire_request::read_from_prefix(record).ok()?;
         let wire::wire_request { device, queue_ns, issue_ns, .. } = request;
         (queue_ns > 0).then_some(PendingRequest { device, queue_ns, issue_ns })
@@ -220,12 +220,12 @@ pub fn pending(session: &Session) -> Vec<PendingRequest> {
         found.push(PendingRequest { device, queue_ns, issue_ns });
     });
     if !is_listed {
-        session.pending(|record| found.extend(PendingRequest::of(record)));
+        session.pending(|record| found.extend(PendingRequest::from_record(record)));
         return found;
     }
     // Those that did not fit into the table, which are few.
     if session.has_overflowed() {
-        session.overflowed(|record| found.extend(PendingRequest::of(record)));
+        session.overflowed(|record| found.extend(PendingRequest::from_record(record)));
     }
     found
 }

@@ -61,7 +61,9 @@ impl ChainDecoder {
         };
         if self.wanted && (row.class.is_for_thread() || wire.holder != 0) {
             let tasks = &cx.known.tasks;
-            let woken = row.waker_tid.map(|it| self.paths_of(it, KnownBy::Woken, &sleep, tasks));
+            let woken = row
+                .waker_tid
+                .map(|waker_tid| self.paths_of(waker_tid, KnownBy::Woken, &sleep, tasks));
             let held = || self.paths_of(wire.holder, KnownBy::Owner, &sleep, tasks);
             let paths = woken.filter(|paths| is_long(paths)).unwrap_or_else(held);
             if is_long(&paths) {

@@ -71,8 +71,8 @@ impl WaitDecoder {
 
     /// Decodes the waits of this session's programs; `chains` says whether wait chains are
     /// recorded, too.
-    pub fn of(session: &Session, chains: bool) -> WaitDecoder {
-        let stacks = WaitStacks::of(session);
+    pub fn new(session: &Session, chains: bool) -> WaitDecoder {
+        let stacks = WaitStacks::new(session);
         WaitDecoder {
             served: ServedRequests::new(stacks.are_recorded()),
             chains: ChainDecoder::new(chains),

@@ -184,7 +184,7 @@ fn is_bound_worker(thread: &str) -> bool {
     else {
         return false;
     };
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number(cpu) && is_number(number)
 }
 

@@ -38,7 +38,7 @@ pub struct WaitStacks {
 
 impl WaitStacks {
     /// Those of this session's programs.
-    pub fn of(session: &Session) -> WaitStacks {
+    pub fn new(session: &Session) -> WaitStacks {
         let maps = ["wait_stacks", "wait_stacks_2"];
         WaitStacks {
             maps: maps.iter().filter_map(|map| session.handle(map)).collect(),

@@ -118,7 +118,7 @@ impl Standing {
         self.whom == Whom::Unclear
     }
 
-    fn of(
+    fn new(
         thread_sleeper: &wire_thread_sleeper,
         reader: &FileAsker,
         others: &mut Others,
@@ -205,7 +205,7 @@ pub fn now(
             more += 1;
             return;
         }
-        let Some(mut one) = Standing::of(&thread_sleeper, reader, &mut others) else { return };
+        let Some(mut one) = Standing::new(&thread_sleeper, reader, &mut others) else { return };
         if one.is_unclear() {
             if !waiting.contains(&thread_sleeper.wait.tgid) {
                 return;

@@ -61,7 +61,7 @@ impl OwnerDecoder {
             .get(&kernel_id)
             .and_then(|all| all.iter().find(is_of_part).copied())
             .unwrap_or_else(wire_owners::new_zeroed);
-        let mut split = DirtiedSplit::of(&owners, filled.bytes);
+        let mut split = DirtiedSplit::new(&owners, filled.bytes);
         let parts = &mut cx.out.batch.parts;
         let mut push = |bytes: u64, owned: RequestPart| {
             let owner_share = Some(bytes as f64 / filled.bytes.max(1) as f64);
@@ -134,7 +134,7 @@ struct DirtiedSplit {
 }
 
 impl DirtiedSplit {
-    fn of(owners: &wire_owners, bytes: u64) -> DirtiedSplit {
+    fn new(owners: &wire_owners, bytes: u64) -> DirtiedSplit {
         let theirs = owners.theirs.min(bytes);
         let known = owners.owners.iter().map(|one| bytes_of(*one));
         let dirtied = known.fold(owners.other_bytes, u64::saturating_add);
@@ -174,7 +174,7 @@ mod tests {
         owners.owners[0] = 7 << wire::WIRE_OWNER_BITS | 4096;
         owners.owners[3] = 9 << wire::WIRE_OWNER_BITS | 8192;
         (owners.other_bytes, owners.theirs) = (4096, 6000);
-        let mut split = DirtiedSplit::of(&owners, 10_000);
+        let mut split = DirtiedSplit::new(&owners, 10_000);
         let known = split.known(&owners);
         assert_eq!(known, [(7, 4096), (9, 8192)]);
         let bytes: Vec<u64> = known.iter().map(|(_, dirtied)| split.next(*dirtied)).collect();
@@ -184,11 +184,11 @@ mod tests {
             (vec![1500, 3000], 1500, 4000)
         );
         // No dirtier is known.
-        let mut split = DirtiedSplit::of(&wire_owners::new_zeroed(), 4096);
+        let mut split = DirtiedSplit::new(&wire_owners::new_zeroed(), 4096);
         assert_eq!((split.next(0), split.rest), (0, 4096));
         // An odd number of bytes leaves no remainder.
         (owners.other_bytes, owners.theirs) = (0, 4097);
-        let mut split = DirtiedSplit::of(&owners, 4097);
+        let mut split = DirtiedSplit::new(&owners, 4097);
         assert_eq!((split.next(4096), split.next(8192), split.rest), (1365, 2732, 0));
     }
 }

@@ -26,7 +26,7 @@ pub struct Dirtiers {
 
 impl Dirtiers {
     /// The state of this session's programs.
-    pub fn of(session: &Session) -> Dirtiers {
+    pub fn new(session: &Session) -> Dirtiers {
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1) as u64;
         let places = u64::from(wire::WIRE_DIRTY_INODES);
         Dirtiers {

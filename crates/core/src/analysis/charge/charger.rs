@@ -44,7 +44,8 @@ impl Charger<'_> {
     /// Adds a request of the device in `slot`.
     #[inline]
     pub fn add(&mut self, request: &Request, parts: &[RequestPart], slot: u16, names: &Names) {
-        let (life, layer) = (Life::of(request), RequestLayer::for_request(request, names));
+        let (life, layer) =
+            (Life::from_request(request), RequestLayer::for_request(request, names));
         let direction = Direction::from(request.operation);
         *self.requests += request.stands_for();
         *self.latest_ns = (*self.latest_ns).max(life.ended_ns());

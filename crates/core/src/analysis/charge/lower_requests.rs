@@ -83,7 +83,7 @@ pub(crate) fn owners(request: &Request, parts: &[RequestPart]) -> Vec<RequestPar
             None => owners.push(one),
         }
     }
-    if owners.iter().all(|it| it.bytes == 0) { vec![submitter] } else { owners }
+    if owners.iter().all(|owner| owner.bytes == 0) { vec![submitter] } else { owners }
 }
 
 impl HeldRequest {
@@ -91,7 +91,7 @@ impl HeldRequest {
     pub fn parts_of(&self, owners: &[RequestPart]) -> Vec<RequestPart> {
         let blank = || RequestPart::blank(self.request.request_id, self.request.bytes);
         let own = if self.parts.is_empty() { vec![blank()] } else { self.parts.clone() };
-        let total: u128 = owners.iter().map(|it| u128::from(it.bytes)).sum();
+        let total: u128 = owners.iter().map(|owner| u128::from(owner.bytes)).sum();
         let mut split = Vec::with_capacity(own.len() * owners.len());
         for part in &own {
             let (mut before, mut given) = (0_u128, 0_u64);
@@ -111,7 +111,7 @@ impl HeldRequest {
         }
         let has_bytes = split.iter().any(|it| it.bytes > 0);
         if has_bytes {
-            split.retain(|it| it.bytes > 0);
+            split.retain(|split| split.bytes > 0);
         } else {
             split.truncate(1);
         }

@@ -160,7 +160,7 @@ impl Choice {
         for request in &mut by_chance {
             request.stands_for = request.stands_for.max(passed);
         }
-        by_chance.sort_unstable_by_key(|it| (it.start_ns, it.sequence));
+        by_chance.sort_unstable_by_key(|by_chance| (by_chance.start_ns, by_chance.sequence));
         ChosenRequests { by_chance, slowest: self.slowest.requests(), of: self.of }
     }
 }

@@ -136,7 +136,7 @@ impl ChartTally {
 
     fn request(&mut self, request: &Request, parts: &[RequestPart], names: &Names) {
         self.all_requests += 1;
-        let (life, times) = (Life::of(request), request.stands_for());
+        let (life, times) = (Life::from_request(request), request.stands_for());
         self.widen(times);
         let main = parts.iter().rev().max_by_key(|part| part.bytes);
         let kind = ChartKind {
@@ -481,10 +481,10 @@ fn first_width(environment: &Environment) -> u64 {
 }
 
 fn renamed(chosen: ChosenRequests, owners: &[u16], files: &[u16]) -> ChosenRequests {
-    let one = |it: ChosenRequest| ChosenRequest {
-        owner: renumbered(owners, it.owner),
-        file: renumbered(files, it.file),
-        ..it
+    let one = |chosen_request: ChosenRequest| ChosenRequest {
+        owner: renumbered(owners, chosen_request.owner),
+        file: renumbered(files, chosen_request.file),
+        ..chosen_request
     };
     ChosenRequests {
         by_chance: chosen.by_chance.into_iter().map(one).collect(),

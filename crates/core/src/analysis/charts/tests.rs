@@ -82,7 +82,7 @@ fn thinned() -> Script {
         let read = script.read("sda", 4096).by(1, "cat").at(number * 1_000_000_000);
         read.bio(1_000_000).file("/srv/a").stacks(&["submit_bio"], &["main"], 2).add();
     }
-    script.batch.requests.iter_mut().for_each(|it| it.weight = Some(8));
+    script.batch.requests.iter_mut().for_each(|request| request.weight = Some(8));
     script.write("sda", 8192).by(2, "dd").at(5_000_000_000).bio(400_000_000).add();
     script.read("sda", 4096).by(1, "cat").at(6_000_000_000).status(Status::InFlight).add();
     script.batch.requests.last_mut().unwrap().weight = Some(8);

@@ -31,7 +31,7 @@ fn of_device(environment: &Environment, device: &Device) -> Vec<ChangedSetting> 
     let mut all: Vec<ChangedSetting> =
         noted.iter().filter_map(|change| seen(environment, device, change)).collect();
     let ends = differences(Some(&device.name), &device.settings_start, &device.settings_end);
-    all.extend(ends.into_iter().filter(|it| noted.iter().all(|seen| seen.setting != it.setting)));
+    all.extend(ends.into_iter().filter(|end| noted.iter().all(|seen| seen.setting != end.setting)));
     all
 }
 

@@ -87,7 +87,7 @@ impl Histograms {
     }
 
     fn record(&mut self, request: &Request) {
-        let life = Life::of(request);
+        let life = Life::from_request(request);
         let Some(time) = life.intervals[self.interval].filter(|_| life.stand == Stand::Whole)
         else {
             self.censored += request.stands_for();
@@ -130,7 +130,9 @@ impl Pass for Histograms {
                 (latencies.sum_ns(), named)
             })
             .collect();
-        let name = |it: &Distribution| (it.device.clone(), it.flags.clone(), it.pid);
+        let name = |distribution: &Distribution| {
+            (distribution.device.clone(), distribution.flags.clone(), distribution.pid)
+        };
         groups.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| name(&a.1).cmp(&name(&b.1))));
         Distributions {
             interval: self.interval.word(),

@@ -368,7 +368,9 @@ impl<P: Pass> Cutter<P> {
             let end_ns = if is_last { u64::MAX } else { window.end_ns };
             for device in &mut window.devices {
                 device.settings_end.clear();
-                device.settings_changed.retain(|it| start_ns < it.by_ns && it.by_ns <= end_ns);
+                device.settings_changed.retain(|settings_changed| {
+                    start_ns < settings_changed.by_ns && settings_changed.by_ns <= end_ns
+                });
             }
         }
         samples
@@ -412,7 +414,7 @@ impl<P: Pass> Cutter<P> {
 
 /// When a request ended; `None` if it was in flight at the end of the watch.
 fn end_of(request: &Request) -> Option<u64> {
-    (request.status != Status::InFlight).then(|| Life::of(request).ended_ns())
+    (request.status != Status::InFlight).then(|| Life::from_request(request).ended_ns())
 }
 
 /// The last interval of a source that lasts `whole_ns`.

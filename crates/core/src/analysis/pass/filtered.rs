@@ -53,8 +53,8 @@ impl Filtered {
     pub fn on_threads(self) -> FilteredOnThreads {
         let sharer = BatchSharer::new();
         FilteredOnThreads {
-            shown: PartOnThreads::of(self.shown, &sharer),
-            whole: self.whole.map(|whole| PartOnThreads::of(whole, &sharer)),
+            shown: PartOnThreads::new(self.shown, &sharer),
+            whole: self.whole.map(|whole| PartOnThreads::new(whole, &sharer)),
             sharer,
         }
     }
@@ -180,7 +180,7 @@ struct PartOnThreads {
 }
 
 impl PartOnThreads {
-    fn of(part: FilteredPart, sharer: &BatchSharer) -> PartOnThreads {
+    fn new(part: FilteredPart, sharer: &BatchSharer) -> PartOnThreads {
         let FilteredPart { keeper, mut summarizer, charts } = part;
         let blame = summarizer.take_blame().map(|blame| sharer.spawn(blame));
         PartOnThreads {

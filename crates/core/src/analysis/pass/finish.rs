@@ -25,7 +25,8 @@ impl Summarizer {
         // requests are treated.
         open.sort_by_key(|(request, _)| request.start_ns);
         for (request, parts) in open {
-            let (life, direction) = (Life::of(&request), Direction::from(request.operation));
+            let (life, direction) =
+                (Life::from_request(&request), Direction::from(request.operation));
             let slot = self.device(&request);
             let device_layer = DeviceLayer::new(slot, RequestLayer::for_request(&request, names));
             let device = self.devices.get_mut(usize::from(slot));
@@ -96,7 +97,7 @@ impl Summarizer {
                 continue;
             }
             let issued = latest(Metric::OldestIssued).filter(|(_, age)| *age > 0.0).map(begun);
-            let known = environment.devices.iter().find(|it| it.name == names.get(subject));
+            let known = environment.devices.iter().find(|device| device.name == names.get(subject));
             let number = known.map_or((0, 0), |device| (device.major, device.minor));
             let slot = self.find_device(subject, number);
             if let Some(device) = self.devices.get_mut(usize::from(slot)) {

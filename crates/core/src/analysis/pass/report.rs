@@ -106,7 +106,7 @@ impl Reporter<'_> {
             helpers.step_by(DeviceLayer::LAYERS).for_each(|helper| *helper = true);
             all = self.sum(&counted);
         }
-        (counted, ShareTotals::of(&all))
+        (counted, ShareTotals::from_used(&all))
     }
 
     fn sum(&self, counted: &[bool]) -> Used {
@@ -175,7 +175,8 @@ impl Reporter<'_> {
             time_of(&b.origins).cmp(&time_of(&a.origins)).then_with(|| a.device.cmp(&b.device))
         });
         let mut idle = 0;
-        for device in self.environment.devices.iter().filter(|it| it.partition_of.is_none()) {
+        for device in self.environment.devices.iter().filter(|device| device.partition_of.is_none())
+        {
             if devices.iter().any(|shown| shown.device == device.name) {
                 continue;
             }
@@ -239,7 +240,7 @@ impl Reporter<'_> {
     /// Mean number of requests in flight: their time within the watch by its length. Requests in
     /// flight without a row are known by their age at both ends, if there are samples of it.
     fn in_flight_mean(&self, tally: &DeviceTotals, time_ns: u64) -> f64 {
-        let grown = tally.name.and_then(|it| self.all.samples.change(Metric::UnderWayAge, it));
+        let grown = tally.name.and_then(|name| self.all.samples.change(Metric::UnderWayAge, name));
         let time_ns = match grown {
             Some(grown) => {
                 (tally.within_ns as f64 + tally.before_ns as f64 + grown).max(0.0) as u64

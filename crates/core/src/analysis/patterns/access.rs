@@ -266,7 +266,8 @@ impl AccessTally {
 
     pub fn finish(&self, names: &Names) -> Access {
         let sizes = self.sizes.clone().finish();
-        let mut files: Vec<FilePattern> = self.files.iter().map(|it| listed(it, names)).collect();
+        let mut files: Vec<FilePattern> =
+            self.files.iter().map(|file| listed(file, names)).collect();
         files.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.file.cmp(&b.file)));
         files.truncate(LISTED);
         let faulted = self.files.values().filter(|file| file.faults > 0);
@@ -361,7 +362,7 @@ mod tests {
 
     #[test]
     fn pieces_cost_what_passes_after_the_first() {
-        let after = |it: &Access| it.pieces_ns as f64 / it.wholes_ns as f64;
+        let after = |access: &Access| access.pieces_ns as f64 / access.wholes_ns as f64;
         let one_by_one = pieces(1_000_000);
         assert_eq!(one_by_one.pieces, 1500);
         assert!((0.92..0.95).contains(&after(&one_by_one)), "{one_by_one:?}");

@@ -197,7 +197,7 @@ mod tests {
             let (syscall, stack_id) = (Some(74), Some(stack));
             tally.part(&Wait { tid: 7, syscall, class, stack_id, ..Table::blank() })
         });
-        let flags = parts.map(|it| (it.begins, it.enters));
+        let flags = parts.map(|part| (part.begins, part.enters));
         assert_eq!(flags, [(true, true), (false, true), (false, false)]);
     }
 

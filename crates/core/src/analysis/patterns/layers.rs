@@ -81,7 +81,7 @@ mod tests {
         let id = script.read("dm-0", 4096).at(0).bio(100_000).add();
         assert_eq!(id, upper);
         let patterns = script.summary().patterns;
-        let of = patterns.devices.iter().find(|it| it.device == "dm-0");
+        let of = patterns.devices.iter().find(|device| device.device == "dm-0");
         of.map(|it| it.layer).unwrap_or_default()
     }
 

@@ -59,7 +59,7 @@ impl WaiterGroup {
     fn follow(&mut self, wait: &Wait) {
         let until_ns = wait.start_ns.saturating_add(wait.duration_ns);
         let time_ns = Measure::for_wait(wait, wait.duration_ns).time_ns;
-        match self.threads.iter_mut().find(|it| it.tid == wait.tid) {
+        match self.threads.iter_mut().find(|thread| thread.tid == wait.tid) {
             Some(thread) => {
                 let pause = wait.start_ns.saturating_sub(thread.until_ns);
                 self.bouts += u64::from(pause > PAUSE_NS);
@@ -259,7 +259,8 @@ impl WaiterSide {
             })
             .collect();
         found.sort_by(|a, b| {
-            let order = |it: &WaitStack| (std::cmp::Reverse(it.time_ns), it.class);
+            let order =
+                |wait_stack: &WaitStack| (std::cmp::Reverse(wait_stack.time_ns), wait_stack.class);
             order(a).cmp(&order(b)).then_with(|| a.functions.cmp(&b.functions))
         });
         found.truncate(WAIT_STACKS);

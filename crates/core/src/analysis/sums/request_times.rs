@@ -30,7 +30,7 @@ pub(crate) struct Life {
 
 impl Life {
     #[inline]
-    pub fn of(request: &Request) -> Life {
+    pub fn from_request(request: &Request) -> Life {
         let Request { q2g_ns, g2i_ns, i2d_ns, g2d_ns, d2c_ns, q2c_ns, .. } = *request;
         let g2d_or_i = g2d_ns.or_else(|| sum(g2i_ns, i2d_ns));
         let q2d_ns = match (q2c_ns, d2c_ns) {

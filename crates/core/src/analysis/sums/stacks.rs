@@ -132,7 +132,8 @@ mod tests {
     fn a_cycle_ends_a_stack_after_its_first_turn() {
         let mut names = Names::new();
         let mut end = |text: &str| {
-            let frames: Vec<Name> = text.chars().map(|it| names.intern(&it.to_string())).collect();
+            let frames: Vec<Name> =
+                text.chars().map(|character| names.intern(&character.to_string())).collect();
             cycle(&frames)
         };
         assert_eq!(end("abcdbcdbcdbc"), Some(4));

@@ -23,7 +23,7 @@ pub(crate) struct ShareTotals {
 }
 
 impl ShareTotals {
-    pub fn of(used: &Used) -> ShareTotals {
+    pub fn from_used(used: &Used) -> ShareTotals {
         ShareTotals { time_ns: used.time_ns(), bytes: used.all().bytes }
     }
 }

@@ -137,7 +137,7 @@ fn pages(summary: &Summary, seconds: f64) -> Option<CacheFlow> {
 fn asked(summary: &Summary) -> Option<f64> {
     let samples = &summary.samples;
     let readers = samples.of(Metric::CausedRead).iter().filter(|series| series.grown() > 0.0);
-    let given = readers.filter_map(|it| samples.get(Metric::LogicalRead, &it.subject));
+    let given = readers.filter_map(|reader| samples.get(Metric::LogicalRead, &reader.subject));
     given.filter_map(|series| series.mean).reduce(|all, one| all + one)
 }
 

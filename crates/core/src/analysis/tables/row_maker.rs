@@ -181,7 +181,7 @@ impl RowMaker<'_> {
 
     fn whole_of(&self, device: usize) -> ShareTotals {
         let here = |device_layer: DeviceLayer| device_layer.device() == device;
-        ShareTotals::of(&sum(&fold(&self.charged.origins, here, |origin| origin)))
+        ShareTotals::from_used(&sum(&fold(&self.charged.origins, here, |origin| origin)))
     }
 
     pub fn code_paths(&self) -> CodePaths {
@@ -224,7 +224,7 @@ impl RowMaker<'_> {
         let own = self.charged.without_stack.iter().filter(|(layer, _)| counts(*layer));
         own.for_each(|(_, used)| without.add(used));
         all.add(&without);
-        let whole = ShareTotals::of(&all);
+        let whole = ShareTotals::from_used(&all);
         let unknown = Unknown { reason: NO_STACK.to_owned(), usage: usage(&without, whole) };
         let is_any = without != Used::default();
         let unknown = is_any.then_some(unknown).into_iter().collect();

@@ -164,7 +164,7 @@ impl ChainTally {
     fn is_idle(&self, key: &ChainKey, account: &ChainAccount, names: &Names) -> bool {
         let most = account.stacks.first().and_then(most);
         let frames = most.and_then(|id| self.frames.get(&(id, true)));
-        let frames = frames.map(|it| texts(&it.functions, names)).unwrap_or_default();
+        let frames = frames.map(|frame| texts(&frame.functions, names)).unwrap_or_default();
         let Some(first) = key.hops.first() else { return false };
         first.lock.is_none() && (is_idle_thread(&first.thread, &frames) || is_idle(&frames))
     }

@@ -190,7 +190,9 @@ impl Pass for WaitGroups {
                 longest_ns: sum.longest_ns,
             })
             .collect();
-        let order = |it: &BlockedGroup| (it.pid, it.name.clone(), it.class);
+        let order = |blocked_group: &BlockedGroup| {
+            (blocked_group.pid, blocked_group.name.clone(), blocked_group.class)
+        };
         groups.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| order(a).cmp(&order(b))));
         let unlisted_ns = groups.iter().skip(MOST_LISTED).map(|group| group.time_ns).sum();
         groups.truncate(MOST_LISTED);

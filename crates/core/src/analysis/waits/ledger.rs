@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(ledger.classes[0].most[0].process, "dd");
         let programs = &ledger.classes[0].programs;
         assert_eq!(programs[0].process, "dd");
-        let listed: u64 = programs.iter().map(|it| it.time_ns).sum();
+        let listed: u64 = programs.iter().map(|program| program.time_ns).sum();
         assert_eq!(listed, ledger.classes[0].time_ns, "{programs:?}");
         assert_eq!(ledger.explained_share, Some(600.0 / 640.0));
         let cat = &ledger.processes[1];

@@ -161,7 +161,8 @@ mod tests {
 
     #[test]
     fn parked_threads_are_idle() {
-        let frames = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let frames =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         for idle in [
             &["runtime.futex", "runtime.futexsleep", "runtime.notesleep", "runtime.stopm"][..],
             &["Parker::park(bool, long)", "Unsafe_Park", "LinkedBlockingQueue.take"],

@@ -53,7 +53,7 @@ pub fn bound(group: &GroupedWaits<'_>) -> Bound {
 }
 
 fn words_of(class: WaitClass, device: Option<&DeviceSummary>) -> String {
-    let name = device.map_or("the device", |it| it.device.as_str());
+    let name = device.map_or("the device", |device| device.device.as_str());
     match class {
         WaitClass::Device => match device {
             Some(it) if is_saturated(it) => format!("{name} (saturated)"),
@@ -93,7 +93,7 @@ pub fn is_saturated(device: &DeviceSummary) -> bool {
 fn limit(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> f64 {
     match group.kind {
         BottleneckKind::Sync => SLOW_SYNC_NS,
-        _ if group.device.is_some_and(|it| facts.rotates(it)) => SLOW_ROTATING_NS,
+        _ if group.device.is_some_and(|device| facts.rotates(device)) => SLOW_ROTATING_NS,
         _ => SLOW_NS,
     }
 }
@@ -105,8 +105,8 @@ pub fn is_slow(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
     let paced: u64 = waited
         .groups
         .iter()
-        .filter(|it| it.class == WaitClass::DirtyThrottle)
-        .map(|it| it.class_ns())
+        .filter(|group| group.class == WaitClass::DirtyThrottle)
+        .map(|group| group.class_ns())
         .sum();
     if 2 * paced > waited.time_ns {
         return false;
@@ -192,6 +192,6 @@ fn spills(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
 /// Whether several threads wait for each other's requests on a saturated device. A thread that
 /// takes completions chose its own depth, and waits for no other thread.
 fn is_contended(group: &GroupedWaits<'_>) -> bool {
-    let threads: u64 = group.programs.iter().map(|it| it.threads).sum();
+    let threads: u64 = group.programs.iter().map(|program| program.threads).sum();
     group.kind != BottleneckKind::Async && threads >= 2 && group.device.is_some_and(is_saturated)
 }

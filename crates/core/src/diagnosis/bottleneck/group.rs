@@ -74,7 +74,7 @@ pub struct GroupedWaits<'a> {
 
 /// Returns the groups of this kind, one for each device, the one with the most time first.
 pub fn all<'a>(facts: &Facts<'a>, kind: BottleneckKind) -> Vec<GroupedWaits<'a>> {
-    let of_kind = facts.waits(|group| BottleneckKind::of(facts, group) == kind);
+    let of_kind = facts.waits(|group| BottleneckKind::new(facts, group) == kind);
     let mut devices: BTreeMap<Option<&str>, Vec<&'a WaitGroup>> = BTreeMap::new();
     for group in of_kind.groups {
         devices.entry(group.device.as_deref()).or_default().push(group);
@@ -92,7 +92,7 @@ pub fn all<'a>(facts: &Facts<'a>, kind: BottleneckKind) -> Vec<GroupedWaits<'a>>
         let (own, others): (Vec<&WaitGroup>, Vec<&WaitGroup>) =
             groups.into_iter().partition(|group| is_culprits(group));
         let groups = if others.is_empty() { own } else { others };
-        let waited = Waited::of(groups);
+        let waited = Waited::from_groups(groups);
         let device = facts.devices().iter().find(|row| Some(row.device.as_str()) == name);
         GroupedWaits { kind, device, programs: programs(&waited), waited }
     };
@@ -112,12 +112,12 @@ fn programs<'a>(waited: &Waited<'a>) -> Vec<WaitingProgram<'a>> {
         .map(|((process, container), groups)| WaitingProgram {
             process,
             container,
-            pids: groups.iter().map(|it| it.pid).collect(),
+            pids: groups.iter().map(|group| group.pid).collect(),
             threads: threads(&groups),
-            waited: Waited::of(groups),
+            waited: Waited::from_groups(groups),
         })
         .collect();
-    programs.sort_by_key(|it| std::cmp::Reverse(it.waited.time_ns));
+    programs.sort_by_key(|program| std::cmp::Reverse(program.waited.time_ns));
     programs
 }
 

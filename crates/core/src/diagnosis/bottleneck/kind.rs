@@ -29,7 +29,7 @@ pub enum BottleneckKind {
 
 impl BottleneckKind {
     /// Returns the kind of a group of waits.
-    pub fn of(facts: &Facts<'_>, group: &WaitGroup) -> BottleneckKind {
+    pub fn new(facts: &Facts<'_>, group: &WaitGroup) -> BottleneckKind {
         use WaitClass::*;
         let is = |calls| facts.is_call(group.syscall, calls);
         match group.class {

@@ -167,8 +167,8 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Option<String> {
     let seconds = super::words::time(facts.duration_ns() as f64);
     let threads = ledger.blocked_ns as f64 / facts.duration_ns().max(1) as f64;
     let all_kinds = KINDS.iter().flat_map(|kind| group::all(facts, *kind));
-    let most =
-        all_kinds.max_by_key(|group| group.programs.first().map_or(0, |it| it.waited.time_ns));
+    let most = all_kinds
+        .max_by_key(|group| group.programs.first().map_or(0, |program| program.waited.time_ns));
     let held = most.as_ref().and_then(|group| held_up(facts, group)).or_else(|| behind(facts));
     Some(match (held, threads) {
         (Some(held), _) => held,

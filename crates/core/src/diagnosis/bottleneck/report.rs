@@ -52,12 +52,12 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
 
 fn subject(group: &GroupedWaits<'_>) -> Subject {
     let top = group.programs.first();
-    let pid = top.filter(|it| it.pids.len() == 1).and_then(|it| it.pids.first().copied());
+    let pid = top.filter(|top| top.pids.len() == 1).and_then(|top| top.pids.first().copied());
     Subject {
-        device: group.device.map(|it| it.device.clone()),
-        process: top.map(|it| it.process.to_owned()),
+        device: group.device.map(|device| device.device.clone()),
+        process: top.map(|top| top.process.to_owned()),
         pid: pid.filter(|pid| *pid > 0),
-        container: top.and_then(|it| it.container.map(str::to_owned)),
+        container: top.and_then(|top| top.container.map(str::to_owned)),
         file: top.and_then(WaitingProgram::file),
     }
 }
@@ -76,7 +76,8 @@ fn sentence(
 ) -> String {
     let Some(top) = group.programs.first() else { return String::new() };
     let call = top.call(facts);
-    let how = call.map_or_else(|| format!("for {}", group.kind.doing()), |it| format!("in {it}"));
+    let how =
+        call.map_or_else(|| format!("for {}", group.kind.doing()), |call| format!("in {call}"));
     let file = subject.file.as_ref().map(|file| match role {
         Some(role) => {
             let process = subject.process.as_deref();
@@ -87,7 +88,7 @@ fn sentence(
     let second = group
         .programs
         .get(1)
-        .filter(|it| it.waited.time_ns as f64 >= SECOND * group.waited.time_ns as f64);
+        .filter(|program| program.waited.time_ns as f64 >= SECOND * group.waited.time_ns as f64);
     let second = second.map(named).map(|(who, verb)| match verb {
         "waits" => format!("; so does {who}"),
         _ => format!("; so do {who}"),
@@ -188,7 +189,7 @@ pub(super) fn busy(finding: Finding, device: Option<&DeviceSummary>) -> Finding 
 fn fix(group: &GroupedWaits<'_>, subject: &Subject, role: Option<FileRole>) -> String {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
     let program = programs::of(process, file).filter(|_| group.kind != BottleneckKind::Unknown);
-    if let Some(own) = program.and_then(|it| it.advice(group.kind.topic(role))) {
+    if let Some(own) = program.and_then(|program| program.advice(group.kind.topic(role))) {
         return own.to_owned();
     }
     let general = match group.kind {

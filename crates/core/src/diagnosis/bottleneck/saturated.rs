@@ -65,8 +65,8 @@ fn requests_time(device: &DeviceSummary) -> (u64, u64) {
     let counted = device.kernel.filter(|_| device.is_kernel_counted);
     let counted =
         counted.iter().flat_map(|it| it.directions.0.iter().flatten().chain(it.undirected.iter()));
-    let parts = stages.map(|it| (it.sum_ns, it.requests));
-    let parts = parts.chain(counted.map(|it| (it.wait_ns, it.requests)));
+    let parts = stages.map(|stage| (stage.sum_ns, stage.requests));
+    let parts = parts.chain(counted.map(|counted| (counted.wait_ns, counted.requests)));
     parts.fold((0, 0), |sum, it| (sum.0.saturating_add(it.0), sum.1.saturating_add(it.1)))
 }
 

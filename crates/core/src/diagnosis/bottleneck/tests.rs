@@ -57,7 +57,7 @@ fn first(diagnosis: &Diagnosis) -> &Finding {
 }
 
 fn of<'a>(diagnosis: &'a Diagnosis, id: &str) -> Option<&'a Finding> {
-    diagnosis.findings.iter().find(|it| it.cause == id)
+    diagnosis.findings.iter().find(|finding| finding.cause == id)
 }
 
 #[test]
@@ -117,10 +117,12 @@ fn commits_that_have_the_device_to_themselves_are_well() {
     let with = |origin| {
         let mut script = beside(3);
         let data = script.names.intern("/db/base/1/2");
-        let parts = script.batch.parts.iter().filter(|it| it.file == Some(data));
-        let own: Vec<u64> = parts.map(|it| it.request_id).collect();
+        let parts = script.batch.parts.iter().filter(|part| part.file == Some(data));
+        let own: Vec<u64> = parts.map(|part| part.request_id).collect();
         let requests = script.batch.requests.iter_mut();
-        requests.filter(|it| own.contains(&it.request_id)).for_each(|it| it.origin = origin);
+        requests
+            .filter(|request| own.contains(&request.request_id))
+            .for_each(|request| request.origin = origin);
         severity(&script, "slow-sync")
     };
     assert_eq!(with(Origin::Journal), Some(Severity::Info));

@@ -39,8 +39,10 @@ const EVEN: (usize, f64) = (5, 0.02);
 
 pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
     let summary = facts.summary();
-    let all: Vec<CountedLoad<'_>> =
-        loads(summary).into_iter().filter(|it| !it.is_stacked() && !it.is_part(summary)).collect();
+    let all: Vec<CountedLoad<'_>> = loads(summary)
+        .into_iter()
+        .filter(|load| !load.is_stacked() && !load.is_part(summary))
+        .collect();
     let mut found: Vec<CountedFinding> = Vec::new();
     for load in &all {
         let slow = sibling(load, &all, facts)
@@ -81,12 +83,12 @@ fn sibling(
     facts: &Facts<'_>,
 ) -> Option<CountedFinding> {
     let mean_ns = load.mean_ns().filter(|mean| *mean >= FELT_NS)?;
-    let is_alike = |it: &&CountedLoad<'_>| {
-        let times = it.requests as f64 / load.requests.max(1) as f64;
-        it.name() != load.name()
-            && it.kind() == load.kind()
-            && !it.kind().is_empty()
-            && it.requests >= LEAST_REQUESTS
+    let is_alike = |counted_load: &&CountedLoad<'_>| {
+        let times = counted_load.requests as f64 / load.requests.max(1) as f64;
+        counted_load.name() != load.name()
+            && counted_load.kind() == load.kind()
+            && !counted_load.kind().is_empty()
+            && counted_load.requests >= LEAST_REQUESTS
             && (1.0 / ALIKE..=ALIKE).contains(&times)
     };
     let mut others: Vec<f64> =
@@ -126,10 +128,9 @@ fn hung(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
     let is_hung = load.requests == 0
         && load.util.is_some_and(|util| util >= BUSY)
         && load.depth.is_none_or(|depth| depth > LEAST_DEPTH)
-        && load
-            .device
-            .kernel
-            .is_some_and(|it| it.undirected.is_some() || it.directions[Direction::Read].is_some());
+        && load.device.kernel.is_some_and(|kernel| {
+            kernel.undirected.is_some() || kernel.directions[Direction::Read].is_some()
+        });
     let depth = load.depth.unwrap_or(0.0);
     let sentence = format!(
         "{} completes no request although {} are in flight all the time",
@@ -228,8 +229,8 @@ fn capped(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
         let [reads, writes] = metrics.map(|metric| rates(summary, metric, load.name()));
         match (reads.len(), writes.len()) {
             (a, b) if a == b => reads.iter().zip(&writes).map(|(a, b)| a.1 + b.1).collect(),
-            (a, b) if a > b => reads.iter().map(|it| it.1).collect(),
-            _ => writes.iter().map(|it| it.1).collect(),
+            (a, b) if a > b => reads.iter().map(|read| read.1).collect(),
+            _ => writes.iter().map(|write| write.1).collect(),
         }
     };
     let is_even = |rate: &[f64]| rate.len() >= EVEN.0 && shape::variation(rate) <= EVEN.1;
@@ -322,9 +323,9 @@ fn discards(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding>
 /// Writes that come in bursts with quiet time between them.
 fn bursts(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
     let writes = rates(facts.summary(), Metric::WriteBytes, load.name());
-    let peak = writes.iter().map(|it| it.1).fold(0.0, f64::max);
-    let high = writes.iter().filter(|it| it.1 >= peak / 2.0).count();
-    let quiet = writes.iter().filter(|it| it.1 <= peak / 10.0).count();
+    let peak = writes.iter().map(|write| write.1).fold(0.0, f64::max);
+    let high = writes.iter().filter(|write| write.1 >= peak / 2.0).count();
+    let quiet = writes.iter().filter(|write| write.1 <= peak / 10.0).count();
     let counted = load.device.kernel?.directions[Direction::Write]?;
     let mean_ns = counted.wait_ns as f64 / counted.requests.max(1) as f64;
     let is_bursty = writes.len() >= 8

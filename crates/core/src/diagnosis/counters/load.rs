@@ -85,7 +85,7 @@ impl<'a> CountedLoad<'a> {
             let rest = self.name().strip_prefix(disk.device.as_str());
             rest.is_some_and(|rest| {
                 let number = rest.strip_prefix('p').unwrap_or(rest);
-                !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit())
+                !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
             })
         })
     }

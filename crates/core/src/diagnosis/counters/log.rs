@@ -80,8 +80,9 @@ fn unreadable(device: &DeviceSummary) -> Option<CountedFinding> {
 
 /// Tasks that were blocked for minutes.
 fn hung(messages: &[HostMessage]) -> Vec<CountedFinding> {
-    let tasks: Vec<&HostMessage> = messages.iter().filter(|it| it.kind == "hung_task").collect();
-    let Some(first) = tasks.iter().find(|it| class(it).is_some()).or(tasks.first()) else {
+    let tasks: Vec<&HostMessage> =
+        messages.iter().filter(|message| message.kind == "hung_task").collect();
+    let Some(first) = tasks.iter().find(|task| class(task).is_some()).or(tasks.first()) else {
         return Vec::new();
     };
     let has_stack = !first.frames.is_empty();
@@ -95,7 +96,7 @@ fn hung(messages: &[HostMessage]) -> Vec<CountedFinding> {
         Some(WaitClass::Fuse) => ("fuse-server", Place::KernelWork),
         _ => ("hung-io", Place::Fault),
     };
-    let count: u64 = tasks.iter().map(|it| it.count).sum();
+    let count: u64 = tasks.iter().map(|task| task.count).sum();
     let inside = class.map(|it| format!(" in {}", it.phrase())).unwrap_or_default();
     let others = match tasks.len() {
         1 => String::new(),
@@ -159,7 +160,7 @@ fn told(
 
 /// File servers that do not answer.
 fn servers(messages: &[HostMessage]) -> Option<CountedFinding> {
-    let silent = messages.iter().find(|it| it.kind == "server_silent")?;
+    let silent = messages.iter().find(|message| message.kind == "server_silent")?;
     let of = ("network-filesystem", Place::KernelWork);
     Some(told(of, Severity::Critical, silent, |finding| {
         finding
@@ -170,7 +171,7 @@ fn servers(messages: &[HostMessage]) -> Option<CountedFinding> {
 
 /// Memory that ran out.
 fn killed(messages: &[HostMessage]) -> Option<CountedFinding> {
-    let killed = messages.iter().find(|it| it.kind == "out_of_memory")?;
+    let killed = messages.iter().find(|message| message.kind == "out_of_memory")?;
     let of = ("memory-reclaim", Place::Memory);
     Some(told(of, Severity::Warning, killed, |finding| {
         finding

@@ -144,7 +144,7 @@ fn steal(summary: &Summary) -> Option<CountedFinding> {
 fn blocked(summary: &Summary) -> Option<CountedFinding> {
     let threads = summary.samples.system(Metric::Blocked)?.mean.unwrap_or(0.0);
     let (_, waiting, _) = cpu_shares(summary)?;
-    let is_known = loads(summary).iter().any(|it| it.util.is_some() || it.depth.is_some());
+    let is_known = loads(summary).iter().any(|load| load.util.is_some() || load.depth.is_some());
     if is_known || threads < BLOCKED || waiting < WAITING {
         return None;
     }
@@ -172,7 +172,8 @@ fn blocked(summary: &Summary) -> Option<CountedFinding> {
 pub(super) fn words(summary: &Summary) -> Option<String> {
     let (busy, waiting, _) = cpu_shares(summary)?;
     let threads = summary.samples.system(Metric::Blocked).and_then(|it| it.mean);
-    let threads = threads.map(|it| format!(", {} threads blocked on average", words::number(it)));
+    let threads =
+        threads.map(|thread| format!(", {} threads blocked on average", words::number(thread)));
     Some(format!(
         "Its CPUs were busy {} of the time and idle for I/O {}{}.",
         words::percent(busy),

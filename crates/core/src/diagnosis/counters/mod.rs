@@ -55,7 +55,7 @@ pub(super) fn sentence(summary: &Summary) -> String {
 /// Words on how busy a device was, and how long its requests took.
 fn counted(load: &CountedLoad<'_>) -> String {
     let mean = load.mean_ns().map(|ns| format!(", {} each request", words::time(ns)));
-    let busy = load.util.map(|it| format!(" busy {} of the time", words::percent(it)));
+    let busy = load.util.map(|util| format!(" busy {} of the time", words::percent(util)));
     format!("{}{}{}", load.name(), busy.unwrap_or_default(), mean.unwrap_or_default())
 }
 
@@ -104,15 +104,18 @@ pub(super) fn with_counters(found: Vec<Finding>, facts: &Facts<'_>) -> Vec<Findi
         .into_iter()
         .chain(machine::findings(facts))
         .chain(devices::findings(facts))
-        .map(|it| it.finding.complete((it.cause, it.place), FindingLayer::Cause, facts))
+        .map(|finding| {
+            finding.finding.complete((finding.cause, finding.place), FindingLayer::Cause, facts)
+        })
         .filter(Finding::matters)
         .collect();
     let mut kept: Vec<Finding> = Vec::new();
     for mut other in found {
         name_user(&mut other, facts);
-        let is_same = |it: &Finding| {
-            it.cause == other.cause
-                && (it.subject.device == other.subject.device || it.subject.device.is_none())
+        let is_same = |finding: &Finding| {
+            finding.cause == other.cause
+                && (finding.subject.device == other.subject.device
+                    || finding.subject.device.is_none())
         };
         if own.iter().any(is_same) {
             continue;

@@ -53,7 +53,9 @@ fn found(devices: Vec<Device>) -> Vec<Finding> {
 }
 
 fn has(findings: &[Finding], cause: &str, device: &str) -> bool {
-    findings.iter().any(|it| it.cause == cause && it.subject.device.as_deref() == Some(device))
+    findings
+        .iter()
+        .any(|finding| finding.cause == cause && finding.subject.device.as_deref() == Some(device))
 }
 
 #[test]
@@ -119,12 +121,12 @@ fn a_hung_task_counts_if_its_stack_waits_for_storage() {
         kind: "hung_task".to_owned(),
         process: "postgres".to_owned(),
         count: 3,
-        frames: frames.iter().map(|it| (*it).to_owned()).collect(),
+        frames: frames.iter().map(|frame| (*frame).to_owned()).collect(),
         ..HostMessage::default()
     };
     let causes = |frames: &[&str]| -> Vec<&'static str> {
         let summary = summary(Vec::new(), vec![message(frames)]);
-        diagnose(&summary).findings.iter().map(|it| it.cause).collect()
+        diagnose(&summary).findings.iter().map(|finding| finding.cause).collect()
     };
     assert_eq!(causes(&["schedule", "jbd2_log_wait_commit", "ext4_sync_file"]), ["hung-io"]);
     assert_eq!(causes(&["schedule", "nfs_wait_bit_killable"]), ["network-filesystem"]);

@@ -34,7 +34,9 @@ impl<'a> Facts<'a> {
         });
         let found = found.filter(|work| work.share > 0.0);
         found.max_by(|a, b| {
-            let time = |it: &OtherWork<'_>| it.share * device_time_ns(it.device) as f64;
+            let time = |other_work: &OtherWork<'_>| {
+                other_work.share * device_time_ns(other_work.device) as f64
+            };
             time(a).total_cmp(&time(b))
         })
     }

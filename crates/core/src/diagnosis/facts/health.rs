@@ -103,15 +103,16 @@ pub fn drive_grown(device: &DeviceSummary, of: fn(&DriveLog) -> Option<u64>) -> 
 /// Returns what a SATA or SAS drive says of itself.
 fn of_drive(log: &DriveLog) -> Vec<String> {
     let mut said: Vec<String> =
-        log.temperature_c.map(|it| format!("{it} °C")).into_iter().collect();
+        log.temperature_c.map(|temperature_c| format!("{temperature_c} °C")).into_iter().collect();
     said.extend((log.passed == Some(false)).then(|| "expects to fail".to_owned()));
     let counts = [
         (log.reallocated_sectors, "reallocated sector"),
         (log.pending_sectors, "unreadable sector"),
         (log.interface_errors, "link error"),
     ];
-    let some =
-        counts.into_iter().filter_map(|(count, noun)| Some((count.filter(|it| *it > 0)?, noun)));
+    let some = counts
+        .into_iter()
+        .filter_map(|(count, noun)| Some((count.filter(|count| *count > 0)?, noun)));
     said.extend(some.map(|(count, noun)| crate::figures::plural(count, noun)));
     said
 }
@@ -125,7 +126,11 @@ pub fn timeouts(device: &DeviceSummary) -> u64 {
 
 /// Returns the messages of the kernel's log of one of these kinds.
 pub fn messages<'a>(device: &'a DeviceSummary, kinds: &[&str]) -> Vec<&'a KernelMessage> {
-    device.kernel_messages.iter().filter(|it| kinds.contains(&it.kind.as_str())).collect()
+    device
+        .kernel_messages
+        .iter()
+        .filter(|kernel_message| kinds.contains(&kernel_message.kind.as_str()))
+        .collect()
 }
 
 /// Returns whether the device throttled itself because of heat during the watch.
@@ -157,7 +162,7 @@ pub fn is_hot(health: &NvmeHealth) -> bool {
 pub fn report(device: &DeviceSummary) -> Option<String> {
     let mut said = Vec::new();
     if let Some(log) = nvme(device) {
-        said.extend(log.temperature_c.map(|it| format!("{it} °C")));
+        said.extend(log.temperature_c.map(|temperature_c| format!("{temperature_c} °C")));
         let throttled_s = throttled_s(device);
         said.extend(
             (throttled_s > 0)
@@ -166,7 +171,7 @@ pub fn report(device: &DeviceSummary) -> Option<String> {
         said.push(format!("{} % of its life used", log.used_percent));
         let wakes = log.wakes_within_us().filter(|it| *it >= LEAST_TO_WAKE_US);
         said.extend(
-            wakes.map(|it| format!("needs up to {} to wake", words::time(it as f64 * 1e3))),
+            wakes.map(|wake| format!("needs up to {} to wake", words::time(wake as f64 * 1e3))),
         );
         said.extend(
             (log.media_errors > 0).then(|| crate::figures::plural(log.media_errors, "media error")),
@@ -188,11 +193,15 @@ pub fn report(device: &DeviceSummary) -> Option<String> {
         said.extend(times.are_none().then(|| "reports that it was not limited".to_owned()));
     }
     if let Some(health) = device.health_end.as_ref().or(device.health_start.as_ref()) {
-        let array = health.array.as_ref().filter(|it| it.degraded > 0);
-        said.extend(array.map(|it| format!("degraded: {} missing", it.degraded)));
-        said.extend(health.suspended.filter(|it| *it).map(|_| "suspended".to_owned()));
+        let array = health.array.as_ref().filter(|array| array.degraded > 0);
+        said.extend(array.map(|array| format!("degraded: {} missing", array.degraded)));
+        said.extend(
+            health.suspended.filter(|suspended| *suspended).map(|_| "suspended".to_owned()),
+        );
         said.extend(super::targets::report(health));
-        said.extend(health.sata_link.as_ref().map(|it| format!("SATA at {}", it.speed)));
+        said.extend(
+            health.sata_link.as_ref().map(|sata_link| format!("SATA at {}", sata_link.speed)),
+        );
     }
     (!said.is_empty()).then(|| said.join(", "))
 }
@@ -232,6 +241,6 @@ pub fn warnings(bits: u64) -> Vec<&'static str> {
         (NvmeHealth::NO_BACKUP, "its cache is not backed up"),
     ];
     let known = meanings.iter().fold(0, |sum, (bit, _)| sum | bit);
-    let named = meanings.into_iter().filter(|(bit, _)| bits & bit != 0).map(|it| it.1);
+    let named = meanings.into_iter().filter(|(bit, _)| bits & bit != 0).map(|meaning| meaning.1);
     named.chain((bits & !known != 0).then_some("one that is not known")).collect()
 }

@@ -40,7 +40,7 @@ pub struct MomentPart {
 }
 
 impl MomentPart {
-    fn of<'b>(bin_ns: u64, bins: impl IntoIterator<Item = &'b Bin>) -> MomentPart {
+    fn from_bins<'b>(bin_ns: u64, bins: impl IntoIterator<Item = &'b Bin>) -> MomentPart {
         let mut part = MomentPart::default();
         for bin in bins {
             part.time_ns += bin_ns as f64;
@@ -141,7 +141,8 @@ impl<'a> Around<'a> {
         if !(is_enough(&left) && is_enough(&right)) {
             return None;
         }
-        let part = |range: &Range<usize>| MomentPart::of(timeline.bin_ns, enough(bins, range));
+        let part =
+            |range: &Range<usize>| MomentPart::from_bins(timeline.bin_ns, enough(bins, range));
         let (before, since) = (part(&left), part(&right));
         Some(Around { patterns, finer, left, right, before, since, timeline })
     }
@@ -153,7 +154,7 @@ impl<'a> Around<'a> {
 
     fn costs(&self, range: &Range<usize>, of: WorkMeasure) -> Vec<f64> {
         let bins = enough(&self.timeline.bins, range);
-        bins.map(|bin| MomentPart::of(self.timeline.bin_ns, [bin]).cost(of)).collect()
+        bins.map(|bin| MomentPart::from_bins(self.timeline.bin_ns, [bin]).cost(of)).collect()
     }
 
     /// Whether all bins since cost more than all before, and those next to the moment `times` as
@@ -179,7 +180,8 @@ impl<'a> Around<'a> {
         };
         let all: Vec<u64> = self.patterns.timeline.bins.iter().map(|bin| bin.bytes).collect();
         let share = |bytes: &[u64], range| sum(bytes, range) / sum(&all, range).max(1.0);
-        let owners = self.patterns.owners.iter().map(|it| (share(&it.bytes, &left), &it.bytes));
+        let owners =
+            self.patterns.owners.iter().map(|owner| (share(&owner.bytes, &left), &owner.bytes));
         let most = owners.max_by(|a, b| a.0.total_cmp(&b.0));
         most.is_some_and(|(had, bytes)| had >= HALF && share(bytes, &right) < HALF * had)
     }
@@ -190,13 +192,13 @@ impl<'a> Around<'a> {
     pub fn extra_share(&self, of: WorkMeasure) -> f64 {
         let used = |bin: &&Bin| bin.requests > 0;
         let bins = &self.timeline.bins;
-        let whole = MomentPart::of(self.timeline.bin_ns, bins.iter().filter(used));
+        let whole = MomentPart::from_bins(self.timeline.bin_ns, bins.iter().filter(used));
         let late = || bins.iter().skip(self.left.end).filter(used);
-        let after = MomentPart::of(self.timeline.bin_ns, late());
+        let after = MomentPart::from_bins(self.timeline.bin_ns, late());
         // A load that has ended, or continues with less, is not delayed.
-        let depth = |bin: &Bin| MomentPart::of(self.timeline.bin_ns, [bin]).depth();
+        let depth = |bin: &Bin| MomentPart::from_bins(self.timeline.bin_ns, [bin]).depth();
         let is_as_deep = |bin: &&Bin| depth(bin) >= HALF * self.since.depth();
-        let asked = MomentPart::of(self.timeline.bin_ns, late().filter(is_as_deep));
+        let asked = MomentPart::from_bins(self.timeline.bin_ns, late().filter(is_as_deep));
         let of_requests = 1.0 - self.before.cost(of) * after.work(of) / after.q2c_ns.max(1.0);
         let of_pace = 1.0 - asked.pace(of) / self.before.pace(of).max(f64::MIN_POSITIVE);
         let of_requests = of_requests.max(0.0) * after.q2c_ns / whole.q2c_ns.max(1.0);

@@ -22,7 +22,7 @@ impl Facts<'_> {
     pub fn apart(&self) -> Vec<&str> {
         let waits = &self.summary.patterns.waits;
         let waited = |row: &DeviceSummary| -> u64 {
-            let own = waits.iter().filter(|it| it.device.as_ref() == Some(&row.device));
+            let own = waits.iter().filter(|wait| wait.device.as_ref() == Some(&row.device));
             own.map(|group| group.time_ns).sum()
         };
         let least_ns = (WARNING_THREADS * self.duration_ns() as f64) as u64;
@@ -31,7 +31,11 @@ impl Facts<'_> {
         devices.retain(|(time_ns, _)| *time_ns >= least_ns.max(1));
         devices.sort_by_key(|(time_ns, _)| std::cmp::Reverse(*time_ns));
         devices.truncate(DEVICES);
-        if devices.len() < 2 { Vec::new() } else { devices.into_iter().map(|it| it.1).collect() }
+        if devices.len() < 2 {
+            Vec::new()
+        } else {
+            devices.into_iter().map(|device| device.1).collect()
+        }
     }
 
     /// Returns the watch without the requests of other devices, and without the waits for them.
@@ -43,7 +47,7 @@ impl Facts<'_> {
         let is_on = |on: &Option<String>| on.as_deref().is_some_and(is_near);
         let waits = &self.summary.patterns.waits;
         let pids: BTreeSet<u32> =
-            waits.iter().filter(|it| is_on(&it.device)).map(|it| it.pid).collect();
+            waits.iter().filter(|wait| is_on(&wait.device)).map(|wait| wait.pid).collect();
         let stays = |group: &WaitGroup| match &group.device {
             Some(on) => is_near(on),
             None => pids.contains(&group.pid),
@@ -51,7 +55,7 @@ impl Facts<'_> {
         let mut near = self.summary.clone();
         near.devices.iter_mut().filter(|row| !is_near(&row.device)).for_each(forget);
         let patterns = &mut near.patterns;
-        patterns.devices.retain(|it| is_near(&it.device));
+        patterns.devices.retain(|device| is_near(&device.device));
         patterns.waits.retain(&stays);
         patterns.wait_stacks.retain(|stack| match &stack.device {
             Some(on) => is_near(on),

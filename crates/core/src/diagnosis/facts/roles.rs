@@ -28,12 +28,14 @@ impl Facts<'_> {
             let role = programs::role_of(Some(process), &row.subject.file)?;
             (time_ns > 0).then_some((role, &*row.subject.file, time_ns))
         });
-        let files: Vec<(FileRole, &str, u64)> = files.filter(|it| roles.contains(&it.0)).collect();
+        let files: Vec<(FileRole, &str, u64)> =
+            files.filter(|file| roles.contains(&file.0)).collect();
         let sum = |role: FileRole| -> u64 {
-            files.iter().filter(|it| it.0 == role).map(|(.., time_ns)| time_ns).sum()
+            files.iter().filter(|file| file.0 == role).map(|(.., time_ns)| time_ns).sum()
         };
         let role = *roles.iter().max_by_key(|role| sum(**role))?;
-        let names: Vec<&str> = files.iter().filter(|it| it.0 == role).map(|it| it.1).collect();
+        let names: Vec<&str> =
+            files.iter().filter(|file| file.0 == role).map(|file| file.1).collect();
         let time_ns = files.iter().map(|(.., time_ns)| time_ns).sum();
         (time_ns > 0).then(|| RoleWrites { time_ns, role, file: words::pattern(&names) })
     }

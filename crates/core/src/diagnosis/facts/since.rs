@@ -15,7 +15,8 @@ impl Facts<'_> {
     /// was so when the watch began.
     pub fn since(&self, device: &str) -> Option<String> {
         let changes = self.over_time().changes.iter();
-        let last = changes.filter(|change| change.device == device).max_by_key(|it| it.at_ns)?;
+        let last =
+            changes.filter(|change| change.device == device).max_by_key(|change| change.at_ns)?;
         let is_worse = matches!(last.kind, ChangeKind::Slower | ChangeKind::AskedMore);
         let left_ns = self.duration_ns().saturating_sub(last.at_ns) as f64;
         let lasts = left_ns >= LASTING * self.duration_ns() as f64;

@@ -22,27 +22,28 @@ pub struct WaitsByStack<'a> {
 impl WaitsByStack<'_> {
     /// Returns the process that waited longest, with its device and file.
     pub fn subject(&self) -> Subject {
-        let first = |of: fn(&WaitStack) -> Option<String>| self.stacks.iter().find_map(|it| of(it));
+        let first =
+            |of: fn(&WaitStack) -> Option<String>| self.stacks.iter().find_map(|stack| of(stack));
         let process = first(|it| it.process.clone());
-        let own = self.stacks.iter().find(|it| it.process == process);
+        let own = self.stacks.iter().find(|stack| stack.process == process);
         Subject {
             device: first(|it| it.device.clone()),
             pid: own.and_then(|it| it.pid),
             container: own.and_then(|it| it.container.clone()),
-            file: self.stacks.first().and_then(|it| it.file.clone()),
+            file: self.stacks.first().and_then(|stack| stack.file.clone()),
             process,
         }
     }
 
     /// Whether one of the stacks goes through one of `functions`.
     pub fn has(&self, functions: &[&str]) -> bool {
-        self.stacks.iter().any(|it| has_function(&it.functions, functions))
+        self.stacks.iter().any(|stack| has_function(&stack.functions, functions))
     }
 
     /// Returns the time of those that go through one of `functions`, nanoseconds.
     pub fn time_in(&self, functions: &[&str]) -> u64 {
-        let fit = self.stacks.iter().filter(|it| has_function(&it.functions, functions));
-        fit.map(|it| it.time_ns).sum()
+        let fit = self.stacks.iter().filter(|stack| has_function(&stack.functions, functions));
+        fit.map(|fit| fit.time_ns).sum()
     }
 }
 
@@ -57,9 +58,9 @@ impl<'a> Facts<'a> {
         let stacks = self.summary().patterns.wait_stacks.iter().filter(|stack| fits(stack));
         let stacks: Vec<&WaitStack> = stacks.collect();
         WaitsByStack {
-            time_ns: stacks.iter().map(|it| it.time_ns).sum(),
-            waits: stacks.iter().map(|it| it.waits).sum(),
-            longest_ns: stacks.iter().map(|it| it.longest_ns).max().unwrap_or(0),
+            time_ns: stacks.iter().map(|stack| stack.time_ns).sum(),
+            waits: stacks.iter().map(|stack| stack.waits).sum(),
+            longest_ns: stacks.iter().map(|stack| stack.longest_ns).max().unwrap_or(0),
             stacks,
         }
     }

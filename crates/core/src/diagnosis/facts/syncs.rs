@@ -43,7 +43,7 @@ impl ProgramSyncs<'_> {
     pub fn subject(&self) -> Subject {
         let mut subject = self.waited.subject();
         let pid = subject.pid;
-        if self.waited.groups.iter().any(|it| Some(it.pid) != pid) {
+        if self.waited.groups.iter().any(|group| Some(group.pid) != pid) {
             subject.pid = None;
         }
         subject
@@ -90,15 +90,17 @@ impl<'a> Facts<'a> {
             let key = (group.process.as_str(), group.container.as_deref());
             programs.entry(key).or_default().push(group);
         }
-        let mut found: Vec<ProgramSyncs<'a>> =
-            programs.into_values().map(|groups| self.syncs_of(Waited::of(groups))).collect();
+        let mut found: Vec<ProgramSyncs<'a>> = programs
+            .into_values()
+            .map(|groups| self.syncs_of(Waited::from_groups(groups)))
+            .collect();
         found.sort_by_key(|it| std::cmp::Reverse(it.waited.time_ns));
         found
     }
 
     fn syncs_of(&self, waited: Waited<'a>) -> ProgramSyncs<'a> {
         let first = waited.groups.first();
-        let process = first.map(|it| it.process.as_str());
+        let process = first.map(|first| first.process.as_str());
         let rows = self.summary().activity.iter().flat_map(|it| &it.rows);
         let own: Vec<&ActivityRow> =
             rows.filter(|row| row.process.as_deref() == process && process.is_some()).collect();
@@ -113,9 +115,9 @@ impl<'a> Facts<'a> {
         // If only writes themselves sync (O_SYNC, O_DSYNC), each write of the file counts as a
         // sync.
         let explicit =
-            waited.groups.iter().filter(|it| !self.is_call(it.syscall, super::calls::WRITE));
-        let explicit_ns: u64 = explicit.map(|it| it.time_ns).sum();
-        let file = first.and_then(|it| it.file.as_deref());
+            waited.groups.iter().filter(|group| !self.is_call(group.syscall, super::calls::WRITE));
+        let explicit_ns: u64 = explicit.map(|explicit| explicit.time_ns).sum();
+        let file = first.and_then(|first| first.file.as_deref());
         let written: Vec<&&ActivityRow> =
             own.iter().filter(|row| row.file.as_deref() == file && file.is_some()).collect();
         let writes = |rows: &[&&ActivityRow]| sum(rows, |row| row.counts.writes);
@@ -177,7 +179,7 @@ impl<'a> Facts<'a> {
 /// Returns the fix for syncs: the program's own setting first, if known.
 pub fn advice(subject: &Subject, by_writes: bool, general: &str) -> String {
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
-    match program.and_then(|it| it.advice(Topic::Sync)) {
+    match program.and_then(|program| program.advice(Topic::Sync)) {
         Some(own) => format!("{own}; {general}"),
         None if by_writes => format!("{SYNCHRONOUS}; {general}"),
         None => general.to_owned(),

@@ -20,19 +20,21 @@ pub fn metadata_fullness(target: &MappedTarget) -> Option<f64> {
 }
 
 fn share(part: Option<u64>, whole: Option<u64>) -> Option<f64> {
-    let whole = whole.filter(|it| *it > 0)?;
+    let whole = whole.filter(|whole| *whole > 0)?;
     Some(part? as f64 / whole as f64)
 }
 
 /// Returns the names of the paths that have failed, and how many there are.
 pub fn failed_paths(target: &MappedTarget) -> (Vec<&str>, usize) {
-    let failed = target.paths.iter().filter(|it| !it.active);
-    (failed.map(|it| it.device.as_str()).collect(), target.paths.len())
+    let failed = target.paths.iter().filter(|path| !path.active);
+    (failed.map(|failed| failed.device.as_str()).collect(), target.paths.len())
 }
 
 /// Returns how often paths failed between two reports of one target.
 pub fn path_failures(before: &MappedTarget, after: &MappedTarget) -> u64 {
-    let sum = |it: &MappedTarget| it.paths.iter().map(|it| it.failures).sum::<u64>();
+    let sum = |mapped_target: &MappedTarget| {
+        mapped_target.paths.iter().map(|path| path.failures).sum::<u64>()
+    };
     sum(after).saturating_sub(sum(before))
 }
 
@@ -45,7 +47,7 @@ pub fn report(health: &DeviceHealth) -> Vec<String> {
 
 fn of_target(target: &MappedTarget) -> Option<String> {
     let mut said = Vec::new();
-    said.extend(target.trouble.as_deref().map(|it| it.to_lowercase().replace('_', " ")));
+    said.extend(target.trouble.as_deref().map(|trouble| trouble.to_lowercase().replace('_', " ")));
     let full = |share: f64| words::percent(share);
     let metadata = metadata_fullness(target).map(full);
     match (fullness(target).map(full), metadata) {
@@ -55,7 +57,7 @@ fn of_target(target: &MappedTarget) -> Option<String> {
         (Some(data), None) => said.push(format!("{data} in use")),
         _ => {}
     }
-    let dirty = target.dirty.filter(|it| *it > 0);
+    let dirty = target.dirty.filter(|dirty| *dirty > 0);
     said.extend(share(dirty, target.total).map(|it| format!("{} dirty", words::percent(it))));
     said.extend(hit_share(target.hits, target.misses));
     let (failed, all) = failed_paths(target);
@@ -63,8 +65,8 @@ fn of_target(target: &MappedTarget) -> Option<String> {
         0 => said.extend((all > 0).then(|| plural(all as u64, "path"))),
         count => said.push(format!("{count} of {} failed", plural(all as u64, "path"))),
     }
-    let lost = target.failed_members.filter(|it| *it > 0);
-    said.extend(lost.map(|it| format!("{} failed", plural(it, "member"))));
+    let lost = target.failed_members.filter(|failed_member| *failed_member > 0);
+    said.extend(lost.map(|lost| format!("{} failed", plural(lost, "member"))));
     (!said.is_empty()).then(|| format!("{}: {}", target.target, said.join(", ")))
 }
 
@@ -72,9 +74,9 @@ fn of_bcache(state: &BcacheState) -> String {
     let mut said = vec![state.state.clone()];
     if state.state != NO_CACHE {
         said.push(state.mode.clone());
-        let dirty = state.dirty_bytes.filter(|it| *it > 0);
-        said.extend(dirty.map(|it| format!("{} dirty", words::bytes(it as f64))));
-        said.extend(state.congested.filter(|it| *it).map(|_| "congested".to_owned()));
+        let dirty = state.dirty_bytes.filter(|dirty_byte| *dirty_byte > 0);
+        said.extend(dirty.map(|dirty| format!("{} dirty", words::bytes(dirty as f64))));
+        said.extend(state.congested.filter(|congested| *congested).map(|_| "congested".to_owned()));
         said.extend(hit_share(state.hits, state.misses));
     }
     format!("bcache: {}", said.join(", "))

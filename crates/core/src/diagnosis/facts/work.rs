@@ -19,7 +19,7 @@ impl Facts<'_> {
     /// Whether other programs wait for a process.
     fn is_waited_for(&self, pid: u32) -> bool {
         let chains = self.summary().chains.iter().flat_map(|chains| &chains.rows);
-        let mut behind = chains.filter(|row| row.steps.first().is_some_and(|it| it.pid != pid));
+        let mut behind = chains.filter(|row| row.steps.first().is_some_and(|step| step.pid != pid));
         behind.any(|row| row.steps.iter().skip(1).any(|step| step.pid == pid))
     }
 }

@@ -34,21 +34,21 @@ fn judge(facts: &Facts<'_>) -> Judged {
         facts.mounts(device).into_iter().find(|mount| keeps(&mount.options))
     };
     let fits = |device: &DeviceSummary| {
-        let Writes { own_ns, data_ns, unknown_ns } = Writes::of(device);
+        let Writes { own_ns, data_ns, unknown_ns } = Writes::from_device(device);
         let (own, whole) = (own_ns as f64, facts::device_time_ns(device).max(1) as f64);
         let of_known = own >= OWN * (own_ns + data_ns) as f64;
         strict(device).is_some() && of_known && own_ns >= unknown_ns && own >= SHARE * whole
     };
     let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
-    let time_ns = Writes::of(device).own_ns;
+    let time_ns = Writes::from_device(device).own_ns;
     let name = &device.device;
     // Reads may be served from the page cache, and then never reach the device.
     let activity = facts.summary().activity.as_ref();
-    let total = activity.map(|it| it.total).unwrap_or_default();
+    let total = activity.map(|activity| activity.total).unwrap_or_default();
     if activity.is_some() && total.reads < READS * (total.creates + total.unlinks + total.renames) {
         return Ok(RuleVerdict::Clear);
     }
-    let reader = activity.and_then(|it| it.rows.iter().max_by_key(|row| row.counts.reads));
+    let reader = activity.and_then(|activity| activity.rows.iter().max_by_key(|row| row.counts.reads));
     let mut subject = facts::subject_of(name, None);
     if let Some(row) = reader {
         subject.process = row.process.clone();
@@ -91,7 +91,7 @@ struct Writes {
 }
 
 impl Writes {
-    fn of(device: &DeviceSummary) -> Writes {
+    fn from_device(device: &DeviceSummary) -> Writes {
         let mut sums = Writes::default();
         for row in &device.origins {
             let writes_ns = row.usage.directions[Direction::Write].time_ns;

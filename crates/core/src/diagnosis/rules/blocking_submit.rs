@@ -85,10 +85,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let subject = stacked.subject();
     let why = WHY.iter().max_by_key(|(_, functions)| stacked.time_in(functions));
-    let why = why.filter(|(_, functions)| stacked.time_in(functions) > 0).map(|it| it.0);
+    let why = why.filter(|(_, functions)| stacked.time_in(functions) > 0).map(|why| why.0);
     let why = if is_for_tags(&stacked) { Some(FULL) } else { why };
     let call =
-        stacked.stacks.first().and_then(|it| facts.call_name(it.syscall)).unwrap_or("io_submit");
+        stacked.stacks.first().and_then(|stack| facts.call_name(stack.syscall)).unwrap_or("io_submit");
     let sentence = format!(
         "{} blocks while it submits asynchronous I/O ({call}): it waits for {}",
         words::who(&subject),
@@ -118,8 +118,8 @@ fn blocks(facts: &Facts<'_>, stack: &WaitStack) -> bool {
 
 /// Whether most of the time is spent waiting for a free request.
 fn is_for_tags(stacked: &WaitsByStack<'_>) -> bool {
-    let for_tags = stacked.stacks.iter().filter(|it| it.class == WaitClass::Tag);
-    2 * for_tags.map(|it| it.time_ns).sum::<u64>() > stacked.time_ns
+    let for_tags = stacked.stacks.iter().filter(|stack| stack.class == WaitClass::Tag);
+    2 * for_tags.map(|for_tag| for_tag.time_ns).sum::<u64>() > stacked.time_ns
 }
 
 fn mean_ns(stack: &WaitStack) -> f64 {
@@ -158,7 +158,7 @@ mod tests {
         script.wait((7, "scylla"), class, ns, 0, 0);
         script.stacked(frames);
         script.waited_on("sda", "/data/commitlog", syscall);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "blocking-submit")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "blocking-submit")
     }
 
     const IO_SUBMIT: u32 = 209;

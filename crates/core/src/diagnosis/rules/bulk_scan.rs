@@ -103,7 +103,7 @@ fn fix(subject: &Subject) -> String {
                    --bwlimit); have it drop what it has read from the page cache \
                    (POSIX_FADV_DONTNEED)";
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
-    match program.and_then(|it| it.advice(programs::Topic::Reads)) {
+    match program.and_then(|program| program.advice(programs::Topic::Reads)) {
         Some(own) => format!(
             "find what this process is doing, and run it at another time or elsewhere; {own}"
         ),
@@ -165,7 +165,7 @@ fn scanner(device: &DeviceSummary) -> Option<BulkReader> {
         a.subject.process == b.subject.process && a.subject.container == b.subject.container
     };
     let of_same = |row: &UsedRow<ProcessRow>| -> Vec<&UsedRow<ProcessRow>> {
-        device.processes.iter().filter(|it| same(it, row)).collect()
+        device.processes.iter().filter(|process| same(process, row)).collect()
     };
     let together =
         |row: &&UsedRow<ProcessRow>| -> u64 { of_same(row).into_iter().map(bytes).sum() };
@@ -187,7 +187,7 @@ fn scanner(device: &DeviceSummary) -> Option<BulkReader> {
         return None;
     }
     let mut row = top.clone();
-    for other in rows.into_iter().filter(|it| it.subject.pid != top.subject.pid) {
+    for other in rows.into_iter().filter(|row| row.subject.pid != top.subject.pid) {
         row.usage.add(&other.usage);
     }
     Some(BulkReader { row, pids })
@@ -222,7 +222,7 @@ mod tests {
         let mut summary = script.summary();
         // Scripted waits belong to no request: their time is split by shares of the device's time.
         summary.blame = None;
-        diagnose(&summary).findings.into_iter().find(|it| it.cause == "bulk-scan")
+        diagnose(&summary).findings.into_iter().find(|finding| finding.cause == "bulk-scan")
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "{name} is slower than before, but is a local drive: it has no burst credit"
         )));
     };
-    let limited = health::limit_times(device).map(|it| !it.are_none());
+    let limited = health::limit_times(device).map(|limit_time| !limit_time.are_none());
     if limited == Some(false) {
         // It reports that no limit held it back.
         return Ok(RuleVerdict::Clear);
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_drive_of_ones_own_has_no_credit() {
         let ends =
-            |sentence: Option<String>, end: &str| sentence.is_some_and(|it| it.ends_with(end));
+            |sentence: Option<String>, end: &str| sentence.is_some_and(|sentence| sentence.ends_with(end));
         assert!(ends(sentence_for("fc", "0", true), "or blocks that are read for the first time"));
         assert!(ends(sentence_for("fc", "0", false), "an exhausted burst credit"));
         assert!(ends(sentence_for("sata", "0", true), "it may have become too hot"));

@@ -125,7 +125,7 @@ mod tests {
             });
         }
         script.wait((7, "grep"), WaitClass::PageRead, 4 * S, 4 * S, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "caches-dropped")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "caches-dropped")
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         script.wait((7, "web"), WaitClass::PageRead, 6 * S, 6 * S, 0);
         script.waited_on("sda", "/srv/index.html", 0);
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "caches-dropped")
+        findings.into_iter().find(|finding| finding.cause == "caches-dropped")
     }
 
     #[test]

@@ -66,11 +66,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         Finding::of_blocked(facts, held_ns, String::new())
     } else {
         // The worker's name does not say which process is throttled.
-        let held = |it: &&DeviceSummary| !facts.paths_on(&it.device, DISPATCH).is_empty();
-        subject.device = facts.devices().iter().find(held).map(|it| it.device.clone());
+        let held = |device: &&DeviceSummary| !facts.paths_on(&device.device, DISPATCH).is_empty();
+        subject.device = facts.devices().iter().find(held).map(|device| device.device.clone());
         Finding::of_share(ImpactOf::DeviceTime, dispatched, 1.0, String::new())
     };
-    let by = Throttle::of(facts);
+    let by = Throttle::new(facts);
     let known = subject.device.as_deref().and_then(|device| only_limit(facts, device));
     let pid = words::pid(&subject);
     let mut finding = finding
@@ -239,7 +239,7 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Finding {
 /// A finding about a device that does as much as the only limit on it allows, while it is mostly
 /// idle and threads wait: for dirty pages to be written, for a commit.
 fn reached(facts: &Facts<'_>) -> Option<Finding> {
-    let idle = facts.devices().iter().filter(|it| it.util_share.is_some_and(|it| it < IDLE));
+    let idle = facts.devices().iter().filter(|device| device.util_share.is_some_and(|util_share| util_share < IDLE));
     let mut bound = idle.filter_map(|device| {
         let known = only_limit(facts, &device.device)?;
         let of = |direction| &device.directions[direction];
@@ -311,7 +311,7 @@ enum Throttle {
 }
 
 impl Throttle {
-    fn of(facts: &Facts<'_>) -> Throttle {
+    fn new(facts: &Facts<'_>) -> Throttle {
         let of_class = |functions: &[&str]| {
             let fits = |functions: &[&str], stack: &[String]| facts::has_function(stack, functions);
             let known = facts.waits_with(|it| {
@@ -384,7 +384,7 @@ mod tests {
 
     fn found(script: &Script) -> Finding {
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "cgroup-throttle").unwrap()
+        findings.into_iter().find(|finding| finding.cause == "cgroup-throttle").unwrap()
     }
 
     /// The evidence labels.
@@ -474,7 +474,7 @@ mod tests {
             let cgroup = Cgroup { path: "/web".to_owned(), ..Cgroup::default() };
             script.environment.cgroups.push(Cgroup { settings_start: [limit].into(), ..cgroup });
             let findings = diagnose(&script.summary()).findings;
-            findings.into_iter().find(|it| it.cause == "cgroup-throttle")
+            findings.into_iter().find(|finding| finding.cause == "cgroup-throttle")
         };
         let limited = judged("60").unwrap();
         let expected = "sda does as much as the I/O limit of cgroup /web allows (60 writes/s)";

@@ -108,7 +108,7 @@ fn writer(
     let inside = |bytes: &[u64]| -> u64 {
         bytes.iter().zip(&burst.bins).filter(|(_, is)| **is).map(|(bytes, _)| bytes).sum()
     };
-    let most = patterns.owners.iter().max_by_key(|it| inside(&it.bytes))?;
+    let most = patterns.owners.iter().max_by_key(|owner| inside(&owner.bytes))?;
     Some((most.process.clone(), most.pid, most.file.clone()))
 }
 
@@ -287,7 +287,7 @@ mod tests {
             }
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "checkpoint-burst")
+        findings.into_iter().find(|finding| finding.cause == "checkpoint-burst")
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
             }
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "checkpoint-burst")
+        findings.into_iter().find(|finding| finding.cause == "checkpoint-burst")
     }
 
     #[test]

@@ -38,7 +38,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let found = changed.iter().filter_map(|change| slower(facts, change));
     // The first of those seen at once: a new scheduler sets its own nr_requests.
     let worst = found.reduce(|a, b| if b.share > a.share { b } else { a });
-    Ok(worst.map_or_else(|| only_changes(changed), |it| regression(facts, &it).into()))
+    Ok(worst.map_or_else(|| only_changes(changed), |worst| regression(facts, &worst).into()))
 }
 
 /// A change that is not known to have made anything slower.
@@ -83,7 +83,7 @@ struct SlowerSince<'a> {
 
 fn slower<'a>(facts: &Facts<'a>, change: &'a ChangedSetting) -> Option<SlowerSince<'a>> {
     let (name, (since_ns, by_ns)) = (change.device.as_ref()?, change.between_ns?);
-    let device = facts.devices().iter().find(|it| it.device == *name && it.stalled_ns.is_none())?;
+    let device = facts.devices().iter().find(|device| device.device == *name && device.stalled_ns.is_none())?;
     let around = Around::new(facts.patterns(name)?, since_ns, by_ns)?;
     let of_sizes = OF_SIZES.contains(&change.setting.as_str());
     let work = if of_sizes { WorkMeasure::Bytes } else { WorkMeasure::Requests };
@@ -196,7 +196,7 @@ fn regression(facts: &Facts<'_>, slower: &SlowerSince<'_>) -> Finding {
 
 /// Whether it is safe in a shell without quoting: a recording is untrusted.
 fn is_plain(text: &str) -> bool {
-    text.chars().all(|it| it.is_ascii_alphanumeric() || "-_ /".contains(it)) && !text.is_empty()
+    text.chars().all(|character| character.is_ascii_alphanumeric() || "-_ /".contains(character)) && !text.is_empty()
 }
 
 fn sentence(facts: &Facts<'_>, slower: &SlowerSince<'_>) -> String {
@@ -214,10 +214,10 @@ fn sentence(facts: &Facts<'_>, slower: &SlowerSince<'_>) -> String {
             format!("requests of {name} take {} instead of {}", words::time(now), words::time(then))
         }
     };
-    let at_once = |it: &&ChangedSetting| {
-        it.device == change.device
-            && it.between_ns == change.between_ns
-            && it.setting != change.setting
+    let at_once = |changed_setting: &&ChangedSetting| {
+        changed_setting.device == change.device
+            && changed_setting.between_ns == change.between_ns
+            && changed_setting.setting != change.setting
     };
     let others = facts.summary().changed_settings.iter().filter(at_once);
     let others: Vec<&str> = others.map(|it| it.setting.as_str()).collect();
@@ -296,7 +296,7 @@ mod tests {
             at += step.max(1);
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "config-regression")
+        findings.into_iter().find(|finding| finding.cause == "config-regression")
     }
 
     /// The same, if the change is blamed.

@@ -98,7 +98,7 @@ fn image(facts: &Facts<'_>) -> Option<Finding> {
 /// Returns the copied files, as a pattern: those with most requests on the device.
 fn copied(facts: &Facts<'_>, device: &str) -> Option<String> {
     let files = &facts.patterns(device)?.access.files;
-    let all: u64 = files.iter().map(|it| it.requests).sum();
+    let all: u64 = files.iter().map(|file| file.requests).sum();
     let mut most: Vec<_> = files.iter().collect();
     most.sort_by_key(|it| std::cmp::Reverse(it.requests));
     // Half of the requests are the copy's writes, which belong to a new file.
@@ -131,7 +131,7 @@ mod tests {
         script.stacked(frames);
         let device = script.names.intern("sda");
         script.batch.waits[0].device = Some(device);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "copy-up")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "copy-up")
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         }
         script.wait((7, "qemu"), WaitClass::Device, 4 * S, 4 * S, 0);
         script.waited_on("sda", "/vm/guest.qcow2", 0);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "copy-up")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "copy-up")
     }
 
     #[test]

@@ -38,8 +38,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let device = device.filter(|device| written(device) > 0);
     let name = device.map(|device| device.device.clone());
     let subject = Subject { device: name.clone(), ..stacked.subject() };
-    let all = device.map_or(0, |it| facts::of(it, Direction::Write).bytes);
-    let share = device.map_or(0.0, |it| written(it) as f64 / all.max(1) as f64).min(1.0);
+    let all = device.map_or(0, |device| facts::of(device, Direction::Write).bytes);
+    let share = device.map_or(0.0, |device| written(device) as f64 / all.max(1) as f64).min(1.0);
     let others = facts.waits(|group| group.device == name && group.process != process);
     let own = facts.waits(|group| Some(group.pid) == subject.pid || group.process == process);
     let behind = match others.time_ns {
@@ -54,7 +54,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         "the kernel writes a core dump of {}{}: {} within {}{behind}",
         words::who(&subject),
         words::on(&subject),
-        words::bytes(device.map_or(0.0, |it| written(it) as f64)),
+        words::bytes(device.map_or(0.0, |device| written(device) as f64)),
         words::time(facts.duration_ns() as f64),
     );
     let claims = Claims::of_waits(&others).scaled(share).and(&Claims::of_waits(&own));

@@ -58,7 +58,7 @@ struct CpuWait {
 }
 
 impl CpuWait {
-    fn of(facts: &Facts<'_>, groups: &[&WaitGroup]) -> CpuWait {
+    fn new(facts: &Facts<'_>, groups: &[&WaitGroup]) -> CpuWait {
         let sum = |of: fn(&WaitGroup) -> u64| groups.iter().map(|group| of(group)).sum::<u64>();
         let does_io = sum(|it| it.waits) as f64 >= WAITS_PER_S * facts.seconds();
         let (beside_ns, waited_ns) = (sum(|it| it.beside_ns), sum(|it| it.time_ns));
@@ -81,7 +81,7 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
     for group in &facts.summary().patterns.waits {
         programs.entry((group.pid, &group.process)).or_default().push(group);
     }
-    let programs = programs.into_values().map(|groups| (CpuWait::of(facts, &groups), groups));
+    let programs = programs.into_values().map(|groups| (CpuWait::new(facts, &groups), groups));
     let mut programs: Vec<_> = programs.filter(|(wanted, _)| wanted.starved_ns > 0).collect();
     programs.sort_by_key(|(wanted, _)| std::cmp::Reverse(wanted.starved_ns));
     let sum = |of: fn(&CpuWait) -> u64| programs.iter().map(|(wanted, _)| of(wanted)).sum::<u64>();
@@ -93,7 +93,7 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
         return None;
     }
     let threads = groups.iter().map(|group| group.threads).max().unwrap_or(1);
-    let subject = Subject { device: None, file: None, ..Waited::of(groups).subject() };
+    let subject = Subject { device: None, file: None, ..Waited::from_groups(groups).subject() };
     let its = wanted.all_ns() as f64 / (wanted.waited_ns + wanted.beside_ns).max(1) as f64;
     let sentence = format!(
         "{} waits for a CPU, not for the disk: {} of {}, {} of its apparent I/O time",
@@ -105,7 +105,7 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
     let pid = subject.pid.unwrap_or(0);
     let all: Vec<&WaitGroup> = facts.summary().patterns.waits.iter().collect();
     let finding = of_lost(facts, lost_ns, beside_ns, sentence)
-        .claiming(Claims::of_cpu(&Waited::of(all)))
+        .claiming(Claims::of_cpu(&Waited::from_groups(all)))
         .holding(share_of_thread(facts, wanted.all_ns(), threads))
         .about(subject)
         .sure(Confidence::Certain)
@@ -163,7 +163,7 @@ struct Throttled<'a> {
 fn held_back<'a>(facts: &Facts<'a>) -> Option<Throttled<'a>> {
     let counts = facts.summary().samples.of(Metric::HeldBack);
     let mut cgroups: BTreeMap<u64, Vec<&'a Series>> = BTreeMap::new();
-    for series in counts.iter().filter(|it| it.grown() > 0.0) {
+    for series in counts.iter().filter(|count| count.grown() > 0.0) {
         cgroups.entry(series.last.to_bits()).or_default().push(series);
     }
     let held = cgroups.values().filter_map(|members| held_in(facts, members));
@@ -171,7 +171,7 @@ fn held_back<'a>(facts: &Facts<'a>) -> Option<Throttled<'a>> {
 }
 
 fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Throttled<'a>> {
-    let limited_ns = members.iter().map(|it| it.grown() as u64).max()?;
+    let limited_ns = members.iter().map(|member| member.grown() as u64).max()?;
     let cpu = |series: &&Series| {
         let used = facts.summary().samples.get(Metric::ProcessCpu, &series.subject);
         used.map_or(0.0, Series::grown)
@@ -183,7 +183,7 @@ fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Throttled<'a
     };
     let of_all: f64 = members.iter().map(cpu).sum();
     let (mut of_them, mut room_ns, mut groups) = (0.0, 0, Vec::new());
-    for (series, waited) in members.iter().filter_map(|it| Some((it, waits_of(it)?))) {
+    for (series, waited) in members.iter().filter_map(|member| Some((member, waits_of(member)?))) {
         of_them += cpu(series);
         let threads = waited.groups.iter().map(|group| group.threads).max().unwrap_or(1);
         room_ns += (threads * facts.duration_ns()).saturating_sub(waited.time_ns);
@@ -193,12 +193,12 @@ fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Throttled<'a
         return None;
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns));
-    let waited = Waited::of(groups);
+    let waited = Waited::from_groups(groups);
     let in_waits_ns = waited.groups.iter().map(|group| group.starved_ns).sum::<u64>();
     let beside_ns = limited_ns.saturating_sub(in_waits_ns).min(room_ns);
     let cgroups = facts.summary().samples.of(Metric::CgroupHeldBack);
     let last = members.first()?.last;
-    let cgroup = cgroups.iter().find(|it| it.last == last).map(|it| it.subject.as_str());
+    let cgroup = cgroups.iter().find(|cgroup| cgroup.last == last).map(|cgroup| cgroup.subject.as_str());
     let (lost_ns, whole_ns) = (in_waits_ns + beside_ns, waited.time_ns + beside_ns);
     let counts = lost_ns as f64 >= SHARE * whole_ns as f64;
     counts.then_some(Throttled { waited, cgroup, limited_ns, lost_ns, whole_ns })
@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn found(script: &Script) -> Option<Finding> {
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "cpu-starvation")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "cpu-starvation")
     }
 
     /// The reader in a cgroup whose limit throttles it for this long, with `others` of its CPU

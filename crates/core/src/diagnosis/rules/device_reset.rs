@@ -96,7 +96,7 @@ mod tests {
             script.read("sda", 4096).by(7, "db").at(index * 290_000_000).issued(takes).add();
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "device-reset")
+        findings.into_iter().find(|finding| finding.cause == "device-reset")
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if let Some(failing) = failing(facts) {
         return Ok(failing);
     }
-    let answering = facts.devices().iter().filter(|it| !it.bio_based && it.stalled_ns.is_none());
+    let answering = facts.devices().iter().filter(|device| !device.bio_based && device.stalled_ns.is_none());
     let found: Vec<Finding> = answering.filter_map(|device| of_device(facts, device)).collect();
     Ok(match found.is_empty() {
         true => RuleVerdict::Clear,
@@ -187,7 +187,7 @@ fn stays_slow(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction, s
     let is_write = direction == Direction::Write;
     let is_slow = |it: &&Slow| it.write == is_write && it.d2c_ns as f64 >= slow;
     let outliers: Vec<&Slow> = patterns.slowest.iter().filter(is_slow).collect();
-    let begins = outliers.iter().map(|it| *span(&patterns.timeline, it).start());
+    let begins = outliers.iter().map(|outlier| *span(&patterns.timeline, outlier).start());
     let Some(first) = begins.min() else { return false };
     let completed = |bin: &Bin| if is_write { bin.requests - bin.reads } else { bin.reads };
     // The first bin also holds what completed before it.
@@ -275,7 +275,7 @@ fn reported_events(device: &DeviceSummary) -> u64 {
 /// A device that completes requests with errors.
 fn failing(facts: &Facts<'_>) -> Option<RuleVerdict> {
     let failed = |device: &DeviceSummary| -> u64 {
-        let known = device.errors.iter().filter(|it| FAILING.contains(&it.error));
+        let known = device.errors.iter().filter(|error| FAILING.contains(&error.error));
         known.map(|it| it.requests).sum()
     };
     let device = facts.devices().iter().max_by_key(|device| failed(device))?;
@@ -315,7 +315,7 @@ mod tests {
 
     fn of(script: &Script) -> Option<Finding> {
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "device-slow-tail")
+        findings.into_iter().find(|finding| finding.cause == "device-slow-tail")
     }
 
     /// 2,744 reads of a disk in 30 s, 10.5 ms each, except that the one in the middle takes

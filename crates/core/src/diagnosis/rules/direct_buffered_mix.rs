@@ -49,7 +49,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some((name, file)) = found.max_by_key(|(_, file)| file.time_ns) else {
         return Ok(RuleVerdict::Clear);
     };
-    let Some(device) = facts.devices().iter().find(|it| it.device == name) else {
+    let Some(device) = facts.devices().iter().find(|device| device.device == name) else {
         return Ok(RuleVerdict::Clear);
     };
     Ok(finding(facts, device, file).into())
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn of<'a>(findings: &'a [Finding], cause: &str) -> Option<&'a Finding> {
-        findings.iter().find(|it| it.cause == cause)
+        findings.iter().find(|finding| finding.cause == cause)
     }
 
     #[test]
@@ -206,10 +206,10 @@ mod tests {
             let mix = of(&found, "direct-buffered-mix");
             assert_eq!(mix.is_some(), is_mix, "{found:#?}");
             assert!(
-                mix.is_none_or(|it| it.sentence.contains("0 cached requests, 24 waits")),
+                mix.is_none_or(|mix| mix.sentence.contains("0 cached requests, 24 waits")),
                 "{mix:?}"
             );
-            assert!(mix.is_none_or(|it| it.impact_of == ImpactOf::BlockedTime), "{mix:?}");
+            assert!(mix.is_none_or(|mix| mix.impact_of == ImpactOf::BlockedTime), "{mix:?}");
         }
     }
 

@@ -56,7 +56,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let hurts = hurts(facts, &waited);
     // A bulk writer is as fast as its device: those that write little lose by it.
     let little =
-        Waited::of(waited.groups.iter().copied().filter(|it| is_hurt(facts, it)).collect());
+        Waited::from_groups(waited.groups.iter().copied().filter(|group| is_hurt(facts, group)).collect());
     let victims = if little.time_ns > 0 { &little } else { &waited };
     Ok(Finding::of_class(facts, &waited, sentence)
         .claiming(Claims::of_class(victims))
@@ -95,7 +95,7 @@ fn own_advice(waited: &Waited<'_>) -> Option<&'static str> {
 /// Returns the process whose data most of the device's writes are, if it is by far another one than
 /// the one that waits longest.
 fn heavy(facts: &Facts<'_>, waiting: &Subject) -> Option<Subject> {
-    let device = facts.devices().iter().find(|it| Some(&it.device) == waiting.device.as_ref())?;
+    let device = facts.devices().iter().find(|device| Some(&device.device) == waiting.device.as_ref())?;
     let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
     let most = device.processes.iter().max_by_key(written)?;
     let own = device.processes.iter().find(|row| row.subject.pid == waiting.pid);
@@ -109,7 +109,7 @@ fn heavy(facts: &Facts<'_>, waiting: &Subject) -> Option<Subject> {
 /// Whether the throttling hurts more than a bulk writer: a program that writes little sleeps, or
 /// one whose latency matters; others wait; or the limit is too low for the device.
 fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
-    let is_slept = |pid: u32| waited.groups.iter().any(|it| it.pid == pid);
+    let is_slept = |pid: u32| waited.groups.iter().any(|group| group.pid == pid);
     let device = waited.subject().device;
     let others = facts.waits(|it| {
         let near = it.device.is_none() || device.is_none() || it.device == device;
@@ -117,7 +117,7 @@ fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
         !is_slept(it.pid) && near && it.class != WaitClass::FsLock
     });
     others.time_ns as f64 >= OTHERS * facts.duration_ns() as f64
-        || waited.groups.iter().any(|it| is_hurt(facts, it))
+        || waited.groups.iter().any(|group| is_hurt(facts, group))
         || is_low(facts, device.as_deref())
 }
 
@@ -143,7 +143,7 @@ fn is_bulk(facts: &Facts<'_>, pid: u32) -> bool {
 /// Whether vm.dirty_bytes is set to what the device writes within seconds.
 fn is_low(facts: &Facts<'_>, device: Option<&str>) -> bool {
     let settings = &facts.summary().environment.settings_start;
-    let limit = settings.get("vm/dirty_bytes").and_then(|it| it.trim().parse::<f64>().ok());
+    let limit = settings.get("vm/dirty_bytes").and_then(|setting| setting.trim().parse::<f64>().ok());
     let on = facts.devices().iter().find(|it| Some(it.device.as_str()) == device);
     let written = on.map_or(0.0, |it| facts::of(it, Direction::Write).bytes_per_s);
     limit.is_some_and(|limit| limit > 0.0 && limit < ENOUGH_S * written)
@@ -195,7 +195,7 @@ mod tests {
             wait.device = Some(script.batch.requests[0].device);
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "dirty-throttle").unwrap().severity
+        findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap().severity
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
             script.wait((7, "web"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
             script.batch.waits[0].device = Some(script.batch.requests[0].device);
             let findings = diagnose(&script.summary()).findings;
-            findings.into_iter().find(|it| it.cause == "dirty-throttle").unwrap().sentence
+            findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap().sentence
         };
         let named = sentence("cp");
         assert!(named.starts_with("cp (9) writes faster than the device"), "{named}");

@@ -108,12 +108,12 @@ fn finding(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Finding {
 /// Two logical volumes on one disk may differ as much as their loads.
 fn shares<'a>(facts: &Facts<'a>, upper: &DeviceSummary, lower: &str) -> Option<&'a str> {
     let requests = |it: &DeviceSummary| it.directions.0.iter().map(|it| it.requests).sum::<u64>();
-    let uses = |it: &&DeviceSummary| {
-        it.device != upper.device
-            && it.below.iter().any(|below| is_part_of(lower, below))
-            && requests(it) as f64 >= OTHER * requests(upper) as f64
+    let uses = |device: &&DeviceSummary| {
+        device.device != upper.device
+            && device.below.iter().any(|below| is_part_of(lower, below))
+            && requests(device) as f64 >= OTHER * requests(upper) as f64
     };
-    facts.devices().iter().find(uses).map(|it| it.device.as_str())
+    facts.devices().iter().find(uses).map(|device| device.device.as_str())
 }
 
 /// The least ratio of another device's requests to those of the judged one, for the disk's mean to
@@ -137,10 +137,10 @@ fn gap(facts: &Facts<'_>, upper: &DeviceSummary) -> Option<Gap> {
         (count >= REQUESTS).then(|| sum as f64 / count as f64)
     };
     let is_below =
-        |it: &&DeviceSummary| upper.below.iter().any(|below| is_part_of(&it.device, below));
-    let lowers = facts.devices().iter().filter(is_below).filter_map(|it| Some((it, mean(it)?)));
+        |device: &&DeviceSummary| upper.below.iter().any(|below| is_part_of(&device.device, below));
+    let lowers = facts.devices().iter().filter(is_below).filter_map(|device| Some((device, mean(device)?)));
     let (lower, mean_ns) = lowers.max_by(|one, other| one.1.total_cmp(&other.1))?;
-    let own = facts.patterns(&upper.device).map(|it| it.layer).unwrap_or_default();
+    let own = facts.patterns(&upper.device).map(|pattern| pattern.layer).unwrap_or_default();
     let is_exact = own.requests >= REQUESTS;
     let (upper_ns, lower_ns) = match is_exact {
         true => {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn found(script: &Script) -> Option<Finding> {
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "dm-layer")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "dm-layer")
     }
 
     #[test]

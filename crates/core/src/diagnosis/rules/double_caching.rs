@@ -25,7 +25,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let buffered = |device: &DeviceSummary| {
         let kind = facts.file_system(&device.device);
         device.backing_file.is_some()
-            && !kind.is_some_and(|it| COMPRESSED.contains(&it))
+            && !kind.is_some_and(|kind| COMPRESSED.contains(&kind))
             && !device.below.is_empty()
             && facts.setting(device, "loop/dio").is_some_and(|it| it.trim() == "0")
             && moved(device) >= BULK_PER_S

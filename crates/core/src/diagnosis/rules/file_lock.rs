@@ -111,7 +111,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let convoys = by_lock.into_iter().filter_map(|(lock, rows)| Some((lock, Convoy::new(rows)?)));
     let mut convoys: Vec<(&str, Convoy<'_>)> = convoys.collect();
     convoys.sort_by_key(|(lock, convoy)| (std::cmp::Reverse(convoy.time_ns), *lock));
-    let found = convoys.iter().take(LOCKS).filter_map(|it| of_lock(facts, it.0, &it.1));
+    let found = convoys.iter().take(LOCKS).filter_map(|convoy| of_lock(facts, convoy.0, &convoy.1));
     Ok(verdict(found.collect()))
 }
 
@@ -196,7 +196,7 @@ mod tests {
                 row.class = Some(WaitClass::PageRead);
             }
         }
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "file-lock")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "file-lock")
     }
 
     #[test]

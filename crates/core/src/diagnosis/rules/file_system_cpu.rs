@@ -175,7 +175,7 @@ fn finding(facts: &Facts<'_>, busy: &BusyCalls<'_>) -> Finding {
 
 /// `icons.py (812) spends 46 % of its time in calls on /img/*, 14.0 ms each, without waiting: …`
 fn sentence(busy: &BusyCalls<'_>, share: f64) -> String {
-    let place = busy.mount.map_or_else(String::new, |it| format!("{} ({})", it.path, it.kind));
+    let place = busy.mount.map_or_else(String::new, |mount| format!("{} ({})", mount.path, mount.kind));
     let what = match busy.work {
         Work::Decompress => format!("{place} decompresses a whole block for what is read of it"),
         Work::Compress => {
@@ -238,7 +238,7 @@ mod tests {
         script.batch.files.push(FileActivity { process: Some(own), ..row });
         script.wait((7, "web"), WaitClass::PageRead, waited_ms * MS, waited_ms * MS, 0);
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "file-system-cpu")
+        findings.into_iter().find(|finding| finding.cause == "file-system-cpu")
     }
 
     fn reads() -> Counts {

@@ -29,7 +29,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let flushed = |device: &DeviceSummary| {
         facts::stage(device, Direction::Flush, Interval::D2c).map_or(0, |stage| stage.sum_ns)
     };
-    let Some(device) = facts.devices().iter().max_by_key(|it| flushed(it)) else {
+    let Some(device) = facts.devices().iter().max_by_key(|device| flushed(device)) else {
         return Ok(RuleVerdict::Clear);
     };
     let Some(flush) = facts::stage(device, Direction::Flush, Interval::D2c) else {
@@ -49,13 +49,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// spent flushing, nanoseconds: each sync waits for at least one flush.
 fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &StageTime) -> (Vec<ProgramSyncs<'a>>, u64) {
     let served = facts.journalled(name);
-    let is_on = |it: &ProgramSyncs<'_>| {
-        it.waited.subject().device.is_none_or(|it| it == name || served == Some(it.as_str()))
+    let is_on = |program_syncs: &ProgramSyncs<'_>| {
+        program_syncs.waited.subject().device.is_none_or(|device| device == name || served == Some(device.as_str()))
     };
     let syncs: Vec<ProgramSyncs<'a>> = facts.syncs().into_iter().filter(is_on).collect();
-    let waited = |it: &ProgramSyncs<'_>| {
-        let flushing = (it.count() as f64 * flush.mean_ns) as u64;
-        it.waited.time_ns.min(flushing.max(flush.sum_ns))
+    let waited = |program_syncs: &ProgramSyncs<'_>| {
+        let flushing = (program_syncs.count() as f64 * flush.mean_ns) as u64;
+        program_syncs.waited.time_ns.min(flushing.max(flush.sum_ns))
     };
     let time_ns = syncs.iter().map(waited).sum();
     (syncs, time_ns)
@@ -82,7 +82,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
     );
     let finding = if waited_ns > 0 {
         let groups = syncs.iter().flat_map(|syncs| syncs.waited.groups.iter().copied());
-        let claims = Claims::of_waits(&facts::Waited::of(groups.collect()));
+        let claims = Claims::of_waits(&facts::Waited::from_groups(groups.collect()));
         Finding::of_blocked(facts, waited_ns, sentence).claiming(claims.limited_to(waited_ns))
     } else {
         let whole = facts::device_time_ns(device) + flush.sum_ns;
@@ -133,7 +133,7 @@ fn waits_of(subject: &Subject, unwritten: Option<u64>, by_writes: bool) -> Strin
 /// Returns the fix for a program that syncs files which it has not written.
 pub(super) fn of_many_files(subject: &Subject) -> String {
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
-    let own = program.and_then(|it| it.advice(Topic::Recovery));
+    let own = program.and_then(|program| program.advice(Topic::Recovery));
     let general = "sync the file system once (syncfs) instead of each of its files: one flush \
                    instead of thousands";
     own.map_or_else(|| general.to_owned(), |own| format!("{own}; else {general}"))
@@ -181,7 +181,7 @@ mod tests {
             (wait.syscall, wait.device, wait.file) = (Some(75), Some(sda), Some(file));
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "flush-cost")
+        findings.into_iter().find(|finding| finding.cause == "flush-cost")
     }
 
     #[test]

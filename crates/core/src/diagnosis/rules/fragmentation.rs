@@ -53,7 +53,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Err(Missing("files are not in the data".to_owned()));
     }
     let Some((name, files)) = worst(facts) else { return Ok(RuleVerdict::Clear) };
-    let Some(device) = facts.devices().iter().find(|it| it.device == name) else {
+    let Some(device) = facts.devices().iter().find(|device| device.device == name) else {
         return Ok(RuleVerdict::Clear);
     };
     let sum = |of: fn(&FilePattern) -> u64| files.iter().map(|file| of(file)).sum::<u64>();

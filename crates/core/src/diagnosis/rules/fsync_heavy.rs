@@ -43,10 +43,10 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let mut found = facts.syncs().into_iter().filter(|it| is_habit(facts, it));
+    let mut found = facts.syncs().into_iter().filter(|sync| is_habit(facts, sync));
     let Some(syncs) = found.next() else { return Ok(RuleVerdict::Clear) };
     let subject = syncs.subject();
-    let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref());
+    let device = facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
     let Some(device) = device else {
         return Err(Missing("the device that fsync waits for is not in the data".to_owned()));
     };
@@ -70,7 +70,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// Whether a program's syncs block enough, and often or long enough, to matter.
 fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
     let device = syncs.waited.subject().device;
-    let near = device.as_deref().map_or(facts.blocked_ns(), |it| facts.blocked_near(it));
+    let near = device.as_deref().map_or(facts.blocked_ns(), |device| facts.blocked_near(device));
     let row = facts.devices().iter().find(|row| Some(&row.device) == device.as_ref());
     let usual_ns = syncs.usual_ns() as f64 * row.map_or(1.0, usual_part);
     let share = usual_ns / near.max(1) as f64;
@@ -86,7 +86,7 @@ fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
 /// rest is of outliers, which are the device's.
 fn usual_part(device: &DeviceSummary) -> f64 {
     let directions = [Direction::Write, Direction::Flush].into_iter();
-    let stages = directions.filter_map(|it| facts::stage(device, it, Interval::D2c));
+    let stages = directions.filter_map(|direction| facts::stage(device, direction, Interval::D2c));
     let (usual, all) = stages.fold((0.0, 0.0), |sum, stage| {
         let usual = stage.p50_ns as f64 * stage.requests as f64;
         (sum.0 + usual, sum.1 + stage.sum_ns as f64)
@@ -195,7 +195,7 @@ mod tests {
             let device = device.map(|name| script.names.intern(name));
             script.batch.waits.last_mut().unwrap().device = device;
         }
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "fsync-heavy")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "fsync-heavy")
     }
 
     /// etcd syncs its log `rate` times per second for `each_ms`, `bytes` of it each time, while
@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn of_etcd(script: &Script) -> Option<Finding> {
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "fsync-heavy")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "fsync-heavy")
     }
 
     /// The same, of which `counted` syncs are among the calls on files.
@@ -313,7 +313,7 @@ mod tests {
                 script.waited_on("sda", file, 75);
             }
             let findings = diagnose(&script.summary()).findings;
-            let found = findings.into_iter().find(|it| it.cause == "fsync-heavy");
+            let found = findings.into_iter().find(|finding| finding.cause == "fsync-heavy");
             found.map(|it| it.severity)
         };
         let fast = super::SLOW_SYNC_NS as u64;

@@ -41,8 +41,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let mount = mount_of(facts, &waited.groups, is_fuse);
     let subject = Subject { device: None, ..waited.subject() };
-    let server = mount.and_then(|it| it.server.as_deref());
-    let is_host = mount.is_some_and(|it| it.kind == "virtiofs");
+    let server = mount.and_then(|mount| mount.server.as_deref());
+    let is_host = mount.is_some_and(|mount| mount.kind == "virtiofs");
     let whom = match server {
         Some(server) => server.to_owned(),
         None if is_host => "the hypervisor".to_owned(),
@@ -50,10 +50,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let place = mount.map_or_else(
         || "a FUSE file system".to_owned(),
-        |it| format!("{} ({}, {})", it.path, it.kind, it.source),
+        |mount| format!("{} ({}, {})", mount.path, mount.kind, mount.source),
     );
     let own = server.map_or_else(Waited::default, |server| waits_of(facts, server));
-    let behind = ServerWaits::of(facts, &waited, &own);
+    let behind = ServerWaits::new(facts, &waited, &own);
     let sentence = format!(
         "{} waits for {whom} that serves {place}, {} on average{}",
         words::who(&subject),
@@ -114,8 +114,8 @@ fn passed_on<'a>(facts: &Facts<'a>, server: &str) -> Option<&'a ChainRow> {
     let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
     let mut own = rows.filter(|row| {
         let first = row.steps.first();
-        let is_server = |it: &ChainStep| words::process(&it.process, Some(it.pid), None) == server;
-        let is_other = row.steps.last().map(|it| it.pid) != first.map(|it| it.pid);
+        let is_server = |chain_step: &ChainStep| words::process(&chain_step.process, Some(chain_step.pid), None) == server;
+        let is_other = row.steps.last().map(|step| step.pid) != first.map(|first| first.pid);
         first.is_some_and(is_server) && is_other
     });
     own.next()
@@ -140,7 +140,7 @@ struct ServerWaits {
 impl ServerWaits {
     /// Returns what a server waits for most, if that is half of the time of those who wait for it,
     /// or half of the watch.
-    fn of(facts: &Facts<'_>, waited: &Waited<'_>, own: &Waited<'_>) -> Option<ServerWaits> {
+    fn new(facts: &Facts<'_>, waited: &Waited<'_>, own: &Waited<'_>) -> Option<ServerWaits> {
         if 2 * own.time_ns < waited.time_ns.min(facts.duration_ns()) {
             return None;
         }
@@ -150,7 +150,7 @@ impl ServerWaits {
             devices.entry(on).or_default().push(group);
         }
         devices.remove("");
-        let devices = devices.into_iter().map(|(name, groups)| (name, Waited::of(groups)));
+        let devices = devices.into_iter().map(|(name, groups)| (name, Waited::from_groups(groups)));
         let (device, most) = devices.max_by_key(|(_, waits)| waits.time_ns)?;
         let first = most.groups.first()?;
         let mean_threads =
@@ -218,7 +218,7 @@ mod tests {
             script.wait((7, "cat"), WaitClass::Fuse, each, 0, 0);
         }
         script.wait((812, "s3fs"), WaitClass::PageRead, 90 * MS, 90 * MS, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "fuse-server")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "fuse-server")
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
                 script.batch.waits.last_mut().unwrap().start_ns += round * apart * MS;
             }
             let findings = diagnose(&script.summary()).findings;
-            let found = findings.into_iter().find(|it| it.cause == "fuse-server").unwrap();
+            let found = findings.into_iter().find(|finding| finding.cause == "fuse-server").unwrap();
             assert_eq!(found.severity, severity, "{found:?}");
         }
     }
@@ -273,7 +273,7 @@ mod tests {
             script.batch.waits.last_mut().unwrap().tid = 900 + tid;
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "fuse-server").unwrap()
+        findings.into_iter().find(|finding| finding.cause == "fuse-server").unwrap()
     }
 
     #[test]

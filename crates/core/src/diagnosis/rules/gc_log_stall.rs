@@ -45,10 +45,10 @@ fn is_gc_log(row: &ChainRow) -> bool {
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let Some(chains) = &facts.summary().chains else { return Ok(RuleVerdict::Clear) };
-    let counters = |row: &ChainRow| row.files.first().is_some_and(|it| it.0.contains(COUNTERS));
+    let counters = |row: &ChainRow| row.files.first().is_some_and(|file| file.0.contains(COUNTERS));
     let fits = |row: &&ChainRow| {
         let last = row.steps.last();
-        let is_write = last.is_some_and(|it| facts.is_call(it.syscall, WRITE));
+        let is_write = last.is_some_and(|last| facts.is_call(last.syscall, WRITE));
         is_jvm(row) && (counters(row) || is_write)
     };
     let rows: Vec<&ChainRow> = chains.rows.iter().filter(fits).collect();
@@ -56,7 +56,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let (Some(first), Some(last)) = (most.steps.first(), most.steps.last()) else {
         return Ok(RuleVerdict::Clear);
     };
-    let rows = rows.iter().filter(|row| row.steps.first().is_some_and(|it| it.pid == first.pid));
+    let rows = rows.iter().filter(|row| row.steps.first().is_some_and(|step| step.pid == first.pid));
     let time_ns: u64 = rows.map(|row| row.time_ns).sum();
     let impact = time_ns as f64 / (facts.blocked_ns() + chains.time_ns).max(1) as f64;
     let part = time_ns as f64 / first.threads.max(1) as f64 / facts.duration_ns().max(1) as f64;
@@ -82,7 +82,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let flags = words::flags(&subject);
     let command = format!("iowhy chains{flags}");
     let pid = first.pid;
-    let behind = Claims::of_chains(facts, |row| row.steps.first().is_some_and(|it| it.pid == pid));
+    let behind = Claims::of_chains(facts, |row| row.steps.first().is_some_and(|step| step.pid == pid));
     Ok(Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
         .claiming(behind.limited_to(time_ns))
         .holding(part)
@@ -134,7 +134,7 @@ mod tests {
                 row.class = Some(WaitClass::JournalSpace);
             }
         }
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == cause)
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == cause)
     }
 
     #[test]

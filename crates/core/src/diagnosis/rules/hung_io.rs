@@ -46,7 +46,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let share = stalled_ns as f64 / facts.duration_ns().max(1) as f64;
     let of_blocked = waited.time_ns as f64 / facts.blocked_ns().max(1) as f64;
     let name = &device.device;
-    let is_suspended = device.health_end.as_ref().and_then(|it| it.suspended) == Some(true);
+    let is_suspended = device.health_end.as_ref().and_then(|health_end| health_end.suspended) == Some(true);
     let sentence = format!(
         "{name} has completed no request for {}: {} in flight{}{}",
         words::time(stalled_ns as f64),
@@ -101,16 +101,16 @@ fn hung<'a>(facts: &Facts<'a>) -> Vec<&'a DeviceSummary> {
         let all: u64 = it.directions.0.iter().map(|it| it.open_requests).sum();
         open(Direction::Read) + open(Direction::Write) > 0 || all == 0
     };
-    let limit = |it: &DeviceSummary| if data(it) { HUNG_NS } else { HUNG_OTHER_NS };
-    let is_hung = |it: &&DeviceSummary| it.stalled_ns.is_some_and(|stalled| stalled >= limit(it));
+    let limit = |device: &DeviceSummary| if data(device) { HUNG_NS } else { HUNG_OTHER_NS };
+    let is_hung = |device: &&DeviceSummary| device.stalled_ns.is_some_and(|stalled| stalled >= limit(device));
     let mut hung: Vec<&DeviceSummary> = facts.devices().iter().filter(is_hung).collect();
-    hung.sort_by_key(|it| std::cmp::Reverse((it.stalled_ns, it.oldest_open_ns)));
+    hung.sort_by_key(|hung| std::cmp::Reverse((hung.stalled_ns, hung.oldest_open_ns)));
     hung
 }
 
 /// A hang that ended within the watch: nothing completed for long, then requests from before did.
 fn before(facts: &Facts<'_>) -> Option<Finding> {
-    let found = facts.devices().iter().filter_map(|it| Some((it, gap(facts, it)?)));
+    let found = facts.devices().iter().filter_map(|device| Some((device, gap(facts, device)?)));
     let (device, Gap { from_ns, gap_ns, in_flight_ns }) = found.max_by_key(|(_, it)| it.gap_ns)?;
     let name = &device.device;
     let sentence = format!(
@@ -202,7 +202,7 @@ fn in_flight(device: &DeviceSummary) -> u64 {
 /// `; nor has sdd (32 in flight)`, with a count of the devices that are not named.
 fn also(others: &[&DeviceSummary]) -> String {
     let of =
-        |it: &&DeviceSummary| format!("{} ({} in flight)", it.device, words::count(in_flight(it)));
+        |device: &&DeviceSummary| format!("{} ({} in flight)", device.device, words::count(in_flight(device)));
     let mut names: Vec<String> = others.iter().take(NAMED).map(of).collect();
     if others.len() > NAMED {
         names.push(plural((others.len() - NAMED) as u64, "other device"));
@@ -306,7 +306,7 @@ mod tests {
             script.waited_on("sda", "/data/member/wal/0.wal", 75);
             at += takes.next_multiple_of(20);
         }
-        diagnose(&script.summary()).findings.iter().map(|it| it.cause).collect()
+        diagnose(&script.summary()).findings.iter().map(|finding| finding.cause).collect()
     }
 
     #[test]

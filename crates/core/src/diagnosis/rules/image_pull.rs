@@ -46,7 +46,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::percent(work.share),
     );
     let program = programs::of(Some(&row.subject.process), None);
-    let advice = program.and_then(|it| it.advice(Topic::Checkpoint)).unwrap_or_default();
+    let advice = program.and_then(|program| program.advice(Topic::Checkpoint)).unwrap_or_default();
     let written = row.usage.directions[crate::analysis::summary::Direction::Write].bytes as f64;
     Ok(Finding::of_work(facts, &work, &victims, sentence)
         .about(subject)
@@ -92,7 +92,7 @@ mod tests {
         script.wait((9, "postgres"), WaitClass::Device, 5000 * MS, 5000 * MS, 0);
         let device = script.names.intern("sda");
         script.batch.waits[0].device = Some(device);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "image-pull")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "image-pull")
     }
 
     #[test]

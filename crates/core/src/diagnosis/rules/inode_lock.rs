@@ -38,10 +38,10 @@ const TREE: &[&str] =
 
 impl Lock {
     /// The one with most of the time; a file's if stacks do not show it.
-    fn of(facts: &Facts<'_>, whole_ns: u64) -> Lock {
+    fn new(facts: &Facts<'_>, whole_ns: u64) -> Lock {
         let most = |functions: &[&str]| {
-            let is = |it: &WaitStack| {
-                it.class == WaitClass::FsLock && facts::has_function(&it.functions, functions)
+            let is = |wait_stack: &WaitStack| {
+                wait_stack.class == WaitClass::FsLock && facts::has_function(&wait_stack.functions, functions)
             };
             facts.waits_with(is).0 * 2 > whole_ns
         };
@@ -111,15 +111,15 @@ impl Lock {
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let all = facts.waits_for(WaitClass::FsLock);
-    let lock = Lock::of(facts, all.time_ns);
+    let lock = Lock::new(facts, all.time_ns);
     let waited = match lock {
         Lock::Inode => Some(queue(facts, &all)).filter(|it| it.waits > 0).unwrap_or(all),
         _ => all,
     };
     // Threads that use different files may wait for file system locks that belong to no file.
-    let mut files = waited.groups.iter().map(|it| &it.file);
+    let mut files = waited.groups.iter().map(|group| &group.file);
     let first = files.next();
-    let is_one = files.all(|it| Some(it) == first);
+    let is_one = files.all(|file| Some(file) == first);
     let threads: u64 = waited.groups.iter().map(|group| group.threads).sum();
     // A single thread waits for no other: then the file system's own work holds its file's lock.
     if waited.class_ns == 0 || threads < 2 && lock != Lock::Frozen {
@@ -150,12 +150,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn queue<'a>(facts: &Facts<'a>, all: &Waited<'a>) -> Waited<'a> {
     let mut best = Waited::default();
     for first in &all.groups {
-        let same = |it: &WaitGroup| {
+        let same = |wait_group: &WaitGroup| {
             let is_same = match &first.file {
-                Some(file) => it.file.as_ref() == Some(file),
-                None => it.file.is_none() && it.pid == first.pid,
+                Some(file) => wait_group.file.as_ref() == Some(file),
+                None => wait_group.file.is_none() && wait_group.pid == first.pid,
             };
-            it.class == WaitClass::FsLock && is_same
+            wait_group.class == WaitClass::FsLock && is_same
         };
         let waited = facts.waits(same);
         let threads: u64 = waited.groups.iter().map(|group| group.threads).sum();
@@ -179,12 +179,12 @@ mod tests {
         for (tid, file) in threads {
             script.wait((7, "app"), WaitClass::FsLock, 3 * S, 0, 0);
             script.stacked(&[function]);
-            let (sda, file) = (script.names.intern("sda"), file.map(|it| script.names.intern(it)));
+            let (sda, file) = (script.names.intern("sda"), file.map(|file| script.names.intern(file)));
             let wait = script.batch.waits.last_mut().unwrap();
             (wait.pid, wait.tid) = (*tid, *tid);
             (wait.file, wait.device) = (file, Some(sda));
         }
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "inode-lock")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "inode-lock")
     }
 
     #[test]

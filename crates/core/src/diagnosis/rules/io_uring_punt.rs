@@ -87,7 +87,7 @@ mod tests {
             read.direct(500, 500, MS).stacks(&["blkdev_read_iter", path], &["main"], 1).add();
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "io-uring-punt")
+        findings.into_iter().find(|finding| finding.cause == "io-uring-punt")
     }
 
     #[test]

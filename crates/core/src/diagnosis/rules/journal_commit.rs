@@ -43,7 +43,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(RuleVerdict::Clear);
     }
     let subject = Subject { file: None, ..all.subject() };
-    let kind = JournalKind::of(facts, subject.device.as_deref());
+    let kind = JournalKind::new(facts, subject.device.as_deref());
     let (tickets_ns, _) = facts.waits_in(TICKETS);
     let for_what = match kind {
         Some(JournalKind::Btrfs) if tickets_ns * 2 >= all.time_ns => "btrfs to reserve space",
@@ -133,7 +133,7 @@ fn filler(facts: &Facts<'_>, waiting: &Subject) -> Filler {
     }
     // Each file of a copy may be one process.
     let of_program = |row: &UsedRow<ProcessRow>| -> u64 {
-        let same = programs.iter().filter(|it| it.subject.process == row.subject.process);
+        let same = programs.iter().filter(|program| program.subject.process == row.subject.process);
         same.map(|row| written(row)).sum()
     };
     let others = programs.iter().filter(|row| !is_own(row));
@@ -195,7 +195,7 @@ const FUNCTIONS: &[(JournalKind, &[&str])] = &[
 
 impl JournalKind {
     /// Returns the one with most of the journal waits, by their stacks; else the one on the device.
-    pub(super) fn of(facts: &Facts<'_>, device: Option<&str>) -> Option<JournalKind> {
+    pub(super) fn new(facts: &Facts<'_>, device: Option<&str>) -> Option<JournalKind> {
         let time = |functions: &[&str]| {
             let fits = |functions: &[&str], stack: &[String]| facts::has_function(stack, functions);
             facts

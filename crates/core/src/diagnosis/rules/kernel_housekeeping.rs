@@ -119,7 +119,7 @@ mod tests {
         diagnose(&script.summary())
             .findings
             .into_iter()
-            .find(|it| it.cause == "kernel-housekeeping")
+            .find(|finding| finding.cause == "kernel-housekeeping")
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn where_nobody_waits_it_is_information_and_other_writers_are_none() {
         let alone = found("ext4lazyinit", &["ext4_lazyinit_thread"], false);
-        assert!(alone.is_none_or(|it| it.severity == Severity::Info));
+        assert!(alone.is_none_or(|alone| alone.severity == Severity::Info));
         assert_eq!(found("rsync", &["ext4_writepages"], true), None);
     }
 }

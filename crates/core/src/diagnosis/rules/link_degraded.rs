@@ -152,7 +152,7 @@ mod tests {
             read.direct(0, 0, 8_000_000).add();
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "link-degraded")
+        findings.into_iter().find(|finding| finding.cause == "link-degraded")
     }
 
     #[test]

@@ -58,7 +58,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(RuleVerdict::Clear);
     };
     let same = |it: &&(&ChainRow, Confidence)| {
-        it.1 == sure && it.0.steps.first().is_some_and(|it| it.pid == sleepers.pid)
+        it.1 == sure && it.0.steps.first().is_some_and(|step| step.pid == sleepers.pid)
     };
     let time_ns = known.iter().filter(same).map(|it| it.0.time_ns).sum();
     let convoy = Convoy { most, sleepers, holder, sure, time_ns };
@@ -98,7 +98,7 @@ fn takes_turns(facts: &Facts<'_>, row: &ChainRow) -> bool {
 
 /// Returns all waits of the chain's last process in the class of the chain.
 fn held<'a>(facts: &Facts<'a>, row: &ChainRow) -> Waited<'a> {
-    let pid = row.steps.last().map(|it| it.pid);
+    let pid = row.steps.last().map(|step| step.pid);
     facts.waits(|it| Some(it.pid) == pid && it.class.word() == row.class)
 }
 
@@ -124,7 +124,7 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
     let each = most.time_ns as f64 / most.sleeps.max(1) as f64;
     let is_well = *sure != Confidence::Certain && each < SLOW_SYNC_NS;
     let pid = sleepers.pid;
-    let behind = Claims::of_chains(facts, |row| row.steps.first().is_some_and(|it| it.pid == pid));
+    let behind = Claims::of_chains(facts, |row| row.steps.first().is_some_and(|step| step.pid == pid));
     // What its holder waits for is part of it, if it is known to be a lock.
     let holder = match sure {
         Confidence::Certain => held(facts, most),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     fn found(scene: &LockScene<'_>) -> Option<Finding> {
-        judged(scene).findings.into_iter().find(|it| it.cause == "lock-behind-io")
+        judged(scene).findings.into_iter().find(|finding| finding.cause == "lock-behind-io")
     }
 
     const MONITOR: &[&str] = &["os::PlatformEvent::park()", "ObjectMonitor::enter(JavaThread*)"];
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn what_no_stack_shows_hides_nothing() {
         let likely = judged(&SCENE);
-        let lock = likely.findings.iter().find(|it| it.cause == "lock-behind-io").unwrap();
+        let lock = likely.findings.iter().find(|finding| finding.cause == "lock-behind-io").unwrap();
         assert!(lock.confidence == Confidence::Likely && lock.symptoms.is_empty(), "{lock:?}");
         assert!(lock.sentence.contains("idle workers look the same"));
         // Workers, of which one is woken occasionally.

@@ -50,7 +50,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let mut most: Option<Log<'_>> = None;
     for patterns in &facts.summary().patterns.devices {
-        let device = facts.devices().iter().find(|it| it.device == patterns.device);
+        let device = facts.devices().iter().find(|device| device.device == patterns.device);
         let Some(device) = device else { continue };
         let written = data_written(device).max(1);
         for file in patterns.access.files.iter().filter(|file| file.written > 0) {
@@ -58,7 +58,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             let writer = writer(facts, &file.file);
             let Some(is_known) = log(writer, &file.file) else { continue };
             let found = Log { device: &patterns.device, file, writer, is_known, share };
-            let rank = |it: &Log<'_>| (it.is_known, it.share);
+            let rank = |log: &Log<'_>| (log.is_known, log.share);
             if share >= SHARE && most.as_ref().is_none_or(|most| rank(&found) > rank(most)) {
                 most = Some(found);
             }
@@ -84,10 +84,10 @@ fn data_written(device: &DeviceSummary) -> u64 {
 pub(super) fn writer<'a>(facts: &Facts<'a>, file: &str) -> Option<&'a str> {
     let rows = facts.summary().activity.iter().flat_map(|it| &it.rows);
     let rows = rows.filter(|row| row.file.as_deref() == Some(file) && row.counts.writes > 0);
-    let by_calls = rows.max_by_key(|row| row.counts.writes).and_then(|it| it.process.as_deref());
+    let by_calls = rows.max_by_key(|row| row.counts.writes).and_then(|row| row.process.as_deref());
     by_calls.or_else(|| {
         let waited = facts.waits(|group| group.file.as_deref() == Some(file));
-        waited.groups.first().map(|it| it.process.as_str())
+        waited.groups.first().map(|group| group.process.as_str())
     })
 }
 
@@ -108,7 +108,7 @@ fn log(writer: Option<&str>, file: &str) -> Option<bool> {
 fn is_numbered(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
     let stem = name.split('.').next().unwrap_or(name);
-    !stem.is_empty() && stem.bytes().all(|it| it.is_ascii_digit())
+    !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns the waits for the log, and its writer's waits in syncs of unknown files.
@@ -157,7 +157,7 @@ fn finding(facts: &Facts<'_>, log: &Log<'_>) -> Finding {
         false => Confidence::Possible,
     };
     let program = programs::of(log.writer, None);
-    let own = program.filter(|_| log.is_known).and_then(|it| it.advice(Topic::Logging));
+    let own = program.filter(|_| log.is_known).and_then(|program| program.advice(Topic::Logging));
     let advice = own.unwrap_or(
         "find the repeating error and its level; write without a sync per message; a rate limit \
          drops messages (RateLimitBurst= in journald.conf, SysSock.RateLimit.Burst of rsyslog's \
@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn found(process: &str, file: &str) -> Option<Finding> {
-        judged(process, file).findings.into_iter().find(|it| it.cause == "log-flood")
+        judged(process, file).findings.into_iter().find(|finding| finding.cause == "log-flood")
     }
 
     #[test]
@@ -250,15 +250,15 @@ mod tests {
     #[test]
     fn a_name_alone_hides_nothing() {
         let judged = judged("java", "/data/j.log");
-        let found = judged.findings.iter().find(|it| it.cause == "log-flood").unwrap();
+        let found = judged.findings.iter().find(|finding| finding.cause == "log-flood").unwrap();
         assert!(found.confidence == Confidence::Possible && found.symptoms.is_empty());
-        assert!(judged.findings.iter().any(|it| it.cause == "fsync-heavy"), "{judged:#?}");
+        assert!(judged.findings.iter().any(|finding| finding.cause == "fsync-heavy"), "{judged:#?}");
         assert_ne!(judged.findings[0].cause, "log-flood");
         assert!(!found.fix.contains("GC"), "{found:?}");
         // Some records a second, each made durable, are no flood.
         for (process, file) in [("java", "/data/audit.log"), ("rsyslogd", "/mnt/disk/messages")] {
             let records = every(30, process, file);
-            assert!(records.findings.iter().all(|it| it.cause != "log-flood"), "{records:#?}");
+            assert!(records.findings.iter().all(|finding| finding.cause != "log-flood"), "{records:#?}");
         }
     }
 }

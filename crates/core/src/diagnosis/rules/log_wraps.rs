@@ -42,7 +42,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let program = programs::of(None, Some(&log.file));
     let waits = facts.waits(|group| {
         let is_own = programs::of(Some(&group.process), None).map(|it| it.name);
-        is_own.is_some() && is_own == program.map(|it| it.name)
+        is_own.is_some() && is_own == program.map(|program| program.name)
     });
     let subject = Subject {
         device: Some(device.to_owned()),
@@ -61,9 +61,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let pid = subject.pid;
     let behind =
-        Claims::of_chains(facts, |row| row.steps.last().is_some_and(|it| Some(it.pid) == pid));
+        Claims::of_chains(facts, |row| row.steps.last().is_some_and(|step| Some(step.pid) == pid));
     let claims = Claims::of_waits(&waits).and(&behind);
-    let advice = program.and_then(|it| it.advice(Topic::Checkpoint));
+    let advice = program.and_then(|program| program.advice(Topic::Checkpoint));
     Ok(Finding::of_blocked(facts, waits.time_ns, sentence)
         .claiming(claims)
         .about(subject)
@@ -98,7 +98,7 @@ mod tests {
         }
         script.wait((7, "mariadbd"), WaitClass::Device, 4000 * MS, 4000 * MS, 0);
         script.waited_on("sda", "/var/lib/mysql/t.ibd", 17);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "log-wraps")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "log-wraps")
     }
 
     #[test]

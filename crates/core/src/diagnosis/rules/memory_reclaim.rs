@@ -49,7 +49,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if time_ns == 0 {
         return Ok(RuleVerdict::Clear);
     }
-    let kind = Exhausted::of(&stacked);
+    let kind = Exhausted::from_stacks(&stacked);
     let subject = match stacked.stacks.is_empty() {
         true => waited.subject(),
         false => stacked.subject(),
@@ -93,8 +93,8 @@ fn limit_of<'a>(facts: &Facts<'a>, subject: &Subject) -> Option<(&'a str, &'stat
     let rows = &facts.summary().containers.rows;
     let row = rows.iter().find(|row| row.subject.container == container)?;
     let cgroups = facts.summary().environment.cgroups.iter();
-    let around = cgroups.filter(|it| row.subject.cgroup.starts_with(&it.path));
-    let limited = around.filter_map(|it| Some((it.path.as_str(), it.memory_limit()?)));
+    let around = cgroups.filter(|cgroup| row.subject.cgroup.starts_with(&cgroup.path));
+    let limited = around.filter_map(|around| Some((around.path.as_str(), around.memory_limit()?)));
     let nearest = limited.max_by_key(|(path, _)| path.len())?;
     Some((nearest.0, nearest.1.0, nearest.1.1))
 }
@@ -117,7 +117,7 @@ enum Exhausted {
 
 impl Exhausted {
     /// Returns what most of the time is spent on.
-    fn of(stacked: &WaitsByStack<'_>) -> Exhausted {
+    fn from_stacks(stacked: &WaitsByStack<'_>) -> Exhausted {
         let parts = [
             (Exhausted::High, stacked.time_in(HIGH)),
             (Exhausted::Limit, stacked.time_in(OF_CGROUP)),
@@ -176,7 +176,7 @@ mod tests {
         script.wait((7, "java"), WaitClass::Reclaim, ns, 0, 0);
         script.stacked(frames);
         script.wait((8, "cat"), WaitClass::PageRead, S, S, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "memory-reclaim")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "memory-reclaim")
     }
 
     #[test]
@@ -203,6 +203,6 @@ mod tests {
         assert_eq!(found(&stack, S / 200), None);
         let mut script = Script::new(10);
         script.wait((8, "cat"), WaitClass::PageRead, S, S, 0);
-        assert!(diagnose(&script.summary()).findings.iter().all(|it| it.cause != "memory-reclaim"));
+        assert!(diagnose(&script.summary()).findings.iter().all(|finding| finding.cause != "memory-reclaim"));
     }
 }

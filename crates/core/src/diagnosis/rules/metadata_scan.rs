@@ -208,7 +208,7 @@ mod tests {
             let read = read.origin(Origin::Metadata).sector(index * 7919 * 8);
             read.direct(500, 500, each_us * US).stacks(&[function, "vfs_read"], &["main"], 1).add();
         }
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "metadata-scan")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "metadata-scan")
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
             read.direct(500, 500, 6190 * US).stacks(&["xfs_lookup"], &["main"], 1).add();
         }
         let findings = diagnose(&script.summary()).findings;
-        let scan = findings.into_iter().find(|it| it.cause == "metadata-scan").unwrap();
+        let scan = findings.into_iter().find(|finding| finding.cause == "metadata-scan").unwrap();
         assert!(scan.fix.starts_with("git: `git config core.untrackedCache true`"), "{}", scan.fix);
     }
 

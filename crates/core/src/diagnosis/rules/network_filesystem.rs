@@ -32,7 +32,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let subject = Subject { device: None, ..waited.subject() };
     let place = mount.map_or_else(
         || "a network file system".to_owned(),
-        |it| format!("{} ({} from {})", it.path, it.kind, it.source),
+        |mount| format!("{} ({} from {})", mount.path, mount.kind, mount.source),
     );
     let sentence = format!(
         "{} waits for the server of {place}, {} on average",
@@ -41,7 +41,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let per_s = waited.waits as f64 / facts.seconds();
     let most = severity_of(waited.mean_ns(), per_s);
-    let point = mount.map_or("MOUNTPOINT", |it| it.path.as_str());
+    let point = mount.map_or("MOUNTPOINT", |mount| mount.path.as_str());
     Ok(Finding::of_class(facts, &waited, sentence)
         .about(subject)
         .sure(Confidence::Certain)
@@ -49,7 +49,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("blocked time for the server", waited.class_ns as f64, "ns", "iowhy waits")
         .shown("waits for the server", per_s, "1/s", "iowhy waits")
         .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
-        .fix(fix_of(mount.map(|it| it.kind.as_str())))
+        .fix(fix_of(mount.map(|mount| mount.kind.as_str())))
         .check(format!(
             "`ping` the server, and run iowhy on it to check its disks; NFS: `mountstats {point}` \
              separates RTT (network and server) from the local queue: if both are short, the \
@@ -106,7 +106,7 @@ pub(super) fn mount_of<'a>(
     is_of_kind: fn(&str) -> bool,
 ) -> Option<&'a Mount> {
     let mounts = &facts.summary().environment.mounts;
-    let fitting: Vec<&Mount> = mounts.iter().filter(|it| is_of_kind(&it.kind)).collect();
+    let fitting: Vec<&Mount> = mounts.iter().filter(|mount| is_of_kind(&mount.kind)).collect();
     let file = groups.iter().find_map(|group| group.file.as_deref());
     let holds = |mount: &&&Mount| {
         let rest = file.and_then(|file| file.strip_prefix(mount.path.trim_end_matches('/')));
@@ -139,7 +139,7 @@ mod tests {
             script.wait((7, "cadvisor"), WaitClass::NetworkFs, each, 0, 0);
         }
         script.wait((8, "cat"), WaitClass::PageRead, 1000 * MS, 1000 * MS, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "network-filesystem")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "network-filesystem")
     }
 
     #[test]

@@ -67,8 +67,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     // The devices below an upper device are watched, too, and its own page cache serves some
     // requests.
-    let is_shared = |it: &&DeviceSummary| {
-        it.stalled_ns.is_none() && !facts.is_own_drive(it) && it.below.is_empty()
+    let is_shared = |device: &&DeviceSummary| {
+        device.stalled_ns.is_none() && !facts.is_own_drive(device) && device.below.is_empty()
     };
     let found = facts.devices().iter().filter(is_shared);
     let mut found = found.filter_map(|device| slower(facts, device).map(|it| (device, it)));
@@ -158,8 +158,8 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
     );
     let time_ns = (user.others.time_ns as f64 * user.share) as u64;
     let mut blamed = facts.behind(OWN_DOING).into_iter();
-    let blamed = blamed.find(|it| it.process == user.row.subject.process);
-    let behind_ns = blamed.map_or(0, |it| it.time_ns);
+    let blamed = blamed.find(|blamed| blamed.process == user.row.subject.process);
+    let behind_ns = blamed.map_or(0, |blamed| blamed.time_ns);
     // What the device served meanwhile was seen.
     let is_seen = behind_ns as f64 >= MOST * user.others.time_ns as f64;
     let flags = words::flags(&subject);
@@ -222,7 +222,7 @@ fn here(facts: &Facts<'_>, neighbour: &BehindProgram) -> Finding {
     let flags = words::flags(&subject);
     // Shares of requests in flight together are an upper bound: the device may serve both at once.
     let victims = facts.waits(|group| {
-        let is_victim = words::who(&Waited::of(vec![group]).subject()) == neighbour.victim;
+        let is_victim = words::who(&Waited::from_groups(vec![group]).subject()) == neighbour.victim;
         is_victim || group.process != neighbour.process && group.device == subject.device
     });
     let claims = Claims::of_requests(&victims).limited_to(neighbour.time_ns);
@@ -326,7 +326,7 @@ mod tests {
             index += 1;
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "noisy-neighbour")
+        findings.into_iter().find(|finding| finding.cause == "noisy-neighbour")
     }
 
     #[test]

@@ -52,18 +52,18 @@ impl<'a> Rereads<'a> {
     /// Returns the device with most of them that programs wait for.
     pub fn of(facts: &Facts<'a>) -> Option<Rereads<'a>> {
         // A watch is short for a set of gigabytes: the kernel knows what it evicted before.
-        let rates = facts.devices().iter().map(|it| facts::read_per_s(facts, &it.device));
+        let rates = facts.devices().iter().map(|device| facts::read_per_s(facts, &device.device));
         let all_read: f64 = rates.sum();
         let refaults = facts.summary().samples.system(Metric::RefaultsFile).and_then(|it| it.mean);
         let is_evicted = refaults.is_some_and(|refaults| refaults >= EVICTED * all_read.max(1.0));
-        let thrashing = |it: &&DevicePatterns| {
-            let again = facts.pages_again(&it.device) >= AGAIN;
-            it.access.watched_pages >= LEAST_PAGES && (again || is_evicted)
+        let thrashing = |device_patterns: &&DevicePatterns| {
+            let again = facts.pages_again(&device_patterns.device) >= AGAIN;
+            device_patterns.access.watched_pages >= LEAST_PAGES && (again || is_evicted)
         };
         let devices = facts.summary().patterns.devices.iter().filter(thrashing);
         // Both a loop device and its backing device show repeated reads; programs wait for the one
         // that they use.
-        let found = devices.map(|it| (it, waits_for(facts, &it.device)));
+        let found = devices.map(|device| (device, waits_for(facts, &device.device)));
         let found = found.filter(|(_, waited)| waited.time_ns > 0);
         let (patterns, waited) = found.max_by_key(|(it, _)| it.access.pages_again)?;
         let read = facts::read_per_s(facts, &patterns.device);
@@ -106,7 +106,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
     let role = file.and_then(|file| programs::role_of(process, file));
     let program = programs::of(process, file);
-    let own = program.and_then(|it| it.advice(BottleneckKind::Read.topic(role)));
+    let own = program.and_then(|program| program.advice(BottleneckKind::Read.topic(role)));
     let own = own.map(|it| format!("{it}; else "));
     Ok(finding
         .about(subject)
@@ -134,7 +134,7 @@ fn waits_for<'a>(facts: &Facts<'a>, device: &str) -> Waited<'a> {
     let cached = [WaitClass::PageRead, WaitClass::PageFault];
     let own = facts.waits(|it| cached.contains(&it.class) && it.device.as_deref() == Some(device));
     let time_of = |waited: &Waited<'_>, pid| -> u64 {
-        waited.groups.iter().filter(|it| it.pid == pid).map(|it| it.time_ns).sum()
+        waited.groups.iter().filter(|group| group.pid == pid).map(|group| group.time_ns).sum()
     };
     let all = facts.waits(|it| cached.contains(&it.class));
     // A few stray waits for the device say nothing about those whose device is not known.
@@ -181,7 +181,7 @@ mod tests {
             let device = script.names.intern(device);
             script.batch.waits.last_mut().unwrap().device = Some(device);
         }
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "page-cache-thrash")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "page-cache-thrash")
     }
 
     #[test]

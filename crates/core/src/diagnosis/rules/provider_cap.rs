@@ -54,11 +54,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if let Some(finding) = reported(facts) {
         return Ok(finding.into());
     }
-    let possible = facts.devices().iter().filter(|it| !reports_none(it));
+    let possible = facts.devices().iter().filter(|device| !reports_none(device));
     let flat = possible.filter_map(|device| plateau(facts, device).map(|it| (device, it)));
     let (own, sold): (Vec<_>, Vec<_>) = flat.partition(|(device, _)| facts.is_own_drive(device));
     let surest = sold.iter().rev().max_by_key(|(_, plateau)| plateau.sure);
-    if let Some((device, plateau)) = surest.filter(|it| it.1.sure > Confidence::Possible) {
+    if let Some((device, plateau)) = surest.filter(|surest| surest.1.sure > Confidence::Possible) {
         return Ok(finding(facts, device, plateau).into());
     }
     if let Some(together) = together(facts) {
@@ -120,8 +120,8 @@ pub(in crate::diagnosis) fn refuted(facts: &Facts<'_>) -> Vec<String> {
     let unlimited = facts
         .devices()
         .iter()
-        .filter(|it| health::limit_times(it).is_some_and(|times| times.are_none()));
-    let flat = unlimited.filter_map(|it| plateau(facts, it).map(|plateau| (it, plateau)));
+        .filter(|device| health::limit_times(device).is_some_and(|times| times.are_none()));
+    let flat = unlimited.filter_map(|unlimited| plateau(facts, unlimited).map(|plateau| (unlimited, plateau)));
     let sentence = |(device, plateau): (&DeviceSummary, Plateau)| {
         let name = &device.device;
         format!(
@@ -283,27 +283,27 @@ struct Together<'a> {
 }
 
 fn together<'a>(facts: &Facts<'a>) -> Option<Together<'a>> {
-    let is_held = |it: &DeviceSummary| {
-        health::limit_times(it).is_none_or(|times| times.is_worth(times.of_instance().0))
+    let is_held = |device: &DeviceSummary| {
+        health::limit_times(device).is_none_or(|times| times.is_worth(times.of_instance().0))
     };
     let sold =
-        |it: &&DeviceSummary| facts.seller(it) != Seller::Unknown && is_deep(it) && is_held(it);
+        |device: &&DeviceSummary| facts.seller(device) != Seller::Unknown && is_deep(device) && is_held(device);
     let devices: Vec<&DeviceSummary> = facts.devices().iter().filter(sold).collect();
     let first = devices.first()?;
     let mut devices: Vec<&DeviceSummary> =
-        devices.iter().copied().filter(|it| it.transport == first.transport).collect();
-    devices.sort_by_key(|it| &it.device);
-    if devices.len() < 2 || devices.iter().all(|it| mean_ns(it) < SLOW_SOLD_NS) {
+        devices.iter().copied().filter(|device| device.transport == first.transport).collect();
+    devices.sort_by_key(|device| &device.device);
+    if devices.len() < 2 || devices.iter().all(|device| mean_ns(device) < SLOW_SOLD_NS) {
         return None;
     }
     let timelines: Vec<&Timeline> =
-        devices.iter().filter_map(|it| Some(&facts.patterns(&it.device)?.timeline)).collect();
+        devices.iter().filter_map(|device| Some(&facts.patterns(&device.device)?.timeline)).collect();
     let all = even_bins(&sum(&timelines)?);
     let found = [(false, (|bin| bin.requests) as fn(&Bin) -> u64), (true, |bin| bin.bytes)];
     found.into_iter().find_map(|(bytes, of)| {
         let values = rates(&all, of);
         let variation = trimmed(&values);
-        let each = timelines.iter().map(|it| trimmed(&rates(&even_bins(it), of)));
+        let each = timelines.iter().map(|timeline| trimmed(&rates(&even_bins(timeline), of)));
         let each = each.fold(f64::INFINITY, f64::min);
         let is_flat = values.len() >= BINS && variation <= LOOSE;
         let plateau =
@@ -316,12 +316,12 @@ fn together<'a>(facts: &Facts<'a>) -> Option<Together<'a>> {
 /// Returns the sum of all timelines, bin by bin.
 fn sum(timelines: &[&Timeline]) -> Option<Timeline> {
     let bin_ns = timelines.first()?.bin_ns;
-    let length = timelines.iter().map(|it| it.bins.len()).max()?;
-    if timelines.iter().any(|it| it.bin_ns != bin_ns) {
+    let length = timelines.iter().map(|timeline| timeline.bins.len()).max()?;
+    if timelines.iter().any(|timeline| timeline.bin_ns != bin_ns) {
         return None;
     }
     let bin = |at: usize| {
-        let bins = timelines.iter().filter_map(|it| it.bins.get(at));
+        let bins = timelines.iter().filter_map(|timeline| timeline.bins.get(at));
         bins.fold(Bin::default(), |all, bin| Bin {
             requests: all.requests + bin.requests,
             bytes: all.bytes + bin.bytes,
@@ -368,7 +368,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> Find
 
 fn of_instance(facts: &Facts<'_>, together: &Together<'_>) -> Finding {
     let Together { devices, plateau, each } = together;
-    let names: Vec<&str> = devices.iter().map(|it| it.device.as_str()).collect();
+    let names: Vec<&str> = devices.iter().map(|device| device.device.as_str()).collect();
     let sentence = format!(
         "{} together stay at {} (±{}), although each of them varies by {} or more: a limit of the \
          instance for all its volumes",
@@ -377,12 +377,12 @@ fn of_instance(facts: &Facts<'_>, together: &Together<'_>) -> Finding {
         words::percent(plateau.variation),
         words::percent(*each),
     );
-    let sums = |of: fn(&DeviceSummary) -> u64| devices.iter().map(|it| of(it)).sum::<u64>();
+    let sums = |of: fn(&DeviceSummary) -> u64| devices.iter().map(|device| of(device)).sum::<u64>();
     let at_device = sums(|it| facts::stage_sum(it, Interval::D2c));
     let whole = sums(facts::device_time_ns).max(at_device);
-    let waiting: f64 = devices.iter().map(|it| it.in_flight_mean).sum();
+    let waiting: f64 = devices.iter().map(|device| device.in_flight_mean).sum();
     let subject =
-        Subject { device: names.first().map(|it| (*it).to_owned()), ..Subject::default() };
+        Subject { device: names.first().map(|name| (*name).to_owned()), ..Subject::default() };
     Finding::of_device(facts, at_device, whole, sentence)
         .about(subject)
         .sure(plateau.sure)

@@ -93,7 +93,7 @@ fn turned_off(facts: &Facts<'_>) -> RuleVerdict {
         window(facts, device).is_none()
             && reads.sequential_share.unwrap_or(0.0) >= SEQUENTIAL
             && reads.average_bytes.is_some_and(|bytes| bytes <= OF_WINDOW * PAGE)
-            && MappedReads::of(facts, device).is_some()
+            && MappedReads::new(facts, device).is_some()
     };
     let Some(device) = facts.busiest(is_by_page) else { return RuleVerdict::Clear };
     let name = &device.device;
@@ -103,7 +103,7 @@ fn turned_off(facts: &Facts<'_>) -> RuleVerdict {
         return RuleVerdict::Clear;
     }
     let reads = facts::of(device, Direction::Read);
-    let file = MappedReads::of(facts, device).and_then(|map| map.file);
+    let file = MappedReads::new(facts, device).and_then(|map| map.file);
     let subject = Subject { file, ..waited.subject() };
     let kib = facts.latest_number(device, "queue/read_ahead_kb").unwrap_or(0.0);
     let sentence = format!(
@@ -169,7 +169,7 @@ mod tests {
             script.wait((7, "tar"), WaitClass::PageRead, 2 * MS, 2 * MS, 0);
             script.waited_on("sda", "/srv/a", 0);
         }
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "readahead-small")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "readahead-small")
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
                 script.batch.waits.last_mut().unwrap().device = Some(sda);
             }
             let findings = diagnose(&script.summary()).findings;
-            findings.into_iter().find(|it| it.cause == "readahead-small")
+            findings.into_iter().find(|finding| finding.cause == "readahead-small")
         };
         let off = found("128", 1, Origin::PageFault).unwrap();
         let said = "scan (7) reads the memory map of /srv/idx in order without read-ahead, \

@@ -51,10 +51,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     // Readahead of other files, on this device or another, is not part of the waste.
     let of_files =
         |it: &DeviceSummary| facts.patterns(&it.device).map_or(0, |it| it.access.faulted_bytes);
-    let knows_files = facts.devices().iter().any(|it| of_files(it) > 0);
-    let bytes = |it: &DeviceSummary| if knows_files { of_files(it) } else { reads(it).1 };
+    let knows_files = facts.devices().iter().any(|device| of_files(device) > 0);
+    let bytes = |device: &DeviceSummary| if knows_files { of_files(device) } else { reads(device).1 };
     // Of stacked devices the upper one, with more of the time, is the one that windows apply to.
-    let Some(device) = facts.devices().iter().rev().max_by_key(|it| bytes(it)) else {
+    let Some(device) = facts.devices().iter().rev().max_by_key(|device| bytes(device)) else {
         return Ok(RuleVerdict::Clear);
     };
     let (requests, read) = (reads(device).0, bytes(device));

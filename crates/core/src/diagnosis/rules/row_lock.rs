@@ -97,7 +97,7 @@ mod tests {
                 (row.syscall, row.user_stack_id) = (Some(EPOLL_WAIT), stack_id);
             }
         }
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "row-lock")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "row-lock")
     }
 
     #[test]

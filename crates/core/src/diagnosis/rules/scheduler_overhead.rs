@@ -40,7 +40,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         if scheduler_of(facts, device) == Some("none") {
             return false;
         }
-        let sums = SchedulerTimes::of(facts, device);
+        let sums = SchedulerTimes::new(facts, device);
         let is_longer = sums.held_ns as f64 >= TIMES_DEVICE * sums.at_device_ns as f64;
         sums.held_ns as f64 >= SHARE * sums.whole_ns as f64
             && (is_longer || sums.starved_ns.is_some())
@@ -52,13 +52,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
 }
 
 fn finding(facts: &Facts<'_>, device: &DeviceSummary) -> Finding {
-    let sums = SchedulerTimes::of(facts, device);
+    let sums = SchedulerTimes::new(facts, device);
     let of_whole = |time_ns: u64| time_ns as f64 / sums.whole_ns as f64;
     let (held, at_device) = (of_whole(sums.held_ns), of_whole(sums.at_device_ns));
     let name = &device.device;
     let scheduler = scheduler_of(facts, device).unwrap_or("the scheduler");
     let longest_ns = longest_of(device, Interval::I2d).max(sums.starved_ns.unwrap_or(0));
-    let up_to = sums.starved_ns.map(|it| format!(", some for {}", words::time(it as f64)));
+    let up_to = sums.starved_ns.map(|starved_ns| format!(", some for {}", words::time(starved_ns as f64)));
     let up_to = up_to.unwrap_or_default();
     let sentence = format!(
         "{scheduler} delays requests of {name}{up_to}: {} of their time in its queue, {} at the \
@@ -165,7 +165,7 @@ struct SchedulerTimes {
 }
 
 impl SchedulerTimes {
-    fn of(facts: &Facts<'_>, device: &DeviceSummary) -> SchedulerTimes {
+    fn new(facts: &Facts<'_>, device: &DeviceSummary) -> SchedulerTimes {
         let sum = |at| facts::stage_sum(device, at);
         let scheduled_ns = facts::scheduled_ns(device);
         let (queued_ns, longest_wait_ns) = queued(facts, device);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn found(script: &Script) -> Option<Finding> {
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "scheduler-overhead")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "scheduler-overhead")
     }
 
     /// Two readers that are served all the time, each request in `d2c`, after `i2d` in the

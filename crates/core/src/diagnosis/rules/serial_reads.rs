@@ -65,7 +65,7 @@ fn how(
     serial: &SerialRequests<'_>,
     subject: &Subject,
 ) -> (String, &'static str) {
-    if let Some(map) = MappedReads::of(facts, serial.device) {
+    if let Some(map) = MappedReads::new(facts, serial.device) {
         return (map.words(facts, subject), MappedReads::FIX);
     }
     let again = facts.pages_again(&serial.device.device);
@@ -197,10 +197,10 @@ impl MappedReads {
                        I/O";
 
     /// Returns the page faults that most requests of a device are.
-    pub fn of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<MappedReads> {
+    pub fn new(facts: &Facts<'_>, device: &DeviceSummary) -> Option<MappedReads> {
         let faults = facts::origin_of(device, Origin::PageFault).1;
         let is_most = 2 * faults > facts::of(device, Direction::Read).requests;
-        let files = facts.patterns(&device.device).map(|it| &it.access.files[..]);
+        let files = facts.patterns(&device.device).map(|pattern| &pattern.access.files[..]);
         let most = files.unwrap_or_default().iter().max_by_key(|file| file.faults);
         let file = most.filter(|file| file.faults > 0).map(|file| file.file.clone());
         is_most.then_some(MappedReads { file })
@@ -250,7 +250,7 @@ pub(super) fn pool_of<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Optio
     }
     let pid = first.pid;
     let own = all.groups.iter().copied().filter(|group| group.pid == pid);
-    let waited = facts::Waited::of(own.collect());
+    let waited = facts::Waited::from_groups(own.collect());
     let threads = waited.groups.iter().map(|group| group.threads).max()?;
     let each = waited.time_ns as f64 / threads.max(1) as f64 / facts.duration_ns().max(1) as f64;
     let depth = super::super::bottleneck::bound::depth(device);
@@ -289,7 +289,7 @@ fn pool(facts: &Facts<'_>) -> RuleVerdict {
     );
     let own = programs::of(subject.process.as_deref(), subject.file.as_deref());
     let own = own.and_then(|program| program.advice(programs::Topic::Pool));
-    let map = MappedReads::of(facts, pool.device);
+    let map = MappedReads::new(facts, pool.device);
     let faults = map.as_ref().map(|map| map.words(facts, &subject)).unwrap_or_default();
     let sentence = format!("{sentence}{faults}");
     Finding::of_waits(facts, &pool.waited, sentence)
@@ -379,7 +379,7 @@ mod tests {
             (wait.tid, wait.device) = (tid, Some(sda));
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "serial-reads").map(|it| it.severity)
+        findings.into_iter().find(|finding| finding.cause == "serial-reads").map(|finding| finding.severity)
     }
 
     #[test]
@@ -407,7 +407,7 @@ mod tests {
             );
             let sda = script.names.intern("sda");
             script.batch.waits.last_mut().unwrap().device = Some(sda);
-            diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "serial-reads")
+            diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "serial-reads")
         };
         assert!(found(1000).is_none(), "6 s of 10 are its serial reads");
         assert!(found(10).is_none());
@@ -434,7 +434,7 @@ mod tests {
         }
         script.behind(8, 1, "main", &[], KnownBy::Woken);
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "serial-reads").unwrap()
+        findings.into_iter().find(|finding| finding.cause == "serial-reads").unwrap()
     }
 
     #[test]

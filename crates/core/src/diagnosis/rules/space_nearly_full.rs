@@ -58,7 +58,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if free.is_none_or(|free| free > FREE) && !is_btrfs {
         return Ok(RuleVerdict::Clear);
     }
-    let place = mount.map_or_else(|| "its file system".to_owned(), |it| it.path.clone());
+    let place = mount.map_or_else(|| "its file system".to_owned(), |mount| mount.path.clone());
     let left =
         free.map_or_else(String::new, |free| format!(", with {} free", words::percent(free)));
     let sentence =
@@ -93,7 +93,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// Returns the mounted file system of the device with the smallest free share.
 fn fullest<'a>(facts: &Facts<'a>, device: &str) -> Option<&'a Mount> {
     let device = facts.devices().iter().find(|it| it.device == device)?;
-    let share = |it: &&Mount| free_share(it).unwrap_or(1.0);
+    let share = |mount: &&Mount| free_share(mount).unwrap_or(1.0);
     facts.mounts(device).into_iter().min_by(|a, b| share(a).total_cmp(&share(b)))
 }
 
@@ -128,7 +128,7 @@ mod tests {
         script.stacked(frames);
         let device = script.names.intern("sda");
         script.batch.waits[0].device = Some(device);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "space-nearly-full")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "space-nearly-full")
     }
 
     const TICKET: &[&str] =

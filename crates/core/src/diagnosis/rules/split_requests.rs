@@ -100,7 +100,7 @@ fn fix(name: &str, setting: &str) -> String {
 /// request would not complete before the first piece does.
 fn lost_of(facts: &Facts<'_>, device: &DeviceSummary, (pieces, full): (f64, f64)) -> (u64, u64) {
     if pieces >= PIECES {
-        let access = facts.patterns(&device.device).map(|it| &it.access);
+        let access = facts.patterns(&device.device).map(|pattern| &pattern.access);
         return access.map_or((0, 0), |access| (access.pieces_ns, access.wholes_ns));
     }
     // Which pieces are of one whole is not known: at most all of their time.
@@ -157,7 +157,7 @@ mod tests {
             read.direct(0, 0, 1_000_000 * (1 + piece)).add();
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "split-requests").map(|it| it.severity)
+        findings.into_iter().find(|finding| finding.cause == "split-requests").map(|finding| finding.severity)
     }
 
     #[test]

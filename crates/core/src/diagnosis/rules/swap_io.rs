@@ -127,7 +127,7 @@ mod tests {
             read.origin(Origin::Swap).sector(index * 7919 * 8).direct(500, 500, MS).add();
         }
         script.wait((7, "java"), class, 5000 * MS, 4000 * MS, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "swap-io")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "swap-io")
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
             }
             script.wait((8, "cat"), WaitClass::Device, MS, MS, 0);
             let findings = diagnose(&script.summary()).findings;
-            findings.into_iter().find(|it| it.cause == "swap-io")
+            findings.into_iter().find(|finding| finding.cause == "swap-io")
         };
         let thrashing = judged(20_000).unwrap();
         assert!(thrashing.severity == Severity::Warning, "{thrashing:?}");

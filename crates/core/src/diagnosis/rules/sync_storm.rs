@@ -51,7 +51,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let behind = [WaitClass::JournalCommit, WaitClass::JournalSpace, WaitClass::PageLock];
     // A wait for a device without writeback has another reason.
     let synced =
-        |device: &String| syncing.groups.iter().any(|it| it.device.as_ref() == Some(device));
+        |device: &String| syncing.groups.iter().any(|group| group.device.as_ref() == Some(device));
     let others = facts.waits(|group| {
         Some(group.pid) != subject.pid
             && group.device.as_ref().is_none_or(synced)
@@ -60,14 +60,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let is_storm = calls >= LEAST && rate >= SYNCS_PER_S;
     let is_long = syncing.longest_ns() >= LONG_NS;
-    let call = facts.call_name(syncing.groups.first().and_then(|it| it.syscall)).unwrap_or("sync");
+    let call = facts.call_name(syncing.groups.first().and_then(|group| group.syscall)).unwrap_or("sync");
     let of_whom = dirtied(awaited, &subject);
     let sentence = sentence(facts, &syncing, &subject, call, (calls, is_storm)) + &of_whom;
     let flags = words::flags(&subject);
     // Nobody waits longer behind the calls than they take.
     let behind_calls = |group: &&WaitGroup| {
         let most_ns = syncing.time_ns.saturating_mul(group.threads);
-        Claims::of_waits(&Waited::of(vec![group])).limited_to(most_ns)
+        Claims::of_waits(&Waited::from_groups(vec![group])).limited_to(most_ns)
     };
     let behind_them = others.groups.iter().map(behind_calls);
     let claims = behind_them.fold(Claims::of_waits(&syncing), |all, one| all.and(&one));
@@ -234,7 +234,7 @@ mod tests {
                 synced(&mut script, (call * 100 + index * 20) * MS, 20 * MS);
             }
             let findings = diagnose(&script.summary()).findings;
-            let found = findings.into_iter().find(|it| it.cause == "sync-storm").unwrap();
+            let found = findings.into_iter().find(|finding| finding.cause == "sync-storm").unwrap();
             assert_eq!(found.severity, severity, "{calls}: {found:?}");
             let message = if calls == 1 { "once".to_owned() } else { format!("{calls} times") };
             assert!(found.sentence.contains(&message), "{}", found.sentence);
@@ -254,7 +254,7 @@ mod tests {
         let row = FileActivity::of(1, 7, &counts);
         script.batch.files.push(FileActivity { file_type: Some(FileKind::Directory), ..row });
         let findings = diagnose(&script.summary()).findings;
-        let found = findings.into_iter().find(|it| it.cause == "sync-storm").unwrap();
+        let found = findings.into_iter().find(|finding| finding.cause == "sync-storm").unwrap();
         assert!(found.sentence.contains("called syncfs 10 times"), "{}", found.sentence);
     }
 
@@ -270,7 +270,7 @@ mod tests {
             script.batch.waits.last_mut().unwrap().device = None;
         }
         let findings = diagnose(&script.summary()).findings;
-        let found = findings.into_iter().find(|it| it.cause == "sync-storm").unwrap();
+        let found = findings.into_iter().find(|finding| finding.cause == "sync-storm").unwrap();
         assert_eq!(found.subject.device.as_deref(), Some("sdb"));
         assert!(found.sentence.contains("it waits for what dd (2"), "{}", found.sentence);
         assert!(found.sentence.ends_with("wrote to sdb"), "{}", found.sentence);
@@ -288,7 +288,7 @@ mod tests {
         let device = device.map(|name| script.names.intern(name));
         script.batch.waits.last_mut().unwrap().device = device;
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "sync-storm").unwrap().impact
+        findings.into_iter().find(|finding| finding.cause == "sync-storm").unwrap().impact
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn seen(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
     let busy_ns = device.util_share? * facts.duration_ns() as f64;
     let held = (sum(Interval::Q2c) - sum(Interval::Q2g)) / busy_ns.max(1.0);
     let (waited, share) = waits(facts, device);
-    let known = waited.groups.iter().any(|it| it.device.as_ref() == Some(&device.device));
+    let known = waited.groups.iter().any(|group| group.device.as_ref() == Some(&device.device));
     // It may have reported another number while they waited.
     let mut changed = facts.summary().changed_settings.iter();
     let is_changed = changed
@@ -80,7 +80,7 @@ fn seen(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
 fn waits<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> (Waited<'a>, f64) {
     let name = &device.device;
     let waited = facts.waits(|group| {
-        group.class == WaitClass::Tag && group.device.as_ref().is_none_or(|it| it == name)
+        group.class == WaitClass::Tag && group.device.as_ref().is_none_or(|device| device == name)
     });
     let share = waited.class_ns as f64 / facts.blocked_near(name).max(1) as f64;
     (waited, share)
@@ -246,7 +246,7 @@ mod tests {
     fn a_claim_that_threads_refute_is_not_believed() {
         // Sysfs says 128, four are in flight, and threads wait for a tag.
         let found = judged("128", "sda");
-        let found = found.findings.into_iter().find(|it| it.cause == "tag-starvation").unwrap();
+        let found = found.findings.into_iter().find(|finding| finding.cause == "tag-starvation").unwrap();
         assert!(found.sentence.contains("reports 128"), "{}", found.sentence);
         assert!(found.fix.contains("loop device"), "{}", found.fix);
         // A queue that is as full as it reports, and waits for another device.
@@ -285,7 +285,7 @@ mod tests {
     }
 
     fn has(diagnosis: &Diagnosis, cause: &str) -> bool {
-        diagnosis.findings.iter().any(|it| it.cause == cause)
+        diagnosis.findings.iter().any(|finding| finding.cause == cause)
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn is_not_kept(row: &ActivityRow, files: u64) -> bool {
 
 /// Whether complete lifetimes were seen, and they were short.
 fn lives_and_goes(facts: &Facts<'_>, row: &ActivityRow) -> bool {
-    let short = row.lifetime_ns.is_some_and(|it| it <= SHORT_NS);
+    let short = row.lifetime_ns.is_some_and(|lifetime_ns| lifetime_ns <= SHORT_NS);
     let gone = row.lives.max(row.counts.unlinks);
     short
         && row.lives as f64 / facts.seconds() >= FILES_PER_S
@@ -115,7 +115,7 @@ fn waits<'a>(facts: &Facts<'a>, row: &ActivityRow) -> Waited<'a> {
         let is_theirs = match &group.file {
             Some(file) => file.starts_with(&folder),
             None => {
-                group.syscall.is_none() || calls.iter().any(|it| facts.is_call(group.syscall, it))
+                group.syscall.is_none() || calls.iter().any(|call| facts.is_call(group.syscall, call))
             }
         };
         group.pid == row.pid && is_theirs
@@ -195,7 +195,7 @@ fn finding(facts: &Facts<'_>, row: &ActivityRow, seen: SeenLifetimes) -> Finding
         None => finding,
     };
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
-    let own = program.and_then(|it| it.advice(Topic::Spill)).map(|it| format!("{it}; "));
+    let own = program.and_then(|program| program.advice(Topic::Spill)).map(|it| format!("{it}; "));
     finding
         .shown("write throughput to these files", per_s(counts.write_bytes), "bytes/s", &*files)
         .shown(
@@ -262,7 +262,7 @@ mod tests {
     }
 
     fn of(diagnosis: &Diagnosis) -> Option<(usize, Confidence)> {
-        let found = diagnosis.findings.iter().position(|it| it.cause == "temp-file-churn");
+        let found = diagnosis.findings.iter().position(|finding| finding.cause == "temp-file-churn");
         found.map(|at| (at, diagnosis.findings[at].confidence))
     }
 

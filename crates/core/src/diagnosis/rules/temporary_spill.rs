@@ -33,7 +33,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         group.file.as_deref().is_some_and(|file| is_temporary(&group.process, file))
     });
     let pids: BTreeSet<u32> =
-        spilled.iter().map(|it| it.0).chain(of_waits.groups.iter().map(|it| it.pid)).collect();
+        spilled.iter().map(|it| it.0).chain(of_waits.groups.iter().map(|group| group.pid)).collect();
     // Removing such a file, or waiting for the dirty pages of it, is of no file.
     let is_own = |group: &WaitGroup| match &group.file {
         Some(file) => is_temporary(&group.process, file),
@@ -43,7 +43,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if of_waits.time_ns == 0 || waited.time_ns == 0 {
         return Ok(RuleVerdict::Clear);
     }
-    let files: Vec<&str> = of_waits.groups.iter().filter_map(|it| it.file.as_deref()).collect();
+    let files: Vec<&str> = of_waits.groups.iter().filter_map(|group| group.file.as_deref()).collect();
     let pattern = words::pattern(&files);
     let subject = Subject { file: pattern.clone(), ..of_waits.subject() };
     let bytes: u64 = spilled.iter().map(|it| it.2).sum();
@@ -62,7 +62,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         pattern.as_deref().unwrap_or("several"),
     );
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
-    let own = program.and_then(|it| it.advice(Topic::Spill));
+    let own = program.and_then(|program| program.advice(Topic::Spill));
     let flags = words::flags(&subject);
     Ok(Finding::of_waits(facts, &waited, sentence)
         .about(subject)
@@ -89,7 +89,7 @@ mod tests {
         script.wait((7, "postgres"), WaitClass::DirtyThrottle, 2 * S, 0, 0);
         script.waited_on("sda", file, 18);
         script.wait((7, "postgres"), WaitClass::PageLock, 3 * S, 0, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "temporary-spill")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "temporary-spill")
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn with_those_below<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Vec<&'a De
         for at in begin..end {
             for name in &found[at].below {
                 let disk = all.iter().find(|it| is_part_of(&it.name, name));
-                let new = disk.filter(|it| !found.iter().any(|known| known.name == it.name));
+                let new = disk.filter(|disk| !found.iter().any(|known| known.name == disk.name));
                 found.extend(new);
             }
         }
@@ -86,7 +86,7 @@ fn trouble(device: &Device) -> Option<VolumeTrouble> {
         }
     });
     let of_bcache = now.bcache.as_ref().and_then(|it| bcache(name, before, it));
-    of_targets.chain(of_bcache).max_by_key(|it| (it.severity, it.sure))
+    of_targets.chain(of_bcache).max_by_key(|of_target| (of_target.severity, of_target.sure))
 }
 
 fn certain(said: String, fix: &'static str, check: String) -> VolumeTrouble {
@@ -118,7 +118,7 @@ fn thin_pool(name: &str, pool: &MappedTarget) -> Option<VolumeTrouble> {
         Some("needs_check") => "the metadata of the thin pool {} needs a check",
         Some(_) => "the thin pool {} failed: its volumes return errors",
         None => {
-            let most = fullest.filter(|it| *it >= NEARLY_FULL)?;
+            let most = fullest.filter(|fullest| *fullest >= NEARLY_FULL)?;
             let of = if data >= metadata { "" } else { " of metadata" };
             return Some(VolumeTrouble {
                 said: format!("the thin pool {name} is {} full{of}", words::percent(most)),
@@ -188,7 +188,7 @@ fn multipath(
 }
 
 fn raid(name: &str, raid: &MappedTarget) -> Option<VolumeTrouble> {
-    let lost = raid.failed_members.filter(|it| *it > 0)?;
+    let lost = raid.failed_members.filter(|failed_member| *failed_member > 0)?;
     Some(VolumeTrouble {
         said: format!("{} of the RAID {name} failed", plural(lost, "member")),
         severity: Severity::Info,
@@ -313,7 +313,7 @@ mod tests {
             write.direct(0, 0, 8_000_000).add();
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "volume-state")
+        findings.into_iter().find(|finding| finding.cause == "volume-state")
     }
 
     fn target(target: MappedTarget) -> DeviceHealth {

@@ -66,8 +66,8 @@ fn is_full(device: &DeviceSummary) -> bool {
 
 /// Whether the target is the kernel's default.
 fn is_default(facts: &Facts<'_>, subject: &Subject) -> bool {
-    let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref());
-    let number = |name| device.and_then(|it| facts.number(it, name));
+    let device = facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
+    let number = |name| device.and_then(|device| facts.number(device, name));
     let own = if number("queue/rotational") == Some(0.0) { OF_FLASH_US } else { OF_DISKS_US };
     number("queue/wbt_lat_usec") == Some(f64::from(own))
 }
@@ -75,13 +75,13 @@ fn is_default(facts: &Facts<'_>, subject: &Subject) -> bool {
 /// Whether it works as intended: it throttles writers in favour of other readers of the device, or
 /// a database's writes of its data files, for which no client waits.
 fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
-    let is_held = |pid: u32| waited.groups.iter().any(|it| it.pid == pid);
+    let is_held = |pid: u32| waited.groups.iter().any(|group| group.pid == pid);
     let readers = facts.waits(|it| {
         facts.is_call(it.syscall, READ) && it.device == subject.device && !is_held(it.pid)
     });
-    let role = |it: &WaitGroup| programs::role_of(Some(&it.process), it.file.as_deref()?);
-    let of_data = waited.groups.iter().filter(|it| role(it) == Some(FileRole::Data));
-    let data_ns: u64 = of_data.map(|it| it.class_ns()).sum();
+    let role = |wait_group: &WaitGroup| programs::role_of(Some(&wait_group.process), wait_group.file.as_deref()?);
+    let of_data = waited.groups.iter().filter(|group| role(group) == Some(FileRole::Data));
+    let data_ns: u64 = of_data.map(|of_data| of_data.class_ns()).sum();
     readers.time_ns as f64 >= READERS * facts.duration_ns() as f64 || 2 * data_ns >= waited.class_ns
 }
 
@@ -89,10 +89,10 @@ fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
 fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
     let waited = facts.kernel_waits(|group| group.class == WaitClass::Wbt);
     let on = waited.subject().device;
-    let threads: u64 = waited.groups.iter().map(|it| it.threads).sum();
+    let threads: u64 = waited.groups.iter().map(|group| group.threads).sum();
     let asleep = waited.class_ns as f64 / (threads * facts.duration_ns()).max(1) as f64;
     let is_asleep = asleep >= ASLEEP;
-    let fits = |it: &DeviceSummary| is_asleep || is_held(it);
+    let fits = |device: &DeviceSummary| is_asleep || is_held(device);
     let device = facts.busiest(|it| on.as_ref().is_none_or(|on| *on == it.device) && fits(it))?;
     if waited.class_ns == 0 {
         return None;
@@ -137,14 +137,14 @@ fn verdict(name: &str, is_full: bool, message: &str) -> (String, Confidence, Sev
 }
 
 fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Finding) -> Finding {
-    let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref());
-    let number = device.and_then(|it| facts.number(it, "queue/wbt_lat_usec"));
-    let target = number.filter(|it| *it > 0.0);
+    let device = facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
+    let number = device.and_then(|device| facts.number(device, "queue/wbt_lat_usec"));
+    let target = number.filter(|number| *number > 0.0);
     let message = target.map_or_else(String::new, |target| {
         format!(": its target for read latency is {}", words::time(target * 1e3))
     });
     let name = subject.device.clone().unwrap_or_else(|| "DEVICE".to_owned());
-    let flash = device.and_then(|it| facts.setting(it, "queue/rotational")) == Some("0");
+    let flash = device.and_then(|device| facts.setting(device, "queue/rotational")) == Some("0");
     let default = if flash { OF_FLASH_US } else { OF_DISKS_US };
     let is_full = device.is_some_and(is_full);
     let (sentence, sure, most) = verdict(&name, is_full, &message);
@@ -217,7 +217,7 @@ mod tests {
         let wait = script.batch.waits.last_mut().unwrap();
         (wait.kernel_thread, wait.device) = (true, Some(sda));
         script.wait((8, "db"), WaitClass::PageRead, 100 * MS, 0, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "wbt-throttle")
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "wbt-throttle")
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
         script.wait((7, process), WaitClass::Wbt, 3000 * MS, 0, 0);
         script.waited_on("sda", file, 18);
         let findings = diagnose(&script.summary()).findings;
-        findings.iter().find(|it| it.cause == "wbt-throttle").unwrap().severity
+        findings.iter().find(|finding| finding.cause == "wbt-throttle").unwrap().severity
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
             script.wait((7, "dd"), WaitClass::Wbt, 9000 * MS, 0, 0);
             script.waited_on("sda", "/out", 18);
             let findings = diagnose(&script.summary()).findings;
-            findings.into_iter().find(|it| it.cause == "wbt-throttle").unwrap()
+            findings.into_iter().find(|finding| finding.cause == "wbt-throttle").unwrap()
         };
         assert_eq!(found(1).severity, Severity::Critical);
         let full = found(16);
@@ -294,7 +294,7 @@ mod tests {
             (wait.kernel_thread, wait.device) = (true, Some(sda));
             script.wait((8, "db"), WaitClass::Fsync, 9900 * MS, 0, 0);
             let findings = diagnose(&script.summary()).findings;
-            findings.into_iter().find(|it| it.cause == "wbt-throttle")
+            findings.into_iter().find(|finding| finding.cause == "wbt-throttle")
         };
         assert!(found(9100).is_some());
         assert_eq!(found(8900), None);

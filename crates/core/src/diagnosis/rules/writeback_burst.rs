@@ -25,7 +25,7 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     let mut found =
-        facts.devices().iter().filter_map(|device| bursts(facts, device).map(|it| (device, it)));
+        facts.devices().iter().filter_map(|device| bursts(facts, device).map(|burst| (device, burst)));
     let Some((device, burst)) = found.next() else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let writer = facts.top_process(device, |row| {

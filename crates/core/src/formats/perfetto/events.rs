@@ -94,7 +94,7 @@ pub(super) struct RequestItem {
 }
 
 impl RequestItem {
-    pub fn of(request: &Request, parts: &[RequestPart]) -> RequestItem {
+    pub fn new(request: &Request, parts: &[RequestPart]) -> RequestItem {
         let mut files: Vec<Name> = parts.iter().filter_map(|part| part.file).collect();
         files.dedup();
         RequestItem {
@@ -102,7 +102,7 @@ impl RequestItem {
             thread: request.pid.zip(request.tid),
             process: request.process,
             id: request.request_id,
-            life: Life::of(request),
+            life: Life::from_request(request),
             sector: request.sector,
             bytes: request.bytes,
             operation: request.operation,

@@ -176,7 +176,7 @@ impl Exporter for Perfetto {
             self.threads.insert((process.pid, process.tid), process.thread);
         }
         for (request, parts) in batch.requests_with_parts() {
-            let row = self.window.push(request.start_ns, RequestItem::of(request, parts));
+            let row = self.window.push(request.start_ns, RequestItem::new(request, parts));
             if let Some(row) = row {
                 self.write(row, names, out)?;
             }

@@ -172,7 +172,8 @@ fn first_touch() -> Script {
         .run(&mut script);
     }
     // Every tenth read is of a block that was there before.
-    let again: Vec<u64> = script.batch.requests.iter().step_by(10).map(|it| it.sector).collect();
+    let again: Vec<u64> =
+        script.batch.requests.iter().step_by(10).map(|request| request.sector).collect();
     for (index, sector) in again.into_iter().enumerate() {
         let at = 9 * S / 2 + index as u64 * 40 * MS;
         let ns = about(700 * US, 0.3, index as u64);

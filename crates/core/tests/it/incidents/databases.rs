@@ -313,9 +313,9 @@ fn cassandra() -> Script {
 /// A thread that touches a page is in no call; what is read for it carries the fault as its origin.
 fn faults_without_call(script: &mut Script) {
     let waits = script.batch.waits.iter_mut();
-    waits.filter(|it| it.syscall == Some(u32::MAX)).for_each(|it| it.syscall = None);
+    waits.filter(|wait| wait.syscall == Some(u32::MAX)).for_each(|wait| wait.syscall = None);
     let requests = script.batch.requests.iter_mut();
-    for request in requests.filter(|it| it.syscall == Some(u32::MAX)) {
+    for request in requests.filter(|request| request.syscall == Some(u32::MAX)) {
         (request.syscall, request.origin) = (None, Origin::PageFault);
     }
 }

@@ -91,7 +91,7 @@ pub const ALL: &[DocumentWatch] = &[
 /// What is not as it should be with the answer.
 pub fn problem(document: &DocumentWatch, diagnosis: &Diagnosis) -> Option<String> {
     let cause = first(diagnosis).map(|it| it.cause);
-    if !cause.is_some_and(|it| document.expected.contains(&it)) {
+    if !cause.is_some_and(|cause| document.expected.contains(&cause)) {
         return Some(format!("expected {:?}", document.expected));
     }
     let named = format!("{:?} {:?}", diagnosis.findings, diagnosis.not_judged);
@@ -118,7 +118,7 @@ fn documents_lead_to_their_causes() {
             _ => {}
         }
         let harms = harm(document.must_not, &diagnosis);
-        wrong.extend(harms.into_iter().map(|it| format!("{}: {it}", document.name)));
+        wrong.extend(harms.into_iter().map(|harm| format!("{}: {harm}", document.name)));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

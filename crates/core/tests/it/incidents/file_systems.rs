@@ -175,8 +175,8 @@ fn qgroup() -> Script {
         ..Serial::default()
     }
     .run(&mut script);
-    let waits = script.batch.waits.iter_mut().filter(|it| it.pid == 411);
-    waits.for_each(|it| (it.kernel_thread, it.syscall) = (true, None));
+    let waits = script.batch.waits.iter_mut().filter(|wait| wait.pid == 411);
+    waits.for_each(|wait| (wait.kernel_thread, wait.syscall) = (true, None));
     script
 }
 

@@ -210,6 +210,6 @@ fn inodes() -> Script {
 
 /// A thread that touches a page is in no call.
 fn no_call(script: &mut Script) {
-    script.batch.waits.iter_mut().for_each(|it| it.syscall = None);
-    script.batch.requests.iter_mut().for_each(|it| it.syscall = None);
+    script.batch.waits.iter_mut().for_each(|wait| wait.syscall = None);
+    script.batch.requests.iter_mut().for_each(|request| request.syscall = None);
 }

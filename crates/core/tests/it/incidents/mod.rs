@@ -110,7 +110,7 @@ pub enum IncidentOutcome {
 
 /// The finding that comes first, of those that are worth a warning.
 fn first(diagnosis: &Diagnosis) -> Option<&Finding> {
-    diagnosis.findings.iter().find(|it| it.severity > Severity::Info)
+    diagnosis.findings.iter().find(|finding| finding.severity > Severity::Info)
 }
 
 fn outcome(incident: &Incident, diagnosis: &Diagnosis) -> IncidentOutcome {
@@ -151,9 +151,14 @@ fn harm(must_not: &[&'static str], diagnosis: &Diagnosis) -> Vec<String> {
 }
 
 fn summary_of(diagnosis: &Diagnosis) -> String {
-    let line = |it: &Finding| {
-        let severity = it.severity.word();
-        format!("    {severity} {} ({}): {}\n", it.cause, it.confidence.word(), it.sentence)
+    let line = |finding: &Finding| {
+        let severity = finding.severity.word();
+        format!(
+            "    {severity} {} ({}): {}\n",
+            finding.cause,
+            finding.confidence.word(),
+            finding.sentence
+        )
     };
     diagnosis.findings.iter().map(line).collect()
 }

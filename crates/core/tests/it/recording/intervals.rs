@@ -89,8 +89,8 @@ fn live(script: &Script, wanted: WantedIntervals) -> Shown {
     let now = environment(script, false);
     let mut cutter = cutter(wanted, &now);
     let mut shown = Vec::new();
-    let mut each = |it: EndedInterval<Summary>| {
-        shown.push((it.number, it.figures));
+    let mut each = |ended_interval: EndedInterval<Summary>| {
+        shown.push((ended_interval.number, ended_interval.figures));
         Ok::<(), Infallible>(())
     };
     for tenth in 0..100 {
@@ -116,8 +116,8 @@ fn recorded(script: &Script, wanted: WantedIntervals) -> Shown {
     let mut reader = RecordingReader::open(&directory).unwrap();
     let mut cutter = cutter(wanted, reader.environment());
     let (mut names, mut batch, mut shown) = (Names::new(), Batch::default(), Vec::new());
-    let mut each = |it: EndedInterval<Summary>| {
-        shown.push((it.number, it.figures));
+    let mut each = |ended_interval: EndedInterval<Summary>| {
+        shown.push((ended_interval.number, ended_interval.figures));
         Ok::<(), Infallible>(())
     };
     loop {
@@ -148,8 +148,9 @@ fn a_watch_and_its_recording_give_the_same_intervals() {
         let (live, recorded) = (live(&script, wanted), recorded(&script, wanted));
         assert_eq!(live.len(), recorded.len(), "{every_ns:?}");
         for ((number, live), (_, recorded)) in live.iter().zip(&recorded) {
-            let figures = |it: &Summary| {
-                let Summary { watch, ledger, samples, devices, processes, files, .. } = it.clone();
+            let figures = |summary: &Summary| {
+                let Summary { watch, ledger, samples, devices, processes, files, .. } =
+                    summary.clone();
                 (watch.requests, ledger, samples, devices, processes, files)
             };
             assert_eq!(figures(live), figures(recorded), "interval {number} of {every_ns:?}");
@@ -163,7 +164,9 @@ fn intervals_shorter_than_the_time_between_looks_know_no_rates() {
     let script = script();
     let rates = |every_ns: u64| -> Vec<Option<f64>> {
         let wanted = WantedIntervals { every_ns: Some(every_ns), count: Some(10 * S / every_ns) };
-        let of = |it: &Summary| it.samples.get(Metric::Reads, "sda").and_then(|it| it.mean);
+        let of = |summary: &Summary| {
+            summary.samples.get(Metric::Reads, "sda").and_then(|sample| sample.mean)
+        };
         recorded(&script, wanted).iter().map(|(_, it)| of(it)).collect()
     };
     assert_eq!(rates(S), [Some(51.0); 10]);
@@ -179,7 +182,7 @@ fn intervals_add_up_to_the_whole() {
     let sum = |of: fn(&Summary) -> u64| shown.iter().map(|(_, it)| of(it)).sum::<u64>();
     assert_eq!(sum(|it| it.watch.requests), whole.watch.requests);
     assert_eq!(sum(|it| it.watch.bytes), whole.watch.bytes);
-    let blocked = |it: &Summary| it.ledger.as_ref().map_or(0, |ledger| ledger.blocked_ns);
+    let blocked = |summary: &Summary| summary.ledger.as_ref().map_or(0, |ledger| ledger.blocked_ns);
     assert_eq!(sum(blocked), blocked(&whole));
     let in_flight: f64 = shown.iter().map(|(_, it)| it.devices[0].in_flight_mean).sum();
     let share = in_flight / 10.0 / whole.devices[0].in_flight_mean;

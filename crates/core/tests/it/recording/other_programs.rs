@@ -92,7 +92,7 @@ fn expected(batches: &[Batch], names: &Names) -> Value {
 }
 
 fn table<T: Table>(rows: &[T], names: &Names) -> (String, Option<Value>) {
-    let mut columns = Columns::of::<T>();
+    let mut columns = Columns::for_table::<T>();
     columns.extend(rows);
     let types = T::COLUMNS.iter().map(|info| json!([info.name, info.kind.sql()]));
     let cells = |row| {

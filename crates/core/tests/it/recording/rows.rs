@@ -149,7 +149,7 @@ pub fn shown(batch: &Batch, names: &Names) -> Vec<(&'static str, Vec<String>)> {
 }
 
 fn show<T: Table>(rows: &[T], names: &Names) -> (&'static str, Vec<String>) {
-    let mut columns = Columns::of::<T>();
+    let mut columns = Columns::for_table::<T>();
     columns.extend(rows);
     let cells = |row| {
         let columns = T::COLUMNS.iter().zip(columns.columns());

@@ -100,7 +100,7 @@ impl CostAccount {
         let _ended = fio.wait();
         recorded?;
         // A request's start can lie before the watch; what began after it is what counts.
-        let first = RecordedTotals::of(&output)?.first_ns;
+        let first = RecordedTotals::from_folder(&output)?.first_ns;
         self.first_record_ms.extend(first.map(|first| first.saturating_sub(started) as f64 / 1e6));
         Ok(())
     }
@@ -121,7 +121,7 @@ impl CostAccount {
         self.sample_memory(&watch, &mut fio);
         process::end(&mut watch);
         let figures = FioReport::read(&report)?.read;
-        self.sustained = RecordedTotals::of(&output)?;
+        self.sustained = RecordedTotals::from_folder(&output)?;
         (self.sustained_iops, self.sustained_ios) = (figures.iops, figures.total_ios);
         let _gone = std::fs::remove_dir_all(&output);
         Ok(())

@@ -157,8 +157,9 @@ fn programs(page: &mut String, account: &CostAccount) -> std::fmt::Result {
             format!("{:.0} | {:.0}", ns / program.runs as f64, ns / counted.ios.max(1) as f64)
         })
     };
-    let of_every =
-        |name: &str| account.every.programs.iter().any(|it| it.name == name && it.runs > 0);
+    let of_every = |name: &str| {
+        account.every.programs.iter().any(|program| program.name == name && program.runs > 0)
+    };
     let within = account.within.programs.iter().filter(|program| !of_every(&program.name));
     let all = account.every.programs.iter().chain(within);
     for program in all.filter(|program| program.runs > 0) {

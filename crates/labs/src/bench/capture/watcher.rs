@@ -190,7 +190,7 @@ impl RunningVariant {
     pub fn stop(mut self) -> Result<Left> {
         process::end(&mut self.child);
         let left = if self.variant.is_iowhy() {
-            let weight = RecordedTotals::of(&self.output)?;
+            let weight = RecordedTotals::from_folder(&self.output)?;
             Left { bytes: weight.bytes, requests: weight.requests, lost: weight.lost }
         } else {
             Left { bytes: self.written(), ..Left::default() }

@@ -31,7 +31,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    fn of(mut differences: Vec<u64>) -> Spread {
+    fn from_differences(mut differences: Vec<u64>) -> Spread {
         differences.sort_unstable();
         let at = |percent: usize| {
             let place = (differences.len() * percent).div_ceil(100).saturating_sub(1);
@@ -269,7 +269,9 @@ fn stage(name: &str, all: &[[Stamps; 3]], from: usize, to: usize) -> Option<Comp
         })
         .collect();
     let spread = |one: usize, other: usize| {
-        Spread::of(times.iter().map(|times| times[one].abs_diff(times[other])).collect())
+        Spread::from_differences(
+            times.iter().map(|times| times[one].abs_diff(times[other])).collect(),
+        )
     };
     (!times.is_empty()).then(|| ComparedStage {
         name: name.to_owned(),

@@ -67,14 +67,14 @@ impl ComparedFigures {
 /// Compares the outputs of all tools.
 pub fn compare(answers: &Answers) -> Result<ComparedFigures> {
     let mut compared = ComparedFigures::default();
-    let stat = ViewOutput::of(&answers.stat)?;
-    let latency = ViewOutput::of(&answers.latency)?;
+    let stat = ViewOutput::from_text(&answers.stat)?;
+    let latency = ViewOutput::from_text(&answers.latency)?;
     compared.lost = of(&stat.json["lost_requests"]).max(of(&latency.json["lost_requests"]));
     kernel(&stat, &mut compared);
     let seconds = answers.seconds;
     compared.tool(&answers.iostat, |compared, text| iostat(compared, text, seconds, &stat))?;
     compared.tool(&answers.pidstat, |compared, text| {
-        pidstat(compared, text, answers, &ViewOutput::of(&answers.proc)?);
+        pidstat(compared, text, answers, &ViewOutput::from_text(&answers.proc)?);
         Ok(())
     })?;
     compared.tool(&answers.biolatency, |compared, text| {
@@ -107,7 +107,7 @@ struct ViewOutput {
 }
 
 impl ViewOutput {
-    fn of(text: &str) -> Result<ViewOutput> {
+    fn from_text(text: &str) -> Result<ViewOutput> {
         let json = json(text)?;
         let seconds = (of(&json["end_ns"]) - of(&json["start_ns"])) / 1e9;
         Ok(ViewOutput { json, seconds })

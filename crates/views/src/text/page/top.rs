@@ -81,8 +81,8 @@ fn processes_of(device: &DeviceSummary, style: &Style) -> Vec<UsageRow> {
     for row in &device.processes {
         let name = process_name(&row.subject, style);
         let program = escape(&row.subject.process, style).into_owned();
-        let is_same = |it: &&mut UsageRow| {
-            it.name.split(" (").next() == Some(program.as_str()) && !program.is_empty()
+        let is_same = |usage: &&mut UsageRow| {
+            usage.name.split(" (").next() == Some(program.as_str()) && !program.is_empty()
         };
         match found.iter_mut().find(is_same) {
             // How many there are is not known: only the first are listed.

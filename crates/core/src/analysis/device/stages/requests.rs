@@ -100,12 +100,12 @@ impl RequestStages {
 
     /// All figures; `name` says how devices are called.
     pub fn summary(&self, name: Naming<'_>) -> StagesSummary {
-        StagesSummary::of(&self.totals, &self.unmatched, name, false)
+        StagesSummary::new(&self.totals, &self.unmatched, name, false)
     }
 }
 
 fn ended(request: &Request) -> EndedRequest {
-    let life = Life::of(request);
+    let life = Life::from_request(request);
     let d2c_q2c = request.d2c_ns.zip(request.q2c_ns);
     let at_device = d2c_q2c.map(|(d2c, q2c)| {
         let ended = request.start_ns.saturating_add(q2c);

@@ -199,7 +199,7 @@ pub struct PlugFigures {
 impl StagesSummary {
     /// The figures of `totals`; `name` says how devices are called, `events` whether they are of
     /// single events, which alone tell of plugs.
-    pub fn of(
+    pub fn new(
         totals: &StageTotals,
         unmatched: &Unmatched,
         name: Naming<'_>,
@@ -208,7 +208,7 @@ impl StagesSummary {
         let devices = totals.devices().iter().map(|device| of_device(device, name, events));
         let processes = totals.processes().into_iter().filter_map(|(pid, process)| {
             let requests = process.stages[Stage::Q2c as usize].count;
-            let shares = Shares::of(requests, |stage| process.stages[stage as usize].total)?;
+            let shares = Shares::new(requests, |stage| process.stages[stage as usize].total)?;
             let process_name = totals.name(pid).map(str::to_owned);
             let pid = (pid != OTHER_PROCESSES).then_some(pid);
             Some(ProcessFigures { pid, process: process_name, bytes: process.bytes, shares })
@@ -279,11 +279,11 @@ fn losses_of(unmatched: &Unmatched) -> Losses {
 
 fn of_set(set: &StageSet) -> Vec<StageFigures> {
     let known = Stage::ALL.into_iter().map(|stage| (stage, set.get(stage)));
-    known.filter_map(|(stage, measured)| StageFigures::of(stage, measured)).collect()
+    known.filter_map(|(stage, measured)| StageFigures::new(stage, measured)).collect()
 }
 
 impl StageFigures {
-    fn of(stage: Stage, measured: &StageSamples) -> Option<StageFigures> {
+    fn new(stage: Stage, measured: &StageSamples) -> Option<StageFigures> {
         let Average { count, min, max, total } = measured.average;
         (count > 0).then(|| StageFigures {
             stage,
@@ -308,7 +308,7 @@ fn of_device(device: &DeviceStages, name: Naming<'_>, events: bool) -> DeviceFig
     DeviceFigures {
         device: name(device.number),
         stages: of_set(&device.stages),
-        shares: Shares::of(device.stages.get(Stage::Q2c).average.count, |stage| {
+        shares: Shares::new(device.stages.get(Stage::Q2c).average.count, |stage| {
             device.whole_ns[stage as usize]
         }),
         queued: device.queued,
@@ -318,8 +318,8 @@ fn of_device(device: &DeviceStages, name: Naming<'_>, events: bool) -> DeviceFig
         reads: device.reads,
         writes: device.writes,
         flushes: device.flushes,
-        queue_seeks: Seeks::of(&device.queue_seeks),
-        issue_seeks: Seeks::of(&device.issue_seeks),
+        queue_seeks: Seeks::from_distances(&device.queue_seeks),
+        issue_seeks: Seeks::from_distances(&device.issue_seeks),
         active: Active { periods, mean_ns: mean(live, periods), time_share: live as f64 / span },
         plugs: events.then(|| PlugFigures {
             periods: plugs.count,
@@ -332,7 +332,7 @@ fn of_device(device: &DeviceStages, name: Naming<'_>, events: bool) -> DeviceFig
 
 impl Shares {
     /// Shares of `sum_ns`, the sums of the stages of `requests` whose Q2C is known.
-    fn of(requests: u64, sum_ns: impl Fn(Stage) -> u64) -> Option<Shares> {
+    fn new(requests: u64, sum_ns: impl Fn(Stage) -> u64) -> Option<Shares> {
         let whole = sum_ns(Stage::Q2c);
         let share = |stage: Stage| sum_ns(stage) as f64 / whole.max(1) as f64;
         (requests > 0).then(|| Shares {
@@ -350,7 +350,7 @@ impl Shares {
 }
 
 impl Seeks {
-    fn of(seeks: &Distances) -> Option<Seeks> {
+    fn from_distances(seeks: &Distances) -> Option<Seeks> {
         let count = seeks.near + seeks.far.average.count;
         (count > 0).then(|| Seeks {
             count,
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn nothing_lacks_nothing() {
         let (totals, unmatched) = (StageTotals::default(), Unmatched::default());
-        let found = StagesSummary::of(&totals, &unmatched, &device_name, true);
+        let found = StagesSummary::new(&totals, &unmatched, &device_name, true);
         assert_eq!(found, StagesSummary::default());
     }
 }

@@ -162,8 +162,12 @@ fn quiet_intervals_are_intervals_too() {
     let mut cutter = Cutter::new(Summarizer::new(environment), wanted, environment);
     let mut numbers = Vec::new();
     cutter.add(&script.batch, environment, &script.names);
-    let mut each = |it: EndedInterval<Summary>| {
-        numbers.push((it.number, it.environment.start_ns - START_NS, it.figures.devices.len()));
+    let mut each = |ended_interval: EndedInterval<Summary>| {
+        numbers.push((
+            ended_interval.number,
+            ended_interval.environment.start_ns - START_NS,
+            ended_interval.figures.devices.len(),
+        ));
         Ok::<(), Infallible>(())
     };
     cutter.finish(environment, &script.names, &mut each).unwrap();

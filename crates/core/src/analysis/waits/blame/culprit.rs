@@ -63,7 +63,7 @@ impl Culprit {
     }
 
     #[inline]
-    fn of(request: &Request, part: Result<&RequestPart, Reason>) -> Culprit {
+    fn new(request: &Request, part: Result<&RequestPart, Reason>) -> Culprit {
         Culprit {
             owner: owner(request, part),
             origin: request.origin,
@@ -148,8 +148,8 @@ impl CulpritSums {
 pub(super) fn split(request: &Request, parts: &[RequestPart], mut each: impl FnMut(Culprit, u16)) {
     let whole: u64 = parts.iter().map(|part| part.bytes).fold(0, u64::saturating_add);
     match parts {
-        [] => each(Culprit::of(request, Err(Reason::NoParts(request.origin))), UNITS as u16),
-        [part] => each(Culprit::of(request, Ok(part)), UNITS as u16),
+        [] => each(Culprit::new(request, Err(Reason::NoParts(request.origin))), UNITS as u16),
+        [part] => each(Culprit::new(request, Ok(part)), UNITS as u16),
         _ => {
             let (mut bytes, mut done) = (0_u64, 0);
             for (index, part) in parts.iter().enumerate() {
@@ -157,7 +157,7 @@ pub(super) fn split(request: &Request, parts: &[RequestPart], mut each: impl FnM
                 let scaled = u128::from(bytes) * u128::from(UNITS) / u128::from(whole.max(1));
                 let until = if index + 1 == parts.len() { UNITS } else { scaled as u64 };
                 if until > done {
-                    each(Culprit::of(request, Ok(part)), (until - done) as u16);
+                    each(Culprit::new(request, Ok(part)), (until - done) as u16);
                     done = until;
                 }
             }

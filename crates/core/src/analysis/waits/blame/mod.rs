@@ -128,7 +128,8 @@ impl BlameTally {
     pub fn add(&mut self, batch: &Batch, names: &Names) {
         self.add_waits(batch, names);
         for (request, parts) in batch.requests_with_parts() {
-            let (life, layer) = (Life::of(request), RequestLayer::for_request(request, names));
+            let (life, layer) =
+                (Life::from_request(request), RequestLayer::for_request(request, names));
             let device = self.numbers.of(request.device);
             self.add_request(request, parts, &life, layer, device);
         }
@@ -296,7 +297,8 @@ impl BlameTally {
         if let Some(name) = wait.queued_at {
             let (from, to, stage) = (wait.start_ns, wait.woken_ns, WaitedFor::Queue);
             let number = self.numbers.find(name);
-            intervals.extend(number.map(|it| (it, WaitInterval { from, to, waiter, stage })));
+            intervals
+                .extend(number.map(|number| (number, WaitInterval { from, to, waiter, stage })));
             return;
         }
         spans.clear();

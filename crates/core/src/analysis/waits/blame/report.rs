@@ -28,7 +28,9 @@ pub(super) fn summary(accounts: &Accounts, names: &Names) -> BlameSummary {
     let mut whole = BlameShares::default();
     waiters.iter().for_each(|waiter| whole.add(&waiter.shares));
     waiters.sort_by(|a, b| {
-        let size = |it: &BlamedWaiter| (it.shares.others_ns, it.shares.waited_ns);
+        let size = |blamed_waiter: &BlamedWaiter| {
+            (blamed_waiter.shares.others_ns, blamed_waiter.shares.waited_ns)
+        };
         size(b).cmp(&size(a)).then(a.pid.cmp(&b.pid))
     });
     waiters.truncate(MOST_LISTED);

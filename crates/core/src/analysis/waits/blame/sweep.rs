@@ -84,7 +84,7 @@ fn pass(
 ) {
     let Some(from) = intervals.iter().map(|(interval, _)| interval.from).min() else { return };
     let to = intervals.iter().map(|(interval, _)| interval.to).max().unwrap_or(from);
-    let slots = CulpritSlots::of(services, culprits, from, to);
+    let slots = CulpritSlots::new(services, culprits, from, to);
     let mut edges: Vec<Edge> = Vec::with_capacity((services.len() + intervals.len()) * 2);
     for (service, slot) in services.iter().zip(&slots.of_service) {
         if service.to > from && service.from < to {
@@ -118,7 +118,7 @@ struct CulpritSlots {
 }
 
 impl CulpritSlots {
-    fn of(services: &[Service], culprits: &Culprits, from: u64, to: u64) -> CulpritSlots {
+    fn new(services: &[Service], culprits: &Culprits, from: u64, to: u64) -> CulpritSlots {
         let mut sums = CulpritSums::new(culprits);
         let of_service: Vec<u32> = services
             .iter()
@@ -171,7 +171,7 @@ struct FoundCulprits {
 impl FoundCulprits {
     #[inline]
     fn add(&mut self, culprit: Culprit, time: u64) -> u32 {
-        let is_latest = self.sums.get(self.latest as usize).is_some_and(|it| it.0 == culprit);
+        let is_latest = self.sums.get(self.latest as usize).is_some_and(|sum| sum.0 == culprit);
         if !is_latest {
             let sums = &mut self.sums;
             self.latest = *self.index.entry(culprit.packed()).or_insert_with(|| {

@@ -63,7 +63,7 @@ fn a_time_that_grows_at_the_same_rate_is_a_slower_device() {
     reads(&mut script, (0, 8 * S), 5 * MS, MS);
     reads(&mut script, (8 * S, 14 * S), 5 * MS, 4 * MS);
     reads(&mut script, (14 * S, 20 * S), 5 * MS, MS);
-    let kinds: Vec<ChangeKind> = found(&script).changes.iter().map(|it| it.kind).collect();
+    let kinds: Vec<ChangeKind> = found(&script).changes.iter().map(|change| change.kind).collect();
     assert_eq!(kinds, [ChangeKind::Slower, ChangeKind::Faster]);
 }
 

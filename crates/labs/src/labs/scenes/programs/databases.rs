@@ -140,7 +140,7 @@ fn redis_says(socket: &Path, words: &[&str]) -> Result<String> {
 /// The commands that Redis has done.
 fn redis_commands(socket: &Path) -> Result<u64> {
     let answer = redis_says(socket, &["info", "stats"])?;
-    let line = answer.lines().find_map(|it| it.strip_prefix("total_commands_processed:"));
+    let line = answer.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
     line.unwrap_or_default().trim().parse().context(|| "read the number of commands".to_owned())
 }
 

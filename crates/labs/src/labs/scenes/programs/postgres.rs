@@ -133,7 +133,8 @@ impl PostgresServer {
 /// A program of PostgreSQL's, of which Debian keeps several versions, none of them in PATH.
 fn program(name: &str) -> Result<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = versions.map(|it| it.path().join("bin").join(name)).collect();
+    let mut found: Vec<PathBuf> =
+        versions.map(|version| version.path().join("bin").join(name)).collect();
     found.retain(|it| it.is_file());
     found.sort();
     match found.pop() {
