@@ -433,9 +433,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("credentials");
         std::fs::write(&path, "AWS_SECRET_ACCESS_KEY=SECRET\nSECRET\n").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        let refused = StoreOptions::load(Some(&path), false).unwrap_err();
-        assert!(refused.to_string().contains("chmod 600"), "{refused}");
+        // Write access for the group, or any for others, is too much, whoever owns the file.
+        for mode in [0o660, 0o644] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let refused = StoreOptions::load(Some(&path), false).unwrap_err();
+            assert!(refused.to_string().contains("chmod 600"), "{refused}");
+        }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         let wrong = StoreOptions::load(Some(&path), false).unwrap_err().to_string();
         assert!(wrong.contains(":2") && !wrong.contains("SECRET"), "{wrong}");
