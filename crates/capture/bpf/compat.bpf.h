@@ -57,8 +57,7 @@ extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
  * kernels before 5.12 have, too: of __sync_fetch_and_add() clang 20 and later make one that also
  * fetches and orders, although nobody uses the value.
  */
-#define atomic_add(pointer, value) \
-	((void)__atomic_fetch_add(pointer, value, __ATOMIC_RELAXED))
+#define atomic_add(pointer, value) ((void)__atomic_fetch_add(pointer, value, __ATOMIC_RELAXED))
 
 /*
  * Converts a typed pointer to a scalar, for arithmetic or to pass it to a global function. The

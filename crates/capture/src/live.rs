@@ -147,9 +147,8 @@ impl LiveWatch {
         let mut decoders = Decoders::new(&facts, &environment);
         keep_watched(&mut environment, &wishes.devices);
         let (limited, mut asleep) = (!wishes.devices.is_empty(), Vec::new());
-        let names =
-            environment.devices.iter().filter(|_| limited).map(|device| device.name.clone());
-        decoders.uses.disks.extend(names);
+        let watched = environment.devices.iter().filter(|_| limited);
+        decoders.uses.disks.extend(watched.map(|device| device.name.clone()));
         let plan = plan_of(&facts, &wishes)?;
         let mut health = DeviceReports::new(options.health_every);
         let session = Session::begin(&plan, &facts, &wishes, |session, group| match group {

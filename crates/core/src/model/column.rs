@@ -24,6 +24,16 @@ pub enum ColumnCells<'a> {
     },
 }
 
+/// What a cell may say at most. It counts without its sign: columns hold unsigned numbers as signed
+/// ones.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ColumnBound {
+    /// The largest value.
+    pub most: i64,
+    /// A value that stands for none, however large it is.
+    pub none: Option<i64>,
+}
+
 /// The values of one column for many rows, as integers: booleans are 0 or 1, floats their bits,
 /// texts their index in [`super::Names`].
 ///
@@ -161,9 +171,12 @@ impl ColumnValues {
         self.values.get(start..end)
     }
 
-    /// Sets values that, without a sign, are beyond `most` to it, and says how many those were.
-    pub(super) fn cut(&mut self, most: i64) -> u64 {
-        let is_beyond = |value: i64| value.cast_unsigned() > most.cast_unsigned();
+    /// Sets values that are beyond the bound to its most, and says how many those were.
+    pub(super) fn cut(&mut self, bound: ColumnBound) -> u64 {
+        let ColumnBound { most, none } = bound;
+        let none = none.unwrap_or(0);
+        let is_beyond =
+            |value: i64| (value.cast_unsigned() > most.cast_unsigned()) & (value != none);
         if !self.spelled {
             let is_cut = self.same.is_some_and(is_beyond);
             self.same = self.same.map(|same| if is_cut { most } else { same });

@@ -5,7 +5,7 @@
 
 use super::names::Name;
 
-pub use super::column::{ColumnCells, ColumnValues};
+pub use super::column::{ColumnBound, ColumnCells, ColumnValues};
 
 /// The storage type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -391,11 +391,11 @@ impl Columns {
         &self.columns
     }
 
-    /// Sets the values of each column that are beyond its entry in `most` to that, and says how
-    /// many those were. A value counts without its sign: columns hold unsigned numbers as signed ones.
-    pub fn cut(&mut self, most: &[Option<i64>]) -> u64 {
-        let bounded = self.columns.iter_mut().zip(most);
-        bounded.map(|(column, most)| most.map_or(0, |most| column.cut(most))).sum()
+    /// Sets the values of each column that are beyond its bound to that, and says how many those
+    /// were.
+    pub fn cut(&mut self, bounds: &[Option<ColumnBound>]) -> u64 {
+        let bounded = self.columns.iter_mut().zip(bounds);
+        bounded.map(|(column, bound)| bound.map_or(0, |bound| column.cut(bound))).sum()
     }
 
     /// Bytes of memory that the rows take.

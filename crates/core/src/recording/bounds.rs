@@ -7,7 +7,7 @@
 use super::tables::TableInfo;
 use crate::model::Environment;
 use crate::model::loss::Losses;
-use crate::model::table::{ColumnInfo, ColumnKind, Columns, Unit};
+use crate::model::table::{ColumnBound, ColumnInfo, ColumnKind, Columns, Unit};
 
 /// Times since the machine started, nanoseconds: 36 years.
 const MOST_TIME_NS: i64 = 1 << 60;
@@ -17,6 +17,8 @@ const MOST_DURATION_NS: i64 = 1 << 53;
 const MOST_BYTES: i64 = 1 << 53;
 /// Sectors: as many bytes.
 const MOST_SECTORS: i64 = MOST_BYTES / 512;
+/// The kernel's sector of a request that has none, such as a flush.
+const NO_SECTOR: i64 = -1;
 /// How often something happened in one row.
 const MOST_COUNT: i64 = 1 << 40;
 
@@ -24,17 +26,16 @@ const MOST_COUNT: i64 = 1 << 40;
 const TIMES: [&str; 2] = ["start_ns", "time_ns"];
 
 /// What a cell of the column says at most; `None` where any number may be right.
-fn most(info: &ColumnInfo) -> Option<i64> {
-    match (info.kind, info.unit) {
-        (ColumnKind::Integer, Unit::Nanoseconds) if TIMES.contains(&info.name) => {
-            Some(MOST_TIME_NS)
-        }
-        (ColumnKind::Integer, Unit::Nanoseconds) => Some(MOST_DURATION_NS),
-        (ColumnKind::Integer, Unit::Bytes) => Some(MOST_BYTES),
-        (ColumnKind::Integer, Unit::Sectors) => Some(MOST_SECTORS),
-        (ColumnKind::Integer, Unit::Count) => Some(MOST_COUNT),
-        _ => None,
-    }
+fn bound(info: &ColumnInfo) -> Option<ColumnBound> {
+    let most = match (info.kind, info.unit) {
+        (ColumnKind::Integer, Unit::Nanoseconds) if TIMES.contains(&info.name) => MOST_TIME_NS,
+        (ColumnKind::Integer, Unit::Nanoseconds) => MOST_DURATION_NS,
+        (ColumnKind::Integer, Unit::Bytes) => MOST_BYTES,
+        (ColumnKind::Integer, Unit::Sectors) => MOST_SECTORS,
+        (ColumnKind::Integer, Unit::Count) => MOST_COUNT,
+        _ => return None,
+    };
+    Some(ColumnBound { most, none: (info.unit == Unit::Sectors).then_some(NO_SECTOR) })
 }
 
 /// What a recording says of itself, with times that can be: an end before the beginning is none,
@@ -53,8 +54,8 @@ pub(super) fn with_times(mut environment: Environment) -> Environment {
 
 /// Cuts cells of `table` that are beyond their bounds, and counts them.
 pub(super) fn cut(table: &TableInfo, columns: &mut Columns, losses: &mut Losses) {
-    let most: Vec<Option<i64>> = table.columns.iter().map(most).collect();
-    let cut = columns.cut(&most);
+    let bounds: Vec<Option<ColumnBound>> = table.columns.iter().map(bound).collect();
+    let cut = columns.cut(&bounds);
     if cut > 0 {
         let meaning = format!("numbers of {} that cannot be, which were cut", table.name);
         losses.add(&format!("numbers/{}", table.name), cut, &meaning, false);
@@ -85,7 +86,8 @@ mod tests {
         let mut names = Names::new();
         let name = names.intern("sda");
         let row = |start_ns, bytes| Request { start_ns, bytes, ..Request::blank(name, name) };
-        let rows = [row(1_000, 4096), row(u64::MAX, 1 << 62), row(1 << 59, 4096)];
+        let flush = Request { sector: u64::MAX, ..row(1 << 59, 0) };
+        let rows = [row(1_000, 4096), row(u64::MAX, 1 << 62), flush];
         let mut columns = Columns::for_table::<Request>();
         columns.extend(&rows);
         let (table, mut losses) = (TableInfo::for_table::<Request>(), Losses::default());

@@ -15,7 +15,7 @@ const RESERVE: &str = ".recording.json.reserve";
 /// are usual, and a host with a thousand mounts needs some hundred.
 const RESERVED_BYTES: usize = 256 << 10;
 /// What is larger than this is not a `recording.json`.
-const MOST_BYTES: u64 = 16 << 20;
+const MOST_BYTES: u64 = 8 << 20;
 
 /// The path of `recording.json` in a recording.
 pub(super) fn path(directory: &Path) -> PathBuf {

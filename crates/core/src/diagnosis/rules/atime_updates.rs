@@ -48,7 +48,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if activity.is_some() && total.reads < READS * (total.creates + total.unlinks + total.renames) {
         return Ok(RuleVerdict::Clear);
     }
-    let reader = activity.and_then(|activity| activity.rows.iter().max_by_key(|row| row.counts.reads));
+    let reader =
+        activity.and_then(|activity| activity.rows.iter().max_by_key(|row| row.counts.reads));
     let mut subject = facts::subject_of(name, None);
     if let Some(row) = reader {
         subject.process = row.process.clone();

@@ -87,8 +87,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let why = WHY.iter().max_by_key(|(_, functions)| stacked.time_in(functions));
     let why = why.filter(|(_, functions)| stacked.time_in(functions) > 0).map(|why| why.0);
     let why = if is_for_tags(&stacked) { Some(FULL) } else { why };
-    let call =
-        stacked.stacks.first().and_then(|stack| facts.call_name(stack.syscall)).unwrap_or("io_submit");
+    let call = stacked
+        .stacks
+        .first()
+        .and_then(|stack| facts.call_name(stack.syscall))
+        .unwrap_or("io_submit");
     let sentence = format!(
         "{} blocks while it submits asynchronous I/O ({call}): it waits for {}",
         words::who(&subject),
@@ -158,7 +161,10 @@ mod tests {
         script.wait((7, "scylla"), class, ns, 0, 0);
         script.stacked(frames);
         script.waited_on("sda", "/data/commitlog", syscall);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "blocking-submit")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "blocking-submit")
     }
 
     const IO_SUBMIT: u32 = 209;

@@ -130,7 +130,10 @@ mod tests {
         script.wait((9, "mysqld"), WaitClass::JournalCommit, 9000 * MS, 0, 0);
         let device = script.names.intern("sda");
         script.batch.waits[0].device = Some(device);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "btrfs-maintenance")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "btrfs-maintenance")
     }
 
     #[test]

@@ -236,8 +236,9 @@ mod tests {
 
     #[test]
     fn a_drive_of_ones_own_has_no_credit() {
-        let ends =
-            |sentence: Option<String>, end: &str| sentence.is_some_and(|sentence| sentence.ends_with(end));
+        let ends = |sentence: Option<String>, end: &str| {
+            sentence.is_some_and(|sentence| sentence.ends_with(end))
+        };
         assert!(ends(sentence_for("fc", "0", true), "or blocks that are read for the first time"));
         assert!(ends(sentence_for("fc", "0", false), "an exhausted burst credit"));
         assert!(ends(sentence_for("sata", "0", true), "it may have become too hot"));

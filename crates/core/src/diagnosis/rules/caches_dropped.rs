@@ -125,7 +125,10 @@ mod tests {
             });
         }
         script.wait((7, "grep"), WaitClass::PageRead, 4 * S, 4 * S, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "caches-dropped")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "caches-dropped")
     }
 
     #[test]

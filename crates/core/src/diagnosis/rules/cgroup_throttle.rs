@@ -239,7 +239,10 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Finding {
 /// A finding about a device that does as much as the only limit on it allows, while it is mostly
 /// idle and threads wait: for dirty pages to be written, for a commit.
 fn reached(facts: &Facts<'_>) -> Option<Finding> {
-    let idle = facts.devices().iter().filter(|device| device.util_share.is_some_and(|util_share| util_share < IDLE));
+    let idle = facts
+        .devices()
+        .iter()
+        .filter(|device| device.util_share.is_some_and(|util_share| util_share < IDLE));
     let mut bound = idle.filter_map(|device| {
         let known = only_limit(facts, &device.device)?;
         let of = |direction| &device.directions[direction];

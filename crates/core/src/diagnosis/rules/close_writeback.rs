@@ -115,7 +115,10 @@ mod tests {
         script.wait((7, "cp"), WaitClass::Wbt, 4 * S, 0, 0);
         script.stacked(frames);
         script.waited_on("sda", "/srv/image", call);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "close-writeback")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "close-writeback")
     }
 
     #[test]

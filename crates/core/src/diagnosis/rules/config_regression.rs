@@ -83,7 +83,10 @@ struct SlowerSince<'a> {
 
 fn slower<'a>(facts: &Facts<'a>, change: &'a ChangedSetting) -> Option<SlowerSince<'a>> {
     let (name, (since_ns, by_ns)) = (change.device.as_ref()?, change.between_ns?);
-    let device = facts.devices().iter().find(|device| device.device == *name && device.stalled_ns.is_none())?;
+    let device = facts
+        .devices()
+        .iter()
+        .find(|device| device.device == *name && device.stalled_ns.is_none())?;
     let around = Around::new(facts.patterns(name)?, since_ns, by_ns)?;
     let of_sizes = OF_SIZES.contains(&change.setting.as_str());
     let work = if of_sizes { WorkMeasure::Bytes } else { WorkMeasure::Requests };
@@ -196,7 +199,8 @@ fn regression(facts: &Facts<'_>, slower: &SlowerSince<'_>) -> Finding {
 
 /// Whether it is safe in a shell without quoting: a recording is untrusted.
 fn is_plain(text: &str) -> bool {
-    text.chars().all(|character| character.is_ascii_alphanumeric() || "-_ /".contains(character)) && !text.is_empty()
+    text.chars().all(|character| character.is_ascii_alphanumeric() || "-_ /".contains(character))
+        && !text.is_empty()
 }
 
 fn sentence(facts: &Facts<'_>, slower: &SlowerSince<'_>) -> String {

@@ -198,7 +198,8 @@ fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Throttled<'a
     let beside_ns = limited_ns.saturating_sub(in_waits_ns).min(room_ns);
     let cgroups = facts.summary().samples.of(Metric::CgroupHeldBack);
     let last = members.first()?.last;
-    let cgroup = cgroups.iter().find(|cgroup| cgroup.last == last).map(|cgroup| cgroup.subject.as_str());
+    let cgroup =
+        cgroups.iter().find(|cgroup| cgroup.last == last).map(|cgroup| cgroup.subject.as_str());
     let (lost_ns, whole_ns) = (in_waits_ns + beside_ns, waited.time_ns + beside_ns);
     let counts = lost_ns as f64 >= SHARE * whole_ns as f64;
     counts.then_some(Throttled { waited, cgroup, limited_ns, lost_ns, whole_ns })
@@ -289,7 +290,10 @@ mod tests {
     }
 
     fn found(script: &Script) -> Option<Finding> {
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "cpu-starvation")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "cpu-starvation")
     }
 
     /// The reader in a cgroup whose limit throttles it for this long, with `others` of its CPU

@@ -192,7 +192,10 @@ mod tests {
             }
         }
         script.wait((7, "db"), WaitClass::Device, 5 * S, 5 * S, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "cpu-steal")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "cpu-steal")
     }
 
     #[test]

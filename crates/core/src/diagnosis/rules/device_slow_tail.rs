@@ -67,7 +67,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if let Some(failing) = failing(facts) {
         return Ok(failing);
     }
-    let answering = facts.devices().iter().filter(|device| !device.bio_based && device.stalled_ns.is_none());
+    let answering =
+        facts.devices().iter().filter(|device| !device.bio_based && device.stalled_ns.is_none());
     let found: Vec<Finding> = answering.filter_map(|device| of_device(facts, device)).collect();
     Ok(match found.is_empty() {
         true => RuleVerdict::Clear,

@@ -55,8 +55,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let setting = |name: &str| settings.get(name).map_or("?", String::as_str).to_owned();
     let hurts = hurts(facts, &waited);
     // A bulk writer is as fast as its device: those that write little lose by it.
-    let little =
-        Waited::from_groups(waited.groups.iter().copied().filter(|group| is_hurt(facts, group)).collect());
+    let little = Waited::from_groups(
+        waited.groups.iter().copied().filter(|group| is_hurt(facts, group)).collect(),
+    );
     let victims = if little.time_ns > 0 { &little } else { &waited };
     Ok(Finding::of_class(facts, &waited, sentence)
         .claiming(Claims::of_class(victims))
@@ -95,7 +96,8 @@ fn own_advice(waited: &Waited<'_>) -> Option<&'static str> {
 /// Returns the process whose data most of the device's writes are, if it is by far another one than
 /// the one that waits longest.
 fn heavy(facts: &Facts<'_>, waiting: &Subject) -> Option<Subject> {
-    let device = facts.devices().iter().find(|device| Some(&device.device) == waiting.device.as_ref())?;
+    let device =
+        facts.devices().iter().find(|device| Some(&device.device) == waiting.device.as_ref())?;
     let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
     let most = device.processes.iter().max_by_key(written)?;
     let own = device.processes.iter().find(|row| row.subject.pid == waiting.pid);
@@ -143,7 +145,8 @@ fn is_bulk(facts: &Facts<'_>, pid: u32) -> bool {
 /// Whether vm.dirty_bytes is set to what the device writes within seconds.
 fn is_low(facts: &Facts<'_>, device: Option<&str>) -> bool {
     let settings = &facts.summary().environment.settings_start;
-    let limit = settings.get("vm/dirty_bytes").and_then(|setting| setting.trim().parse::<f64>().ok());
+    let limit =
+        settings.get("vm/dirty_bytes").and_then(|setting| setting.trim().parse::<f64>().ok());
     let on = facts.devices().iter().find(|it| Some(it.device.as_str()) == device);
     let written = on.map_or(0.0, |it| facts::of(it, Direction::Write).bytes_per_s);
     limit.is_some_and(|limit| limit > 0.0 && limit < ENOUGH_S * written)

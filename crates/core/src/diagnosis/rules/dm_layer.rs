@@ -138,7 +138,8 @@ fn gap(facts: &Facts<'_>, upper: &DeviceSummary) -> Option<Gap> {
     };
     let is_below =
         |device: &&DeviceSummary| upper.below.iter().any(|below| is_part_of(&device.device, below));
-    let lowers = facts.devices().iter().filter(is_below).filter_map(|device| Some((device, mean(device)?)));
+    let lowers =
+        facts.devices().iter().filter(is_below).filter_map(|device| Some((device, mean(device)?)));
     let (lower, mean_ns) = lowers.max_by(|one, other| one.1.total_cmp(&other.1))?;
     let own = facts.patterns(&upper.device).map(|pattern| pattern.layer).unwrap_or_default();
     let is_exact = own.requests >= REQUESTS;

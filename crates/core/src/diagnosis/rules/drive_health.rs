@@ -100,7 +100,10 @@ fn complaint(device: &DeviceSummary, log: &NvmeHealth) -> Option<Complaint> {
         return likely(format!("reports that it is too hot{}", temperature(log)));
     }
     if log.critical_warning & NvmeHealth::TEMPERATURE != 0 {
-        let now = log.temperature_c.map(|temperature_c| format!(" (now {temperature_c} °C)")).unwrap_or_default();
+        let now = log
+            .temperature_c
+            .map(|temperature_c| format!(" (now {temperature_c} °C)"))
+            .unwrap_or_default();
         return likely(format!("warns that its temperature is outside its limits{now}"));
     }
     (log.used_percent >= USED_UP).then(|| Complaint {
@@ -143,7 +146,8 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, complaint: &Complaint) -> 
             }
         ));
     let (nvme, drive) = (health::nvme(device), health::drive(device));
-    let temperature = nvme.map_or(drive.and_then(|drive| drive.temperature_c), |nvme| nvme.temperature_c);
+    let temperature =
+        nvme.map_or(drive.and_then(|drive| drive.temperature_c), |nvme| nvme.temperature_c);
     if let Some(temperature) = temperature {
         finding = finding.shown("temperature", temperature as f64, "°C", command());
     }
@@ -155,7 +159,8 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, complaint: &Complaint) -> 
         finding = finding.shown("life used", log.used_percent as f64, "%", command());
         finding = finding.shown("media errors, ever", log.media_errors as f64, "errors", command());
     }
-    let counts = drive.map(|drive| [drive.reallocated_sectors, drive.pending_sectors, drive.interface_errors]);
+    let counts = drive
+        .map(|drive| [drive.reallocated_sectors, drive.pending_sectors, drive.interface_errors]);
     let names = ["reallocated sectors, ever", "unreadable sectors", "link errors, ever"];
     for (name, count) in names.into_iter().zip(counts.into_iter().flatten()) {
         if let Some(count) = count {

@@ -56,7 +56,10 @@ mod tests {
             script.wait((7, "make"), WaitClass::Fanotify, each, 0, 0);
         }
         script.wait((7, "make"), WaitClass::PageRead, 1000 * MS, 1000 * MS, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "fanotify-wait")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "fanotify-wait")
     }
 
     #[test]

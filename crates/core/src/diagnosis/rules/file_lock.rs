@@ -196,7 +196,10 @@ mod tests {
                 row.class = Some(WaitClass::PageRead);
             }
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "file-lock")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "file-lock")
     }
 
     #[test]

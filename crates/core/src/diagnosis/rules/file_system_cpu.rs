@@ -175,7 +175,8 @@ fn finding(facts: &Facts<'_>, busy: &BusyCalls<'_>) -> Finding {
 
 /// `icons.py (812) spends 46 % of its time in calls on /img/*, 14.0 ms each, without waiting: …`
 fn sentence(busy: &BusyCalls<'_>, share: f64) -> String {
-    let place = busy.mount.map_or_else(String::new, |mount| format!("{} ({})", mount.path, mount.kind));
+    let place =
+        busy.mount.map_or_else(String::new, |mount| format!("{} ({})", mount.path, mount.kind));
     let what = match busy.work {
         Work::Decompress => format!("{place} decompresses a whole block for what is read of it"),
         Work::Compress => {

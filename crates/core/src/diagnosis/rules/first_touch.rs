@@ -35,7 +35,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let lazy = |device: &&DeviceSummary| {
         let patterns = facts.patterns(&device.device);
         is_remote(facts, device)
-            && patterns.is_some_and(|patterns| is_slow_at_first(&patterns.touch) && !is_flat(patterns))
+            && patterns
+                .is_some_and(|patterns| is_slow_at_first(&patterns.touch) && !is_flat(patterns))
     };
     let Some(device) = facts.devices().iter().find(lazy) else { return Ok(RuleVerdict::Clear) };
     let Some(patterns) = facts.patterns(&device.device) else { return Ok(RuleVerdict::Clear) };
@@ -152,7 +153,10 @@ mod tests {
                 write.by(7, "mysqld").direct(0, 0, load.write_ns).add();
             }
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "first-touch")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "first-touch")
     }
 
     const EBS: TouchLoad = TouchLoad {

@@ -50,7 +50,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &StageTime) -> (Vec<ProgramSyncs<'a>>, u64) {
     let served = facts.journalled(name);
     let is_on = |program_syncs: &ProgramSyncs<'_>| {
-        program_syncs.waited.subject().device.is_none_or(|device| device == name || served == Some(device.as_str()))
+        program_syncs
+            .waited
+            .subject()
+            .device
+            .is_none_or(|device| device == name || served == Some(device.as_str()))
     };
     let syncs: Vec<ProgramSyncs<'a>> = facts.syncs().into_iter().filter(is_on).collect();
     let waited = |program_syncs: &ProgramSyncs<'_>| {

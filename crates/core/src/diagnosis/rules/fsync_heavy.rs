@@ -46,7 +46,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut found = facts.syncs().into_iter().filter(|sync| is_habit(facts, sync));
     let Some(syncs) = found.next() else { return Ok(RuleVerdict::Clear) };
     let subject = syncs.subject();
-    let device = facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
+    let device =
+        facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
     let Some(device) = device else {
         return Err(Missing("the device that fsync waits for is not in the data".to_owned()));
     };
@@ -195,7 +196,10 @@ mod tests {
             let device = device.map(|name| script.names.intern(name));
             script.batch.waits.last_mut().unwrap().device = device;
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "fsync-heavy")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "fsync-heavy")
     }
 
     /// etcd syncs its log `rate` times per second for `each_ms`, `bytes` of it each time, while
@@ -205,7 +209,10 @@ mod tests {
     }
 
     fn of_etcd(script: &Script) -> Option<Finding> {
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "fsync-heavy")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "fsync-heavy")
     }
 
     /// The same, of which `counted` syncs are among the calls on files.

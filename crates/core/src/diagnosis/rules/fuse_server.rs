@@ -114,7 +114,9 @@ fn passed_on<'a>(facts: &Facts<'a>, server: &str) -> Option<&'a ChainRow> {
     let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
     let mut own = rows.filter(|row| {
         let first = row.steps.first();
-        let is_server = |chain_step: &ChainStep| words::process(&chain_step.process, Some(chain_step.pid), None) == server;
+        let is_server = |chain_step: &ChainStep| {
+            words::process(&chain_step.process, Some(chain_step.pid), None) == server
+        };
         let is_other = row.steps.last().map(|step| step.pid) != first.map(|first| first.pid);
         first.is_some_and(is_server) && is_other
     });
@@ -218,7 +220,10 @@ mod tests {
             script.wait((7, "cat"), WaitClass::Fuse, each, 0, 0);
         }
         script.wait((812, "s3fs"), WaitClass::PageRead, 90 * MS, 90 * MS, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "fuse-server")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "fuse-server")
     }
 
     #[test]
@@ -253,7 +258,8 @@ mod tests {
                 script.batch.waits.last_mut().unwrap().start_ns += round * apart * MS;
             }
             let findings = diagnose(&script.summary()).findings;
-            let found = findings.into_iter().find(|finding| finding.cause == "fuse-server").unwrap();
+            let found =
+                findings.into_iter().find(|finding| finding.cause == "fuse-server").unwrap();
             assert_eq!(found.severity, severity, "{found:?}");
         }
     }

@@ -56,7 +56,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let (Some(first), Some(last)) = (most.steps.first(), most.steps.last()) else {
         return Ok(RuleVerdict::Clear);
     };
-    let rows = rows.iter().filter(|row| row.steps.first().is_some_and(|step| step.pid == first.pid));
+    let rows =
+        rows.iter().filter(|row| row.steps.first().is_some_and(|step| step.pid == first.pid));
     let time_ns: u64 = rows.map(|row| row.time_ns).sum();
     let impact = time_ns as f64 / (facts.blocked_ns() + chains.time_ns).max(1) as f64;
     let part = time_ns as f64 / first.threads.max(1) as f64 / facts.duration_ns().max(1) as f64;
@@ -82,7 +83,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let flags = words::flags(&subject);
     let command = format!("iowhy chains{flags}");
     let pid = first.pid;
-    let behind = Claims::of_chains(facts, |row| row.steps.first().is_some_and(|step| step.pid == pid));
+    let behind =
+        Claims::of_chains(facts, |row| row.steps.first().is_some_and(|step| step.pid == pid));
     Ok(Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
         .claiming(behind.limited_to(time_ns))
         .holding(part)

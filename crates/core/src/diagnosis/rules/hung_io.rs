@@ -46,7 +46,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let share = stalled_ns as f64 / facts.duration_ns().max(1) as f64;
     let of_blocked = waited.time_ns as f64 / facts.blocked_ns().max(1) as f64;
     let name = &device.device;
-    let is_suspended = device.health_end.as_ref().and_then(|health_end| health_end.suspended) == Some(true);
+    let is_suspended =
+        device.health_end.as_ref().and_then(|health_end| health_end.suspended) == Some(true);
     let sentence = format!(
         "{name} has completed no request for {}: {} in flight{}{}",
         words::time(stalled_ns as f64),
@@ -102,7 +103,8 @@ fn hung<'a>(facts: &Facts<'a>) -> Vec<&'a DeviceSummary> {
         open(Direction::Read) + open(Direction::Write) > 0 || all == 0
     };
     let limit = |device: &DeviceSummary| if data(device) { HUNG_NS } else { HUNG_OTHER_NS };
-    let is_hung = |device: &&DeviceSummary| device.stalled_ns.is_some_and(|stalled| stalled >= limit(device));
+    let is_hung =
+        |device: &&DeviceSummary| device.stalled_ns.is_some_and(|stalled| stalled >= limit(device));
     let mut hung: Vec<&DeviceSummary> = facts.devices().iter().filter(is_hung).collect();
     hung.sort_by_key(|hung| std::cmp::Reverse((hung.stalled_ns, hung.oldest_open_ns)));
     hung
@@ -201,8 +203,9 @@ fn in_flight(device: &DeviceSummary) -> u64 {
 
 /// `; nor has sdd (32 in flight)`, with a count of the devices that are not named.
 fn also(others: &[&DeviceSummary]) -> String {
-    let of =
-        |device: &&DeviceSummary| format!("{} ({} in flight)", device.device, words::count(in_flight(device)));
+    let of = |device: &&DeviceSummary| {
+        format!("{} ({} in flight)", device.device, words::count(in_flight(device)))
+    };
     let mut names: Vec<String> = others.iter().take(NAMED).map(of).collect();
     if others.len() > NAMED {
         names.push(plural((others.len() - NAMED) as u64, "other device"));

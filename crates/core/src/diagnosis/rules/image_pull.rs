@@ -92,7 +92,10 @@ mod tests {
         script.wait((9, "postgres"), WaitClass::Device, 5000 * MS, 5000 * MS, 0);
         let device = script.names.intern("sda");
         script.batch.waits[0].device = Some(device);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "image-pull")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "image-pull")
     }
 
     #[test]

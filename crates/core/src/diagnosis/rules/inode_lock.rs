@@ -41,7 +41,8 @@ impl Lock {
     fn new(facts: &Facts<'_>, whole_ns: u64) -> Lock {
         let most = |functions: &[&str]| {
             let is = |wait_stack: &WaitStack| {
-                wait_stack.class == WaitClass::FsLock && facts::has_function(&wait_stack.functions, functions)
+                wait_stack.class == WaitClass::FsLock
+                    && facts::has_function(&wait_stack.functions, functions)
             };
             facts.waits_with(is).0 * 2 > whole_ns
         };
@@ -179,12 +180,16 @@ mod tests {
         for (tid, file) in threads {
             script.wait((7, "app"), WaitClass::FsLock, 3 * S, 0, 0);
             script.stacked(&[function]);
-            let (sda, file) = (script.names.intern("sda"), file.map(|file| script.names.intern(file)));
+            let (sda, file) =
+                (script.names.intern("sda"), file.map(|file| script.names.intern(file)));
             let wait = script.batch.waits.last_mut().unwrap();
             (wait.pid, wait.tid) = (*tid, *tid);
             (wait.file, wait.device) = (file, Some(sda));
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "inode-lock")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "inode-lock")
     }
 
     #[test]

@@ -121,7 +121,11 @@ pub(in crate::diagnosis) mod tests {
     #[test]
     fn a_volume_that_was_not_limited_has_no_cap() {
         let neither = at_limits(0, 0);
-        assert!(!causes(&neither).iter().any(|cause| ["provider-cap", "instance-limit"].contains(cause)));
+        assert!(
+            !causes(&neither)
+                .iter()
+                .any(|cause| ["provider-cap", "instance-limit"].contains(cause))
+        );
         let said = &neither.not_judged;
         assert!(!said.iter().any(|it| it.cause == "provider-cap"), "it is judged: {said:?}");
         assert!(

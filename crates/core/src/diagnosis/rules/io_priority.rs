@@ -147,7 +147,10 @@ mod tests {
             script.wait((8, "tar"), WaitClass::PageRead, 100 * MS, 95 * MS, 0);
             script.waited_on("sda", "/srv/archive", 0);
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "io-priority")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "io-priority")
     }
 
     #[test]

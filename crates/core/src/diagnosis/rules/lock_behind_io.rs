@@ -124,7 +124,8 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
     let each = most.time_ns as f64 / most.sleeps.max(1) as f64;
     let is_well = *sure != Confidence::Certain && each < SLOW_SYNC_NS;
     let pid = sleepers.pid;
-    let behind = Claims::of_chains(facts, |row| row.steps.first().is_some_and(|step| step.pid == pid));
+    let behind =
+        Claims::of_chains(facts, |row| row.steps.first().is_some_and(|step| step.pid == pid));
     // What its holder waits for is part of it, if it is known to be a lock.
     let holder = match sure {
         Confidence::Certain => held(facts, most),
@@ -300,7 +301,8 @@ mod tests {
     #[test]
     fn what_no_stack_shows_hides_nothing() {
         let likely = judged(&SCENE);
-        let lock = likely.findings.iter().find(|finding| finding.cause == "lock-behind-io").unwrap();
+        let lock =
+            likely.findings.iter().find(|finding| finding.cause == "lock-behind-io").unwrap();
         assert!(lock.confidence == Confidence::Likely && lock.symptoms.is_empty(), "{lock:?}");
         assert!(lock.sentence.contains("idle workers look the same"));
         // Workers, of which one is woken occasionally.

@@ -252,13 +252,19 @@ mod tests {
         let judged = judged("java", "/data/j.log");
         let found = judged.findings.iter().find(|finding| finding.cause == "log-flood").unwrap();
         assert!(found.confidence == Confidence::Possible && found.symptoms.is_empty());
-        assert!(judged.findings.iter().any(|finding| finding.cause == "fsync-heavy"), "{judged:#?}");
+        assert!(
+            judged.findings.iter().any(|finding| finding.cause == "fsync-heavy"),
+            "{judged:#?}"
+        );
         assert_ne!(judged.findings[0].cause, "log-flood");
         assert!(!found.fix.contains("GC"), "{found:?}");
         // Some records a second, each made durable, are no flood.
         for (process, file) in [("java", "/data/audit.log"), ("rsyslogd", "/mnt/disk/messages")] {
             let records = every(30, process, file);
-            assert!(records.findings.iter().all(|finding| finding.cause != "log-flood"), "{records:#?}");
+            assert!(
+                records.findings.iter().all(|finding| finding.cause != "log-flood"),
+                "{records:#?}"
+            );
         }
     }
 }

@@ -98,7 +98,10 @@ mod tests {
         }
         script.wait((7, "mariadbd"), WaitClass::Device, 4000 * MS, 4000 * MS, 0);
         script.waited_on("sda", "/var/lib/mysql/t.ibd", 17);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "log-wraps")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "log-wraps")
     }
 
     #[test]

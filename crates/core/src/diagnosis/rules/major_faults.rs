@@ -38,7 +38,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .filter(|path| path.starts_with('/'))
         .collect();
     // In a container the path of a program starts at the container's root.
-    let is_executable = |file: &str| executables.iter().any(|executable| file.ends_with(executable));
+    let is_executable =
+        |file: &str| executables.iter().any(|executable| file.ends_with(executable));
     let is_code = |file: &str| is_executable(file) || CODE.iter().any(|part| file.contains(part));
     let (mut code_ns, mut all_ns, mut top) = (0, 0, None);
     for patterns in &facts.summary().patterns.devices {
@@ -97,7 +98,10 @@ mod tests {
             read.file(file).direct(0, 0, 15 * MS).add();
             script.wait((7, "app"), WaitClass::PageFault, 16 * MS, 15 * MS, 0);
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "major-faults")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "major-faults")
     }
 
     #[test]

@@ -176,7 +176,10 @@ mod tests {
         script.wait((7, "java"), WaitClass::Reclaim, ns, 0, 0);
         script.stacked(frames);
         script.wait((8, "cat"), WaitClass::PageRead, S, S, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "memory-reclaim")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "memory-reclaim")
     }
 
     #[test]
@@ -203,6 +206,11 @@ mod tests {
         assert_eq!(found(&stack, S / 200), None);
         let mut script = Script::new(10);
         script.wait((8, "cat"), WaitClass::PageRead, S, S, 0);
-        assert!(diagnose(&script.summary()).findings.iter().all(|finding| finding.cause != "memory-reclaim"));
+        assert!(
+            diagnose(&script.summary())
+                .findings
+                .iter()
+                .all(|finding| finding.cause != "memory-reclaim")
+        );
     }
 }

@@ -208,7 +208,10 @@ mod tests {
             let read = read.origin(Origin::Metadata).sector(index * 7919 * 8);
             read.direct(500, 500, each_us * US).stacks(&[function, "vfs_read"], &["main"], 1).add();
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "metadata-scan")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "metadata-scan")
     }
 
     #[test]

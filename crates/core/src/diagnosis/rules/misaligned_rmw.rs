@@ -147,7 +147,8 @@ fn before_write(facts: &Facts<'_>) -> RuleVerdict {
     let top = facts.top_process(device, |row| Some(&row.subject.process) == submitter.as_ref());
     let files = facts.patterns(name).map_or(&[][..], |it| &it.access.files);
     let file = files.first().filter(|file| file.requests * 2 > requests);
-    let subject = Subject { file: file.map(|file| file.file.clone()), ..facts::subject_of(name, top) };
+    let subject =
+        Subject { file: file.map(|file| file.file.clone()), ..facts::subject_of(name, top) };
     let sentence = format!(
         "{} writes parts of pages on {name}: {} pages per second must be read before they are \
          changed",
@@ -199,7 +200,10 @@ mod tests {
             write.direct(500, 500, 4 * MS).add();
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|finding| finding.cause == "misaligned-rmw").map(|finding| finding.confidence)
+        findings
+            .into_iter()
+            .find(|finding| finding.cause == "misaligned-rmw")
+            .map(|finding| finding.confidence)
     }
 
     #[test]

@@ -62,7 +62,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     // For several paths to an NVMe drive the kernel creates a device that is attached to none of
     // them.
     let is_one_path = |device: &DeviceSummary| device.transport.as_deref() == Some("pcie");
-    let fits = |device: &DeviceSummary| !is_one_path(device) && share(device) > REQUEUED || over > REQUEUED;
+    let fits = |device: &DeviceSummary| {
+        !is_one_path(device) && share(device) > REQUEUED || over > REQUEUED
+    };
     let Some(device) = facts.busiest(|it| has_paths(it) && fits(it)) else {
         return Ok(RuleVerdict::Clear);
     };

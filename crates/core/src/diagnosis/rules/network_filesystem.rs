@@ -139,7 +139,10 @@ mod tests {
             script.wait((7, "cadvisor"), WaitClass::NetworkFs, each, 0, 0);
         }
         script.wait((8, "cat"), WaitClass::PageRead, 1000 * MS, 1000 * MS, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "network-filesystem")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "network-filesystem")
     }
 
     #[test]

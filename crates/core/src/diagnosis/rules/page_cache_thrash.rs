@@ -181,7 +181,10 @@ mod tests {
             let device = script.names.intern(device);
             script.batch.waits.last_mut().unwrap().device = Some(device);
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "page-cache-thrash")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "page-cache-thrash")
     }
 
     #[test]

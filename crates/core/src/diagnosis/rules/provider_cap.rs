@@ -121,7 +121,8 @@ pub(in crate::diagnosis) fn refuted(facts: &Facts<'_>) -> Vec<String> {
         .devices()
         .iter()
         .filter(|device| health::limit_times(device).is_some_and(|times| times.are_none()));
-    let flat = unlimited.filter_map(|unlimited| plateau(facts, unlimited).map(|plateau| (unlimited, plateau)));
+    let flat = unlimited
+        .filter_map(|unlimited| plateau(facts, unlimited).map(|plateau| (unlimited, plateau)));
     let sentence = |(device, plateau): (&DeviceSummary, Plateau)| {
         let name = &device.device;
         format!(
@@ -286,8 +287,9 @@ fn together<'a>(facts: &Facts<'a>) -> Option<Together<'a>> {
     let is_held = |device: &DeviceSummary| {
         health::limit_times(device).is_none_or(|times| times.is_worth(times.of_instance().0))
     };
-    let sold =
-        |device: &&DeviceSummary| facts.seller(device) != Seller::Unknown && is_deep(device) && is_held(device);
+    let sold = |device: &&DeviceSummary| {
+        facts.seller(device) != Seller::Unknown && is_deep(device) && is_held(device)
+    };
     let devices: Vec<&DeviceSummary> = facts.devices().iter().filter(sold).collect();
     let first = devices.first()?;
     let mut devices: Vec<&DeviceSummary> =
@@ -296,8 +298,10 @@ fn together<'a>(facts: &Facts<'a>) -> Option<Together<'a>> {
     if devices.len() < 2 || devices.iter().all(|device| mean_ns(device) < SLOW_SOLD_NS) {
         return None;
     }
-    let timelines: Vec<&Timeline> =
-        devices.iter().filter_map(|device| Some(&facts.patterns(&device.device)?.timeline)).collect();
+    let timelines: Vec<&Timeline> = devices
+        .iter()
+        .filter_map(|device| Some(&facts.patterns(&device.device)?.timeline))
+        .collect();
     let all = even_bins(&sum(&timelines)?);
     let found = [(false, (|bin| bin.requests) as fn(&Bin) -> u64), (true, |bin| bin.bytes)];
     found.into_iter().find_map(|(bytes, of)| {

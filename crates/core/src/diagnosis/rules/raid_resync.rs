@@ -76,7 +76,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn action_of<'a>(facts: &Facts<'a>, array: &str) -> &'a str {
     let mut devices = facts.summary().environment.devices.iter();
     let device = devices.find(|device| device.name == array);
-    let health = device.and_then(|device| device.health_start.as_ref().or(device.health_end.as_ref()));
+    let health =
+        device.and_then(|device| device.health_start.as_ref().or(device.health_end.as_ref()));
     health.and_then(|health| health.array.as_ref()).map_or("", |it| it.action.as_str())
 }
 

@@ -169,7 +169,10 @@ mod tests {
             script.wait((7, "tar"), WaitClass::PageRead, 2 * MS, 2 * MS, 0);
             script.waited_on("sda", "/srv/a", 0);
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "readahead-small")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "readahead-small")
     }
 
     #[test]

@@ -52,7 +52,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let of_files =
         |it: &DeviceSummary| facts.patterns(&it.device).map_or(0, |it| it.access.faulted_bytes);
     let knows_files = facts.devices().iter().any(|device| of_files(device) > 0);
-    let bytes = |device: &DeviceSummary| if knows_files { of_files(device) } else { reads(device).1 };
+    let bytes =
+        |device: &DeviceSummary| if knows_files { of_files(device) } else { reads(device).1 };
     // Of stacked devices the upper one, with more of the time, is the one that windows apply to.
     let Some(device) = facts.devices().iter().rev().max_by_key(|device| bytes(device)) else {
         return Ok(RuleVerdict::Clear);

@@ -58,7 +58,8 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary) -> Finding {
     let name = &device.device;
     let scheduler = scheduler_of(facts, device).unwrap_or("the scheduler");
     let longest_ns = longest_of(device, Interval::I2d).max(sums.starved_ns.unwrap_or(0));
-    let up_to = sums.starved_ns.map(|starved_ns| format!(", some for {}", words::time(starved_ns as f64)));
+    let up_to =
+        sums.starved_ns.map(|starved_ns| format!(", some for {}", words::time(starved_ns as f64)));
     let up_to = up_to.unwrap_or_default();
     let sentence = format!(
         "{scheduler} delays requests of {name}{up_to}: {} of their time in its queue, {} at the \
@@ -236,7 +237,10 @@ mod tests {
     }
 
     fn found(script: &Script) -> Option<Finding> {
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "scheduler-overhead")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "scheduler-overhead")
     }
 
     /// Two readers that are served all the time, each request in `d2c`, after `i2d` in the

@@ -379,7 +379,10 @@ mod tests {
             (wait.tid, wait.device) = (tid, Some(sda));
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|finding| finding.cause == "serial-reads").map(|finding| finding.severity)
+        findings
+            .into_iter()
+            .find(|finding| finding.cause == "serial-reads")
+            .map(|finding| finding.severity)
     }
 
     #[test]
@@ -407,7 +410,10 @@ mod tests {
             );
             let sda = script.names.intern("sda");
             script.batch.waits.last_mut().unwrap().device = Some(sda);
-            diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "serial-reads")
+            diagnose(&script.summary())
+                .findings
+                .into_iter()
+                .find(|finding| finding.cause == "serial-reads")
         };
         assert!(found(1000).is_none(), "6 s of 10 are its serial reads");
         assert!(found(10).is_none());

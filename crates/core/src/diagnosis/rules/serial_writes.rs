@@ -38,7 +38,10 @@ mod tests {
             script.wait((7, "restore"), WaitClass::Device, 4 * MS, 4 * MS, 0);
             script.waited_on("sda", "/srv/image", call);
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "serial-writes")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "serial-writes")
     }
 
     #[test]

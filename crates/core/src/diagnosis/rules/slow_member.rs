@@ -48,8 +48,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn arrays(facts: &Facts<'_>) -> Vec<(String, BTreeSet<String>)> {
     let devices = facts.summary().environment.devices.iter();
     let stacked = devices.filter(|device| device.name.starts_with("md") && device.below.len() > 1);
-    let mut arrays: Vec<(String, BTreeSet<String>)> =
-        stacked.map(|stacked| (stacked.name.clone(), stacked.below.iter().cloned().collect())).collect();
+    let mut arrays: Vec<(String, BTreeSet<String>)> = stacked
+        .map(|stacked| (stacked.name.clone(), stacked.below.iter().cloned().collect()))
+        .collect();
     // Of btrfs only the waits for one file on several devices show its members.
     for group in &facts.summary().patterns.waits {
         let (Some(device), Some(file)) = (&group.device, &group.file) else { continue };
@@ -144,7 +145,10 @@ mod tests {
             script.wait((7, "db"), WaitClass::Fsync, slow, slow, 0);
             script.waited_on("sdb", "/db/pg_wal/1", 75);
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "slow-member")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "slow-member")
     }
 
     #[test]

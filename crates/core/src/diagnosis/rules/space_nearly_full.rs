@@ -128,7 +128,10 @@ mod tests {
         script.stacked(frames);
         let device = script.names.intern("sda");
         script.batch.waits[0].device = Some(device);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "space-nearly-full")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "space-nearly-full")
     }
 
     const TICKET: &[&str] =

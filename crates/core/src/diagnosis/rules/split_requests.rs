@@ -157,7 +157,10 @@ mod tests {
             read.direct(0, 0, 1_000_000 * (1 + piece)).add();
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|finding| finding.cause == "split-requests").map(|finding| finding.severity)
+        findings
+            .into_iter()
+            .find(|finding| finding.cause == "split-requests")
+            .map(|finding| finding.severity)
     }
 
     #[test]

@@ -60,7 +60,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let is_storm = calls >= LEAST && rate >= SYNCS_PER_S;
     let is_long = syncing.longest_ns() >= LONG_NS;
-    let call = facts.call_name(syncing.groups.first().and_then(|group| group.syscall)).unwrap_or("sync");
+    let call =
+        facts.call_name(syncing.groups.first().and_then(|group| group.syscall)).unwrap_or("sync");
     let of_whom = dirtied(awaited, &subject);
     let sentence = sentence(facts, &syncing, &subject, call, (calls, is_storm)) + &of_whom;
     let flags = words::flags(&subject);

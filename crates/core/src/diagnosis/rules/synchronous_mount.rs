@@ -36,7 +36,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mounted =
         facts.devices().iter().filter_map(|device| Some((device, option_of(facts, device)?)));
     let waiting = mounted.map(|(device, option)| (device, option, waits_of(facts, device)));
-    let Some((device, (path, option), waited)) = waiting.max_by_key(|waiting| waiting.2.time_ns) else {
+    let Some((device, (path, option), waited)) = waiting.max_by_key(|waiting| waiting.2.time_ns)
+    else {
         return Ok(RuleVerdict::Clear);
     };
     if waited.time_ns == 0 {

@@ -246,7 +246,8 @@ mod tests {
     fn a_claim_that_threads_refute_is_not_believed() {
         // Sysfs says 128, four are in flight, and threads wait for a tag.
         let found = judged("128", "sda");
-        let found = found.findings.into_iter().find(|finding| finding.cause == "tag-starvation").unwrap();
+        let found =
+            found.findings.into_iter().find(|finding| finding.cause == "tag-starvation").unwrap();
         assert!(found.sentence.contains("reports 128"), "{}", found.sentence);
         assert!(found.fix.contains("loop device"), "{}", found.fix);
         // A queue that is as full as it reports, and waits for another device.

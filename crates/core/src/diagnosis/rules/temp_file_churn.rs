@@ -115,7 +115,8 @@ fn waits<'a>(facts: &Facts<'a>, row: &ActivityRow) -> Waited<'a> {
         let is_theirs = match &group.file {
             Some(file) => file.starts_with(&folder),
             None => {
-                group.syscall.is_none() || calls.iter().any(|call| facts.is_call(group.syscall, call))
+                group.syscall.is_none()
+                    || calls.iter().any(|call| facts.is_call(group.syscall, call))
             }
         };
         group.pid == row.pid && is_theirs
@@ -262,7 +263,8 @@ mod tests {
     }
 
     fn of(diagnosis: &Diagnosis) -> Option<(usize, Confidence)> {
-        let found = diagnosis.findings.iter().position(|finding| finding.cause == "temp-file-churn");
+        let found =
+            diagnosis.findings.iter().position(|finding| finding.cause == "temp-file-churn");
         found.map(|at| (at, diagnosis.findings[at].confidence))
     }
 

@@ -32,8 +32,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let of_waits = facts.waits(|group| {
         group.file.as_deref().is_some_and(|file| is_temporary(&group.process, file))
     });
-    let pids: BTreeSet<u32> =
-        spilled.iter().map(|it| it.0).chain(of_waits.groups.iter().map(|group| group.pid)).collect();
+    let waiting = of_waits.groups.iter().map(|group| group.pid);
+    let pids: BTreeSet<u32> = spilled.iter().map(|(pid, ..)| *pid).chain(waiting).collect();
     // Removing such a file, or waiting for the dirty pages of it, is of no file.
     let is_own = |group: &WaitGroup| match &group.file {
         Some(file) => is_temporary(&group.process, file),
@@ -43,10 +43,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if of_waits.time_ns == 0 || waited.time_ns == 0 {
         return Ok(RuleVerdict::Clear);
     }
-    let files: Vec<&str> = of_waits.groups.iter().filter_map(|group| group.file.as_deref()).collect();
+    let files: Vec<&str> =
+        of_waits.groups.iter().filter_map(|group| group.file.as_deref()).collect();
     let pattern = words::pattern(&files);
     let subject = Subject { file: pattern.clone(), ..of_waits.subject() };
-    let bytes: u64 = spilled.iter().map(|it| it.2).sum();
+    let bytes: u64 = spilled.iter().map(|(.., bytes)| bytes).sum();
     let how_much = match bytes {
         0 => String::new(),
         bytes => format!(
@@ -89,7 +90,10 @@ mod tests {
         script.wait((7, "postgres"), WaitClass::DirtyThrottle, 2 * S, 0, 0);
         script.waited_on("sda", file, 18);
         script.wait((7, "postgres"), WaitClass::PageLock, 3 * S, 0, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "temporary-spill")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "temporary-spill")
     }
 
     #[test]

@@ -118,7 +118,10 @@ mod tests {
         script.wait((9, "mysqld"), WaitClass::Device, 5000 * MS, 5000 * MS, 0);
         let device = script.names.intern(upper);
         script.batch.waits[0].device = Some(device);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "thin-pool")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "thin-pool")
     }
 
     #[test]

@@ -101,7 +101,10 @@ mod tests {
                 .direct(30_000, 20_000, 100_000)
                 .add();
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "virtqueue")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "virtqueue")
     }
 
     #[test]

@@ -66,7 +66,8 @@ fn is_full(device: &DeviceSummary) -> bool {
 
 /// Whether the target is the kernel's default.
 fn is_default(facts: &Facts<'_>, subject: &Subject) -> bool {
-    let device = facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
+    let device =
+        facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
     let number = |name| device.and_then(|device| facts.number(device, name));
     let own = if number("queue/rotational") == Some(0.0) { OF_FLASH_US } else { OF_DISKS_US };
     number("queue/wbt_lat_usec") == Some(f64::from(own))
@@ -79,7 +80,9 @@ fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
     let readers = facts.waits(|it| {
         facts.is_call(it.syscall, READ) && it.device == subject.device && !is_held(it.pid)
     });
-    let role = |wait_group: &WaitGroup| programs::role_of(Some(&wait_group.process), wait_group.file.as_deref()?);
+    let role = |wait_group: &WaitGroup| {
+        programs::role_of(Some(&wait_group.process), wait_group.file.as_deref()?)
+    };
     let of_data = waited.groups.iter().filter(|group| role(group) == Some(FileRole::Data));
     let data_ns: u64 = of_data.map(|of_data| of_data.class_ns()).sum();
     readers.time_ns as f64 >= READERS * facts.duration_ns() as f64 || 2 * data_ns >= waited.class_ns
@@ -137,7 +140,8 @@ fn verdict(name: &str, is_full: bool, message: &str) -> (String, Confidence, Sev
 }
 
 fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Finding) -> Finding {
-    let device = facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
+    let device =
+        facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
     let number = device.and_then(|device| facts.number(device, "queue/wbt_lat_usec"));
     let target = number.filter(|number| *number > 0.0);
     let message = target.map_or_else(String::new, |target| {
@@ -217,7 +221,10 @@ mod tests {
         let wait = script.batch.waits.last_mut().unwrap();
         (wait.kernel_thread, wait.device) = (true, Some(sda));
         script.wait((8, "db"), WaitClass::PageRead, 100 * MS, 0, 0);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "wbt-throttle")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "wbt-throttle")
     }
 
     #[test]

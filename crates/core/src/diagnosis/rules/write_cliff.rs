@@ -184,11 +184,13 @@ fn cliff(timeline: &Timeline) -> Option<Cliff> {
     let first = bins.iter().position(|bin| bin.requests > bin.reads)?;
     let places = first + BINS..(bins.len() + 1).saturating_sub(BINS);
     let ratio = |at: usize| {
-        CliffSide::from_bins(&bins[at..]).write() / CliffSide::from_bins(&bins[first..at]).write().max(1.0)
+        CliffSide::from_bins(&bins[at..]).write()
+            / CliffSide::from_bins(&bins[first..at]).write().max(1.0)
     };
     // The first of equally good split points, since bins without completions make no difference.
     let at = places.rev().max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))?;
-    let (before, after) = (CliffSide::from_bins(&bins[first..at]), CliffSide::from_bins(&bins[at..]));
+    let (before, after) =
+        (CliffSide::from_bins(&bins[first..at]), CliffSide::from_bins(&bins[at..]));
     let rate = before.writes as f64 / (at - first) as f64;
     let is_pause = |bin: &&Bin| ((bin.requests - bin.reads) as f64) < PAUSE * rate;
     let paused = bins[at..].iter().filter(is_pause).count() as f64 / (bins.len() - at) as f64;
@@ -250,7 +252,10 @@ mod tests {
             let read = script.read("sda", 4096).at((index * 100 * MS) as i64).sector(index * 7919);
             read.by(8, "cat").direct(0, 0, d2c).add();
         }
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "write-cliff")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "write-cliff")
     }
 
     #[test]

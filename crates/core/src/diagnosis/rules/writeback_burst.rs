@@ -24,8 +24,10 @@ rule!(
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    let mut found =
-        facts.devices().iter().filter_map(|device| bursts(facts, device).map(|burst| (device, burst)));
+    let mut found = facts
+        .devices()
+        .iter()
+        .filter_map(|device| bursts(facts, device).map(|burst| (device, burst)));
     let Some((device, burst)) = found.next() else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let writer = facts.top_process(device, |row| {

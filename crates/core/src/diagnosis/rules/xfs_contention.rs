@@ -102,7 +102,10 @@ mod tests {
         let mut script = Script::new(10);
         script.wait((7, "elasticsearch"), class, 6 * S, 0, 0);
         script.stacked(frames);
-        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "xfs-contention")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "xfs-contention")
     }
 
     #[test]
