@@ -84,3 +84,19 @@ pub fn all_of(file: File, most: u64) -> io::Result<Vec<u8>> {
     }
     Ok(bytes)
 }
+
+/// Objects of a JSON text that iowhy itself wrote: a host with thousands of cgroups has fewer. An
+/// object without a field takes two bytes of text and a kilobyte of memory.
+const MOST_OBJECTS: usize = 1 << 16;
+
+/// Checks that the JSON `text` has no more objects than a file of iowhy's own.
+///
+/// # Errors
+/// It has more.
+pub fn check_objects(text: &[u8]) -> io::Result<()> {
+    if text.iter().filter(|byte| **byte == b'{').count() <= MOST_OBJECTS {
+        return Ok(());
+    }
+    let why = format!("it has more than {MOST_OBJECTS} objects, as no file of this kind has");
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
+}

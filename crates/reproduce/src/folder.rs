@@ -122,6 +122,7 @@ pub fn read(folder: &Path) -> Result<LoadPlan> {
         ReproduceError::new(action(), cause)
             .hint("name the directory that `iowhy reproduce SOURCE -o DIR` has written")
     })?;
+    reading::check_objects(text.as_bytes()).context(action)?;
     let plan: LoadPlan = serde_json::from_str(&text).context(action)?;
     if plan.format != FORMAT {
         let cause = format!("its format is {}, this iowhy knows {FORMAT}", plan.format);

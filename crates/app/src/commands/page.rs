@@ -5,7 +5,7 @@
 use crate::args::Show;
 use crate::failure::Failure;
 use crate::output;
-use crate::partial::PartialOutput;
+use crate::partial::{PartialOutput, folder_of};
 use crate::summaries::ReadSource;
 use iowhy_core::analysis::Summaries;
 use iowhy_core::diagnosis::{Diagnosis, diagnose};
@@ -62,8 +62,7 @@ impl<'a> NewPage<'a> {
 
     /// The directory that it will be written to.
     pub fn folder(&self) -> PathBuf {
-        let folder = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        folder.unwrap_or(Path::new(".")).to_owned()
+        folder_of(self.path)
     }
 
     /// Writes the page of one watch; `source` is of what, on a command line.

@@ -264,9 +264,9 @@ fn largest(folder: &Path) -> Vec<(&'static str, Vec<&'static str>)> {
         };
     let names = |_: usize| "\"\",".to_owned();
     let mib = 1 << 20;
-    write("names/recording.json", "{\"format\": 1, \"limits\": [", &names, "\"\"]}", 8 * mib);
+    write("names/recording.json", "{\"format\": 1, \"limits\": [", &names, "\"\"]}", 4 * mib);
     let disks = |_: usize| "{},".to_owned();
-    write("disks/recording.json", "{\"format\": 1, \"devices\": [", &disks, "{}]}", 8 * mib);
+    write("disks/recording.json", "{\"format\": 1, \"devices\": [", &disks, "{}]}", 4 * mib);
     let path = "incidents/000007/incident.json";
     write(path, "{\"format\": 1, \"findings\": [", &disks, "{}]}", 4 * mib);
     write("case/plan.json", "{\"format\": 1, \"programs\": [", &disks, "{}]}", 8 * mib);

@@ -109,9 +109,11 @@ mod tests {
     use super::*;
     use crate::script::{START_NS, Script};
 
-    fn moment(second: u64, file: &str) -> Moment {
+    fn moment(second: u64, files: &[String]) -> Moment {
         let mut script = Script::new(1);
-        script.read("sda", 4096).by(7, "cat").file(file).direct(0, 0, 1_000).add();
+        for file in files {
+            script.read("sda", 4096).by(7, "cat").file(file).direct(0, 0, 1_000).add();
+        }
         let mut summarizer = crate::analysis::Summarizer::new(&script.environment).with_breakdown();
         summarizer.add(&script.batch, &script.names);
         let start_ns = START_NS + second * 1_000_000_000;
@@ -123,7 +125,7 @@ mod tests {
     fn the_oldest_goes_when_there_are_too_many() {
         let mut history = History::default();
         for second in 0..History::MOMENTS as u64 + 5 {
-            history.push(moment(second, "/same"));
+            history.push(moment(second, &["/same".to_owned()]));
         }
         assert_eq!(history.len(), History::MOMENTS);
         let oldest = history.back(History::MOMENTS - 1).unwrap();
@@ -137,7 +139,8 @@ mod tests {
     fn memory_is_bounded_whatever_the_names() {
         let mut history = History::default();
         for second in 0..40_u64 {
-            history.push(moment(second, &format!("/{second}/{}", "x".repeat(3 << 20))));
+            let file = |index| format!("/{second}/{index}/{}", "x".repeat(60 << 10));
+            history.push(moment(second, &(0..50).map(file).collect::<Vec<_>>()));
             assert!(history.bytes() <= History::BYTES + (4 << 20), "{}", history.bytes());
         }
         assert!(history.len() < 40, "{} moments of 3 MiB", history.len());

@@ -15,7 +15,7 @@ const RESERVE: &str = ".recording.json.reserve";
 /// are usual, and a host with a thousand mounts needs some hundred.
 const RESERVED_BYTES: usize = 256 << 10;
 /// What is larger than this is not a `recording.json`.
-const MOST_BYTES: u64 = 8 << 20;
+const MOST_BYTES: u64 = 4 << 20;
 
 /// The path of `recording.json` in a recording.
 pub(super) fn path(directory: &Path) -> PathBuf {
@@ -78,6 +78,7 @@ fn parse(directory: &Path, path: &Path, text: &[u8]) -> Result<Environment, Reco
     if text.is_empty() {
         return Err(wrong("it is empty".to_owned()));
     }
+    read::check_objects(text).map_err(|error| wrong(error.to_string()))?;
     // The format first: a later one may contain anything else.
     let header =
         serde_json::from_slice::<Header>(text).map_err(|error| wrong(described(&error)))?;

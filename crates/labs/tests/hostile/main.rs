@@ -1,6 +1,6 @@
 //! Thousands of damaged and impossible inputs of every kind that iowhy reads, each put through a
-//! command of the built iowhy: `make hostile`, `IOWHY_HOSTILE=1 make test`. None may panic, be ended
-//! by a signal, take more memory or time than it may, or print a control character.
+//! command of the built iowhy: `make hostile`, `IOWHY_HOSTILE=1 make test`. None may panic, be
+//! ended by a signal, take more memory or time than it may, or print a control character.
 //!
 //! | where | what |
 //! |---|---|

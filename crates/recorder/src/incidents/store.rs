@@ -173,6 +173,7 @@ impl IncidentStore {
 /// When its `incident.json` cannot be read or understood, or its layout is of a newer iowhy.
 pub fn read_record(directory: &Path) -> io::Result<IncidentRecord> {
     let text = read::bytes(&directory.join(RECORD), MOST_BYTES)?;
+    read::check_objects(&text)?;
     let record: IncidentRecord = serde_json::from_slice(&text)?;
     match record.format {
         newer if newer > INCIDENT_FORMAT => Err(io::Error::other(format!(

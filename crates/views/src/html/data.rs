@@ -198,7 +198,7 @@ fn flames(tree: &FlameTree, texts: &PageTexts<'_>) -> Value {
         "time_ns": tree.time_ns,
         "every": tree.every,
         "by_file": tree.by_file,
-        "parents": tree.nodes.iter().map(|node| node.parent.map_or(0, |at| at + 1)).collect::<Vec<_>>(),
+        "parents": tree.nodes.iter().map(|it| it.parent.map_or(0, |at| at + 1)).collect::<Vec<_>>(),
         "kernel": tree.nodes.iter().map(|node| u8::from(node.kernel)).collect::<Vec<_>>(),
         "texts": tree.nodes.iter().map(|node| text(&node.text)).collect::<Vec<_>>(),
     })

@@ -151,7 +151,7 @@ fn devices(summary: &Summary, style: &Style) -> Markup {
     html! {
         @for device in summary.devices.iter().take(super::ROWS) {
             @let model = device.model.as_deref().unwrap_or_default();
-            @let size = device.size_bytes.map_or(String::new(), |size_bytes| human::bytes(size_bytes as f64));
+            @let size = device.size_bytes.map_or(String::new(), |size| human::bytes(size as f64));
             @let name = format!("Settings of {} {} {}", device.device, model, size);
             (settings(name.trim(), device.settings.iter(), style))
         }
@@ -191,7 +191,7 @@ fn mounts(mounts: &[Mount], style: &Style) -> Markup {
                         th scope="col" { "Free" } th scope="col" { "Options" }
                     } }
                     tbody { @for mount in mounts.iter().take(200) {
-                        @let free = mount.free_bytes.map(|free_byte| human::bytes(free_byte as f64));
+                        @let free = mount.free_bytes.map(|free| human::bytes(free as f64));
                         tr {
                             td { (shown(&mount.path)) } td { (shown(&mount.kind)) }
                             td { (shown(&mount.source)) }
@@ -227,7 +227,7 @@ pub(super) fn commands(page: &PageInput<'_>, style: &Style) -> Markup {
             table {
                 thead { tr { th scope="col" { "Command" } th scope="col" { "Shows" } } }
                 tbody { @for (command, shows) in VIEWS {
-                    @let text = source.map_or((*command).to_owned(), |source| of_source(command, source));
+                    @let text = source.map_or((*command).to_owned(), |it| of_source(command, it));
                     tr { td { code { (escape(&text, style)) } } td { (shows) } }
                 } }
             }

@@ -4,7 +4,7 @@ use crate::args::interval::StacksArgs;
 use crate::failure::Failure;
 use crate::intervals::{given, show};
 use crate::output;
-use crate::partial::PartialOutput;
+use crate::partial::{PartialOutput, folder_of};
 use crate::sources;
 use crate::watching::{Until, WatchSink, watch};
 use iowhy_capture::live::WatchOptions;
@@ -15,7 +15,7 @@ use iowhy_core::model::Names;
 use iowhy_core::source::Batch;
 use iowhy_views::flame;
 use iowhy_views::interval::STACKS;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Default length of a watch.
@@ -40,10 +40,24 @@ pub fn run(args: &StacksArgs) -> Result<(), Failure> {
     }
 }
 
-impl WatchSink for Collapsed {
-    fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
-        Exporter::take(self, batch, names, &mut std::io::sink()).map_err(failed)
+/// The stacks of a live watch, and the directory that their picture goes to.
+struct WatchedStacks {
+    collapsed: Collapsed,
+    picture: Option<PathBuf>,
+}
+
+impl WatchSink for WatchedStacks {
+    fn places(&self) -> Option<Vec<PathBuf>> {
+        Some(self.picture.iter().cloned().collect())
     }
+
+    fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
+        add(&mut self.collapsed, batch, names)
+    }
+}
+
+fn add(collapsed: &mut Collapsed, batch: &Batch, names: &Names) -> Result<(), Failure> {
+    collapsed.take(batch, names, &mut std::io::sink()).map_err(failed)
 }
 
 fn failed(cause: std::io::Error) -> Failure {
@@ -60,14 +74,16 @@ fn fold(args: &StacksArgs, options: WatchOptions) -> Result<(String, Exported), 
         let count = u32::try_from(given.wanted.count.unwrap_or(1)).unwrap_or(u32::MAX);
         let until = Until { time: Some(every.saturating_mul(count)), command: None };
         let options = WatchOptions { devices: args.intervals.only.devices.clone(), ..options };
-        let watched = watch(&options, &filter, until, |_| Ok(collapsed))?;
+        let picture = args.svg.as_deref().map(folder_of);
+        let sink = WatchedStacks { collapsed, picture };
+        let watched = watch(&options, &filter, until, |_| Ok(sink))?;
         output::losses(&watched.environment.losses);
-        collapsed = watched.sink;
+        collapsed = watched.sink.collapsed;
         watched.names
     } else {
         let mut source = sources::open(&given.paths, false)?;
         sources::read_all(&mut source, &filter, |batch, names, _| {
-            WatchSink::take(&mut collapsed, batch, names)
+            add(&mut collapsed, batch, names)
         })?
         .0
     };

@@ -74,7 +74,7 @@ fn of_bcache(state: &BcacheState) -> String {
     let mut said = vec![state.state.clone()];
     if state.state != NO_CACHE {
         said.push(state.mode.clone());
-        let dirty = state.dirty_bytes.filter(|dirty_byte| *dirty_byte > 0);
+        let dirty = state.dirty_bytes.filter(|dirty_bytes| *dirty_bytes > 0);
         said.extend(dirty.map(|dirty| format!("{} dirty", words::bytes(dirty as f64))));
         said.extend(state.congested.filter(|congested| *congested).map(|_| "congested".to_owned()));
         said.extend(hit_share(state.hits, state.misses));

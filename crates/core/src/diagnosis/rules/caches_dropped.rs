@@ -79,7 +79,8 @@ fn evicted(facts: &Facts<'_>) -> Option<Finding> {
     let other = facts::subject_of(name, Some(other));
     let sentence = format!(
         "{} of what is read from {name} was in memory before, and was dropped there on purpose \
-         (POSIX_FADV_DONTNEED), not for want of memory: {} waits for it; {} reads from {name}, too",
+         (POSIX_FADV_DONTNEED), not because memory was short: {} waits for it; {} reads from \
+         {name}, too",
         words::percent(share),
         words::who(&subject),
         words::who(&other),

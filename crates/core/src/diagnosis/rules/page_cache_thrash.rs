@@ -43,7 +43,7 @@ pub(super) struct Rereads<'a> {
     refaults: Option<f64>,
     /// What all devices read, bytes per second.
     all_read: f64,
-    /// Whether the kernel took them for want of memory, and not because somebody asked it to;
+    /// Whether the kernel took them because memory was short, and not because somebody asked it to;
     /// also if that is not known.
     pub is_reclaimed: bool,
 }
