@@ -102,6 +102,12 @@ impl Folder {
         &self.path
     }
 
+    /// A path of `name` in it through its handle, for calls that take paths alone, as long as this
+    /// process has it open.
+    pub fn by_handle(&self, name: impl AsRef<Path>) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.handle.as_raw_fd().to_string()).join(name)
+    }
+
     /// Refuses a directory that is not the caller's, or that others may write to: they could
     /// redirect what is written there, and read it.
     ///
@@ -340,7 +346,7 @@ impl Folder {
             return self.remove_file(name);
         }
         // The standard library goes down by handles; this path begins at ours.
-        let seen = Path::new("/proc/self/fd").join(self.handle.as_raw_fd().to_string()).join(name);
+        let seen = self.by_handle(name);
         by_writer(move || with_own_rights(|| std::fs::remove_dir_all(seen)))
     }
 

@@ -11,21 +11,18 @@ use std::path::Path;
 /// Listens on the socket `path`. A socket of an earlier run, and nothing else, makes room.
 ///
 /// # Errors
-/// When something else stands there, or the socket cannot be made.
+/// When the directory is somebody else's, something else stands there, or the socket cannot be
+/// made.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
     let (folder, name) = iowhy_fs::parent(path)?;
-    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+    // Only in a directory of the daemon can nobody put a link in the socket's place. What is checked
+    // is used by its handle: its path may lead elsewhere a moment later.
+    folder.check_own()?;
+    let path = folder.by_handle(&name);
+    if fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
         folder.remove_file(&name)?;
     }
-    // The kernel follows no link here: a name that exists is an error.
-    let listener = UnixListener::bind(path)?;
-    // Only in a directory of the daemon can nobody put a link in its place meanwhile.
-    match folder.check_own() {
-        Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o660))?,
-        Err(error) => {
-            let _ = folder.remove_file(&name);
-            return Err(error);
-        }
-    }
+    let listener = UnixListener::bind(&path)?;
+    fs::set_permissions(&path, Permissions::from_mode(0o660))?;
     Ok(listener)
 }
