@@ -15,8 +15,8 @@ use std::path::Path;
 /// made.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
     let (folder, name) = iowhy_fs::parent(path)?;
-    // Only in a directory of the daemon can nobody put a link in the socket's place. What is checked
-    // is used by its handle: its path may lead elsewhere a moment later.
+    // Only in a directory of the daemon can nobody put a link in the socket's place. What is
+    // checked is used by its handle: its path may lead elsewhere a moment later.
     folder.check_own()?;
     let path = folder.by_handle(&name);
     if fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
