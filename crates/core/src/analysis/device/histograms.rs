@@ -1,6 +1,6 @@
 //! Latency by device, flags and process: the histograms of `iowhy latency`.
 //!
-//! What does not belong here: the histogram itself (see [`super::latency`]).
+//! What does not belong here: the histogram itself (see `super::latency`).
 
 use super::latency::Latencies;
 use super::latency_bins;

@@ -1,6 +1,6 @@
 //! A source read to its end.
 //!
-//! What does not belong here: filters and intervals ([`super::filtered`], `intervals::cutter`).
+//! What does not belong here: filters and intervals (`super::filtered`, `intervals::cutter`).
 
 use crate::analysis::pass::Summarizer;
 use crate::analysis::summary::Summary;

@@ -1,7 +1,7 @@
 //! The page cache over the watch: its size, dirty pages and their limits, reclaim and refaults, and
 //! device reads compared with read calls. `iowhy cache`.
 //!
-//! What does not belong here: the series themselves (see [`super::series`]).
+//! What does not belong here: the series themselves (see `super::series`).
 
 use crate::analysis::summary::Summary;
 use crate::model::{Metric, Origin};

@@ -3,12 +3,12 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | [`BlameTally`] | takes rows; matches waits with their requests |
+//! | `BlameTally` | takes rows; matches waits with their requests |
 //! | `window` | recent requests and waits of a device, kept until no earlier ones can come |
 //! | `sweep` | computes the charges of one interval of one device |
 //! | `culprit` | the owner, origin and file of a request |
 //! | `accounts` | charges of waiters to culprits, in bounded memory |
-//! | [`report`] | the result |
+//! | `report` | the result |
 //!
 //! What does not belong here: why a thread waited (see `waits`), and what to do about it.
 
