@@ -326,7 +326,7 @@ impl RecorderConfig {
 
     fn textfile_is_misnamed(&self) -> bool {
         let extension = self.metrics.textfile.as_ref().map(|path| path.extension());
-        extension.is_some_and(|extension| extension.is_none_or(|extension| extension != "prom"))
+        extension.is_some_and(|found| found.is_none_or(|name| name != "prom"))
     }
 }
 

@@ -282,8 +282,9 @@ fn active(diagnosis: &Diagnosis) -> Vec<(&'static str, String, &'static str)> {
     use iowhy_core::diagnosis::Severity;
     let worth = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
     let mut active: Vec<_> = worth
-        .map(|worth| {
-            (worth.cause, worth.subject.device.clone().unwrap_or_default(), worth.severity.word())
+        .map(|finding| {
+            let device = finding.subject.device.clone().unwrap_or_default();
+            (finding.cause, device, finding.severity.word())
         })
         .collect();
     active.sort();

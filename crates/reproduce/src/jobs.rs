@@ -139,7 +139,7 @@ fn direction(job: &PlannedJob) -> &'static str {
 fn sizes(job: &PlannedJob, line: &mut impl FnMut(&str, &str)) {
     let is_one = |sizes: &[(u64, u32)]| sizes.len() <= 1;
     if is_one(&job.read_sizes) && is_one(&job.write_sizes) {
-        let first = |sizes: &[(u64, u32)]| sizes.first().map(|siz| siz.0);
+        let first = |sizes: &[(u64, u32)]| sizes.first().map(|size| size.0);
         let (read, write) = (first(&job.read_sizes), first(&job.write_sizes));
         let either = read.or(write).unwrap_or(4096);
         let both = (read.unwrap_or(either), write.unwrap_or(either));

@@ -61,7 +61,7 @@ fn time(row: &StageLine, style: &Style, of: fn(&StageFigures) -> Option<f64>) ->
 }
 
 fn whole(nanoseconds: Option<u64>) -> Option<f64> {
-    nanoseconds.map(|nanosecond| nanosecond as f64)
+    nanoseconds.map(|nanoseconds| nanoseconds as f64)
 }
 
 /// The stages.

@@ -53,11 +53,8 @@ impl<'a> NewPage<'a> {
             let hint = "name another file, or remove this one first".to_owned();
             return Err(Failure::new(message, Some(hint)));
         }
-        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        match folder.map(fs::metadata) {
-            Some(Err(cause)) => Err(Failure::not_written(path, &cause)),
-            _ => Ok(NewPage { path, is_small }),
-        }
+        fs::metadata(folder_of(path)).map_err(|cause| Failure::not_written(path, &cause))?;
+        Ok(NewPage { path, is_small })
     }
 
     /// The directory that it will be written to.

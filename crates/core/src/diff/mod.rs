@@ -266,7 +266,7 @@ fn watched(compared: &ComparedTimes<'_>, at: usize) -> WatchedSide {
     let DiffSide { name, summary, diagnosis } = compared.sides[at];
     let causes = |diagnosis: &Diagnosis| -> Vec<&'static str> {
         let worth = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
-        worth.map(|worth| worth.cause).collect()
+        worth.map(|finding| finding.cause).collect()
     };
     let others = causes(compared.sides[1 - at].diagnosis);
     WatchedSide {

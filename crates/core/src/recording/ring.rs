@@ -329,9 +329,7 @@ impl RecordingRing {
             device.stat_start.clear();
             device.stat_end.clear();
             (device.in_flight_start, device.in_flight_end) = (None, None);
-            device
-                .settings_changed
-                .retain(|settings_changed| settings_changed.by_ns > first.from_ns);
+            device.settings_changed.retain(|change| change.by_ns > first.from_ns);
         }
         if self.is_cut {
             let seconds = about.duration_ns() / 1_000_000_000;

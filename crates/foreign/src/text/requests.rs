@@ -127,7 +127,7 @@ fn origin(rwbs: &str) -> Origin {
         () if rwbs.contains('M') => Origin::Metadata,
         () if operation(rwbs) == Operation::Discard => Origin::Discard,
         () if operation(rwbs) == Operation::Flush => Origin::Flush,
-        () if rwbs.get(1..).is_some_and(|rwb| rwb.contains('A')) => Origin::Readahead,
+        () if rwbs.get(1..).is_some_and(|flags| flags.contains('A')) => Origin::Readahead,
         () => Origin::Unknown,
     }
 }

@@ -180,8 +180,8 @@ fn blktrace_beside() -> Result<()> {
     let kept = Recording::open(&recording)?.lost_at("programs_events");
     let missing = |(sector, theirs): (&u64, &Vec<String>)| {
         let ours = ours.get(sector).map_or(&[][..], Vec::as_slice);
-        let is_missing = |string: &&String| !ours.contains(string);
-        let rest: Vec<&String> = theirs.iter().filter(|their| ours.contains(their)).collect();
+        let is_missing = |name: &&String| !ours.contains(name);
+        let rest: Vec<&String> = theirs.iter().filter(|name| ours.contains(name)).collect();
         assert_eq!(rest, ours.iter().collect::<Vec<_>>(), "at {sector}");
         theirs.iter().filter(is_missing).count() as u64
     };

@@ -314,9 +314,9 @@ fn of_device(device: &DeviceSummary, hides_others: bool, style: &Style) -> Vec<S
 /// Requests that may be counted on two devices.
 fn unlinked(device: &DeviceSummary, style: &Style) -> Vec<String> {
     let name = escape(&device.device, style);
-    let one = |reason_count: &ReasonCount| {
-        let requests = plural(reason_count.requests, "request");
-        let reason = escape(&reason_count.reason, style);
+    let one = |unlinked: &ReasonCount| {
+        let requests = plural(unlinked.requests, "request");
+        let reason = escape(&unlinked.reason, style);
         format!("{name}: {requests} may also be counted on the device above ({reason})")
     };
     device.unlinked.iter().map(one).collect()

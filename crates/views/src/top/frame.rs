@@ -100,10 +100,37 @@ impl Parts {
     }
 }
 
-/// The first row of a table that is shown, so that the selected one is.
-pub(super) fn first_row(selected: usize, height: u16, rows: usize) -> usize {
-    let height = usize::from(height.saturating_sub(1)).max(1);
-    selected.saturating_sub(height - 1).min(rows.saturating_sub(height))
+/// The part of a table that its area has room for.
+pub(super) struct VisibleRows {
+    /// The first row, so that the selected one is visible.
+    pub first: usize,
+    /// The selected one.
+    pub selected: usize,
+    /// The headings, then a line for each row, without the mark.
+    lines: Vec<String>,
+}
+
+impl VisibleRows {
+    pub fn new(shown: &dyn ShownTable, state: &TopState, area: Rect, style: &Style) -> VisibleRows {
+        let height = usize::from(area.height.saturating_sub(1)).max(1);
+        let selected = state.selected(shown);
+        let first = selected.saturating_sub(height - 1).min(shown.len().saturating_sub(height));
+        let last = (first + height).min(shown.len());
+        let width = usize::from(area.width).saturating_sub(MARK);
+        // Widgets have their own colours.
+        let narrow = Style { width, colour: false, ..*style };
+        VisibleRows { first, selected, lines: shown.lines(first..last, &narrow) }
+    }
+
+    /// The place of the order whose column's heading is at a column of the area.
+    pub fn order_at(&self, shown: &dyn ShownTable, column: u16) -> Option<usize> {
+        let (column, heading) = (usize::from(column).checked_sub(MARK)?, self.lines.first()?);
+        shown.orders().iter().position(|word| {
+            place_of(word, heading).is_some_and(|(from, to)| {
+                (width(&heading[..from])..width(&heading[..to])).contains(&column)
+            })
+        })
+    }
 }
 
 fn terminal_style(paint: Paint, style: &Style) -> TerminalStyle {
@@ -294,24 +321,6 @@ pub(super) fn step_at(state: &TopState, column: u16, style: &Style, columns: u16
     })
 }
 
-/// The place of the order whose column's heading is at a column of the table.
-pub(super) fn order_at(
-    shown: &dyn ShownTable,
-    column: u16,
-    style: &Style,
-    columns: u16,
-) -> Option<usize> {
-    let narrow =
-        Style { width: usize::from(columns).saturating_sub(MARK), colour: false, ..*style };
-    let lines = shown.lines(0..shown.len(), &narrow);
-    let (column, heading) = (usize::from(column).checked_sub(MARK)?, lines.first()?);
-    shown.orders().iter().position(|word| {
-        place_of(word, heading).is_some_and(|(from, to)| {
-            (width(&heading[..from])..width(&heading[..to])).contains(&column)
-        })
-    })
-}
-
 fn tabs(state: &TopState, style: &Style) -> Vec<String> {
     let full = style.width >= 66;
     let tab = |(index, (table, name)): (usize, &(TopTable, &'static str))| {
@@ -338,15 +347,10 @@ fn table_in(
         let lines: Vec<Line> = lines.into_iter().map(|it| line(it, Paint::Faint, style)).collect();
         return frame.render_widget(Paragraph::new(lines), area);
     }
-    let height = usize::from(area.height.saturating_sub(1)).max(1);
-    let at = state.selected(shown);
-    let first = first_row(at, area.height, shown.len());
-    let last = (first + height).min(shown.len());
-    // Widgets have their own colours.
-    let narrow = Style { width: style.width.saturating_sub(MARK), colour: false, ..*style };
+    let visible = VisibleRows::new(shown, state, area, style);
     let mut lines = Vec::new();
-    for (index, text) in shown.lines(first..last, &narrow).into_iter().enumerate() {
-        let is_selected = index == at - first + 1;
+    for (index, text) in visible.lines.into_iter().enumerate() {
+        let is_selected = index == visible.selected - visible.first + 1;
         let mark = if is_selected { "> " } else { "  " };
         if index == 0 {
             let order = shown.orders().get(state.order()).copied();

@@ -4,7 +4,7 @@
 //! [`super::frame`]).
 
 use super::TopModel;
-use super::frame::{Parts, first_row, order_at, step_at};
+use super::frame::{Parts, VisibleRows, step_at};
 use super::keys::TopKey;
 use super::state::{TopPage, TopState};
 use super::tables::table;
@@ -20,6 +20,8 @@ impl TopState {
     /// findings are shown in full.
     pub fn click(&mut self, at: Position, area: Rect, model: &TopModel) {
         self.message = None;
+        // As Enter does: what is clicked is no part of the filter.
+        self.is_filtering = false;
         let parts = Parts::new(model, self, area);
         if parts.tabs.contains(at) {
             self.click_step(at.x, &parts, model);
@@ -55,18 +57,18 @@ impl TopState {
         let Some((_, moment)) = self.moment(model) else { return };
         let moment = Arc::clone(moment);
         let shown = table(self, &moment, &model.style);
-        let selected = self.selected(shown.as_ref());
+        let visible = VisibleRows::new(shown.as_ref(), self, body, &model.style);
         let line = usize::from(at.y - body.y);
         if line == 0 {
-            let order = order_at(shown.as_ref(), at.x - body.x, &model.style, body.width);
+            let order = visible.order_at(shown.as_ref(), at.x - body.x);
             order.into_iter().for_each(|order| self.order_by(order));
             return;
         }
-        let row = first_row(selected, body.height, shown.len()) + line - 1;
+        let row = visible.first + line - 1;
         if row >= shown.len() {
             return;
         }
-        match row == selected {
+        match row == visible.selected {
             true => self.open(row, shown.as_ref()),
             false => self.select(row, Some(shown.id(row))),
         }

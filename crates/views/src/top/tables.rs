@@ -133,18 +133,18 @@ fn processes(moment: &Moment, style: &Style) -> Rows<ProcessActivity> {
         ("dev r/s", |it| it.device_reads_per_s),
         ("dev w/s", |it| it.device_writes_per_s),
     ];
-    let row = |process_activity: &ProcessActivity| {
+    let row = |process: &ProcessActivity| {
         let subject = BreakdownSubject::Process(ProcessRow {
-            pid: Some(process_activity.pid),
-            process: process_activity.process.clone(),
+            pid: Some(process.pid),
+            process: process.process.clone(),
             executable: None,
-            user: process_activity.user.clone(),
-            container: process_activity.container.clone(),
+            user: process.user.clone(),
+            container: process.container.clone(),
         });
         (
-            format!("{} {}", escape(&process_activity.process, style), process_activity.pid),
+            format!("{} {}", escape(&process.process, style), process.pid),
             Some(subject),
-            process_activity.clone(),
+            process.clone(),
         )
     };
     Rows {

@@ -310,6 +310,12 @@ fn a_click_does_what_is_under_it() {
     state.wheel(true, &JENKINS);
     let moved = screen(&JENKINS, &state, (area.width, area.height));
     assert_eq!(moved, by_keys(&["6", "Down", "Down", "Down"]));
+    // A filter that is being typed is kept, and the click is not a part of it.
+    press(&mut state, &JENKINS, &["/", "x"]);
+    assert_eq!(click(&mut state, "1 devices"), by_keys(&["1", ">", ">", ">"]));
+    assert_eq!(press(&mut state, &JENKINS, &["q"]), Some(TopAction::Quit));
+    click(&mut state, "6 units");
+    state.wheel(true, &JENKINS);
     // Outside of everything.
     state.click(Position::new(500, 500), area, &JENKINS);
     assert_eq!(screen(&JENKINS, &state, (area.width, area.height)), moved);

@@ -152,7 +152,7 @@ impl WatchSink for TopSink {
     const PRINTS: bool = true;
     const OWNS_TERMINAL: bool = true;
 
-    /// It saves where a person says while it watches.
+    /// It saves into the directory that it was started in, whenever a person asks for that.
     fn places(&self) -> Option<Vec<PathBuf>> {
         None
     }

@@ -114,7 +114,7 @@ mod tests {
 
     fn noted(aliases: &[&str], records: &[&str]) -> Vec<(String, String)> {
         let mut device = Device::default();
-        let aliases = aliases.iter().map(|aliase| (*aliase).to_owned()).collect();
+        let aliases = aliases.iter().map(|alias| (*alias).to_owned()).collect();
         let mut disks = [(aliases, &mut device)];
         records.iter().for_each(|record| note(record, &mut disks));
         device

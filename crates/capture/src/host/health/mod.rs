@@ -158,7 +158,7 @@ fn nvme_controller(disk: &Path) -> Option<String> {
     names.retain(|name| is_controller(name));
     names.sort_unstable();
     let is_live =
-        |string: &&String| read_text(device.join(string).join("state")).as_deref() == Some("live");
+        |name: &&String| read_text(device.join(name).join("state")).as_deref() == Some("live");
     names.iter().find(is_live).or(names.first()).cloned()
 }
 

@@ -368,9 +368,9 @@ impl<P: Pass> Cutter<P> {
             let end_ns = if is_last { u64::MAX } else { window.end_ns };
             for device in &mut window.devices {
                 device.settings_end.clear();
-                device.settings_changed.retain(|settings_changed| {
-                    start_ns < settings_changed.by_ns && settings_changed.by_ns <= end_ns
-                });
+                device
+                    .settings_changed
+                    .retain(|change| start_ns < change.by_ns && change.by_ns <= end_ns);
             }
         }
         samples
