@@ -4,7 +4,7 @@
 
 use super::WriterRecord;
 use super::question::{AnswerRow, GroupedBy, WriterAnswer, WriterQuestion, written_over_time};
-use super::text::{a_day, factor_text, program, sentence, wear_text, worth};
+use super::text::{a_day, factor_text, program, sentence, waker, wear_text, worth};
 use crate::clock::LocalTime;
 use iowhy_views::escape::escape;
 use iowhy_views::html::{bars, picture, plain_page, style};
@@ -145,11 +145,6 @@ fn devices(answer: &WriterAnswer, style: &Style) -> Markup {
     }
 }
 
-/// A program's name, or that it is not known.
-fn known(program: &str) -> &str {
-    if program.is_empty() { "(not known)" } else { program }
-}
-
 fn wakes(answer: &WriterAnswer, style: &Style) -> Markup {
     html! {
         @if !answer.wakes.is_empty() {
@@ -160,7 +155,7 @@ fn wakes(answer: &WriterAnswer, style: &Style) -> Markup {
                 @for wake in answer.wakes.iter().take(MOST_WAKES) { tr {
                     td { (escape(&wake.device, style)) }
                     td.figure { (wake.wakes) }
-                    td { (escape(known(&wake.program), style)) }
+                    td { (waker(&wake.program, style)) }
                     td { (escape(&wake.file, style)) }
                 } }
             }

@@ -154,10 +154,7 @@ impl Page<'_> {
         }
         self.line("\nWHO WAKES IDLE DISKS (the first request after a minute without one)");
         for wake in answer.wakes.iter().take(MOST_WAKES) {
-            let program = match wake.program.as_str() {
-                "" => "(not known)".to_owned(),
-                program => escape(program, self.style).into_owned(),
-            };
+            let program = waker(&wake.program, self.style);
             let (device, file) = (escape(&wake.device, self.style), escape(&wake.file, self.style));
             let times = human::plural(wake.wakes, "time");
             let line = format!("  {device:<10} {times:>12}  {program}  {file}");
@@ -183,6 +180,14 @@ pub(super) fn factor_text(factor: f64, style: &Style) -> String {
     match factor {
         factor if factor < 9.95 => format!("{sign}{factor:.1}"),
         factor => format!("{sign}{factor:.0}"),
+    }
+}
+
+/// The program that woke a disk, escaped, or that it is not known.
+pub(super) fn waker(program: &str, style: &Style) -> String {
+    match program {
+        "" => "(not known)".to_owned(),
+        program => escape(program, style).into_owned(),
     }
 }
 
