@@ -86,7 +86,6 @@ fn evicted(facts: &Facts<'_>) -> Option<Finding> {
         words::who(&other),
     );
     let time_ns = (waited.time_ns as f64 * share) as u64;
-    let flags = words::flags(&other);
     let finding = Finding::of_blocked(facts, time_ns, sentence)
         .claiming(Claims::of_waits(waited).scaled(share))
         .about(subject)
@@ -99,8 +98,10 @@ fn evicted(facts: &Facts<'_>) -> Option<Finding> {
              6.14), or read a snapshot, or run it at night",
         )
         .check(format!(
-            "`strace -f -e trace=fadvise64{flags}` shows who calls it with POSIX_FADV_DONTNEED; \
-             while that one is paused, the same files are in memory again"
+            "`strace -f -e trace=fadvise64 -p {}` shows whether it calls that with \
+             POSIX_FADV_DONTNEED; while the one that does is paused, the same files are in memory \
+             again",
+            words::pid(&other),
         ));
     Some(finding)
 }
@@ -163,6 +164,7 @@ mod tests {
     fn pages_that_are_read_again_and_were_not_reclaimed_were_dropped() {
         let found = again(0.0, 0.0).unwrap();
         assert!(found.sentence.contains("web (7) waits for it; tar (8) reads"), "{found:?}");
+        assert!(found.check.contains("trace=fadvise64 -p 8`"), "{found:?}");
         assert_eq!(again(5e6, 0.0), None, "memory is short");
         assert_eq!(again(0.0, 1.0), None, "a person did it, once");
     }
