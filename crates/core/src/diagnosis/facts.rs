@@ -3,7 +3,7 @@
 use super::missing::Missing;
 use super::subject::Subject;
 use crate::analysis::summary::path_patterns::without_numbers;
-use crate::analysis::summary::patterns::{DevicePatterns, WaitGroup, WaitStack};
+use crate::analysis::summary::patterns::{DevicePatterns, WaitGroup, WaitStack, Waker};
 use crate::analysis::summary::{
     CodePathRow, DeviceSummary, Direction, DirectionSummary, Interval, ProcessRow, StageTime,
     Summary, UsedRow,
@@ -130,6 +130,11 @@ impl<'a> Waited<'a> {
             container: longest.container.clone(),
             file: longest.file.clone(),
         }
+    }
+
+    /// Returns the process that ended the longest waits, if it waited itself in the watch.
+    pub fn waker(&self) -> Option<&'a Waker> {
+        self.groups.first()?.waker.as_ref()
     }
 
     /// Returns the number of threads of the process that waited longest.

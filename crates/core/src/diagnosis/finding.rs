@@ -15,6 +15,8 @@ pub const WARNING_SHARE: f64 = 0.10;
 pub const CRITICAL_SHARE: f64 = 0.50;
 /// Findings below this share are not reported.
 pub const LEAST_IMPACT: f64 = 0.01;
+/// The command that shows who waits for whom.
+const CHAINS: &str = "iowhy chains";
 
 /// How much it matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, JsonSchema)]
@@ -473,6 +475,7 @@ impl Finding {
             self.claims = self.usual_claims(facts);
         }
         self.caused = self.caused.and(&self.claims);
+        self.say_who_waits_behind(facts);
         // A pace is a program's own; a limit or a neighbour that acts on it is not.
         let is_at_own_pace = |group: &WaitGroup| {
             let is_served = matches!(self.place, Place::KernelWork | Place::Program);
@@ -493,6 +496,22 @@ impl Finding {
             self.confidence = self.confidence.weaker();
         }
         self
+    }
+
+    /// Shows the other program that waits longest for the one that this is about.
+    fn say_who_waits_behind(&mut self, facts: &Facts<'_>) {
+        let is_said = self.evidence.iter().any(|shown| shown.command.starts_with(CHAINS));
+        let behind =
+            self.subject.pid.filter(|_| !is_said).and_then(|pid| facts.longest_behind(pid));
+        let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
+        if let Some((who, time_ns)) = behind.filter(|(_, time_ns)| *time_ns as f64 >= least_ns) {
+            let verb = if who.contains(" processes of ") { "wait" } else { "waits" };
+            let process = self.subject.process.as_deref().unwrap_or_default();
+            self.sentence.push_str(&format!("; {who} {verb} for {process}"));
+            let what = format!("time that {who} waited for it");
+            let (figure, unit, command) = (time_ns as f64, "ns", CHAINS.to_owned());
+            self.evidence.insert(0, Evidence { what, figure, unit, command });
+        }
     }
 
     /// Returns the largest share of its own time that one program loses because of it.

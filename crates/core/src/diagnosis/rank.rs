@@ -139,7 +139,11 @@ fn stands_above(cause: &Finding, finding: &Finding) -> bool {
     };
     let is_earlier = cause.place < finding.place
         || cause.layer == FindingLayer::Cause && finding.layer == FindingLayer::Bottleneck;
-    is_worth && is_earlier && claimed_share(cause, finding) >= least
+    // Of a mechanism that was seen to cost more, it explains a part.
+    let is_less = finding.layer == FindingLayer::Cause
+        && cause.severity < finding.severity
+        && cause.unlost < finding.unlost;
+    is_worth && is_earlier && !is_less && claimed_share(cause, finding) >= least
 }
 
 /// Returns the time that a finding explains and `explained` does not, by how sure it is.

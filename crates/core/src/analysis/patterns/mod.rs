@@ -6,6 +6,7 @@
 //! | `waiting`, `calls` | waits by process, class, device and system call; by kernel functions |
 //! | `timeline` | a device's rate and latency over the watch, in bins |
 //! | `owners` | the programs that moved its bytes over the watch |
+//! | `service` | a device's time, in the order of completions |
 //! | `touch` | whether first reads of a region are slower than others |
 //! | `layers` | the share of an upper device's time that its lower requests take |
 //! | `syncs` | waits to make data durable, in bins |
@@ -18,6 +19,7 @@ mod access;
 mod calls;
 mod layers;
 mod owners;
+mod service;
 mod syncs;
 mod timeline;
 mod touch;
@@ -91,6 +93,7 @@ impl PatternTally {
                 device,
                 code_paths,
                 owners: tally.timeline.owners(timeline.bins.len(), names),
+                served_ns: tally.timeline.served_ns(),
                 timeline,
                 access: tally.access.finish(names),
                 touch: tally.touch.finish(),

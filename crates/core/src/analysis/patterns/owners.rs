@@ -3,9 +3,11 @@
 //!
 //! What does not belong here: exact sums (see `attribution`).
 
+use super::service::ServiceOrder;
 use crate::analysis::summary::Measure;
 use crate::analysis::summary::patterns::OwnerTimeline;
 use crate::analysis::sums::keys::{Part, Reason, owner};
+use crate::analysis::sums::request_times::Life;
 use crate::model::{Name, Names, Request, RequestPart};
 
 /// Maximum number of programs per device.
@@ -28,6 +30,7 @@ struct Track {
     file: Option<Name>,
     votes: u64,
     requests: u64,
+    served_ns: u64,
     bins: Vec<u64>,
     fine: Vec<u64>,
 }
@@ -39,12 +42,21 @@ pub(super) struct OwnerTally {
     latest: usize,
     fine_ns: u64,
     latest_ns: u64,
+    order: ServiceOrder,
+    served_ns: u64,
 }
 
 impl OwnerTally {
     /// Adds a request that ended in the bin `at`, `since_ns` after the first one began.
     #[inline]
-    pub fn add(&mut self, at: usize, since_ns: u64, request: &Request, parts: &[RequestPart]) {
+    pub fn add(
+        &mut self,
+        at: usize,
+        since_ns: u64,
+        request: &Request,
+        parts: &[RequestPart],
+        life: &Life,
+    ) {
         self.latest_ns = self.latest_ns.max(since_ns);
         self.fine_ns = self.fine_ns.max(FINE_NS);
         // The fewer requests are recorded, the longer a bin must be to hold enough of them.
@@ -54,16 +66,31 @@ impl OwnerTally {
             self.tracks.iter_mut().for_each(|track| track.fine = halved(&track.fine));
         }
         let at = (at, (since_ns / self.fine_ns) as usize);
+        let served_ns = self.order.complete(life).saturating_mul(request.stands_for());
+        self.served_ns = self.served_ns.saturating_add(served_ns);
         if parts.is_empty() {
-            return self.charge(at, request, Err(Reason::Silent), request.bytes);
+            return self.charge(at, request, Err(Reason::Silent), (request.bytes, served_ns));
         }
         for part in parts {
-            self.charge(at, request, Ok(part), part.bytes);
+            let share = part.bytes as f64 / request.bytes.max(1) as f64;
+            let served_ns = (served_ns as f64 * share.min(1.0)) as u64;
+            self.charge(at, request, Ok(part), (part.bytes, served_ns));
         }
     }
 
+    /// How long the device worked on requests, nanoseconds.
+    pub fn served_ns(&self) -> u64 {
+        self.served_ns
+    }
+
     #[inline]
-    fn charge(&mut self, at: (usize, usize), request: &Request, part: Part, bytes: u64) {
+    fn charge(
+        &mut self,
+        at: (usize, usize),
+        request: &Request,
+        part: Part,
+        (bytes, served_ns): (u64, u64),
+    ) {
         let Ok(owner) = owner(request, part) else { return };
         if bytes == 0 || owner.name == Name::EMPTY {
             return;
@@ -73,6 +100,7 @@ impl OwnerTally {
         let file = part.ok().and_then(|part| part.file);
         if let Some(track) = self.track(owner.name, owner.pid, bytes) {
             track.requests = track.requests.saturating_add(count);
+            track.served_ns = track.served_ns.saturating_add(served_ns);
             track.add(at, owner.pid, file, bytes);
         }
     }
@@ -98,6 +126,7 @@ impl OwnerTally {
             file: None,
             votes: 0,
             requests: 0,
+            served_ns: 0,
             bins: Vec::new(),
             fine: Vec::new(),
         };
@@ -139,6 +168,7 @@ impl OwnerTally {
                     file: track.file.map(|file| names.get(file).to_owned()),
                     bytes,
                     requests: track.requests,
+                    served_ns: track.served_ns,
                     fine_ns: self.fine_ns,
                     fine,
                 }

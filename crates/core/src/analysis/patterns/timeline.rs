@@ -73,7 +73,7 @@ impl TimelineTally {
         if self.bins.len() <= at {
             self.bins.resize(at + 1, Bin::default());
         }
-        self.owners.add(at, since, request, parts);
+        self.owners.add(at, since, request, parts, life);
         let Some(bin) = self.bins.get_mut(at) else { return };
         let whole = life.whole_ns.unwrap_or(0);
         let d2c = life.intervals[Interval::D2c].unwrap_or(whole);
@@ -127,6 +127,11 @@ impl TimelineTally {
     /// The slowest reads and writes, slowest first of each.
     pub fn slowest(&self) -> Vec<Slow> {
         self.slowest.iter().flat_map(Slowest::finish).collect()
+    }
+
+    /// How long the device worked on requests, nanoseconds.
+    pub fn served_ns(&self) -> u64 {
+        self.owners.served_ns()
     }
 
     /// The programs that moved the bytes of the `bins` bins of the result.

@@ -2,7 +2,7 @@
 
 use super::calls::CallTally;
 use crate::analysis::summary::Measure;
-use crate::analysis::summary::patterns::{WAIT_STACKS, WaitGroup, WaitStack};
+use crate::analysis::summary::patterns::{WAIT_STACKS, WaitGroup, WaitStack, Waker};
 use crate::analysis::sums::stacks::{StackRef, StackTable};
 use crate::model::{Name, Names, Wait, WaitClass};
 use rustc_hash::FxHashMap;
@@ -44,6 +44,7 @@ struct WaiterGroup {
     calls_within: u64,
     threads: Vec<WaitingThread>,
     file: Vote<Option<Name>>,
+    waker_tid: Vote<Option<u32>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +101,7 @@ impl WaiterGroup {
         }
         self.follow(wait);
         self.file.add(wait.file, whole.time_ns);
+        self.waker_tid.add(wait.waker_tid, whole.time_ns);
     }
 }
 
@@ -161,14 +163,24 @@ impl WaitingTally {
 
     /// The waits of programs.
     pub fn programs(&self, names: &Names, stacks: &StackTable) -> (Vec<WaitGroup>, Vec<WaitStack>) {
-        let (mut groups, stacks) = self.programs.finish(names, stacks);
+        let (mut groups, stacks) = self.programs.finish(&self.wakers(names), names, stacks);
         groups.iter_mut().zip(0..).for_each(|(group, cell)| group.cell = Some(cell));
         (groups, stacks)
     }
 
     /// The waits of the kernel's own threads.
     pub fn kernel(&self, names: &Names, stacks: &StackTable) -> (Vec<WaitGroup>, Vec<WaitStack>) {
-        self.kernel.finish(names, stacks)
+        self.kernel.finish(&self.wakers(names), names, stacks)
+    }
+
+    /// The processes of threads that waited themselves, by thread.
+    fn wakers(&self, names: &Names) -> FxHashMap<u32, Waker> {
+        let groups = self.programs.groups.iter().chain(&self.kernel.groups);
+        let threads = groups.flat_map(|(key, group)| {
+            group.threads.iter().filter_map(|thread| Some((thread.tid, key.pid, key.process?)))
+        });
+        let waker = |pid, name| Waker { pid, process: names.get(name).to_owned() };
+        threads.map(|(tid, pid, name)| (tid, waker(pid, name))).collect()
     }
 }
 
@@ -200,7 +212,12 @@ impl WaiterSide {
         }
     }
 
-    fn finish(&self, names: &Names, stacks: &StackTable) -> (Vec<WaitGroup>, Vec<WaitStack>) {
+    fn finish(
+        &self,
+        wakers: &FxHashMap<u32, Waker>,
+        names: &Names,
+        stacks: &StackTable,
+    ) -> (Vec<WaitGroup>, Vec<WaitStack>) {
         let text = |name: Option<Name>| name.map(|name| names.get(name).to_owned());
         let mut groups: Vec<WaitGroup> = self
             .groups
@@ -213,6 +230,7 @@ impl WaiterSide {
                 device: text(key.device),
                 syscall: key.syscall,
                 file: text(group.file.value),
+                waker: group.waker_tid.value.and_then(|tid| wakers.get(&tid).cloned()),
                 waits: group.waited.count,
                 threads: group.threads.len() as u64,
                 bouts: group.bouts,

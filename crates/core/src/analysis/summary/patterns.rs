@@ -34,6 +34,8 @@ pub struct DevicePatterns {
     pub syncs: SyncTimeline,
     /// The programs that moved its bytes, in the bins of `timeline`; most bytes first.
     pub owners: Vec<OwnerTimeline>,
+    /// How long the device worked on requests of anybody, as `served_ns` of the owners.
+    pub served_ns: u64,
     /// By address.
     pub access: Access,
     /// By whether a region was accessed before.
@@ -140,6 +142,9 @@ pub struct OwnerTimeline {
     pub bytes: Vec<u64>,
     /// Its requests, or parts of them.
     pub requests: u64,
+    /// How long the device worked on them: for each, from its issue or the completion before it,
+    /// nanoseconds.
+    pub served_ns: u64,
     /// The length of a bin of `fine`, nanoseconds.
     pub fine_ns: u64,
     /// The same bytes in shorter bins, from the beginning of the watch to its last request.
@@ -309,6 +314,8 @@ pub struct WaitGroup {
     pub syscall: Option<u32>,
     /// The file with the majority of the time, if there is one.
     pub file: Option<String>,
+    /// The process that ended the majority of the time, if one did that waited itself in the watch.
+    pub waker: Option<Waker>,
     /// How many.
     pub waits: u64,
     /// Number of threads, up to 256.
@@ -343,6 +350,15 @@ pub struct WaitGroup {
     pub censored: u64,
     /// Its place in the list of programs' waits; `None` for those of kernel threads.
     pub cell: Option<u32>,
+}
+
+/// A process that ends the waits of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waker {
+    /// Its PID.
+    pub pid: u32,
+    /// Its name.
+    pub process: String,
 }
 
 impl WaitGroup {

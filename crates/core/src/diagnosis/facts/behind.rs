@@ -1,8 +1,8 @@
 //! Programs that made others wait: processes of one name in one container are one program.
 
-use super::Facts;
+use super::{Facts, Waited};
 use crate::diagnosis::words;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A program of this machine that others wait behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,15 @@ impl<'a> Facts<'a> {
             }
         }
         found.into_values().collect()
+    }
+
+    /// Returns how much of these waits' time is charged to requests of anybody, nanoseconds: what
+    /// was in the device's queue or at the device, of processes that blame has.
+    pub fn seen_by_blame_ns(&self, waited: &Waited<'_>) -> u64 {
+        let pids: BTreeSet<u32> = waited.groups.iter().map(|group| group.pid).collect();
+        let waiters = self.summary().blame.iter().flat_map(|blame| &blame.waiters);
+        let own = waiters.filter(|waiter| waiter.pid.is_some_and(|pid| pids.contains(&pid)));
+        own.map(|waiter| waiter.shares.waited_ns).fold(0, u64::saturating_add)
     }
 
     /// Returns the container or systemd unit of a process, if known.

@@ -14,6 +14,10 @@ const MOST: f64 = 0.5;
 /// The least share of a device's bytes of one process among those of its program, and how many
 /// times the next one's it must be. Chosen: sessions of one kind do about the same.
 const PART: f64 = 0.4;
+/// The least share of a device's work, in the order of completions, of a main user. Chosen: half of
+/// what its time or bytes must be, since a device that serves many at once completes large requests
+/// beside small ones.
+const WORK: f64 = MOST / 2.0;
 const BY_FAR: u64 = 3;
 /// Where others wait because a device is busy with somebody's requests: at the device, in its
 /// queue, for the kernel to admit their writes, for a journal or for writeback that is behind them.
@@ -39,9 +43,11 @@ pub struct MainUser<'a> {
     pub device: &'a DeviceSummary,
     /// The process with most of it.
     pub row: &'a UsedRow<ProcessRow>,
-    /// The share of the device's time or bytes, whichever is larger, of all processes of its name
-    /// and container.
+    /// The share of the device's time, bytes or work, whichever is largest, of all processes of
+    /// its name and container.
     pub share: f64,
+    /// Whether that is of the device's work, in the order of completions.
+    pub is_of_work: bool,
     /// Whether it mostly reads.
     pub reads: bool,
     /// The waits of other programs.
@@ -90,7 +96,8 @@ impl<'a> Facts<'a> {
         let is_by_far = share >= PART && bytes(most) >= BY_FAR * next;
         let (read, written) = moved(most);
         let is_known = programs::of(Some(&most.subject.process), None).is_some();
-        let user = MainUser { device, row: most, share, reads: read > written, others };
+        let reads = read > written;
+        let user = MainUser { device, row: most, share, is_of_work: false, reads, others };
         // One session may write the log for all others, which is no work of its own.
         let role =
             self.main_file(&user).map(|file| programs::role_of(Some(&most.subject.process), &file));
@@ -124,10 +131,17 @@ impl<'a> Facts<'a> {
             // Who moves most of the bytes may have its requests alone in flight; where a disk must
             // seek, it is the number of requests that takes the time.
             let of_bytes = if self.rotates(device) { 0.0 } else { moved as f64 / all_bytes };
-            (time_ns as f64 / all_ns).max(of_bytes).min(1.0)
+            // Who waits at the device behind others' requests has long ones, and few are served.
+            let of_work = self.work_share(device, &row.subject.process);
+            if of_work.is_some_and(|share| share < WORK) {
+                return (0.0, false);
+            }
+            let (usual, of_work) =
+                ((time_ns as f64 / all_ns).max(of_bytes), of_work.unwrap_or(0.0));
+            (usual.max(of_work).min(1.0), of_work > usual)
         };
-        let most = rows().max_by(|a, b| share(a).total_cmp(&share(b)))?;
-        let taken = share(most);
+        let most = rows().max_by(|a, b| share(a).0.total_cmp(&share(b).0))?;
+        let (taken, is_of_work) = share(most);
         let others = self.waits(|group| {
             BEHIND.contains(&group.class)
                 && self.is_at(group, &device.device)
@@ -139,9 +153,18 @@ impl<'a> Facts<'a> {
             device,
             row: most,
             share: taken,
+            is_of_work,
             reads: read > written,
             others,
         })
+    }
+
+    /// Returns the share of a device's work that is for a program, in the order of completions;
+    /// `None` if it is not among those with most bytes.
+    fn work_share(&self, device: &DeviceSummary, process: &str) -> Option<f64> {
+        let patterns = self.patterns(&device.device)?;
+        let owner = patterns.owners.iter().find(|owner| owner.process == process)?;
+        Some(owner.served_ns as f64 / patterns.served_ns.max(1) as f64)
     }
 
     /// Whether a wait is for a device, or for a device above it.

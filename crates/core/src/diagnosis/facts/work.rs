@@ -5,6 +5,7 @@
 use super::Facts;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::diagnosis::programs::{self, FileRole};
+use crate::diagnosis::words;
 
 impl Facts<'_> {
     /// Whether a program works in the background, as a backup or a database's snapshot does: nobody
@@ -16,10 +17,51 @@ impl Facts<'_> {
         (programs::is_maintenance(&group.process) || is_own_work) && !self.is_waited_for(group.pid)
     }
 
+    /// Returns the other program that waits longest for a process which waits for storage, as
+    /// sentences name it, and its time, nanoseconds.
+    pub fn longest_behind(&self, pid: u32) -> Option<(String, u64)> {
+        let chains = self.summary().chains.iter().flat_map(|chains| &chains.rows);
+        let others = chains.filter_map(|row| match row.steps.as_slice() {
+            [first, second, ..] if second.pid == pid && second.processes <= 1 => {
+                (first.process != second.process).then_some((first, row.time_ns))
+            }
+            _ => None,
+        });
+        let (first, time_ns) = others.max_by_key(|(_, time_ns)| *time_ns)?;
+        let name = match first.processes {
+            0 | 1 => words::process(&first.process, Some(first.pid), None),
+            several => format!("{several} processes of {}", first.process),
+        };
+        Some((name, time_ns))
+    }
+
     /// Whether other programs wait for a process.
     fn is_waited_for(&self, pid: u32) -> bool {
         let chains = self.summary().chains.iter().flat_map(|chains| &chains.rows);
         let mut behind = chains.filter(|row| row.steps.first().is_some_and(|step| step.pid != pid));
         behind.any(|row| row.steps.iter().skip(1).any(|step| step.pid == pid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::facts::Facts;
+    use crate::model::WaitClass;
+    use crate::script::{MS, Script};
+
+    #[test]
+    fn the_longest_of_those_behind_a_process_is_named() {
+        let mut script = Script::new(10);
+        script.wait((1, "db"), WaitClass::Device, 9000 * MS, 9000 * MS, 0);
+        script.chain(&[(2, "client"), (1, "db")], 1000 * MS, 1000 * MS);
+        script.chain(&[(3, "batch"), (1, "db")], 3000 * MS, 3000 * MS);
+        script.chain(&[(4, "far"), (3, "batch"), (1, "db")], 5000 * MS, 5000 * MS);
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, row.thread);
+        }
+        let summary = script.summary();
+        let behind = Facts::new(&summary).longest_behind(1);
+        assert_eq!(behind, Some(("batch (3)".to_owned(), 3000 * MS)));
+        assert_eq!(Facts::new(&summary).longest_behind(2), None);
     }
 }

@@ -185,6 +185,57 @@ pub(super) const ALL: &[KnownProgram] = &[
         ],
     },
     KnownProgram {
+        name: "Squid",
+        processes: &["squid"],
+        paths: &[],
+        own_paths: &[],
+        advice: &[(
+            Topic::Reads,
+            "Squid: a `cache_dir ufs` is read by its only process, which answers nobody meanwhile: \
+             use `cache_dir aufs` or `rock` (threads or processes of their own)",
+        )],
+    },
+    KnownProgram {
+        name: "Dovecot",
+        processes: &["imap", "pop3", "lmtp", "imap-hibernate", "indexer-worker"],
+        paths: &[],
+        own_paths: &[(Data, "/dovecot.index"), (Data, "/dovecot-uidlist")],
+        advice: &[(
+            Topic::Reads,
+            "Dovecot: keep its indexes on a fast disk (INDEX= in mail_location, not \
+             INDEX=MEMORY), so that a folder is listed from its cache file instead of from each \
+             mail; mdbox has fewer files than maildir; mail_prefetch_count reads ahead",
+        )],
+    },
+    KnownProgram {
+        name: "file server",
+        processes: &["smbd", "nfsd", "ganesha.nfsd", "vsftpd", "proftpd", "pure-ftpd", "minio"],
+        paths: &[],
+        own_paths: &[],
+        advice: &[
+            (
+                Topic::Reads,
+                "give the server more memory for its page cache; let it read several at once \
+                 (nfsd: `threads` in nfs.conf; Samba: `aio read size = 1`, its default)",
+            ),
+            (
+                Topic::Pool,
+                "nfsd: raise `threads` in nfs.conf; Samba: `aio max threads`; else more workers",
+            ),
+        ],
+    },
+    KnownProgram {
+        name: "web cache",
+        processes: &["varnishd", "cache-main", "haproxy", "traefik", "envoy", "trafficserver"],
+        paths: &[],
+        own_paths: &[],
+        advice: &[(
+            Topic::Reads,
+            "keep what is asked for often in memory (Varnish: `-s malloc`), or on a faster disk; a \
+             cache's program that reads by itself answers nobody meanwhile",
+        )],
+    },
+    KnownProgram {
         name: "git",
         processes: &["git", "git-*"],
         paths: &[(Data, "/.git/")],

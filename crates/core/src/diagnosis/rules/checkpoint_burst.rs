@@ -44,7 +44,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let found = facts.devices().iter().filter_map(|device| {
         let patterns = facts.patterns(&device.device)?;
-        Some((device, patterns, burst(patterns)?))
+        let burst = burst(patterns).filter(|burst| is_of_syncs(facts, device, burst))?;
+        Some((device, patterns, burst))
     });
     if let Some((device, patterns, burst)) = found.max_by_key(|(.., burst)| burst.extra_ns) {
         return Ok(finding(facts, device, patterns, &burst).into());
@@ -61,6 +62,13 @@ struct SyncBurst {
     /// The bins that are bursts.
     bins: Vec<bool>,
     share: f64,
+}
+
+/// Whether programs asked for most of these syncs: a copy that truncates or closes a file waits for
+/// what it has just written itself.
+fn is_of_syncs(facts: &Facts<'_>, device: &DeviceSummary, burst: &SyncBurst) -> bool {
+    let asked = facts.waits(|it| facts.is_sync(it) && it.device.as_ref() == Some(&device.device));
+    asked.time_ns >= burst.during.time_ns.saturating_add(burst.calm.time_ns) / 2
 }
 
 fn mean_ns(bin: &SyncBin) -> f64 {

@@ -21,12 +21,23 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(RuleVerdict::Clear);
     }
     let subject = Subject { device: None, ..waited.subject() };
+    let listener = waited.waker();
+    let for_whom = listener
+        .map_or("another program".to_owned(), |it| words::process(&it.process, Some(it.pid), None));
     let sentence = format!(
-        "{} waits for another program to allow each open of a file (fanotify), {} on average",
+        "{} waits for {for_whom} to allow each open of a file (fanotify), {} on average",
         words::who(&subject),
         words::time(waited.mean_ns()),
     );
-    Ok(Finding::of_class(facts, &waited, sentence)
+    let finding = Finding::of_class(facts, &waited, sentence);
+    let own = facts.waits(|group| listener.is_some_and(|it| it.pid == group.pid));
+    let finding = match listener {
+        Some(_) => {
+            finding.shown("time the listener itself waits", own.time_ns as f64, "ns", "iowhy waits")
+        }
+        None => finding,
+    };
+    Ok(finding
         .about(subject)
         .sure(Confidence::Certain)
         .shown("blocked time for permission", waited.class_ns as f64, "ns", "iowhy waits")
@@ -52,8 +63,10 @@ mod tests {
 
     fn found(each: u64) -> Option<Finding> {
         let mut script = Script::new(10);
+        script.wait((8, "scand"), WaitClass::PageRead, 500 * MS, 500 * MS, 0);
         for _ in 0..100 {
             script.wait((7, "make"), WaitClass::Fanotify, each, 0, 0);
+            script.batch.waits.last_mut().unwrap().waker_tid = Some(8);
         }
         script.wait((7, "make"), WaitClass::PageRead, 1000 * MS, 1000 * MS, 0);
         diagnose(&script.summary())
@@ -67,6 +80,7 @@ mod tests {
         let found = found(80 * MS).unwrap();
         assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
         assert!(found.sentence.contains("make (7)"), "{}", found.sentence);
+        assert!(found.sentence.contains("scand (8) to allow"), "{}", found.sentence);
     }
 
     #[test]

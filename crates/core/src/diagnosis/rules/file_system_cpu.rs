@@ -83,14 +83,16 @@ fn of_process<'a>(
     name: &str,
     rows: &[&ActivityRow],
 ) -> Option<BusyCalls<'a>> {
-    let sum = |of: fn(&ActivityRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
+    let sum =
+        |of: fn(&ActivityRow) -> u64| rows.iter().map(|row| of(row)).fold(0, u64::saturating_add);
     let calls = sum(|row| row.counts.calls());
-    let bytes = sum(|row| row.counts.read_bytes + row.counts.write_bytes);
+    let bytes = sum(|row| row.counts.read_bytes.saturating_add(row.counts.write_bytes));
     let own = facts.waits(|group| group.pid == pid && group.process == name);
     // A call can be interrupted for others on its CPU, too.
     let waited_ns: u64 = own.groups.iter().map(|group| group.time_ns + group.beside_ns).sum();
     let time_ns = sum(|row| row.time_ns.unwrap_or(0)).saturating_sub(waited_ns);
-    let from_memory_ns = calls.saturating_mul(CALL_NS) + bytes.saturating_mul(BYTE_NS);
+    let from_memory_ns =
+        calls.saturating_mul(CALL_NS).saturating_add(bytes.saturating_mul(BYTE_NS));
     let time_ns = time_ns.checked_sub(from_memory_ns).filter(|time_ns| *time_ns > 0)?;
     let most = rows.iter().max_by_key(|row| row.time_ns)?;
     let mount = most.file.as_deref().and_then(|file| facts.mount_of_file(file));
@@ -98,7 +100,7 @@ fn of_process<'a>(
     let work = match mount {
         Some(mount) if IMAGES.contains(&mount.kind.as_str()) => Work::Decompress,
         Some(mount) if compression(mount).is_some() => Work::Compress,
-        _ if 2 * names_ns >= sum(|row| row.time_ns.unwrap_or(0)) => Work::Search,
+        _ if names_ns >= sum(|row| row.time_ns.unwrap_or(0)) / 2 => Work::Search,
         _ => Work::Unknown,
     };
     let subject = Subject {

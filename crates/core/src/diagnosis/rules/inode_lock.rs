@@ -130,7 +130,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if !is_one {
         subject.file = None;
     }
-    let sentence = lock.sentence(&subject);
+    let thawed = waited.waker().filter(|_| lock == Lock::Frozen);
+    let thawed = thawed.map(|it| format!("; {} thaws it", it.process)).unwrap_or_default();
+    let sentence = lock.sentence(&subject) + &thawed;
     let is_seen = lock == Lock::Frozen || lock == Lock::Inode && subject.file.is_some();
     let finding = Finding::of_class(facts, &waited, sentence);
     // Without the lock all of them submit to the device at once, which may be the next limit.

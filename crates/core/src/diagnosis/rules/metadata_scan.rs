@@ -9,8 +9,12 @@ use crate::model::stack::without_types;
 
 /// The least share of the read time for metadata. A load that reads files stays far below. Chosen.
 const SHARE: f64 = 0.3;
-/// Functions that read a block device itself, mounted or not.
-const WHOLE_DEVICE: &[&str] = &["blkdev_read_iter", "blkdev_read_folio", "blkdev_readahead"];
+/// Functions that read a block device itself, mounted or not, and those that verify all of a file
+/// system.
+const NO_LOOKUP: &[&str] =
+    &["blkdev_read_iter", "blkdev_read_folio", "blkdev_readahead", "scrub_*", "btrfs_scrub_dev"];
+/// The largest share of lookups beside them. Chosen: a program that begins looks up its own files.
+const LITTLE: f64 = 0.1;
 /// The least metadata reads per second for a scan.
 const READS_PER_S: f64 = 20.0;
 /// Kernel functions that look up names and inodes.
@@ -71,21 +75,22 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let Some(device) = device else { return Ok(RuleVerdict::Clear) };
     facts.need_processes()?;
-    if reads_device(facts) {
+    if looks_up_nothing(facts) {
         return Ok(RuleVerdict::Clear);
     }
     Ok(finding(facts, device, reads_of(device), all_reads(device)).into())
 }
 
-/// Whether most metadata reads come from a program that reads the block device itself: a disk copy,
-/// which looks up no names.
-fn reads_device(facts: &Facts<'_>) -> bool {
+/// Whether most metadata reads look up no names: a program reads the block device itself, as a disk
+/// copy does, or the file system reads everything that it stores (a scrub).
+fn looks_up_nothing(facts: &Facts<'_>) -> bool {
     let own = |row: &&&UsedRow<CodePathRow>| row.subject.origin == Origin::Metadata;
     let time = |rows: &[&UsedRow<CodePathRow>]| -> f64 {
         rows.iter().filter(own).map(|row| row.usage.time_share).sum()
     };
     let all: Vec<&UsedRow<CodePathRow>> = facts.summary().code_paths.table.rows.iter().collect();
-    time(&facts.paths(WHOLE_DEVICE)) * 2.0 > time(&all) && time(&facts.paths(LOOKUP)) == 0.0
+    time(&facts.paths(NO_LOOKUP)) * 2.0 > time(&all)
+        && time(&facts.paths(LOOKUP)) < LITTLE * time(&all)
 }
 
 /// How to see the functions of a program whose stacks end early.
@@ -237,6 +242,7 @@ mod tests {
     #[test]
     fn who_looks_for_no_name_walks_over_none() {
         assert_eq!(found(6190, "blkdev_read_iter"), None, "a copy of the disk");
+        assert_eq!(found(6190, "scrub_stripe"), None, "all of a file system is verified");
         let other = found(6190, "btrfs_search_slot").unwrap();
         assert_eq!(other.confidence, Confidence::Possible);
         assert!(other.sentence.contains("metadata blocks"), "{}", other.sentence);

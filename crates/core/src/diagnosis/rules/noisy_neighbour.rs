@@ -117,10 +117,28 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// Whether others are held up behind a device's main user: not by the device alone, which answers
 /// fast.
 fn holds_up(facts: &Facts<'_>, user: &MainUser<'_>) -> bool {
-    let gain = Claims::of_waits(&user.others).scaled(user.share).gain(facts, |_| true);
+    let gain = Claims::of_waits(&user.others).scaled(held(facts, user)).gain(facts, |_| true);
     let is_busy = user.device.util_share.is_none_or(|share| share >= BUSY);
     let is_held_up = gain.is_some_and(|gain| gain.share >= WARNING_SHARE);
     is_held_up && is_busy && user.others.mean_ns() >= SLOW_NS
+}
+
+/// The share of the others' waits that a device's main user causes: its share of the device, unless
+/// it reads. A flush also writes what others have written, but a reader delays only requests that
+/// are at the device with its own.
+fn held(facts: &Facts<'_>, user: &MainUser<'_>) -> f64 {
+    let seen_ns = facts.seen_by_blame_ns(&user.others);
+    // Blame of one program's processes among each other is not told apart.
+    let name = &user.row.subject.process;
+    let is_within = user.others.groups.iter().any(|group| group.process == *name);
+    if !user.reads || is_within || seen_ns == 0 {
+        return user.share;
+    }
+    let mut blamed = facts.behind(OWN_DOING).into_iter();
+    let blamed = blamed.find(|blamed| blamed.process == *name);
+    let unseen_ns = user.others.time_ns.saturating_sub(seen_ns) as f64;
+    let held_ns = blamed.map_or(0, |blamed| blamed.time_ns) as f64 + unseen_ns * user.share;
+    (held_ns / user.others.time_ns.max(1) as f64).min(user.share)
 }
 
 /// The finding about a device's main user, which others wait for.
@@ -156,13 +174,18 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
         user.row.subject.process,
         words::percent(user.share),
     );
-    let time_ns = (user.others.time_ns as f64 * user.share) as u64;
+    let held = held(facts, user);
+    let time_ns = (user.others.time_ns as f64 * held) as u64;
     let mut blamed = facts.behind(OWN_DOING).into_iter();
     let blamed = blamed.find(|blamed| blamed.process == user.row.subject.process);
     let behind_ns = blamed.map_or(0, |blamed| blamed.time_ns);
     // What the device served meanwhile was seen.
     let is_seen = behind_ns as f64 >= MOST * user.others.time_ns as f64;
     let flags = words::flags(&subject);
+    let (share, command) = match user.is_of_work {
+        true => ("its share of the device's work, by completions", format!("iowhy events{flags}")),
+        false => ("its share of the device", format!("iowhy proc{flags}")),
+    };
     // A process of a database must not be stopped or limited like a copy.
     let program = programs::of(subject.process.as_deref(), None);
     let fix = program.and_then(|program| program.advice(Topic::Maintenance));
@@ -170,14 +193,12 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
         group.device.as_ref() == Some(name) && Some(&group.process) == subject.process.as_ref()
     });
     Finding::of_blocked(facts, time_ns, sentence)
-        .claiming(
-            Claims::of_waits(&user.others).and(&Claims::of_waits(&clients)).scaled(user.share),
-        )
-        .causing(Claims::of_waits(&own).scaled(user.share))
+        .claiming(Claims::of_waits(&user.others).and(&Claims::of_waits(&clients)).scaled(held))
+        .causing(Claims::of_waits(&own).scaled(held))
         .about(subject)
         .upper_bound()
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
-        .shown("its share of the device", user.share * 100.0, "%", format!("iowhy proc{flags}"))
+        .shown(share, user.share * 100.0, "%", command)
         .shown("time others waited for the device", user.others.time_ns as f64, "ns", "iowhy waits")
         .shown("of it behind its requests", behind_ns as f64, "ns", "iowhy blame")
         .fix(fix.map_or_else(|| FIX.to_owned(), str::to_owned))
@@ -306,8 +327,8 @@ fn values(timeline: &Timeline, of: impl Fn(&Bin) -> f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
-    use crate::model::Operation;
-    use crate::script::{MS, Script};
+    use crate::model::{Operation, WaitClass};
+    use crate::script::{MS, START_NS, Script};
 
     /// Sequential requests for ten seconds: reads per ten requests, and the times of a read and of
     /// a write, for both halves.
@@ -342,5 +363,56 @@ mod tests {
             let found = found([reads, reads], [(2 * MS, 2 * MS), (9 * MS, 9 * MS)]).unwrap();
             assert!((0.3..0.7).contains(&found.impact), "{found:?}");
         }
+    }
+
+    /// A device that does one request at a time: every 40 ms a synchronous write of 24 ms, which
+    /// reads of more bytes, issued just after it, must wait for.
+    #[test]
+    fn who_waits_at_the_device_is_not_its_main_user() {
+        let mut script = Script::new(10);
+        for at in (0..10_000_i64).step_by(40) {
+            let write = script.write("sda", 4096).by(7, "counters").at(at * MS as i64);
+            write.sector(at as u64 * 7919).direct(500, 500, 24 * MS).add();
+            script.wait((7, "counters"), WaitClass::Device, 24 * MS, 24 * MS, 0);
+            on_sda(&mut script, at);
+            let read = script.read("sda", 16_384).by(9, "php").at(at * MS as i64 + 1000);
+            read.sector(at as u64 * 104_729).direct(500, 500, 24 * MS + MS / 2).add();
+            script.wait((9, "php"), WaitClass::Device, 24 * MS, 24 * MS, 0);
+            on_sda(&mut script, at);
+        }
+        let findings = diagnose(&script.summary()).findings;
+        let found = findings.into_iter().find(|finding| finding.cause == "noisy-neighbour");
+        let found = found.expect("the reader waits for the writer");
+        assert!(found.sentence.starts_with("counters (7) delays php (9)"), "{}", found.sentence);
+    }
+
+    fn on_sda(script: &mut Script, at_ms: i64) {
+        let sda = script.names.intern("sda");
+        let wait = script.batch.waits.last_mut().unwrap();
+        (wait.start_ns, wait.device) = (START_NS + at_ms as u64 * MS, Some(sda));
+    }
+
+    /// A backup reads most of what a device moves, 3 ms of every 10; a database writes in between.
+    #[test]
+    fn a_reader_delays_only_those_that_are_there_with_it() {
+        let found = |apart_ms: i64| {
+            let mut script = Script::new(10);
+            for at in (0..10_000_i64).step_by(10) {
+                let read = script.read("sda", 1 << 20).by(9, "tar").at(at * MS as i64);
+                let read = read.sector(at as u64 * 2048).direct(500, 500, 5 * MS).add();
+                script.wait_for((9, "tar"), at as u64 * MS, 5 * MS, &[read]);
+                on_sda(&mut script, at);
+                let at = at + apart_ms;
+                let write = script.write("sda", 4096).by(7, "db").at(at * MS as i64);
+                let write = write.sector(at as u64 * 104_729).direct(500, 500, 3 * MS).add();
+                script.wait_for((7, "db"), at as u64 * MS, 3 * MS, &[write]);
+                on_sda(&mut script, at);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "noisy-neighbour")
+        };
+        assert_eq!(found(6), None, "it is idle while the database writes");
+        let found = found(1).expect("both are at the device");
+        assert!(found.sentence.starts_with("tar (9) delays db (7)"), "{}", found.sentence);
     }
 }

@@ -2,11 +2,13 @@
 
 use super::super::bottleneck::bound::DEEP;
 use super::*;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{DeviceSummary, Direction, Interval};
 use crate::diagnosis::programs;
 use crate::model::{Origin, WaitClass};
 use facts::SEQUENTIAL;
 use facts::calls::WRITE;
+use std::collections::BTreeMap;
 
 /// What a thread that reads waits for.
 pub(super) const READING: [WaitClass; 3] =
@@ -80,9 +82,12 @@ fn how(
                       memory; or keep it in a cache of the program",
         );
     }
-    let fix = "submit more requests at once: threads, io_uring or libaio, \
-               posix_fadvise(POSIX_FADV_WILLNEED) for the next blocks; for sequential reads raise \
-               queue/read_ahead_kb and reopen the file";
+    let own = programs::of(subject.process.as_deref(), subject.file.as_deref());
+    let fix = own.and_then(|program| program.advice(programs::Topic::Reads)).unwrap_or(
+        "submit more requests at once: threads, io_uring or libaio, \
+         posix_fadvise(POSIX_FADV_WILLNEED) for the next blocks; for sequential reads raise \
+         queue/read_ahead_kb and reopen the file",
+    );
     (String::new(), fix)
 }
 
@@ -108,7 +113,7 @@ pub(super) struct SerialRequests<'a> {
 /// Returns the thread that reads or writes one block at a time, if it does hardly anything else.
 pub(super) fn serial<'a>(facts: &Facts<'a>, direction: Direction) -> Option<SerialRequests<'a>> {
     let device = facts.busiest(|it| is_one_by_one(it, direction))?;
-    let waited = facts.waits(|group| {
+    let all = facts.waits(|group| {
         let is_one =
             group.threads == 1 || group.foremost_ns as f64 >= FOREMOST * group.time_ns as f64;
         let is_of = match direction {
@@ -117,8 +122,16 @@ pub(super) fn serial<'a>(facts: &Facts<'a>, direction: Direction) -> Option<Seri
         };
         is_of && group.device.as_ref() == Some(&device.device) && is_one
     });
+    // With one request in flight, processes of one name follow one another, as a server's do that
+    // starts one for each session.
+    let mut programs: BTreeMap<&str, Vec<&WaitGroup>> = BTreeMap::new();
+    for group in &all.groups {
+        programs.entry(&group.process).or_default().push(group);
+    }
+    let programs = programs.into_values().map(facts::Waited::from_groups);
+    let waited = programs.max_by_key(|program| program.time_ns)?;
     let usual = without_tail(device, direction);
-    let longest_ns = waited.groups.first()?.foremost_ns as f64;
+    let longest_ns = waited.time_ns as f64;
     (longest_ns * usual.1 >= WAITING * facts.duration_ns() as f64).then_some(SerialRequests {
         device,
         direction,
@@ -132,6 +145,8 @@ impl SerialRequests<'_> {
     pub fn finding(&self, facts: &Facts<'_>) -> Finding {
         let (name, word) = (&self.device.device, self.direction.word());
         let (subject, (mean_ns, usual)) = (self.waited.subject(), self.usual);
+        let is_one = self.waited.groups.iter().all(|group| Some(group.pid) == subject.pid);
+        let subject = Subject { pid: subject.pid.filter(|_| is_one), ..subject };
         let requests = facts::of(self.device, self.direction);
         // A copy in small blocks is slow because of them.
         let is_small = requests.average_bytes.unwrap_or(0.0) < SMALL;
@@ -152,7 +167,7 @@ impl SerialRequests<'_> {
             words::number(1e9 / mean_ns),
         );
         let flags = words::flags(&subject);
-        let longest_ns = self.waited.groups.first().map_or(0, |group| group.time_ns) as f64;
+        let longest_ns = self.waited.time_ns as f64;
         Finding::of_blocked(facts, (longest_ns * usual) as u64, sentence)
             .about(subject)
             // The depth that the device can serve has not been measured.
@@ -456,5 +471,23 @@ mod tests {
         {
             assert!(!other.sentence.contains("O_DIRECT"), "{}", other.sentence);
         }
+    }
+
+    #[test]
+    fn processes_that_follow_one_another_read_serially() {
+        let mut script = Script::new(10);
+        for index in 0..900_u64 {
+            let read = script.read("sda", 4096).by(7, "imap").at((index * 10 * MS) as i64);
+            read.sector(index * 7919 * 8).direct(500, 500, 10 * MS - 2000).add();
+        }
+        for pid in 10..16 {
+            script.wait((pid, "imap"), WaitClass::PageRead, 1400 * MS, 1400 * MS, 0);
+            let sda = script.names.intern("sda");
+            script.batch.waits.last_mut().unwrap().device = Some(sda);
+        }
+        let findings = diagnose(&script.summary()).findings;
+        let found = findings.into_iter().find(|finding| finding.cause == "serial-reads").unwrap();
+        assert!(found.sentence.starts_with("imap reads one block"), "{}", found.sentence);
+        assert!(found.fix.starts_with("Dovecot"), "{}", found.fix);
     }
 }
