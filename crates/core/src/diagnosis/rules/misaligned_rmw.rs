@@ -126,6 +126,22 @@ fn reads_itself(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     own > time(&facts.paths_on(&device.device, BEFORE_WRITE))
 }
 
+/// Returns the device within a file of this one whose writes are whole blocks: in the file they
+/// are not, since it begins elsewhere there.
+fn shifted<'a>(facts: &Facts<'a>, name: &str) -> Option<&'a str> {
+    let mut files = facts.devices().iter().filter(|it| it.backing_file.is_some());
+    let upper = files.find(|it| it.below.iter().any(|below| below == name))?;
+    let access = &facts.patterns(&upper.device)?.access;
+    let is_whole = (access.unaligned_writes as f64) < UNALIGNED * access.data_writes as f64;
+    is_whole.then_some(upper.device.as_str())
+}
+
+const PARTS: &str = "write whole pages at multiples of 4096 bytes: align records to them, or batch \
+                     changes of the same page; with enough memory the file's pages stay cached";
+const SHIFTED: &str = "align the device with its file: an image's partitions, and a loop device's \
+                       offset (`losetup --list` shows it), must be multiples of 4096 bytes \
+                       (sector 2048, not 63)";
+
 /// Reads by the kernel within write(2).
 fn before_write(facts: &Facts<'_>) -> RuleVerdict {
     let of_files = [Origin::Read, Origin::Readahead];
@@ -149,10 +165,14 @@ fn before_write(facts: &Facts<'_>) -> RuleVerdict {
     let file = files.first().filter(|file| file.requests * 2 > requests);
     let subject =
         Subject { file: file.map(|file| file.file.clone()), ..facts::subject_of(name, top) };
+    let shifted = shifted(facts, name);
+    let (who, fix) = match shifted {
+        Some(upper) => (format!("{} ({upper})", words::who(&subject)), SHIFTED),
+        None => (words::who(&subject), PARTS),
+    };
     let sentence = format!(
-        "{} writes parts of pages on {name}: {} pages per second must be read before they are \
+        "{who} writes parts of pages on {name}: {} pages per second must be read before they are \
          changed",
-        words::who(&subject),
         words::number(requests as f64 / facts.seconds()),
     );
     let flags = words::flags(&subject);
@@ -171,10 +191,7 @@ fn before_write(facts: &Facts<'_>) -> RuleVerdict {
             "%",
             format!("iowhy stacks{flags}"),
         )
-        .fix(
-            "write whole pages at multiples of 4096 bytes: align records to them, or batch changes \
-             of the same page; with enough memory the file's pages stay cached",
-        )
+        .fix(fix)
         .check("with whole, aligned pages the reads stop; if not, something else reads")
         .into()
 }
