@@ -128,7 +128,7 @@ fn holds_up(facts: &Facts<'_>, user: &MainUser<'_>) -> bool {
 /// are at the device with its own.
 fn held(facts: &Facts<'_>, user: &MainUser<'_>) -> f64 {
     let seen_ns = facts.seen_by_blame_ns(&user.others);
-    // Blame of one program's processes among each other is not told apart.
+    // Blame does not distinguish processes of one program.
     let name = &user.row.subject.process;
     let is_within = user.others.groups.iter().any(|group| group.process == *name);
     if !user.reads || is_within || seen_ns == 0 {
