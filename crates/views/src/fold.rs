@@ -90,8 +90,12 @@ fn lines<'a>(pieces: impl IntoIterator<Item = (&'a str, bool)>, columns: usize) 
                 continue;
             }
         }
-        while !whole && width(piece) > columns {
+        // A word may be as long as a file.
+        while !whole {
             let (line, rest) = piece.split_at(break_at(piece, columns));
+            if rest.is_empty() {
+                break;
+            }
             lines.push(line.to_owned());
             piece = rest;
         }
@@ -134,6 +138,11 @@ mod tests {
         assert_eq!(wrap("", 7), [""]);
         assert_eq!(wrap("文件文件", 1), ["文", "件", "文", "件"]);
         assert_eq!(prose("abcdefgh  ij", 9), ["abcdefgh ", "ij"]);
+    }
+
+    #[test]
+    fn a_word_of_megabytes_is_broken_in_time_that_grows_with_it() {
+        assert_eq!(wrap(&"文".repeat(1 << 20), 80).len(), (1 << 20) / 40 + 1);
     }
 
     #[test]
