@@ -93,6 +93,31 @@ test("rows of a thinned watch count as often as they stand for", async () => {
   assert.ok(!(await sample()).estimated);
 });
 
+test("rates of devices are what the kernel counted, the rest is of rows", async () => {
+  const side = await sample("counted");
+  const all = sumsOf(side, EMPTY);
+  assert.deepEqual([...all.counted], ["read"]);
+  // 40 in each second, whichever rows were recorded; and sums are those of the tables.
+  const perSecond = (sums: typeof all, from: number) => sum(
+    (sums.counts[0] as Float64Array).filter((_, at) => Math.floor((at * side.column_ns) / 1e9) === from));
+  for (let second = 0; second < 9; second++) {
+    assert.ok(Math.abs(perSecond(all, second) - 40) <= 40 * (side.column_ns / 1e9) + 1, `${second}: ${perSecond(all, second)}`);
+  }
+  assert.deepEqual([sum(all.counts[0] ?? []), sum(all.bytes[0] ?? [])], [400, 400 * 4096]);
+  assert.deepEqual([all.total.count, all.total.bytes], [400, 400 * 4096]);
+  for (const names of [{ device: "sda" }, { operation: "read" }]) {
+    assert.equal(sum(sumsOf(side, { ...EMPTY, names }).counts[0] ?? []), 400);
+  }
+  // A process, a file and a latency are in rows only: each stands for half of all.
+  const [row] = all.rows.process;
+  for (const names of [{ process: row?.name ?? "" }, { process: "dd" }, { file: "/srv/a", process: "cat" }]) {
+    const sums = sumsOf(side, { ...EMPTY, names });
+    assert.deepEqual([sums.counted.size, sum(sums.counts[0] ?? []), sums.total.count], [0, 200, 200]);
+  }
+  assert.equal(sumsOf(side, { ...EMPTY, latency: [0, 249] }).counted.size, 0);
+  assert.equal(sumsOf(side, { ...EMPTY, names: { operation: "write" } }).counted.size, 0);
+});
+
 /** The time of all branches of a flame graph that a filter keeps. */
 function flameTime(side: Side, filter: Filter): number {
   const root = { text: "all", kernel: false, time: 0, other: 0, children: new Map(), parent: null };
