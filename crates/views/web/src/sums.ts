@@ -195,9 +195,10 @@ function outBy(kept: Kept, numbers: readonly number[]): number {
 
 /** Whether only rows have what a filter keeps: the kernel counts by device and operation alone. */
 function needsRows({ names, latency }: Filter): boolean {
-  const { device: _, operation, ...others } = names;
+  const { operation } = names;
   const isOne = operation === undefined || (OPERATIONS as readonly string[]).includes(operation);
-  return latency !== null || Object.keys(others).length > 0 || !isOne;
+  const chosen = Object.keys(names).filter((it) => it !== "device" && it !== "operation");
+  return latency !== null || chosen.length > 0 || !isOne;
 }
 
 /** Devices with an operation that the kernel counted, as numbers. */

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { DataError, column, narrow, parse, read, type Chain, type Side } from "../src/data";
+import { DataError, SCHEMA, column, narrow, parse, read, type Chain, type Side } from "../src/data";
 import { EMPTY, fromFragment, toFragment, toggled, type Filter } from "../src/filter";
 import { grow } from "../src/flame";
 import { chainOf } from "../src/pictures";
@@ -184,7 +184,7 @@ test("data of another layout, or cut off, is refused in words", () => {
   bytes.set(head, 4);
   assert.throws(() => parse(bytes), /layout 99/);
   const side = { order: ["t"], tables: { t: { rows: 3, columns: [["x", "plain"]] } } };
-  const cut = new TextEncoder().encode(JSON.stringify({ schema: 2, sides: [side] }));
+  const cut = new TextEncoder().encode(JSON.stringify({ schema: SCHEMA, sides: [side] }));
   const short = new Uint8Array(4 + cut.length + 1);
   new DataView(short.buffer).setUint32(0, cut.length, true);
   short.set(cut, 4);
