@@ -52,6 +52,9 @@ const FIXED_PART: f64 = 0.5;
 /// Requests per second that are always recorded: the budget is for rates, and so few cost at most a
 /// thousandth of a CPU, whatever else a watch costs. Chosen.
 const ALWAYS_PER_S: f64 = 500.0;
+/// The share of the budget that the cost is kept below: a watch of ten seconds holds the budget in
+/// the mean although its first tenths are above it.
+const AIM: f64 = 0.95;
 /// Measurements that tell how many requests there are: a second.
 const RECENT: usize = 10;
 /// Measurements until calls are tried again, at first and at most.
@@ -307,7 +310,7 @@ impl Controller {
         self.since_retry = self.since_retry.map(|since| since + 1);
         self.recent.add(load, self.levels.requests_one_in);
         let counted = shares.counted(self.budget);
-        self.over = if counted > self.budget { self.over + 1 } else { 0 };
+        self.over = if counted > self.target() { self.over + 1 } else { 0 };
         self.under = if counted < self.budget * ROOM { self.under + 1 } else { 0 };
         if self.over >= OVER {
             self.over = 0;
@@ -324,7 +327,13 @@ impl Controller {
         (self.levels != before).then_some(self.levels)
     }
 
+    /// What the cost is kept below.
+    fn target(&self) -> f64 {
+        self.budget * AIM
+    }
+
     fn thin(&mut self, shares: CostShares) {
+        let target = self.target();
         let mut expected = shares.counted(self.budget);
         let worth = self.budget * WORTH;
         if self.levels.calls && shares.calls + shares.call_times > worth {
@@ -333,7 +342,7 @@ impl Controller {
                 self.calls_cost = shares.call_times;
                 expected -= shares.call_times;
             }
-            if expected > self.budget && shares.calls > worth && !self.keeps_calls {
+            if expected > target && shares.calls > worth && !self.keeps_calls {
                 self.levels.calls = false;
                 self.levels.call_times = false;
                 self.calls_cost = shares.calls + shares.call_times;
@@ -341,15 +350,14 @@ impl Controller {
             }
             self.hold_off_calls();
         }
-        if expected > self.budget && shares.waits > worth && self.levels.waits_one_in < FEWEST_WAITS
-        {
+        if expected > target && shares.waits > worth && self.levels.waits_one_in < FEWEST_WAITS {
             self.levels.waits_one_in *= 4;
             expected -= shares.waits * 0.4;
         }
         let most = FEWEST_REQUESTS;
         let may_thin = self.levels.requests_one_in < most && !self.recent.are_rare(1.0);
-        if expected > self.budget && shares.requests > worth && may_thin {
-            let left = (self.budget - (expected - shares.requests)).max(self.budget * 0.1);
+        if expected > target && shares.requests > worth && may_thin {
+            let left = (target - (expected - shares.requests)).max(self.budget * 0.1);
             let factor = (shares.requests / left).clamp(2.0, 8.0) as u32;
             let one_in = self.levels.requests_one_in * factor.next_power_of_two();
             self.levels.requests_one_in = one_in.min(most);

@@ -103,29 +103,29 @@ fn a_time_without_a_recorded_window_is_no_rare_load() {
 /// Ten seconds from the start on, the time until the first change included.
 #[test]
 fn the_budget_is_held_in_the_mean() {
-    for (requests, switches, calls) in
-        [(1e4, 2e4, 1e4), (1e5, 5e4, 1e5), (1e5, 2e5, 1e5), (3e5, 1e5, 3e5)]
-    {
+    for (requests, switches, calls) in [(1e4, 2e4, 1e4), (1e5, 5e4, 1e5), (1e5, 2e5, 1e5)] {
         let mut controller = Controller::new(3.0);
         Machine { requests, switches, calls }.run(&mut controller, 100);
         let mean = controller.cost_share();
         assert!(mean <= 0.03, "{requests} requests per second: {mean}");
         assert_eq!(controller.unheld_share(), None);
     }
-    // What always runs exceeds the budget: that is said, and little else is spent.
-    let machine = Machine { requests: 5e5, switches: 1e5, calls: 5e5 };
-    let mut controller = Controller::new(3.0);
-    machine.run(&mut controller, 100);
-    let least = machine.load(Levels {
-        call_times: false,
-        calls: false,
-        waits_one_in: FEWEST_WAITS,
-        requests_one_in: FEWEST_REQUESTS,
-    });
-    let least = CostShares::from_load(&least).total();
-    let mean = controller.cost_share();
-    assert!(least > 0.03 && mean <= least * 1.15, "{mean}, at least {least}");
-    assert!(controller.unheld_share().is_some());
+    // What always runs exceeds the budget of two CPUs: that is said, and little else is spent.
+    for requests in [3e5, 5e5] {
+        let machine = Machine { requests, switches: 1e5, calls: requests };
+        let mut controller = Controller::new(3.0);
+        machine.run(&mut controller, 100);
+        let least = machine.load(Levels {
+            call_times: false,
+            calls: false,
+            waits_one_in: FEWEST_WAITS,
+            requests_one_in: FEWEST_REQUESTS,
+        });
+        let least = CostShares::from_load(&least).total();
+        let mean = controller.cost_share();
+        assert!(least > 0.03 && mean <= least * 1.15, "{mean}, at least {least}");
+        assert!(controller.unheld_share().is_some());
+    }
 }
 
 #[test]
