@@ -1,5 +1,6 @@
-//! Times and sizes with their units, as `iowhy` itself shows them: three significant digits. The fleet
-//! shares no crate with it, so one table of examples tests both (`crates/core/tests/figures.txt`).
+//! Times and sizes with their units, as `iowhy` itself shows them: three significant digits. The
+//! fleet shares no crate with it, so one table of examples tests both
+//! (`crates/core/tests/figures.txt`).
 //!
 //! What does not belong here: tables and their columns (see [`crate::output`]).
 

@@ -64,9 +64,10 @@ fn write(
          cache on ext4 on a loop device in memory, in between appends 16 KiB and syncs, and opens \
          files, every second of which does not exist. It begins after all tools have begun and \
          ends before they do, so that all of them see the same. Each runs for {seconds} s; rates \
-         per second are multiplied by the length of each tool's interval (× s). The lines of fio and \
-         strace are of a second load: fio appends 4 KiB and syncs, on ext4 on a device that takes 3 ms \
-         for each request, while strace and iowhy time its calls. Command: `make bench-views`.\n"
+         per second are multiplied by the length of each tool's interval (× s). The lines of fio \
+         and strace are of a second load: fio appends 4 KiB and syncs, on ext4 on a device that \
+         takes 3 ms for each request, while strace and iowhy time its calls. Command: `make \
+         bench-views`.\n"
     )?;
     writeln!(part, "| figure | theirs | iowhy | difference |\n|---|--:|--:|--:|")?;
     for ComparedLine { figure, theirs, ours } in &compared.lines {
