@@ -36,6 +36,7 @@ pub mod inventory;
 pub mod layout;
 pub mod output;
 pub mod push;
+pub mod quantities;
 #[cfg(feature = "query")]
 pub mod questions;
 pub mod redact;

@@ -305,8 +305,13 @@ impl LiveWatch {
     /// What the watch has cost so far.
     pub fn cost(&self) -> Cost {
         let spent_ns = system::now_ns().saturating_sub(self.started_ns);
-        let cpus = self.environment.cpus;
-        Cost { cpu_ns: self.cpu_ns(), spent_ns, cpus, ..self.environment.cost.clone() }
+        let (cpus, cost) = (self.environment.cpus, self.environment.cost.clone());
+        // Its programs are gone after the end.
+        let bpf_ns = match self.stopped {
+            true => cost.bpf_ns,
+            false => Some(Thinner::programs_ns(&self.session)),
+        };
+        Cost { cpu_ns: self.cpu_ns(), bpf_ns, spent_ns, cpus, ..cost }
     }
 
     /// Adds requests and waits that the budget left out and that have lasted for long: what hangs

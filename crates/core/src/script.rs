@@ -6,12 +6,14 @@ use crate::analysis::waits::split::Span;
 use crate::analysis::{Summarizer, Summary};
 use crate::model::table::Table;
 use crate::model::{Environment, Name, Names, Operation, Origin, Process, Request, RequestPart};
-use crate::model::{KnownBy, Stack, Status, Wait, WaitChain, WaitClass};
+use crate::model::{KnownBy, Metric, Sample, Stack, Status, Wait, WaitChain, WaitClass};
 use crate::source::{Batch, Scripted};
 
 mod rows;
+mod thinned;
 
 pub use rows::ScriptedSleep;
+pub use thinned::thinned;
 
 /// A microsecond, nanoseconds.
 pub const US: u64 = 1_000;
@@ -50,6 +52,18 @@ impl Script {
             ..Environment::default()
         };
         Script { names: Names::new(), environment, batch: Batch::default() }
+    }
+
+    /// Adds a reading of a counter or gauge, `at` nanoseconds after the watch began.
+    pub fn counter(&mut self, metric: Metric, subject: &str, at: u64, value: f64) {
+        let info = metric.info();
+        self.batch.samples.push(Sample {
+            time_ns: START_NS + at,
+            scope: info.scope,
+            subject: self.names.intern(subject),
+            metric: self.names.intern(info.word),
+            value,
+        });
     }
 
     /// Begins a request; nothing of it counts until [`Draft::add`].

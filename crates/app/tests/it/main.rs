@@ -18,6 +18,7 @@ mod incidents;
 mod interrupted;
 mod manual;
 mod names;
+mod pairs;
 mod readme;
 mod redact;
 mod safety;

@@ -5,6 +5,7 @@ use crate::analysis::Summarizer;
 use crate::analysis::intervals::{Cutter, EndedInterval, Pass, WantedIntervals};
 use crate::analysis::summary::Summary;
 use crate::diagnosis::diagnose;
+use crate::model::environment::Cost;
 use crate::model::{Environment, Names};
 use crate::source::Batch;
 use std::convert::Infallible;
@@ -51,21 +52,23 @@ pub struct MomentCutter {
 /// What watching costs now.
 #[derive(Default)]
 struct MomentCost {
-    /// CPU time, and when it was read, nanoseconds.
+    /// CPU time, BPF programs included, and when it was read, nanoseconds.
     read: (u64, u64),
-    /// The share of one CPU since it was read before that.
+    /// The share of all CPUs since it was read before that.
     share: Option<f64>,
 }
 
 impl MomentCost {
-    /// The share of a CPU in the time until now; the last one until the time is read again.
-    fn share(&mut self, cpu_ns: u64, until_ns: u64) -> Option<f64> {
+    /// The share of all CPUs in the time until now; the last one until the time is read again.
+    fn share(&mut self, cost: &Cost, cpus: u32, until_ns: u64) -> Option<f64> {
+        let cpu_ns = cost.cpu_ns.saturating_add(cost.bpf_ns.unwrap_or(0));
         let (before_ns, then_ns) = self.read;
         if cpu_ns > before_ns && until_ns > then_ns {
             // What loading the programs cost is not part of it.
             if before_ns > 0 {
                 let passed_ns = (until_ns - then_ns) as f64;
-                self.share = Some((cpu_ns - before_ns) as f64 / passed_ns);
+                let of_one = (cpu_ns - before_ns) as f64 / passed_ns;
+                self.share = Some((of_one / f64::from(cpus.max(1))).min(1.0));
             }
             self.read = (cpu_ns, until_ns);
         }
@@ -146,7 +149,7 @@ impl MomentCutter {
     ) -> Option<Moment> {
         let found = self.sums.iter().find(|sum| sum.span == span)?;
         let sum = found.sum(until_ns, environment, names)?;
-        Some(Moment { judged: self.judged.clone(), cpu_share: self.cost.share, ..sum })
+        Some(Moment { judged: self.judged.clone(), cost_share: self.cost.share, ..sum })
     }
 
     /// The latest time that a row spoke of, CLOCK_MONOTONIC nanoseconds.
@@ -175,8 +178,8 @@ impl MomentCutter {
         for sum in &mut self.sums {
             sum.close_until(until_ns, environment, names);
         }
-        let cpu_share = self.cost.share(environment.cost.cpu_ns, until_ns);
-        let moment = |interval| Moment { judged: self.judged.clone(), cpu_share, ..of(interval) };
+        let cost_share = self.cost.share(&environment.cost, environment.cpus, until_ns);
+        let moment = |interval| Moment { judged: self.judged.clone(), cost_share, ..of(interval) };
         ended.into_iter().map(moment).collect()
     }
 

@@ -73,8 +73,9 @@ pub struct Moment {
     pub requests: u64,
     /// Requests that were lost since the watch began.
     pub lost_requests: u64,
-    /// CPU time of iowhy in the last second or so, of one CPU; `None` where it is not recorded.
-    pub cpu_share: Option<f64>,
+    /// CPU time of iowhy and its BPF programs in the last second or so, of all CPUs; `None` where
+    /// it is not recorded.
+    pub cost_share: Option<f64>,
     /// The devices that had requests, most time first.
     pub devices: Vec<DeviceSummary>,
     /// How many other devices there are.
@@ -116,7 +117,7 @@ impl Moment {
             end_ns,
             requests: summary.watch.requests,
             lost_requests: summary.watch.lost_requests,
-            cpu_share: None,
+            cost_share: None,
             devices,
             idle_devices: summary.idle_devices,
             processes: all,

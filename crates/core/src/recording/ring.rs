@@ -11,6 +11,7 @@ use super::error::{ErrorCause, RecordingError};
 use super::segment::{Segment, SegmentBody, file_name};
 use super::tables::{TABLES, TableInfo, columns, rows};
 use super::writer::{RecordingWriter, SegmentLimits};
+use crate::model::environment::Cost;
 use crate::model::table::{Columns, Table};
 use crate::model::{Environment, Losses, Name, Names, Process, Sample, Scope, Stack};
 use crate::source::Batch;
@@ -56,7 +57,7 @@ struct MemoryRound {
     latest: FxHashMap<SampleKey, Sample>,
     /// What was lost, and what watching had cost, when it began.
     losses: Losses,
-    cpu_ns: u64,
+    cost: Cost,
 }
 
 impl MemoryRound {
@@ -107,7 +108,7 @@ pub struct RecordingRing {
     bytes: usize,
     from_ns: u64,
     losses: Losses,
-    cpu_ns: u64,
+    cost: Cost,
     latest: FxHashMap<SampleKey, Sample>,
     /// Counters as they were before the oldest round.
     baseline: FxHashMap<SampleKey, Sample>,
@@ -141,7 +142,7 @@ impl RecordingRing {
             bytes: 0,
             from_ns: start_ns,
             losses: Losses::default(),
-            cpu_ns: 0,
+            cost: Cost::default(),
             latest: FxHashMap::default(),
             baseline: FxHashMap::default(),
             processes: FxHashMap::default(),
@@ -222,7 +223,7 @@ impl RecordingRing {
             segments: Arc::new(segments),
             latest: std::mem::take(&mut self.latest),
             losses: std::mem::replace(&mut self.losses, now.losses.clone()),
-            cpu_ns: std::mem::replace(&mut self.cpu_ns, now.cost.cpu_ns),
+            cost: std::mem::replace(&mut self.cost, now.cost.clone()),
         };
         self.bytes += round.bytes();
         self.rounds.push_back(round);
@@ -315,8 +316,11 @@ impl RecordingRing {
         if about.ended_by.is_empty() {
             "saved from iowhy top".clone_into(&mut about.ended_by);
         }
-        about.cost.cpu_ns = now.cost.cpu_ns.saturating_sub(first.cpu_ns);
-        about.cost.start_cpu_ns = now.cost.start_cpu_ns.saturating_sub(first.cpu_ns);
+        let before = &first.cost;
+        about.cost.cpu_ns = now.cost.cpu_ns.saturating_sub(before.cpu_ns);
+        about.cost.start_cpu_ns = now.cost.start_cpu_ns.saturating_sub(before.cpu_ns);
+        let programs_ns = |now_ns: u64| now_ns.saturating_sub(before.bpf_ns.unwrap_or(0));
+        about.cost.bpf_ns = now.cost.bpf_ns.map(programs_ns);
         about.cost.spent_ns = about.end_ns.saturating_sub(about.start_ns);
         for loss in &mut about.losses.items {
             let before = first.losses.items.iter().find(|item| item.place == loss.place);

@@ -1,16 +1,17 @@
 //! A row that stands for eight counts as eight rows, in every view, export and chart; and what two
 //! views say of one recording is the same figure.
 
-use iowhy_core::analysis::charts::{ChartTally, Charts};
+use iowhy_core::analysis::charts::Charts;
 use iowhy_core::analysis::intervals::Pass;
 use iowhy_core::analysis::summary::{Breakdown, BreakdownAxis};
 use iowhy_core::analysis::summary::{DirectionSummary, Summary, Usage, UsageTable};
 use iowhy_core::analysis::waits::groups::{Blocked, GroupWaitsBy, WaitGroups};
-use iowhy_core::analysis::{Measure, Summarizer};
+use iowhy_core::analysis::{Filtered, Measure, Summarizer};
 use iowhy_core::formats::collapsed::{Collapsed, FrameWeight};
 use iowhy_core::formats::export::Exporter;
-use iowhy_core::model::{Environment, Names};
+use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::recording::RecordingReader;
+use iowhy_core::script::thinned;
 use iowhy_core::source::{Batch, Progress, Source};
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,13 @@ impl Rows {
         rows
     }
 
+    /// The rows that a budget would have recorded, one in so many.
+    fn thinned(path: &Path, one_in: u32) -> Rows {
+        let Rows { batch, names, mut environment } = Rows::read(path);
+        let batch = thinned(batch, &mut environment, one_in);
+        Rows { batch, names, environment }
+    }
+
     fn summary(&self) -> Summary {
         let mut summarizer = Summarizer::new(&self.environment).with_breakdown();
         summarizer.add(&self.batch, &self.names);
@@ -54,9 +62,10 @@ impl Rows {
     }
 
     fn charts(&self) -> Charts {
-        let mut tally = ChartTally::new(&self.environment);
-        tally.add(&self.batch, &self.names);
-        tally.finish(&self.environment, &self.names)
+        let filtered = Filtered::new(&self.environment, &Filter::default());
+        let mut filtered = filtered.with_charts(&self.environment);
+        filtered.add(&self.batch, &self.names, self.environment.end_ns);
+        filtered.finish(&self.environment, &self.names).charts.unwrap()
     }
 
     fn folded(&self, weight: FrameWeight) -> u64 {
@@ -183,6 +192,14 @@ fn pairs(rows: &Rows) -> Vec<Pair> {
     let charts = rows.charts();
     let drawn: u64 = charts.waits.iter().map(|wait| wait.1.measure.time_ns).sum();
     pair("chart of waits and ledger", drawn as f64, blocked);
+    let cell = |of: fn(&Measure) -> u64| -> f64 {
+        charts.requests.iter().map(|(_, sums)| of(&sums.measure)).sum::<u64>() as f64
+    };
+    let device = |of: fn(&DirectionSummary) -> u64| -> f64 {
+        let directions = summary.devices.iter().flat_map(|device| &device.directions.0);
+        directions.map(of).sum::<u64>() as f64
+    };
+    pair("chart and devices, bytes", cell(|sums| sums.bytes), device(|row| row.bytes));
     let paths = &summary.code_paths;
     if paths.sampled_requests > 0 {
         pair("code paths add up", total(&paths.table, |usage| usage.time_share), 1.0);
@@ -200,7 +217,8 @@ fn pairs(rows: &Rows) -> Vec<Pair> {
 #[test]
 fn what_stands_in_two_places_is_the_same() {
     for path in folders() {
-        for rows in [Rows::read(&path), Rows::weighted(&path)] {
+        let thinned = [8, 64, 128].map(|one_in| Rows::thinned(&path, one_in));
+        for rows in [Rows::read(&path), Rows::weighted(&path)].into_iter().chain(thinned) {
             for Pair { what, left, right } in pairs(&rows) {
                 let most = 1e-6 * left.abs().max(right.abs()).max(1.0);
                 assert!((left - right).abs() <= most, "{}: {what}: {left} {right}", path.display());

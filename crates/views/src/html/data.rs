@@ -11,7 +11,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use iowhy_core::analysis::charts::ChartLayer;
 use iowhy_core::analysis::charts::cells::{self, CellKey, CellSums};
+use iowhy_core::analysis::charts::counted::CountedCell;
 use iowhy_core::analysis::charts::flames::{FlameLeaf, FlameTree};
 use iowhy_core::analysis::charts::points::ChosenRequest;
 use iowhy_core::analysis::summary::{BlameSummary, ChainRow, Series};
@@ -23,7 +25,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// The version of the data's layout; a reader refuses others.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// Characters of a name, at most: of a longer one the middle is left out.
 const MOST_TEXT: usize = 240;
@@ -89,6 +91,17 @@ const POINTS: &[Definition<ChosenRequest>] = &[
     ("stands_for_100ths", Plain, |it| (it.stands_for * 100.0).round() as u64),
 ];
 
+/// The columns of what the kernel counted: `operation` is a position among reads, writes, flushes,
+/// discards and others, `lower` is 1 for what serves another device or request.
+const COUNTED: &[Definition<CountedCell>] = &[
+    ("column", Delta, |it| it.column.into()),
+    ("device", Plain, |it| it.device.into()),
+    ("operation", Plain, |it| it.direction as u64),
+    ("lower", Plain, |it| u64::from(it.layer != ChartLayer::Top)),
+    ("count", Plain, |it| it.count),
+    ("bytes", Plain, |it| it.bytes),
+];
+
 const LEAVES: &[Definition<FlameLeaf>] = &[
     ("node", Delta, |it| it.node.into()),
     ("device", Plain, |it| it.device.into()),
@@ -152,7 +165,8 @@ fn side(name: Option<&str>, page: &PageInput<'_>, writer: &mut ColumnWriter) -> 
         .iter()
         .map(|kind| (kind.operation.word(), kind.origin.phrase(), kind.layer.word()));
     let mut tables: BTreeMap<&str, WrittenTable> = BTreeMap::new();
-    let order = ["requests", "in_flight", "waits", "points", "slowest", "blocked", "code"];
+    let order =
+        ["requests", "in_flight", "waits", "points", "slowest", "blocked", "code", "counted"];
     tables.insert(order[0], writer.table(&charts.requests, REQUESTS));
     tables.insert(order[1], writer.table(&charts.in_flight, CELLS));
     tables.insert(order[2], writer.table(&charts.waits, CELLS));
@@ -160,6 +174,7 @@ fn side(name: Option<&str>, page: &PageInput<'_>, writer: &mut ColumnWriter) -> 
     tables.insert(order[4], writer.table(&charts.chosen.slowest, POINTS));
     tables.insert(order[5], writer.table(&charts.blocked_flames.leaves, LEAVES));
     tables.insert(order[6], writer.table(&charts.request_flames.leaves, LEAVES));
+    tables.insert(order[7], writer.table(&charts.counted, COUNTED));
     let classes: Vec<_> = WaitClass::ALL.iter().map(|it| (it.word(), it.phrase())).collect();
     let is_timed = environment.realtime_offset_ns != 0;
     let start = i128::from(charts.start_ns) + i128::from(environment.realtime_offset_ns);

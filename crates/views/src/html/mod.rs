@@ -245,7 +245,10 @@ fn estimate(page: &PageInput<'_>) -> String {
     };
     let exact = match environment.exact_counts.is_empty() {
         true => "",
-        false => " Requests and bytes of devices in the tables are the kernel's exact counts.",
+        false => {
+            " Sums of a device are the kernel's exact counts, and rates of devices over time are \
+             drawn from its counters; what only rows have (processes, files, latency) is estimated."
+        }
     };
     format!(
         "The charts are estimated: to stay within its budget (--budget), {recorded}. Each row \

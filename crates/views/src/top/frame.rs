@@ -164,8 +164,8 @@ fn header(
         let lost = moment.lost_requests;
         let paint = if lost > 0 { Paint::Alert } else { Paint::Plain };
         facts.push((format!("{} lost", human::count(lost)), paint));
-        if let Some(share) = moment.cpu_share {
-            facts.push((format!("cost {} % of a CPU", human::percent(share)), Paint::Plain));
+        if let Some(share) = moment.cost_share {
+            facts.push((format!("cost {} % of all CPUs", human::percent(share)), Paint::Plain));
         }
     }
     if !model.environment.host.is_empty() {

@@ -40,7 +40,13 @@ export function byOperation(sums: Sums, values: Float64Array[], window: [number,
     });
     lines.push({ label: operation, colour: colour(OPERATION_COLOURS[at] ?? "grey"), values: rates, fill: true });
   });
-  return { x: Array.from({ length: groups }, (_, at) => at * width), lines };
+  return { x: Array.from({ length: groups }, (_, at) => at * width), lines, note: originOf(sums) };
+}
+
+/** What the rates of a watch of which not all was recorded are made from. */
+function originOf({ side, counted }: Sums): string {
+  if (!side.estimated) return "";
+  return counted.size > 0 ? `${[...counted].join("s, ")}s: counted by the kernel` : "estimated from recorded requests";
 }
 
 export function inFlight(sums: Sums): Content {

@@ -102,6 +102,8 @@ export interface Sums {
   sizes: Float64Array[];
   total: { count: number; bytes: number; time: number; blocked: number };
   rows: Record<Dimension, Row[]>;
+  /** Which operations' counts and bytes are the kernel's own, of devices. */
+  counted: Set<string>;
 }
 
 const BINS = 250;
@@ -138,6 +140,7 @@ function empty(side: Side): Sums {
     sizes: perOperation(SIZES),
     total: { count: 0, bytes: 0, time: 0, blocked: 0 },
     rows: {} as Sums["rows"],
+    counted: new Set(),
   };
 }
 
@@ -152,7 +155,8 @@ export function columnsOf(side: Side, time: Filter["time"]): [number, number] {
 function cleared(sums: Sums): Sums {
   for (const values of [...sums.counts, ...sums.bytes, ...sums.stages, ...sums.sizes]) values.fill(0);
   for (const values of [sums.inFlight, sums.heat, sums.latencies]) values.fill(0);
-  return { ...sums, waits: [], total: { count: 0, bytes: 0, time: 0, blocked: 0 }, rows: {} as Sums["rows"] };
+  const total = { count: 0, bytes: 0, time: 0, blocked: 0 };
+  return { ...sums, waits: [], total, rows: {} as Sums["rows"], counted: new Set() };
 }
 
 /**
@@ -166,7 +170,7 @@ export function sumsOf(side: Side, filter: Filter, before?: Sums): Sums {
   for (const dimension of DIMENSIONS) {
     breakdowns[dimension] = { names: namesOf(side, dimension), rows: new Map() };
   }
-  addRequests(sums, kept, breakdowns);
+  addRequests(sums, kept, breakdowns, addCounted(sums, kept));
   addInFlight(sums, kept);
   addWaits(sums, kept, breakdowns);
   for (const dimension of DIMENSIONS) {
@@ -189,7 +193,41 @@ function outBy(kept: Kept, numbers: readonly number[]): number {
   return out;
 }
 
-function addRequests(sums: Sums, kept: Kept, breakdowns: Record<Dimension, Breakdown>): void {
+/** Whether only rows have what a filter keeps: the kernel counts by device and operation alone. */
+function needsRows({ names, latency }: Filter): boolean {
+  const { operation } = names;
+  const isOne = operation === undefined || (OPERATIONS as readonly string[]).includes(operation);
+  const chosen = Object.keys(names).filter((it) => it !== "device" && it !== "operation");
+  return latency !== null || chosen.length > 0 || !isOne;
+}
+
+/** Devices with an operation that the kernel counted, as numbers. */
+const countedKey = (device: number, operation: number) => device * OPERATIONS.length + operation;
+
+/** Adds what the kernel counted by column, which sums of rows would estimate; returns of what. */
+function addCounted(sums: Sums, kept: Kept): Set<number> {
+  const { side, filter } = { side: sums.side, filter: kept.filter };
+  const found = new Set<number>();
+  if (needsRows(filter)) return found;
+  const of = (name: string) => column(side, "counted", name);
+  const [columns, devices, operations, lower, count, bytes] =
+    [of("column"), of("device"), of("operation"), of("lower"), of("count"), of("bytes")] as const;
+  for (let at = 0; at < count.length; at++) {
+    const [device, operation] = [devices[at] as number, operations[at] as number];
+    const word = OPERATIONS[operation] ?? "other";
+    if (!kept.by.device[device] || (filter.names.operation ?? word) !== word) continue;
+    found.add(countedKey(device, operation));
+    if (lower[at] !== 0 && filter.names.device === undefined) continue;
+    sums.counted.add(word);
+    add(sums.counts[operation], columns[at] as number, count[at] as number);
+    add(sums.bytes[operation], columns[at] as number, bytes[at] as number);
+  }
+  return found;
+}
+
+function addRequests(
+  sums: Sums, kept: Kept, breakdowns: Record<Dimension, Breakdown>, counted: Set<number>,
+): void {
   const { side } = sums;
   const of = (name: string) => column(side, "requests", name);
   const [columns, devices, owners, files, kinds] =
@@ -227,8 +265,10 @@ function addRequests(sums: Sums, kept: Kept, breakdowns: Record<Dimension, Break
     }
     if (out !== -1) continue;
     const operation = operations[kind] as number;
-    add(sums.counts[operation], place, n);
-    add(sums.bytes[operation], place, b);
+    if (!counted.has(countedKey(devices[at] as number, operation))) {
+      add(sums.counts[operation], place, n);
+      add(sums.bytes[operation], place, b);
+    }
     if (bin < BINS) add(sums.heat, place * BINS + bin, n);
     if (!inTime) continue;
     sums.total.count += n;

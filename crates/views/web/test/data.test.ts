@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { DataError, column, narrow, parse, read, type Chain, type Side } from "../src/data";
+import { DataError, SCHEMA, column, narrow, parse, read, type Chain, type Side } from "../src/data";
 import { EMPTY, fromFragment, toFragment, toggled, type Filter } from "../src/filter";
 import { grow } from "../src/flame";
 import { chainOf } from "../src/pictures";
@@ -93,6 +93,31 @@ test("rows of a thinned watch count as often as they stand for", async () => {
   assert.ok(!(await sample()).estimated);
 });
 
+test("rates of devices are what the kernel counted, the rest is of rows", async () => {
+  const side = await sample("counted");
+  const all = sumsOf(side, EMPTY);
+  assert.deepEqual([...all.counted], ["read"]);
+  // 40 in each second, whichever rows were recorded; and sums are those of the tables.
+  const perSecond = (sums: typeof all, from: number) => sum(
+    (sums.counts[0] as Float64Array).filter((_, at) => Math.floor((at * side.column_ns) / 1e9) === from));
+  for (let second = 0; second < 9; second++) {
+    assert.ok(Math.abs(perSecond(all, second) - 40) <= 40 * (side.column_ns / 1e9) + 1, `${second}: ${perSecond(all, second)}`);
+  }
+  assert.deepEqual([sum(all.counts[0] ?? []), sum(all.bytes[0] ?? [])], [400, 400 * 4096]);
+  assert.deepEqual([all.total.count, all.total.bytes], [400, 400 * 4096]);
+  for (const names of [{ device: "sda" }, { operation: "read" }]) {
+    assert.equal(sum(sumsOf(side, { ...EMPTY, names }).counts[0] ?? []), 400);
+  }
+  // A process, a file and a latency are in rows only: each stands for half of all.
+  const [row] = all.rows.process;
+  for (const names of [{ process: row?.name ?? "" }, { process: "dd" }, { file: "/srv/a", process: "cat" }]) {
+    const sums = sumsOf(side, { ...EMPTY, names });
+    assert.deepEqual([sums.counted.size, sum(sums.counts[0] ?? []), sums.total.count], [0, 200, 200]);
+  }
+  assert.equal(sumsOf(side, { ...EMPTY, latency: [0, 249] }).counted.size, 0);
+  assert.equal(sumsOf(side, { ...EMPTY, names: { operation: "write" } }).counted.size, 0);
+});
+
 /** The time of all branches of a flame graph that a filter keeps. */
 function flameTime(side: Side, filter: Filter): number {
   const root = { text: "all", kernel: false, time: 0, other: 0, children: new Map(), parent: null };
@@ -159,7 +184,7 @@ test("data of another layout, or cut off, is refused in words", () => {
   bytes.set(head, 4);
   assert.throws(() => parse(bytes), /layout 99/);
   const side = { order: ["t"], tables: { t: { rows: 3, columns: [["x", "plain"]] } } };
-  const cut = new TextEncoder().encode(JSON.stringify({ schema: 2, sides: [side] }));
+  const cut = new TextEncoder().encode(JSON.stringify({ schema: SCHEMA, sides: [side] }));
   const short = new Uint8Array(4 + cut.length + 1);
   new DataView(short.buffer).setUint32(0, cut.length, true);
   short.set(cut, 4);

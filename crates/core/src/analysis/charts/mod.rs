@@ -7,24 +7,30 @@
 //! | [`cells`] | sums by column of time and by what can be filtered |
 //! | `sums::slots` | the numbers of devices, owners and files in cells; all further ones are one |
 //! | [`points`] | requests chosen by chance, and the slowest |
+//! | [`counted`] | rates of devices, as the kernel counted them |
+//! | `scaled` | sums of a watch with a budget, scaled to what the kernel counted |
 //! | [`flames`] | blocked time and requests by code path |
 //! | `tally` | the pass over a source |
 //!
 //! A request counts for the process and the file that most of its bytes belong to. A cell of
 //! requests stands where they completed. Where a budget left rows out, a row counts as often as it
-//! stands for: sums are estimates then.
+//! stands for, and sums are scaled to the kernel's counts of their device: those of a process, a
+//! file or a column are estimates then, and rates of devices are drawn from the kernel's counters.
 //!
 //! What does not belong here: drawing, and how the result is stored.
 
 pub mod cells;
+pub mod counted;
 pub mod flames;
 pub mod points;
+pub(crate) mod scaled;
 mod tally;
 #[cfg(test)]
 mod tests;
 
 use crate::model::{Name, Operation, Origin, WaitClass};
 use cells::{CellKey, CellSums};
+use counted::CountedCell;
 use flames::FlameTree;
 use points::ChosenRequests;
 
@@ -96,6 +102,8 @@ pub struct Charts {
     pub in_flight: Vec<(CellKey, CellSums)>,
     /// The time that threads of programs were blocked, by column; `kind` is a [`WaitClass`].
     pub waits: Vec<(CellKey, CellSums)>,
+    /// Requests of devices as the kernel counted them, where rows stand for others.
+    pub counted: Vec<CountedCell>,
     /// Single requests.
     pub chosen: ChosenRequests,
     /// Requests of which there is a record.

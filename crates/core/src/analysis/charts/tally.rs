@@ -388,6 +388,7 @@ impl ChartTally {
             requests: self.requests.finish(),
             in_flight: self.in_flight.finish(),
             waits: self.waits.finish(),
+            counted: Vec::new(),
             chosen,
             all_requests: self.all_requests,
             open_requests: self.open_requests,

@@ -381,6 +381,16 @@ impl DeviceTotals {
         found
     }
 
+    /// Whether some of its requests stand for others that were not recorded.
+    pub fn is_thinned(&self) -> bool {
+        self.is_thinned
+    }
+
+    /// The requests and bytes of each direction that completed.
+    pub fn counts(&self) -> ByDirection<(u64, u64)> {
+        self.directions.map(|tally| (tally.requests, tally.bytes))
+    }
+
     /// Its number of requests.
     pub fn requests(&self) -> u64 {
         self.directions.0.iter().map(|tally| tally.requests + tally.open).sum()

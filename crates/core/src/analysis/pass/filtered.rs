@@ -8,6 +8,7 @@
 
 use super::summarizer::Summarizer;
 use super::threads::{BatchSharer, ConsumerThread, SharedRows};
+use crate::analysis::charts::scaled::Calibrations;
 use crate::analysis::charts::{ChartTally, Charts};
 use crate::analysis::summary::Summary;
 use crate::analysis::waits::blame::BlameTally;
@@ -79,8 +80,16 @@ impl Filtered {
     pub fn finish(self, environment: &Environment, names: &Names) -> Summaries {
         let Filtered { mut shown, whole } = self;
         let charts = shown.charts.take().map(|charts| charts.finish(environment, names));
-        let finish = |part: FilteredPart| part.finish(environment, names);
-        Summaries { shown: finish(shown), whole: whole.map(finish), charts }
+        let (shown, ratios) = shown.finish(environment, names);
+        let charts = charts.map(|mut charts| {
+            if charts.is_estimated && !shown.environment.hides_others() {
+                charts.scale(&ratios);
+                charts.count(&shown, names);
+            }
+            charts
+        });
+        let whole = whole.map(|whole| whole.finish(environment, names).0);
+        Summaries { shown, whole, charts }
     }
 }
 
@@ -111,13 +120,13 @@ impl FilteredPart {
         }
     }
 
-    fn finish(self, environment: &Environment, names: &Names) -> Summary {
+    fn finish(self, environment: &Environment, names: &Names) -> (Summary, Calibrations) {
         let mut environment = environment.clone();
         environment.keep(&self.keeper.filter);
         environment.limits.extend(self.keeper.silent.sentences());
         let mut summarizer = self.summarizer;
         summarizer.left_out = self.keeper.left_out;
-        summarizer.finish(&environment, names)
+        summarizer.finish_calibrated(&environment, names)
     }
 }
 

@@ -7,6 +7,7 @@
 use super::report;
 use super::summarizer::Summarizer;
 use crate::analysis::charge::charger::{MAX_OPEN, open_time};
+use crate::analysis::charts::scaled::Calibrations;
 use crate::analysis::device::totals::{DeviceTotals, LostEnds};
 use crate::analysis::summary::{Direction, Summary};
 use crate::analysis::sums::device_layer::{DeviceLayer, RequestLayer};
@@ -16,7 +17,16 @@ use crate::model::{Environment, Metric, Name, Names, WaitClass};
 
 impl Summarizer {
     /// The summary of all batches, with the final `environment`.
-    pub fn finish(mut self, environment: &Environment, names: &Names) -> Summary {
+    pub fn finish(self, environment: &Environment, names: &Names) -> Summary {
+        self.finish_calibrated(environment, names).0
+    }
+
+    /// The same, with the ratios by which it is scaled to the kernel's counts.
+    pub(super) fn finish_calibrated(
+        mut self,
+        environment: &Environment,
+        names: &Names,
+    ) -> (Summary, Calibrations) {
         let window = self.window(environment);
         self.start_ns = window.start_ns;
         let ends = self.lost_ends(environment);
@@ -44,14 +54,14 @@ impl Summarizer {
         self.charged.settle();
         let blame = self.blame.take();
         let blame = blame.and_then(|blame| blame.finish(environment, window, names));
-        self.correct(environment);
+        let ratios = self.correct(environment);
         self.charged.stretch();
         let mut summary = report::summary(&self, environment, names, window);
         let classes = summary.ledger.iter_mut().flat_map(|ledger| &mut ledger.classes);
         for queue in classes.filter(|row| row.class == WaitClass::Queue.word()) {
             queue.behind = blame.as_ref().and_then(|blame| blame.queue_behind.clone());
         }
-        Summary { blame, ..summary }
+        (Summary { blame, ..summary }, ratios)
     }
 
     /// Whether completions are missing: if anything was lost, or more is in flight than any device
@@ -69,10 +79,10 @@ impl Summarizer {
     }
 
     /// Takes the kernel's exact counts instead of estimates, where requests were thinned.
-    fn correct(&mut self, environment: &Environment) {
+    fn correct(&mut self, environment: &Environment) -> Calibrations {
         // They are of all requests, whatever a filter left out.
         if environment.hides_others() {
-            return;
+            return Calibrations::default();
         }
         let exact = &environment.exact_counts;
         let ratios: Vec<_> = self.devices.iter_mut().map(|device| device.correct(exact)).collect();
@@ -80,6 +90,7 @@ impl Summarizer {
         if environment.is_sampled() {
             self.requests = self.devices.iter().map(DeviceTotals::requests).sum();
         }
+        self.devices.iter().map(|device| device.name).zip(ratios).collect()
     }
 
     /// Requests in flight at the last sample, which may have no row yet: a device that hangs has

@@ -4,11 +4,13 @@ use super::summarizer::Summarizer;
 use crate::analysis::device::changed_settings;
 use crate::analysis::device::kernel_counters;
 use crate::analysis::device::totals::DeviceTotals;
+use crate::analysis::patterns::NamedDevice;
 use crate::analysis::summary::patterns::Patterns;
 use crate::analysis::summary::{
     Breakdown, ByDirection, DEVICE_ROWS, DEVICE_USERS, DeviceSummary, DirectionSummary,
-    InScheduler, Measure, STALLED_NS, Summary, Usage, UsedRow, WatchSummary, Writers,
+    InScheduler, Measure, STALLED_NS, Samples, Summary, Usage, UsedRow, WatchSummary, Writers,
 };
+use crate::analysis::sums::counter_curve::counted_over_time;
 use crate::analysis::sums::device_layer::{DeviceLayer, RequestLayer};
 use crate::analysis::sums::own_io::is_own_name;
 use crate::analysis::sums::usage_by_key::Used;
@@ -31,6 +33,7 @@ pub(crate) fn summary(
     let rows = RowMaker { charged: &all.charged, names, counted: &counted, whole };
     let (devices, idle_devices) = report.devices(&rows);
     let (samples, ledger) = (all.samples.series(window, names), all.waits.ledger(names));
+    let patterns = report.patterns(&rows, &samples);
     Summary {
         watch: report.watch(&counted, whole),
         losses: environment.losses.clone(),
@@ -51,7 +54,7 @@ pub(crate) fn summary(
         breakdown: report.breakdown(&rows),
         writers: report.writers(&rows),
         changed_settings: changed_settings::changed(environment),
-        patterns: report.patterns(&rows),
+        patterns,
         environment: environment.clone(),
     }
 }
@@ -64,9 +67,19 @@ struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    fn patterns(&self, rows: &RowMaker) -> Patterns {
-        let name = |slot: usize| self.all.devices.get(slot).map(|tally| self.name(tally));
-        let device = |slot: usize| (name(slot).unwrap_or_default(), rows.code_paths_of(slot));
+    fn patterns(&self, rows: &RowMaker, samples: &Samples) -> Patterns {
+        let device = |slot: usize| {
+            let tally = self.all.devices.get(slot);
+            let name = tally.map(|tally| self.name(tally)).unwrap_or_default();
+            // A filter for processes leaves out what the kernel counts.
+            let tally = tally.filter(|it| it.is_thinned() && !self.environment.hides_others());
+            let counted = tally.map(|it| counted_over_time(samples, &name, &it.counts()));
+            NamedDevice {
+                counted: counted.unwrap_or_default(),
+                code_paths: rows.code_paths_of(slot),
+                name,
+            }
+        };
         let stacks = &self.all.charged.stacks;
         self.all.patterns.finish(self.names, stacks, self.window.end_ns, device)
     }

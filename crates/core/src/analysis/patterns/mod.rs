@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `waiting`, `calls` | waits by process, class, device and system call; by kernel functions |
 //! | `timeline` | a device's rate and latency over the watch, in bins |
+//! | `counted_bins` | those bins, with what the kernel counted of a thinned device |
 //! | `owners` | the programs that moved its bytes over the watch |
 //! | `service` | a device's time, in the order of completions |
 //! | `touch` | whether first reads of a region are slower than others |
@@ -17,6 +18,7 @@
 
 mod access;
 mod calls;
+mod counted_bins;
 mod layers;
 mod owners;
 mod service;
@@ -26,10 +28,24 @@ mod touch;
 mod waiting;
 
 use crate::analysis::summary::patterns::{DevicePatterns, Patterns};
-use crate::analysis::summary::{CodePathRow, UsedRow};
+use crate::analysis::summary::{ByDirection, CodePathRow, UsedRow};
+use crate::analysis::sums::counter_curve::CountedOverTime;
 use crate::analysis::sums::request_times::{Life, Stand};
 use crate::analysis::sums::stacks::StackTable;
 use crate::model::{Names, Request, RequestPart, Wait};
+
+/// What the kernel counted of a device over the watch, where rows are not enough.
+pub(crate) type CountedDirections = ByDirection<Option<CountedOverTime>>;
+
+/// A device as others know it.
+pub(crate) struct NamedDevice {
+    /// Its name.
+    pub name: String,
+    /// Its code paths.
+    pub code_paths: Vec<UsedRow<CodePathRow>>,
+    /// What the kernel counted of it.
+    pub counted: CountedDirections,
+}
 
 /// Sums rows as they arrive.
 #[derive(Clone, Debug, Default)]
@@ -76,23 +92,23 @@ impl PatternTally {
         }
     }
 
-    /// The result; `device` returns the name and the code paths of each slot.
+    /// The result; `device` returns what else is known of each slot.
     pub fn finish(
         &self,
         names: &Names,
         stacks: &StackTable,
         end_ns: u64,
-        device: impl Fn(usize) -> (String, Vec<UsedRow<CodePathRow>>),
+        device: impl Fn(usize) -> NamedDevice,
     ) -> Patterns {
         let devices = self.devices.iter().enumerate().map(|(slot, tally)| {
-            let timeline = tally.timeline.finish(end_ns);
-            let (device, code_paths) = device(slot);
+            let NamedDevice { name: device, code_paths, counted } = device(slot);
+            let (timeline, ratios) = tally.timeline.finish(end_ns, &counted);
             DevicePatterns {
                 syncs: self.syncs.of(&device, names),
                 slowest: tally.timeline.slowest(),
                 device,
                 code_paths,
-                owners: tally.timeline.owners(timeline.bins.len(), names),
+                owners: tally.timeline.owners(&ratios, names),
                 served_ns: tally.timeline.served_ns(),
                 timeline,
                 access: tally.access.finish(names),

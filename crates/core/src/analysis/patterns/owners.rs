@@ -151,14 +151,18 @@ impl OwnerTally {
         }
     }
 
-    /// The bytes of each program in the first `bins` bins, most first.
-    pub fn finish(&self, bins: usize, names: &Names) -> Vec<OwnerTimeline> {
+    /// The bytes of each program, most first, in as many bins as there are `ratios`, by which they
+    /// are scaled.
+    pub fn finish(&self, ratios: &[f64], names: &Names) -> Vec<OwnerTimeline> {
         let mut owners: Vec<OwnerTimeline> = self
             .tracks
             .iter()
             .map(|track| {
                 let mut bytes = track.bins.clone();
-                bytes.resize(bins, 0);
+                bytes.resize(ratios.len(), 0);
+                for (bytes, ratio) in bytes.iter_mut().zip(ratios).filter(|(_, it)| **it != 1.0) {
+                    *bytes = (*bytes as f64 * ratio).round() as u64;
+                }
                 let mut fine = track.fine.clone();
                 let fine_bins = self.latest_ns.checked_div(self.fine_ns).map_or(0, |at| at + 1);
                 fine.resize(fine_bins as usize, 0);

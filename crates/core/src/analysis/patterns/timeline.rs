@@ -1,6 +1,6 @@
 //! A device over the watch, in bins of time.
 
-use super::owners;
+use super::{CountedDirections, counted_bins, owners};
 use crate::analysis::summary::patterns::{Bin, OwnerTimeline, Slow, Timeline};
 use crate::analysis::summary::{Direction, Interval};
 use crate::analysis::sums::request_times::{Life, Stand};
@@ -95,9 +95,11 @@ impl TimelineTally {
         bin.q2c_ns = bin.q2c_ns.saturating_add(whole);
         if direction == Direction::Read {
             bin.reads += times;
+            bin.read_bytes = bin.read_bytes.saturating_add(bytes);
             bin.read_d2c_ns = bin.read_d2c_ns.saturating_add(d2c);
             bin.read_q2c_ns = bin.read_q2c_ns.saturating_add(whole);
         } else if direction == Direction::Write {
+            bin.writes += times;
             bin.write_bytes = bin.write_bytes.saturating_add(bytes);
             let behind = [Origin::Writeback, Origin::Journal, Origin::Metadata];
             let behind = if behind.contains(&request.origin) { bytes } else { 0 };
@@ -116,12 +118,15 @@ impl TimelineTally {
         self.owners.halve();
     }
 
-    pub fn finish(&self, end_ns: u64) -> Timeline {
+    /// The bins until the watch ended, with what the kernel counted in them.
+    /// With it the ratio by which the bytes of each bin were scaled to that.
+    pub fn finish(&self, end_ns: u64, counted: &CountedDirections) -> (Timeline, Vec<f64>) {
         let length = end_ns.saturating_sub(self.origin_ns);
         let full = length.checked_div(self.bin_ns).unwrap_or(0) as usize;
         let mut bins = self.bins.clone();
         bins.resize(full.min(BINS), Bin::default());
-        Timeline { bin_ns: self.bin_ns, bins }
+        let ratios = counted_bins::scale(&mut bins, (self.origin_ns, self.bin_ns), counted);
+        (Timeline { bin_ns: self.bin_ns, bins }, ratios)
     }
 
     /// The slowest reads and writes, slowest first of each.
@@ -134,16 +139,71 @@ impl TimelineTally {
         self.owners.served_ns()
     }
 
-    /// The programs that moved the bytes of the `bins` bins of the result.
-    pub fn owners(&self, bins: usize, names: &Names) -> Vec<OwnerTimeline> {
-        self.owners.finish(bins, names)
+    /// The programs that moved the bytes of the bins of the result, each scaled by its ratio.
+    pub fn owners(&self, ratios: &[f64], names: &Names) -> Vec<OwnerTimeline> {
+        self.owners.finish(ratios, names)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Metric;
     use crate::script::Script;
+
+    /// Reads of which 1 of 16 was recorded, in every other second, while the kernel counted 1,000
+    /// in each.
+    fn thinned(counters: &[Metric]) -> Script {
+        let mut script = Script::new(20);
+        for number in 0..1_250_i64 {
+            let (second, within) = (number / 125, number % 125);
+            let at = second * 2_000_000_000 + within * 7_000_000;
+            script.read("sda", 4096).by(1, "db").at(at).direct(0, 0, 1_000_000).add();
+        }
+        script.batch.requests.iter_mut().for_each(|request| request.weight = Some(16));
+        for second in 0..=20 {
+            for metric in counters {
+                let unit = if *metric == Metric::ReadBytes { 4096.0 } else { 1.0 };
+                script.counter(*metric, "sda", second * 1_000_000_000, 1e3 * unit * second as f64);
+            }
+        }
+        script
+    }
+
+    #[test]
+    fn bins_of_a_thinned_watch_add_up_to_what_the_kernel_counted() {
+        let script = thinned(&[Metric::Reads, Metric::ReadBytes]);
+        let summary = script.summary();
+        let patterns = &summary.patterns.devices[0];
+        let bins = &patterns.timeline.bins;
+        let every = 1_600_000_000;
+        assert_eq!(patterns.timeline.bin_ns, every);
+        for bin in bins {
+            assert!(bin.requests.abs_diff(1_600) <= 1, "{bin:?}");
+            assert_eq!((bin.reads, bin.read_bytes), (bin.requests, bin.bytes));
+            // A request takes as long as before.
+            assert!((bin.q2c_ns as f64 / bin.requests as f64 - 1e6).abs() < 1e4, "{bin:?}");
+        }
+        // A program has as large a share of a bin as before.
+        for (bin, bytes) in bins.iter().zip(&patterns.owners[0].bytes) {
+            assert!(bytes.abs_diff(bin.bytes) <= 1 || *bytes == 0, "{bytes} of {bin:?}");
+        }
+    }
+
+    #[test]
+    fn bins_without_counters_are_as_recorded() {
+        for counters in [&[][..], &[Metric::Reads][..]] {
+            let patterns = thinned(counters).summary().patterns;
+            let requests: u64 =
+                patterns.devices[0].timeline.bins.iter().map(|bin| bin.requests).sum();
+            assert!(requests.abs_diff(20_000) < 2_000, "{requests}");
+        }
+        // All was recorded: rows are exact, whatever a counter says.
+        let mut script = thinned(&[Metric::Reads, Metric::ReadBytes]);
+        script.batch.requests.iter_mut().for_each(|request| request.weight = None);
+        let bins = script.summary().patterns.devices[0].timeline.bins.clone();
+        assert!(bins.iter().map(|bin| bin.requests).sum::<u64>() <= 1_250);
+    }
 
     #[test]
     fn bins_hold_every_request_once() {

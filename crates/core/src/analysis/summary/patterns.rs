@@ -85,6 +85,10 @@ pub struct Bin {
     pub bytes: u64,
     /// Reads among them.
     pub reads: u64,
+    /// Bytes of reads.
+    pub read_bytes: u64,
+    /// Writes among them.
+    pub writes: u64,
     /// Bytes of writes.
     pub write_bytes: u64,
     /// Bytes of writeback, journal and metadata writes.
@@ -107,6 +111,8 @@ impl Bin {
         self.requests = self.requests.saturating_add(other.requests);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.reads = self.reads.saturating_add(other.reads);
+        self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
+        self.writes = self.writes.saturating_add(other.writes);
         self.write_bytes = self.write_bytes.saturating_add(other.write_bytes);
         self.writeback_bytes = self.writeback_bytes.saturating_add(other.writeback_bytes);
         self.d2c_ns = self.d2c_ns.saturating_add(other.d2c_ns);

@@ -53,6 +53,11 @@ impl Calibration {
         scaled(recorded, self.bytes)
     }
 
+    /// The ratios of requests, bytes and time.
+    pub fn ratios(&self) -> (f64, f64, f64) {
+        (self.count, self.bytes, self.time)
+    }
+
     /// Scales a sum.
     pub fn apply(&self, sum: &mut Measure) {
         sum.count = self.count(sum.count);

@@ -8,6 +8,7 @@
 //! | `request_times` | the times of one request, and what follows from them |
 //! | `usage_by_key` | sums by key, in bounded memory |
 //! | `calibration` | sums of sampled rows, scaled to exact counts |
+//! | `counter_curve` | the kernel's counters from reading to reading |
 //! | `wait_parts` | a wait as parts by class |
 //! | `stacks` | stacks, without the functions that say nothing |
 //! | `slots` | small numbers for keys, in the order of first sight |
@@ -18,6 +19,7 @@
 //! What does not belong here: what is added up (the rooms above), and results (`super::summary`).
 
 pub mod calibration;
+pub mod counter_curve;
 pub mod device_layer;
 pub mod keys;
 pub mod own_io;

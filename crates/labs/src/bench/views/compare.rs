@@ -1,8 +1,8 @@
 //! The same figure of two tools, out of what each printed.
 
 use super::scene::{Answer, Answers};
-use crate::Result;
 use crate::error::Context;
+use crate::{LabError, Result};
 use serde_json::Value;
 
 /// One figure of two tools.
@@ -39,8 +39,22 @@ pub struct ComparedFigures {
 }
 
 impl ComparedFigures {
-    fn line(&mut self, figure: impl Into<String>, theirs: f64, ours: f64) {
+    pub(super) fn line(&mut self, figure: impl Into<String>, theirs: f64, ours: f64) {
         self.lines.push(ComparedLine { figure: figure.into(), theirs, ours });
+    }
+
+    /// Adds the lines of another load, or why there are none.
+    ///
+    /// # Errors
+    /// Fails if the load or iowhy does; a tool that is missing is noted.
+    pub fn add(&mut self, lines: impl FnOnce(&mut ComparedFigures) -> Result<()>) -> Result<()> {
+        match lines(self) {
+            Err(error @ (LabError::Missing { .. } | LabError::Unsupported { .. })) => {
+                self.absent.push(error.to_string());
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Adds the lines of one tool, or why there are none.

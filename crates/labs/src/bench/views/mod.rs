@@ -4,10 +4,12 @@
 //! | where | what |
 //! |---|---|
 //! | [`scene`] | the load, and every tool asked at once |
+//! | [`calls`] | one program's syncs, timed by itself, by strace and by iowhy |
 //! | [`compare`] | the same figure of two tools |
 //!
 //! What does not belong here: what the figures mean (docs/views.md).
 
+pub mod calls;
 pub mod compare;
 pub mod scene;
 
@@ -43,7 +45,8 @@ impl Benchmark for ViewSettings {
     fn measure(&self, about: &str, _progress: &mut dyn FnMut(&str)) -> Result<String> {
         let own = std::env::current_exe().context(|| "find this program".to_owned())?;
         let answers = scene::play(&own, self.seconds, self.steps)?;
-        let compared = compare::compare(&answers)?;
+        let mut compared = compare::compare(&answers)?;
+        compared.add(calls::compare)?;
         table_of(|part| write(part, self, about, &compared))
     }
 }
@@ -61,7 +64,9 @@ fn write(
          cache on ext4 on a loop device in memory, in between appends 16 KiB and syncs, and opens \
          files, every second of which does not exist. It begins after all tools have begun and \
          ends before they do, so that all of them see the same. Each runs for {seconds} s; rates \
-         per second are multiplied by the length of each tool's interval (× s). Command: `make \
+         per second are multiplied by the length of each tool's interval (× s). The lines of fio \
+         and strace are of a second load: fio appends 4 KiB and syncs, on ext4 on a device that \
+         takes 3 ms for each request, while strace and iowhy time its calls. Command: `make \
          bench-views`.\n"
     )?;
     writeln!(part, "| figure | theirs | iowhy | difference |\n|---|--:|--:|--:|")?;

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::analysis::Summarizer;
-use crate::script::{MS, S, START_NS, Script};
+use crate::model::{Metric, Operation};
+use crate::script::{MS, S, START_NS, Script, thinned};
 use crate::source::Batch;
 
 /// Reproducible pseudo-random numbers.
@@ -125,6 +126,71 @@ fn an_even_pace_is_no_burst() {
         let mut script = Script::new(10);
         reads(&mut script, (0, 10 * S), every_ns, MS);
         assert_eq!(found(&script).bursts, [], "{every_ns}");
+    }
+}
+
+/// What a budget would leave of a script, with the counters of its device each second.
+fn thin(mut script: Script, one_in: u32) -> Script {
+    let seconds = script.environment.duration_ns() / S;
+    for second in 0..=seconds {
+        for (operation, requests, bytes) in [
+            (Operation::Read, Metric::Reads, Metric::ReadBytes),
+            (Operation::Write, Metric::Writes, Metric::WriteBytes),
+        ] {
+            let until_ns = START_NS + second * S;
+            let rows = script.batch.requests.iter().filter(|row| {
+                row.operation == operation && row.start_ns + row.q2c_ns.unwrap_or(0) <= until_ns
+            });
+            let sums = rows.fold((0.0, 0.0), |sum, row| (sum.0 + 1.0, sum.1 + row.bytes as f64));
+            script.counter(requests, "sda", second * S, sums.0);
+            script.counter(bytes, "sda", second * S, sums.1);
+        }
+    }
+    let batch = std::mem::take(&mut script.batch);
+    script.batch = thinned(batch, &mut script.environment, one_in);
+    script
+}
+
+/// Windows that were recorded are no bursts, and few of them in a second no change.
+#[test]
+fn a_thinned_even_load_has_neither_bursts_nor_changes() {
+    for one_in in [2, 4, 8, 16, 32, 64] {
+        for seconds in [10, 60] {
+            let mut script = Script::new(seconds);
+            reads(&mut script, (0, seconds * S), MS / 2, MS / 4);
+            let found = found(&thin(script, one_in));
+            assert_eq!(found, OverTime::default(), "1 of {one_in}, {seconds} s");
+        }
+    }
+}
+
+/// A period that windows can show is the right one, or none.
+#[test]
+fn a_thinned_period_is_the_right_one() {
+    for (one_in, period_ns) in [(4, S), (8, 2 * S), (16, 4 * S), (64, S)] {
+        let found = found(&thin(bursts(60, period_ns), one_in));
+        for burst in &found.bursts {
+            let ratio = burst.period_ns as f64 / period_ns as f64;
+            assert!((ratio - 1.0).abs() < 0.1, "1 of {one_in}: {burst:?}");
+        }
+        assert!(one_in > 8 || !found.bursts.is_empty(), "1 of {one_in}: {found:?}");
+    }
+}
+
+/// A step is where the kernel counted it, however few rows there are.
+#[test]
+fn a_step_of_a_thinned_watch_is_where_it_is() {
+    for one_in in [8, 64] {
+        let mut script = Script::new(120);
+        reads(&mut script, (0, 60 * S), MS, MS / 2);
+        reads(&mut script, (60 * S, 120 * S), 4 * MS, MS / 2);
+        let found = found(&thin(script, one_in));
+        let [change] = found.changes.as_slice() else { panic!("1 of {one_in}: {found:#?}") };
+        assert_eq!(change.kind, ChangeKind::AskedLess);
+        assert!(change.at_ns.abs_diff(60 * S) <= 4 * S, "{change:#?}");
+        let rates = (change.before.requests_per_s, change.after.requests_per_s);
+        assert!((rates.0 / 1000.0 - 1.0).abs() < 0.03, "{rates:?}");
+        assert!((rates.1 / 250.0 - 1.0).abs() < 0.03, "{rates:?}");
     }
 }
 
