@@ -53,8 +53,8 @@ pub fn find(given: &[PathBuf]) -> Result<Option<ForeignSource>, Failure> {
         return Ok(Some(ForeignSource { path: path.clone(), kind }));
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if fio_log::is_of_latencies(&name) && is_fio_log(&head) {
-        return Ok(Some(ForeignSource { path: path.clone(), kind: ForeignKind::FioLatLog }));
+    if let Some(kind) = fio_log::kind_of_name(&name).filter(|_| is_fio_log(&head)) {
+        return Ok(Some(ForeignSource { path: path.clone(), kind }));
     }
     refuse(path, &head)?;
     let kind = detect(&head).filter(|kind| !kind.is_text() || !has_event(&head));
@@ -128,7 +128,7 @@ fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
     let is_sa = matches!(head, [0x96, 0xd5, ..] | [0xd5, 0x96, ..]);
     let sa = is_sa.then_some(("sadc's binary file", "sadf -j FILE -- -d > sar.json"));
     let log = is_fio_log(head).then_some((
-        "fio's log of one figure, by its name not of latencies",
+        "fio's log of one figure, and its name does not tell which",
         "iowhy report FILE --as fio-lat-log",
     ));
     let known = binary.or(log).or(printed.map(|(_, what, then)| (*what, *then))).or(sa);

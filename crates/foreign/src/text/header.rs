@@ -88,6 +88,7 @@ impl TableHeader {
             () if small::kind_of(line).is_some() => small::kind_of(line),
             () if pmrep::is_header(line) => Some(ForeignKind::Pmrep),
             () if sadf::database(line).is_some() => Some(ForeignKind::Sar),
+            () if sadf::SadfFigure::new(line).is_some() => Some(ForeignKind::Sar),
             () if copies::is_vmstat_disks(line) => Some(ForeignKind::Vmstat),
             () if kernel::is_message(line) => Some(ForeignKind::Dmesg),
             () => None,
