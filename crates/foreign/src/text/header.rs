@@ -82,7 +82,8 @@ impl TableHeader {
             () if banner(line, &mut Environment::default()) => Some(ForeignKind::Iostat),
             () if nvme_title(line).is_some() => Some(ForeignKind::NvmeSmartLog),
             () if copies::diskstats(line).is_some() => Some(ForeignKind::Diskstats),
-            () if atop::is_line(line) => Some(ForeignKind::Atop),
+            // The first line of `atop -P`, before which a pipe may have no more.
+            () if atop::is_line(line) || line == "RESET" => Some(ForeignKind::Atop),
             () if NodeMetric::new(line).is_some() => Some(ForeignKind::Prometheus),
             () if smart::begins(line) => Some(ForeignKind::Smartctl),
             () if small::kind_of(line).is_some() => small::kind_of(line),
