@@ -34,7 +34,7 @@ fn tools_print_their_own_files() {
             continue;
         }
         let report = json(["report", "--json", file.to_str().unwrap()]);
-        assert_eq!(report["host"]["source"], source, "{report}");
+        assert_eq!(report["environment"]["source"], source, "{report}");
         assert!(!report["devices"].as_array().unwrap().is_empty(), "{name}");
     }
 }

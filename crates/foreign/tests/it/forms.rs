@@ -216,6 +216,10 @@ fn fios_logs_of_rates() {
     let kib = (100.0 * 0.5 + 300.0 * 1.0 + 50.0 * 1.0) * 1024.0;
     assert!((bytes(&told, Direction::Read) - kib).abs() < 1.0);
     assert!((bytes(&told, Direction::Write) - 20.0 * 1024.0).abs() < 1.0);
+    let [device] = &told.summary.devices[..] else { panic!("{:?}", told.summary.devices) };
+    let reads = device.kernel.unwrap().partial[Direction::Read].unwrap();
+    assert!((reads.bytes_per_s.unwrap() - kib / 1.5).abs() < 1.0);
+    assert_eq!((reads.requests_per_s, reads.await_ns), (None, None), "not told");
     let text = "1000, 80, 0, 0\n2000, 120, 0, 0\n";
     let told = read(ForeignKind::FioIopsLog, text);
     let reads = told.summary.samples.get(Metric::Reads, "fio").unwrap();

@@ -87,9 +87,13 @@ pub(crate) fn completed(counters: &KernelCounters) -> u64 {
     known.fold(0, |sum, direction| sum.saturating_add(direction.requests))
 }
 
-/// Whether it did anything: some sources tell how busy it was, but not how many requests completed.
+/// Whether it did anything: some sources tell how busy it was or how much it moved, but not how
+/// many requests completed.
 pub(crate) fn is_used(counters: &KernelCounters) -> bool {
-    completed(counters) > 0 || counters.util_share.is_some_and(|share| share > 0.0)
+    let mut parts = counters.partial.0.iter().flatten();
+    completed(counters) > 0
+        || counters.util_share.is_some_and(|share| share > 0.0)
+        || parts.any(|part| part.bytes_per_s.is_some_and(|rate| rate > 0.0))
 }
 
 /// The counters in the form of figures from requests.
