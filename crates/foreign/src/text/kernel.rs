@@ -16,7 +16,7 @@ const MOST_NAMED: usize = 5;
 /// Functions of a task that are kept.
 const MOST_FRAMES: usize = 32;
 
-/// Different messages that are told apart between the files of an archive.
+/// Different messages that are compared between the files of an archive.
 const MOST_SEEN: usize = 64 << 10;
 
 /// How often a message was in each file of an archive: dmesg, the journal and syslog have the same.
