@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: their formats (crate `iowhy-foreign`).
 
+use crate::convert;
 use crate::failure::Failure;
 use crate::redaction;
 use iowhy_blktrace::trace::text_events;
@@ -53,8 +54,8 @@ pub fn find(given: &[PathBuf]) -> Result<Option<ForeignSource>, Failure> {
         return Ok(Some(ForeignSource { path: path.clone(), kind }));
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if fio_log::is_of_latencies(&name) && is_fio_log(&head) {
-        return Ok(Some(ForeignSource { path: path.clone(), kind: ForeignKind::FioLatLog }));
+    if let Some(kind) = fio_log::kind_of_name(&name).filter(|_| is_fio_log(&head)) {
+        return Ok(Some(ForeignSource { path: path.clone(), kind }));
     }
     refuse(path, &head)?;
     let kind = detect(&head).filter(|kind| !kind.is_text() || !has_event(&head));
@@ -102,13 +103,10 @@ pub fn without_events(source: &ForeignSource) -> Failure {
 /// Files that are known by their first bytes, but not read: the tool, and a command that makes
 /// something of them that is.
 const NOT_READ: &[(&[u8], &str, &str)] = &[
-    (b"PERFILE2", "perf's recording", "perf script -i FILE > events.txt"),
-    (b"\x17\x08\x44tracing", "trace-cmd's recording", "trace-cmd report -i FILE > events.txt"),
     (b"fio version ", "fio's log of what to do", "replay it: fio --read_iolog=FILE"),
     (b"PAR1", "a single Parquet file", "a recording is the directory that holds recording.json"),
     (b"BZh", "compressed by bzip2", "bunzip2 FILE"),
     (b"(\xb5/\xfd", "compressed by zstd", "unzstd FILE"),
-    (b"\xef\xbe\xed\xfe", "atop's recording", "atop -r FILE -P ALL > atop.txt"),
     (b"\0\0\0\x84\x50\x05\x26", "PCP's archive", "pcp2json -a FILE disk.dev swap > pcp.json"),
 ];
 
@@ -124,14 +122,16 @@ fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
     let binary = NOT_READ.iter().find(|(magic, ..)| head.starts_with(magic));
     let binary = binary.map(|(_, what, then)| (*what, *then));
     let printed = NOT_READ_TEXT.iter().find(|(mark, ..)| text.contains(mark));
-    // sadc's files begin with two numbers: their magic and that of the data behind.
-    let is_sa = matches!(head, [0x96, 0xd5, ..] | [0xd5, 0x96, ..]);
-    let sa = is_sa.then_some(("sadc's binary file", "sadf -j FILE -- -d > sar.json"));
     let log = is_fio_log(head).then_some((
-        "fio's log of one figure, by its name not of latencies",
+        "fio's log of one figure, and its name does not tell which",
         "iowhy report FILE --as fio-lat-log",
     ));
-    let known = binary.or(log).or(printed.map(|(_, what, then)| (*what, *then))).or(sa);
+    if let Some(converter) = convert::find(head) {
+        let message = format!("failed to read {}: it is {}", path.display(), converter.what);
+        let hint = format!("`{} | iowhy report -`", converter.command(path));
+        return Err(Failure::new(message, Some(hint)));
+    }
+    let known = binary.or(log).or(printed.map(|(_, what, then)| (*what, *then)));
     match known {
         None => Ok(()),
         Some((what, then)) => {

@@ -25,6 +25,7 @@
 
 mod args;
 mod commands;
+mod convert;
 mod failure;
 mod foreign;
 mod interruption;

@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: live watches (see [`crate::watching`]).
 
+use crate::convert;
 use crate::failure::Failure;
 use crate::foreign::{self, ForeignSource};
 use crate::interruption;
@@ -53,6 +54,7 @@ const STDIN_NAME: &str = "standard input";
 
 /// Detects the type of the paths `given`.
 pub fn find(given: &[PathBuf]) -> Result<FoundSource, Failure> {
+    let given = &*convert::instead(given)?;
     let recording = given.iter().find_map(|path| Some((path, recording_in(path)?)));
     match (recording, given) {
         (Some((_, recording)), [_]) => Ok(FoundSource::Recording(recording)),

@@ -20,6 +20,7 @@ use iowhy_core::model::Environment;
 use iowhy_core::model::environment::Mount;
 use liblzma::read::XzDecoder;
 use liblzma::stream::Stream;
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// Bytes of a tar block.
@@ -69,8 +70,10 @@ pub fn read(
         read: 0,
         uptime_s: None,
         since_boot: Vec::new(),
+        sar: BTreeSet::new(),
     };
     let damage = archive.each(|name, bytes| report.member(name, bytes)).err();
+    report.tables.next_file(report.book);
     report.add_since_boot();
     if report.read == 0 {
         return Err(match damage {
@@ -196,6 +199,8 @@ struct ReportFiles<'a, 'b> {
     uptime_s: Option<f64>,
     /// Rows of `/proc/diskstats`.
     since_boot: Vec<String>,
+    /// Names of files of sar that were read: a report may have copies of them.
+    sar: BTreeSet<String>,
 }
 
 impl ReportFiles<'_, '_> {
@@ -209,11 +214,24 @@ impl ReportFiles<'_, '_> {
             "proc/sys/kernel/osrelease" => self.environment.kernel = line_of(bytes)?,
             "proc/uptime" => self.uptime_s = time_alone(&line_of(bytes)?),
             "proc/diskstats" => self.diskstats(bytes)?,
-            "proc/mounts" | "proc/self/mounts" => self.mounts(bytes)?,
+            "proc/mounts" | "proc/self/mounts" | "sos_commands/filesys/mount_-l" => {
+                if !self.environment.mounts.is_empty() {
+                    return Ok(());
+                }
+                self.mounts(bytes)?;
+            }
+            "sos_commands/kernel/uname_-a" => self.uname(bytes)?,
             _ if path.starts_with("sys/block/") => return self.setting(path, bytes),
             // What iowhy itself added is an answer, not a source.
             _ if path.starts_with("sos_commands/iowhy/") => return Ok(()),
-            _ if is_text(path, file) => self.lines(bytes)?,
+            _ if is_log(path, file) => self.log(bytes)?,
+            _ if is_sar(path, file) => {
+                if self.sar.len() >= MOST_MOUNTS || !self.sar.insert(file.to_owned()) {
+                    return Ok(());
+                }
+                self.lines(file, bytes)?;
+            }
+            _ if is_text(path, file) => self.lines(file, bytes)?,
             _ if is_json(file) => return self.json(bytes),
             _ => return Ok(()),
         }
@@ -221,13 +239,43 @@ impl ReportFiles<'_, '_> {
         Ok(())
     }
 
-    fn lines(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
+    fn lines(&mut self, file: &str, bytes: &mut dyn Read) -> io::Result<()> {
         let mut input = BufReader::new(bytes.take(MOST_TEXT));
         let mut line = Vec::new();
-        self.tables.next_file();
+        self.tables.next_file(self.book);
+        if let Some(device) = device_of(file).filter(|_| file.starts_with("smartctl")) {
+            // Its text does not name the drive.
+            let command = format!("smartctl -a /dev/{device}");
+            self.tables.line(&command, self.book, self.environment, self.out);
+        }
         while next_line(&mut input, &mut line)? {
             let text = String::from_utf8_lossy(&line);
             self.tables.line(&text, self.book, self.environment, self.out);
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
+        let mut input = BufReader::new(bytes.take(MOST_TEXT));
+        let mut line = Vec::new();
+        self.tables.next_file(self.book);
+        while next_line(&mut input, &mut line)? {
+            self.tables.log_line(&String::from_utf8_lossy(&line), self.book);
+        }
+        Ok(())
+    }
+
+    /// `Linux HOST RELEASE …`.
+    fn uname(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
+        let line = line_of(bytes)?;
+        if let ["Linux", host, release, ..] = line.split_whitespace().collect::<Vec<_>>()[..] {
+            for (known, told) in
+                [(&mut self.environment.host, host), (&mut self.environment.kernel, release)]
+            {
+                if known.is_empty() {
+                    told.clone_into(known);
+                }
+            }
         }
         Ok(())
     }
@@ -289,6 +337,13 @@ impl ReportFiles<'_, '_> {
         while next_line(&mut input, &mut line)? {
             let text = String::from_utf8_lossy(&line);
             let words: Vec<&str> = text.split_whitespace().collect();
+            // `mount` prints: /dev/sda1 on / type ext4 (rw,relatime)
+            let words = match words[..] {
+                [source, "on", path, "type", kind, options, ..] => {
+                    vec![source, path, kind, options.trim_matches(['(', ')'])]
+                }
+                _ => words,
+            };
             if let [source, path, kind, options, ..] = words[..]
                 && source.starts_with("/dev/")
                 && self.environment.mounts.len() < MOST_MOUNTS
@@ -316,17 +371,34 @@ fn line_of(bytes: &mut dyn Read) -> io::Result<String> {
 /// Whether a file is text that [`TextTables`] knows.
 fn is_text(path: &str, file: &str) -> bool {
     const BEGINNINGS: &[&str] =
-        &["dmesg", "iostat", "vmstat", "pidstat", "iotop", "nvme_smart-log"];
+        &["dmesg", "iostat", "vmstat", "pidstat", "iotop", "nvme_smart-log", "smartctl"];
     let is_command = path.starts_with("sos_commands/");
-    let is_sar = (path.contains("/sar/") || path.contains("/sa/")) && file.starts_with("sar");
-    let is_log = matches!(path, "var/log/dmesg" | "var/log/kern.log" | "proc/mdstat");
+    let is_kernels = matches!(path, "var/log/dmesg" | "proc/mdstat");
     // A supportconfig has a few large texts.
-    let is_support = matches!(
-        path,
-        "basic-health-check.txt" | "boot.txt" | "fs-diskio.txt" | "messages.txt" | "sar.txt"
-    );
+    let is_support =
+        matches!(path, "basic-health-check.txt" | "boot.txt" | "fs-diskio.txt" | "sar.txt");
     let begins = BEGINNINGS.iter().any(|it| file.starts_with(it));
-    is_command && begins && !file.contains("json") || is_sar || is_log || is_support
+    is_command && begins && !file.contains("json") || is_kernels || is_support
+}
+
+/// Whether a file is the text of one of sar's days.
+fn is_sar(path: &str, file: &str) -> bool {
+    (path.contains("/sar/") || path.contains("/sa/")) && file.starts_with("sar")
+}
+
+/// Whether a file is a log of all programs since the last boot or rotation. Older ones tell of
+/// another time than the rest of the report.
+fn is_log(path: &str, file: &str) -> bool {
+    let is_journal = path.starts_with("sos_commands/logs/journalctl") && file.ends_with("--boot");
+    let is_file = matches!(path, "var/log/messages" | "var/log/syslog" | "var/log/kern.log");
+    is_journal || is_file || path == "messages.txt"
+}
+
+/// The device of a command in a file's name: `smartctl_-a_.dev.sda`.
+fn device_of(file: &str) -> Option<&str> {
+    let (_, rest) = file.split_once("_.dev.")?;
+    let name = rest.split('_').next().filter(|name| !name.is_empty())?;
+    Some(name)
 }
 
 fn is_json(file: &str) -> bool {
@@ -396,6 +468,55 @@ mod tests {
             assert_eq!(sda.settings_start["queue/scheduler"], "[none] bfq");
             assert_eq!(sda.kernel_messages[0].kind, "error");
         }
+    }
+
+    #[test]
+    fn one_message_in_several_logs_is_one() {
+        let text = "blk_update_request: I/O error, dev sda, sector 8";
+        let dmesg = format!("[    5.0] {text}\n[    6.0] {text}\n[    7.0] something else\n");
+        let log = format!(
+            "Nov 25 10:00:00 db1 kernel: {text}\nNov 25 10:00:00 db1 sshd[1]: I/O error, dev sdq\n\
+             Nov 25 10:00:01 db1 kernel: {text}\nNov 25 10:00:02 db1 kernel: {text}\n"
+        );
+        let bytes = [
+            member("sos-1/sos_commands/kernel/dmesg", b'0', dmesg.as_bytes()),
+            member("sos-1/var/log/messages", b'0', log.as_bytes()),
+            member("sos-1/sos_commands/logs/journalctl_--no-pager_--boot", b'0', log.as_bytes()),
+            member("sos-1/var/log/messages-20261101", b'0', b"Nov 1 0:0:0 a kernel: x\n"),
+        ]
+        .concat();
+        let (book, _) = read_all(bytes).unwrap();
+        let devices = book.devices();
+        let [sda] = &devices[..] else { panic!("{devices:?}") };
+        assert_eq!(sda.kernel_messages.len(), 3);
+    }
+
+    #[test]
+    fn a_drive_is_named_by_its_file_and_a_day_is_read_once() {
+        let smart = b"=== START OF READ SMART DATA SECTION ===\n\
+            SMART overall-health self-assessment test result: FAILED!\n\
+            197 Current_Pending_Sector  0x0032   100   100   000    Old_age   Always   -   8\n";
+        let day = b"Linux 5.14.0 (db1) \t11/25/2026 \t_x86_64_\t(4 CPU)\n\n\
+            22:00:00 DEV tps rkB/s wkB/s await %util\n22:10:00 sdb 1.0 2.0 3.0 4.0 5.0\n";
+        let bytes = [
+            member("sos-1/sos_commands/ata/smartctl_-a_.dev.sdb", b'0', smart),
+            member("sos-1/var/log/sa/sar25", b'0', day),
+            member("sos-1/sos_commands/sar/sar25", b'0', day),
+            member("sos-1/sos_commands/kernel/uname_-a", b'0', b"Linux db1 5.14.0 #1 SMP\n"),
+            member(
+                "sos-1/sos_commands/filesys/mount_-l",
+                b'0',
+                b"/dev/sdb1 on /srv type xfs (rw)\n",
+            ),
+        ]
+        .concat();
+        let (book, environment) = read_all(bytes).unwrap();
+        let devices = book.devices();
+        let [sdb] = &devices[..] else { panic!("{devices:?}") };
+        assert_eq!(sdb.health_end.clone().unwrap().drive.unwrap().pending_sectors, Some(8));
+        assert_eq!(environment.kernel, "5.14.0");
+        assert_eq!((&*environment.mounts[0].kind, &*environment.mounts[0].options), ("xfs", "rw"));
+        assert!(book.limits().is_empty(), "{:?}", book.limits());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::archive;
 use crate::book::{BEGIN_NS, CounterBook};
-use crate::fio_log::FioLog;
+use crate::fio_log::{FioLog, is_log};
 use crate::json;
 use crate::kind::{ForeignKind, HEAD, detect};
 use crate::text::{RowsOut, TextTables};
@@ -61,7 +61,7 @@ impl ForeignImport {
             input: BufReader::with_capacity(64 << 10, input),
             book: CounterBook::default(),
             tables: TextTables::default(),
-            fio_log: FioLog::default(),
+            fio_log: FioLog::new(kind),
             environment,
             is_done: false,
         }
@@ -84,7 +84,7 @@ impl ForeignImport {
                 archive::read(input, book, tables, &mut self.environment, &mut out)?;
                 Ok(false)
             }
-            _ if is_text || self.kind == ForeignKind::FioLatLog => self.lines(&mut out),
+            _ if is_text || is_log(self.kind) => self.lines(&mut out),
             kind => {
                 let mut bytes = Vec::new();
                 let limit = json::MOST_BYTES as u64 + 1;
@@ -117,8 +117,8 @@ impl ForeignImport {
                 return Ok(false);
             }
             let text = String::from_utf8_lossy(&line);
-            if self.kind == ForeignKind::FioLatLog {
-                self.fio_log.line(&text, out);
+            if is_log(self.kind) {
+                self.fio_log.line(&text, &mut self.book, out);
             } else {
                 self.tables.line(&text, &mut self.book, &mut self.environment, out);
             }
@@ -128,8 +128,8 @@ impl ForeignImport {
 
     fn finish(&mut self, out: &mut RowsOut<'_>) -> Result<(), String> {
         let (book, found) = (&mut self.book, &mut self.environment);
-        if self.kind == ForeignKind::FioLatLog {
-            self.fio_log.finish(found)?;
+        if is_log(self.kind) {
+            self.fio_log.finish(book, found, out)?;
         } else {
             self.tables.finish(book, found, out);
         }

@@ -2,6 +2,7 @@
 //!
 //! What does not belong here: reading the rest (see [`crate::text`], [`crate::json`]).
 
+use crate::fio_log::is_log;
 use crate::text::TableHeader;
 
 /// Bytes that [`detect`] looks at.
@@ -44,6 +45,10 @@ kinds! {
     Fio = "fio",
     /// fio's `--write_lat_log`: a line for each request.
     FioLatLog = "fio-lat-log",
+    /// fio's `--write_bw_log`: sizes of requests, or bytes per second.
+    FioBwLog = "fio-bw-log",
+    /// fio's `--write_iops_log`: sizes of requests, or requests per second.
+    FioIopsLog = "fio-iops-log",
     /// `smartctl -a`, with `--json` or without.
     Smartctl = "smartctl",
     /// `nvme smart-log`, as text or JSON.
@@ -80,8 +85,8 @@ impl ForeignKind {
 
     /// Whether it is lines of text, which may be mixed in one file.
     pub const fn is_text(self) -> bool {
-        use ForeignKind::{Fio, FioLatLog, Pcp, Sosreport, SysstatJson};
-        !matches!(self, SysstatJson | Fio | Sosreport | Pcp | FioLatLog)
+        use ForeignKind::{Fio, Pcp, Sosreport, SysstatJson};
+        !matches!(self, SysstatJson | Fio | Sosreport | Pcp) && !is_log(self)
     }
 }
 

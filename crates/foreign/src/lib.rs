@@ -9,7 +9,7 @@
 //! | [`book`] | counters that grow by the rates of each interval |
 //! | [`text`] | lines of all tools that print tables, in any mixture |
 //! | [`json`] | sysstat's, fio's, smartctl's and nvme's JSON |
-//! | [`fio_log`] | fio's log of latencies |
+//! | [`fio_log`] | fio's logs of latencies, bandwidth and requests per second |
 //! | [`archive`] | a sosreport or supportconfig: the files in it that tell something |
 //!
 //! What does not belong here: block events (crate `iowhy-blktrace`), and judging what was read

@@ -10,7 +10,7 @@
 //! | `copies`, `prometheus` | copies of the kernel's own counters |
 //! | `atop` | lines of `atop -P` |
 //! | `pmrep` | PCP's metrics by `pmrep` |
-//! | `sadf` | lines of `sadf -d` as those of sar |
+//! | `sadf` | lines of `sadf -d` and `sadf -p` as those of sar |
 //! | `smart` | `smartctl -a` |
 //! | `small`, `biotop` | mdstat, iotop, biotop, top, histograms |
 //! | `requests` | rows of biosnoop and iosnoop as requests |
@@ -78,6 +78,8 @@ pub struct TextTables {
     pmrep: pmrep::PmrepText,
     /// The columns of `sadf -d` whose rows follow.
     sadf: Option<String>,
+    /// The row of `sadf -p` whose figures follow.
+    sadf_row: sadf::SadfRow,
     smart: smart::SmartText,
     /// Lines of another host than the first.
     of_other_hosts: u64,
@@ -165,7 +167,7 @@ impl TextTables {
         }
     }
 
-    /// Reads a line of `sadf -d` or `pmrep`; false if it is of neither.
+    /// Reads a line of `sadf -d`, `sadf -p` or `pmrep`; false if it is of neither.
     fn is_of_another_form(
         &mut self,
         line: &str,
@@ -177,6 +179,12 @@ impl TextTables {
             self.sadf_line(printed, book, environment, out);
             return true;
         }
+        if let Some(figure) = sadf::SadfFigure::new(line) {
+            for printed in self.sadf_row.take(&figure) {
+                self.sadf_line(printed, book, environment, out);
+            }
+            return true;
+        }
         book.table(OF_PMREP);
         let is_pmrep = self.pmrep.line(line, &mut self.clock, book, out);
         if is_pmrep {
@@ -185,7 +193,7 @@ impl TextTables {
         is_pmrep
     }
 
-    /// Reads a line of `sadf -d`.
+    /// Reads a line of `sadf -d`, or one that `sadf -p` stands for.
     fn sadf_line(
         &mut self,
         printed: sadf::SadfLine,
@@ -242,9 +250,19 @@ impl TextTables {
     }
 
     /// Begins the next file of an archive, whose lines have nothing to do with those before.
-    pub fn next_file(&mut self) {
+    pub fn next_file(&mut self, book: &mut CounterBook) {
+        self.end_nvme(book);
+        self.smart.end(book);
         self.is_other_host = false;
         self.header = None;
+        self.kernel.next_file();
+    }
+
+    /// Reads a line of a log of all programs: messages of the kernel are what it tells.
+    pub fn log_line(&mut self, line: &str, book: &mut CounterBook) {
+        if line.contains(" kernel: ") && self.kernel.line(line, book) {
+            self.kinds.insert(ForeignKind::Dmesg);
+        }
     }
 
     /// Reads a line that is a counter by itself.
@@ -315,6 +333,9 @@ impl TextTables {
         environment: &mut Environment,
         out: &mut RowsOut<'_>,
     ) {
+        for printed in self.sadf_row.end() {
+            self.sadf_line(printed, book, environment, out);
+        }
         self.end_nvme(book);
         self.smart.end(book);
         self.report.finish(&mut self.clock, book, out);

@@ -104,6 +104,10 @@ pub struct BttFiles {
     /// a name and does not use it
     #[arg(short = 'P', long, value_name = "NAME")]
     pub per_io_trees: Option<PathBuf>,
+    /// Names of devices in these files and in --btt-compat, from a file with lines such as
+    /// `sdq 65,0`
+    #[arg(short = 'M', long, value_name = "FILE")]
+    pub dev_maps: Option<PathBuf>,
 }
 
 impl BttFiles {

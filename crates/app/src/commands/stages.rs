@@ -8,7 +8,7 @@ use crate::output::{self, PipedOutput};
 use crate::partial::PartialOutput;
 use crate::sources::{self, FoundSource};
 use crate::watching::{Until, WatchSink, watch};
-use iowhy_blktrace::btt::{Btt, report};
+use iowhy_blktrace::btt::{Btt, DeviceNames, report};
 use iowhy_blktrace::replay::{Replay, Replayed};
 use iowhy_blktrace::stages::{StageAnalysis, pipeline};
 use iowhy_blktrace::trace::{Inputs, Order, RecordBatch, Warnings};
@@ -19,10 +19,15 @@ use iowhy_core::figures::counted;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Event, Losses, Names, Request};
 use iowhy_core::source::{self, Source};
+use iowhy_fs::read;
 use iowhy_views::stages;
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+
+/// Bytes of a file of names that are read.
+const MOST_NAMES: u64 = 1 << 20;
 
 /// Prints the stages, or btt's report.
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -50,12 +55,17 @@ fn needs_requests(args: &Args) -> bool {
 struct Compatible(Option<Btt>);
 
 impl Compatible {
-    fn new(args: &Args) -> Compatible {
-        Compatible(Compatible::is_wanted(args).then(|| {
-            let mut btt = Btt::default();
-            btt.files = args.files.wanted();
-            btt
-        }))
+    fn new(args: &Args) -> Result<Compatible, Failure> {
+        if !Compatible::is_wanted(args) {
+            return Ok(Compatible(None));
+        }
+        let mut btt = Btt::default();
+        btt.names = device_names(args)?;
+        btt.files = args.files.wanted().map(|mut files| {
+            files.names = btt.names.clone();
+            files
+        });
+        Ok(Compatible(Some(btt)))
     }
 
     fn is_wanted(args: &Args) -> bool {
@@ -88,6 +98,20 @@ impl Compatible {
         }
         if args.btt_compat { btt_report(&mut btt, args) } else { Ok(()) }
     }
+}
+
+/// The names in the file of -M.
+fn device_names(args: &Args) -> Result<DeviceNames, Failure> {
+    let Some(path) = &args.files.dev_maps else { return Ok(DeviceNames::default()) };
+    let mut text = String::new();
+    let failed = |cause: &dyn std::fmt::Display| {
+        let hint = "a line is a name and a number: sdq 65,0".to_owned();
+        Failure::new(format!("failed to read {}: {cause}", path.display()), Some(hint))
+    };
+    read::open_source(path)
+        .and_then(|file| file.take(MOST_NAMES).read_to_string(&mut text))
+        .map_err(|cause| failed(&cause))?;
+    DeviceNames::from_text(&text).map_err(|line| failed(&format!("{line:?} names no device")))
 }
 
 fn btt_report(btt: &mut Btt, args: &Args) -> Result<(), Failure> {
@@ -134,7 +158,7 @@ fn print_capture(args: &Args, stages: &StageAnalysis, warnings: &Warnings) -> Re
 
 fn capture(args: &Args, mut inputs: Inputs) -> Result<(), Failure> {
     let numbers = choose(&args.only.devices, &mut inputs)?;
-    let mut compatible = Compatible::new(args);
+    let mut compatible = Compatible::new(args)?;
     if compatible.0.is_none() && numbers.is_empty() && args.source.part().is_none() {
         let (stages, warnings) = pipeline::analyse(&inputs)?;
         if stages.devices().is_empty() {
@@ -202,16 +226,16 @@ struct StageRows {
 }
 
 impl StageRows {
-    fn new(args: &Args) -> StageRows {
-        StageRows {
+    fn new(args: &Args) -> Result<StageRows, Failure> {
+        Ok(StageRows {
             devices: args.only.filter().devices,
             part: args.source.part().filter(|_| !args.source.paths.is_empty()),
             needs_requests: needs_requests(args),
-            compatible: Compatible::new(args),
+            compatible: Compatible::new(args)?,
             replay: Replay::default(),
             events: StageAnalysis::default(),
             requests: RequestStages::default(),
-        }
+        })
     }
 
     fn add(&mut self, batch: &source::Batch, names: &Names, start_ns: u64) {
@@ -301,7 +325,7 @@ fn follow(
 fn rows(args: &Args) -> Result<(), Failure> {
     let paths = &args.source.paths;
     let mut source = sources::open(paths, false)?;
-    let mut rows = StageRows::new(args);
+    let mut rows = StageRows::new(args)?;
     // Losses are those of the whole source; waits are not shown here.
     let keep = args.only.filter();
     let (names, _) = sources::read_all(&mut source, &keep, |batch, names, environment| {
@@ -332,7 +356,7 @@ fn live(args: &Args) -> Result<(), Failure> {
         ..live::WatchOptions::default()
     };
     let until = Until { time: Some(args.source.length()), command: None };
-    let watched = watch(&options, &args.only.filter(), until, |_| Ok(StageRows::new(args)))?;
+    let watched = watch(&options, &args.only.filter(), until, |_| StageRows::new(args))?;
     let none = || Failure::new("failed to find events: the watch had none", None);
     watched.sink.finish(args, &watched.names, &watched.environment, Vec::new(), none)
 }

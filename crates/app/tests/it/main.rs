@@ -6,6 +6,7 @@
     reason = "a test may panic, in its helpers too"
 )]
 
+mod convert;
 mod decoders;
 mod diff;
 mod evidence;

@@ -3,6 +3,7 @@
 
 use super::figures::{Averages, BttActivity, BttStage, delta};
 use super::files::{BttFileKind, DataFiles};
+use super::names::DeviceNames;
 use super::processes::BttProcesses;
 use super::seeks::SeekDistances;
 use super::tree::{Bio, Link, NEVER, NIL, Trees};
@@ -18,6 +19,8 @@ use std::io::Write;
 pub struct BttDevice {
     /// `major << 20 | minor`.
     pub number: u32,
+    /// The name that the user gave it.
+    pub name: Option<String>,
     /// Its samples.
     pub averages: Averages,
     /// When it was queued to and completed.
@@ -107,6 +110,8 @@ pub struct Btt {
     pub aggregated: u64,
     /// btt's data files, where they were asked for.
     pub files: Option<DataFiles>,
+    /// Names of devices that the user gave.
+    pub names: DeviceNames,
     index: FxHashMap<u32, u32>,
     last_device: Option<(u32, u32)>,
     last_queue: Option<u64>,
@@ -236,7 +241,9 @@ impl Btt {
             None => {
                 let start = seconds(record.time);
                 let number = record.device;
-                self.devices.push(BttDevice { number, start, root: NIL, ..BttDevice::default() });
+                let name = self.names.get(number).map(str::to_owned);
+                let empty = BttDevice::default();
+                self.devices.push(BttDevice { number, name, start, root: NIL, ..empty });
                 self.index.insert(number, next);
                 next
             }

@@ -3,6 +3,7 @@
 //! (`-u`), the times of each bio (`-p`, `-P`). A file exists only if it has a line. Until all are
 //! whole they have temporary names; those of an analysis that ends before are removed.
 
+use super::names::DeviceNames;
 use super::rates::{PeriodicMean, SeekRate, UnplugSteps};
 use super::seconds;
 use super::tree::{Bio, NEVER};
@@ -65,6 +66,8 @@ type Key = (BttFileKind, u32, &'static str);
 /// The data files of one analysis.
 #[derive(Debug, Default)]
 pub struct DataFiles {
+    /// Names of devices that the user gave.
+    pub names: DeviceNames,
     prefixes: FxHashMap<BttFileKind, PathBuf>,
     open: FxHashMap<Key, PartialFile>,
     failed: Option<(PathBuf, io::Error)>,
@@ -215,16 +218,17 @@ impl DataFiles {
             return;
         }
         let key = (kind, device, suffix);
+        let path = || path(prefix, kind, self.names.get(device), device, suffix);
         let written = match self.open.get_mut(&key) {
             Some(file) => file.writer.write_fmt(line),
-            None => PartialFile::create(path(prefix, kind, device, suffix)).and_then(|mut file| {
+            None => PartialFile::create(path()).and_then(|mut file| {
                 file.writer.write_fmt(line)?;
                 self.open.insert(key, file);
                 Ok(())
             }),
         };
         if let Err(error) = written {
-            self.failed = Some((path(prefix, kind, device, suffix), error));
+            self.failed = Some((path(), error));
         }
     }
 
@@ -297,8 +301,15 @@ fn direction(record: &TraceRecord) -> &'static str {
     if record.categories & category::READ != 0 { "r" } else { "w" }
 }
 
-fn path(prefix: &std::path::Path, kind: BttFileKind, device: u32, suffix: &str) -> PathBuf {
-    let (major, minor) = (device >> 20, device & 0xf_ffff);
+fn path(
+    prefix: &std::path::Path,
+    kind: BttFileKind,
+    name: Option<&str>,
+    device: u32,
+    suffix: &str,
+) -> PathBuf {
+    let number = || format!("{},{}", device >> 20, device & 0xf_ffff);
+    let device = name.map_or_else(number, str::to_owned);
     let end = match kind {
         BttFileKind::Bios => return prefix.to_owned(),
         BttFileKind::MeanD2c => "_d2c_plat".to_owned(),
@@ -314,12 +325,12 @@ fn path(prefix: &std::path::Path, kind: BttFileKind, device: u32, suffix: &str) 
         BttFileKind::QueueSeeks => format!("_q2q_{suffix}"),
         BttFileKind::IssueSeeks => format!("_d2d_{suffix}"),
     };
-    let mut name = prefix.as_os_str().to_owned();
-    if !name.is_empty() {
-        name.push("_");
+    let mut file = prefix.as_os_str().to_owned();
+    if !file.is_empty() {
+        file.push("_");
     }
-    name.push(format!("{major},{minor}{end}.dat"));
-    name.into()
+    file.push(format!("{device}{end}.dat"));
+    file.into()
 }
 
 #[cfg(test)]

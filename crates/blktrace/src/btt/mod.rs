@@ -15,11 +15,13 @@
 //! | [`figures`] | averages, ranges, seeks, live periods |
 //! | [`report`] | btt's text |
 //! | [`files`] | btt's data files |
+//! | [`names`] | names of devices that the user gives (`-M`) |
 //! | `rates` | those of them that have a line for a period |
 
 pub mod engine;
 pub mod figures;
 pub mod files;
+pub mod names;
 pub mod processes;
 mod rates;
 pub mod report;
@@ -28,6 +30,7 @@ pub mod tree;
 
 pub use engine::{Btt, BttDevice};
 pub use files::{BttFileKind, DataFiles};
+pub use names::DeviceNames;
 
 /// Queued bios that are kept at once.
 pub const MAX_OPEN: usize = 256 << 10;

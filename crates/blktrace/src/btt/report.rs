@@ -62,8 +62,14 @@ fn line(out: &mut dyn Write, name: &[u8], average: &Average) -> io::Result<()> {
     writeln!(out, "{:pad$} {min:13.9} {mean:13.9} {max:13.9} {:11}", "", average.count)
 }
 
-fn name(device: u32) -> String {
-    format!("({:3},{:3})", device >> 20, device & 0xf_ffff)
+/// Letters of a name; btt's field has room for no more.
+const MOST_NAME: usize = 14;
+
+fn name(device: &BttDevice) -> String {
+    match &device.name {
+        Some(name) => name.chars().take(MOST_NAME).collect(),
+        None => format!("({:3},{:3})", device.number >> 20, device.number & 0xf_ffff),
+    }
 }
 
 /// The stages of one `-A` section, in btt's order: mappers' first, M2D never.
@@ -101,8 +107,7 @@ fn per_process(btt: &Btt, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn per_device(btt: &Btt, out: &mut dyn Write) -> io::Result<()> {
-    let rows: Vec<_> =
-        btt.devices.iter().map(|d| (name(d.number).into_bytes(), &d.averages)).collect();
+    let rows: Vec<_> = btt.devices.iter().map(|d| (name(d).into_bytes(), &d.averages)).collect();
     tables(out, "Per Device", &rows)
 }
 
@@ -121,7 +126,7 @@ fn overhead(devices: &[BttDevice], out: &mut dyn Write) -> io::Result<()> {
     let (mut sums, mut counts, mut whole) = ([0u64; 5], 0, 0u64);
     for device in devices.iter().filter(|d| d.averages.get(BttStage::Q2c).total > 0) {
         let q2c = device.averages.get(BttStage::Q2c).total;
-        write!(out, "{:>10} |", name(device.number))?;
+        write!(out, "{:>10} |", name(device))?;
         for (stage, sum) in OVERHEAD.iter().zip(&mut sums) {
             let average = device.averages.get(*stage);
             *sum = sum.wrapping_add(average.total);
@@ -159,7 +164,7 @@ fn merges(devices: &mut [BttDevice], out: &mut dyn Write) -> io::Result<()> {
         let ratio = q as f64 / d as f64;
         let mean = (blocks.total as f64 / d as f64) as u64;
         let Average { min, max, total, .. } = *blocks;
-        let name = name(device.number);
+        let name = name(device);
         writeln!(out, "{name:>10} | {q:8} {d:8} {ratio:7.1} | {min:8} {mean:8} {max:8} {total:8}")?;
         rows += 1;
         queued += q;
@@ -191,7 +196,7 @@ fn seeks(
     writeln!(out, "{dashes}")?;
     let mut all = AllSeeks::default();
     for device in devices {
-        let name = name(device.number);
+        let name = name(device);
         let seeks = pick(device);
         if seeks.count == 0 {
             continue;
@@ -282,7 +287,7 @@ fn plugs(devices: &mut [BttDevice], out: &mut dyn Write) -> io::Result<()> {
     for device in devices.iter_mut().filter(|device| device.plugs.count > 0) {
         device.plugs.unplug(device.end, 0);
         let share = 100.0 * device.plugs.time / (device.end - device.start);
-        let (plugs, name) = (&device.plugs, name(device.number));
+        let (plugs, name) = (&device.plugs, name(device));
         writeln!(out, "{name:>10} | {:10}({:10}) | {share:13.9}%", plugs.count, plugs.timer)?;
         rows += 1;
         count += plugs.count;
@@ -310,7 +315,7 @@ fn plugged_requests(devices: &[BttDevice], out: &mut dyn Write) -> io::Result<()
         let plugs = &device.plugs;
         let (mean, mean_timer) =
             (ratio(plugs.requests, plugs.count), ratio(plugs.timer_requests, plugs.timer));
-        writeln!(out, "{:>10} | {mean:10.1}   {mean_timer:10.1}", name(device.number))?;
+        writeln!(out, "{:>10} | {mean:10.1}   {mean_timer:10.1}", name(device))?;
         if plugs.requests > 0 {
             count += plugs.count;
             requests = requests.wrapping_add(plugs.requests);
@@ -335,7 +340,7 @@ fn waiting(devices: &[BttDevice], out: &mut dyn Write) -> io::Result<()> {
     let (mut rows, mut queued, mut sum) = (0, 0u64, 0u64);
     for device in devices.iter().filter(|d| d.queued > 0 && !is_remapper(d.number)) {
         let mean = device.waiting_sum as f64 / device.queued as f64;
-        writeln!(out, "{:>10} | {mean:13.1}", name(device.number))?;
+        writeln!(out, "{:>10} | {mean:13.1}", name(device))?;
         rows += 1;
         queued += device.queued;
         sum += device.waiting_sum;
@@ -358,7 +363,7 @@ fn live(btt: &Btt, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{name:>10} | {count:10} {act:13.9} {pause:13.9} {share:6.2}")
     };
     for device in &btt.devices {
-        row(&name(device.number), live_figures(&device.live))?;
+        row(&name(device), live_figures(&device.live))?;
     }
     writeln!(out, "{dashes}")?;
     let (count, act, pause, share) = live_figures(&btt.live);
@@ -383,7 +388,7 @@ fn steps(devices: &[BttDevice], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, ">=1.0\n --------- | {dashes}")?;
     let mut sums = [0; 10];
     for device in devices.iter().filter(|device| device.steps.iter().any(|count| *count > 0)) {
-        row(out, &name(device.number), &device.steps)?;
+        row(out, &name(device), &device.steps)?;
         sums.iter_mut().zip(device.steps).for_each(|(sum, count)| *sum += count);
     }
     if sums.iter().any(|sum| *sum > 0) {

@@ -80,6 +80,17 @@ pub enum RecordingError {
         /// The version that wrote it.
         writer: String,
     },
+    /// A table's folder holds files of iowhy and of another program.
+    #[error(
+        "failed to read {path}: it holds files of iowhy, and {other} of another program",
+        path = path.display()
+    )]
+    Mixed {
+        /// The folder.
+        path: PathBuf,
+        /// One that iowhy did not write.
+        other: String,
+    },
     /// A segment lacks a column that every row needs, or the column holds something else.
     #[error("failed to read {path}: the column {column} {why}", path = path.display())]
     Column {
@@ -118,9 +129,15 @@ impl RecordingError {
             RecordingError::Newer { .. } => {
                 Some("read it with the version of iowhy that wrote it, or a later one")
             }
-            RecordingError::Column { .. } => {
-                Some("this segment was not written by iowhy, or was changed since: move it away")
-            }
+            RecordingError::Mixed { .. } => Some(
+                "the same rows may be in both: keep the files of one of them, for instance in a \
+                 copy of the recording",
+            ),
+            RecordingError::Column { .. } => Some(
+                "a query that filters a recording keeps all columns and their types, for instance \
+                 DuckDB's COPY (SELECT * FROM 'requests/*.parquet' WHERE device = 'sda') TO \
+                 'copy/requests/1.parquet'",
+            ),
         }
     }
 

@@ -17,7 +17,7 @@
 //! | [`TABLES`] | which tables there are |
 //! | [`reference()`] | the page that documents all of it, made from the definitions |
 //! | [`cut`], [`remove_round`] | a few minutes of a recording, and a recording without its oldest |
-//! | `segment` | one file: its name, its checksum |
+//! | `segment`, `files` | one file: its name, its checksum; files that other programs named |
 //! | `chunk`, `encode`, `statistics` | a column's rows as Parquet's bytes, and their statistics |
 //! | `cursor`, `round` | a file's rows as columns; segments that were written together |
 //! | `cells`, `texts`, `runs` | a chunk's rows from Parquet's bytes |
@@ -34,6 +34,7 @@ mod chunk;
 mod cursor;
 mod encode;
 mod error;
+mod files;
 mod manifest;
 mod reader;
 mod reference;

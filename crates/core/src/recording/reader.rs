@@ -5,21 +5,21 @@
 
 use super::cells::ListAllowance;
 use super::error::RecordingError;
+use super::files::SegmentFiles;
 use super::manifest;
 use super::round::Round;
-use super::segment::{file_name, number};
-use super::tables::{TABLES, TableInfo};
+use super::tables::TABLES;
 use crate::model::{Environment, Names, Request};
 use crate::source::{Batch, Progress, Source};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// Reads a recording. Besides names, which have a bound of their own, it holds some thousand rows
 /// of each table, at most 65,536 parts of a request, and what `ListAllowance` lets lists have.
 pub struct RecordingReader {
     directory: PathBuf,
+    files: SegmentFiles,
     environment: Environment,
     /// The numbers of the rounds that are left.
     rounds: BTreeSet<u32>,
@@ -40,11 +40,11 @@ impl RecordingReader {
     /// When it is not a recording, of a later format, or cannot be read.
     pub fn open(directory: &Path) -> Result<RecordingReader, RecordingError> {
         let mut environment = manifest::read(directory)?;
-        let mut rounds = BTreeSet::new();
+        let (mut files, mut rounds) = (SegmentFiles::new(directory), BTreeSet::new());
         let is_noted = !environment.tables.is_empty();
         for table in TABLES {
             let folder = directory.join(table.name);
-            let mut segments = numbers(&folder)?;
+            let mut segments = files.find(table)?;
             // A recording that does not list its tables has those whose folders contain segments. A
             // listed table without a folder was removed since.
             if is_noted && !folder.is_dir() {
@@ -55,11 +55,12 @@ impl RecordingReader {
             rounds.append(&mut segments);
         }
         let directory = directory.to_owned();
-        let all = rounds.iter().map(|number| bytes_of(&directory, *number)).sum();
+        let all = rounds.iter().map(|number| bytes_of(&files, *number)).sum();
         let bytes = (0, all);
         let lists = ListAllowance::default();
         Ok(RecordingReader {
             directory,
+            files,
             environment,
             rounds,
             bytes,
@@ -89,23 +90,9 @@ impl RecordingReader {
 }
 
 /// Bytes of one round's segments.
-fn bytes_of(directory: &Path, number: u32) -> u64 {
-    let path = |table: &TableInfo| directory.join(table.name).join(file_name(number));
-    TABLES.iter().filter_map(|table| fs::metadata(path(table)).ok()).map(|it| it.len()).sum()
-}
-
-/// The numbers of one table's segments; none where the table has no folder.
-fn numbers(folder: &Path) -> Result<BTreeSet<u32>, RecordingError> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-        entries => entries.map_err(|error| RecordingError::read(folder, error))?,
-    };
-    let mut numbers = BTreeSet::new();
-    for entry in entries {
-        let name = entry.map_err(|error| RecordingError::read(folder, error))?.file_name();
-        numbers.extend(name.to_str().and_then(number));
-    }
-    Ok(numbers)
+fn bytes_of(files: &SegmentFiles, number: u32) -> u64 {
+    let size = |path: PathBuf| fs::metadata(path).ok().map(|metadata| metadata.len());
+    TABLES.iter().filter_map(|table| size(files.path(table, number))).sum()
 }
 
 impl Source for RecordingReader {
@@ -120,8 +107,8 @@ impl Source for RecordingReader {
                     self.close(names);
                     return Ok(Progress::Done);
                 };
-                self.bytes.0 += bytes_of(&self.directory, number);
-                self.round.insert(Round::open(&self.directory, number, &self.lists, losses)?)
+                self.bytes.0 += bytes_of(&self.files, number);
+                self.round.insert(Round::open(&self.files, number, &self.lists, losses)?)
             }
         };
         let before = [batch.requests.len(), batch.samples.len(), batch.events.len()];

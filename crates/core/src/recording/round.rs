@@ -9,14 +9,13 @@ use super::bounds;
 use super::cells::ListAllowance;
 use super::cursor::{Cursor, Problem};
 use super::error::RecordingError;
-use super::segment::file_name;
+use super::files::SegmentFiles;
 use super::tables::{BatchRows, TABLES, TableInfo, rows_mut};
 use crate::model::loss::{Loss, Losses};
 use crate::model::table::{ColumnType, ColumnValues, Columns, Table};
 use crate::model::{Names, Request, RequestPart};
 use crate::source::Batch;
-use std::collections::VecDeque;
-use std::path::Path;
+use std::collections::{BTreeMap, VecDeque};
 
 const PARTS: TableInfo = TableInfo::for_table::<RequestPart>();
 
@@ -25,7 +24,8 @@ const MOST_PARTS: usize = 1 << 16;
 
 /// What is left to read of one round.
 pub(super) struct Round {
-    number: u32,
+    /// The names of its files, by table.
+    files: BTreeMap<&'static str, String>,
     /// The tables but for the parts, by their position in [`TABLES`].
     cursors: VecDeque<(usize, Cursor)>,
     parts: Option<Cursor>,
@@ -96,22 +96,22 @@ fn request_ids<T: Table>(columns: &Columns) -> Option<&ColumnValues> {
 }
 
 impl Round {
-    /// Opens the segments `number` of the recording `directory`.
+    /// Opens the segments `number` of a recording.
     pub(super) fn open(
-        directory: &Path,
+        files: &SegmentFiles,
         number: u32,
         lists: &ListAllowance,
         losses: &mut Losses,
     ) -> Result<Round, RecordingError> {
         let mut round = Round {
-            number,
+            files: TABLES.iter().map(|it| (it.name, files.name(it.name, number))).collect(),
             cursors: VecDeque::new(),
             parts: None,
             ahead: PartsAhead::new(Columns::for_table::<RequestPart>(), true),
             damage: None,
         };
         for (index, table) in TABLES.iter().enumerate().rev() {
-            let path = directory.join(table.name).join(file_name(number));
+            let path = files.path(table, number);
             match Cursor::open(&path, table, lists) {
                 Ok(cursor) if table.name == RequestPart::NAME => round.parts = cursor,
                 Ok(cursor) => round.cursors.extend(cursor.map(|cursor| (index, cursor))),
@@ -231,11 +231,16 @@ impl Round {
             // How many they were shows when the parts are read.
             self.damage = Some(cause);
         } else {
-            let file = file_name(self.number);
-            let meaning = format!("segment without its rows ({}/{file}: {cause})", table.name);
+            let file = self.file(table.name);
+            let meaning = format!("segment without its rows ({file}: {cause})");
             lose(losses, &format!("segment/{}", table.name), 1, meaning, false);
         }
         Ok(())
+    }
+
+    /// The file of a table as losses name it.
+    fn file(&self, table: &str) -> String {
+        format!("{table}/{}", self.files.get(table).map_or("", String::as_str))
     }
 
     /// Counts the missing requests that remaining parts refer to.
@@ -251,7 +256,7 @@ impl Round {
                 requests += u64::from(last.replace(part.request_id) != Some(part.request_id));
             }
         }
-        let segment = format!("{}/{}", Request::NAME, file_name(self.number));
+        let segment = self.file(Request::NAME);
         if let Some(cause) = self.damage.take() {
             let meaning = format!("or more requests that have no record ({segment}: {cause})");
             lose(losses, "segment", requests.max(1), meaning, true);

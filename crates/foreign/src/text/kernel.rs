@@ -6,6 +6,8 @@
 use crate::book::CounterBook;
 use iowhy_core::figures::counted;
 use iowhy_core::model::health::{HostMessage, KernelMessage};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Messages about the machine that are kept: tasks that hung, servers, memory.
 const MOST_TASKS: usize = 16;
@@ -14,9 +16,41 @@ const MOST_NAMED: usize = 5;
 /// Functions of a task that are kept.
 const MOST_FRAMES: usize = 32;
 
+/// Different messages that are compared between the files of an archive.
+const MOST_SEEN: usize = 64 << 10;
+
+/// How often a message was in each file of an archive: dmesg, the journal and syslog have the same.
+#[derive(Debug, Default)]
+struct SeenMessages {
+    file: u32,
+    /// By the hash of the text: the file, how often it is there, and the most in one file.
+    counts: HashMap<u64, (u32, u32, u32)>,
+}
+
+impl SeenMessages {
+    /// Whether a message is one more than another file had.
+    fn is_new(&mut self, text: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        text.trim().hash(&mut hasher);
+        let key = hasher.finish();
+        if self.counts.len() >= MOST_SEEN && !self.counts.contains_key(&key) {
+            return true;
+        }
+        let (file, count, most) = self.counts.entry(key).or_insert((self.file, 0, 0));
+        if *file != self.file {
+            (*file, *count) = (self.file, 0);
+        }
+        *count += 1;
+        let is_new = count > most;
+        *most = (*most).max(*count);
+        is_new
+    }
+}
+
 /// The messages so far.
 #[derive(Debug, Default)]
 pub(super) struct KernelText {
+    seen: SeenMessages,
     first_ns: Option<u64>,
     last_ns: u64,
     hung: u64,
@@ -76,8 +110,12 @@ impl KernelText {
         if self.trace(text) {
             return true;
         }
-        self.machine(text, book);
         let kind = KernelMessage::kind_of(text);
+        let is_told = kind != KernelMessage::OTHER || is_of_machine(text);
+        if !is_told || !self.seen.is_new(text) {
+            return true;
+        }
+        self.machine(text, book);
         if kind != KernelMessage::OTHER
             && !is_harmless(text)
             && let Some(device) = device_in(text, book)
@@ -87,6 +125,12 @@ impl KernelText {
             book.message(&device, KernelMessage::new(logged_ns.unwrap_or(0), text));
         }
         true
+    }
+
+    /// Begins the next file of an archive, which may have the same messages.
+    pub fn next_file(&mut self) {
+        self.open = None;
+        self.seen.file += 1;
     }
 
     /// A message that was pasted without its time.
@@ -188,6 +232,11 @@ impl KernelText {
         );
         (self.hung > 0).then(|| counted(self.hung, &meaning))
     }
+}
+
+/// Whether a message is about the machine.
+fn is_of_machine(text: &str) -> bool {
+    hung_task(text).is_some() || server(text) || killed(text).is_some()
 }
 
 /// The task of `INFO: task jbd2/sda1-8:200 blocked for more than 120 seconds.`

@@ -16,8 +16,9 @@ use iowhy_core::model::health::{ArrayState, DeviceHealth};
 pub(super) struct SmallTexts {
     /// The array of `/proc/mdstat` whose lines follow.
     array: Option<(String, ArrayState)>,
-    /// Reports of iotop so far.
+    /// Reports of iotop so far, and those of top.
     iotop: u64,
+    top: u64,
     biotop: BiotopRows,
     histogram: LatencyHistogram,
 }
@@ -63,6 +64,7 @@ impl SmallTexts {
         }
         if begins == Some(ForeignKind::Top) {
             top(line, book);
+            self.top += 1;
             return begins;
         }
         if self.array(line, book) || begins == Some(ForeignKind::Mdstat) {
@@ -151,7 +153,7 @@ impl SmallTexts {
         self.end_array(book);
         let is_histogram = self.histogram.requests > 0.0;
         self.end_histogram(book);
-        let reports_s = super::figures::ASSUMED_S * self.iotop as f64;
+        let reports_s = super::figures::ASSUMED_S * self.iotop.max(self.top) as f64;
         let length_s = self.biotop.length_s().max(reports_s);
         if length_s > 0.0 || is_histogram {
             book.go_to(crate::book::BEGIN_NS);

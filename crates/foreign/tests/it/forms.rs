@@ -53,6 +53,34 @@ db1;600;2026-11-25 22:20:00 UTC;sda;150.00;1200.00;0.00;8.00;3.00;20.00;97.00
 }
 
 #[test]
+fn sadf_with_a_line_for_each_figure_is_sar() {
+    let mut text = String::new();
+    for (of, columns) in [
+        ("all", &[("%user", "10.00"), ("%iowait", "60.00"), ("%idle", "30.00")][..]),
+        ("-", &[("pswpin/s", "100.00"), ("pswpout/s", "10.00")]),
+        ("eth0", &[("rxpck/s", "5.00"), ("txpck/s", "5.00"), ("rxkB/s", "5.00")]),
+        ("sda", &[("tps", "150.00"), ("rkB/s", "1200.00"), ("await", "20.00"), ("%util", "97.00")]),
+    ] {
+        for time in ["22:10:00", "22:20:00"] {
+            for (column, figure) in columns {
+                let line = format!("db1\t600\t2026-11-25 {time} UTC\t{of}\t{column}\t{figure}\n");
+                text.push_str(&line);
+            }
+        }
+    }
+    let read = ReadFile::text(&text);
+    assert_eq!(read.summary.environment.source, "sar");
+    assert_eq!(read.summary.environment.host, "db1");
+    assert_eq!(read.summary.watch.duration_ns, 1_200_000_000_000);
+    let [device] = &read.summary.devices[..] else { panic!("{:?}", read.summary.devices) };
+    assert!((device.util_share.unwrap() - 0.97).abs() < 1e-9);
+    let swapped = read.summary.samples.system(Metric::SwappedIn).unwrap();
+    assert_eq!(swapped.mean, Some(100.0 * 4096.0));
+    assert!(read.summary.samples.system(Metric::CpuIoWait).is_some());
+    assert!(!read.said().contains("of no tool that is known"), "{}", read.said());
+}
+
+#[test]
 fn vmstats_disks_are_copies() {
     let copy = |reads: u64, busy_s: u64| {
         format!(
@@ -161,10 +189,48 @@ fn fios_log_of_latencies() {
     let whole = iowhy_core::analysis::Interval::Q2c;
     assert_eq!(reads.intervals[whole].unwrap().max_ns, 2_000_000);
     assert_eq!(told.summary.watch.duration_ns, 2_000_000_000);
-    let means = read("1008, 53951514, 0, 0\n2043, 797415882, 0, 0\n");
-    assert!(means.err().unwrap().contains("log_avg_msec"));
+    let means = read("1000, 2000000, 0, 0\n2000, 4000000, 0, 0\n").unwrap();
+    assert!(means.said().contains("3.00 ms is the mean of their means"), "{}", means.said());
+    assert!(means.summary.devices.is_empty(), "a mean is no request");
     assert!(read("hello\n").is_err());
     assert!(read("18446744073709551615, 18446744073709551615, 2, 18446744073709551615\n").is_ok());
+}
+
+#[test]
+fn fios_logs_of_rates() {
+    let read = |kind: ForeignKind, text: &str| {
+        let input: Bytes = Box::new(Cursor::new(text.as_bytes().to_vec()));
+        ReadFile::of_kind(kind, input).unwrap()
+    };
+    let bytes = |read: &ReadFile, direction: Direction| {
+        let metric = match direction {
+            Direction::Read => Metric::ReadBytes,
+            _ => Metric::WriteBytes,
+        };
+        read.summary.samples.get(metric, "fio").unwrap().change.unwrap()
+    };
+    // Means of two jobs, the second behind the first.
+    let text = "500, 100, 0, 0, 0\n500, 40, 1, 0, 0\n1500, 300, 0, 0, 0\n1000, 50, 0, 0, 0\n";
+    let told = read(ForeignKind::FioBwLog, text);
+    assert_eq!(told.summary.watch.duration_ns, 1_500_000_000);
+    let kib = (100.0 * 0.5 + 300.0 * 1.0 + 50.0 * 1.0) * 1024.0;
+    assert!((bytes(&told, Direction::Read) - kib).abs() < 1.0);
+    assert!((bytes(&told, Direction::Write) - 20.0 * 1024.0).abs() < 1.0);
+    let [device] = &told.summary.devices[..] else { panic!("{:?}", told.summary.devices) };
+    let reads = device.kernel.unwrap().partial[Direction::Read].unwrap();
+    assert!((reads.bytes_per_s.unwrap() - kib / 1.5).abs() < 1.0);
+    assert_eq!((reads.requests_per_s, reads.await_ns), (None, None), "not told");
+    let text = "1000, 80, 0, 0\n2000, 120, 0, 0\n";
+    let told = read(ForeignKind::FioIopsLog, text);
+    let reads = told.summary.samples.get(Metric::Reads, "fio").unwrap();
+    assert_eq!(reads.change, Some(200.0));
+    // Without means each row is a request.
+    for kind in [ForeignKind::FioBwLog, ForeignKind::FioIopsLog] {
+        let told = read(kind, "0, 16193, 0, 4096, 0\n1, 44943, 0, 8192, 0\n4, 1, 1, 4096, 0\n");
+        assert_eq!(told.summary.samples.get(Metric::Reads, "fio").unwrap().last, 2.0);
+        assert_eq!(bytes(&told, Direction::Read), 12_288.0);
+        assert_eq!(told.causes(), Vec::<&str>::new());
+    }
 }
 
 #[test]

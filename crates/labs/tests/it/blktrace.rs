@@ -19,6 +19,7 @@ pub fn tests() -> Vec<Trial> {
     vec![
         trial("blktrace::events_equal_blkparse", events_equal_blkparse),
         trial("blktrace::stages_equal_btt", stages_equal_btt),
+        trial("blktrace::names_equal_btt", names_equal_btt),
         trial("blktrace::parts_equal_btt", parts_equal_btt),
         trial("blktrace::files_of_periods_equal_btt", files_of_periods_equal_btt),
         trial("blktrace::any_shape_of_a_capture_is_read", any_shape_of_a_capture_is_read),
@@ -163,6 +164,31 @@ fn stages_equal_btt() -> Result<()> {
     }
     let per_device = 1 + 1 + 3 + 6 + 1;
     assert_eq!(compared, generated.names.len() * per_device + ["avg", "dat", "msg"].len());
+    Ok(())
+}
+
+/// btt's `-M` gives devices names, in its report and in names of files.
+fn names_equal_btt() -> Result<()> {
+    let generated = GeneratedTrace::from_mix(Mix::Unsplit)?;
+    let merged = generated.path().join("merged");
+    dump(generated.path(), &generated.names, &merged)?;
+    let map = generated.path().join("map");
+    let plain = btt(&merged, &[])?;
+    let number = |line: &str| {
+        let (number, _) = line.trim_start().strip_prefix('(')?.split_once(") |")?;
+        Some(number.replace(' ', ""))
+    };
+    let number = plain.lines().find_map(number).unwrap_or_default();
+    fs::write(&map, format!("sdq_of_more_than_14 {number}\n")).context(|| "name it".to_owned())?;
+    let map = map.to_string_lossy().into_owned();
+    let theirs = btt(&merged, &["-A", "-M", &map, "-l", "theirs"])?;
+    assert!(theirs.contains("sdq_of_more_th"), "{number}");
+    let prefix = generated.path().join("ours").to_string_lossy().into_owned();
+    let ours = ["stages", "--btt-compat", "-A", "-M", &map, "-l", &prefix];
+    same_lines("-M", &answer(&ours, &generated.prefixes())?, &theirs);
+    let end = "_sdq_of_more_than_14_d2c.dat";
+    let theirs = read(&generated.path().join(format!("theirs{end}")))?;
+    same_lines(end, &read(&generated.path().join(format!("ours{end}")))?, &theirs);
     Ok(())
 }
 

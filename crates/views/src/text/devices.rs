@@ -5,7 +5,7 @@ use crate::escape::{escape, fit};
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
-use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
+use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary, PartialDirection};
 use iowhy_core::analysis::{Direction, Summary};
 use iowhy_core::diagnosis::facts::health;
 use iowhy_core::model::environment::Environment;
@@ -249,23 +249,28 @@ fn is_untold(device: &DeviceSummary, direction: Direction) -> bool {
     device.is_kernel_counted && !told && direction != Direction::Other
 }
 
+/// What the source tells of a direction of which it does not tell all.
+fn partial(device: &DeviceSummary, direction: Direction) -> PartialDirection {
+    device.kernel.and_then(|kernel| kernel.partial[direction]).unwrap_or_default()
+}
+
 fn rate(device: &DeviceSummary, direction: Direction) -> TableCell {
     if is_untold(device, direction) {
-        return "?".to_owned().into();
+        return known(partial(device, direction).requests_per_s, human::rate, true);
     }
     human::rate(device.directions[direction].requests_per_s).into()
 }
 
 fn bytes(device: &DeviceSummary, direction: Direction) -> TableCell {
     if is_untold(device, direction) {
-        return "?".to_owned().into();
+        return known(partial(device, direction).bytes_per_s, human::bytes, true);
     }
     human::bytes(device.directions[direction].bytes_per_s).into()
 }
 
 fn wait(device: &DeviceSummary, direction: Direction, style: &Style) -> TableCell {
     let figures = &device.directions[direction];
-    match figures.await_ns {
+    match figures.await_ns.or(partial(device, direction).await_ns) {
         Some(nanoseconds) => human::time(nanoseconds, style).into(),
         None => {
             let is_unknown = completed(figures) || is_untold(device, direction);

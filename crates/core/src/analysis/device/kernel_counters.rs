@@ -2,7 +2,7 @@
 
 use super::totals::merged_share;
 use crate::analysis::summary::{
-    ByDirection, Direction, DirectionSummary, KernelCounters, KernelDirection,
+    ByDirection, Direction, DirectionSummary, KernelCounters, KernelDirection, PartialDirection,
 };
 use crate::analysis::sums::watch_window::WatchWindow;
 use crate::model::Operation;
@@ -29,6 +29,17 @@ pub(crate) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
         let (requests, wait_ns) = (change(15)?, milliseconds(16)?);
         Some(KernelDirection { requests, wait_ns, ..KernelDirection::default() })
     };
+    let part = |first: usize| {
+        let told = [change(first), change(first + 2), milliseconds(first + 3)];
+        let [requests, sectors, wait_ns] = told;
+        let mean = |(sum, count): (u64, u64)| (count > 0).then(|| sum as f64 / count as f64);
+        told.iter().any(Option::is_some).then(|| PartialDirection {
+            requests_per_s: requests.map(|count| window.per_s(count)),
+            bytes_per_s: sectors.map(|count| window.per_s(count.saturating_mul(512))),
+            await_ns: wait_ns.zip(requests).and_then(mean),
+        })
+    };
+    let partial = |first: usize| if moved(first).is_none() { part(first) } else { None };
     if start.is_empty() || end.is_empty() {
         return None;
     }
@@ -40,6 +51,7 @@ pub(crate) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
     Some(KernelCounters {
         undirected,
         directions: ByDirection([moved(0), moved(4), flushed(), moved(11), None]),
+        partial: ByDirection([partial(0), partial(4), None, partial(11), None]),
         util_share: milliseconds(9).and_then(|busy| window.share(busy)),
         aqu_sz: milliseconds(10).and_then(|waited| window.share(waited)),
     })
@@ -75,9 +87,13 @@ pub(crate) fn completed(counters: &KernelCounters) -> u64 {
     known.fold(0, |sum, direction| sum.saturating_add(direction.requests))
 }
 
-/// Whether it did anything: some sources tell how busy it was, but not how many requests completed.
+/// Whether it did anything: some sources tell how busy it was or how much it moved, but not how
+/// many requests completed.
 pub(crate) fn is_used(counters: &KernelCounters) -> bool {
-    completed(counters) > 0 || counters.util_share.is_some_and(|share| share > 0.0)
+    let mut parts = counters.partial.0.iter().flatten();
+    completed(counters) > 0
+        || counters.util_share.is_some_and(|share| share > 0.0)
+        || parts.any(|part| part.bytes_per_s.is_some_and(|rate| rate > 0.0))
 }
 
 /// The counters in the form of figures from requests.
@@ -133,6 +149,23 @@ mod tests {
         assert_eq!(of(Direction::Flush), (16, 0, 0, 17_000_000));
         assert_eq!((counters.util_share, counters.aqu_sz), (Some(0.01), Some(0.011)));
         assert_eq!(completed(&counters), 1 + 5 + 12 + 16);
+    }
+
+    #[test]
+    fn what_is_told_of_a_direction_is_kept() {
+        let mut device =
+            Device { stat_start: vec![0; 17], stat_end: (1..=17).collect(), ..Device::default() };
+        // Merges and times of reads are not told, and of writes only how many bytes.
+        device.stat_unknown = vec![1, 3, 4, 5, 7, 11, 12, 13, 14];
+        let window = WatchWindow { start_ns: 0, end_ns: 1_000_000_000 };
+        let counters = counters(&device, window).unwrap();
+        assert_eq!(counters.directions.0, [None, None, counters.directions.0[2], None, None]);
+        let reads = counters.partial[Direction::Read].unwrap();
+        assert_eq!((reads.requests_per_s, reads.bytes_per_s), (Some(1.0), Some(1536.0)));
+        assert_eq!(reads.await_ns, None);
+        let writes = counters.partial[Direction::Write].unwrap();
+        assert_eq!((writes.requests_per_s, writes.bytes_per_s), (None, Some(7.0 * 512.0)));
+        assert_eq!(counters.partial[Direction::Discard], None);
     }
 
     #[test]

@@ -208,12 +208,25 @@ pub struct Bucket {
 pub struct KernelCounters {
     /// By direction; `None` if the kernel does not count it.
     pub directions: ByDirection<Option<KernelDirection>>,
+    /// What is told of a direction that is not in `directions`: other tools leave some counts out.
+    pub partial: ByDirection<Option<PartialDirection>>,
     /// All directions together, where the source does not tell them apart: requests and time.
     pub undirected: Option<KernelDirection>,
     /// iostat's %util, as a share.
     pub util_share: Option<f64>,
     /// iostat's aqu-sz.
     pub aqu_sz: Option<f64>,
+}
+
+/// Some of the kernel's counts of one direction; null is not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct PartialDirection {
+    /// Requests completed per second.
+    pub requests_per_s: Option<f64>,
+    /// Their bytes per second.
+    pub bytes_per_s: Option<f64>,
+    /// Their mean time from getting a request to completion, nanoseconds.
+    pub await_ns: Option<f64>,
 }
 
 /// The kernel's counts of one direction.

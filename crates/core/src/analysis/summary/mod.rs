@@ -38,7 +38,8 @@ pub(crate) use breakdown::{BreakdownKey, NOTHING, UsedShare};
 pub use chains::{ChainReport, ChainRow, ChainStep};
 pub use device::{
     Bucket, ChangedSetting, DEVICE_ROWS, DEVICE_USERS, DeviceSummary, DirectionSummary, ErrorCount,
-    InScheduler, KernelCounters, KernelDirection, ReasonCount, STALLED_NS, StageTime,
+    InScheduler, KernelCounters, KernelDirection, PartialDirection, ReasonCount, STALLED_NS,
+    StageTime,
 };
 pub use files::{ActivityReport, ActivityRow, OtherFiles};
 pub use ledger::{ClassRow, Ledger, LedgerWaiter, ProcessLedger, ProgramWaiter};

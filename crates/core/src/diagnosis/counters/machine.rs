@@ -23,6 +23,9 @@ const STOLEN: f64 = 0.10;
 /// The least mean number of blocked threads, and the least share of idle time that waits for I/O.
 const BLOCKED: f64 = 1.0;
 const WAITING: f64 = 0.10;
+/// The same share where blocked threads are not counted: one program makes it large on a machine of
+/// few CPUs. Chosen.
+const WAITING_ALONE: f64 = 0.50;
 
 pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
     let summary = facts.summary();
@@ -142,27 +145,40 @@ fn steal(summary: &Summary) -> Option<CountedFinding> {
 
 /// Threads that wait for storage where no device is told of.
 fn blocked(summary: &Summary) -> Option<CountedFinding> {
-    let threads = summary.samples.system(Metric::Blocked)?.mean.unwrap_or(0.0);
+    let threads = summary.samples.system(Metric::Blocked).and_then(|blocked| blocked.mean);
     let (_, waiting, _) = cpu_shares(summary)?;
     let is_known = loads(summary).iter().any(|load| load.util.is_some() || load.depth.is_some());
-    if is_known || threads < BLOCKED || waiting < WAITING {
+    let is_seen = match threads {
+        Some(threads) => threads >= BLOCKED && waiting >= WAITING,
+        None => waiting >= WAITING_ALONE,
+    };
+    if is_known || !is_seen {
         return None;
     }
+    let who = threads.map_or_else(
+        || "threads wait for storage".to_owned(),
+        |threads| format!("{} threads wait for storage on average", words::number(threads)),
+    );
+    let has_rates = summary.samples.system(Metric::PagedIn).is_some();
     let moved = |metric| format!("{}/s", words::bytes(rate(summary, metric)));
+    let rates = has_rates.then(|| {
+        format!("; disks read {} and write {}", moved(Metric::PagedIn), moved(Metric::PagedOut))
+    });
     let sentence = format!(
-        "{} threads wait for storage on average, and CPUs are idle for it {} of the time; disks \
-         read {} and write {}",
-        words::number(threads),
+        "{who}, and CPUs are idle for it {} of the time{}",
         words::percent(waiting),
-        moved(Metric::PagedIn),
-        moved(Metric::PagedOut),
+        rates.unwrap_or_default(),
     );
     let of = ("blocked-unknown", Place::Pattern);
     let found = CountedFinding::new(of, waiting, Severity::Warning, sentence);
-    Some(found.map(|finding| {
+    Some(found.map(|mut finding| {
+        if let Some(threads) = threads {
+            finding = finding.shown("blocked threads", threads, "threads", "vmstat 1");
+        }
+        // One thread makes a machine of few CPUs idle for it.
+        let sure = if threads.is_some() { Confidence::Likely } else { Confidence::Possible };
         finding
-            .sure(Confidence::Likely)
-            .shown("blocked threads", threads, "threads", "vmstat 1")
+            .sure(sure)
             .shown("CPU time idle for I/O", waiting * 100.0, "%", "vmstat 1")
             .fix("find which device and who: `iostat -x 1 10`, `pidstat -d 1`, or iowhy itself")
             .check("threads in state D that wait for no storage (`ps -eo stat,wchan:32,comm`)")

@@ -130,6 +130,36 @@ fn a_column_that_every_row_needs_must_be_there() {
     .fails_with("the column device holds Int64, not VARCHAR");
 }
 
+/// The requests of a recording under other names, each of them with all rows: how many are read.
+fn renamed(names: &[&str], is_own_kept: bool) -> Result<usize, String> {
+    let mut texts = Names::new();
+    let (_parent, directory) = place();
+    write(&directory, &[batch(50, &mut RowRandom(53), &mut texts)], &texts);
+    let own = directory.join("requests/00000001.parquet");
+    for name in names {
+        fs::copy(&own, own.with_file_name(name)).unwrap();
+    }
+    if !is_own_kept {
+        fs::remove_file(own).unwrap();
+    }
+    // Parts are those of requests in the same round.
+    fs::remove_dir_all(directory.join("request_parts")).unwrap();
+    read(&directory).map(|(found, ..)| found.requests.len()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn files_that_other_programs_named_are_read() {
+    for name in ["data_0.parquet", "part-00000-5b2a.c000.snappy.parquet", "1.parquet"] {
+        assert_eq!(renamed(&[name], false), Ok(50), "{name}");
+    }
+    assert_eq!(renamed(&["data_0.parquet", "data_1.parquet"], false), Ok(100));
+    for hidden in [".part-0.parquet", "_tmp.parquet", "part-0.parquet.crc", "_SUCCESS"] {
+        assert_eq!(renamed(&[hidden], true), Ok(50), "{hidden}");
+    }
+    let both = renamed(&["filtered.parquet"], true).unwrap_err();
+    assert!(both.contains("filtered.parquet of another program"), "{both}");
+}
+
 #[test]
 fn rows_that_cannot_be_understood_are_counted() {
     let rewritten = rewritten(|mut columns| {
