@@ -90,12 +90,11 @@ fn lines<'a>(pieces: impl IntoIterator<Item = (&'a str, bool)>, columns: usize) 
                 continue;
             }
         }
-        // A word may be as long as a file.
-        while !whole {
-            let (line, rest) = piece.split_at(break_at(piece, columns));
-            if rest.is_empty() {
-                break;
-            }
+        // A word may be as long as a file, so its rest is not measured.
+        let end = |piece| if whole { usize::MAX } else { break_at(piece, columns) };
+        while let Some((line, rest)) =
+            piece.split_at_checked(end(piece)).filter(|it| !it.1.is_empty())
+        {
             lines.push(line.to_owned());
             piece = rest;
         }

@@ -1,6 +1,7 @@
 //! Tests that run the program on recordings: no root, no kernel.
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
     reason = "a test may panic, in its helpers too"
