@@ -43,8 +43,8 @@ pub struct MainUser<'a> {
     pub device: &'a DeviceSummary,
     /// The process with most of it.
     pub row: &'a UsedRow<ProcessRow>,
-    /// The share of the device's time, bytes or work, whichever is largest, of all processes of
-    /// its name and container.
+    /// The share of the device's time or bytes, whichever is larger, of all processes of its name
+    /// and container; of its work where neither is most.
     pub share: f64,
     /// Whether that is of the device's work, in the order of completions.
     pub is_of_work: bool,
@@ -136,9 +136,11 @@ impl<'a> Facts<'a> {
             if of_work.is_some_and(|share| share < WORK) {
                 return (0.0, false);
             }
-            let (usual, of_work) =
-                ((time_ns as f64 / all_ns).max(of_bytes), of_work.unwrap_or(0.0));
-            (usual.max(of_work).min(1.0), of_work > usual)
+            let usual = (time_ns as f64 / all_ns).max(of_bytes).min(1.0);
+            match of_work {
+                Some(of_work) if usual < MOST && of_work > usual => (of_work, true),
+                _ => (usual, false),
+            }
         };
         let most = rows().max_by(|a, b| share(a).0.total_cmp(&share(b).0))?;
         let (taken, is_of_work) = share(most);
@@ -200,9 +202,11 @@ impl MainUser<'_> {
 /// Whether a row is a program, not a worker of the kernel.
 fn is_program(row: &ProcessRow) -> bool {
     let name = row.process.as_str();
-    !name.is_empty()
-        && !["kworker", "jbd2", "xfsaild", "btrfs-"].iter().any(|it| name.starts_with(it))
+    !name.is_empty() && !WORKERS.iter().any(|worker| name.starts_with(worker))
 }
+
+/// How the names of the kernel's threads that do I/O begin.
+const WORKERS: &[&str] = &["kworker", "jbd2", "xfsaild", "btrfs-", "ext4lazyinit", "kswapd"];
 
 fn is_same(group: &WaitGroup, row: &ProcessRow) -> bool {
     let differ =

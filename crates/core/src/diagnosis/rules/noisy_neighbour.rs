@@ -182,23 +182,29 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
     // What the device served meanwhile was seen.
     let is_seen = behind_ns as f64 >= MOST * user.others.time_ns as f64;
     let flags = words::flags(&subject);
-    let (share, command) = match user.is_of_work {
-        true => ("its share of the device's work, by completions", format!("iowhy events{flags}")),
-        false => ("its share of the device", format!("iowhy proc{flags}")),
-    };
     // A process of a database must not be stopped or limited like a copy.
     let program = programs::of(subject.process.as_deref(), None);
     let fix = program.and_then(|program| program.advice(Topic::Maintenance));
     let own = facts.waits(|group| {
         group.device.as_ref() == Some(name) && Some(&group.process) == subject.process.as_ref()
     });
-    Finding::of_blocked(facts, time_ns, sentence)
+    let finding = Finding::of_blocked(facts, time_ns, sentence);
+    let share = user.share * 100.0;
+    let finding = match user.is_of_work {
+        true => finding.shown(
+            "its share of the device's work, by completions",
+            share,
+            "%",
+            format!("iowhy events -d {name}"),
+        ),
+        false => finding.shown("its share of the device", share, "%", format!("iowhy proc{flags}")),
+    };
+    finding
         .claiming(Claims::of_waits(&user.others).and(&Claims::of_waits(&clients)).scaled(held))
         .causing(Claims::of_waits(&own).scaled(held))
         .about(subject)
         .upper_bound()
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
-        .shown(share, user.share * 100.0, "%", command)
         .shown("time others waited for the device", user.others.time_ns as f64, "ns", "iowhy waits")
         .shown("of it behind its requests", behind_ns as f64, "ns", "iowhy blame")
         .fix(fix.map_or_else(|| FIX.to_owned(), str::to_owned))

@@ -163,8 +163,7 @@ fn without_checksum(path: &Path) -> Vec<u8> {
 #[test]
 fn files_that_are_no_segments_are_passed_over() {
     let (_parent, directory, ..) = recorded();
-    for name in ["1.parquet", "+0000004.parquet", "00000004.parquet~", ".00000009.parquet.partial"]
-    {
+    for name in ["00000004.parquet~", ".00000009.parquet.partial", "_SUCCESS", "_1.parquet"] {
         fs::write(directory.join("requests").join(name), "x").unwrap();
     }
     let (found, _, end) = read(&directory).unwrap();
