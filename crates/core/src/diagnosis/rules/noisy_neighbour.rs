@@ -145,35 +145,10 @@ fn held(facts: &Facts<'_>, user: &MainUser<'_>) -> f64 {
 fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
     let name = &user.device.device;
     let file = facts.main_file(user);
-    let subject = Subject { file: file.clone(), ..facts::subject_of(name, Some(user.row)) };
+    let subject = Subject { file, ..facts::subject_of(name, Some(user.row)) };
     let victim = user.others.subject();
-    let what = match (user.reads, &file) {
-        (true, Some(file)) => format!("which reads {file}"),
-        (false, Some(file)) => format!("which writes {file}"),
-        (true, None) => "which reads".to_owned(),
-        (false, None) => "which writes".to_owned(),
-    };
-    let call = user.others.groups.first().and_then(|group| facts.call_name(group.syscall));
-    let waits = match (call, &victim.file) {
-        (Some(call), Some(file)) => format!("{call} of {file}"),
-        (Some(call), None) => call.to_owned(),
-        (None, Some(file)) => format!("its I/O on {file}"),
-        (None, None) => "its I/O".to_owned(),
-    };
     let clients = super::fuse_server::clients(facts, &user.others);
-    let for_whom = match clients.subject().process {
-        Some(client) => format!(", which works for {client}"),
-        None => String::new(),
-    };
-    let sentence = format!(
-        "{} delays {}{for_whom}: {waits} waits {} on average behind {}, {what} and has {} of \
-         {name}",
-        words::who(&subject),
-        words::who(&victim),
-        words::time(user.others.mean_ns()),
-        user.row.subject.process,
-        words::percent(user.share),
-    );
+    let sentence = sentence(facts, user, (&subject, &victim), &clients);
     let held = held(facts, user);
     let time_ns = (user.others.time_ns as f64 * held) as u64;
     let mut blamed = facts.behind(OWN_DOING).into_iter();
@@ -209,6 +184,42 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
         .shown("of it behind its requests", behind_ns as f64, "ns", "iowhy blame")
         .fix(fix.map_or_else(|| FIX.to_owned(), str::to_owned))
         .check(if fix.is_some() { OF_DATABASE } else { CHECK })
+}
+
+/// Returns who delays whom, in which call, and what it does.
+fn sentence(
+    facts: &Facts<'_>,
+    user: &MainUser<'_>,
+    (subject, victim): (&Subject, &Subject),
+    clients: &Waited<'_>,
+) -> String {
+    let name = &user.device.device;
+    let what = match (user.reads, &subject.file) {
+        (true, Some(file)) => format!("which reads {file}"),
+        (false, Some(file)) => format!("which writes {file}"),
+        (true, None) => "which reads".to_owned(),
+        (false, None) => "which writes".to_owned(),
+    };
+    let call = user.others.groups.first().and_then(|group| facts.call_name(group.syscall));
+    let waits = match (call, &victim.file) {
+        (Some(call), Some(file)) => format!("{call} of {file}"),
+        (Some(call), None) => call.to_owned(),
+        (None, Some(file)) => format!("its I/O on {file}"),
+        (None, None) => "its I/O".to_owned(),
+    };
+    let for_whom = match clients.subject().process {
+        Some(client) => format!(", which works for {client}"),
+        None => String::new(),
+    };
+    format!(
+        "{} delays {}{for_whom}: {waits} waits {} on average behind {}, {what} and has {} of \
+         {name}",
+        words::who(subject),
+        words::who(victim),
+        words::time(user.others.mean_ns()),
+        user.row.subject.process,
+        words::percent(user.share),
+    )
 }
 
 /// Returns the program that programs of other names wait behind longest.
