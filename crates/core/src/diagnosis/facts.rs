@@ -96,7 +96,9 @@ pub struct Waited<'a> {
 impl<'a> Waited<'a> {
     /// Returns the waits of these groups, longest first.
     pub(super) fn from_groups(groups: Vec<&'a WaitGroup>) -> Waited<'a> {
-        let sum = |of: fn(&WaitGroup) -> u64| groups.iter().map(|group| of(group)).sum::<u64>();
+        let sum = |of: fn(&WaitGroup) -> u64| {
+            groups.iter().map(|group| of(group)).fold(0_u64, u64::saturating_add)
+        };
         let most_within = of_largest_class(&groups);
         Waited {
             time_ns: sum(|group| group.time_ns),
@@ -200,8 +202,15 @@ impl<'a> Facts<'a> {
     /// Whether too many waits lack their stack, or are lost, to be sure of the sums of their
     /// classes.
     pub fn loses_waits(&self) -> bool {
-        let lost: u64 = self.summary.losses.waits().map(|loss| loss.count).sum();
-        let kept: u64 = self.summary.patterns.waits.iter().map(|group| group.waits).sum();
+        let lost: u64 =
+            self.summary.losses.waits().map(|loss| loss.count).fold(0, u64::saturating_add);
+        let kept: u64 = self
+            .summary
+            .patterns
+            .waits
+            .iter()
+            .map(|group| group.waits)
+            .fold(0, u64::saturating_add);
         let all = kept + self.summary.watch.left_out_waits + lost;
         lost as f64 > LOSSY * all as f64
     }

@@ -29,7 +29,8 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
         }
         let waited = facts.waits(|group| group.device.as_deref() == Some(&device.device));
         let share = waited.time_ns as f64 / facts.blocked_ns().max(1) as f64;
-        let requests: u64 = device.directions.0.iter().map(|it| it.requests).sum();
+        let requests: u64 =
+            device.directions.0.iter().map(|it| it.requests).fold(0, u64::saturating_add);
         let of_all = requests as f64 / facts.summary().watch.requests.max(1) as f64;
         if share >= INNOCENT || facts.blocked_ns() == 0 {
             continue;

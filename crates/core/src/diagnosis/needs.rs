@@ -87,9 +87,9 @@ fn sampled(what: &str) -> String {
 
 fn knows_origins(facts: &Facts<'_>) -> bool {
     let rows = &facts.summary().origins.rows;
-    let all: u64 = rows.iter().map(|row| row.usage.requests).sum();
+    let all: u64 = rows.iter().map(|row| row.usage.requests).fold(0, u64::saturating_add);
     let unknown = rows.iter().filter(|row| row.subject.origin == Origin::Unknown);
-    let unknown: u64 = unknown.map(|row| row.usage.requests).sum();
+    let unknown: u64 = unknown.map(|row| row.usage.requests).fold(0, u64::saturating_add);
     (unknown as f64) < UNKNOWN * all.max(1) as f64
 }
 

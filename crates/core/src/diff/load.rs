@@ -208,7 +208,8 @@ fn judge_programs(programs: &[ProgramLoad], judged: &mut JudgedLoad) {
 fn programs(pair: &DevicePair<'_>) -> Vec<ProgramLoad> {
     let mut found: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
     for (at, device) in pair.devices.iter().enumerate() {
-        let whole: u64 = device.processes.iter().map(|row| row.usage.all_time_ns()).sum();
+        let whole: u64 =
+            device.processes.iter().map(|row| row.usage.all_time_ns()).fold(0, u64::saturating_add);
         for row in &device.processes {
             let share = row.usage.all_time_ns() as f64 / whole.max(1) as f64;
             found.entry(&row.subject.process).or_default()[at] += share;

@@ -295,14 +295,15 @@ fn of_waits(compared: &ComparedTimes<'_>, loads: &[PairLoad]) -> Option<TimeGrou
     };
     let requests = [0, 1].map(|at| {
         let own = compared.pairs.iter().map(|pair| &pair.devices[at].directions);
-        own.map(count).sum::<u64>()
+        own.map(count).fold(0_u64, u64::saturating_add)
     });
     if requests.iter().any(|count| *count < LEAST_REQUESTS) {
         return None;
     }
     let time = |at: usize, class: WaitClass| {
         let groups = compared.sides[at].summary.patterns.waits.iter().filter(|wait| fits(at, wait));
-        groups.map(|group| of_class(group, class)).sum::<u64>() as f64 / requests[at] as f64
+        groups.map(|group| of_class(group, class)).fold(0_u64, u64::saturating_add) as f64
+            / requests[at] as f64
     };
     let own = WaitClass::ALL
         .iter()

@@ -68,7 +68,8 @@ impl Summarizer {
     /// takes. If a tenth of a capture's completions is missing, a missing one means nothing.
     fn lost_ends(&self, environment: &Environment) -> LostEnds {
         let lost = environment.losses.requests();
-        let known: u64 = self.devices.iter().map(DeviceTotals::requests).sum();
+        let known: u64 =
+            self.devices.iter().map(DeviceTotals::requests).fold(0, u64::saturating_add);
         let is_capture = environment.is_imported();
         let is_full = self.open.len() == MAX_OPEN;
         match lost > 0 || is_full {

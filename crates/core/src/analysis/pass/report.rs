@@ -154,7 +154,9 @@ impl Reporter<'_> {
     fn watch(&self, counted: &[bool], whole: ShareTotals) -> WatchSummary {
         let Environment { cost, cpus, .. } = self.environment;
         let devices = &self.all.devices;
-        let sum = |count: fn(&DeviceTotals) -> u64| devices.iter().map(count).sum::<u64>();
+        let sum = |count: fn(&DeviceTotals) -> u64| {
+            devices.iter().map(count).fold(0_u64, u64::saturating_add)
+        };
         let own = self.own(counted);
         let hidden = devices.iter().zip(counted.chunks(DeviceLayer::LAYERS)).filter(|it| !it.1[1]);
         WatchSummary {

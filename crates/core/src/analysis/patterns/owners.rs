@@ -178,7 +178,8 @@ impl OwnerTally {
                 }
             })
             .collect();
-        let sum = |owner: &OwnerTimeline| owner.bytes.iter().sum::<u64>();
+        let sum =
+            |owner: &OwnerTimeline| owner.bytes.iter().copied().fold(0_u64, u64::saturating_add);
         owners.sort_by(|a, b| sum(b).cmp(&sum(a)).then_with(|| a.process.cmp(&b.process)));
         owners
     }

@@ -157,7 +157,7 @@ impl RowMaker<'_> {
 
     fn file(&self, key: FileKey, used: &Used) -> FileRow {
         let moved = [Direction::Read, Direction::Write].map(|at| used.ended[at].count);
-        let moved = moved.iter().sum::<u64>();
+        let moved = moved.iter().copied().fold(0_u64, u64::saturating_add);
         let sequential = used.marked.min(moved);
         FileRow {
             file: self.text(key.path),

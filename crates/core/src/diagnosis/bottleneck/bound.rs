@@ -46,7 +46,7 @@ pub fn bound(group: &GroupedWaits<'_>) -> Bound {
         *parts.entry(WaitClass::RunQueue).or_default() += it.run_queue_ns;
         *parts.entry(it.class).or_default() += it.class_ns();
     }
-    let total = parts.values().sum::<u64>().max(1);
+    let total = parts.values().copied().fold(0_u64, u64::saturating_add).max(1);
     let most = parts.into_iter().max_by_key(|(_, time)| *time);
     let (class, time) = most.unwrap_or((WaitClass::Unknown, 0));
     Bound { by: words_of(class, group.device), share: time as f64 / total as f64 }
@@ -107,7 +107,7 @@ pub fn is_slow(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
         .iter()
         .filter(|group| group.class == WaitClass::DirtyThrottle)
         .map(|group| group.class_ns())
-        .sum();
+        .fold(0, u64::saturating_add);
     if 2 * paced > waited.time_ns {
         return false;
     }
@@ -144,10 +144,12 @@ fn is_bulk(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
     let is_known = programs::of(Some(program.process), program.file().as_deref()).is_some();
     let rows = device.processes.iter();
     let own = rows.filter(|row| row.subject.process == program.process);
-    let moved: u64 = own.map(|row| row.usage.bytes).sum();
-    let all: u64 = device.directions.0.iter().map(|direction| direction.bytes).sum();
+    let moved: u64 = own.map(|row| row.usage.bytes).fold(0, u64::saturating_add);
+    let all: u64 =
+        device.directions.0.iter().map(|direction| direction.bytes).fold(0, u64::saturating_add);
     let per_s = moved as f64 / facts.seconds();
-    let in_order: u64 = device.directions.0.iter().map(|it| it.sequential_bytes).sum();
+    let in_order: u64 =
+        device.directions.0.iter().map(|it| it.sequential_bytes).fold(0, u64::saturating_add);
     let others = facts.waits(|wait| {
         wait.device.as_deref() == Some(&device.device) && wait.process != program.process
     });
@@ -192,6 +194,7 @@ fn spills(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
 /// Whether several threads wait for each other's requests on a saturated device. A thread that
 /// takes completions chose its own depth, and waits for no other thread.
 fn is_contended(group: &GroupedWaits<'_>) -> bool {
-    let threads: u64 = group.programs.iter().map(|program| program.threads).sum();
+    let threads: u64 =
+        group.programs.iter().map(|program| program.threads).fold(0, u64::saturating_add);
     group.kind != BottleneckKind::Async && threads >= 2 && group.device.is_some_and(is_saturated)
 }

@@ -96,7 +96,7 @@ fn hung(messages: &[HostMessage]) -> Vec<CountedFinding> {
         Some(WaitClass::Fuse) => ("fuse-server", Place::KernelWork),
         _ => ("hung-io", Place::Fault),
     };
-    let count: u64 = tasks.iter().map(|task| task.count).sum();
+    let count: u64 = tasks.iter().map(|task| task.count).fold(0, u64::saturating_add);
     let inside = class.map(|it| format!(" in {}", it.phrase())).unwrap_or_default();
     let others = match tasks.len() {
         1 => String::new(),

@@ -26,7 +26,7 @@ impl<'a> Facts<'a> {
             let by_path: f64 = paths.iter().map(|row| row.usage.time_share).sum();
             let rows = device.processes.iter();
             let named = rows.filter(|row| has_name(&row.subject.process, processes));
-            let time: u64 = named.map(|row| row.usage.all_time_ns()).sum();
+            let time: u64 = named.map(|row| row.usage.all_time_ns()).fold(0, u64::saturating_add);
             let by_name = time as f64 / device_time_ns(device).max(1) as f64;
             // The time of named threads is exact; that of code paths rests on sampled stacks.
             let share = if by_name > 0.0 { by_name } else { by_path }.min(1.0);

@@ -85,7 +85,12 @@ impl<'a> Facts<'a> {
             row.subject.process == most.subject.process && row.subject.pid != most.subject.pid
         });
         let next = same.map(&bytes).max()?;
-        let all: u64 = device.directions.0.iter().map(|direction| direction.bytes).sum();
+        let all: u64 = device
+            .directions
+            .0
+            .iter()
+            .map(|direction| direction.bytes)
+            .fold(0, u64::saturating_add);
         let share = bytes(most) as f64 / all.max(1) as f64;
         let others = self.waits(|group| {
             BEHIND.contains(&group.class)
@@ -122,7 +127,7 @@ impl<'a> Facts<'a> {
         let whole: Vec<u64> = [Direction::Read, Direction::Write]
             .map(|direction| device.directions[direction].bytes)
             .to_vec();
-        let all_bytes = whole.iter().sum::<u64>().max(1) as f64;
+        let all_bytes = whole.iter().copied().fold(0_u64, u64::saturating_add).max(1) as f64;
         let share = |row: &UsedRow<ProcessRow>| {
             let time_ns: u64 =
                 same(row).map(|it| it.usage.all_time_ns()).fold(0, u64::saturating_add);

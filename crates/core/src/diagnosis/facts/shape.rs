@@ -247,13 +247,14 @@ pub struct TwoModes {
 /// Returns the two modes of a latency histogram, if it has two: medians at least a factor of
 /// `APART` apart, with a power of two between them that has few requests.
 pub fn two_modes(buckets: &[Bucket]) -> Option<TwoModes> {
-    let total: u64 = buckets.iter().map(|bucket| bucket.requests).sum();
+    let total: u64 = buckets.iter().map(|bucket| bucket.requests).fold(0, u64::saturating_add);
     let octave = |bucket: &Bucket| bucket.from_ns.checked_ilog2().unwrap_or(0);
     let (first, last) = (octave(buckets.first()?), octave(buckets.last()?));
     let parted = |valley: u32| -> Option<(f64, TwoModes)> {
         let left = &buckets[..buckets.partition_point(|bucket| octave(bucket) < valley)];
         let right = &buckets[buckets.partition_point(|bucket| octave(bucket) <= valley)..];
-        let count = |part: &[Bucket]| part.iter().map(|it| it.requests).sum::<u64>();
+        let count =
+            |part: &[Bucket]| part.iter().map(|it| it.requests).fold(0_u64, u64::saturating_add);
         let (fast, slow) = (count(left), count(right));
         let (fast_ns, slow_ns) = (median(left)?, median(right)?);
         let depth = (total - fast - slow) as f64 / fast.min(slow).max(1) as f64;
@@ -277,7 +278,7 @@ const SLOW_SHARE: f64 = 0.01;
 const LEAST_SLOW: u64 = 5;
 
 fn median(buckets: &[Bucket]) -> Option<u64> {
-    let total: u64 = buckets.iter().map(|bucket| bucket.requests).sum();
+    let total: u64 = buckets.iter().map(|bucket| bucket.requests).fold(0, u64::saturating_add);
     let mut seen = 0;
     let middle = buckets.iter().find(|bucket| {
         seen += bucket.requests;

@@ -109,14 +109,15 @@ impl<'a> Facts<'a> {
         };
         let synced: Vec<&&ActivityRow> = own.iter().filter(|row| is_synced(row)).collect();
         let sum = |rows: &[&&ActivityRow], of: fn(&ActivityRow) -> u64| {
-            rows.iter().map(|row| of(row)).sum::<u64>()
+            rows.iter().map(|row| of(row)).fold(0_u64, u64::saturating_add)
         };
         let syncs = sum(&synced, |row| row.counts.fsyncs);
         // If only writes themselves sync (O_SYNC, O_DSYNC), each write of the file counts as a
         // sync.
         let explicit =
             waited.groups.iter().filter(|group| !self.is_call(group.syscall, super::calls::WRITE));
-        let explicit_ns: u64 = explicit.map(|explicit| explicit.time_ns).sum();
+        let explicit_ns: u64 =
+            explicit.map(|explicit| explicit.time_ns).fold(0, u64::saturating_add);
         let file = first.and_then(|first| first.file.as_deref());
         let written: Vec<&&ActivityRow> =
             own.iter().filter(|row| row.file.as_deref() == file && file.is_some()).collect();
@@ -157,7 +158,8 @@ impl<'a> Facts<'a> {
     pub fn journalled(&self, journal: &str) -> Option<&'a str> {
         let requests = |row: &DeviceSummary| super::origin_of(row, Origin::Journal).1;
         let row = self.devices().iter().find(|row| row.device == journal)?;
-        let all: u64 = row.origins.iter().map(|row| row.usage.requests).sum();
+        let all: u64 =
+            row.origins.iter().map(|row| row.usage.requests).fold(0, u64::saturating_add);
         let flushes = super::origin_of(row, Origin::Flush).1;
         if requests(row) == 0 || requests(row) + flushes < all || !self.mounts(row).is_empty() {
             return None;

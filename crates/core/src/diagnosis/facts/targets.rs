@@ -33,7 +33,7 @@ pub fn failed_paths(target: &MappedTarget) -> (Vec<&str>, usize) {
 /// Returns how often paths failed between two reports of one target.
 pub fn path_failures(before: &MappedTarget, after: &MappedTarget) -> u64 {
     let sum = |mapped_target: &MappedTarget| {
-        mapped_target.paths.iter().map(|path| path.failures).sum::<u64>()
+        mapped_target.paths.iter().map(|path| path.failures).fold(0_u64, u64::saturating_add)
     };
     sum(after).saturating_sub(sum(before))
 }

@@ -122,7 +122,7 @@ fn blocks(facts: &Facts<'_>, stack: &WaitStack) -> bool {
 /// Whether most of the time is spent waiting for a free request.
 fn is_for_tags(stacked: &WaitsByStack<'_>) -> bool {
     let for_tags = stacked.stacks.iter().filter(|stack| stack.class == WaitClass::Tag);
-    2 * for_tags.map(|for_tag| for_tag.time_ns).sum::<u64>() > stacked.time_ns
+    2 * for_tags.map(|for_tag| for_tag.time_ns).fold(0_u64, u64::saturating_add) > stacked.time_ns
 }
 
 fn mean_ns(stack: &WaitStack) -> f64 {

@@ -146,7 +146,8 @@ fn behind(facts: &Facts<'_>, scan: &BulkReader, others: &Waited<'_>) -> (u64, St
             let process = it.process.as_deref().unwrap_or_default();
             reads && !it.own && scan.is_own(it.pid.unwrap_or(0), process)
         };
-        let time_ns: u64 = waiter.behind.iter().filter(is_scan).map(|it| it.time_ns).sum();
+        let time_ns: u64 =
+            waiter.behind.iter().filter(is_scan).map(|it| it.time_ns).fold(0, u64::saturating_add);
         sum += time_ns;
         if time_ns > most {
             (most, victim) = (time_ns, words::process(&waiter.process, waiter.pid, None));
@@ -173,7 +174,8 @@ fn scanner(device: &DeviceSummary) -> Option<BulkReader> {
     let is_large = |it: &&UsedRow<ProcessRow>| bytes(it) as f64 >= OF_LARGEST * bytes(top) as f64;
     let largest: Vec<&UsedRow<ProcessRow>> = of_same(top).into_iter().filter(is_large).collect();
     let most = |rows: &[&UsedRow<ProcessRow>]| {
-        rows.iter().map(|row| bytes(row)).sum::<u64>() as f64 >= SHARE * reads.bytes as f64
+        rows.iter().map(|row| bytes(row)).fold(0_u64, u64::saturating_add) as f64
+            >= SHARE * reads.bytes as f64
     };
     let (rows, pids) = match most(&largest) {
         true => {

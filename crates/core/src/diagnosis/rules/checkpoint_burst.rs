@@ -78,7 +78,8 @@ fn mean_ns(bin: &SyncBin) -> f64 {
 fn burst(patterns: &DevicePatterns) -> Option<SyncBurst> {
     let bins = &patterns.timeline.bins;
     let syncs = patterns.syncs.coarser(patterns.timeline.bin_ns)?;
-    let written = |bins: &[&Bin]| bins.iter().map(|bin| bin.write_bytes).sum::<u64>();
+    let written =
+        |bins: &[&Bin]| bins.iter().map(|bin| bin.write_bytes).fold(0_u64, u64::saturating_add);
     let all: Vec<&Bin> = bins.iter().collect();
     let mean = written(&all) / bins.len().max(1) as u64;
     let is_burst: Vec<bool> = bins.iter().map(|bin| bin.write_bytes > mean).collect();

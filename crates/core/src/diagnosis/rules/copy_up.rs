@@ -98,7 +98,7 @@ fn image(facts: &Facts<'_>) -> Option<Finding> {
 /// Returns the copied files, as a pattern: those with most requests on the device.
 fn copied(facts: &Facts<'_>, device: &str) -> Option<String> {
     let files = &facts.patterns(device)?.access.files;
-    let all: u64 = files.iter().map(|file| file.requests).sum();
+    let all: u64 = files.iter().map(|file| file.requests).fold(0, u64::saturating_add);
     let mut most: Vec<_> = files.iter().collect();
     most.sort_by_key(|it| std::cmp::Reverse(it.requests));
     // Half of the requests are the copy's writes, which belong to a new file.

@@ -32,7 +32,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some(process) = stacked.subject().process else { return Ok(RuleVerdict::Clear) };
     let written = |device: &DeviceSummary| {
         let own = device.processes.iter().filter(|row| row.subject.process == process);
-        own.map(|row| row.usage.directions[Direction::Write].bytes).sum::<u64>()
+        own.map(|row| row.usage.directions[Direction::Write].bytes).fold(0_u64, u64::saturating_add)
     };
     let device = facts.devices().iter().max_by_key(|device| written(device));
     let device = device.filter(|device| written(device) > 0);

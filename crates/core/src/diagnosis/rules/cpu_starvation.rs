@@ -59,7 +59,9 @@ struct CpuWait {
 
 impl CpuWait {
     fn new(facts: &Facts<'_>, groups: &[&WaitGroup]) -> CpuWait {
-        let sum = |of: fn(&WaitGroup) -> u64| groups.iter().map(|group| of(group)).sum::<u64>();
+        let sum = |of: fn(&WaitGroup) -> u64| {
+            groups.iter().map(|group| of(group)).fold(0_u64, u64::saturating_add)
+        };
         let does_io = sum(|it| it.waits) as f64 >= WAITS_PER_S * facts.seconds();
         let (beside_ns, waited_ns) = (sum(|it| it.beside_ns), sum(|it| it.time_ns));
         CpuWait {
@@ -84,7 +86,9 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
     let programs = programs.into_values().map(|groups| (CpuWait::new(facts, &groups), groups));
     let mut programs: Vec<_> = programs.filter(|(wanted, _)| wanted.starved_ns > 0).collect();
     programs.sort_by_key(|(wanted, _)| std::cmp::Reverse(wanted.starved_ns));
-    let sum = |of: fn(&CpuWait) -> u64| programs.iter().map(|(wanted, _)| of(wanted)).sum::<u64>();
+    let sum = |of: fn(&CpuWait) -> u64| {
+        programs.iter().map(|(wanted, _)| of(wanted)).fold(0_u64, u64::saturating_add)
+    };
     let (starved_ns, after_ns) = (sum(|it| it.starved_ns), sum(|it| it.after_ns));
     let (lost_ns, beside_ns) = (sum(CpuWait::all_ns), sum(|it| it.beside_ns));
     let (wanted, groups) = programs.into_iter().next()?;
@@ -194,7 +198,8 @@ fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Throttled<'a
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns));
     let waited = Waited::from_groups(groups);
-    let in_waits_ns = waited.groups.iter().map(|group| group.starved_ns).sum::<u64>();
+    let in_waits_ns =
+        waited.groups.iter().map(|group| group.starved_ns).fold(0_u64, u64::saturating_add);
     let beside_ns = limited_ns.saturating_sub(in_waits_ns).min(room_ns);
     let cgroups = facts.summary().samples.of(Metric::CgroupHeldBack);
     let last = members.first()?.last;

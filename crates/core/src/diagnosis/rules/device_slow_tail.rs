@@ -194,7 +194,7 @@ fn stays_slow(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction, s
     let completed = |bin: &Bin| if is_write { bin.requests - bin.reads } else { bin.reads };
     // The first bin also holds what completed before it.
     let since = patterns.timeline.bins.get(first + 1..).unwrap_or_default();
-    let all: u64 = since.iter().map(completed).sum();
+    let all: u64 = since.iter().map(completed).fold(0, u64::saturating_add);
     outliers.len() >= LEAST_LASTING && all < 2 * outliers.len() as u64
 }
 
@@ -278,11 +278,11 @@ fn reported_events(device: &DeviceSummary) -> u64 {
 fn failing(facts: &Facts<'_>) -> Option<RuleVerdict> {
     let failed = |device: &DeviceSummary| -> u64 {
         let known = device.errors.iter().filter(|error| FAILING.contains(&error.error));
-        known.map(|it| it.requests).sum()
+        known.map(|it| it.requests).fold(0, u64::saturating_add)
     };
     let device = facts.devices().iter().max_by_key(|device| failed(device))?;
     let errors = failed(device);
-    let all: u64 = device.directions.0.iter().map(|it| it.requests).sum();
+    let all: u64 = device.directions.0.iter().map(|it| it.requests).fold(0, u64::saturating_add);
     if errors == 0 {
         return None;
     }

@@ -118,7 +118,9 @@ fn finding<'a>(facts: &Facts<'a>, device: &'a DeviceSummary, file: &FilePattern)
 fn at_lock(facts: &Facts<'_>, file: &FilePattern) -> (u64, u64) {
     let of_file = facts
         .waits(|group| group.class == WaitClass::FsLock && group.file.as_ref() == Some(&file.file));
-    let sum = |of: fn(&WaitGroup) -> u64| of_file.groups.iter().map(|group| of(group)).sum::<u64>();
+    let sum = |of: fn(&WaitGroup) -> u64| {
+        of_file.groups.iter().map(|group| of(group)).fold(0_u64, u64::saturating_add)
+    };
     let (for_others_ns, for_others) = facts.waits_with(|stack| {
         let has = |functions| facts::has_function(&stack.functions, functions);
         stack.class == WaitClass::FsLock && (has(BUFFERED) || (has(SHARED) && has(DIRECT)))

@@ -134,7 +134,7 @@ fn is_hurt(facts: &Facts<'_>, group: &WaitGroup) -> bool {
 fn is_bulk(facts: &Facts<'_>, pid: u32) -> bool {
     let summary = facts.summary();
     let rows = summary.activity.iter().flat_map(|it| &it.rows).filter(|row| row.pid == pid);
-    let called: u64 = rows.map(|row| row.counts.write_bytes).sum();
+    let called: u64 = rows.map(|row| row.counts.write_bytes).fold(0, u64::saturating_add);
     let counted_s = facts.seconds() * summary.environment.calls_share();
     let own = summary.processes.rows.iter().find(|row| row.subject.pid == Some(pid));
     let written = own.map_or(0, |row| row.usage.directions[Direction::Write].bytes);

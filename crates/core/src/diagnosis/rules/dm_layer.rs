@@ -107,7 +107,9 @@ fn finding(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Finding {
 /// Returns another device that shares the lower one: its requests are part of the lower one's mean.
 /// Two logical volumes on one disk may differ as much as their loads.
 fn shares<'a>(facts: &Facts<'a>, upper: &DeviceSummary, lower: &str) -> Option<&'a str> {
-    let requests = |it: &DeviceSummary| it.directions.0.iter().map(|it| it.requests).sum::<u64>();
+    let requests = |it: &DeviceSummary| {
+        it.directions.0.iter().map(|it| it.requests).fold(0_u64, u64::saturating_add)
+    };
     let uses = |device: &&DeviceSummary| {
         device.device != upper.device
             && device.below.iter().any(|below| is_part_of(lower, below))

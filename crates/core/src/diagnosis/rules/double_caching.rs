@@ -33,7 +33,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some(device) = facts.busiest(buffered) else { return Ok(RuleVerdict::Clear) };
     let name = &device.device;
     let file = device.backing_file.clone().unwrap_or_default();
-    let all: u64 = facts.devices().iter().map(facts::device_time_ns).sum();
+    let all: u64 = facts.devices().iter().map(facts::device_time_ns).fold(0, u64::saturating_add);
     let below = device.below.first().cloned().unwrap_or_default();
     let sentence = format!(
         "{name} reads and writes its backing file {file} through the page cache: its data is in \

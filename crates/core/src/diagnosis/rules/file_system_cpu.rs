@@ -89,7 +89,8 @@ fn of_process<'a>(
     let bytes = sum(|row| row.counts.read_bytes.saturating_add(row.counts.write_bytes));
     let own = facts.waits(|group| group.pid == pid && group.process == name);
     // A call can be interrupted for others on its CPU, too.
-    let waited_ns: u64 = own.groups.iter().map(|group| group.time_ns + group.beside_ns).sum();
+    let waited_ns: u64 =
+        own.groups.iter().map(|group| group.time_ns + group.beside_ns).fold(0, u64::saturating_add);
     let time_ns = sum(|row| row.time_ns.unwrap_or(0)).saturating_sub(waited_ns);
     let from_memory_ns =
         calls.saturating_mul(CALL_NS).saturating_add(bytes.saturating_mul(BYTE_NS));
@@ -157,7 +158,8 @@ fn device_of(facts: &Facts<'_>, mount: &Mount) -> Option<String> {
 fn finding(facts: &Facts<'_>, busy: &BusyCalls<'_>) -> Finding {
     let share = share(facts, busy).min(1.0);
     let flags = words::flags(&busy.subject);
-    let impact = busy.time_ns as f64 / (facts.blocked_ns() + busy.time_ns).max(1) as f64;
+    let impact =
+        busy.time_ns as f64 / facts.blocked_ns().saturating_add(busy.time_ns).max(1) as f64;
     Finding::of_share(ImpactOf::BlockedTime, impact, share, sentence(busy, share))
         .claiming(busy.claims.clone())
         .holding(share)

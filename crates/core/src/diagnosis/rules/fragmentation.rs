@@ -43,7 +43,9 @@ fn worst<'a>(facts: &Facts<'a>) -> Option<(&'a str, Vec<&'a FilePattern>)> {
         let files: Vec<&FilePattern> = patterns.access.files.iter().filter(scattered).collect();
         (patterns.device.as_str(), files)
     });
-    let time = |files: &[&FilePattern]| files.iter().map(|file| file.time_ns).sum::<u64>();
+    let time = |files: &[&FilePattern]| {
+        files.iter().map(|file| file.time_ns).fold(0_u64, u64::saturating_add)
+    };
     let found = devices.filter(|(_, files)| !files.is_empty());
     found.max_by_key(|(_, files)| time(files))
 }
@@ -56,7 +58,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some(device) = facts.devices().iter().find(|device| device.device == name) else {
         return Ok(RuleVerdict::Clear);
     };
-    let sum = |of: fn(&FilePattern) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
+    let sum = |of: fn(&FilePattern) -> u64| {
+        files.iter().map(|file| of(file)).fold(0_u64, u64::saturating_add)
+    };
     let share = sum(|file| file.scattered) as f64 / sum(|file| file.sequential).max(1) as f64;
     let names: Vec<&str> = files.iter().map(|file| file.file.as_str()).collect();
     let pattern = words::pattern(&names);

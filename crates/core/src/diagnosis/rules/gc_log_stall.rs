@@ -58,7 +58,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let rows =
         rows.iter().filter(|row| row.steps.first().is_some_and(|step| step.pid == first.pid));
-    let time_ns: u64 = rows.map(|row| row.time_ns).sum();
+    let time_ns: u64 = rows.map(|row| row.time_ns).fold(0, u64::saturating_add);
     let impact = time_ns as f64 / (facts.blocked_ns() + chains.time_ns).max(1) as f64;
     let part = time_ns as f64 / first.threads.max(1) as f64 / facts.duration_ns().max(1) as f64;
     let file = most.files.first().map(|(file, _)| file.clone());

@@ -99,7 +99,8 @@ fn lasts(facts: &Facts<'_>, device: &DeviceSummary, stalled_ns: u64) -> bool {
 fn hung<'a>(facts: &Facts<'a>) -> Vec<&'a DeviceSummary> {
     let data = |it: &DeviceSummary| {
         let open = |at| facts::of(it, at).open_requests;
-        let all: u64 = it.directions.0.iter().map(|it| it.open_requests).sum();
+        let all: u64 =
+            it.directions.0.iter().map(|it| it.open_requests).fold(0, u64::saturating_add);
         open(Direction::Read) + open(Direction::Write) > 0 || all == 0
     };
     let limit = |device: &DeviceSummary| if data(device) { HUNG_NS } else { HUNG_OTHER_NS };

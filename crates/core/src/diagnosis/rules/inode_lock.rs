@@ -121,7 +121,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut files = waited.groups.iter().map(|group| &group.file);
     let first = files.next();
     let is_one = files.all(|file| Some(file) == first);
-    let threads: u64 = waited.groups.iter().map(|group| group.threads).sum();
+    let threads: u64 = waited.groups.iter().map(|group| group.threads).fold(0, u64::saturating_add);
     // A single thread waits for no other: then the file system's own work holds its file's lock.
     if waited.class_ns == 0 || threads < 2 && lock != Lock::Frozen {
         return Ok(RuleVerdict::Clear);
@@ -161,7 +161,8 @@ fn queue<'a>(facts: &Facts<'a>, all: &Waited<'a>) -> Waited<'a> {
             wait_group.class == WaitClass::FsLock && is_same
         };
         let waited = facts.waits(same);
-        let threads: u64 = waited.groups.iter().map(|group| group.threads).sum();
+        let threads: u64 =
+            waited.groups.iter().map(|group| group.threads).fold(0, u64::saturating_add);
         if threads >= 2 && waited.class_ns > best.class_ns {
             best = waited;
         }

@@ -127,7 +127,8 @@ fn filler(facts: &Facts<'_>, waiting: &Subject) -> Filler {
     let all = facts::of(device, Direction::Write).bytes.max(1);
     let is_own =
         |row: &&&UsedRow<ProcessRow>| Some(&row.subject.process) == waiting.process.as_ref();
-    let own: u64 = programs.iter().filter(is_own).map(|row| written(row)).sum();
+    let own: u64 =
+        programs.iter().filter(is_own).map(|row| written(row)).fold(0, u64::saturating_add);
     if 2 * own >= all {
         return Filler::Itself;
     }

@@ -147,8 +147,8 @@ fn before_write(facts: &Facts<'_>) -> RuleVerdict {
     let of_files = [Origin::Read, Origin::Readahead];
     let mut paths = facts.paths(BEFORE_WRITE);
     paths.retain(|row| of_files.contains(&row.subject.origin));
-    let requests: u64 = paths.iter().map(|row| row.usage.requests).sum();
-    let time_ns: u64 = paths.iter().map(|row| row.usage.all_time_ns()).sum();
+    let requests: u64 = paths.iter().map(|row| row.usage.requests).fold(0, u64::saturating_add);
+    let time_ns: u64 = paths.iter().map(|row| row.usage.all_time_ns()).fold(0, u64::saturating_add);
     let reads = |device: &DeviceSummary| facts::of(device, Direction::Read).requests;
     let Some(device) = facts.busiest(|device| reads(device) >= requests && requests >= WRITES)
     else {

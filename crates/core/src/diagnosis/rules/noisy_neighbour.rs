@@ -318,8 +318,8 @@ fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<SlowedBy> {
     // much as before.
     let (had, has) = level(&values(&timeline, |bin| bin.requests as f64));
     let same = alike(level(&depth)) || has <= LESS * had;
-    let count: u64 = timeline.bins.iter().map(|bin| of(bin).0).sum();
-    let all: u64 = timeline.bins.iter().map(|bin| of(bin).1).sum();
+    let count: u64 = timeline.bins.iter().map(|bin| of(bin).0).fold(0, u64::saturating_add);
+    let all: u64 = timeline.bins.iter().map(|bin| of(bin).1).fold(0, u64::saturating_add);
     // The others are assumed to slow down as much.
     let extra = 1.0 - before * count as f64 / all.max(1) as f64;
     (apart && after >= SLOWER * before && after >= SLOW_NS && same && alike(level(&size)))

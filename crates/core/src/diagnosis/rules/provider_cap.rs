@@ -381,7 +381,9 @@ fn of_instance(facts: &Facts<'_>, together: &Together<'_>) -> Finding {
         words::percent(plateau.variation),
         words::percent(*each),
     );
-    let sums = |of: fn(&DeviceSummary) -> u64| devices.iter().map(|device| of(device)).sum::<u64>();
+    let sums = |of: fn(&DeviceSummary) -> u64| {
+        devices.iter().map(|device| of(device)).fold(0_u64, u64::saturating_add)
+    };
     let at_device = sums(|it| facts::stage_sum(it, Interval::D2c));
     let whole = sums(facts::device_time_ns).max(at_device);
     let waiting: f64 = devices.iter().map(|device| device.in_flight_mean).sum();

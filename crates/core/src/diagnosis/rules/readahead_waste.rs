@@ -73,7 +73,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// requests beyond one per fault are such pieces. Of very many files only those with the most
 /// requests are known; they are assumed to have the same share of the faults as of the `reads`.
 fn windows_in_order(files: &[&FilePattern], faults: u64, reads: u64) -> f64 {
-    let sum = |of: fn(&FilePattern) -> u64| files.iter().map(|file| of(file)).sum::<u64>() as f64;
+    let sum = |of: fn(&FilePattern) -> u64| {
+        files.iter().map(|file| of(file)).fold(0_u64, u64::saturating_add) as f64
+    };
     let (requests, sequential) = (sum(|file| file.requests), sum(|file| file.sequential));
     let faults = faults as f64 * (requests / reads.max(1) as f64).min(1.0);
     let pieces = (requests - faults).max(0.0);
@@ -108,7 +110,8 @@ fn finding(
     let window = window.map_or_else(|| "?".to_owned(), |kib| format!("{kib:.0}"));
     let is_wasted = is_again || only_written || is_large;
     // A read of the needed page alone takes at least its share of the bytes.
-    let run_queue_ns: u64 = waited.groups.iter().map(|group| group.run_queue_ns).sum();
+    let run_queue_ns: u64 =
+        waited.groups.iter().map(|group| group.run_queue_ns).fold(0, u64::saturating_add);
     let reading_ns = waited.time_ns.saturating_sub(run_queue_ns);
     let wasted_ns = (reading_ns as f64 * (1.0 - 1.0 / over.max(1.0))) as u64;
     Finding::of_blocked(facts, wasted_ns, sentence)

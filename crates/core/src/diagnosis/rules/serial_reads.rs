@@ -230,7 +230,7 @@ impl MappedReads {
             let mut steps = row.steps.iter();
             row.device == subject.device && steps.all(|step| Some(step.pid) == subject.pid)
         });
-        let behind = match behind.map(|row| row.time_ns).sum::<u64>() {
+        let behind = match behind.map(|row| row.time_ns).fold(0_u64, u64::saturating_add) {
             0 => String::new(),
             time_ns => {
                 format!(", for which other threads of it wait {}", words::time(time_ns as f64),)

@@ -128,7 +128,8 @@ fn limit_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(f64, &'static 
 fn shares_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(f64, f64)> {
     let access = &facts.patterns(&device.device)?.access;
     let limit = (limit_of(facts, device)?.0 * 1024.0) as u64;
-    let all: u64 = access.sizes.iter().map(|(_, count)| count).sum();
+    let all: u64 =
+        access.sizes.iter().map(|(_, count)| count).copied().fold(0, u64::saturating_add);
     let full = access.sizes.iter().find(|(size, _)| *size == limit).map_or(0, |(_, count)| *count);
     let of = |count: u64| count as f64 / all.max(1) as f64;
     (all >= 50).then(|| (of(access.pieces), of(full)))

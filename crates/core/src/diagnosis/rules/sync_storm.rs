@@ -202,7 +202,7 @@ fn counted(facts: &Facts<'_>, pid: u32) -> Option<u64> {
     let rows = summary.activity.iter().flat_map(|it| &it.rows);
     let own =
         rows.filter(|row| row.pid == pid && row.file_type == Some(FileKind::Directory.word()));
-    let calls: u64 = own.map(|row| row.counts.fsyncs).sum();
+    let calls: u64 = own.map(|row| row.counts.fsyncs).fold(0, u64::saturating_add);
     (calls > 0 && !summary.environment.lacks_calls()).then_some(calls)
 }
 

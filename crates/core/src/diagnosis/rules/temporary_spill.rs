@@ -47,7 +47,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         of_waits.groups.iter().filter_map(|group| group.file.as_deref()).collect();
     let pattern = words::pattern(&files);
     let subject = Subject { file: pattern.clone(), ..of_waits.subject() };
-    let bytes: u64 = spilled.iter().map(|(.., bytes)| bytes).sum();
+    let bytes: u64 = spilled.iter().map(|(.., bytes)| bytes).copied().fold(0, u64::saturating_add);
     let how_much = match bytes {
         0 => String::new(),
         bytes => format!(

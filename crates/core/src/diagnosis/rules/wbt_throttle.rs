@@ -84,7 +84,7 @@ fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
         programs::role_of(Some(&wait_group.process), wait_group.file.as_deref()?)
     };
     let of_data = waited.groups.iter().filter(|group| role(group) == Some(FileRole::Data));
-    let data_ns: u64 = of_data.map(|of_data| of_data.class_ns()).sum();
+    let data_ns: u64 = of_data.map(|of_data| of_data.class_ns()).fold(0, u64::saturating_add);
     readers.time_ns as f64 >= READERS * facts.duration_ns() as f64 || 2 * data_ns >= waited.class_ns
 }
 
@@ -92,7 +92,7 @@ fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
 fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
     let waited = facts.kernel_waits(|group| group.class == WaitClass::Wbt);
     let on = waited.subject().device;
-    let threads: u64 = waited.groups.iter().map(|group| group.threads).sum();
+    let threads: u64 = waited.groups.iter().map(|group| group.threads).fold(0, u64::saturating_add);
     let asleep = waited.class_ns as f64 / (threads * facts.duration_ns()).max(1) as f64;
     let is_asleep = asleep >= ASLEEP;
     let fits = |device: &DeviceSummary| is_asleep || is_held(device);

@@ -90,16 +90,20 @@ struct WriteBurst {
 
 fn bursts(facts: &Facts<'_>, device: &DeviceSummary) -> Option<WriteBurst> {
     let timeline: &Timeline = &facts.patterns(&device.device)?.timeline;
-    let written: u64 = timeline.bins.iter().map(|bin| bin.writeback_bytes).sum();
+    let written: u64 =
+        timeline.bins.iter().map(|bin| bin.writeback_bytes).fold(0, u64::saturating_add);
     if written == 0 {
         return None;
     }
     let mean = written / timeline.bins.len().max(1) as u64;
     let (during, calm): (Vec<&Bin>, Vec<&Bin>) =
         timeline.bins.iter().partition(|bin| bin.writeback_bytes > mean);
-    let reads = |bins: &[&Bin]| bins.iter().map(|bin| bin.reads).sum::<u64>();
-    let time = |bins: &[&Bin]| bins.iter().map(|bin| bin.read_d2c_ns).sum::<u64>();
-    let share = during.iter().map(|bin| bin.writeback_bytes).sum::<u64>() as f64 / written as f64;
+    let reads = |bins: &[&Bin]| bins.iter().map(|bin| bin.reads).fold(0_u64, u64::saturating_add);
+    let time =
+        |bins: &[&Bin]| bins.iter().map(|bin| bin.read_d2c_ns).fold(0_u64, u64::saturating_add);
+    let share = during.iter().map(|bin| bin.writeback_bytes).fold(0_u64, u64::saturating_add)
+        as f64
+        / written as f64;
     if reads(&during) < READS || reads(&calm) < READS || share < BYTES_SHARE {
         return None;
     }
