@@ -176,7 +176,10 @@ impl Claims {
 
     /// Returns the claimed time of programs' threads, nanoseconds.
     pub fn waited_ns(&self) -> u64 {
-        self.times().filter(|(cell, _)| !cell.is_of_requests()).map(|time| time.1).sum()
+        self.times()
+            .filter(|(cell, _)| !cell.is_of_requests())
+            .map(|time| time.1)
+            .fold(0, u64::saturating_add)
     }
 
     /// Returns the claimed time of programs' threads, or of requests where no thread waits,
@@ -197,7 +200,7 @@ impl Claims {
             other.cells.get(&cell).map_or(0, |others_ns| time_ns.min(*others_ns))
         });
         let own = self.times().filter(|(cell, _)| counts(cell)).map(|time| time.1);
-        (both.sum(), own.sum())
+        (both.fold(0, u64::saturating_add), own.fold(0, u64::saturating_add))
     }
 
     /// Returns what is left of the claims without those of `other`.

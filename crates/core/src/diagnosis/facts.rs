@@ -189,7 +189,8 @@ impl<'a> Facts<'a> {
     pub fn blocked_near(&self, device: &str) -> u64 {
         let groups = self.summary.patterns.waits.iter();
         let elsewhere = groups.filter(|it| it.device.as_deref().is_some_and(|it| it != device));
-        self.blocked_ns.saturating_sub(elsewhere.map(|group| group.time_ns).sum())
+        self.blocked_ns
+            .saturating_sub(elsewhere.map(|group| group.time_ns).fold(0, u64::saturating_add))
     }
 
     /// Returns by how many steps losses lower the confidence: one if the watch is lossy or cut off,
@@ -520,7 +521,13 @@ pub fn stage(device: &DeviceSummary, direction: Direction, at: Interval) -> Opti
 
 /// Returns the sum of a stage over all directions, nanoseconds.
 pub fn stage_sum(device: &DeviceSummary, at: Interval) -> u64 {
-    device.directions.0.iter().filter_map(|it| it.intervals[at]).map(|stage| stage.sum_ns).sum()
+    device
+        .directions
+        .0
+        .iter()
+        .filter_map(|it| it.intervals[at])
+        .map(|stage| stage.sum_ns)
+        .fold(0, u64::saturating_add)
 }
 
 /// Returns the time that requests spent in the scheduler (I2D), including those still in it,

@@ -91,7 +91,7 @@ impl BusyTime {
             kept.push(BusySegment {
                 from: pair[0].from,
                 to: pair[pair.len() - 1].to,
-                busy: pair.iter().map(|segment| segment.busy).sum(),
+                busy: pair.iter().map(|segment| segment.busy).fold(0, u64::saturating_add),
             });
         }
         kept.extend_from_slice(&self.segments[older..]);
@@ -100,7 +100,7 @@ impl BusyTime {
 
     /// The busy time between `from` and `to`, nanoseconds.
     pub fn within(&self, from: u64, to: u64) -> u64 {
-        self.segments.iter().map(|segment| segment.part(from, to)).sum()
+        self.segments.iter().map(|segment| segment.part(from, to)).fold(0, u64::saturating_add)
     }
 
     /// Whether no interval was added.

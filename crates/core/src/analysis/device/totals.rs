@@ -393,12 +393,16 @@ impl DeviceTotals {
 
     /// Its number of requests.
     pub fn requests(&self) -> u64 {
-        self.directions.0.iter().map(|tally| tally.requests + tally.open).sum()
+        self.directions
+            .0
+            .iter()
+            .map(|tally| tally.requests + tally.open)
+            .fold(0, u64::saturating_add)
     }
 
     /// Its number of open requests.
     pub fn open(&self) -> u64 {
-        self.directions.0.iter().map(|tally| tally.open).sum()
+        self.directions.0.iter().map(|tally| tally.open).fold(0, u64::saturating_add)
     }
 
     /// Number of requests that may serve an unknown upper device.

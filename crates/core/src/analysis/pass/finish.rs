@@ -89,7 +89,8 @@ impl Summarizer {
         let ratios: Vec<_> = self.devices.iter_mut().map(|device| device.correct(exact)).collect();
         self.charged.calibrate(&ratios);
         if environment.is_sampled() {
-            self.requests = self.devices.iter().map(DeviceTotals::requests).sum();
+            self.requests =
+                self.devices.iter().map(DeviceTotals::requests).fold(0, u64::saturating_add);
         }
         self.devices.iter().map(|device| device.name).zip(ratios).collect()
     }

@@ -166,7 +166,7 @@ impl Reporter<'_> {
             open_requests: sum(DeviceTotals::open),
             begun_before_requests: sum(|tally| tally.begun_before),
             helper_requests: sum(|tally| tally.helpers),
-            lower_requests: hidden.map(|(tally, _)| tally.lower).sum(),
+            lower_requests: hidden.map(|(tally, _)| tally.lower).fold(0, u64::saturating_add),
             unlinked_requests: sum(DeviceTotals::unlinked_requests),
             lost_requests: self.environment.losses.requests(),
             left_out_requests: self.all.left_out.0,

@@ -194,7 +194,8 @@ impl Pass for WaitGroups {
             (blocked_group.pid, blocked_group.name.clone(), blocked_group.class)
         };
         groups.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| order(a).cmp(&order(b))));
-        let unlisted_ns = groups.iter().skip(MOST_LISTED).map(|group| group.time_ns).sum();
+        let unlisted_ns =
+            groups.iter().skip(MOST_LISTED).map(|group| group.time_ns).fold(0, u64::saturating_add);
         groups.truncate(MOST_LISTED);
         let is_empty = self.sums.is_empty() && self.kernel_threads_ns == 0;
         Blocked {

@@ -358,7 +358,7 @@ impl WaitPast {
         let own = self.threads.iter().filter(|(_, thread)| thread.pid == pid);
         own.map(|(tid, thread)| {
             let paths = thread.since(start_ns).flat_map(|spell| spell.within(start_ns, end_ns));
-            (*tid, paths.map(|path| path.storage_ns).sum())
+            (*tid, paths.map(|path| path.storage_ns).fold(0, u64::saturating_add))
         })
         .collect()
     }

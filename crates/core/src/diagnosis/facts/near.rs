@@ -23,7 +23,7 @@ impl Facts<'_> {
         let waits = &self.summary.patterns.waits;
         let waited = |row: &DeviceSummary| -> u64 {
             let own = waits.iter().filter(|wait| wait.device.as_ref() == Some(&row.device));
-            own.map(|group| group.time_ns).sum()
+            own.map(|group| group.time_ns).fold(0, u64::saturating_add)
         };
         let least_ns = (WARNING_THREADS * self.duration_ns() as f64) as u64;
         let mut devices: Vec<(u64, &str)> =
@@ -62,7 +62,8 @@ impl Facts<'_> {
             None => stack.pid.is_none_or(|pid| pids.contains(&pid)),
         });
         patterns.kernel_waits.retain(|group| group.device.as_deref().is_none_or(is_near));
-        let blocked_ns = patterns.waits.iter().map(|group| group.time_ns).sum();
+        let blocked_ns =
+            patterns.waits.iter().map(|group| group.time_ns).fold(0, u64::saturating_add);
         near.ledger.iter_mut().for_each(|ledger| ledger.blocked_ns = blocked_ns);
         near
     }

@@ -43,7 +43,7 @@ impl WaitsByStack<'_> {
     /// Returns the time of those that go through one of `functions`, nanoseconds.
     pub fn time_in(&self, functions: &[&str]) -> u64 {
         let fit = self.stacks.iter().filter(|stack| has_function(&stack.functions, functions));
-        fit.map(|fit| fit.time_ns).sum()
+        fit.map(|fit| fit.time_ns).fold(0, u64::saturating_add)
     }
 }
 
@@ -58,8 +58,8 @@ impl<'a> Facts<'a> {
         let stacks = self.summary().patterns.wait_stacks.iter().filter(|stack| fits(stack));
         let stacks: Vec<&WaitStack> = stacks.collect();
         WaitsByStack {
-            time_ns: stacks.iter().map(|stack| stack.time_ns).sum(),
-            waits: stacks.iter().map(|stack| stack.waits).sum(),
+            time_ns: stacks.iter().map(|stack| stack.time_ns).fold(0, u64::saturating_add),
+            waits: stacks.iter().map(|stack| stack.waits).fold(0, u64::saturating_add),
             longest_ns: stacks.iter().map(|stack| stack.longest_ns).max().unwrap_or(0),
             stacks,
         }

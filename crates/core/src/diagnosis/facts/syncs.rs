@@ -147,7 +147,7 @@ impl<'a> Facts<'a> {
         let own: Vec<_> = rows.filter(|row| row.process.as_ref() == Some(&process)).collect();
         let sum = |fits: &dyn Fn(u64) -> bool| -> u64 {
             let fitting = own.iter().filter(|row| fits(row.counts.write_bytes));
-            fitting.map(|row| row.counts.fsyncs).sum()
+            fitting.map(|row| row.counts.fsyncs).fold(0, u64::saturating_add)
         };
         let (clean, all) = (sum(&|bytes| bytes == 0), sum(&|_| true));
         (clean >= MANY_FILES && 10 * clean >= 9 * all).then_some(clean)

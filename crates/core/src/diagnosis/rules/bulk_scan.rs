@@ -168,8 +168,9 @@ fn scanner(device: &DeviceSummary) -> Option<BulkReader> {
     let of_same = |row: &UsedRow<ProcessRow>| -> Vec<&UsedRow<ProcessRow>> {
         device.processes.iter().filter(|process| same(process, row)).collect()
     };
-    let together =
-        |row: &&UsedRow<ProcessRow>| -> u64 { of_same(row).into_iter().map(bytes).sum() };
+    let together = |row: &&UsedRow<ProcessRow>| -> u64 {
+        of_same(row).into_iter().map(bytes).fold(0, u64::saturating_add)
+    };
     let top = device.processes.iter().max_by_key(|row| (together(row), bytes(row)))?;
     let is_large = |it: &&UsedRow<ProcessRow>| bytes(it) as f64 >= OF_LARGEST * bytes(top) as f64;
     let largest: Vec<&UsedRow<ProcessRow>> = of_same(top).into_iter().filter(is_large).collect();

@@ -89,7 +89,7 @@ fn burst(patterns: &DevicePatterns) -> Option<SyncBurst> {
     };
     let bytes = |burst: bool| -> u64 {
         let zipped = bins.iter().zip(&is_burst).filter(|(_, is)| **is == burst);
-        zipped.map(|(bin, _)| bin.write_bytes).sum()
+        zipped.map(|(bin, _)| bin.write_bytes).fold(0, u64::saturating_add)
     };
     let (during, calm) = (of(true), of(false));
     let share = bytes(true) as f64 / (bytes(true) + bytes(false)).max(1) as f64;

@@ -34,7 +34,7 @@ impl<'a> Convoy<'a> {
     /// Returns a convoy of these chains; `None` if there are none.
     pub fn new(mut rows: Vec<&'a ChainRow>) -> Option<Convoy<'a>> {
         rows.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
-        let time_ns = rows.iter().map(|row| row.time_ns).sum();
+        let time_ns = rows.iter().map(|row| row.time_ns).fold(0, u64::saturating_add);
         (!rows.is_empty()).then_some(Convoy { rows, time_ns })
     }
 

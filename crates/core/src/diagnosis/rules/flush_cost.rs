@@ -61,7 +61,7 @@ fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &StageTime) -> (Vec<ProgramSy
         let flushing = (program_syncs.count() as f64 * flush.mean_ns) as u64;
         program_syncs.waited.time_ns.min(flushing.max(flush.sum_ns))
     };
-    let time_ns = syncs.iter().map(waited).sum();
+    let time_ns = syncs.iter().map(waited).fold(0, u64::saturating_add);
     (syncs, time_ns)
 }
 

@@ -135,7 +135,7 @@ fn filler(facts: &Facts<'_>, waiting: &Subject) -> Filler {
     // Each file of a copy may be one process.
     let of_program = |row: &UsedRow<ProcessRow>| -> u64 {
         let same = programs.iter().filter(|program| program.subject.process == row.subject.process);
-        same.map(|row| written(row)).sum()
+        same.map(|row| written(row)).fold(0, u64::saturating_add)
     };
     let others = programs.iter().filter(|row| !is_own(row));
     let Some(most) = others.max_by_key(|row| (of_program(row), written(row))) else {

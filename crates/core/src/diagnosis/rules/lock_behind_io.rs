@@ -60,7 +60,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let same = |it: &&(&ChainRow, Confidence)| {
         it.1 == sure && it.0.steps.first().is_some_and(|step| step.pid == sleepers.pid)
     };
-    let time_ns = known.iter().filter(same).map(|it| it.0.time_ns).sum();
+    let time_ns = known.iter().filter(same).map(|it| it.0.time_ns).fold(0, u64::saturating_add);
     let convoy = Convoy { most, sleepers, holder, sure, time_ns };
     Ok(finding(facts, &convoy, chains.time_ns).into())
 }

@@ -76,7 +76,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn data_written(device: &DeviceSummary) -> u64 {
     let own = [Origin::Journal, Origin::Metadata];
     let rows = device.origins.iter().filter(|row| !own.contains(&row.subject.origin));
-    rows.map(|row| row.usage.directions[Direction::Write].bytes).sum()
+    rows.map(|row| row.usage.directions[Direction::Write].bytes).fold(0, u64::saturating_add)
 }
 
 /// Returns the process that writes a file: the one with most write calls, else the one that waits

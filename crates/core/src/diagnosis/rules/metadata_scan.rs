@@ -64,7 +64,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         })
     };
     let all_reads = |device: &DeviceSummary| -> u64 {
-        device.origins.iter().map(|row| row.usage.directions[Direction::Read].time_ns).sum()
+        device
+            .origins
+            .iter()
+            .map(|row| row.usage.directions[Direction::Read].time_ns)
+            .fold(0, u64::saturating_add)
     };
     let device = facts.busiest(|device| {
         let (time_ns, requests) = reads_of(device);

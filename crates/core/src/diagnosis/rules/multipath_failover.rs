@@ -51,7 +51,7 @@ impl Paths<'_> {
 fn judge(facts: &Facts<'_>) -> Judged {
     let over = facts.path_share(FAILOVER);
     let sum = |device: &DeviceSummary, of: fn(&DirectionSummary) -> u64| -> u64 {
-        device.directions.0.iter().map(of).sum()
+        device.directions.0.iter().map(of).fold(0, u64::saturating_add)
     };
     let share = |device: &DeviceSummary| {
         sum(device, |it| it.requeues) as f64 / sum(device, |it| it.requests).max(1) as f64
@@ -76,7 +76,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         requeued: sum(device, |it| it.requeues),
         share: share(device).max(over),
         over,
-        failed_below: below.map(|it| sum(it, |it| it.error_requests)).sum(),
+        failed_below: below.map(|it| sum(it, |it| it.error_requests)).fold(0, u64::saturating_add),
     };
     Ok(finding(&paths).into())
 }

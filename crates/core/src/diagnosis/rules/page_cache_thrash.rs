@@ -134,7 +134,12 @@ fn waits_for<'a>(facts: &Facts<'a>, device: &str) -> Waited<'a> {
     let cached = [WaitClass::PageRead, WaitClass::PageFault];
     let own = facts.waits(|it| cached.contains(&it.class) && it.device.as_deref() == Some(device));
     let time_of = |waited: &Waited<'_>, pid| -> u64 {
-        waited.groups.iter().filter(|group| group.pid == pid).map(|group| group.time_ns).sum()
+        waited
+            .groups
+            .iter()
+            .filter(|group| group.pid == pid)
+            .map(|group| group.time_ns)
+            .fold(0, u64::saturating_add)
     };
     let all = facts.waits(|it| cached.contains(&it.class));
     // A few stray waits for the device say nothing about those whose device is not known.

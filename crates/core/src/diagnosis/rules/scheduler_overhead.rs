@@ -196,7 +196,10 @@ fn queued(facts: &Facts<'_>, device: &DeviceSummary) -> (u64, u64) {
     let waited = facts
         .waits(|group| own.contains(&group.class) && group.device.as_ref() == Some(&device.device));
     let longest = waited.groups.iter().map(|group| group.longest_ns.min(group.queue_ns)).max();
-    (waited.groups.iter().map(|group| group.queue_ns).sum(), longest.unwrap_or(0))
+    (
+        waited.groups.iter().map(|group| group.queue_ns).fold(0, u64::saturating_add),
+        longest.unwrap_or(0),
+    )
 }
 
 /// Whether some requests, the longest for `longest_ns`, stay in the scheduler very long while the

@@ -48,7 +48,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::bytes(writes.average_bytes.unwrap_or(0.0)),
     );
     let row = |direction: Direction| -> u64 {
-        device.origins.iter().map(|row| row.usage.directions[direction].time_ns).sum()
+        device
+            .origins
+            .iter()
+            .map(|row| row.usage.directions[direction].time_ns)
+            .fold(0, u64::saturating_add)
     };
     let whole = facts::device_time_ns(device);
     // Merging leaves one request of those queued at the same time.

@@ -149,7 +149,7 @@ fn dirtied(busiest: Option<&DeviceSummary>, caller: &Subject) -> String {
     let bytes = |row: &UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
     let written = |row: &UsedRow<ProcessRow>| -> u64 {
         let same = others.iter().filter(|it| it.subject.process == row.subject.process);
-        same.map(|row| bytes(row)).sum()
+        same.map(|row| bytes(row)).fold(0, u64::saturating_add)
     };
     match (others.iter().max_by_key(|row| (written(row), bytes(row))), busiest) {
         (Some(writer), Some(device))
