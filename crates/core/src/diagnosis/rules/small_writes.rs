@@ -47,18 +47,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
         words::bytes(writes.average_bytes.unwrap_or(0.0)),
     );
-    let row = |direction: Direction| -> u64 {
-        device
-            .origins
-            .iter()
-            .map(|row| row.usage.directions[direction].time_ns)
-            .fold(0, u64::saturating_add)
-    };
+    let times = device.origins.iter().map(|row| row.usage.directions[Direction::Write].time_ns);
+    let write_ns = times.fold(0, u64::saturating_add);
     let whole = facts::device_time_ns(device);
     // Merging leaves one request of those queued at the same time.
     let at_once = device.in_flight_mean / device.util_share.unwrap_or(1.0).max(1e-6);
     let spared = writes.sequential_share.unwrap_or(0.0) * (1.0 - 1.0 / at_once.max(1.0));
-    let time = (row(Direction::Write) as f64 * spared) as u64;
+    let time = (write_ns as f64 * spared) as u64;
     Ok(Finding::of_device(facts, time, whole, sentence)
         .about(subject)
         .upper_bound()
