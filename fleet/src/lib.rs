@@ -36,7 +36,6 @@ pub mod inventory;
 pub mod layout;
 pub mod output;
 pub mod push;
-pub mod quantities;
 #[cfg(feature = "query")]
 pub mod questions;
 pub mod redact;

@@ -1,10 +1,9 @@
-//! Answers as sections of text and as JSON.
+//! Answers as sections of text, as JSON, and times and sizes as people read them.
 //!
 //! Names come from hosts and can contain any character: what could move a terminal's cursor is
 //! shown as an escape.
 //!
-//! What does not belong here: what is answered, numbers as text (see [`crate::quantities`]), and
-//! printing.
+//! What does not belong here: what is answered, and printing it.
 
 #[cfg(feature = "query")]
 use crate::error::{FleetContext, Result};
@@ -16,8 +15,6 @@ use datafusion::arrow::json::ArrayWriter;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
-
-pub use crate::quantities::{duration_text, size_text};
 
 /// A name that is longer is cut on the screen.
 const MOST_WIDTH: usize = 60;
@@ -117,6 +114,35 @@ fn fitted(text: &str) -> String {
         true => text.chars().take(MOST_WIDTH - 1).chain(['…']).collect(),
         false => text,
     }
+}
+
+/// A time as people read it: `12.3 ms`.
+pub fn duration_text(nanoseconds: f64) -> String {
+    let (value, unit) = match nanoseconds.abs() {
+        it if it < 1e3 => (nanoseconds, "ns"),
+        it if it < 1e6 => (nanoseconds / 1e3, "µs"),
+        it if it < 1e9 => (nanoseconds / 1e6, "ms"),
+        _ => (nanoseconds / 1e9, "s"),
+    };
+    match value.abs() < 100.0 {
+        true => format!("{value:.1} {unit}"),
+        false => format!("{value:.0} {unit}"),
+    }
+}
+
+/// A size as people read it: `4.0 TB`.
+pub fn size_text(bytes: f64) -> String {
+    let mut value = bytes;
+    for unit in ["B", "kB", "MB", "GB", "TB"] {
+        if value.abs() < 1000.0 {
+            return match unit {
+                "B" => format!("{value:.0} {unit}"),
+                _ => format!("{value:.1} {unit}"),
+            };
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.1} PB")
 }
 
 impl AnswerSection {
@@ -270,5 +296,13 @@ mod tests {
         let expected = "Things\n  host    count\n  web-1       7\n  a      123456\nA note.\n";
         assert_eq!(section.render(), expected);
         assert_eq!(section.json()["rows"][1]["count"], 123_456);
+    }
+
+    #[test]
+    fn figures_have_units() {
+        assert_eq!(duration_text(12_340_000.0), "12.3 ms");
+        assert_eq!(duration_text(999.0), "999 ns");
+        assert_eq!(duration_text(2.5e9), "2.5 s");
+        assert_eq!(size_text(4e12), "4.0 TB");
     }
 }
