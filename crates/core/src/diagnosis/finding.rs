@@ -504,8 +504,8 @@ impl Finding {
         let behind =
             self.subject.pid.filter(|_| !is_said).and_then(|pid| facts.longest_behind(pid));
         let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
-        if let Some((who, time_ns)) = behind.filter(|(_, time_ns)| *time_ns as f64 >= least_ns) {
-            let verb = if who.contains(" processes of ") { "wait" } else { "waits" };
+        let behind = behind.filter(|(.., time_ns)| *time_ns as f64 >= least_ns);
+        if let Some((who, verb, time_ns)) = behind {
             let process = self.subject.process.as_deref().unwrap_or_default();
             self.sentence.push_str(&format!("; {who} {verb} for {process}"));
             let what = format!("time that {who} waited for it");

@@ -18,8 +18,8 @@ impl Facts<'_> {
     }
 
     /// Returns the other program that waits longest for a process which waits for storage, as
-    /// sentences name it, and its time, nanoseconds.
-    pub fn longest_behind(&self, pid: u32) -> Option<(String, u64)> {
+    /// sentences name it, with their verb, and its time, nanoseconds.
+    pub fn longest_behind(&self, pid: u32) -> Option<(String, &'static str, u64)> {
         let chains = self.summary().chains.iter().flat_map(|chains| &chains.rows);
         let others = chains.filter_map(|row| match row.steps.as_slice() {
             [first, second, ..] if second.pid == pid && second.processes <= 1 => {
@@ -28,11 +28,10 @@ impl Facts<'_> {
             _ => None,
         });
         let (first, time_ns) = others.max_by_key(|(_, time_ns)| *time_ns)?;
-        let name = match first.processes {
-            0 | 1 => words::process(&first.process, Some(first.pid), None),
-            several => format!("{several} processes of {}", first.process),
-        };
-        Some((name, time_ns))
+        Some(match first.processes {
+            0 | 1 => (words::process(&first.process, Some(first.pid), None), "waits", time_ns),
+            several => (format!("{several} processes of {}", first.process), "wait", time_ns),
+        })
     }
 
     /// Whether other programs wait for a process.
@@ -61,7 +60,7 @@ mod tests {
         }
         let summary = script.summary();
         let behind = Facts::new(&summary).longest_behind(1);
-        assert_eq!(behind, Some(("batch (3)".to_owned(), 3000 * MS)));
+        assert_eq!(behind, Some(("batch (3)".to_owned(), "waits", 3000 * MS)));
         assert_eq!(Facts::new(&summary).longest_behind(2), None);
     }
 }

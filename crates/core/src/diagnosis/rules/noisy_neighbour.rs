@@ -134,11 +134,16 @@ fn held(facts: &Facts<'_>, user: &MainUser<'_>) -> f64 {
     if !user.reads || is_within || seen_ns == 0 {
         return user.share;
     }
-    let mut blamed = facts.behind(OWN_DOING).into_iter();
-    let blamed = blamed.find(|blamed| blamed.process == *name);
     let unseen_ns = user.others.time_ns.saturating_sub(seen_ns) as f64;
-    let held_ns = blamed.map_or(0, |blamed| blamed.time_ns) as f64 + unseen_ns * user.share;
+    let held_ns = behind_ns(facts, user) as f64 + unseen_ns * user.share;
     (held_ns / user.others.time_ns.max(1) as f64).min(user.share)
+}
+
+/// How long others waited while the device served requests of its main user, nanoseconds.
+fn behind_ns(facts: &Facts<'_>, user: &MainUser<'_>) -> u64 {
+    let mut blamed = facts.behind(OWN_DOING).into_iter();
+    let blamed = blamed.find(|blamed| blamed.process == user.row.subject.process);
+    blamed.map_or(0, |blamed| blamed.time_ns)
 }
 
 /// The finding about a device's main user, which others wait for.
@@ -151,9 +156,7 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
     let sentence = sentence(facts, user, (&subject, &victim), &clients);
     let held = held(facts, user);
     let time_ns = (user.others.time_ns as f64 * held) as u64;
-    let mut blamed = facts.behind(OWN_DOING).into_iter();
-    let blamed = blamed.find(|blamed| blamed.process == user.row.subject.process);
-    let behind_ns = blamed.map_or(0, |blamed| blamed.time_ns);
+    let behind_ns = behind_ns(facts, user);
     // What the device served meanwhile was seen.
     let is_seen = behind_ns as f64 >= MOST * user.others.time_ns as f64;
     let flags = words::flags(&subject);
