@@ -17,8 +17,8 @@ pub(super) struct ServiceOrder {
 }
 
 impl ServiceOrder {
-    /// Returns how long the device worked on a request that completes after all before it,
-    /// nanoseconds; 0 for one that arrives late, whose time its successor has.
+    /// Returns how long the device worked on the next request in the recording, nanoseconds: from
+    /// its issue or the latest completion; 0 if it completed before one that was recorded earlier.
     #[inline]
     pub fn complete(&mut self, life: &Life) -> u64 {
         let ended_ns = life.ended_ns();

@@ -163,24 +163,23 @@ impl WaitingTally {
 
     /// The waits of programs.
     pub fn programs(&self, names: &Names, stacks: &StackTable) -> (Vec<WaitGroup>, Vec<WaitStack>) {
-        let (mut groups, stacks) = self.programs.finish(&self.wakers(names), names, stacks);
+        let (mut groups, stacks) = self.programs.finish(&self.wakers(), names, stacks);
         groups.iter_mut().zip(0..).for_each(|(group, cell)| group.cell = Some(cell));
         (groups, stacks)
     }
 
     /// The waits of the kernel's own threads.
     pub fn kernel(&self, names: &Names, stacks: &StackTable) -> (Vec<WaitGroup>, Vec<WaitStack>) {
-        self.kernel.finish(&self.wakers(names), names, stacks)
+        self.kernel.finish(&FxHashMap::default(), names, stacks)
     }
 
     /// The processes of threads that waited themselves, by thread.
-    fn wakers(&self, names: &Names) -> FxHashMap<u32, Waker> {
+    fn wakers(&self) -> FxHashMap<u32, (u32, Name)> {
         let groups = self.programs.groups.iter().chain(&self.kernel.groups);
         let threads = groups.flat_map(|(key, group)| {
-            group.threads.iter().filter_map(|thread| Some((thread.tid, key.pid, key.process?)))
+            group.threads.iter().filter_map(|thread| Some((thread.tid, (key.pid, key.process?))))
         });
-        let waker = |pid, name| Waker { pid, process: names.get(name).to_owned() };
-        threads.map(|(tid, pid, name)| (tid, waker(pid, name))).collect()
+        threads.collect()
     }
 }
 
@@ -214,11 +213,15 @@ impl WaiterSide {
 
     fn finish(
         &self,
-        wakers: &FxHashMap<u32, Waker>,
+        wakers: &FxHashMap<u32, (u32, Name)>,
         names: &Names,
         stacks: &StackTable,
     ) -> (Vec<WaitGroup>, Vec<WaitStack>) {
         let text = |name: Option<Name>| name.map(|name| names.get(name).to_owned());
+        let waker = |tid| {
+            let (pid, name) = *wakers.get(&tid)?;
+            Some(Waker { pid, process: names.get(name).to_owned() })
+        };
         let mut groups: Vec<WaitGroup> = self
             .groups
             .iter()
@@ -230,7 +233,7 @@ impl WaiterSide {
                 device: text(key.device),
                 syscall: key.syscall,
                 file: text(group.file.value),
-                waker: group.waker_tid.value.and_then(|tid| wakers.get(&tid).cloned()),
+                waker: group.waker_tid.value.and_then(waker),
                 waits: group.waited.count,
                 threads: group.threads.len() as u64,
                 bouts: group.bouts,
