@@ -9,7 +9,9 @@
 use crate::failure::Failure;
 use crate::{output, sources};
 use iowhy_fs::{programs, read};
+use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -52,8 +54,9 @@ const CONVERTERS: &[Converter] = &[
 const SADC: &str = "sadc's binary file";
 const SADF: &[&str] = &["-j", "FILE", "--", "-dbBqrSuW"];
 
-/// The file whose converted text is standard input.
-static CONVERTED: OnceLock<PathBuf> = OnceLock::new();
+/// The file whose converted text is standard input, as it was given and as it is open: its tool
+/// reads it by that.
+static CONVERTED: OnceLock<(PathBuf, File)> = OnceLock::new();
 
 /// The tool that wrote what begins with `head`.
 pub fn find(head: &[u8]) -> Option<&'static Converter> {
@@ -67,17 +70,16 @@ pub fn find(head: &[u8]) -> Option<&'static Converter> {
 pub fn instead(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let same = || given.to_vec();
     let [path] = given else { return Ok(same()) };
-    if CONVERTED.get() == Some(path) {
-        return Ok(vec![PathBuf::from("-")]);
+    if CONVERTED.get().is_none_or(|(converted, _)| converted != path) {
+        let Some((converter, program, file)) = installed(path) else { return Ok(same()) };
+        converter.start(&program, path, &file)?;
+        CONVERTED.get_or_init(|| (path.clone(), file));
     }
-    let Some((converter, program)) = installed(path) else { return Ok(same()) };
-    converter.start(&program, path)?;
-    CONVERTED.get_or_init(|| path.clone());
     Ok(vec![PathBuf::from("-")])
 }
 
 /// The tool for a file, if it is installed and may be started on it.
-fn installed(path: &Path) -> Option<(&'static Converter, PathBuf)> {
+fn installed(path: &Path) -> Option<(&'static Converter, PathBuf, File)> {
     if !path.is_file() {
         return None;
     }
@@ -88,7 +90,8 @@ fn installed(path: &Path) -> Option<(&'static Converter, PathBuf)> {
     let about = file.metadata().ok()?;
     let is_safe = about.uid() == 0 && about.mode() & 0o022 == 0;
     let may_start = is_safe || !rustix::process::geteuid().is_root();
-    programs::find(converter.program).filter(|_| may_start).map(|program| (converter, program))
+    let program = programs::find(converter.program).filter(|_| may_start)?;
+    Some((converter, program, file))
 }
 
 impl Converter {
@@ -99,20 +102,17 @@ impl Converter {
         format!("{} {}", self.program, words.collect::<Vec<_>>().join(" "))
     }
 
-    /// Starts the tool; what it prints becomes standard input.
-    fn start(&self, program: &Path, path: &Path) -> Result<(), Failure> {
+    /// Starts the tool on `file`, which `path` was: another one may be there by now. What it prints
+    /// becomes standard input.
+    fn start(&self, program: &Path, path: &Path, file: &File) -> Result<(), Failure> {
         let failed = |cause: &dyn std::fmt::Display| {
             let message = format!("failed to start {}: {cause}", program.display());
             Failure::new(message, Some(format!("`{} | iowhy report -`", self.command(path))))
         };
-        let path_word = std::path::absolute(path).map_err(|cause| failed(&cause))?;
+        let open = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        let words = self.arguments.iter().map(|it| if *it == "FILE" { open.as_str() } else { it });
         let mut command = Command::new(program);
-        for word in self.arguments {
-            match *word {
-                "FILE" => command.arg(&path_word),
-                word => command.arg(word),
-            };
-        }
+        command.args(words);
         // Settings of the caller would change what it prints, or fetch what the file names.
         command.env_clear().env("LC_ALL", "C").env("HOME", "/");
         let mut child = command
