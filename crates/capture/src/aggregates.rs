@@ -9,6 +9,7 @@
 
 use crate::decode::operation;
 use crate::error::WatchError;
+use crate::handles;
 use crate::host::system;
 use crate::kernel::KernelFeatures;
 use crate::loader::{self, ObjectSource, object};
@@ -223,9 +224,9 @@ fn each_entry<K: FromBytes, V: FromBytes>(map: &MapHandle, mut each: impl FnMut(
 /// Exact counts without any other part of a watch.
 pub struct Aggregates {
     // Drop order: detach first.
-    links: Vec<Link>,
+    _links: Vec<Link>,
     reader: AggregateReader,
-    _object: Object,
+    object: Object,
 }
 
 impl Aggregates {
@@ -254,7 +255,7 @@ impl Aggregates {
             |name: &str| MapHandle::try_from(&object.maps().find(|map| map.name() == name)?).ok();
         let reader = AggregateReader::new(handle, facts)
             .ok_or_else(|| fail("read", "a map is missing".to_owned()))?;
-        Ok(Aggregates { links, reader, _object: object })
+        Ok(Aggregates { _links: links, reader, object })
     }
 
     /// Reads all counts.
@@ -269,12 +270,7 @@ impl Aggregates {
 
     /// Events that were not counted: BPF recursion protection.
     pub fn skipped(&self) -> u64 {
-        let known: Vec<_> = libbpf_rs::query::ProgInfoIter::default().collect();
-        let of = |link: &Link| {
-            let id = link.info().ok()?.prog_id;
-            Some(known.iter().find(|info| info.id == id)?.recursion_misses)
-        };
-        self.links.iter().filter_map(of).sum()
+        handles::misses(std::slice::from_ref(&self.object)).values().sum()
     }
 }
 

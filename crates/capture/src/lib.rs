@@ -35,6 +35,7 @@ mod counters;
 pub mod decode;
 pub mod error;
 mod file_calls;
+mod handles;
 pub mod held_files;
 pub mod host;
 pub mod kernel;

@@ -5,6 +5,7 @@
 
 use crate::counters::{COUNTERS, SKIPPED, batch_of, counter, is_all, untold};
 use crate::error::WatchError;
+use crate::handles;
 use crate::kernel::KernelFeatures;
 use crate::loader::{self, ObjectSource};
 use crate::objects::{self, LoadedGroups};
@@ -18,7 +19,7 @@ use libbpf_rs::{
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -300,7 +301,7 @@ impl Session {
     /// selected by `is_meant`.
     fn skipped_runs(&self, is_meant: impl Fn(&Probe) -> bool) -> FxHashMap<ProbeGroup, u64> {
         let mut skipped = self.skipped_before.clone();
-        let known = self.misses();
+        let known = handles::misses(&self.objects);
         let misses = |link: &Link| known.get(&u64::from(link.info().ok()?.prog_id)).copied();
         for (probe, link) in self.links.iter().filter(|(probe, _)| is_meant(probe)) {
             let is_second = |other: &Probe| {
@@ -317,36 +318,12 @@ impl Session {
         skipped
     }
 
-    /// Runs of each program that the kernel skipped, by its number. They are read through the
-    /// program's own handle: a list of all programs takes CAP_SYS_ADMIN.
-    fn misses(&self) -> FxHashMap<u64, u64> {
-        let loaded = self.objects.iter().flat_map(Object::progs).filter(|it| it.autoload());
-        let misses = |program: libbpf_rs::Program<'_>| {
-            let text = about_handle(program.as_fd().as_raw_fd());
-            Some((number_in(&text, "prog_id:")?, number_in(&text, "recursion_misses:")?))
-        };
-        loaded.filter_map(misses).collect()
-    }
-
-    /// Returns the kernel's info of each attached program.
-    pub fn programs(&self) -> Vec<libbpf_rs::query::ProgramInfo> {
-        let own: Vec<u32> =
-            self.links.iter().filter_map(|(_, link)| Some(link.info().ok()?.prog_id)).collect();
-        libbpf_rs::query::ProgInfoIter::default().filter(|info| own.contains(&info.id)).collect()
-    }
-
     /// Instructions that the verifier processed, by program; 0 on kernels that do not report it.
-    /// The kernel keeps the first 15 letters of a program's name; of several with that name the
-    /// newest is ours.
     pub fn verified(&self) -> FxHashMap<String, u32> {
-        const NAME: usize = 15;
-        let known: Vec<_> = libbpf_rs::query::ProgInfoIter::default().collect();
         let ours = self.objects.iter().flat_map(Object::progs).filter(|it| it.autoload());
         ours.filter_map(|program| {
             let name = program.name().to_str()?.to_owned();
-            let short = name.get(..NAME).unwrap_or(&name);
-            let same = known.iter().filter(|info| info.name.to_str() == Some(short));
-            Some((name.clone(), same.max_by_key(|info| info.id)?.verified_insns))
+            Some((name, handles::verified_instructions(program.as_fd()).unwrap_or(0)))
         })
         .collect()
     }
@@ -359,7 +336,7 @@ impl Session {
             let id = map.info().map(|info| info.info.id).unwrap_or(0);
             if !seen.contains(&id) {
                 seen.push(id);
-                total += memory_of(map.as_fd().as_raw_fd());
+                total += handles::memory_of(map.as_fd());
             }
         }
         total
@@ -396,20 +373,6 @@ fn each_of_hash_map(map: &impl MapCore, mut each: impl FnMut(&[u8])) -> u32 {
     }
     values.iter().for_each(|value| each(value));
     values.len() as u32
-}
-
-fn memory_of(fd: i32) -> u64 {
-    number_in(&about_handle(fd), "memlock:").unwrap_or(0)
-}
-
-/// Text of the kernel about an open file of this process.
-fn about_handle(fd: i32) -> String {
-    crate::host::read_text(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default()
-}
-
-/// The number behind the name of a field, such as `memlock:`.
-fn number_in(text: &str, field: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
 }
 
 fn kernel(verb: &'static str, object: String, cause: String) -> WatchError {

@@ -73,6 +73,36 @@ fn total(of: &AggregateSnapshot, device: u32, operation: Operation) -> [u64; 2] 
     of.disks.get(&(device, operation)).map_or([0, 0], |total| [total.requests, total.bytes])
 }
 
+/// What both counted of the same I/O.
+struct Counted {
+    new: AggregateSnapshot,
+    /// As in [`LoopDevice::kernel_counts`].
+    kernel: Vec<u64>,
+    /// The same, as the programs counted it.
+    own: [u64; 4],
+    skipped: u64,
+}
+
+fn count(aggregates: &Aggregates, device: &LoopDevice, number: u32) -> Counted {
+    let (before, kernel_before) = (aggregates.snapshot(), device.kernel_counts());
+    let skipped_before = aggregates.skipped();
+    device.dd("write", IOS);
+    device.dd("read", IOS - 4);
+    let kernel_after = device.kernel_counts();
+    let new = aggregates.snapshot().since(&before);
+    let skipped = aggregates.skipped() - skipped_before;
+    let kernel = kernel_after.iter().zip(kernel_before).map(|(after, before)| after - before);
+    let [reads, read_bytes] = total(&new, number, Operation::Read);
+    let [writes, written_bytes] = total(&new, number, Operation::Write);
+    let own = [reads, writes, read_bytes / 512, written_bytes / 512];
+    Counted { kernel: kernel.collect(), own, skipped, new }
+}
+
+/// A kernel may run no program on behalf of one of its processes, and tells nobody: that of the
+/// development machine exempts its process 1. A request whose completion interrupts such a process
+/// is missing then, one in some 100,000. It is not missing thrice.
+const ATTEMPTS: usize = 3;
+
 #[test]
 fn exact_counts_are_those_of_the_kernel() {
     if let Err(error) = privilege::require() {
@@ -87,25 +117,23 @@ fn exact_counts_are_those_of_the_kernel() {
     let number = device.number();
     let aggregates = Aggregates::begin(&facts, vec![number]).expect("the programs load");
     File::open(&device.path).expect("the device opens").sync_all().expect("nothing is dirty");
-    let (before, kernel_before) = (aggregates.snapshot(), device.kernel_counts());
-    device.dd("write", IOS);
-    device.dd("read", IOS - 4);
-    let kernel_after = device.kernel_counts();
-    let new = aggregates.snapshot().since(&before);
-    let skipped = aggregates.skipped();
-    let kernel: Vec<u64> =
-        kernel_after.iter().zip(kernel_before).map(|(after, before)| after - before).collect();
-    let reads = total(&new, number, Operation::Read);
-    let writes = total(&new, number, Operation::Write);
-    // What the kernel's recursion protection kept from the program is counted.
-    let counted = reads[0] + writes[0];
-    assert!(counted <= kernel[0] + kernel[1], "{new:?} {kernel:?}");
-    assert!(counted + skipped >= kernel[0] + kernel[1], "{new:?} {kernel:?} {skipped}");
-    if skipped == 0 {
-        assert_eq!([reads[0], writes[0]], [kernel[0], kernel[1]]);
-        assert_eq!([reads[1], writes[1]], [kernel[2] * 512, kernel[3] * 512]);
-    }
-    let latency = &new.disks[&(number, Operation::Read)].latency;
+    let mut attempts = Vec::new();
+    let is_complete = |counted: &Counted| {
+        let ends = |counts: &[u64]| counts[0] + counts[1];
+        assert!(ends(&counted.own) <= ends(&counted.kernel), "{:?}", counted.own);
+        // What the kernel's recursion protection kept from the program is counted.
+        counted.own[..] == counted.kernel[..]
+            || counted.skipped > 0 && ends(&counted.own) + counted.skipped >= ends(&counted.kernel)
+    };
+    let counted = loop {
+        let counted = count(&aggregates, &device, number);
+        if is_complete(&counted) {
+            break counted;
+        }
+        attempts.push((counted.own, counted.kernel, counted.skipped));
+        assert!(attempts.len() < ATTEMPTS, "{attempts:?}");
+    };
+    let latency = &counted.new.disks[&(number, Operation::Read)].latency;
     let in_buckets: u64 = latency.buckets.iter().map(|count| u64::from(*count)).sum();
     assert_eq!(in_buckets, latency.count);
     assert!(latency.mean_ns() <= Some(latency.max_ns), "{latency:?}");
