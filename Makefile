@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo check man test test-arm64 test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
+.PHONY: help demo check man test test-arm64 test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay soak publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
 
 # Where cargo puts what it builds.
 TARGET = $${CARGO_TARGET_DIR:-target}
@@ -148,6 +148,12 @@ bench-recorder: ## Measure what the flight recorder costs and how soon an incide
 	@scripts/install-deps build bench
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-recorder
+
+soak: ## Run the flight recorder for two hours of churn and trouble; writes what it holds on to into docs/recorder.md
+	@scripts/install-deps build bench
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs soak
+
 bench-screens: ## Measure what drawing iowhy top costs, and how soon commands answer; writes docs/top.md
 	$(TARGET)/release/iowhy-labs bench-screens
 

@@ -39,6 +39,8 @@ enum LabCommand {
     BenchBusy(bench::busy::BusySettings),
     /// Measures what the flight recorder costs, and how soon an incident is on disk.
     BenchRecorder(bench::recorder::RecorderSettings),
+    /// Soaks the flight recorder in churn and trouble, and shows what it holds on to.
+    Soak(bench::soak::SoakSettings),
     /// Compares the views with the tools that they replace.
     BenchViews(bench::views::ViewSettings),
     /// Measures what drawing `iowhy top` costs, and how soon commands answer.
@@ -104,6 +106,7 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::BenchLocate(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchBusy(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchRecorder(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::Soak(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchCalls(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchScreens(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchViews(settings) => bench::run(settings, &mut say).map(done),

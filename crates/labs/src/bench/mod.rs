@@ -6,12 +6,14 @@
 //! | here | | what they share: the page, the machine, goals |
 //! | `load` | | fio's random reads, for those that need a load |
 //! | `cost` | | time and memory of a process |
+//! | `daemon` | | a flight recorder to measure |
 //! | [`capture`] | `bench-capture` | the cost of a watch, compared with perf and bpftrace |
 //! | [`busy`] | `bench-busy` | what a watch loses while other programs want all CPUs |
 //! | [`calls`] | `bench-calls` | the cost of a system call |
 //! | [`blktrace`] | `bench-blktrace` | reading captures, compared with blkparse and btt |
 //! | [`locate`] | `bench-locate` | block to file, compared with debugfs |
 //! | [`recorder`] | `bench-recorder` | the cost of the flight recorder, and its incidents |
+//! | [`soak`] | `soak` | what the flight recorder holds on to after hours of churn |
 //! | [`views`] | `bench-views` | the views, compared with iostat and pidstat |
 //! | [`html`] | `bench-html` | the HTML report, written and drawn |
 //! | [`report`] | `bench-report` | reading large recordings |
@@ -28,6 +30,7 @@ pub mod busy;
 pub mod calls;
 pub mod capture;
 mod cost;
+mod daemon;
 pub mod html;
 mod load;
 pub mod locate;
@@ -37,6 +40,7 @@ pub mod replay;
 pub mod report;
 pub mod reproduce;
 pub mod screens;
+pub mod soak;
 pub mod views;
 
 use crate::error::Context;

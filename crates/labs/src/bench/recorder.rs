@@ -7,16 +7,14 @@
 //!
 //! What does not belong here: the cost of a watch by part (see [`super::capture`]).
 
+use super::daemon::{RunningDaemon, wait_for};
 use super::load::{FioLoad, LoadWindow, MeasuredLoad, ReadSpeed};
 use super::{Benchmark, TableOutput, cpus, table_of};
-use crate::error::Context;
 use crate::recorded::RecordedTotals;
 use crate::scratch::Scratch;
-use crate::{LabError, Result, command, iowhy, machine, process};
+use crate::{Result, command, machine};
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long and how often to measure.
@@ -38,13 +36,8 @@ pub struct RecorderSettings {
 
 /// Time for the daemon to attach, and to find what it may spend.
 const SETTLES: Duration = Duration::from_secs(8);
-/// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Minutes of a month of 31 days.
 const MONTH: u64 = 31 * 24 * 60;
-/// What begins no incident; the time after one is short, since the benchmark waits for it.
-const QUIET: &str = "after = \"10s\"\n[trigger]\nfinding = \"off\"\npressure-io = \"off\"\n\
-                     in-flight = \"off\"\nhung-task = \"off\"\n";
 /// The least budget: everything that can be thinned is, and level 1 is left.
 const LEVEL_1: &str = "[watch]\nbudget = 0.01\n";
 
@@ -220,87 +213,4 @@ fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) -> Result<()> {
-    let begun = Instant::now();
-    while !is_there() {
-        if begun.elapsed() > PATIENCE {
-            return Err(LabError::failed(format!("see {what}"), format!("waited {PATIENCE:?}")));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
-}
-
-/// A daemon with directories of its own, ended on drop.
-struct RunningDaemon {
-    child: Child,
-    config: PathBuf,
-    state: PathBuf,
-    runtime: PathBuf,
-}
-
-impl RunningDaemon {
-    /// Starts one with those lines in its configuration; it watches when this returns.
-    fn start(scratch: &Scratch, lines: &str) -> Result<RunningDaemon> {
-        let (config, state) = (scratch.fresh("iowhy.toml"), scratch.fresh("state"));
-        // In memory, as /run is.
-        let name = format!("iowhy-bench-{}", std::process::id());
-        let runtime = PathBuf::from("/dev/shm").join(name);
-        let text = format!("{QUIET}{lines}");
-        fs::write(&config, text).context(|| format!("write {}", config.display()))?;
-        let mut command = Command::new(iowhy::binary()?);
-        command.arg("daemon").arg("--config").arg(&config).arg("--state").arg(&state);
-        command.arg("--runtime").arg(&runtime);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().context(|| "start the daemon".to_owned())?;
-        let daemon = RunningDaemon { child, config, state, runtime };
-        let ring = daemon.runtime.join("ring");
-        let has_begun = || fs::read_dir(&ring).is_ok_and(|mut it| it.next().is_some());
-        wait_for("a ring", has_begun)?;
-        Ok(daemon)
-    }
-
-    fn command(&self, words: &[&str]) -> Result<Command> {
-        let mut command = Command::new(iowhy::binary()?);
-        command.args(words).arg("--config").arg(&self.config).arg("--state").arg(&self.state);
-        command.arg("--runtime").arg(&self.runtime);
-        Ok(command)
-    }
-
-    fn gone() -> LabError {
-        LabError::failed("measure the daemon", "it has ended")
-    }
-
-    fn cpu_seconds(&self) -> Result<f64> {
-        machine::cpu_seconds_of(self.child.id()).ok_or_else(RunningDaemon::gone)
-    }
-
-    /// Its resident memory: `VmRSS` now, `VmHWM` the largest so far, bytes.
-    fn memory(&self, which: &str) -> Result<u64> {
-        machine::memory_of(self.child.id(), which).ok_or_else(RunningDaemon::gone)
-    }
-
-    /// Bytes of the longest line of its history.
-    fn history_line(&self) -> Option<u64> {
-        let days = fs::read_dir(self.state.join("history")).ok()?.flatten();
-        let texts = days.filter_map(|day| fs::read_to_string(day.path()).ok());
-        texts.flat_map(|text| text.lines().map(|line| line.len() as u64 + 1).max()).max()
-    }
-
-    fn stop(self) -> Result<()> {
-        let state = self.state.clone();
-        drop(self);
-        fs::remove_dir_all(&state).context(|| format!("remove {}", state.display()))
-    }
-}
-
-impl Drop for RunningDaemon {
-    fn drop(&mut self) {
-        process::signal(&self.child, rustix::process::Signal::TERM);
-        process::wait_or_kill(&mut self.child, Duration::from_secs(30));
-        // Nobody else removes it.
-        let _ = fs::remove_dir_all(&self.runtime);
-    }
 }

@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 
 /// Memory that a command may take, bytes.
 pub const MOST_BYTES: u64 = 512 << 20;
-/// How long a command may take.
-pub const MOST_TIME: Duration = Duration::from_secs(10);
+/// CPU time that a command may take; then the kernel ends it.
+pub const MOST_CPU: Duration = Duration::from_secs(10);
+/// How long it may take beside others that use the machine: beyond that it hangs.
+const MOST_TIME: Duration = Duration::from_secs(120);
 /// The code of a panic.
 const PANICKED: i32 = 101;
 /// What is said of words that iowhy does not take: a mistake in the list of commands.
@@ -83,8 +85,12 @@ pub fn run(
 /// and give it back: what it allocates is limited by the kernel.
 fn limit(child: &Child) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let limits =
-        [(Resource::Data, MOST_BYTES), (Resource::Core, 0), (Resource::Fsize, MOST_WRITTEN)];
+    let limits = [
+        (Resource::Data, MOST_BYTES),
+        (Resource::Core, 0),
+        (Resource::Fsize, MOST_WRITTEN),
+        (Resource::Cpu, MOST_CPU.as_secs()),
+    ];
     for (resource, most) in limits {
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
         // It fails where the child has ended already.

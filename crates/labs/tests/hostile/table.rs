@@ -3,7 +3,7 @@
 //! What does not belong here: the verdicts.
 
 use crate::commands::KINDS;
-use crate::runs::{HostileRun, MOST_BYTES, MOST_TIME};
+use crate::runs::{HostileRun, MOST_BYTES, MOST_CPU};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
 use std::fmt::Write;
@@ -22,11 +22,11 @@ fn write(
     runs: &[HostileRun],
     took: Duration,
 ) -> std::fmt::Result {
-    let (most_mib, most_s) = (MOST_BYTES >> 20, MOST_TIME.as_secs());
+    let (most_mib, most_s) = (MOST_BYTES >> 20, MOST_CPU.as_secs());
     writeln!(
         part,
         "{machine}. {} inputs in {:.0} s, {:.0} a second. No run panicked, was ended by a signal, \
-         took more than {most_mib} MiB or {most_s} s, or printed a control character. Command: \
+         took more than {most_mib} MiB or {most_s} s of CPU time, or printed a control character. Command: \
          `make hostile`.\n",
         runs.len(),
         took.as_secs_f64(),
