@@ -40,6 +40,10 @@ const SETTINGS: &[&str] = &[
     "queue/max_segments",
     "queue/nr_zones",
     "loop/dio",
+    // How much of the dirty pages may be its own.
+    "bdi/strict_limit",
+    "bdi/max_ratio",
+    "bdi/max_bytes",
     // SCSI: the number of commands it accepts at once.
     "device/queue_depth",
     "device/queue_type",

@@ -111,7 +111,8 @@ impl Benchmark for SoakSettings {
         let hand = disk.hand();
         let state = LabFileSystem::new(&scratch, disk, FileSystemKind::Ext4)?;
         let lines = format!("[watch]\nbudget = 0.5\n[metrics]\nlisten = \"{METRICS}\"\n");
-        let config = format!("incidents-mb = {MOST_INCIDENTS_MB}\nkeep = \"2m\"\nbefore = \"1m\"\n");
+        let config =
+            format!("incidents-mb = {MOST_INCIDENTS_MB}\nkeep = \"2m\"\nbefore = \"1m\"\n");
         let daemon =
             RunningDaemon::start_in(&scratch, &state.path().join("state"), (&config, &lines))?;
         let each = Duration::from_secs(self.minutes * 60) / SoakPhase::ALL.len() as u32;

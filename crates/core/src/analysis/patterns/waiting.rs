@@ -44,7 +44,14 @@ struct WaiterGroup {
     calls_within: u64,
     threads: Vec<WaitingThread>,
     file: Vote<Option<Name>>,
-    waker_tid: Vote<Option<u32>>,
+    wakers: Vec<WakerTime>,
+}
+
+/// Time that a thread ended.
+#[derive(Clone, Copy, Debug)]
+struct WakerTime {
+    tid: u32,
+    time_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +85,35 @@ impl WaiterGroup {
         }
     }
 
+    fn note_waker(&mut self, tid: u32, time_ns: u64) {
+        let is_room = self.wakers.len() < THREADS;
+        match self.wakers.iter_mut().find(|waker| waker.tid == tid) {
+            Some(waker) => waker.time_ns = waker.time_ns.saturating_add(time_ns),
+            None if is_room => self.wakers.push(WakerTime { tid, time_ns }),
+            None => {}
+        }
+    }
+
+    /// Returns the program that ended the majority of the time, and its process that ended most.
+    fn waker(&self, known: &FxHashMap<u32, (u32, Name)>) -> Option<(u32, Name)> {
+        let mut by_name: Vec<(Name, u64, WakerTime)> = Vec::new();
+        for waker in &self.wakers {
+            let Some((_, name)) = known.get(&waker.tid) else { continue };
+            match by_name.iter_mut().find(|(other, ..)| other == name) {
+                Some((_, time_ns, most)) => {
+                    *time_ns = time_ns.saturating_add(waker.time_ns);
+                    if waker.time_ns > most.time_ns {
+                        *most = *waker;
+                    }
+                }
+                None => by_name.push((*name, waker.time_ns, *waker)),
+            }
+        }
+        let (name, time_ns, most) = by_name.into_iter().max_by_key(|(_, time_ns, _)| *time_ns)?;
+        let (pid, _) = known.get(&most.tid)?;
+        (time_ns > self.waited.time_ns / 2).then_some((*pid, name))
+    }
+
     /// Returns the thread that waited longest.
     fn foremost(&self) -> Option<&WaitingThread> {
         self.threads.iter().max_by_key(|thread| thread.time_ns)
@@ -101,7 +137,9 @@ impl WaiterGroup {
         }
         self.follow(wait);
         self.file.add(wait.file, whole.time_ns);
-        self.waker_tid.add(wait.waker_tid, whole.time_ns);
+        if let Some(tid) = wait.waker_tid {
+            self.note_waker(tid, whole.time_ns);
+        }
     }
 }
 
@@ -218,8 +256,8 @@ impl WaiterSide {
         stacks: &StackTable,
     ) -> (Vec<WaitGroup>, Vec<WaitStack>) {
         let text = |name: Option<Name>| name.map(|name| names.get(name).to_owned());
-        let waker = |tid| {
-            let (pid, name) = *wakers.get(&tid)?;
+        let waker = |group: &WaiterGroup| {
+            let (pid, name) = group.waker(wakers)?;
             Some(Waker { pid, process: names.get(name).to_owned() })
         };
         let mut groups: Vec<WaitGroup> = self
@@ -233,7 +271,7 @@ impl WaiterSide {
                 device: text(key.device),
                 syscall: key.syscall,
                 file: text(group.file.value),
-                waker: group.waker_tid.value.and_then(waker),
+                waker: waker(group),
                 waits: group.waited.count,
                 threads: group.threads.len() as u64,
                 bouts: group.bouts,

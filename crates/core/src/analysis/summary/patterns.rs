@@ -320,8 +320,8 @@ pub struct WaitGroup {
     pub syscall: Option<u32>,
     /// The file with the majority of the time, if there is one.
     pub file: Option<String>,
-    /// The process that ended the majority of the time, if one did that waited itself in the watch;
-    /// `None` for waits of kernel threads.
+    /// The process that ended most of the time, if its program ended the majority and waited itself
+    /// in the watch; `None` for waits of kernel threads.
     pub waker: Option<Waker>,
     /// How many.
     pub waits: u64,

@@ -137,29 +137,11 @@ pub fn request_ns(device: &DeviceSummary) -> f64 {
     sum as f64 / count.max(1) as f64
 }
 
-/// Whether one program copies as much as its device takes, and nobody else waits for it: a copy or
-/// a backup is as fast as the device, which is no trouble. A database is not such a program.
+/// Whether the only program is one that copies; see [`Facts::is_copied_by`].
 fn is_bulk(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
     let (Some(device), [program]) = (group.device, group.programs.as_slice()) else { return false };
-    let is_known = programs::of(Some(program.process), program.file().as_deref()).is_some();
-    let rows = device.processes.iter();
-    let own = rows.filter(|row| row.subject.process == program.process);
-    let moved: u64 = own.map(|row| row.usage.bytes).fold(0, u64::saturating_add);
-    let all: u64 =
-        device.directions.0.iter().map(|direction| direction.bytes).fold(0, u64::saturating_add);
-    let per_s = moved as f64 / facts.seconds();
-    let in_order: u64 =
-        device.directions.0.iter().map(|it| it.sequential_bytes).fold(0, u64::saturating_add);
-    let others = facts.waits(|wait| {
-        wait.device.as_deref() == Some(&device.device) && wait.process != program.process
-    });
-    let is_alone = (others.time_ns as f64) < ALONE * facts.duration_ns() as f64;
-    !is_known && is_alone && 2 * moved >= all && 2 * in_order >= all && per_s >= facts::BULK_PER_S
+    facts.is_copied_by(device, program.process, program.file().as_deref())
 }
-
-/// The largest mean number of others' blocked threads beside a program that has its device to
-/// itself: as for a warning.
-const ALONE: f64 = crate::diagnosis::facts::WARNING_THREADS;
 
 /// Returns the first program and the role of the files it waits for.
 fn role<'a>(group: &GroupedWaits<'a>) -> Option<(&'a str, FileRole)> {

@@ -61,6 +61,8 @@ pub const WRITE: &[SystemCall] = &[
     // It starts or awaits writeback, without durability.
     SystemCall("sync_file_range", 277, 84),
 ];
+/// The call that syncs the data of one file, and of its metadata only what finding the data takes.
+pub const SYNC_DATA: &[SystemCall] = &[SystemCall("fdatasync", 75, 83)];
 /// Calls that take completions of asynchronous I/O, or submit it.
 pub const ASYNC: &[SystemCall] = &[
     SystemCall("io_getevents", 208, 4),

@@ -3,10 +3,10 @@
 //!
 //! What does not belong here: judging it (see `rules`).
 
-use super::calls::SYNC_ALL;
+use super::calls::{SYNC_ALL, SYNC_DATA};
 use super::{Facts, Subject, Waited};
 use crate::analysis::summary::{ActivityRow, DeviceSummary};
-use crate::diagnosis::programs::{self, Topic};
+use crate::diagnosis::programs::{self, FileRole, Topic};
 use crate::model::{Origin, WaitClass};
 use std::collections::BTreeMap;
 
@@ -70,6 +70,16 @@ impl ProgramSyncs<'_> {
         let longest_ns = self.waited.longest_ns();
         let others_ns = self.waited.time_ns.saturating_sub(longest_ns);
         if longest_ns > others_ns { others_ns } else { self.waited.time_ns }
+    }
+
+    /// Whether most of their time is for the journal although they ask for data alone (fdatasync):
+    /// the file grows, or was not written at these places before.
+    pub fn are_of_growth(&self, facts: &Facts<'_>) -> bool {
+        let of_data = self.waited.groups.iter().filter(|group| {
+            group.class == WaitClass::JournalCommit && facts.is_call(group.syscall, SYNC_DATA)
+        });
+        let time_ns = of_data.map(|group| group.class_ns()).fold(0, u64::saturating_add);
+        time_ns.saturating_mul(2) >= self.waited.time_ns.max(1)
     }
 
     /// Returns the usual time per sync, nanoseconds: from its entry to its return where calls were
@@ -180,8 +190,10 @@ impl<'a> Facts<'a> {
 
 /// Returns the fix for syncs: the program's own setting first, if known.
 pub fn advice(subject: &Subject, by_writes: bool, general: &str) -> String {
-    let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
-    match program.and_then(|program| program.advice(Topic::Sync)) {
+    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+    let role = file.and_then(|file| programs::role_of(process, file));
+    let topic = if role == Some(FileRole::Compaction) { Topic::Compaction } else { Topic::Sync };
+    match programs::of(process, file).and_then(|program| program.advice(topic)) {
         Some(own) => format!("{own}; {general}"),
         None if by_writes => format!("{SYNCHRONOUS}; {general}"),
         None => general.to_owned(),

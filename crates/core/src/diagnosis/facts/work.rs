@@ -4,10 +4,35 @@
 
 use super::Facts;
 use crate::analysis::summary::patterns::WaitGroup;
+use crate::analysis::summary::{DeviceSummary, DirectionSummary};
 use crate::diagnosis::programs::{self, FileRole};
 use crate::diagnosis::words;
 
+/// The largest mean number of others' blocked threads beside a program that has its device to
+/// itself: as for a warning.
+const ALONE: f64 = super::WARNING_THREADS;
+
 impl Facts<'_> {
+    /// Whether a program copies as much as its device takes, and nobody else waits for it: a copy
+    /// or a backup is as fast as the device, which is no trouble. A database is not such a program.
+    pub fn is_copied_by(&self, device: &DeviceSummary, process: &str, file: Option<&str>) -> bool {
+        let rows = device.processes.iter().filter(|row| row.subject.process == process);
+        let moved: u64 = rows.map(|row| row.usage.bytes).fold(0, u64::saturating_add);
+        let sum = |of: fn(&DirectionSummary) -> u64| {
+            device.directions.0.iter().map(of).fold(0, u64::saturating_add)
+        };
+        let others = self.waits(|wait| {
+            wait.device.as_deref() == Some(&device.device) && wait.process != process
+        });
+        let is_alone = (others.time_ns as f64) < ALONE * self.duration_ns() as f64;
+        let is_most = moved.saturating_mul(2) >= sum(|direction| direction.bytes);
+        let in_order = sum(|direction| direction.sequential_bytes).saturating_mul(2);
+        let is_known = programs::of(Some(process), file).is_some();
+        let is_bulk = moved as f64 / self.seconds() >= super::BULK_PER_S;
+        let is_in_order = in_order >= sum(|direction| direction.bytes);
+        !is_known && is_alone && is_most && is_in_order && is_bulk
+    }
+
     /// Whether a program works in the background, as a backup or a database's snapshot does: nobody
     /// waits for it, so its own waits hold nobody up.
     pub fn is_background(&self, group: &WaitGroup) -> bool {

@@ -225,10 +225,28 @@ pub(super) const ALL: &[KnownProgram] = &[
         ],
     },
     KnownProgram {
+        name: "OpenLDAP",
+        processes: &["slapd"],
+        paths: &[],
+        own_paths: &[(Data, "/data.mdb")],
+        advice: &[
+            (
+                Topic::Sync,
+                "OpenLDAP: one change at a time is written and synced: load many entries offline \
+                 (`slapadd -q`), one stream at a time, or at quiet times; `olcDbNoSync` with \
+                 `olcDbCheckpoint` syncs less: a crash of the machine then loses the last changes",
+            ),
+            (
+                Topic::Reads,
+                "OpenLDAP: provide more memory for the page cache; index what is searched",
+            ),
+        ],
+    },
+    KnownProgram {
         name: "RocksDB",
         processes: &["rocksdb:*", "db_bench", "cockroach", "tikv-server", "tikv*", "kvrocks"],
-        paths: &[],
-        own_paths: &[(WriteAheadLog, "/0*.log"), (Compaction, "*.sst"), (WriteAheadLog, "/wal/")],
+        paths: &[(Compaction, "*.sst"), (Compaction, "*.ldb")],
+        own_paths: &[(WriteAheadLog, "/0*.log"), (WriteAheadLog, "/wal/")],
         advice: &[
             (
                 Topic::Sync,
@@ -237,9 +255,10 @@ pub(super) const ALL: &[KnownProgram] = &[
             ),
             (
                 Topic::Compaction,
-                "RocksDB: limit compaction (rate_limiter, max_background_jobs, \
-                 bytes_per_sync=1048576), use larger write buffers, or a device with more write \
-                 throughput: compaction must keep up with the writes",
+                "RocksDB, LevelDB: compaction must keep up with the writes, else it stalls them: use \
+                 larger write buffers (write_buffer_size), compress, write less at once, or use a \
+                 device with more write throughput; RocksDB: limit compaction (rate_limiter, \
+                 max_background_jobs, bytes_per_sync=1048576)",
             ),
             (Topic::Reads, "RocksDB: use a larger block cache, bloom filters, less readahead"),
         ],

@@ -196,6 +196,29 @@ pub(super) const ALL: &[KnownProgram] = &[
         )],
     },
     KnownProgram {
+        name: "QEMU",
+        processes: &["qemu-system-*", "qemu-nbd", "qemu-storage-d*", "qemu-kvm", "kvm"],
+        paths: &[],
+        own_paths: &[],
+        advice: &[(
+            Topic::Sync,
+            "QEMU: cache=none and cache=writeback flush only when the guest asks for it, \
+             cache=writethrough and cache=directsync after each of its writes (`virsh dumpxml`, \
+             or qemu's -drive, show which it is); never cache=unsafe",
+        )],
+    },
+    KnownProgram {
+        name: "memcached",
+        processes: &["memcached", "mc-worker", "mc-ext*"],
+        paths: &[],
+        own_paths: &[],
+        advice: &[(
+            Topic::Reads,
+            "memcached: let more threads read its external storage (`-o ext_threads=8`), or keep \
+             more items in memory (`-m`)",
+        )],
+    },
+    KnownProgram {
         name: "Dovecot",
         processes: &["imap", "pop3", "lmtp", "imap-hibernate", "indexer-worker"],
         paths: &[],
@@ -221,6 +244,11 @@ pub(super) const ALL: &[KnownProgram] = &[
             (
                 Topic::Pool,
                 "nfsd: raise `threads` in nfs.conf; Samba: `aio max threads`; else more workers",
+            ),
+            (
+                Topic::Sync,
+                "Samba: `sync always = no` (its default) syncs only what clients ask for; nfsd: \
+                 mount with larger wsize, so that clients commit more at once",
             ),
         ],
     },

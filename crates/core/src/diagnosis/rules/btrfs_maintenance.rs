@@ -1,9 +1,13 @@
 //! btrfs maintenance: quotas, deletion of snapshots, balance, scrub.
 
 use super::*;
+use crate::model::WaitClass;
 
 /// The least share of a device's time for others to wait behind it. Chosen, as for a RAID.
 const SHARE: f64 = 0.1;
+
+/// Functions that wait for the running transaction.
+const TRANSACTION: &[&str] = &["wait_current_trans*"];
 
 /// A kind of work: its description, its functions, and the fix.
 struct BtrfsWork {
@@ -30,8 +34,9 @@ const KINDS: &[BtrfsWork] = &[
             "walk_up_proc",
         ],
         fix: "delete fewer snapshots at a time, and off-peak (snapper, timeshift: keep fewer, run \
-              at another hour); `btrfs subvolume sync MOUNTPOINT` waits until the deletion has \
-              finished",
+              at another hour); with quota groups each extent is accounted for, too: turn them \
+              off if nothing needs the figures (`btrfs quota disable MOUNTPOINT`; this also drops \
+              the limits); `btrfs subvolume sync MOUNTPOINT` waits until the deletion has finished",
     },
     BtrfsWork {
         what: "moves extents (balance, or removing or resizing a device)",
@@ -84,7 +89,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
         kind.what,
         words::percent(work.share),
     );
-    Ok(Finding::of_work(facts, &work, &victims, sentence)
+    // Whoever changes something waits for the transaction with that work to be committed.
+    let held = facts.stacked(TRANSACTION);
+    let held_by = facts.waits(|group| {
+        held.subject().pid == Some(group.pid) && group.class == WaitClass::JournalSpace
+    });
+    let finding = match held_by.time_ns > victims.time_ns {
+        true => Finding::of_waits(facts, &held_by, sentence).upper_bound(),
+        false => Finding::of_work(facts, &work, &victims, sentence),
+    };
+    Ok(finding
         .about(Subject { device: Some(name.clone()), ..victims.subject() })
         .sure(Confidence::Certain)
         .shown(

@@ -15,6 +15,9 @@ const FUNCTIONS: &[&str] = &[
     "__dump_emit",
 ];
 
+/// Functions that end a program by a signal, as the one does that wrote a dump, and close its files.
+const ENDED: [&[&str]; 2] = [&["get_signal"], &["__fput", "ext4_release_file"]];
+
 rule!(
     "core-dump",
     "core dump",
@@ -26,9 +29,22 @@ rule!(
     needs: [Waits],
 );
 
+/// Whether a device writes a file with the kernel's own name for dumps.
+fn has_dump(facts: &Facts<'_>, device: Option<&str>) -> bool {
+    let is_dump = |file: &str| {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        name == "core" || name.starts_with("core.")
+    };
+    let Some(patterns) = device.and_then(|device| facts.patterns(device)) else { return false };
+    patterns.access.files.iter().any(|pattern| pattern.written > 0 && is_dump(&pattern.file))
+}
+
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let stacked = facts.stacked(FUNCTIONS);
+    let stacked = facts.stacked_where(|stack| {
+        let has = |functions| facts::has_function(&stack.functions, functions);
+        has(FUNCTIONS) || ENDED.into_iter().all(has) && has_dump(facts, stack.device.as_deref())
+    });
     let Some(process) = stacked.subject().process else { return Ok(RuleVerdict::Clear) };
     let written = |device: &DeviceSummary| {
         let own = device.processes.iter().filter(|row| row.subject.process == process);

@@ -298,6 +298,11 @@ fn failing(facts: &Facts<'_>) -> Option<RuleVerdict> {
     let finding = Finding::of_share(ImpactOf::DeviceTime, impact, 1.0, sentence)
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
         .sure(Confidence::Certain)
+        .at_most(if share < finding::WARNING_SHARE {
+            Severity::Warning
+        } else {
+            Severity::Critical
+        })
         .shown("failed requests", errors as f64, "requests", format!("iowhy snoop -d {name}"))
         .fix(
             "read dmesg and the device's health log (`smartctl -a`, `nvme smart-log`); if they \

@@ -1,11 +1,11 @@
 //! Writers are throttled because too many pages are dirty.
 
-use super::super::bottleneck::kind::BottleneckKind;
+use super::super::bottleneck::{bound, kind::BottleneckKind};
 use super::super::programs;
 use super::*;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{Direction, ProcessRow, UsedRow};
-use crate::model::WaitClass;
+use crate::model::{Metric, WaitClass};
 use facts::BULK_PER_S;
 use facts::Waited;
 
@@ -15,6 +15,8 @@ const ENOUGH_S: f64 = 5.0;
 /// The least mean number of other waiting threads. As for a warning.
 const OTHERS: f64 = super::super::facts::WARNING_THREADS;
 
+/// The largest share of what may be dirty that is far from a limit. Chosen.
+const FAR: f64 = 0.5;
 /// A process writes by far more than another from this ratio on. Chosen.
 const BY_FAR: u64 = 4;
 /// A rate of calls that were counted for a shorter time says nothing. Chosen.
@@ -40,20 +42,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(RuleVerdict::Clear);
     }
     let subject = waited.subject();
-    let sentence = match heavy(facts, &subject) {
-        Some(heavy) => format!(
+    let own = own_limit(facts, &subject);
+    let sentence = match (&own, heavy(facts, &subject)) {
+        (Some(own), _) => own.sentence(&subject),
+        (None, Some(heavy)) => format!(
             "{} writes faster than the device: the dirty page limit puts {} to sleep, too",
             words::who(&heavy),
             words::who(&subject),
         ),
-        None => format!(
+        (None, None) => format!(
             "{} writes faster than the device: the dirty page limit puts it to sleep",
             words::who(&subject),
         ),
     };
-    let settings = &facts.summary().environment.settings_start;
-    let setting = |name: &str| settings.get(name).map_or("?", String::as_str).to_owned();
-    let hurts = hurts(facts, &waited);
+    let hurts = own.is_some() || hurts(facts, &waited);
     // A bulk writer is as fast as its device: those that write little lose by it.
     let little = Waited::from_groups(
         waited.groups.iter().copied().filter(|group| is_hurt(facts, group)).collect(),
@@ -68,19 +70,85 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("time throttled for dirty pages", waited.class_ns as f64, "ns", "iowhy waits")
         .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
         .shown("throttled sleeps", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
-        .fix(own_advice(&waited).map_or_else(String::new, |own| format!("{own}; else ")) + &format!(
-            "write less or more slowly; give the cgroup more memory (version 2); raise the limits \
-             only if the device is fast enough, since syncs then wait for more data: `sysctl \
-             vm.dirty_bytes=N`, which affects the entire machine (now vm.dirty_ratio {}, \
-             vm.dirty_bytes {}; the one that is 0 is not used)",
-            setting("vm/dirty_ratio"),
-            setting("vm/dirty_bytes"),
-        ))
+        .fix(own.map_or_else(|| general_fix(facts, &waited), |own| own.fix()))
         .check(
             "`iowhy cache 1`: dirty pages stay near the limit meanwhile; if they are far below it, \
              it is the limit of its cgroup (file_dirty in memory.stat) or something else",
         )
         .into())
+}
+
+/// A limit below the machine's, which is far away.
+struct OwnLimit {
+    /// Pages that were dirty or being written, at most, bytes.
+    dirty: f64,
+    /// Those from which the machine's limit would hold writers, bytes.
+    free: f64,
+    device: String,
+    /// Whether the device has one; else it is the cgroup's.
+    is_of_device: bool,
+}
+
+/// Returns the limit that holds a writer although few pages are dirty and the device has time.
+fn own_limit(facts: &Facts<'_>, subject: &Subject) -> Option<OwnLimit> {
+    let samples = &facts.summary().samples;
+    let most = |metric| samples.system(metric).and_then(|series| series.max);
+    let last = |metric| samples.system(metric).map(|series| series.last);
+    let dirty = most(Metric::Dirty)? + most(Metric::Writeback).unwrap_or(0.0);
+    // Below the mean of both the kernel lets everybody write (dirty_freerun_ceiling).
+    let free = last(Metric::DirtyThreshold)?.midpoint(last(Metric::DirtyBackgroundThreshold)?);
+    let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref())?;
+    let is_strict = facts.latest_number(device, "bdi/strict_limit") == Some(1.0);
+    let is_less = facts.latest_number(device, "bdi/max_ratio").is_some_and(|share| share < 100.0);
+    (dirty < FAR * free && !bound::is_saturated(device)).then(|| OwnLimit {
+        dirty,
+        free,
+        device: device.device.clone(),
+        is_of_device: is_strict || is_less,
+    })
+}
+
+impl OwnLimit {
+    fn sentence(&self, subject: &Subject) -> String {
+        let whose = match self.is_of_device {
+            true => format!("{} has a limit of its own (bdi)", self.device),
+            false => format!("a limit of {} (bdi) or of its cgroup does", self.device),
+        };
+        format!(
+            "{} waits for dirty pages of {} to be written, although the machine's limit does not \
+             hold it ({} of {} are dirty): {whose}",
+            words::who(subject),
+            self.device,
+            words::bytes(self.dirty),
+            words::bytes(self.free),
+        )
+    }
+
+    fn fix(&self) -> String {
+        let folder = format!("/sys/block/{}/bdi", self.device);
+        let device = format!(
+            "if nothing needs the device's limit: `echo 0 > {folder}/strict_limit` and `echo 100 > \
+             {folder}/max_ratio` (a udev rule or a tuning script may set them again)"
+        );
+        match self.is_of_device {
+            true => device,
+            false => format!("give the cgroup more memory (version 2: memory.max); {device}"),
+        }
+    }
+}
+
+fn general_fix(facts: &Facts<'_>, waited: &Waited<'_>) -> String {
+    let settings = &facts.summary().environment.settings_start;
+    let setting = |name: &str| settings.get(name).map_or("?", String::as_str).to_owned();
+    let own = own_advice(waited).map_or_else(String::new, |own| format!("{own}; else "));
+    format!(
+        "{own}write less or more slowly; give the cgroup more memory (version 2); raise the limits \
+         only if the device is fast enough, since syncs then wait for more data: `sysctl \
+         vm.dirty_bytes=N`, which affects the entire machine (now vm.dirty_ratio {}, \
+         vm.dirty_bytes {}; the one that is 0 is not used)",
+        setting("vm/dirty_ratio"),
+        setting("vm/dirty_bytes"),
+    )
 }
 
 /// Returns the advice of the program that waits longest for the kind of file that it writes: a

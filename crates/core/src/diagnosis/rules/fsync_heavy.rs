@@ -27,6 +27,14 @@ const SKEWED: f64 = 2.0;
 /// too. Chosen.
 const EACH_WRITE: f64 = 4.0;
 
+const SYNCED: &str = "commit several changes with one sync, or put the log on its own device, one \
+                      with power-loss protection";
+const GROWING: &str = "write into space that was allocated and written before (a log of segments \
+                       that are reused): its fdatasync commits the journal each time, since the \
+                       file grows, and without that is one write and one flush; commit several \
+                       changes with one sync, or put the log on its own device, one with \
+                       power-loss protection";
+
 rule!(
     "fsync-heavy",
     "frequent small syncs",
@@ -142,12 +150,8 @@ fn finding(
         ),
         None => sentence,
     };
-    let fix = advice(
-        &subject,
-        syncs.by_writes,
-        "commit several changes with one sync, or put the log on its own device, one with \
-         power-loss protection",
-    );
+    let general = if syncs.are_of_growth(facts) { GROWING } else { SYNCED };
+    let fix = advice(&subject, syncs.by_writes, general);
     // A database has to commit, in groups if it can: if a sync is not slow, nothing is wrong.
     let is_log = role(&subject) == Some(FileRole::WriteAheadLog);
     let is_well = syncs.mean_ns() < FELT_NS || is_log && syncs.mean_ns() < SLOW_SYNC_NS;

@@ -1,7 +1,7 @@
 //! Threads contend for the lock of one file or directory.
 
 use super::*;
-use crate::analysis::summary::patterns::{WaitGroup, WaitStack};
+use crate::analysis::summary::patterns::{WaitGroup, WaitStack, Waker};
 use crate::model::WaitClass;
 use facts::Waited;
 
@@ -28,6 +28,14 @@ enum Lock {
     /// Of a node of a btrfs tree, or of a range of it.
     Tree,
 }
+
+const OF_HOLDER: &str = "let the other program work in smaller steps, or while nobody uses the \
+                         file: copying with shared blocks (reflink), truncating, punching holes, \
+                         renaming and large buffered writes hold the lock throughout; a file in \
+                         many small extents makes them long (`filefrag FILE`; on XFS an extent \
+                         size hint, `xfs_io -c 'extsize 1m' FOLDER`, before it is written)";
+const WITHOUT_HOLDER: &str = "while the other program does not run the waits end; if they stay, \
+                              another one holds the lock";
 
 /// Functions that wait for a frozen file system.
 const FROZEN: &[&str] =
@@ -122,17 +130,24 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let first = files.next();
     let is_one = files.all(|file| Some(file) == first);
     let threads: u64 = waited.groups.iter().map(|group| group.threads).fold(0, u64::saturating_add);
+    let mut subject = waited.subject();
+    let waker = waited.waker();
+    let holder =
+        waker.filter(|it| lock == Lock::Inode && Some(&it.process) != subject.process.as_ref());
     // A single thread waits for no other: then the file system's own work holds its file's lock.
-    if waited.class_ns == 0 || threads < 2 && lock != Lock::Frozen {
+    if waited.class_ns == 0 || threads < 2 && lock != Lock::Frozen && holder.is_none() {
         return Ok(RuleVerdict::Clear);
     }
-    let mut subject = waited.subject();
     if !is_one {
         subject.file = None;
     }
-    let thawed = waited.waker().filter(|_| lock == Lock::Frozen);
-    let thawed = thawed.map(|it| format!("; {} thaws it", it.process)).unwrap_or_default();
-    let sentence = lock.sentence(&subject) + &thawed;
+    let sentence = match (lock, waker, holder) {
+        (Lock::Frozen, Some(waker), _) => {
+            format!("{}; {} thaws it", lock.sentence(&subject), waker.process)
+        }
+        (_, _, Some(holder)) => held(&subject, holder),
+        _ => lock.sentence(&subject),
+    };
     let is_seen = lock == Lock::Frozen || lock == Lock::Inode && subject.file.is_some();
     let finding = Finding::of_class(facts, &waited, sentence);
     // Without the lock all of them submit to the device at once, which may be the next limit.
@@ -143,13 +158,26 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("blocked time for the lock", waited.class_ns as f64, "ns", "iowhy waits")
         .shown("waiting threads", threads as f64, "threads", "iowhy waits")
         .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
-        .fix(lock.fix())
-        .check(lock.check())
+        .fix(if holder.is_some() { OF_HOLDER } else { lock.fix() })
+        .check(if holder.is_some() { WITHOUT_HOLDER } else { lock.check() })
         .into())
 }
 
-/// Returns the longest waits, by at least two threads of any process, for the lock of one file or
-/// of files of one pattern. If no file is known, those of one process.
+/// The sentence about a lock that another program holds.
+fn held(subject: &Subject, holder: &Waker) -> String {
+    let who = words::who(subject);
+    let of = subject.file.as_ref().map_or(" of a file or directory", |_| "");
+    let file = subject.file.clone().map(|file| format!(" of {file}")).unwrap_or_default();
+    format!(
+        "{who} waits for the lock{of}{file}{}, which {} ({}) holds meanwhile",
+        words::on(subject),
+        holder.process,
+        holder.pid
+    )
+}
+
+/// Returns the longest waits, by at least two threads of any process or for another program, for the
+/// lock of one file or of files of one pattern. If no file is known, those of one process.
 fn queue<'a>(facts: &Facts<'a>, all: &Waited<'a>) -> Waited<'a> {
     let mut best = Waited::default();
     for first in &all.groups {
@@ -163,7 +191,9 @@ fn queue<'a>(facts: &Facts<'a>, all: &Waited<'a>) -> Waited<'a> {
         let waited = facts.waits(same);
         let threads: u64 =
             waited.groups.iter().map(|group| group.threads).fold(0, u64::saturating_add);
-        if threads >= 2 && waited.class_ns > best.class_ns {
+        let waker = waited.waker();
+        let is_held = waker.is_some_and(|waker| waker.process != first.process);
+        if (threads >= 2 || is_held) && waited.class_ns > best.class_ns {
             best = waited;
         }
     }

@@ -135,6 +135,14 @@ fn reader(facts: &Facts<'_>, device: &str) -> Option<String> {
     most.subject.process.clone()
 }
 
+/// Whether it is maintenance that has its disk to itself: it may take its time.
+fn is_at_leisure(facts: &Facts<'_>, subject: &Subject) -> bool {
+    let process = subject.process.as_deref().unwrap_or_default();
+    let others = facts.waits(|group| group.device == subject.device && group.process != process);
+    let is_alone = (others.time_ns as f64) < facts::WARNING_THREADS * facts.duration_ns() as f64;
+    programs::is_maintenance(process) && is_alone
+}
+
 fn finding(
     facts: &Facts<'_>,
     device: &DeviceSummary,
@@ -178,6 +186,7 @@ fn finding(
         .unwrap_or("stop the scan, or run it rarely and at night");
     Finding::of_device(facts, time_ns, whole, sentence)
         .claiming(claims(facts, name, time_ns as f64 / whole.max(1) as f64))
+        .at_most(if is_at_leisure(facts, &subject) { Severity::Info } else { Severity::Critical })
         .about(subject)
         .sure(sure)
         .shown(

@@ -56,7 +56,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let possible = facts.devices().iter().filter(|device| !reports_none(device));
     let flat = possible.filter_map(|device| plateau(facts, device).map(|it| (device, it)));
-    let (own, sold): (Vec<_>, Vec<_>) = flat.partition(|(device, _)| facts.is_own_drive(device));
+    let (own, sold): (Vec<_>, Vec<_>) =
+        flat.partition(|(device, plateau)| is_own_end(facts, device, plateau));
     let surest = sold.iter().rev().max_by_key(|(_, plateau)| plateau.sure);
     if let Some((device, plateau)) = surest.filter(|surest| surest.1.sure > Confidence::Possible) {
         return Ok(finding(facts, device, plateau).into());
@@ -133,10 +134,21 @@ pub(in crate::diagnosis) fn refuted(facts: &Facts<'_>) -> Vec<String> {
     flat.map(sentence).collect()
 }
 
+/// Whether the rate may be the device's own maximum: of a local drive, or of one of unknown kind
+/// that a single program streams to or from.
+fn is_own_end(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> bool {
+    let streams = || {
+        let top = facts.top_process(device, |_| true)?;
+        Some(facts.is_copied_by(device, &top.subject.process, None))
+    };
+    let is_sold = facts.seller(device) != Seller::Unknown;
+    facts.is_own_drive(device) || plateau.bytes && !is_sold && streams() == Some(true)
+}
+
 /// A local drive at its own maximum looks the same.
 fn own_end(device: &DeviceSummary, plateau: &Plateau) -> Missing {
     Missing(format!(
-        "{} does {} and no more, but appears to be a local drive: that may be its own maximum",
+        "{} does {} and no more: that may be its own maximum",
         device.device,
         plateau.words(),
     ))

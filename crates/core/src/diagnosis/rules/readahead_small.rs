@@ -12,6 +12,8 @@ const SMALL: f64 = 65_536.0;
 /// The largest ratio of a read's size to the window, for the window to set it. Chosen: with a
 /// window of 0 each read is one page.
 const OF_WINDOW: f64 = 2.0;
+/// The most pages of a read that is not in order by itself: a database's block has up to four.
+const FEW_PAGES: f64 = 4.0;
 /// The least share of the watch that a reader waits. Chosen: it does little else.
 const WAITING: f64 = 0.3;
 
@@ -144,8 +146,24 @@ fn window(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
 fn is_in_order(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     let reads = facts::of(device, Direction::Read);
     let most = OF_WINDOW * (window(facts, device).unwrap_or(0.0) * 1024.0).max(2.0 * PAGE);
-    reads.sequential_share.unwrap_or(0.0) >= SEQUENTIAL
-        && reads.average_bytes.is_some_and(|bytes| bytes <= most)
+    let Some(bytes) = reads.average_bytes.filter(|bytes| *bytes <= most) else { return false };
+    // A read of two pages is two requests, of which the second follows the first.
+    let pieces = small_call(facts, device).map_or(1.0, |call| (call / bytes).max(1.0));
+    let in_order = 1.0 - (1.0 - reads.sequential_share.unwrap_or(0.0)) * pieces;
+    in_order >= SEQUENTIAL
+}
+
+/// Returns the bytes of a read by the program that reads most from a device, if it reads a few
+/// pages at a time: a larger read is in order by itself.
+fn small_call(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
+    let top = facts.top_process(device, |_| true)?;
+    let rows = facts.summary().activity.iter().flat_map(|report| &report.rows);
+    let own = rows.filter(|row| Some(row.pid) == top.subject.pid);
+    let (reads, bytes) = own.fold((0_u64, 0_u64), |sum, row| {
+        (sum.0.saturating_add(row.counts.reads), sum.1.saturating_add(row.counts.read_bytes))
+    });
+    let call = bytes as f64 / reads.max(1) as f64;
+    (reads > 0 && call <= FEW_PAGES * PAGE).then_some(call)
 }
 
 #[cfg(test)]

@@ -62,7 +62,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let over = read as f64 / (faults as f64 * PAGE);
     let files = facts.patterns(&device.device).map_or(&[][..], |it| &it.access.files);
     let faulted: Vec<&FilePattern> = files.iter().filter(|file| file.faults > 0).collect();
-    if over < OVERREAD || windows_in_order(&faulted, faults, requests) > SEQUENTIAL {
+    // A fault within a call, as of a write from a mapped file, looks like readahead of the call.
+    let ahead: Vec<&FilePattern> = files.iter().filter(|file| file.cached > 0).collect();
+    let of_windows = if faulted.is_empty() { &ahead } else { &faulted };
+    if over < OVERREAD || windows_in_order(of_windows, faults, requests) > SEQUENTIAL {
         return Ok(RuleVerdict::Clear);
     }
     Ok(finding(facts, device, &faulted, read, over).into())
