@@ -43,7 +43,6 @@ const SETTINGS: &[&str] = &[
     // How much of the dirty pages may be its own.
     "bdi/strict_limit",
     "bdi/max_ratio",
-    "bdi/max_bytes",
     // SCSI: the number of commands it accepts at once.
     "device/queue_depth",
     "device/queue_type",

@@ -180,4 +180,22 @@ mod tests {
         );
         assert_eq!(found(&["walk_down_tree", "btrfs_drop_snapshot"], MS / 2), None);
     }
+
+    #[test]
+    fn who_waits_for_the_transaction_waits_for_it() {
+        let mut script = Script::new(10);
+        for index in 0..300_u64 {
+            let read = script.read("sda", 16_384).at((index * 30 * MS) as i64);
+            let read = read.sector(index * 79_190).by(300, "btrfs-cleaner");
+            let read = read.origin(Origin::Metadata);
+            let frames = ["walk_down_tree", "btrfs_drop_snapshot", "cleaner_kthread"];
+            read.stacks(&frames, &[], 1).direct(0, 0, 2 * MS).add();
+        }
+        script.wait((9, "mysqld"), WaitClass::JournalSpace, 6000 * MS, 0, 0);
+        script.stacked(&["wait_current_trans", "start_transaction", "btrfs_sync_file"]);
+        let findings = diagnose(&script.summary()).findings;
+        let found = findings.into_iter().find(|it| it.cause == "btrfs-maintenance").unwrap();
+        assert_eq!(found.subject.process.as_deref(), Some("mysqld"));
+        assert_eq!(found.severity, Severity::Critical, "{found:?}");
+    }
 }

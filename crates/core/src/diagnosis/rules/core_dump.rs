@@ -98,3 +98,38 @@ fn judge(facts: &Facts<'_>) -> Judged {
         )
         .into())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, diagnose};
+    use crate::model::WaitClass;
+    use crate::script::{MS, Script};
+
+    /// A program that waits in `frames` while it writes that file, and a database beside it.
+    fn found(frames: &[&str], file: &str) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..300_u64 {
+            let write = script.write("sda", 1 << 20).by(8, "worker").at((index * 33 * MS) as i64);
+            write.sector(index * 2048).file(file).direct(500, 500, 30 * MS).add();
+        }
+        script.wait((8, "worker"), WaitClass::Wbt, 6000 * MS, 0, 0);
+        script.stacked(frames);
+        script.batch.waits[0].device = Some(script.batch.requests[0].device);
+        script.wait((7, "mysqld"), WaitClass::Fsync, 5000 * MS, 5000 * MS, 0);
+        script.waited_on("sda", "/db/log", 75);
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|finding| finding.cause == "core-dump")
+    }
+
+    #[test]
+    fn a_dump_is_seen_while_it_is_written_and_while_it_is_closed() {
+        let ends = ["rq_qos_wait", "ext4_release_file", "__fput", "do_exit", "get_signal"];
+        for (frames, file) in [(&["dump_emit", "do_coredump"][..], "/d/x"), (&ends, "/d/core.7")] {
+            let found = found(frames, file).unwrap();
+            assert!(found.sentence.contains("core dump of worker (8)"), "{}", found.sentence);
+            assert!(found.sentence.contains("mysqld (7) waits"), "{}", found.sentence);
+        }
+        // A program that is killed closes its files, too.
+        assert_eq!(found(&ends, "/d/table"), None);
+    }
+}

@@ -225,7 +225,7 @@ mod tests {
     use crate::diagnosis::{Severity, diagnose};
     use crate::model::environment::Thinning;
     use crate::model::file::Counts;
-    use crate::model::{FileActivity, Origin, WaitClass};
+    use crate::model::{FileActivity, Metric, Origin, WaitClass};
     use crate::script::{MS, Script};
 
     /// A program that writes this many bytes in ten seconds and is throttled for nine of them,
@@ -319,5 +319,40 @@ mod tests {
     fn a_limit_that_is_too_low_hurts() {
         assert_eq!(severity("cp", 300 << 20, 0, "16777216"), Severity::Critical);
         assert_eq!(severity("cp", 300 << 20, 0, "1073741824"), Severity::Info);
+    }
+
+    #[test]
+    fn a_limit_of_the_devices_own_hurts() {
+        let found = |dirty: f64, strict: &str, busy_ms: u64| {
+            let mut script = Script::new(10);
+            script.device("sda", &[("bdi/strict_limit", strict), ("bdi/max_ratio", "100")]);
+            for index in 0..300 {
+                let at = (index * 33 * MS) as i64;
+                let write = script.write("sda", 1 << 20).by(9, "kworker").at(at);
+                let write = write.origin(Origin::Writeback);
+                write.direct(500, 500, busy_ms * MS).add();
+            }
+            for at in [0, 9000 * MS] {
+                script.sample(at, Metric::Dirty, "", dirty);
+                script.sample(at, Metric::DirtyThreshold, "", 4e9);
+                script.sample(at, Metric::DirtyBackgroundThreshold, "", 2e9);
+            }
+            script.wait((7, "cp"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
+            script.waited_on("sda", "/data/copy", 1);
+            let counts = Counts { writes: 100, write_bytes: 300 << 20, ..Counts::default() };
+            script.did((7, "cp"), "/data/copy", counts);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap()
+        };
+        let strict = found(3e8, "1", 20);
+        assert_eq!(strict.severity, Severity::Critical);
+        assert!(strict.sentence.ends_with("sda has a limit of its own (bdi)"), "{strict:?}");
+        assert!(strict.fix.contains("echo 0 > /sys/block/sda/bdi/strict_limit"), "{strict:?}");
+        assert!(
+            found(3e8, "0", 20).sentence.ends_with("a limit of sda (bdi) or of its cgroup does")
+        );
+        // At the machine's limit, or at the speed of the device.
+        assert_eq!(found(2.9e9, "0", 20).severity, Severity::Info);
+        assert_eq!(found(3e8, "0", 60).severity, Severity::Info);
     }
 }

@@ -333,4 +333,23 @@ mod tests {
         assert_eq!(severity(log, fast + MS / 10), Some(Severity::Critical));
         assert_eq!(severity("/db/base/1/2", fast - MS / 10), Some(Severity::Critical));
     }
+
+    #[test]
+    fn a_log_that_grows_is_told_to_be_written_beforehand() {
+        let fix = |class: WaitClass, syscall: u32| {
+            let mut script = Script::new(10);
+            for index in 0..400_u64 {
+                let write = script.write("sdb", 4096).by(7, "log").at((index * 25 * MS) as i64);
+                write.sector(index * 8).direct(500, 500, MS).add();
+                script.wait((7, "log"), class, 20 * MS, 0, 0);
+                script.waited_on("sdb", "/log/grow", syscall);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "fsync-heavy").unwrap().fix
+        };
+        assert!(fix(WaitClass::JournalCommit, 75).contains("allocated and written before"));
+        // fsync also asks for the times of the file.
+        assert!(!fix(WaitClass::JournalCommit, 74).contains("allocated"));
+        assert!(!fix(WaitClass::Fsync, 75).contains("allocated"));
+    }
 }

@@ -248,4 +248,31 @@ mod tests {
         let frozen = found(&two[..1], "percpu_rwsem_wait").unwrap();
         assert!(frozen.sentence.contains("is frozen"), "{}", frozen.sentence);
     }
+
+    /// A writer that waits for a file's lock, woken each time by another process of `wakers`.
+    fn held(wakers: &[(u32, &str)]) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for (pid, name) in wakers {
+            script.wait((*pid, name), WaitClass::PageRead, S / 100, S / 100, 0);
+        }
+        for (pid, _) in wakers {
+            script.wait((7, "guest"), WaitClass::FsLock, 2 * S, 0, 0);
+            script.stacked(&["rwsem_down_write_slowpath", "down_write", "xfs_ilock"]);
+            script.waited_on("sda", "/vm.img", 18);
+            script.batch.waits.last_mut().unwrap().waker_tid = Some(*pid);
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|finding| finding.cause == "inode-lock")
+    }
+
+    #[test]
+    fn who_holds_it_is_who_wakes() {
+        let by_copies = held(&[(8, "cp"), (9, "cp"), (10, "cp")]).unwrap();
+        let said = "for the lock of /vm.img on sda, which cp (8) holds meanwhile";
+        assert!(by_copies.sentence.ends_with(said), "{}", by_copies.sentence);
+        assert!(by_copies.fix.contains("reflink"), "{}", by_copies.fix);
+        // No program has the majority, or it is the waiter's own.
+        assert_eq!(held(&[(8, "cp"), (9, "mv")]), None);
+        assert_eq!(held(&[(7, "guest")]), None);
+    }
 }

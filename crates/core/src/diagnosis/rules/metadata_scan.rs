@@ -215,8 +215,8 @@ fn finding(
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
-    use crate::model::Origin;
-    use crate::script::{Script, US};
+    use crate::model::{Origin, WaitClass};
+    use crate::script::{MS, Script, US};
 
     /// 139 metadata reads per second of `each_us` each, through a kernel function.
     fn found(each_us: u64, function: &str) -> Option<Finding> {
@@ -259,5 +259,24 @@ mod tests {
         let other = found(6190, "btrfs_search_slot").unwrap();
         assert_eq!(other.confidence, Confidence::Possible);
         assert!(other.sentence.contains("metadata blocks"), "{}", other.sentence);
+    }
+
+    #[test]
+    fn maintenance_that_has_its_disk_to_itself_may_take_its_time() {
+        let severity = |name: &str, other_ms: u64| {
+            let mut script = Script::new(10);
+            for index in 0..1390_u64 {
+                let read = script.read("sda", 8192).by(7, name).at((index * 7190 * US) as i64);
+                let read = read.origin(Origin::Metadata).sector(index * 7919 * 8);
+                read.direct(500, 500, 6190 * US).stacks(&["xfs_lookup"], &["main"], 1).add();
+            }
+            script.wait((8, "db"), WaitClass::Device, other_ms * MS, other_ms * MS, 0);
+            script.waited_on("sda", "/db/table", 0);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|it| it.cause == "metadata-scan").unwrap().severity
+        };
+        assert_eq!(severity("updatedb", 100), Severity::Info);
+        assert!(severity("updatedb", 5000) > Severity::Info);
+        assert!(severity("find", 100) > Severity::Info);
     }
 }

@@ -4,7 +4,7 @@ use super::super::bottleneck::bound::DEEP;
 use super::super::facts::health;
 use super::*;
 use crate::analysis::summary::patterns::{Bin, Timeline};
-use crate::analysis::summary::{DeviceSummary, Direction, Interval};
+use crate::analysis::summary::{DeviceSummary, Direction, DirectionSummary, Interval};
 use facts::{Seller, shape};
 
 /// The length of bins, so that each holds enough requests, nanoseconds.
@@ -33,6 +33,8 @@ const SLOW_SOLD_NS: f64 = 250_000.0;
 /// At a limit there are always some; a device that idles between the bursts of a program has the
 /// program's pace. Chosen.
 const ALWAYS_BUSY: f64 = 0.95;
+/// The least mean size of requests of a stream, bytes: the kernel's own window of read-ahead.
+const LARGE: u64 = 128 << 10;
 /// How many times as much each device of an instance varies as all of them together. Chosen.
 const TIMES_TOGETHER: f64 = 3.0;
 
@@ -56,8 +58,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let possible = facts.devices().iter().filter(|device| !reports_none(device));
     let flat = possible.filter_map(|device| plateau(facts, device).map(|it| (device, it)));
-    let (own, sold): (Vec<_>, Vec<_>) =
-        flat.partition(|(device, plateau)| is_own_end(facts, device, plateau));
+    let (own, sold): (Vec<_>, Vec<_>) = flat.partition(|(device, _)| is_own_end(facts, device));
     let surest = sold.iter().rev().max_by_key(|(_, plateau)| plateau.sure);
     if let Some((device, plateau)) = surest.filter(|surest| surest.1.sure > Confidence::Possible) {
         return Ok(finding(facts, device, plateau).into());
@@ -136,13 +137,21 @@ pub(in crate::diagnosis) fn refuted(facts: &Facts<'_>) -> Vec<String> {
 
 /// Whether the rate may be the device's own maximum: of a local drive, or of one of unknown kind
 /// that a single program streams to or from.
-fn is_own_end(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> bool {
+fn is_own_end(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     let streams = || {
         let top = facts.top_process(device, |_| true)?;
         Some(facts.is_copied_by(device, &top.subject.process, None))
     };
     let is_sold = facts.seller(device) != Seller::Unknown;
-    facts.is_own_drive(device) || plateau.bytes && !is_sold && streams() == Some(true)
+    facts.is_own_drive(device) || !is_sold && is_large(device) && streams() == Some(true)
+}
+
+/// Whether requests are as large as a device needs them for its best throughput.
+fn is_large(device: &DeviceSummary) -> bool {
+    let sum = |of: fn(&DirectionSummary) -> u64| {
+        device.directions.0.iter().map(of).fold(0, u64::saturating_add)
+    };
+    sum(|direction| direction.bytes) >= LARGE * sum(|direction| direction.requests)
 }
 
 /// A local drive at its own maximum looks the same.
@@ -426,6 +435,7 @@ const CHECK: &str = "the provider's counters: EBS `ebsnvme stats DEVICE` (exceed
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
+    use crate::model::WaitClass;
     use crate::model::environment::Device;
     use crate::script::Script;
 
@@ -492,6 +502,26 @@ mod tests {
                 "{model} {transport} {is_virtual:?}"
             );
         }
+    }
+
+    /// Blocks of a MiB, in order or not, eight at once, by one program; another waits for them.
+    fn streams(apart: u64, other_ms: u64) -> bool {
+        let mut script = Script::new(10);
+        for index in 0..950_u64 {
+            let read = script.read("sda", 1 << 20).by(7, "convert").at((index * 10_000_000) as i64);
+            read.sector(index * 2048 * apart % (1 << 32)).direct(0, 0, 80_000_000).add();
+        }
+        let (wait_ns, device) = (other_ms * 1_000_000, script.batch.requests[0].device);
+        script.wait((8, "db"), WaitClass::Device, wait_ns, wait_ns, 0);
+        script.batch.waits[0].device = Some(device);
+        of(&script).is_some()
+    }
+
+    #[test]
+    fn a_copy_at_the_speed_of_an_unknown_disk_is_at_no_limit() {
+        assert!(!streams(1, 0));
+        assert!(streams(7919, 0), "at random");
+        assert!(streams(1, 5000), "others wait");
     }
 
     #[test]

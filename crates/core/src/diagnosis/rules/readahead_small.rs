@@ -170,6 +170,7 @@ fn small_call(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
 mod tests {
     use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::environment::Device;
+    use crate::model::file::Counts;
     use crate::model::{Origin, WaitClass};
     use crate::script::{MS, Script};
 
@@ -232,5 +233,29 @@ mod tests {
         assert!(off.fix.contains("MADV_RANDOM"), "{}", off.fix);
         assert_eq!(found("128", 7919, Origin::PageFault), None, "at random");
         assert_eq!(found("128", 1, Origin::Read), None, "in small direct reads");
+    }
+
+    #[test]
+    fn a_block_of_two_pages_at_random_is_not_in_order() {
+        let found = |block: u64| {
+            let mut script = Script::new(10);
+            script.device("sda", &[("queue/read_ahead_kb", "0")]);
+            for index in 0..3000_u64 {
+                let read = script.read("sda", 4096).by(7, "postgres").at((index * 3 * MS) as i64);
+                let pages = block / 4096;
+                let sector = index / pages * 7919 * 8 % (1 << 30) + index % pages * 8;
+                read.sector(sector).direct(500, 500, 2 * MS).add();
+                script.wait((7, "postgres"), WaitClass::PageRead, 2 * MS, 2 * MS, 0);
+                script.waited_on("sda", "/srv/a", 0);
+            }
+            let reads = 3000 * 4096 / block;
+            let counts = Counts { reads, read_bytes: reads * block, ..Counts::default() };
+            script.did((7, "postgres"), "/srv/a", counts);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "readahead-small")
+        };
+        assert_eq!(found(8192), None);
+        assert_eq!(found(16_384), None);
+        assert!(found(1 << 20).is_some(), "a large read is in order by itself");
     }
 }

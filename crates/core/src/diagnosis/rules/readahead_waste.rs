@@ -234,4 +234,22 @@ mod tests {
             FilePattern { requests: 100, sequential: 99, faults: 100, ..FilePattern::default() };
         assert!(windows_in_order(&[&scan], 100, 100) > 0.9);
     }
+
+    #[test]
+    fn a_write_from_a_map_reads_ahead_in_order() {
+        let found = |apart: u64| {
+            let mut script = Script::new(10);
+            for index in 0..400_u64 {
+                let read = script.read("sda", 131_072).by(7, "copy").at((index * 20 * MS) as i64);
+                let read = read.sector(index * 256 * apart % (1 << 30)).origin(Origin::Readahead);
+                let read = read.file_at("/data/map", index * 131_072 * apart % (1 << 39));
+                read.direct(0, 0, 9 * MS).add();
+                script.wait((7, "copy"), WaitClass::PageFault, 10 * MS, 9 * MS, 0);
+            }
+            let found = diagnose(&script.summary()).findings;
+            found.into_iter().find(|it| it.cause == "readahead-waste")
+        };
+        assert_eq!(found(1), None);
+        assert!(found(7919).is_some());
+    }
 }
