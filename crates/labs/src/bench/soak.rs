@@ -5,7 +5,7 @@
 //! disk of the test's own. Incidents are asked for in every phase. At the end of each one memory,
 //! threads and open files of the daemon, and the files that it wrote, are counted.
 //!
-//! What does not belong here: its cost beside a load (see [`super::recorder`]).
+//! What does not belong here: its cost to a load (see [`super::recorder`]).
 
 use super::daemon::RunningDaemon;
 use super::{Benchmark, TableOutput, table_of};
@@ -296,8 +296,8 @@ fn table(
     let verdict = if is_kept { "reached" } else { "not reached" };
     writeln!(
         out,
-        "\nAfter all of it: {grown:.2} times the memory of the first rest, {} more threads, {} more \
-         open files (at most {MOST_GROWTH} times, none, none: {verdict}).",
+        "\nAfter all of it: {grown:.2} times the memory of the first rest, {} more threads, {} \
+         more open files (at most {MOST_GROWTH} times, none, none: {verdict}).",
         last.threads as i64 - first.threads as i64,
         last.files as i64 - first.files as i64
     )

@@ -204,7 +204,7 @@ pub(super) const ALL: &[KnownProgram] = &[
             Topic::Sync,
             "QEMU: cache=none and cache=writeback flush only when the guest asks for it, \
              cache=writethrough and cache=directsync after each of its writes (`virsh dumpxml`, \
-             or qemu's -drive, show which it is); never cache=unsafe",
+             or qemu's -drive, show which it is)",
         )],
     },
     KnownProgram {

@@ -89,7 +89,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         kind.what,
         words::percent(work.share),
     );
-    // Whoever changes something waits for the transaction with that work to be committed.
+    // A change waits until the transaction with that work is committed.
     let held = facts.stacked(TRANSACTION);
     let held_by = facts.waits(|group| {
         held.subject().pid == Some(group.pid) && group.class == WaitClass::JournalSpace

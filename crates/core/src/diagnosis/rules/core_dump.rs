@@ -15,7 +15,7 @@ const FUNCTIONS: &[&str] = &[
     "__dump_emit",
 ];
 
-/// Functions that end a program by a signal, as the one does that wrote a dump, and close its files.
+/// Functions that end a program by a signal, after its dump is written, and close its files.
 const ENDED: [&[&str]; 2] = [&["get_signal"], &["__fput", "ext4_release_file"]];
 
 rule!(

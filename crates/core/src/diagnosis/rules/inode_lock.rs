@@ -176,8 +176,8 @@ fn held(subject: &Subject, holder: &Waker) -> String {
     )
 }
 
-/// Returns the longest waits, by at least two threads of any process or for another program, for the
-/// lock of one file or of files of one pattern. If no file is known, those of one process.
+/// Returns the longest waits for the lock of one file or of files of one pattern, by at least two
+/// threads of any process or for another program. If no file is known, those of one process.
 fn queue<'a>(facts: &Facts<'a>, all: &Waited<'a>) -> Waited<'a> {
     let mut best = Waited::default();
     for first in &all.groups {
