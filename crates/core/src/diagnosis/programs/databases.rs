@@ -256,9 +256,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             (
                 Topic::Compaction,
                 "RocksDB, LevelDB: compaction must keep up with the writes, else it stalls them: \
-                 use larger write buffers (write_buffer_size), compress, write less at once, or use \
-                 a device with more write throughput; RocksDB: limit compaction (rate_limiter, \
-                 max_background_jobs, bytes_per_sync=1048576)",
+                 use larger write buffers (write_buffer_size), compress, write less at once, or \
+                 use a device with more write throughput; RocksDB: limit compaction \
+                 (rate_limiter, max_background_jobs, bytes_per_sync=1048576)",
             ),
             (Topic::Reads, "RocksDB: use a larger block cache, bloom filters, less readahead"),
         ],
