@@ -107,7 +107,6 @@ const NOT_READ: &[(&[u8], &str, &str)] = &[
     (b"PAR1", "a single Parquet file", "a recording is the directory that holds recording.json"),
     (b"BZh", "compressed by bzip2", "bunzip2 FILE"),
     (b"(\xb5/\xfd", "compressed by zstd", "unzstd FILE"),
-    (b"\0\0\0\x84\x50\x05\x26", "PCP's archive", "pcp2json -a FILE disk.dev swap > pcp.json"),
 ];
 
 /// Text in which one of these stands is known, but not read.
