@@ -18,8 +18,8 @@ pub(crate) struct LineCutter {
 }
 
 impl LineCutter {
-    /// Reads a line, of which [`MOST_LINE`] bytes are kept; false at the end, and where too much was
-    /// skipped.
+    /// Reads a line, of which [`MOST_LINE`] bytes are kept; false at the end, and where too much
+    /// was skipped.
     ///
     /// # Errors
     /// Whatever the input answers.

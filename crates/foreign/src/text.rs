@@ -167,8 +167,8 @@ impl TextTables {
         }
     }
 
-    /// Reads a row of a table of sar, which begins with a time of day and ends with a number: most of
-    /// a report's lines are such, and no line of another tool is.
+    /// Reads a row of a table of sar, which begins with a time of day and ends with a number: most
+    /// of a report's lines are such, and no line of another tool is.
     fn sar_row(&mut self, line: &str, book: &mut CounterBook, out: &mut RowsOut<'_>) -> bool {
         let header = self.header.as_ref().filter(|header| header.kind == ForeignKind::Sar);
         header.is_some_and(|header| {

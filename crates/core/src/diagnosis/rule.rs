@@ -57,8 +57,8 @@ pub struct Rule {
     pub least: LeastData,
 }
 
-/// What a capture must hold at least for a cause to be judged. Data of counters and live watches are
-/// long enough.
+/// What a capture must hold at least for a cause to be judged. Data of counters and live watches
+/// are long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeastData {
     /// Requests of all devices.
