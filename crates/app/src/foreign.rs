@@ -118,8 +118,8 @@ const NOT_READ_TEXT: &[(&str, &str, &str)] = &[
 /// What has everything that btt prints and writes.
 const BTT_FROM: &str = "iowhy report sda.blktrace.*";
 
-/// Whether it is one of the files that btt writes for plots (`sys_iops_fp.dat`, `8,0_dhist.dat`): its
-/// name ends so, and it has two or more numbers a line.
+/// Whether it is one of the files that btt writes for plots (`sys_iops_fp.dat`, `8,0_dhist.dat`):
+/// its name ends so, and it has two or more numbers a line.
 fn is_btt_data(path: &Path, text: &str) -> bool {
     let is_row = |line: &str| {
         let mut words = line.split_whitespace();

@@ -95,7 +95,7 @@ fn is_kebab(text: &str) -> bool {
 
 /// The rules of the registry's schema of 2025-12-11: `ServerDetail` in
 /// <https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json>, of the fields
-/// that ours has. Whoever adds packages or remotes adds their rules.
+/// that ours has. If packages or remotes are added, their rules are, too.
 fn server_faults(server: &Value) -> Vec<String> {
     let schema = |text: &str| {
         text == "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
