@@ -110,7 +110,7 @@ pub enum Command {
     /// Print block events, live or from a source (replaces blkparse)
     Events(events::Events),
     /// Show request latency by stage, live or from a source (replaces btt)
-    Stages(stages::StagesArgs),
+    Stages(Box<stages::StagesArgs>),
     /// Show threads that waited for another thread's storage wait (replaces jstack, pstack)
     Chains(chains::ChainsArgs),
     /// Convert a capture by blktrace, blkparse, ftrace or perf to a recording

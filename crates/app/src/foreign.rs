@@ -107,14 +107,28 @@ const NOT_READ: &[(&[u8], &str, &str)] = &[
     (b"PAR1", "a single Parquet file", "a recording is the directory that holds recording.json"),
     (b"BZh", "compressed by bzip2", "bunzip2 FILE"),
     (b"(\xb5/\xfd", "compressed by zstd", "unzstd FILE"),
-    (b"\0\0\0\x84\x50\x05\x26", "PCP's archive", "pcp2json -a FILE disk.dev swap > pcp.json"),
 ];
 
 /// Text in which one of these stands is known, but not read.
 const NOT_READ_TEXT: &[(&str, &str, &str)] = &[
-    ("==================== All Devices", "btt's output", "give blktrace's files instead"),
+    ("==================== All Devices", "btt's output", BTT_FROM),
     ("<sysstat", "sadf's XML", "sadf -j FILE -- -d > sar.json"),
 ];
+
+/// What has everything that btt prints and writes.
+const BTT_FROM: &str = "iowhy report sda.blktrace.*";
+
+/// Whether it is one of the files that btt writes for plots (`sys_iops_fp.dat`, `8,0_dhist.dat`):
+/// its name ends so, and it has two or more numbers a line.
+fn is_btt_data(path: &Path, text: &str) -> bool {
+    let is_row = |line: &str| {
+        let mut words = line.split_whitespace();
+        line.starts_with('#')
+            || words.clone().count() > 1 && words.all(|it| it.parse::<f64>().is_ok())
+    };
+    let mut lines = text.lines().filter(|line| !line.is_empty()).take(3).peekable();
+    path.extension().is_some_and(|end| end == "dat") && lines.peek().is_some() && lines.all(is_row)
+}
 
 /// Refuses what is known and not read.
 fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
@@ -131,7 +145,9 @@ fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
         let hint = format!("`{} | iowhy report -`", converter.command(path));
         return Err(Failure::new(message, Some(hint)));
     }
-    let known = binary.or(log).or(printed.map(|(_, what, then)| (*what, *then)));
+    let points = is_btt_data(path, &text).then_some(("a data file of btt", BTT_FROM));
+    let printed = printed.map(|(_, what, then)| (*what, *then));
+    let known = binary.or(log).or(printed).or(points);
     match known {
         None => Ok(()),
         Some((what, then)) => {

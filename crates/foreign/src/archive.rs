@@ -4,30 +4,27 @@
 //! Headers are parsed here, not by a library: those hold the long name of a member in memory,
 //! however long an archive says that it is.
 //!
-//! It needs 96 MiB for the xz decoder, 1 MiB of names and lines, and what [`CounterBook`] needs.
+//! It needs 1 MiB of names and lines, what [`unpacked`] needs, and what [`CounterBook`] needs.
 //!
-//! What does not belong here: what the members tell (see [`crate::text`], [`crate::json`]).
+//! What does not belong here: decompressing (see [`crate::unpack`]), and what the members tell (see
+//! [`crate::text`], [`crate::json`]).
 
 use crate::book::CounterBook;
-use crate::import::{Bytes, next_line};
+use crate::import::Bytes;
 use crate::json;
 use crate::kind::{ForeignKind, detect};
+use crate::lines::LineCutter;
 use crate::text::figures::time_alone;
 use crate::text::{RowsOut, TextTables, since_boot};
-use flate2::read::MultiGzDecoder;
+use crate::unpack::unpacked;
 use iowhy_core::figures::counted;
 use iowhy_core::model::Environment;
 use iowhy_core::model::environment::Mount;
-use liblzma::read::XzDecoder;
-use liblzma::stream::Stream;
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 
 /// Bytes of a tar block.
 const BLOCK: usize = 512;
-/// Bytes of an archive that are read, decompressed: a report of a large machine has a few hundred
-/// megabytes. More is a bomb.
-const MOST_BYTES: u64 = 8 << 30;
 /// Members that are looked at.
 const MOST_MEMBERS: u64 = 1 << 20;
 /// Bytes of a long name.
@@ -36,8 +33,6 @@ const MOST_NAME: u64 = 4096;
 const MOST_TEXT: u64 = 256 << 20;
 /// Bytes of one setting that are read.
 const MOST_SETTING: u64 = 512;
-/// Memory of the xz decoder: `xz -9` needs 65 MiB.
-const XZ_MEMORY: u64 = 96 << 20;
 /// Mounts that are kept.
 const MOST_MOUNTS: usize = 1024;
 
@@ -46,22 +41,13 @@ const MOST_MOUNTS: usize = 1024;
 /// # Errors
 /// Why it is no archive, or is damaged before anything was read.
 pub fn read(
-    mut input: BufReader<Bytes>,
+    input: BufReader<Bytes>,
     book: &mut CounterBook,
     tables: &mut TextTables,
     environment: &mut Environment,
     out: &mut RowsOut<'_>,
 ) -> Result<(), String> {
-    let head = input.fill_buf().map_err(|error| error.to_string())?;
-    let bytes: Bytes = match head {
-        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(input)),
-        [0xfd, b'7', b'z', ..] => {
-            let stream = Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED);
-            Box::new(XzDecoder::new_stream(input, stream.map_err(|error| error.to_string())?))
-        }
-        _ => Box::new(input),
-    };
-    let mut archive = TarMembers { bytes: bytes.take(MOST_BYTES), members: 0 };
+    let mut archive = TarMembers { bytes: unpacked(input)?, members: 0 };
     let mut report = ReportFiles {
         book,
         tables,
@@ -71,6 +57,7 @@ pub fn read(
         uptime_s: None,
         since_boot: Vec::new(),
         sar: BTreeSet::new(),
+        cutter: LineCutter::default(),
     };
     let damage = archive.each(|name, bytes| report.member(name, bytes)).err();
     report.tables.next_file(report.book);
@@ -82,7 +69,12 @@ pub fn read(
         });
     }
     let (members, read) = (archive.members, report.read);
-    environment.limits.extend(damage.map(|error| format!("the archive is cut off: {error}")));
+    let cut = report.cutter.limit().filter(|_| !report.cutter.has_given_up());
+    environment.limits.extend(cut);
+    environment.limits.extend(damage.map(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => format!("the archive is cut off: {error}"),
+        _ => format!("the archive was read in part: {error}"),
+    }));
     let meaning = format!("files of {members} in the archive tell of storage and were read");
     environment.limits.push(counted(read, &meaning));
     Ok(())
@@ -90,7 +82,7 @@ pub fn read(
 
 /// The members of a tar archive, one after another.
 struct TarMembers<R> {
-    bytes: io::Take<R>,
+    bytes: R,
     members: u64,
 }
 
@@ -201,6 +193,7 @@ struct ReportFiles<'a, 'b> {
     since_boot: Vec<String>,
     /// Names of files of sar that were read: a report may have copies of them.
     sar: BTreeSet<String>,
+    cutter: LineCutter,
 }
 
 impl ReportFiles<'_, '_> {
@@ -236,7 +229,10 @@ impl ReportFiles<'_, '_> {
             _ => return Ok(()),
         }
         self.read += 1;
-        Ok(())
+        match self.cutter.limit().filter(|_| self.cutter.has_given_up()) {
+            Some(limit) => Err(io::Error::other(limit)),
+            None => Ok(()),
+        }
     }
 
     fn lines(&mut self, file: &str, bytes: &mut dyn Read) -> io::Result<()> {
@@ -248,7 +244,7 @@ impl ReportFiles<'_, '_> {
             let command = format!("smartctl -a /dev/{device}");
             self.tables.line(&command, self.book, self.environment, self.out);
         }
-        while next_line(&mut input, &mut line)? {
+        while self.cutter.next_line(&mut input, &mut line)? {
             let text = String::from_utf8_lossy(&line);
             self.tables.line(&text, self.book, self.environment, self.out);
         }
@@ -259,7 +255,7 @@ impl ReportFiles<'_, '_> {
         let mut input = BufReader::new(bytes.take(MOST_TEXT));
         let mut line = Vec::new();
         self.tables.next_file(self.book);
-        while next_line(&mut input, &mut line)? {
+        while self.cutter.next_line(&mut input, &mut line)? {
             self.tables.log_line(&String::from_utf8_lossy(&line), self.book);
         }
         Ok(())
@@ -283,7 +279,7 @@ impl ReportFiles<'_, '_> {
     fn diskstats(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
         let mut input = BufReader::new(bytes.take(MOST_TEXT));
         let mut line = Vec::new();
-        while self.since_boot.len() < MOST_MOUNTS && next_line(&mut input, &mut line)? {
+        while self.since_boot.len() < MOST_MOUNTS && self.cutter.next_line(&mut input, &mut line)? {
             self.since_boot.push(String::from_utf8_lossy(&line).into_owned());
         }
         Ok(())
@@ -334,7 +330,7 @@ impl ReportFiles<'_, '_> {
     fn mounts(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
         let mut input = BufReader::new(bytes.take(MOST_TEXT));
         let mut line = Vec::new();
-        while next_line(&mut input, &mut line)? {
+        while self.cutter.next_line(&mut input, &mut line)? {
             let text = String::from_utf8_lossy(&line);
             let words: Vec<&str> = text.split_whitespace().collect();
             // `mount` prints: /dev/sda1 on / type ext4 (rw,relatime)
@@ -364,7 +360,7 @@ impl ReportFiles<'_, '_> {
 /// The first line, shortened if it is long.
 fn line_of(bytes: &mut dyn Read) -> io::Result<String> {
     let mut line = Vec::new();
-    next_line(&mut BufReader::new(bytes), &mut line)?;
+    LineCutter::default().next_line(&mut BufReader::new(bytes), &mut line)?;
     Ok(String::from_utf8_lossy(line.trim_ascii()).chars().take(255).collect())
 }
 
@@ -517,6 +513,24 @@ mod tests {
         assert_eq!(environment.kernel, "5.14.0");
         assert_eq!((&*environment.mounts[0].kind, &*environment.mounts[0].options), ("xfs", "rw"));
         assert!(book.limits().is_empty(), "{:?}", book.limits());
+    }
+
+    #[test]
+    fn too_much_in_long_lines_is_said_and_ends_it() {
+        let long = |count: usize| vec![b'a'; count << 20];
+        let archive = |content: &[u8]| {
+            let log = member("sos-1/var/log/messages", b'0', content);
+            [report()[..2 * BLOCK].to_vec(), log, report()].concat()
+        };
+        let (book, environment) = read_all(archive(&long(10))).unwrap();
+        let limits = environment.limits.join("\n");
+        assert!(limits.contains("bytes of lines longer than 8 KiB were skipped"), "{limits}");
+        assert_eq!(book.devices().len(), 1);
+        let (book, environment) = read_all(archive(&long(65))).unwrap();
+        let limits = environment.limits.join("\n");
+        assert!(limits.contains("the archive was read in part"), "{limits}");
+        assert!(book.devices().is_empty());
+        assert_eq!(environment.host, "db1");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::book::{BEGIN_NS, CounterBook};
 use crate::fio_log::{FioLog, is_log};
 use crate::json;
 use crate::kind::{ForeignKind, HEAD, detect};
+use crate::lines::LineCutter;
 use crate::text::{RowsOut, TextTables};
 use iowhy_core::figures::counted;
 use iowhy_core::model::environment::FORMAT;
@@ -15,8 +16,6 @@ use iowhy_core::model::{Environment, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-/// A line's bytes that are looked at; the rest of a longer one is skipped.
-const MOST_LINE: u64 = 8 << 10;
 /// Lines of one batch, and samples after which it ends.
 const LINES: usize = 4096;
 const SAMPLES: usize = 64 << 10;
@@ -28,6 +27,7 @@ pub type Bytes = Box<dyn Read + Send>;
 pub struct ForeignImport {
     kind: ForeignKind,
     input: BufReader<Bytes>,
+    cutter: LineCutter,
     book: CounterBook,
     tables: TextTables,
     fio_log: FioLog,
@@ -59,6 +59,7 @@ impl ForeignImport {
         ForeignImport {
             kind,
             input: BufReader::with_capacity(64 << 10, input),
+            cutter: LineCutter::default(),
             book: CounterBook::default(),
             tables: TextTables::default(),
             fio_log: FioLog::new(kind),
@@ -113,7 +114,8 @@ impl ForeignImport {
             if out.batch.samples.len() > SAMPLES {
                 break;
             }
-            if !next_line(&mut self.input, &mut line).map_err(|error| error.to_string())? {
+            let more = self.cutter.next_line(&mut self.input, &mut line);
+            if !more.map_err(|error| error.to_string())? {
                 return Ok(false);
             }
             let text = String::from_utf8_lossy(&line);
@@ -142,6 +144,7 @@ impl ForeignImport {
             let word = if is_any { "sysstat" } else { self.kind.word() };
             return Err(format!("it is of {word}, and nothing in it tells of storage"));
         }
+        found.limits.extend(self.cutter.limit());
         if self.kind.is_text() && !self.tables.kinds().is_empty() {
             let words: Vec<&str> = self.tables.kinds().iter().map(|kind| kind.word()).collect();
             found.source = words.join(" and ");
@@ -166,28 +169,6 @@ impl ForeignImport {
 
 fn empty() -> BufReader<Bytes> {
     BufReader::new(Box::new(io::empty()))
-}
-
-/// Reads a line, of which [`MOST_LINE`] bytes are kept; false at the end.
-pub(crate) fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
-    line.clear();
-    let read = input.by_ref().take(MOST_LINE).read_until(b'\n', line)?;
-    if read as u64 == MOST_LINE && line.last() != Some(&b'\n') {
-        skip_line(input)?;
-    }
-    Ok(read > 0)
-}
-
-fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
-    loop {
-        let bytes = input.fill_buf()?;
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let used = end.map_or(bytes.len(), |end| end + 1);
-        input.consume(used);
-        if end.is_some() || used == 0 {
-            return Ok(());
-        }
-    }
 }
 
 impl Source for ForeignImport {

@@ -56,7 +56,10 @@ pub fn read(
     if kind == ForeignKind::Atop {
         return atop::read(bytes, book, environment, out);
     }
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<Value>();
+    // pcp2json prints what it is doing as values of their own before.
+    let value = values.find(|value| !value.as_ref().is_ok_and(is_comment));
+    let value = value.ok_or("it has no value")?.map_err(|error| error.to_string())?;
     match kind {
         ForeignKind::SysstatJson => sysstat::read(&value, book, environment, out),
         ForeignKind::Pcp => pcp::read(&value, book, environment, out),
@@ -64,6 +67,10 @@ pub fn read(
         ForeignKind::NvmeSmartLog => nvme(&value, book),
         _ => Err("it is no JSON of a known tool".to_owned()),
     }
+}
+
+fn is_comment(value: &Value) -> bool {
+    value.as_object().is_some_and(|fields| fields.keys().all(|name| name == "//"))
 }
 
 /// Memory that the values of a JSON take at most, bytes. Marks within texts count, too.

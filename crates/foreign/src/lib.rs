@@ -10,6 +10,7 @@
 //! | [`text`] | lines of all tools that print tables, in any mixture |
 //! | [`json`] | sysstat's, fio's, smartctl's and nvme's JSON |
 //! | [`fio_log`] | fio's logs of latencies, bandwidth and requests per second |
+//! | `lines`, `unpack` | lines of bounded length, and decompressed bytes that are no bomb |
 //! | [`archive`] | a sosreport or supportconfig: the files in it that tell something |
 //!
 //! What does not belong here: block events (crate `iowhy-blktrace`), and judging what was read
@@ -22,7 +23,9 @@ pub mod fio_log;
 pub mod import;
 pub mod json;
 pub mod kind;
+mod lines;
 pub mod text;
+mod unpack;
 
 pub use import::ForeignImport;
 pub use kind::ForeignKind;

@@ -123,7 +123,7 @@ impl TextTables {
         if self.is_of_another_host(line, environment) || figures::banner(line, environment) {
             return;
         }
-        if self.is_of_another_form(line, book, environment, out) {
+        if self.is_of_another_form(line, book, environment, out) || self.sar_row(line, book, out) {
             return;
         }
         if let Some(second) = figures::time_alone(line) {
@@ -165,6 +165,17 @@ impl TextTables {
         if !is_row {
             self.other(line, book);
         }
+    }
+
+    /// Reads a row of a table of sar, which begins with a time of day and ends with a number: most
+    /// of a report's lines are such, and no line of another tool is.
+    fn sar_row(&mut self, line: &str, book: &mut CounterBook, out: &mut RowsOut<'_>) -> bool {
+        let header = self.header.as_ref().filter(|header| header.kind == ForeignKind::Sar);
+        header.is_some_and(|header| {
+            figures::ends_with_number(line)
+                && figures::time_of_day(line).0.is_some()
+                && self.report.row(header, line, &mut self.clock, book, out)
+        })
     }
 
     /// Reads a line of `sadf -d`, `sadf -p` or `pmrep`; false if it is of neither.

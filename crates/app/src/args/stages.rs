@@ -61,6 +61,9 @@ pub struct StagesArgs {
     /// Data files.
     #[command(flatten)]
     pub files: BttFiles,
+    /// What another command shows.
+    #[command(flatten)]
+    pub elsewhere: BttElsewhere,
     /// Which requests to keep.
     #[command(flatten)]
     pub only: Only,
@@ -108,6 +111,36 @@ pub struct BttFiles {
     /// `sdq 65,0`
     #[arg(short = 'M', long, value_name = "FILE")]
     pub dev_maps: Option<PathBuf>,
+}
+
+/// Options of btt that are another command here: scripts that have them are told which.
+#[derive(Args, Debug)]
+pub struct BttElsewhere {
+    /// btt's figures of iostat
+    #[arg(short = 'I', long, value_name = "FILE", hide = true)]
+    iostat: Option<PathBuf>,
+    /// Their interval
+    #[arg(short = 'S', long, value_name = "SECONDS", hide = true)]
+    iostat_interval: Option<String>,
+    /// Times in which a device or a process was active
+    #[arg(short = 'Z', long, hide = true)]
+    do_active: bool,
+    /// Averages in a form for programs
+    #[arg(short = 'X', long, hide = true)]
+    easy_parse_avgs: bool,
+}
+
+impl BttElsewhere {
+    /// The first of them that was given, and the command that shows the same of SOURCE.
+    pub fn given(&self) -> Option<(&'static str, &'static str)> {
+        let all = [
+            (self.iostat.is_some(), "-I", "iowhy stat SOURCE 1"),
+            (self.iostat_interval.is_some(), "-S", "iowhy stat SOURCE 1"),
+            (self.do_active, "-Z", "iowhy stat SOURCE 1"),
+            (self.easy_parse_avgs, "-X", "iowhy stages SOURCE --json"),
+        ];
+        all.into_iter().find(|(is_given, ..)| *is_given).map(|(_, option, then)| (option, then))
+    }
 }
 
 impl BttFiles {

@@ -31,6 +31,14 @@ const MOST_NAMES: u64 = 1 << 20;
 
 /// Prints the stages, or btt's report.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some((option, then)) = args.elsewhere.given() {
+        let then = match args.source.paths.is_empty() {
+            true => then.replace("SOURCE ", ""),
+            false => then.replace("SOURCE", &sources::words(&args.source.paths)),
+        };
+        let message = format!("failed to write what btt's {option} does: another command shows it");
+        return Err(Failure::new(message, Some(format!("`{then}`"))));
+    }
     if Compatible::is_wanted(args) {
         only_devices(&args.only, "give figures of single events")?;
     }

@@ -7,24 +7,20 @@ use super::finding::{Finding, ImpactOf};
 use super::words;
 use crate::analysis::summary::{DeviceSummary, Summary};
 
-/// The least requests and the least time, nanoseconds, from which a rate, a share or a mean of a
-/// capture says anything: ten requests of a disk take longer than a millisecond. Chosen.
-const LEAST: (u64, u64) = (10, 1_000_000);
-
 /// Why a cause cannot be judged from so little of a capture; `None` if it can be.
 pub(super) fn too_few(cause: &str, summary: &Summary) -> Option<String> {
     let watch = &summary.watch;
-    let is_single = super::rule_of(cause).is_some_and(|rule| rule.is_once);
-    if !summary.environment.is_imported() || watch.requests == 0 || is_single {
+    let least = super::rule_of(cause)?.least;
+    if !summary.environment.is_imported() || watch.requests == 0 {
         return None;
     }
-    let (requests, time_ns) = LEAST;
-    (watch.requests < requests || watch.duration_ns < time_ns).then(|| {
-        format!(
-            "{} in {} are too few",
-            crate::figures::plural(watch.requests, "request"),
-            words::time(watch.duration_ns as f64),
-        )
+    if watch.requests < least.requests {
+        let found = crate::figures::plural(watch.requests, "request");
+        return Some(format!("{found} are too few: it takes {}", least.requests));
+    }
+    (watch.duration_ns < least.time_ns).then(|| {
+        let [found, needed] = [watch.duration_ns, least.time_ns].map(|it| words::time(it as f64));
+        format!("a capture of {found} is too short: it takes {needed}")
     })
 }
 
@@ -80,6 +76,7 @@ fn is_partition(name: &str, major: u32, minor: u32) -> bool {
 mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
+    use crate::diagnosis::rule::LeastData;
     use crate::model::Environment;
     use crate::script::Script;
 
@@ -110,14 +107,17 @@ mod tests {
         let mut summary = script.summary();
         let environment = Environment { source: source.to_owned(), ..summary.environment };
         summary.environment = environment;
-        let few = |it: &&super::super::NotJudged| it.reason.ends_with("are too few");
+        let few = |it: &&super::super::NotJudged| it.reason.contains("are too few");
         diagnose(&summary).not_judged.iter().filter(few).count()
     }
 
     #[test]
     fn a_capture_of_few_requests_is_not_judged() {
-        assert!(unjudged(LEAST.0 - 1, "blktrace") > 40);
-        assert_eq!(unjudged(LEAST.0, "blktrace"), 0);
-        assert_eq!(unjudged(LEAST.0 - 1, "live"), 0);
+        let most =
+            crate::diagnosis::rules::ALL.iter().map(|rule| rule.least.requests).max().unwrap();
+        assert!(unjudged(LeastData::RATE.requests - 1, "blktrace") > 40);
+        assert!((1..20).contains(&unjudged(LeastData::RATE.requests, "blktrace")));
+        assert_eq!(unjudged(most, "blktrace"), 0);
+        assert_eq!(unjudged(1, "live"), 0);
     }
 }

@@ -51,7 +51,7 @@ use serde::Serialize;
 
 pub use facts::Gain;
 pub use finding::{Confidence, Evidence, Finding, FindingLayer, Severity};
-pub use rule::Rule;
+pub use rule::{LeastData, Rule};
 pub use subject::Subject;
 
 /// The diagnosis of a watch.

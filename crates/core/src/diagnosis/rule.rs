@@ -53,8 +53,35 @@ pub struct Rule {
     pub(super) place: Place,
     /// The setting that takes it away, as `iowhy verify --with` has it; `None` if none does.
     pub trial: Option<&'static str>,
-    /// Whether a single event is enough: a device that does not answer, or says that it is ill.
-    pub(super) is_once: bool,
+    /// The least of a capture from which it is judged.
+    pub least: LeastData,
+}
+
+/// What a capture must hold at least for a cause to be judged. Data of counters and live watches
+/// are long enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LeastData {
+    /// Requests of all devices.
+    pub requests: u64,
+    /// Nanoseconds from the first event to the last.
+    pub time_ns: u64,
+}
+
+impl LeastData {
+    /// A single event: a device that does not answer, or says that it is ill.
+    pub const EVENT: LeastData = LeastData { requests: 1, time_ns: 0 };
+    /// A rate, a share or a mean: ten requests of a disk take longer than a millisecond. Chosen.
+    pub const RATE: LeastData = LeastData { requests: 10, time_ns: 1_000_000 };
+
+    /// A figure of so many requests.
+    pub const fn for_requests(requests: u64) -> LeastData {
+        LeastData { requests, ..LeastData::RATE }
+    }
+
+    /// A figure that changes over so many nanoseconds.
+    pub const fn for_time(time_ns: u64) -> LeastData {
+        LeastData { time_ns, ..LeastData::RATE }
+    }
 }
 
 /// Returns the first of an optional part of a rule.
@@ -65,15 +92,23 @@ pub(super) const fn first(parts: &[&'static str]) -> Option<&'static str> {
     }
 }
 
-/// The rule of a file under `rules/`, whose function is `judge`. `needs`, `trial` and `once` are
-/// optional.
+/// Returns the part of a rule that says how much data it needs, or the usual.
+pub(super) const fn least(parts: &[LeastData]) -> LeastData {
+    match parts {
+        [] => LeastData::RATE,
+        [.., last] => *last,
+    }
+}
+
+/// The rule of a file under `rules/`, whose function is `judge`. `needs`, `trial` and `least` are
+/// optional; without the last one it judges a rate, a share or a mean.
 macro_rules! rule {
     (
         $cause:literal, $title:literal, $mechanism:literal, $changes:literal
         , place: $place:ident
         $(, needs: [$($need:ident),+ $(,)?])?
         $(, trial: $trial:literal)?
-        $(, once: $once:literal)?
+        $(, least: $least:expr)?
         $(,)?
     ) => {
         /// The rule.
@@ -86,7 +121,7 @@ macro_rules! rule {
             needs: &[$($($crate::diagnosis::needs::Need::$need),+)?],
             place: $crate::diagnosis::place::Place::$place,
             trial: $crate::diagnosis::rule::first(&[$($trial)?]),
-            is_once: false $(|| $once)?,
+            least: $crate::diagnosis::rule::least(&[$($least)?]),
         };
     };
 }

@@ -62,8 +62,11 @@ pub(super) fn read(
         first_host(value, ["@pcp", "@hosts"], environment).ok_or("pcp2json names no host")?;
     text(host, "@host").clone_into(&mut environment.host);
     for sample in items(host, "@metrics") {
-        let told = sample.get("@interval").and_then(number).filter(|it| *it > 0.0);
-        let seconds = told.unwrap_or(ASSUMED_S);
+        let seconds = sample.get("@interval").and_then(number).unwrap_or(ASSUMED_S);
+        if seconds <= 0.0 {
+            // The first sample of an archive: nothing was before, so that there are no rates.
+            continue;
+        }
         book.advance(seconds);
         walk(sample, &mut String::new(), 0, &mut |name, instance, value| {
             take(name, instance, value, seconds, book);

@@ -9,6 +9,8 @@ use iowhy_core::model::health::NvmeHealth;
 pub(super) const DAY_S: f64 = 86_400.0;
 /// The interval of reports that do not tell a time, seconds.
 pub const ASSUMED_S: f64 = 1.0;
+/// Words of a line that `date` prints.
+const MOST_OF_DATE: usize = 7;
 
 /// A number, with a point or a locale's comma.
 pub fn number(text: &str) -> Option<f64> {
@@ -19,6 +21,11 @@ pub fn number(text: &str) -> Option<f64> {
         Err(_) => return None,
     };
     value.is_finite().then_some(value)
+}
+
+/// Whether the last word of a line is a number: no header ends so.
+pub(super) fn ends_with_number(line: &str) -> bool {
+    line.split_ascii_whitespace().next_back().is_some_and(|word| number(word).is_some())
 }
 
 /// Bytes that a number with a unit tells, as sysstat's `--human` prints them: `222.1k`.
@@ -119,7 +126,11 @@ impl ReportClock {
 pub fn time_alone(line: &str) -> Option<f64> {
     // Before sysstat 9.1 a word stood before.
     let line = line.strip_prefix("Time: ").unwrap_or(line);
-    let words: Vec<&str> = line.split_whitespace().collect();
+    // The longest are those of `date`.
+    let words: Vec<&str> = line.split_whitespace().take(MOST_OF_DATE + 1).collect();
+    if words.len() > MOST_OF_DATE {
+        return None;
+    }
     let uptime = |text: &str| number(text).filter(|_| text.contains('.'));
     if let [up, idle] = words[..]
         && let (Some(up), Some(_)) = (uptime(up), uptime(idle))
@@ -163,7 +174,8 @@ impl ReportClock {
 /// Whether these are the words of `date`: `Wed Nov 25 22:40:28 UTC 2026`.
 fn is_from_date(words: &[&str]) -> bool {
     const DAYS: &[&str] = &["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-    (5..=7).contains(&words.len()) && words.first().is_some_and(|first| DAYS.contains(first))
+    (5..=MOST_OF_DATE).contains(&words.len())
+        && words.first().is_some_and(|first| DAYS.contains(first))
 }
 
 /// The host of sysstat's first line.

@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: what rows mean (see `rows`).
 
-use super::figures::{banner, number, time_of_day};
+use super::figures::{banner, ends_with_number, number, time_of_day};
 use super::prometheus::NodeMetric;
 use super::{atop, copies, kernel, pmrep, sadf, small, smart};
 use crate::kind::ForeignKind;
@@ -44,6 +44,9 @@ impl TableHeader {
         if let Some(rest) = line.strip_prefix("avg-cpu:") {
             let columns = rest.split_whitespace().map(str::to_owned).collect();
             return Some(TableHeader { kind: ForeignKind::Iostat, columns, is_cpu: true });
+        }
+        if ends_with_number(line) {
+            return None;
         }
         let words: Vec<&str> = time_of_day(line).1.split_whitespace().collect();
         let words = words.strip_prefix(&["Average:"]).unwrap_or(&words);
@@ -105,6 +108,9 @@ impl TableHeader {
 /// Whether a line is the header of a table of sar that tells nothing of storage: a time of day, and
 /// names of columns such as `rxpck/s`.
 pub fn is_of_other_table(line: &str) -> bool {
+    if ends_with_number(line) {
+        return false;
+    }
     let (time, rest) = time_of_day(line);
     let words: Vec<&str> = rest.split_whitespace().collect();
     let is_figure = |word: &&str| number(word).is_some();

@@ -139,7 +139,8 @@ fn stages_equal_btt() -> Result<()> {
     let merged = generated.path().join("merged");
     dump(generated.path(), &generated.names, &merged)?;
     let files = |letter: &str| {
-        ["-l", "-q", "-B", "-s", "-Q"].map(|flag| [flag.to_owned(), format!("{letter}{flag}")])
+        ["-l", "-q", "-z", "-B", "-s", "-Q"]
+            .map(|flag| [flag.to_owned(), format!("{letter}{flag}")])
     };
     let theirs = files("theirs").concat();
     let theirs =
@@ -162,7 +163,7 @@ fn stages_equal_btt() -> Result<()> {
             compared += 1;
         }
     }
-    let per_device = 1 + 1 + 3 + 6 + 1;
+    let per_device = 1 + 1 + 1 + 3 + 6 + 1;
     assert_eq!(compared, generated.names.len() * per_device + ["avg", "dat", "msg"].len());
     Ok(())
 }

@@ -41,6 +41,7 @@ mod pages;
 mod pods;
 mod privilege;
 mod probe;
+mod published;
 mod recorder;
 mod recorder_guest;
 mod recorder_host;
@@ -106,6 +107,7 @@ fn main() {
         side_by_side::tests(),
         signals::tests(),
         probe::tests(),
+        published::tests(),
         reproduce::tests(),
         pages::tests(),
         pods::tests(),

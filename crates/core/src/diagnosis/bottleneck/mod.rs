@@ -28,7 +28,7 @@ use super::facts::Facts;
 use super::finding::{Finding, FindingLayer};
 use super::needs::Need;
 use super::place::Place;
-use super::rule::{Judged, Rule, RuleVerdict};
+use super::rule::{Judged, LeastData, Rule, RuleVerdict};
 use crate::analysis::summary::ChainRow;
 use kind::BottleneckKind;
 
@@ -114,7 +114,7 @@ const fn rule(
 ) -> Rule {
     let needs: &[Need] = &[];
     let (place, trial) = (Place::Pattern, None);
-    Rule { cause, title, mechanism, changes, judge, needs, place, trial, is_once: false }
+    Rule { cause, title, mechanism, changes, judge, needs, place, trial, least: LeastData::RATE }
 }
 
 fn wait(facts: &Facts<'_>, kind: BottleneckKind) -> RuleVerdict {

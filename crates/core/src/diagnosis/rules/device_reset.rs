@@ -13,7 +13,7 @@ rule!(
      logs it and counts timeouts (`iotmo_cnt`); rates and averages do not show it.",
     "The messages are those of an administrator's own reset or rescan.",
     place: Fault,
-    once: true,
+    least: LeastData::EVENT,
 );
 
 /// Kinds of messages that tell of it.

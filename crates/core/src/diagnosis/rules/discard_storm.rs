@@ -21,6 +21,7 @@ rule!(
      seconds.",
     "No process waits for the discards.",
     place: Program,
+    least: LeastData::for_requests(LEAST),
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

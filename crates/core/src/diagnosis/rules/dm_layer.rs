@@ -33,6 +33,7 @@ rule!(
     "The lower device's time explains the upper one's.",
     place: Queue,
     needs: [Settings],
+    least: LeastData::for_requests(REQUESTS),
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

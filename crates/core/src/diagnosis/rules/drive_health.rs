@@ -20,7 +20,7 @@ rule!(
     "The log is the same before the trouble began: then the drive has a problem, and the slow \
      requests have another reason.",
     place: Fault,
-    once: true,
+    least: LeastData::EVENT,
 );
 
 /// What a drive reports, the worst first.

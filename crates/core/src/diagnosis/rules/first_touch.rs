@@ -29,6 +29,7 @@ rule!(
     "Reads are as slow the second time, or the rate is flat at a limit.",
     place: Program,
     needs: [Settings],
+    least: LeastData::for_requests(LEAST),
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

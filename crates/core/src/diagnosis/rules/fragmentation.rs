@@ -26,6 +26,7 @@ rule!(
     "The file is read at random: its requests seek however it is laid out.",
     place: Setting,
     needs: [Files],
+    least: LeastData::for_requests(REQUESTS),
 );
 
 const DEFRAGMENT: &str = "keep 10 % of the file system free; allocate files at once (fallocate); \

@@ -29,7 +29,7 @@ rule!(
      device and retries.",
     "The requests complete after the watch: then the device was very slow, not hung.",
     place: Fault,
-    once: true,
+    least: LeastData::EVENT,
 );
 
 /// The number of other devices that the sentence names.

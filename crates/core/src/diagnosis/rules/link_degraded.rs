@@ -20,7 +20,7 @@ rule!(
     "The load moves far less than the link can carry: then the link is slow, but not the limit. A \
      slot that has only these lanes cannot be faster.",
     place: Fault,
-    once: true,
+    least: LeastData::EVENT,
 );
 
 /// A link below its best.

@@ -7,7 +7,7 @@ use super::claims::Claims;
 use super::facts::{self, Facts};
 use super::finding::{Confidence, Finding, ImpactOf, Severity};
 use super::missing::Missing;
-use super::rule::{Judged, Rule, RuleVerdict, rule};
+use super::rule::{Judged, LeastData, Rule, RuleVerdict, rule};
 use super::subject::Subject;
 use super::words;
 

@@ -56,6 +56,7 @@ rule!(
     "This machine's own load changed at the same moment, or the rate is flat at both levels (then \
      it is a limit: burst-credits, provider-cap).",
     place: Neighbour,
+    least: LeastData::for_requests(BINS as u64 * LEAST),
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

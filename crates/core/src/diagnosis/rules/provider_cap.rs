@@ -50,6 +50,7 @@ rule!(
     "The rate varies, or rises with the size or depth of the requests: then it is the device. A \
      local drive at its own maximum looks the same, and is not judged.",
     place: Volume,
+    least: LeastData::for_time(BINS as u64 * BIN_NS),
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -25,6 +25,7 @@ rule!(
     "The members hold different data, or one of them has other work.",
     place: Fault,
     needs: [Waits],
+    least: LeastData::for_requests(2 * LEAST),
 );
 
 /// The slowest and the fastest of some devices, with the times of their writes.

@@ -38,6 +38,7 @@ rule!(
     "Reads are as slow, or writes are slowed evenly: then it is a limit.",
     place: Program,
     needs: [FineTime],
+    least: LeastData::for_requests(WRITES + WRITES_AFTER),
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -13,6 +13,7 @@ mod databases;
 mod devices;
 mod documents;
 mod file_systems;
+mod least;
 mod load;
 mod memory;
 mod page;

@@ -1,0 +1,101 @@
+//! How much of a capture each cause needs, at both sides: the incidents as captures, with one
+//! request less than a cause needs, and with as many; and the table in `docs/sources.md`.
+
+use super::all;
+use iowhy_core::analysis::summary::Summary;
+use iowhy_core::diagnosis::{self, Diagnosis, LeastData, Rule, diagnose};
+use iowhy_core::model::Environment;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+const START: &str = "<!-- least: generated, run the test of this table with IOWHY_BLESS=1 -->";
+const END: &str = "<!-- least: end -->";
+
+/// An incident as if blktrace had recorded it.
+fn captured(summary: Summary) -> Summary {
+    let environment = Environment { source: "blktrace".to_owned(), ..summary.environment };
+    Summary { environment, ..summary }
+}
+
+fn has(diagnosis: &Diagnosis, cause: &str) -> bool {
+    diagnosis.findings.iter().any(|it| it.cause == cause || it.symptoms.contains(&cause))
+}
+
+/// Why a cause is not judged.
+fn reason<'a>(diagnosis: &'a Diagnosis, cause: &str) -> &'a str {
+    diagnosis.not_judged.iter().find(|it| it.cause == cause).map_or("", |it| &it.reason)
+}
+
+#[test]
+fn a_request_or_a_moment_too_few_is_silent_and_enough_is_found() {
+    let mut seen = BTreeSet::new();
+    for incident in all() {
+        let mut summary = captured((incident.script)().summary());
+        let (requests, duration_ns) = (summary.watch.requests, summary.watch.duration_ns);
+        let found = diagnose(&summary);
+        for rule in diagnosis::rules::ALL.iter().filter(|rule| has(&found, rule.cause)) {
+            let LeastData { requests: least, time_ns } = rule.least;
+            let name = format!("{}: {}", incident.name, rule.cause);
+            assert!(requests == 0 || requests >= least && duration_ns >= time_ns, "{name}");
+            if requests == 0 {
+                continue;
+            }
+            summary.watch.requests = least;
+            let enough = diagnose(&summary);
+            assert!(has(&enough, rule.cause), "{name}: {:?}", reason(&enough, rule.cause));
+            if rule.least == LeastData::EVENT {
+                summary.watch.requests = requests;
+                continue;
+            }
+            summary.watch.requests = least - 1;
+            let few = diagnose(&summary);
+            assert!(!has(&few, rule.cause), "{name}");
+            assert!(reason(&few, rule.cause).contains("are too few"), "{name}");
+            summary.watch.requests = requests;
+            summary.watch.duration_ns = time_ns - 1;
+            let short = diagnose(&summary);
+            assert!(!has(&short, rule.cause), "{name}");
+            assert!(reason(&short, rule.cause).contains("is too short"), "{name}");
+            summary.watch.duration_ns = time_ns;
+            assert!(!reason(&diagnose(&summary), rule.cause).contains("too short"), "{name}");
+            summary.watch.duration_ns = duration_ns;
+            seen.insert(rule.cause);
+        }
+    }
+    assert!(seen.len() > 20, "{seen:?}");
+}
+
+fn table() -> String {
+    let mut by_need: BTreeMap<LeastData, Vec<&str>> = BTreeMap::new();
+    let bottleneck = diagnosis::rule_of("device-saturated");
+    for rule in diagnosis::rules::ALL.iter().chain(bottleneck) {
+        let Rule { cause, least, .. } = rule;
+        by_need.entry(*least).or_default().push(cause);
+    }
+    let mut text = "| requests | time | causes |\n|---|---|---|\n".to_owned();
+    let time = |ns: u64| match ns {
+        0 => "any".to_owned(),
+        ns if ns < 1_000_000_000 => format!("{} ms", ns / 1_000_000),
+        ns => format!("{} s", ns / 1_000_000_000),
+    };
+    for (least, causes) in by_need {
+        let causes = causes.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ");
+        text += &format!("| {} | {} | {causes} |\n", least.requests, time(least.time_ns));
+    }
+    text
+}
+
+#[test]
+fn the_table_of_least_data_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sources.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(START).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let wanted = format!("{before}{START}\n\n{}\n{END}{after}", table());
+    if std::env::var_os("IOWHY_BLESS").is_some() {
+        fs::write(&path, &wanted).unwrap();
+        return;
+    }
+    assert!(page == wanted, "docs/sources.md is old: run this test with IOWHY_BLESS=1");
+}

@@ -1,0 +1,82 @@
+//! Lines of a text, of which the beginnings are kept: no line of a tool is longer.
+//!
+//! What does not belong here: what lines tell (see [`crate::text`]).
+
+use iowhy_core::figures::counted;
+use std::io::{self, BufRead, Read};
+
+/// A line's bytes that are looked at; the rest of a longer one is skipped.
+const MOST_LINE: u64 = 8 << 10;
+/// Bytes of long lines that are skipped in all before reading ends: a text with more of them is no
+/// output of a tool, but takes as long to unpack as its author likes.
+const MOST_SKIPPED: u64 = 64 << 20;
+
+/// Reads lines of one or more texts, and counts what it skips of long ones.
+#[derive(Debug, Default)]
+pub(crate) struct LineCutter {
+    skipped: u64,
+}
+
+impl LineCutter {
+    /// Reads a line, of which [`MOST_LINE`] bytes are kept; false at the end, and where too much
+    /// was skipped.
+    ///
+    /// # Errors
+    /// Whatever the input answers.
+    pub fn next_line(&mut self, input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+        line.clear();
+        if self.has_given_up() {
+            return Ok(false);
+        }
+        let read = input.by_ref().take(MOST_LINE).read_until(b'\n', line)?;
+        if read as u64 == MOST_LINE && line.last() != Some(&b'\n') {
+            let left = MOST_SKIPPED - self.skipped;
+            self.skipped += input.by_ref().take(left).skip_until(b'\n')? as u64;
+        }
+        Ok(read > 0)
+    }
+
+    /// Whether more was skipped than a text of a tool has.
+    pub fn has_given_up(&self) -> bool {
+        self.skipped >= MOST_SKIPPED
+    }
+
+    /// What is missing because lines are long.
+    pub fn limit(&self) -> Option<String> {
+        let skipped = counted(self.skipped, "bytes of lines longer than 8 KiB were skipped");
+        let end = if self.has_given_up() { ", and what follows them" } else { "" };
+        (self.skipped > 0).then(|| skipped + end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::BufReader;
+
+    /// Lines that are read of `count` long ones of `length` bytes and a short one, and the limit.
+    fn read(count: u64, length: u64) -> (u64, Option<String>) {
+        let long = (0..count).fold(Box::new(io::empty()) as Box<dyn Read>, |text, _| {
+            Box::new(text.chain(io::repeat(b'a').take(length)).chain(&b"\n"[..]))
+        });
+        let mut input = BufReader::new(long.chain(&b"short\n"[..]));
+        let (mut cutter, mut line, mut lines) = (LineCutter::default(), Vec::new(), 0);
+        while cutter.next_line(&mut input, &mut line).unwrap() {
+            assert!(line.len() as u64 <= MOST_LINE);
+            lines += 1;
+        }
+        (lines, cutter.limit())
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_a_sum_of_them_is_the_end() {
+        assert_eq!(read(3, MOST_LINE - 1), (4, None));
+        let (lines, limit) = read(5, 10 << 20);
+        assert_eq!(lines, 6);
+        assert!(limit.unwrap().ends_with("were skipped"));
+        let (lines, limit) = read(7, 10 << 20);
+        assert_eq!(lines, 7, "the short one behind them is not read");
+        assert!(limit.unwrap().ends_with("and what follows them"));
+        assert_eq!(read(1, u64::MAX >> 1).0, 1);
+    }
+}
