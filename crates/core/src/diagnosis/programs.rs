@@ -182,9 +182,6 @@ const MAINTENANCE: &[&str] = &[
     "rsnapshot",
     "kopia",
     "mandb",
-    "updatedb",
-    "updatedb.plocat",
-    "updatedb.mlocat",
     "fstrim",
     "e4defrag",
     "xfs_fsr",
@@ -205,6 +202,13 @@ const MAINTENANCE: &[&str] = &[
 /// Whether a process is a backup, an index or another program of maintenance.
 pub fn is_maintenance(process: &str) -> bool {
     MAINTENANCE.contains(&process)
+}
+
+/// Whether a process indexes files for later searches.
+pub fn is_indexer(process: &str) -> bool {
+    ["updatedb", "plocate-build", "tracker-", "localsearch-", "baloo_file"]
+        .iter()
+        .any(|name| process.starts_with(name))
 }
 
 /// Whether a process is a logger: all that it writes is a log.

@@ -26,8 +26,8 @@ fn write(
     writeln!(
         part,
         "{machine}. {} inputs in {:.0} s, {:.0} a second. No run panicked, was ended by a signal, \
-         took more than {most_mib} MiB or {most_s} s of CPU time, or printed a control character. Command: \
-         `make hostile`.\n",
+         took more than {most_mib} MiB or {most_s} s of CPU time, or printed a control character. \
+         Command: `make hostile`.\n",
         runs.len(),
         took.as_secs_f64(),
         runs.len() as f64 / took.as_secs_f64().max(1e-3)

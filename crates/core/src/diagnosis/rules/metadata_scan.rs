@@ -44,6 +44,9 @@ const LOOKUP: &[&str] = &[
 /// The least mean number of them in flight. Chosen: one at a time, most of the time.
 const ALWAYS: f64 = 0.5;
 
+/// The least share of the watch for a device that is busy most of the time.
+const MOSTLY: f64 = 0.5;
+
 rule!(
     "metadata-scan",
     "metadata scan",
@@ -135,12 +138,14 @@ fn reader(facts: &Facts<'_>, device: &str) -> Option<String> {
     most.subject.process.clone()
 }
 
-/// Whether it is maintenance that has its disk to itself: it may take its time.
-fn is_at_leisure(facts: &Facts<'_>, subject: &Subject) -> bool {
+/// Whether it is an index of files on a disk that nobody else waits for, and that would serve others at
+/// once most of the time.
+fn is_at_leisure(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -> bool {
     let process = subject.process.as_deref().unwrap_or_default();
     let others = facts.waits(|group| group.device == subject.device && group.process != process);
     let is_alone = (others.time_ns as f64) < facts::WARNING_THREADS * facts.duration_ns() as f64;
-    programs::is_maintenance(process) && is_alone
+    let is_idle = device.util_share.is_some_and(|share| share < MOSTLY);
+    programs::is_indexer(process) && is_alone && is_idle
 }
 
 fn finding(
@@ -186,7 +191,11 @@ fn finding(
         .unwrap_or("stop the scan, or run it rarely and at night");
     Finding::of_device(facts, time_ns, whole, sentence)
         .claiming(claims(facts, name, time_ns as f64 / whole.max(1) as f64))
-        .at_most(if is_at_leisure(facts, &subject) { Severity::Info } else { Severity::Critical })
+        .at_most(if is_at_leisure(facts, device, &subject) {
+            Severity::Info
+        } else {
+            Severity::Critical
+        })
         .about(subject)
         .sure(sure)
         .shown(
@@ -262,21 +271,22 @@ mod tests {
     }
 
     #[test]
-    fn maintenance_that_has_its_disk_to_itself_may_take_its_time() {
-        let severity = |name: &str, other_ms: u64| {
+    fn an_index_of_files_on_a_disk_of_its_own_may_take_its_time() {
+        let severity = |name: &str, other_ms: u64, each_us: u64| {
             let mut script = Script::new(10);
             for index in 0..1390_u64 {
                 let read = script.read("sda", 8192).by(7, name).at((index * 7190 * US) as i64);
                 let read = read.origin(Origin::Metadata).sector(index * 7919 * 8);
-                read.direct(500, 500, 6190 * US).stacks(&["xfs_lookup"], &["main"], 1).add();
+                read.direct(500, 500, each_us * US).stacks(&["xfs_lookup"], &["main"], 1).add();
             }
             script.wait((8, "db"), WaitClass::Device, other_ms * MS, other_ms * MS, 0);
             script.waited_on("sda", "/db/table", 0);
             let findings = diagnose(&script.summary()).findings;
             findings.into_iter().find(|it| it.cause == "metadata-scan").unwrap().severity
         };
-        assert_eq!(severity("updatedb", 100), Severity::Info);
-        assert!(severity("updatedb", 5000) > Severity::Info);
-        assert!(severity("find", 100) > Severity::Info);
+        assert_eq!(severity("updatedb", 100, 3000), Severity::Info);
+        assert!(severity("updatedb", 5000, 3000) > Severity::Info);
+        assert!(severity("updatedb", 100, 6190) > Severity::Info, "busy 87 %");
+        assert!(severity("find", 100, 3000) > Severity::Info);
     }
 }
