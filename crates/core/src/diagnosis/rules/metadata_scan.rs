@@ -148,6 +148,13 @@ fn is_at_leisure(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -
     programs::is_indexer(process) && is_alone && is_idle
 }
 
+/// Returns `, from readdir < walk`: the program's functions that look names up.
+fn callers(row: &UsedRow<CodePathRow>) -> String {
+    let names: Vec<&str> =
+        row.subject.user.iter().take(2).map(|function| without_types(function)).collect();
+    format!(", from {}", names.join(" < "))
+}
+
 fn finding(
     facts: &Facts<'_>,
     device: &DeviceSummary,
@@ -159,12 +166,8 @@ fn finding(
     let subject = facts::subject_of(name, top);
     let lookups = facts.paths(LOOKUP).into_iter();
     let paths: Vec<_> = lookups.filter(|row| row.subject.origin == Origin::Metadata).collect();
-    let user = paths.iter().find(|row| !row.subject.user.is_empty());
-    let through = user.map_or(String::new(), |row| {
-        let names: Vec<&str> =
-            row.subject.user.iter().take(2).map(|it| without_types(it)).collect();
-        format!(", from {}", names.join(" < "))
-    });
+    let user = paths.iter().find(|row| !row.subject.user.is_empty()).copied();
+    let through = user.map_or_else(String::new, callers);
     let busy = device.util_share.map_or(String::new(), |share| {
         format!(" and keeps it busy {} of the time", words::percent(share))
     });
