@@ -86,7 +86,8 @@ fn root() -> PathBuf {
 
 impl Benchmark for HostileSettings {
     const TARGET: &'static str = "hostile";
-    const PAGE: &'static str = "docs/hostile-input.md";
+    // cargo runs tests in their package's folder.
+    const PAGE: &'static str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/hostile-input.md");
 
     fn output(&self) -> &TableOutput {
         &self.output
