@@ -138,8 +138,8 @@ fn reader(facts: &Facts<'_>, device: &str) -> Option<String> {
     most.subject.process.clone()
 }
 
-/// Whether it is an index of files on a disk that nobody else waits for, and that would serve others at
-/// once most of the time.
+/// Whether it is an index of files on a disk that nobody else waits for, and that would serve
+/// others at once most of the time.
 fn is_at_leisure(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -> bool {
     let process = subject.process.as_deref().unwrap_or_default();
     let others = facts.waits(|group| group.device == subject.device && group.process != process);
