@@ -270,7 +270,11 @@ fn table(
 ) -> std::fmt::Result {
     let minutes = settings.minutes as f64 / SoakPhase::ALL.len() as f64;
     writeln!(out, "{about}.")?;
-    writeln!(out, "One daemon, phases of {minutes:.0} minutes each, an incident a minute.\n")?;
+    writeln!(
+        out,
+        "One daemon, phases of {minutes:.1} minutes; in each four incidents are asked for, or \
+         one a minute.\n"
+    )?;
     out.push_str("| phase | events | memory | threads | open files | incidents | state | ring | ");
     out.push_str("CPU |\n|---|---|---|---|---|---|---|---|---|\n");
     let mb = |bytes: u64| bytes as f64 / 1e6;
