@@ -4,9 +4,9 @@
 //! Headers are parsed here, not by a library: those hold the long name of a member in memory,
 //! however long an archive says that it is.
 //!
-//! It needs 1 MiB of names and lines, what [`unpacked`] needs, and what [`CounterBook`] needs.
+//! It needs 1 MiB of names and lines, what decompressing needs, and what [`CounterBook`] needs.
 //!
-//! What does not belong here: decompressing (see [`crate::unpack`]), and what the members tell (see
+//! What does not belong here: decompressing (see `unpack`), and what the members tell (see
 //! [`crate::text`], [`crate::json`]).
 
 use crate::book::CounterBook;
