@@ -36,12 +36,13 @@ impl RecordedMoments {
         let pass = MomentPass(Summarizer::new(environment));
         RecordedMoments {
             whole: pass.begin(environment),
-            moments: Cutter::new(pass, wanted(length), environment),
+            moments: Cutter::new(pass, wanted(length), environment).leaving_out_empty(),
             windows: Cutter::new(
                 Summarizer::new(environment),
                 wanted(length.saturating_mul(WINDOW)),
                 environment,
-            ),
+            )
+            .leaving_out_empty(),
             ended: Vec::new(),
             judged: Vec::new(),
         }
