@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo check man test test-arm64 test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay soak publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
+.PHONY: help demo check man test test-arm64 test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-sources bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay soak publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
 
 # Where cargo puts what it builds.
 TARGET = $${CARGO_TARGET_DIR:-target}
@@ -128,6 +128,11 @@ bench-capture: ## Measure what watching costs, beside perf and bpftrace; writes 
 	@scripts/install-deps build bench
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-capture
+
+bench-sources: ## Measure reading a sosreport of 100 MB; writes docs/sources.md
+	@scripts/install-deps build
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-sources
 
 bench-blktrace: ## Measure reading captures, beside blkparse and btt; writes docs/blktrace-benchmarks.md
 	@scripts/install-deps build test bench

@@ -1,14 +1,17 @@
 //! Rows with values that cannot be, put through every view, interval, comparison, redaction and
-//! plan. A reader checks the layout of a file; what the file says may still be anything.
+//! plan. The reader of a recording checks the layout of a file and cuts its numbers to their bounds,
+//! as is done here; within these, what the file says may be anything.
 #![no_main]
 
 use iowhy_core::analysis::intervals::{Cutter, WantedIntervals};
 use iowhy_core::analysis::{Filtered, Summaries, Summarizer};
 use iowhy_core::diagnosis::diagnose;
 use iowhy_core::diff::{DiffSide, compare};
+use iowhy_core::model::loss::Losses;
 use iowhy_core::model::table::{ColumnKind, ColumnValues, Columns, Scalar, Table};
 use iowhy_core::model::{Environment, Filter, Name, Names};
 use iowhy_core::moments::RecordedMoments;
+use iowhy_core::recording::{TableInfo, bounds};
 use iowhy_core::redact::{RedactedRows, Redactor};
 use iowhy_core::script::{START_NS, Script};
 use iowhy_core::source::Batch;
@@ -58,6 +61,7 @@ fn watch(choices: &mut Unstructured<'_>) -> Result<Script> {
     about.end_ns = time(choices)?;
     about.realtime_offset_ns = value(choices)?;
     about.cost.cpu_ns = time(choices)?;
+    script.environment = bounds::with_times(std::mem::take(about));
     Ok(script)
 }
 
@@ -104,7 +108,9 @@ fn fill<T: Table>(choices: &mut Unstructured<'_>, names: &[Name], rows: &mut Vec
             _ => ColumnValues::each(cells, are_valid.collect::<Result<_>>()?),
         });
     }
-    Columns::from_parts(columns, count).take(0..count, rows);
+    let mut columns = Columns::from_parts(columns, count);
+    bounds::cut(&TableInfo::for_table::<T>(), &mut columns, &mut Losses::default());
+    columns.take(0..count, rows);
     Ok(())
 }
 

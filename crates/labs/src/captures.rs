@@ -101,10 +101,16 @@ impl Default for GeneratorSettings {
 }
 
 /// xorshift64*: enough for a workload, and the same everywhere.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    /// The same numbers for the same seed, which is not 0.
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// The next one, below 2^48.
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;

@@ -29,6 +29,8 @@ enum LabCommand {
     BenchCapture(bench::capture::CostSettings),
     /// Reads and analyses generated captures, compared with blkparse and btt.
     BenchBlktrace(bench::blktrace::BlktraceSettings),
+    /// Measure reading a sosreport of 100 MB; writes docs/sources.md
+    BenchSources(bench::sources::SourcesSettings),
     /// Writes a generated capture into a folder, for manual tests.
     Capture(bench::blktrace::MadeCapture),
     /// Compares the speed of `iowhy locate` with debugfs.
@@ -102,6 +104,7 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::Demo(settings) => demo::run(settings, &mut say).map(done),
         LabCommand::BenchCapture(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchBlktrace(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchSources(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::Capture(capture) => capture.write().map(done),
         LabCommand::BenchLocate(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchBusy(settings) => bench::run(settings, &mut say).map(done),

@@ -40,7 +40,7 @@ fn bound(info: &ColumnInfo) -> Option<ColumnBound> {
 
 /// What a recording says of itself, with times that can be: an end before the beginning is none,
 /// as of a watch that was killed, whose end is that of its rows.
-pub(super) fn with_times(mut environment: Environment) -> Environment {
+pub fn with_times(mut environment: Environment) -> Environment {
     let most_ns = MOST_TIME_NS.cast_unsigned();
     let Environment { start_ns, end_ns, finished, losses, .. } = &mut environment;
     let is_ended = *end_ns > 0;
@@ -53,7 +53,7 @@ pub(super) fn with_times(mut environment: Environment) -> Environment {
 }
 
 /// Cuts cells of `table` that are beyond their bounds, and counts them.
-pub(super) fn cut(table: &TableInfo, columns: &mut Columns, losses: &mut Losses) {
+pub fn cut(table: &TableInfo, columns: &mut Columns, losses: &mut Losses) {
     let bounds: Vec<Option<ColumnBound>> = table.columns.iter().map(bound).collect();
     let cut = columns.cut(&bounds);
     if cut > 0 {

@@ -16,6 +16,7 @@
 //! | [`RecordingError`] | what can go wrong, with the file and a hint |
 //! | [`TABLES`] | which tables there are |
 //! | [`reference()`] | the page that documents all of it, made from the definitions |
+//! | [`bounds`] | what a cell may say: larger numbers are cut, here at the door |
 //! | [`cut`], [`remove_round`] | a few minutes of a recording, and a recording without its oldest |
 //! | `segment`, `files` | one file: its name, its checksum; files that other programs named |
 //! | `chunk`, `encode`, `statistics` | a column's rows as Parquet's bytes, and their statistics |
@@ -27,7 +28,7 @@
 //! What does not belong here: the meaning and the origin of rows.
 
 mod ahead;
-mod bounds;
+pub mod bounds;
 mod budget;
 mod cells;
 mod chunk;

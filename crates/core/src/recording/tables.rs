@@ -19,7 +19,8 @@ pub struct TableInfo {
 }
 
 impl TableInfo {
-    pub(super) const fn for_table<T: Table>() -> TableInfo {
+    /// The definition of the table whose rows are `T`.
+    pub const fn for_table<T: Table>() -> TableInfo {
         TableInfo { name: T::NAME, sentence: T::SENTENCE, columns: T::COLUMNS }
     }
 }

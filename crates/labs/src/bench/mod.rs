@@ -19,6 +19,7 @@
 //! | [`report`] | `bench-report` | reading large recordings |
 //! | [`replay`] | `bench-replay` | how punctual a replay is, compared with fio's |
 //! | [`reproduce`] | `bench-reproduce` | reproductions, compared with their originals |
+//! | [`sources`] | `bench-sources` | reading a large sosreport |
 //! | [`screens`] | `bench-screens` | drawing `iowhy top`, and how soon commands answer |
 //! | [`peers`] | `bench-peers` | blktrace and libbpf-tools, in guests |
 //! | [`crate::classes::table`] | `bench-waits` | each wait class |
@@ -41,6 +42,7 @@ pub mod report;
 pub mod reproduce;
 pub mod screens;
 pub mod soak;
+pub mod sources;
 pub mod views;
 
 use crate::error::Context;

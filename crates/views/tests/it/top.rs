@@ -24,6 +24,22 @@ fn model(script: &Script, style: Style) -> TopModel {
     TopModel::recorded(&script.environment, "/srv/rec".to_owned(), all, style)
 }
 
+/// One time that cannot be makes no moments of the decades before it.
+#[test]
+fn a_recording_with_one_wrong_time_has_few_moments() {
+    let century_ns = 100 * 365 * 86_400 * 1_000_000_000_u64;
+    let mut script = Script::new(3);
+    script.read("sda", 4096).at(0).direct(0, 0, 1000).add();
+    script.read("sda", 4096).at(century_ns.cast_signed()).direct(0, 0, 1000).add();
+    let environment = Environment { end_ns: 0, ..script.environment.clone() };
+    let mut moments = RecordedMoments::new(&environment);
+    for batch in script.source(1).batches {
+        moments.add(&batch, true, &environment, &script.names);
+    }
+    let (_, all) = moments.finish(&environment, &script.names);
+    assert!(all.len() <= 3, "{}", all.len());
+}
+
 /// Presses keys: a letter each, and names in angle brackets.
 fn press(state: &mut TopState, model: &TopModel, keys: &[&str]) -> Option<TopAction> {
     let mut action = None;

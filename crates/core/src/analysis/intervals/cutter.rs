@@ -260,11 +260,13 @@ impl<P: Pass> Cutter<P> {
             true => environment.end_ns,
             false => self.begin_of(number.saturating_add(1)),
         };
+        let start_ns = self.begin_of(number);
+        // A source may have rows after its own end.
         let end_ns = match environment.end_ns {
-            0 => end_ns,
-            whole => end_ns.min(whole),
+            whole if whole > start_ns => end_ns.min(whole),
+            _ => end_ns,
         };
-        Environment { start_ns: self.begin_of(number), end_ns, ..environment.clone() }
+        Environment { start_ns, end_ns, ..environment.clone() }
     }
 
     /// Passes on the intervals that were over at `until_ns`; no more of their rows will come.
@@ -281,12 +283,12 @@ impl<P: Pass> Cutter<P> {
         let is_over = |cutter: &Cutter<P>| {
             cutter.begin_of(cutter.next.saturating_add(1)) <= until_ns || cutter.is_crowded()
         };
+        // Until the beginning is known, no row has its interval.
+        if self.start_ns == 0 {
+            return Ok(());
+        }
         self.leave_out(self.at(until_ns).min(self.last.unwrap_or(u64::MAX)));
-        while self.start_ns > 0
-            && !self.is_done()
-            && self.last.is_none_or(|last| self.next < last)
-            && is_over(self)
-        {
+        while !self.is_done() && self.last.is_none_or(|last| self.next < last) && is_over(self) {
             each(self.close(environment, names))?;
             self.leave_out(self.at(until_ns).min(self.last.unwrap_or(u64::MAX)));
         }
@@ -299,7 +301,7 @@ impl<P: Pass> Cutter<P> {
         let busy = [self.open.first(), sampled, self.wanted.count, Some(until)];
         let busy = busy.into_iter().flatten().min().unwrap_or(until);
         let run = busy.saturating_sub(self.next);
-        if self.leaves_out && self.start_ns > 0 && run > MOST_EMPTY {
+        if self.leaves_out && run > MOST_EMPTY {
             self.left_out += run;
             self.next = busy;
         }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::pass::Summarizer;
 use crate::analysis::summary::Summary;
+use crate::model::{Sample, Scope};
 use crate::script::{START_NS, Script};
 use std::convert::Infallible;
 
@@ -172,4 +173,41 @@ fn quiet_intervals_are_intervals_too() {
     };
     cutter.finish(environment, &script.names, &mut each).unwrap();
     assert_eq!(numbers, [(0, 0, 0), (1, S, 0), (2, 2 * S, 1)]);
+}
+
+/// How many intervals a source of one batch has, if empty ones are left out.
+fn passed_on(batch: &Batch, environment: &Environment, names: &Names) -> usize {
+    let wanted = WantedIntervals { every_ns: Some(S), count: None };
+    let cutter = Cutter::new(Summarizer::new(environment), wanted, environment);
+    let mut cutter = cutter.leaving_out_empty();
+    let mut count = 0;
+    let mut each = |_: EndedInterval<Summary>| {
+        count += 1;
+        Ok::<(), Infallible>(())
+    };
+    cutter.add(batch, environment, names);
+    cutter.close_until(cutter.latest_ns(), environment, names, &mut each).unwrap();
+    cutter.finish(environment, names, &mut each).unwrap();
+    count
+}
+
+/// How many intervals a source has that ends when it begins, at `start_ns`, and was read so long
+/// after that.
+fn intervals_of_samples(start_ns: u64, after_ns: [u64; 2]) -> usize {
+    let mut script = Script::new(1);
+    let name = script.names.intern("pgfault");
+    let (scope, value) = (Scope::System, 1.0);
+    script.batch.samples = after_ns
+        .map(|after_ns| start_ns + after_ns)
+        .map(|time_ns| Sample { time_ns, scope, subject: name, metric: name, value })
+        .to_vec();
+    let environment = Environment { start_ns, end_ns: start_ns, ..script.environment.clone() };
+    passed_on(&script.batch, &environment, &script.names)
+}
+
+#[test]
+fn samples_of_another_time_print_no_intervals_without_end() {
+    assert!(intervals_of_samples(START_NS, [1, 1 << 50]) <= 3);
+    // Where the beginning is not known, either.
+    assert!(intervals_of_samples(0, [2, 1 << 60]) <= 3);
 }
