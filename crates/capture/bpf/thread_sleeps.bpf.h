@@ -51,6 +51,19 @@ static __always_inline bool is_in_interrupt(void *ctx, struct task_struct *task)
 }
 
 /*
+ * Whether an interrupt that ends the sleep delivers what the current task sends to a socket of this
+ * machine: the loopback device hands it on in an interrupt that the sender raises. An interrupt of
+ * another device may come in the same moment, but only seldom.
+ */
+static __always_inline bool is_sent_by(struct task_struct *task, struct wire_thread *sleeper)
+{
+	if (READ(task, flags) & (PF_KTHREAD | PF_WORKERS))
+		return false;
+	return is_among(settings.receive_calls, sleeper->system_call) &&
+	       is_among(settings.send_calls, system_call_of(user_registers(task)));
+}
+
+/*
  * Assigns the slot to a thread; the number of storage sleepers is shared by all threads of the
  * slot.
  */
@@ -227,7 +240,7 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thre
 		return;
 	thread->awake_ns = now;
 	waker = current_task();
-	if (is_in_interrupt(ctx, waker)) {
+	if (is_in_interrupt(ctx, waker) && !is_sent_by(waker, thread)) {
 		/* A timeout interrupted it; other interrupts are events from elsewhere. */
 		thread->woken_ns = now;
 		if (thread->is_timed)

@@ -174,11 +174,14 @@ struct wire_settings {
 	unsigned long long end_io[END_IO_COUNT]; /* addresses; 0 if this kernel has none */
 	/*
 	 * Bitmaps: calls whose first argument is a file, those that sleep for the caller's I/O,
-	 * those that sleep until another thread does something, and those on file names.
+	 * those that sleep until another thread does something, those of them that sleep until
+	 * something arrives, those that send, and those on file names.
 	 */
 	unsigned long long file_calls[WIRE_CALLS / 64];
 	unsigned long long sleep_calls[WIRE_CALLS / 64];
 	unsigned long long thread_calls[WIRE_CALLS / 64];
+	unsigned long long receive_calls[WIRE_CALLS / 64];
+	unsigned long long send_calls[WIRE_CALLS / 64];
 	unsigned long long name_calls[WIRE_CALLS / 64];
 	unsigned long long thread_sleep_ns;	/* shorter sleeps for other threads are left out */
 	unsigned int devices[WIRE_MAX_DEVICES]; /* the only ones to watch */

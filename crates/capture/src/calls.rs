@@ -115,6 +115,37 @@ pub const OF_THREAD_SLEEPERS: &[c_long] = &[
     libc::SYS_waitid,
 ];
 
+/// Those of them that sleep until something arrives: of a socket it may come over the loopback.
+pub const OF_RECEIVERS: &[c_long] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_pwait,
+    EPOLL_PWAIT2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_select,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+];
+
+/// Calls that send: over the loopback, the sender's own thread delivers what it sent, in an
+/// interrupt that it raises.
+pub const OF_SENDERS: &[c_long] = &[
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_io_uring_enter,
+];
+
 /// Sets the bits of `calls`; numbers beyond `bits` are left out.
 pub fn mark(calls: &[c_long], bits: &mut [u64]) {
     for call in calls.iter().filter_map(|call| usize::try_from(*call).ok()) {

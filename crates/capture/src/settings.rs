@@ -37,6 +37,8 @@ pub(crate) fn of(
     calls::mark(calls::OF_SLEEPERS, &mut settings.sleep_calls);
     if wishes.chains {
         calls::mark(calls::OF_THREAD_SLEEPERS, &mut settings.thread_calls);
+        calls::mark(calls::OF_RECEIVERS, &mut settings.receive_calls);
+        calls::mark(calls::OF_SENDERS, &mut settings.send_calls);
     }
     settings.futex_call = libc::SYS_futex as i32;
     settings.has_fuse = u32::from(Mounts::read().has_fuse());

@@ -501,10 +501,17 @@ impl Finding {
     /// Shows the other program that waits longest for the one that this is about.
     fn say_who_waits_behind(&mut self, facts: &Facts<'_>) {
         let is_said = self.evidence.iter().any(|shown| shown.command.starts_with(CHAINS));
+        let dump = self.subject.pid.and_then(|pid| facts.dumped_by(pid));
+        if let Some((who, advice)) = &dump {
+            self.sentence.push_str(&format!("; it works for {who}, which dumps the database"));
+            self.fix = format!("{advice}; else {}", self.fix);
+        }
         let behind =
             self.subject.pid.filter(|_| !is_said).and_then(|pid| facts.longest_behind(pid));
         let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
-        let behind = behind.filter(|(.., time_ns)| *time_ns as f64 >= least_ns);
+        let is_dump = |who: &String| dump.as_ref().is_some_and(|(dump, _)| dump == who);
+        let behind =
+            behind.filter(|(who, _, time_ns)| *time_ns as f64 >= least_ns && !is_dump(who));
         if let Some((who, verb, time_ns)) = behind {
             let process = self.subject.process.as_deref().unwrap_or_default();
             self.sentence.push_str(&format!("; {who} {verb} for {process}"));

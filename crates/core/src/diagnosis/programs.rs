@@ -199,9 +199,35 @@ const MAINTENANCE: &[&str] = &[
     "xtrabackup",
 ];
 
-/// Whether a process is a backup, an index or another program of maintenance.
+/// Programs that dump a database through its server, and what to do instead.
+const DUMPS: &[(&str, &str)] = &[
+    ("mysqldump", OF_MYSQL_DUMPS),
+    ("mariadb-dump", OF_MYSQL_DUMPS),
+    (
+        "pg_dump",
+        "dump a standby, or take a base backup (pg_basebackup) at a limited rate; at another time",
+    ),
+    ("mongodump", "dump a secondary, or take a snapshot of the file system; at another time"),
+];
+const OF_MYSQL_DUMPS: &str = "with --single-transaction no table of InnoDB is locked meanwhile \
+                              (MyISAM's are: convert them); dump a replica, or back up with \
+                              mariabackup or xtrabackup at a limited rate; at another time";
+
+/// Returns what to do about a program that dumps a database through its server.
+pub fn dump_advice(process: &str) -> Option<&'static str> {
+    DUMPS.iter().find(|(name, _)| *name == process).map(|(_, advice)| *advice)
+}
+
+/// Whether a process is a backup, a check or another program of maintenance.
 pub fn is_maintenance(process: &str) -> bool {
     MAINTENANCE.contains(&process)
+}
+
+/// Whether a process works in the background, and the other one does not: what the first one waits
+/// behind the second is no harm.
+pub fn yields_to(process: &str, other: &str) -> bool {
+    let is_background = |process: &str| is_maintenance(process) || is_indexer(process);
+    is_background(process) && !is_background(other)
 }
 
 /// Whether a process indexes files for later searches.

@@ -34,6 +34,7 @@ pub fn tests() -> Vec<Trial> {
             moving(c("hops")?, &["worker", "relay", "snapshot-writer"])
         }),
         trial("chains::pipe_in_c", || moving(c("pipe")?, &["reader", "feeder"])),
+        trial("chains::socket_in_c", || moving(c("socket")?, &["reader", "feeder"])),
         trial("chains::mutex_in_rust", || moving(rust(), &["worker", "snapshot-writer"])),
         trial("chains::mutex_in_go", || moving(go()?, &["chains-go", "chains-go"])),
         trial("chains::monitor_in_java", java),
@@ -70,6 +71,7 @@ pub const COMPILED: &[(&str, &str)] = &[
     ("chains.c", "chains-c-timed"),
     ("chains.c", "chains-c-hops"),
     ("chains.c", "chains-c-pipe"),
+    ("chains.c", "chains-c-socket"),
     ("aio.c", "waits-aio-0"),
     ("aio.c", "waits-aio-5"),
     ("hostile.c", "hostile-reuse"),

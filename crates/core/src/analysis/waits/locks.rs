@@ -3,7 +3,8 @@
 //!
 //! What does not belong here: functions of the kernel (see [`super::class`]).
 
-/// Parts of names. Sources: HotSpot's, java.util.concurrent's, glibc's and parking_lot's own code.
+/// Parts of names. Sources: HotSpot's, java.util.concurrent's, glibc's, parking_lot's, MariaDB's
+/// and MySQL's own code.
 const OF_LOCKS: &[&str] = &[
     "ObjectMonitor::enter",
     "ObjectMonitor::EnterI",
@@ -18,6 +19,10 @@ const OF_LOCKS: &[&str] = &[
     "__lll_lock_wait",
     "raw_mutex::RawMutex::lock_slow",
     "raw_rwlock::RawRwLock::lock_",
+    "MDL_wait::timed_wait",
+    "MDL_context::acquire_lock",
+    "thr_multi_lock",
+    "lock_wait_suspend_thread",
 ];
 
 /// Whether the functions of a stack show that the thread waits for a lock.
@@ -140,6 +145,7 @@ mod tests {
         assert!(is_lock(["os::PlatformEvent::park()", "ObjectMonitor::enter(JavaThread*)"]));
         assert!(!is_lock(["os::PlatformEvent::park()", "Monitor::wait(long)"]));
         assert!(!is_lock(["runtime.futex", "runtime.stopm"]));
+        assert!(is_lock(["pthread_cond_timedwait", "MDL_wait::timed_wait(MDL_context_owner*)"]));
     }
 
     #[test]

@@ -4,15 +4,60 @@
 
 use super::Facts;
 use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{DeviceSummary, DirectionSummary};
+use crate::analysis::summary::{ChainStep, DeviceSummary, DirectionSummary};
+use crate::diagnosis::bottleneck::bound;
 use crate::diagnosis::programs::{self, FileRole};
-use crate::diagnosis::words;
+use crate::diagnosis::{Subject, words};
 
 /// The largest mean number of others' blocked threads beside a program that has its device to
 /// itself: as for a warning.
 const ALONE: f64 = super::WARNING_THREADS;
 
+/// What a sound disk takes of large requests in order is ten times as much, bytes per second. Chosen:
+/// below what USB 2 carries, and above what cheap flash and shingled disks write.
+const SLOW_BULK_PER_S: f64 = 16.0 * 1024.0 * 1024.0;
+/// Requests of which a disk that seeks for each of them takes more than that, bytes. Chosen: 100
+/// seeks a second.
+const LARGE: f64 = SLOW_BULK_PER_S / 64.0;
+
+/// How little a device takes of large requests.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SlowBulk {
+    /// What it takes, bytes per second.
+    pub per_s: f64,
+    /// The mean size of a request, bytes.
+    pub size: f64,
+}
+
+impl SlowBulk {
+    /// Returns the end of a sentence about the subject's device.
+    pub fn words(&self, subject: &Subject) -> String {
+        format!(
+            "; {} takes only {} a second, in requests of {}",
+            subject.device.as_deref().unwrap_or("the device"),
+            words::bytes(self.per_s),
+            words::bytes(self.size),
+        )
+    }
+}
+
 impl Facts<'_> {
+    /// Returns the device that a finding is about.
+    pub fn device_of(&self, subject: &Subject) -> Option<&DeviceSummary> {
+        self.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref())
+    }
+
+    /// Returns what a saturated device takes of large requests if no sound disk is so slow.
+    pub fn slow_bulk(&self, device: &DeviceSummary) -> Option<SlowBulk> {
+        let sum = |of: fn(&DirectionSummary) -> u64| {
+            device.directions.0.iter().map(of).fold(0, u64::saturating_add) as f64
+        };
+        let (requests, bytes) = (sum(|direction| direction.requests), sum(|it| it.bytes));
+        let slow = SlowBulk { per_s: bytes / self.seconds(), size: bytes / requests.max(1.0) };
+        let is_slow = slow.per_s < SLOW_BULK_PER_S && slow.size >= LARGE;
+        (is_slow && bound::is_saturated(device)).then_some(slow)
+    }
+
     /// Whether a program copies as much as its device takes, and nobody else waits for it: a copy
     /// or a backup is as fast as the device, which is no trouble. A database is not such a program.
     pub fn is_copied_by(&self, device: &DeviceSummary, process: &str, file: Option<&str>) -> bool {
@@ -30,7 +75,15 @@ impl Facts<'_> {
         let is_known = programs::of(Some(process), file).is_some();
         let is_bulk = moved as f64 / self.seconds() >= super::BULK_PER_S;
         let is_in_order = in_order >= sum(|direction| direction.bytes);
-        !is_known && is_alone && is_most && is_in_order && is_bulk
+        let is_sound = self.slow_bulk(device).is_none();
+        !is_known && is_alone && is_most && is_in_order && is_bulk && is_sound
+    }
+
+    /// Whether a finding is about a program that copies so.
+    pub fn is_about_copy(&self, subject: &Subject) -> bool {
+        let process = subject.process.as_deref().unwrap_or_default();
+        let device = self.device_of(subject);
+        device.is_some_and(|it| self.is_copied_by(it, process, subject.file.as_deref()))
     }
 
     /// Whether a program works in the background, as a backup or a database's snapshot does: nobody
@@ -42,17 +95,32 @@ impl Facts<'_> {
         (programs::is_maintenance(&group.process) || is_own_work) && !self.is_waited_for(group.pid)
     }
 
-    /// Returns the other program that waits longest for a process which waits for storage, as
-    /// sentences name it, with their verb, and its time, nanoseconds.
-    pub fn longest_behind(&self, pid: u32) -> Option<(String, &'static str, u64)> {
+    /// Returns the process that dumps a database through this one, and what to do about it, if it
+    /// waits for it for most of the watch.
+    pub fn dumped_by(&self, pid: u32) -> Option<(String, &'static str)> {
+        self.waiters_behind(pid).find_map(|(first, time_ns)| {
+            let advice = programs::dump_advice(&first.process)?;
+            let is_most = 2 * time_ns >= self.duration_ns();
+            is_most.then(|| (words::process(&first.process, Some(first.pid), None), advice))
+        })
+    }
+
+    /// Returns the other programs that wait for a process which waits for storage, and their time,
+    /// nanoseconds.
+    fn waiters_behind(&self, pid: u32) -> impl Iterator<Item = (&ChainStep, u64)> {
         let chains = self.summary().chains.iter().flat_map(|chains| &chains.rows);
-        let others = chains.filter_map(|row| match row.steps.as_slice() {
+        chains.filter_map(move |row| match row.steps.as_slice() {
             [first, second, ..] if second.pid == pid && second.processes <= 1 => {
                 (first.process != second.process).then_some((first, row.time_ns))
             }
             _ => None,
-        });
-        let (first, time_ns) = others.max_by_key(|(_, time_ns)| *time_ns)?;
+        })
+    }
+
+    /// Returns the other program that waits longest for a process which waits for storage, as
+    /// sentences name it, with their verb, and its time, nanoseconds.
+    pub fn longest_behind(&self, pid: u32) -> Option<(String, &'static str, u64)> {
+        let (first, time_ns) = self.waiters_behind(pid).max_by_key(|(_, time_ns)| *time_ns)?;
         Some(match first.processes {
             0 | 1 => (words::process(&first.process, Some(first.pid), None), "waits", time_ns),
             several => (format!("{several} processes of {}", first.process), "wait", time_ns),
@@ -69,6 +137,7 @@ impl Facts<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::diagnosis::diagnose;
     use crate::diagnosis::facts::Facts;
     use crate::model::WaitClass;
     use crate::script::{MS, Script};
@@ -87,5 +156,19 @@ mod tests {
         let behind = Facts::new(&summary).longest_behind(1);
         assert_eq!(behind, Some(("batch (3)".to_owned(), "waits", 3000 * MS)));
         assert_eq!(Facts::new(&summary).longest_behind(2), None);
+    }
+
+    #[test]
+    fn who_dumps_a_database_is_named_with_what_to_do() {
+        let mut script = Script::new(10);
+        script.wait((1, "mariadbd"), WaitClass::Device, 9000 * MS, 9000 * MS, 0);
+        script.chain(&[(2, "mariadb-dump"), (1, "mariadbd")], 9000 * MS, 9000 * MS);
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, row.thread);
+        }
+        let found = diagnose(&script.summary()).findings.remove(0);
+        let said = "; it works for mariadb-dump (2), which dumps the database";
+        assert!(found.sentence.ends_with(said), "{}", found.sentence);
+        assert!(found.fix.starts_with("with --single-transaction"), "{}", found.fix);
     }
 }

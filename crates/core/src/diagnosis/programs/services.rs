@@ -9,6 +9,10 @@ use super::Topic;
 const GIT: &str = "git: `git config core.untrackedCache true` and `core.fsmonitor true` read fewer \
                    directories; a shallow or sparse checkout has fewer files";
 
+const MOSQUITTO: &str = "Mosquitto: it writes and syncs all retained messages at once, and answers \
+                         nobody meanwhile: set autosave_on_changes false with autosave_interval \
+                         1800 (the default, in seconds)";
+
 pub(super) const ALL: &[KnownProgram] = &[
     KnownProgram {
         name: "Kafka",
@@ -61,12 +65,7 @@ pub(super) const ALL: &[KnownProgram] = &[
         processes: &["mosquitto"],
         paths: &[],
         own_paths: &[],
-        advice: &[(
-            Topic::Sync,
-            "Mosquitto: it writes and syncs all retained messages at once, and answers nobody \
-             meanwhile: set autosave_on_changes false with autosave_interval 1800 (the default, \
-             in seconds)",
-        )],
+        advice: &[(Topic::Sync, MOSQUITTO), (Topic::Checkpoint, MOSQUITTO)],
     },
     KnownProgram {
         name: "beanstalkd",

@@ -44,7 +44,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let name = &device.device;
     let others = facts.waits(|group| {
-        group.device.as_deref() == Some(name) && !scan.is_own(group.pid, &group.process)
+        group.device.as_deref() == Some(name) && scan.holds_up(group.pid, &group.process)
     });
     let share = scan.row.usage.time_share;
     let (behind_ns, victim) = behind(facts, &scan, &others);
@@ -126,6 +126,11 @@ impl BulkReader {
             None => self.row.subject.process == process,
         }
     }
+
+    /// Whether a process is another one, and has a reason not to wait for it.
+    fn holds_up(&self, pid: u32, process: &str) -> bool {
+        !self.is_own(pid, process) && !programs::yields_to(process, &self.row.subject.process)
+    }
 }
 
 /// Returns how long others waited behind the scan, nanoseconds, and the process that waited
@@ -138,7 +143,7 @@ fn behind(facts: &Facts<'_>, scan: &BulkReader, others: &Waited<'_>) -> (u64, St
     };
     let (mut sum, mut most, mut victim) = (0, 0, words::who(&others.subject()));
     for waiter in &blame.waiters {
-        if scan.is_own(waiter.pid.unwrap_or(0), &waiter.process) {
+        if !scan.holds_up(waiter.pid.unwrap_or(0), &waiter.process) {
             continue;
         }
         let is_scan = |it: &&summary::BehindRow| {
@@ -226,6 +231,13 @@ mod tests {
         // Scripted waits belong to no request: their time is split by shares of the device's time.
         summary.blame = None;
         diagnose(&summary).findings.into_iter().find(|finding| finding.cause == "bulk-scan")
+    }
+
+    #[test]
+    fn a_check_of_all_files_has_no_reason_not_to_wait() {
+        assert_eq!(found("ffmpeg", "aide", 9000), None);
+        assert!(found("aide", "ffmpeg", 9000).is_some());
+        assert!(found("restic", "aide", 9000).is_some());
     }
 
     #[test]

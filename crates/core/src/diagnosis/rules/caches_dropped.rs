@@ -74,7 +74,8 @@ fn evicted(facts: &Facts<'_>) -> Option<Finding> {
     let subject = Subject { device: Some(name.to_owned()), ..waited.subject() };
     let device = facts.devices().iter().find(|row| row.device == name)?;
     // Who drops what it has read itself harms nobody: somebody else reads it, too.
-    let is_other = |row: &UsedRow<ProcessRow>| row.subject.pid != subject.pid;
+    let is_other =
+        |row: &UsedRow<ProcessRow>| Some(&row.subject.process) != subject.process.as_ref();
     let other = facts.top_process(device, is_other)?;
     let other = facts::subject_of(name, Some(other));
     let sentence = format!(

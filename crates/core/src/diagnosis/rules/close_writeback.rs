@@ -74,9 +74,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         },
     );
     let flags = words::flags(&subject);
+    // What is copied all the time must reach the device some time, at close or later.
+    let is_copied = facts.is_about_copy(&subject);
     Ok(Finding::of_waits(facts, &waited, sentence)
         .about(subject)
         .sure(Confidence::Certain)
+        .at_most(if is_copied { Severity::Info } else { Severity::Critical })
         .shown("time in these calls", waited.time_ns as f64, "ns", format!("iowhy waits{flags}"))
         .shown("longest", waited.longest_ns() as f64, "ns", format!("iowhy waits{flags}"))
         .fix(checkpoint.map_or(

@@ -22,6 +22,11 @@ const BY_FAR: u64 = 4;
 /// A rate of calls that were counted for a shorter time says nothing. Chosen.
 const LEAST_COUNTED_S: f64 = 0.5;
 
+/// What to look for where a device takes little of large requests.
+const SLOW_FIX: &str = "a sound disk takes ten times as much of such writes: look for a disk that \
+                        fails (`smartctl -a`), cheap or full flash, a shingled disk, a slow port, \
+                        or a limit of the volume; copy less to it, or to another one";
+
 rule!(
     "dirty-throttle",
     "dirty page throttling",
@@ -43,7 +48,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let subject = waited.subject();
     let own = own_limit(facts, &subject);
-    let sentence = match (&own, heavy(facts, &subject)) {
+    let slow = facts.device_of(&subject).and_then(|device| facts.slow_bulk(device));
+    let mut sentence = match (&own, heavy(facts, &subject)) {
         (Some(own), _) => own.sentence(&subject),
         (None, Some(heavy)) => format!(
             "{} writes faster than the device: the dirty page limit puts {} to sleep, too",
@@ -55,6 +61,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
             words::who(&subject),
         ),
     };
+    if let Some(slow) = &slow {
+        sentence += &slow.words(&subject);
+    }
     let hurts = own.is_some() || hurts(facts, &waited);
     // A bulk writer is as fast as its device: those that write little lose by it.
     let little = Waited::from_groups(
@@ -66,11 +75,19 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(Confidence::Certain)
         // Throttling a pure bulk writer to the speed of its device is as intended.
-        .at_most(if hurts { Severity::Critical } else { Severity::Info })
+        .at_most(match (hurts, slow) {
+            (true, _) => Severity::Critical,
+            (false, Some(_)) => Severity::Warning,
+            (false, None) => Severity::Info,
+        })
         .shown("time throttled for dirty pages", waited.class_ns as f64, "ns", "iowhy waits")
         .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
         .shown("throttled sleeps", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
-        .fix(own.map_or_else(|| general_fix(facts, &waited), |own| own.fix()))
+        .fix(match (own, slow) {
+            (Some(own), _) => own.fix(),
+            (None, Some(_)) => format!("{SLOW_FIX}; else {}", general_fix(facts, &waited)),
+            (None, None) => general_fix(facts, &waited),
+        })
         .check(
             "`iowhy cache 1`: dirty pages stay near the limit meanwhile; if they are far below it, \
              it is the limit of its cgroup (file_dirty in memory.stat) or something else",
@@ -97,7 +114,7 @@ fn own_limit(facts: &Facts<'_>, subject: &Subject) -> Option<OwnLimit> {
     let dirty = most(Metric::Dirty)? + most(Metric::Writeback).unwrap_or(0.0);
     // Below the mean of both the kernel lets everybody write (dirty_freerun_ceiling).
     let free = last(Metric::DirtyThreshold)?.midpoint(last(Metric::DirtyBackgroundThreshold)?);
-    let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref())?;
+    let device = facts.device_of(subject)?;
     let is_strict = facts.latest_number(device, "bdi/strict_limit") == Some(1.0);
     let is_less = facts.latest_number(device, "bdi/max_ratio").is_some_and(|share| share < 100.0);
     (dirty < FAR * free && !bound::is_saturated(device)).then(|| OwnLimit {
@@ -164,8 +181,7 @@ fn own_advice(waited: &Waited<'_>) -> Option<&'static str> {
 /// Returns the process whose data most of the device's writes are, if it is by far another one than
 /// the one that waits longest.
 fn heavy(facts: &Facts<'_>, waiting: &Subject) -> Option<Subject> {
-    let device =
-        facts.devices().iter().find(|device| Some(&device.device) == waiting.device.as_ref())?;
+    let device = facts.device_of(waiting)?;
     let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
     let most = device.processes.iter().max_by_key(written)?;
     let own = device.processes.iter().find(|row| row.subject.pid == waiting.pid);
@@ -277,6 +293,30 @@ mod tests {
             Severity::Info,
             "hardly any other process waits"
         );
+    }
+
+    #[test]
+    fn a_copy_to_a_disk_that_takes_little_is_slow() {
+        let found = |apart_ms: u64| {
+            let mut script = Script::new(10);
+            for index in 0..10_000 / apart_ms {
+                let write = script.write("sda", 1 << 20).by(9, "kworker");
+                let write = write.at((index * apart_ms * MS) as i64).origin(Origin::Writeback);
+                write.direct(500, 500, 3 * apart_ms * MS).add();
+            }
+            script.wait((7, "cp"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
+            script.waited_on("sda", "/data/copy", 1);
+            let counts = Counts { writes: 100, write_bytes: 60 << 20, ..Counts::default() };
+            script.did((7, "cp"), "/data/copy", counts);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap()
+        };
+        let slow = found(200);
+        assert_eq!(slow.severity, Severity::Warning);
+        let said = "; sda takes only 5.00 MiB a second, in requests of 1.00 MiB";
+        assert!(slow.sentence.ends_with(said), "{}", slow.sentence);
+        assert!(slow.fix.starts_with("a sound disk takes ten times as much"), "{}", slow.fix);
+        assert_eq!(found(20).severity, Severity::Info);
     }
 
     #[test]

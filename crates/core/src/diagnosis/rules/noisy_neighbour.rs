@@ -230,8 +230,16 @@ fn sentence(
 fn neighbour(facts: &Facts<'_>) -> Option<BehindProgram> {
     let most = facts.behind(OWN_DOING).into_iter().max_by_key(|it| it.time_ns)?;
     let time = most.time_ns as f64;
-    (time >= OTHERS * facts.blocked_ns() as f64 && time >= MOST * most.waited_ns as f64)
-        .then_some(most)
+    // What work in the background waits itself is no harm, and others lose by less than most of
+    // their time.
+    let (least, blocked_ns) = match programs::is_maintenance(&most.process) {
+        true => {
+            let own = facts.waits(|group| group.process == most.process);
+            (OTHERS, facts.blocked_ns().saturating_sub(own.time_ns))
+        }
+        false => (MOST, facts.blocked_ns()),
+    };
+    (time >= OTHERS * blocked_ns as f64 && time >= least * most.waited_ns as f64).then_some(most)
 }
 
 fn here(facts: &Facts<'_>, neighbour: &BehindProgram) -> Finding {

@@ -66,15 +66,15 @@ fn is_full(device: &DeviceSummary) -> bool {
 
 /// Whether the target is the kernel's default.
 fn is_default(facts: &Facts<'_>, subject: &Subject) -> bool {
-    let device =
-        facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
+    let device = facts.device_of(subject);
     let number = |name| device.and_then(|device| facts.number(device, name));
     let own = if number("queue/rotational") == Some(0.0) { OF_FLASH_US } else { OF_DISKS_US };
     number("queue/wbt_lat_usec") == Some(f64::from(own))
 }
 
 /// Whether it works as intended: it throttles writers in favour of other readers of the device, or
-/// a database's writes of its data files, for which no client waits.
+/// a database's writes of its data files, for which no client waits, or a copy to the speed of its
+/// device.
 fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
     let is_held = |pid: u32| waited.groups.iter().any(|group| group.pid == pid);
     let readers = facts.waits(|it| {
@@ -85,7 +85,9 @@ fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
     };
     let of_data = waited.groups.iter().filter(|group| role(group) == Some(FileRole::Data));
     let data_ns: u64 = of_data.map(|of_data| of_data.class_ns()).fold(0, u64::saturating_add);
-    readers.time_ns as f64 >= READERS * facts.duration_ns() as f64 || 2 * data_ns >= waited.class_ns
+    readers.time_ns as f64 >= READERS * facts.duration_ns() as f64
+        || 2 * data_ns >= waited.class_ns
+        || facts.is_about_copy(subject)
 }
 
 /// Throttled flushers: no thread waits for them immediately, but their writes stall.
@@ -140,8 +142,7 @@ fn verdict(name: &str, is_full: bool, message: &str) -> (String, Confidence, Sev
 }
 
 fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Finding) -> Finding {
-    let device =
-        facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
+    let device = facts.device_of(&subject);
     let number = device.and_then(|device| facts.number(device, "queue/wbt_lat_usec"));
     let target = number.filter(|number| *number > 0.0);
     let message = target.map_or_else(String::new, |target| {

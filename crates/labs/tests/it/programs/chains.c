@@ -1,10 +1,12 @@
-// Threads that wait for one that writes. usage: chains mutex|timed|hops|pipe FILE SECONDS
+// Threads that wait for one that writes. usage: chains mutex|timed|hops|pipe|socket FILE SECONDS
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,7 +14,7 @@
 #define BYTES	4096
 
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
-static int file, pipe_ends[2], gives_up;
+static int file, ends[2], gives_up;
 static time_t end;
 static void *page;
 
@@ -94,10 +96,10 @@ static void *feeder(void *unused)
 	name("feeder");
 	while (goes_on()) {
 		write_page();
-		if (write(pipe_ends[1], "x", 1) != 1)
+		if (write(ends[1], "x", 1) != 1)
 			exit(1);
 	}
-	close(pipe_ends[1]);
+	close(ends[1]);
 	return unused;
 }
 
@@ -106,27 +108,45 @@ static void *reader(void *unused)
 	char byte;
 
 	name("reader");
-	while (read(pipe_ends[0], &byte, 1) == 1)
+	while (read(ends[0], &byte, 1) == 1)
 		;
 	return unused;
+}
+
+// The two ends of a connection over the loopback: to read from, to write to.
+static int connect_ends(int ends[2])
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t length = sizeof(address);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	ends[1] = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&address, &length) ||
+	    connect(ends[1], (struct sockaddr *)&address, length))
+		return -1;
+	ends[0] = accept(listener, NULL, NULL);
+	return ends[0] < 0 ? -1 : 0;
 }
 
 int main(int count, char **arguments)
 {
 	pthread_t threads[WORKERS + 2];
-	int used = 0, i;
+	int used = 0, is_socket, i;
 
 	if (count != 4)
 		return 2;
 	file = open(arguments[2], O_RDWR | O_DIRECT);
-	if (file < 0 || pipe(pipe_ends) || posix_memalign(&page, BYTES, BYTES)) {
+	is_socket = !strcmp(arguments[1], "socket");
+	if (file < 0 || (is_socket ? connect_ends(ends) : pipe(ends)) || posix_memalign(&page, BYTES, BYTES)) {
 		perror(arguments[2]);
 		return 1;
 	}
 	memset(page, 'x', BYTES);
 	end = time(NULL) + atoi(arguments[3]);
 	gives_up = !strcmp(arguments[1], "timed");
-	if (!strcmp(arguments[1], "pipe")) {
+	if (is_socket || !strcmp(arguments[1], "pipe")) {
 		pthread_create(&threads[used++], NULL, feeder, NULL);
 		pthread_create(&threads[used++], NULL, reader, NULL);
 	} else {
