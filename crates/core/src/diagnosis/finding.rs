@@ -419,11 +419,16 @@ impl Finding {
             });
             return all.scaled(self.impact);
         }
-        let waits = facts.waits(|group| {
-            let near = name.is_none() || group.device.is_none() || group.device.as_deref() == name;
-            near && self.is_about(group)
-        });
+        let is_near = |group: &WaitGroup| {
+            name.is_none() || group.device.is_none() || group.device.as_deref() == name
+        };
         let time_ns = (self.impact * facts.blocked_ns() as f64) as u64;
+        let mut waits = facts.waits(|group| is_near(group) && self.is_about(group));
+        if waits.time_ns < time_ns {
+            // The subject is one of several processes of a program, such as those of a script.
+            let process = self.subject.process.as_ref();
+            waits = facts.waits(|group| is_near(group) && process == Some(&group.process));
+        }
         Claims::of_waits(&waits).limited_to(time_ns)
     }
 

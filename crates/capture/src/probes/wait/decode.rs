@@ -4,7 +4,7 @@
 
 use super::chains::ChainDecoder;
 use super::cpu_waits::{CpuWaits, Slept};
-use super::served::{ServedRequest, ServedRequests, is_held_back};
+use super::served::{ServedRequest, ServedRequests, begin_of_wait, is_held_back};
 use super::stacks::{KnownStack, WaitStacks};
 use super::standing::Standing;
 use super::undecided::Undecided;
@@ -182,6 +182,7 @@ impl WaitDecoder {
             }
             return;
         };
+        let wait = wire_wait { start_ns: begin_of_wait(&wait, &served), ..wait };
         let class = class_of_file(class, &wait, cx.known);
         let device = device_of(&wait, &served, cx);
         let served = if class.is_for_requests() { served } else { Vec::new() };

@@ -38,6 +38,29 @@ pub struct ServedRequest {
     pub cgroup: Option<Name>,
     /// Whether it was throttled before it was queued.
     pub held_back: bool,
+    /// Whether a worker of io_uring queued it, for a thread that may have waited since before.
+    by_worker: bool,
+    /// Whether it stands for others, which are not known.
+    is_sample: bool,
+}
+
+impl ServedRequest {
+    /// Whether nobody can have waited for it, or for another one, before it was queued.
+    const fn is_whole(&self) -> bool {
+        !self.held_back && !self.by_worker && !self.is_sample && self.span.queued_ns > 0
+    }
+}
+
+/// When a thread began to wait for requests, in a call that also waits for those which other
+/// threads will submit: until the first of them was queued, it was idle.
+pub fn begin_of_wait(wait: &wire_wait, served: &[ServedRequest]) -> u64 {
+    let is_busy = wait.flags & (wire::WAIT_IOWAIT | wire::WAIT_BEGUN_BEFORE) != 0;
+    let is_own = wait.flags & wire::WAIT_FOR_OWN != 0 && !is_busy;
+    if !is_own || !served.iter().all(ServedRequest::is_whole) {
+        return wait.start_ns;
+    }
+    let first_ns = served.iter().map(|it| it.span.queued_ns).min().unwrap_or(0);
+    first_ns.clamp(wait.start_ns, wait.end_ns.max(wait.start_ns))
 }
 
 /// The requests that are kept.
@@ -74,6 +97,8 @@ impl ServedRequests {
             span: Span { queued_ns: request.queue_ns, issued_ns: request.issue_ns, completed_ns },
             cgroup: row.cgroup,
             held_back,
+            by_worker: request.system_call < 0,
+            is_sample: request.weight > 1,
         };
         if let Some(slot) = self.ended.get_mut(place_of(request.id)) {
             *slot = Some((request.id, served));
@@ -192,6 +217,38 @@ fn is_bound_worker(thread: &str) -> bool {
 mod tests {
     use super::*;
     use zerocopy::FromZeros;
+
+    #[test]
+    fn a_thread_that_waits_for_anybodys_completions_is_idle_until_there_is_a_request() {
+        let mut names = iowhy_core::model::Names::new();
+        let request = ServedRequest {
+            request_id: 1,
+            pid: Some(7),
+            device: names.intern("sda"),
+            span: Span { queued_ns: 900, issued_ns: 910, completed_ns: 1000 },
+            cgroup: None,
+            held_back: false,
+            by_worker: false,
+            is_sample: false,
+        };
+        let mut wait = wire_wait::new_zeroed();
+        (wait.start_ns, wait.end_ns, wait.flags) = (100, 1001, wire::WAIT_FOR_OWN);
+        assert_eq!(begin_of_wait(&wait, &[request]), 900);
+        let span = Span { queued_ns: 50, ..request.span };
+        for other in [
+            ServedRequest { span, ..request },
+            ServedRequest { held_back: true, ..request },
+            ServedRequest { by_worker: true, ..request },
+            ServedRequest { is_sample: true, ..request },
+        ] {
+            assert_eq!(begin_of_wait(&wait, &[request, other]), 100, "{other:?}");
+        }
+        assert_eq!(begin_of_wait(&wait, &[]), 100);
+        for flags in [wire::WAIT_IOWAIT, wire::WAIT_BEGUN_BEFORE] {
+            wait.flags = wire::WAIT_FOR_OWN | flags;
+            assert_eq!(begin_of_wait(&wait, &[request]), 100);
+        }
+    }
 
     #[test]
     fn a_worker_of_throttling_is_bound_to_a_cpu() {

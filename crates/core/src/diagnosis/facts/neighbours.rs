@@ -205,7 +205,7 @@ impl MainUser<'_> {
 }
 
 /// Whether a row is a program, not a worker of the kernel.
-fn is_program(row: &ProcessRow) -> bool {
+pub fn is_program(row: &ProcessRow) -> bool {
     let name = row.process.as_str();
     !name.is_empty() && !WORKERS.iter().any(|worker| name.starts_with(worker))
 }

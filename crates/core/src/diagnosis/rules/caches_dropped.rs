@@ -2,12 +2,17 @@
 
 use super::page_cache_thrash::Rereads;
 use super::*;
-use crate::analysis::summary::{ProcessRow, UsedRow};
+use crate::analysis::summary::{Direction, ProcessRow, UsedRow};
 use crate::model::{Metric, WaitClass};
 use facts::calls::METADATA;
+use facts::neighbours::is_program;
 
 /// The least number of times within a watch. One is a person's, before a measurement.
 const TIMES: f64 = 2.0;
+
+/// The least share of what is read from a device, for a program that may drop what others have in
+/// memory. Chosen: a program that drops what it has read reads much.
+const READS: f64 = 0.1;
 
 rule!(
     "caches-dropped",
@@ -47,6 +52,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let longest_ns = waited.longest_ns();
     Ok(Finding::of_blocked(facts, waited.time_ns, sentence)
+        .claiming(Claims::of_waits(&waited))
         .about(subject)
         // Some of it would have been read for the first time.
         .upper_bound()
@@ -74,8 +80,12 @@ fn evicted(facts: &Facts<'_>) -> Option<Finding> {
     let subject = Subject { device: Some(name.to_owned()), ..waited.subject() };
     let device = facts.devices().iter().find(|row| row.device == name)?;
     // Who drops what it has read itself harms nobody: somebody else reads it, too.
-    let is_other =
-        |row: &UsedRow<ProcessRow>| Some(&row.subject.process) != subject.process.as_ref();
+    let all = device.directions[Direction::Read].bytes as f64;
+    let is_other = |row: &UsedRow<ProcessRow>| {
+        let is_same = Some(&row.subject.process) == subject.process.as_ref();
+        let read = row.usage.directions[Direction::Read].bytes as f64;
+        !is_same && is_program(&row.subject) && read >= READS * all
+    };
     let other = facts.top_process(device, is_other)?;
     let other = facts::subject_of(name, Some(other));
     let sentence = format!(
