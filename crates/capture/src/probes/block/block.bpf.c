@@ -166,18 +166,6 @@ TWICE("block_rq_insert", on_insert)
 	return 0;
 }
 
-/*
- * Whether `r` is stale, left over from a request whose completion was not seen, and only seems to
- * be the request that is issued now: a device's flush request that is issued again, or a bio whose
- * memory is reused for a device that is not watched and whose queueing was therefore not recorded.
- */
-static __always_inline bool is_left_over(struct wire_request *r, struct request *rq, u32 device)
-{
-	if (!r->issue_ns || r->requeues)
-		return false;
-	return !POINTER(rq, bio) || (settings.device_count && r->device != device);
-}
-
 TWICE("block_rq_issue", on_issue)
 {
 	struct request *rq = request_argument(ctx);
