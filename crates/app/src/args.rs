@@ -37,6 +37,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::ArgValueCandidates;
 use iowhy_capture::budget::{DEFAULT_PERCENT, PERCENT_RANGE};
 use iowhy_capture::live::WatchOptions;
+use iowhy_capture::plan::RingSize;
 use iowhy_capture::sampler::Sampling;
 use iowhy_core::model::{Filter, Operation, WorkloadFilter};
 pub use show::{Json, Keep, OutputForm, Show, WantedColour};
@@ -289,6 +290,7 @@ impl CollectArgs {
             chains: !self.no_chains,
             files: !self.no_files,
             budget: (!self.every).then_some(self.budget),
+            ring: if self.every { RingSize::Large } else { RingSize::Middle },
             sampling: (!self.no_samples)
                 .then(|| Sampling { page_cache: self.page_cache, ..Sampling::default() }),
             ..WatchOptions::default()

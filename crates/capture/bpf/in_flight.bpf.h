@@ -19,7 +19,7 @@
 #ifdef IOWHY_NO_ATOMICS
 #define OVERFLOW_ENTRIES 32768
 #else
-#define OVERFLOW_ENTRIES 8192
+#define OVERFLOW_ENTRIES 4096
 #endif
 
 /* User space sets its size: 1 << settings.pairs_bits. */
@@ -44,6 +44,51 @@ struct {
 	__type(key, u32);
 	__type(value, s64);
 } overflowed SEC(".maps");
+
+/*
+ * How many requests are in both tables, by a part of their keys' hash: what is 0 here need not be
+ * looked for there. Small enough to stay in a CPU's cache, and never too low.
+ */
+#define TRACKED_BITS 11
+
+struct tracked {
+	u32 of[1 << TRACKED_BITS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct tracked);
+} tracked SEC(".maps");
+
+static __always_inline u32 *tracked_alike(u64 key)
+{
+	u32 zero = 0;
+	struct tracked *all = bpf_map_lookup_elem(&tracked, &zero);
+
+	if (!all)
+		return NULL;
+	/* Else the compiler adds the offset first, which older verifiers refuse. */
+	barrier_var(all);
+	return &all->of[(key * 0x9e3779b97f4a7c15ULL) >> (64 - TRACKED_BITS)];
+}
+
+/* Whether the request of `key` may be in flight and recorded; cheaper than to look for it. */
+static __always_inline bool may_be_tracked(u64 key)
+{
+	u32 *alike = tracked_alike(key);
+
+	return !alike || *alike;
+}
+
+static __always_inline void add_to_tracked(u64 key, s32 change)
+{
+	u32 *alike = tracked_alike(key);
+
+	if (alike)
+		atomic_add(alike, change);
+}
 
 static __always_inline s64 *overflow_count(void)
 {
@@ -92,6 +137,7 @@ static __always_inline struct wire_request *add_overflowed(u64 key)
 		return NULL;
 	}
 	add_to_overflow_count(1);
+	add_to_tracked(key, 1);
 	return bpf_map_lookup_elem(&overflow, &key);
 }
 
@@ -113,7 +159,8 @@ static __always_inline struct wire_request *add_request(u64 key)
 
 static __always_inline void remove_request(u64 key)
 {
-	bpf_map_delete_elem(&overflow, &key);
+	if (bpf_map_delete_elem(&overflow, &key) == 0)
+		add_to_tracked(key, -1);
 }
 #else
 /* Returns the request of `key`, or NULL. A free slot has the key 0, which is never used. */
@@ -151,8 +198,10 @@ static __noinline struct wire_request *add_elsewhere(struct wire_pair *pair, u64
 			return known;
 		}
 	}
-	if (__sync_val_compare_and_swap(&pair->keys[1], 0, key) == 0)
+	if (__sync_val_compare_and_swap(&pair->keys[1], 0, key) == 0) {
+		add_to_tracked(key, 1);
 		return &pair->requests[1];
+	}
 	return add_overflowed(key);
 }
 
@@ -163,8 +212,10 @@ static __always_inline struct wire_request *add_request(u64 key)
 
 	if (!pair)
 		return NULL;
-	if (pair->keys[1] != key && __sync_val_compare_and_swap(&pair->keys[0], 0, key) == 0)
+	if (pair->keys[1] != key && __sync_val_compare_and_swap(&pair->keys[0], 0, key) == 0) {
+		add_to_tracked(key, 1);
 		return &pair->requests[0];
+	}
 	return add_elsewhere(pair, key);
 }
 
@@ -176,12 +227,18 @@ static __always_inline void remove_request(u64 key)
 	if (!pair)
 		return;
 	/* With a barrier: the next owner's writes must not pass our reads. */
-	if (pair->keys[0] == key)
-		__sync_lock_test_and_set(&pair->keys[0], 0);
-	else if (pair->keys[1] == key)
-		__sync_lock_test_and_set(&pair->keys[1], 0);
-	else if (has_overflowed() && bpf_map_delete_elem(&overflow, &key) == 0)
+	if (pair->keys[0] == key) {
+		if (__sync_lock_test_and_set(&pair->keys[0], 0) != key)
+			return;
+	} else if (pair->keys[1] == key) {
+		if (__sync_lock_test_and_set(&pair->keys[1], 0) != key)
+			return;
+	} else if (has_overflowed() && bpf_map_delete_elem(&overflow, &key) == 0) {
 		add_to_overflow_count(-1);
+	} else {
+		return;
+	}
+	add_to_tracked(key, -1);
 }
 #endif
 

@@ -67,6 +67,18 @@ static __always_inline struct wire_request *pending_request(struct request *rq)
 	return find_request(key_of(rq));
 }
 
+/*
+ * Whether `r` is stale, left over from a request whose completion was not seen, and only seems to
+ * be the request that is issued now: a device's flush request that is issued again, or a bio whose
+ * memory is reused for a device that is not watched and whose queueing was therefore not recorded.
+ */
+static __always_inline bool is_left_over(struct wire_request *r, struct request *rq, u32 device)
+{
+	if (!r->issue_ns || r->requeues)
+		return false;
+	return !POINTER(rq, bio) || (settings.device_count && r->device != device);
+}
+
 /* Adds a request that is first seen after its queueing. */
 static __always_inline struct wire_request *begin_late(struct request *rq, u32 device, u64 now)
 {

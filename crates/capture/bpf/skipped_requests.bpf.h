@@ -38,6 +38,26 @@ static __always_inline bool end_fast_skipped(struct request *rq, u32 done, u64 n
 	return true;
 }
 
+/*
+ * Whether a request completes whole of which nothing is kept, and fast, as far as the kernel's own
+ * time of its start tells.
+ */
+static __always_inline bool ends_unseen(struct request *rq, u32 device, u32 done, u64 now)
+{
+	struct wire_thinning *thin = thinning_now();
+	struct bio *bio = READ(rq, bio);
+	u64 began;
+
+	if (!rests_on(thin, device) || !bio || may_be_tracked(number_of(bio)) ||
+	    is_any_handed_on() || done < READ(rq, __data_len) || READ(bio, bi_next))
+		return false;
+	began = READ(rq, start_time_ns);
+	if (began && began < now && now - began >= thin->slow_ns)
+		return false;
+	note_ended(0, now);
+	return true;
+}
+
 /* A slow request that was skipped: what is known of it still. */
 static __noinline int record_skipped(struct request *rq, u32 device, int status, u64 now)
 {
@@ -47,7 +67,7 @@ static __noinline int record_skipped(struct request *rq, u32 device, int status,
 	struct bio *bio;
 	u64 took;
 
-	took = end_skipped(rq, &was, now);
+	took = end_skipped(rq, rests_on(thin, device), &was, now);
 	bio = POINTER(rq, bio);
 	if (READ(bio, bi_next))
 		forget_merged(number_of(bio));
@@ -64,10 +84,13 @@ static __noinline int record_skipped(struct request *rq, u32 device, int status,
 	r->get_ns = READ(rq, start_time_ns);
 	if (r->get_ns < r->queue_ns)
 		r->get_ns = 0;
-	r->issue_ns = was.issue_ns;
+	r->issue_ns = was.issue_ns ?: READ(rq, io_start_time_ns);
+	if (r->issue_ns < r->queue_ns)
+		r->issue_ns = 0;
 	r->tgid = was.pid_tgid >> 32;
 	r->tid = was.pid_tgid;
-	r->cpu = was.cpu;
+	if (was.bio)
+		r->cpu = was.cpu;
 	/* The file is not looked up: that needs more stack than older kernels have left here. */
 	r->part.found = FOUND_NOT;
 	note_cgroup(bio, r);

@@ -6,7 +6,9 @@
  * decided by hashes of the jiffy and the CPU. A recorded request carries how many it stands for.
  *
  * Of the others a few words are kept until they complete: those that turn out to be slow are
- * recorded after all, and stand for themselves only.
+ * recorded after all, and stand for themselves only. On disks on which the programs rest, because
+ * even this costs more than the budget, nothing is kept of them: slow ones are recorded from what
+ * the kernel has in the request.
  *
  * What does not belong here: how many are recorded, which user space decides.
  */
@@ -27,10 +29,17 @@ struct {
 	__type(value, struct wire_thinning);
 } thinning SEC(".maps");
 
+/*
+ * The kernel reads the clock once for all requests of a plug: one may have begun by so much before
+ * it was queued.
+ */
+#define PLUGGED_NS 1000000ULL
+
 /* From when until when requests were skipped, roughly; user space leaves it alone. */
 struct skipped_span {
 	u64 first_ns;
 	u64 latest_ns;
+	u64 latest_jiffy;
 };
 
 struct {
@@ -82,14 +91,12 @@ static __always_inline struct wire_skipped *skipped_slot(u64 bio)
 static __always_inline struct wire_skipped *find_skipped(u64 bio)
 {
 	struct wire_skipped *slot = skipped_slot(bio);
+	struct wire_thinning *thin = thinning_now();
 
-	return slot && slot->bio == bio ? slot : NULL;
-}
-
-/* Cheaper than to search the table of those that are recorded, and not to find it. */
-static __always_inline bool is_known_skipped(u64 bio)
-{
-	return thinning_now() && find_skipped(bio);
+	if (!thin || !slot || slot->bio != bio)
+		return NULL;
+	/* Left over from before the bio's memory was used for a disk of which nothing is kept. */
+	return slot->queue_ns < thin->kept_from_ns ? NULL : slot;
 }
 
 /*
@@ -98,7 +105,7 @@ static __always_inline bool is_known_skipped(u64 bio)
  */
 static __always_inline void forget_skipped(u64 bio)
 {
-	struct wire_skipped *slot = thinning_now() ? find_skipped(bio) : NULL;
+	struct wire_skipped *slot = find_skipped(bio);
 
 	if (slot)
 		slot->bio = 0;
@@ -107,7 +114,7 @@ static __always_inline void forget_skipped(u64 bio)
 /* Whether the request that is issued is known to be skipped. */
 static __always_inline bool issue_skipped(u64 bio, u64 time)
 {
-	struct wire_skipped *slot = thinning_now() ? find_skipped(bio) : NULL;
+	struct wire_skipped *slot = find_skipped(bio);
 
 	if (slot)
 		slot->issue_ns = time;
@@ -132,19 +139,15 @@ static __always_inline u32 rarer(u32 one_in)
 	return one_in;
 }
 
-/* One in how many requests is recorded. */
-static __always_inline u32 one_in_now(struct wire_thinning *now)
-{
-	return rarer(now->one_in);
-}
-
 /*
  * Of each pair of consecutive jiffies one is chosen, of each pair of chosen ones one again, and so
  * on: each window is equally likely, a CPU is never without one for longer than two rounds, and
  * what is recorded at a lower rate is part of what is recorded at a higher one. Each choice is a bit
  * of a hash of the pair, so that no period of a load falls in step with it.
+ *
+ * A global function, which the verifier checks once and not for each way that leads to it.
  */
-static __always_inline bool is_recorded_window(u32 one_in, u32 cpu)
+__noinline int is_recorded_window(u32 one_in, u32 cpu)
 {
 	u64 jiffy = bpf_jiffies64();
 	u32 round;
@@ -156,17 +159,23 @@ static __always_inline bool is_recorded_window(u32 one_in, u32 cpu)
 		hash ^= hash >> 33;
 		hash *= 0xc4ceb9fe1a85ec53ULL;
 		if (((jiffy >> round) ^ (hash >> 63)) & 1)
-			return false;
+			return 0;
 	}
-	return true;
+	return 1;
 }
 
-/* One in how many waits is recorded; they are chosen in the same windows, and as the ring fills. */
-static __always_inline u32 waits_one_in(void)
+/*
+ * How many a request or wait stands for that begins now, of which one in `one_in` is recorded; 0 if
+ * it is not. Most are not, so that the ring buffer is asked last.
+ */
+static __always_inline u32 weight_now(u32 one_in)
 {
-	struct wire_thinning *now = thinning_now();
+	u32 cpu = bpf_get_smp_processor_id(), weight;
 
-	return now ? rarer(now->waits_one_in) : 0;
+	if (one_in > 1 && !is_recorded_window(one_in, cpu))
+		return 0;
+	weight = rarer(one_in);
+	return weight == one_in || is_recorded_window(weight, cpu) ? weight : 0;
 }
 
 static __always_inline bool are_waits_thinned(void)
@@ -176,8 +185,36 @@ static __always_inline bool are_waits_thinned(void)
 	return now && now->waits_one_in > 1;
 }
 
+/* Whether nothing is kept of requests to a disk that are not recorded. */
+static __always_inline bool rests_on(struct wire_thinning *now, u32 device)
+{
+	u32 i;
+
+	if (!now || !now->resting[0])
+		return false;
+	for (i = 0; i < WIRE_RESTING_DISKS; i++)
+		if (now->resting[i] == device)
+			return true;
+	return false;
+}
+
+/* Notes that requests are skipped of which nothing is kept. */
+static __always_inline void note_resting(void)
+{
+	struct skipped_span *span = span_of_skipped();
+	u64 jiffy = bpf_jiffies64();
+
+	/* Written rarely: all CPUs read it. */
+	if (!span || span->latest_jiffy == jiffy)
+		return;
+	span->latest_jiffy = jiffy;
+	span->latest_ns = bpf_ktime_get_ns();
+	if (!span->first_ns)
+		span->first_ns = span->latest_ns;
+}
+
 /* Keeps the few words of a bio that is not recorded, which is about to be queued. */
-static __always_inline void skip(struct bio *bio, u32 device, u32 cpu)
+static __always_inline void skip(struct bio *bio, u32 device)
 {
 	struct wire_skipped *slot = skipped_slot(number_of(bio));
 	struct skipped_span *span = span_of_skipped();
@@ -198,7 +235,7 @@ static __always_inline void skip(struct bio *bio, u32 device, u32 cpu)
 	slot->bytes = bio->bi_iter.bi_size;
 	slot->device = device;
 	slot->operation = bio->bi_opf;
-	slot->cpu = cpu;
+	slot->cpu = bpf_get_smp_processor_id();
 }
 
 /*
@@ -212,14 +249,21 @@ static __always_inline bool is_skipped(struct request *rq, u64 time)
 
 	if (!thinning_now() || !span || !span->first_ns || !bio)
 		return false;
-	return find_skipped(bio) || (begun >= span->first_ns && time - span->latest_ns < LATE_NS);
+	if (find_skipped(bio))
+		return true;
+	/* A disk without statistics has no start: who asks then must have been skipped. */
+	return (!begun || begun + PLUGGED_NS >= span->first_ns) && time - span->latest_ns < LATE_NS;
 }
 
-/* Of a skipped request the time since it was queued; frees its slot. */
-static __always_inline u64 end_skipped(struct request *rq, struct wire_skipped *copy, u64 time)
+/*
+ * Of a skipped request the time since it was queued; frees its slot, which it has unless programs
+ * rest on its disk.
+ */
+static __always_inline u64 end_skipped(struct request *rq, bool rests, struct wire_skipped *copy,
+				       u64 time)
 {
 	u64 bio = number_of(READ(rq, bio));
-	struct wire_skipped *slot = find_skipped(bio);
+	struct wire_skipped *slot = rests ? NULL : find_skipped(bio);
 
 	if (slot) {
 		*copy = *slot;

@@ -21,8 +21,8 @@
 #define WIRE_USER_FRAMES   64
 #define WIRE_TAGS_AT_ONCE  256
 #define WIRE_WAIT_FRAMES   32	 /* frames of a waiting thread's kernel stack */
-#define WIRE_WAIT_STACKS   8192	 /* entries of each of the two stack maps */
-#define WIRE_USER_STACKS   8192	 /* entries of the map of waiting threads' user stacks */
+#define WIRE_WAIT_STACKS   4096	 /* entries of each of the two stack maps */
+#define WIRE_USER_STACKS   4096	 /* entries of the map of waiting threads' user stacks */
 #define WIRE_THREADS	   32768 /* threads distinguished by the low bits of their tid */
 #define WIRE_CALLS	   512	 /* system call numbers */
 #define WIRE_MAX_DEVICES   16	 /* devices that a watch can be limited to */
@@ -204,7 +204,7 @@ struct wire_settings {
 	unsigned int calls_per_second;	/* single calls sent, on each CPU */
 	unsigned int ring_bytes;	/* size of the ring buffer: a power of two */
 	unsigned int pairs_bits;	/* size of the table of requests in flight: bits */
-	unsigned int more_padding;
+	unsigned int counts_requests;	/* the program at completions counts exactly, too */
 	/* What each system call does to files: enum wire_use_kind | enum wire_shape. */
 	unsigned char call_uses[WIRE_CALLS];
 	unsigned char uring_uses[WIRE_URING_CODES];

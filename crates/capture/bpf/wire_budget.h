@@ -6,10 +6,12 @@
 #ifndef IOWHY_WIRE_BUDGET_H
 #define IOWHY_WIRE_BUDGET_H
 
-#define WIRE_SKIPPED	  8192	     /* requests in flight that are not recorded; a power of two */
-#define WIRE_LONG_WAIT_NS 10000000   /* waits of this length are always recorded */
-#define WIRE_LISTED_NS	  1000000000 /* requests in flight for so long are listed, if skipped */
-#define WIRE_LATENCIES	  112	     /* buckets of an exact histogram, see wire_latency_bits */
+#define WIRE_SKIPPED	   8192	      /* requests in flight that are not recorded; a power of two */
+#define WIRE_LONG_WAIT_NS  10000000   /* waits of this length are always recorded */
+#define WIRE_LISTED_NS	   1000000000 /* requests in flight for so long are listed, if skipped */
+#define WIRE_COMMON_TOTALS 16  /* exact counts on each CPU without a search; a power of two */
+#define WIRE_RESTING_DISKS 4   /* disks on which programs rest at once */
+#define WIRE_LATENCIES	   112 /* buckets of an exact histogram, see wire_latency_bits */
 
 /* The programs on tracepoints, whose cost is measured. */
 #define PROGRAM_LIST(X)          \
@@ -79,7 +81,10 @@ struct wire_thinning {
 	unsigned int one_in;	   /* one in so many requests is recorded; a power of two */
 	unsigned int waits_one_in; /* likewise */
 	unsigned int last_padding;
-	unsigned long long slow_ns; /* requests that take so long are always recorded */
+	unsigned long long slow_ns;	 /* requests that take so long are always recorded */
+	unsigned long long kept_from_ns; /* what was kept of skipped ones before is not valid */
+	/* Disks on which programs rest: nothing is kept of requests that are not recorded. 0: free. */
+	unsigned int resting[WIRE_RESTING_DISKS];
 };
 
 /* A request in flight that is not recorded, unless it turns out to be slow. */
@@ -121,6 +126,14 @@ struct wire_total {
 	unsigned long long device_max_ns;
 	unsigned int latencies[WIRE_LATENCIES];
 	unsigned int device_times[WIRE_LATENCIES];
+};
+
+/* The same with its key. */
+struct wire_common_total {
+	struct wire_total_key key;
+	unsigned int is_taken;
+	unsigned int padding;
+	struct wire_total total;
 };
 
 #endif

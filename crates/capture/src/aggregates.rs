@@ -173,6 +173,7 @@ impl IoTotal {
 #[derive(Debug)]
 pub struct AggregateReader {
     totals: MapHandle,
+    common: MapHandle,
     operations: FxHashMap<u32, Operation>,
 }
 
@@ -180,7 +181,7 @@ impl AggregateReader {
     /// Of a session that counts; `None` of one that does not.
     pub fn of(session: &Session, facts: &KernelFeatures) -> Option<AggregateReader> {
         // Without it the counts would be those of a few devices.
-        session.is_attached("count_completion").then_some(())?;
+        session.counts_requests().then_some(())?;
         AggregateReader::new(|name| session.handle(name), facts)
     }
 
@@ -191,6 +192,7 @@ impl AggregateReader {
         let names = &facts.operations.names;
         Some(AggregateReader {
             totals: map("totals")?,
+            common: map("common_totals")?,
             operations: names.iter().map(|(id, name)| (*id, operation::operation(name))).collect(),
         })
     }
@@ -198,10 +200,16 @@ impl AggregateReader {
     /// Reads all counts. What completes meanwhile may be in some of them only.
     pub fn snapshot(&self) -> AggregateSnapshot {
         let mut snapshot = AggregateSnapshot::default();
-        each_entry(&self.totals, |key: wire::wire_total_key, cpu: &wire::wire_total| {
+        let mut add = |key: wire::wire_total_key, cpu: &wire::wire_total| {
             let operation = self.operations.get(&key.operation).copied();
             let key = (key.device, operation.unwrap_or(Operation::Other));
             snapshot.disks.entry(key).or_default().add(cpu);
+        };
+        each_entry(&self.totals, |key, total| add(key, total));
+        each_entry(&self.common, |_place: u32, common: &wire::wire_common_total| {
+            if common.is_taken != 0 {
+                add(common.key, &common.total);
+            }
         });
         snapshot.time_ns = system::now_ns();
         snapshot

@@ -3,8 +3,9 @@
 //!
 //! The cost of a stream is the sum over its programs of their rate and what a run takes, and of
 //! requests also the CPU time in which iowhy's own process reads them. Thinned are, in this order,
-//! the times of system calls, the system calls, waits, and requests; a stream that costs next to
-//! nothing is left alone. When the load falls they come back in the opposite order.
+//! the times of system calls, the system calls, waits, and requests; at last nothing is kept of
+//! requests that are not recorded. A stream that costs next to nothing is left alone. When the load
+//! falls they come back in the opposite order.
 //!
 //! What does not belong here: measuring, attaching and detaching (see `thinning`).
 
@@ -20,11 +21,11 @@ pub const PERCENT_RANGE: RangeInclusive<f64> = 0.01..=100.0;
 /// The fewest requests that are recorded.
 pub const FEWEST_REQUESTS: u32 = 64;
 /// The fewest waits that are recorded.
-const FEWEST_WAITS: u32 = 16;
+const FEWEST_WAITS: u32 = 64;
 
 /// What a run costs beyond what its program can measure: the tracepoint's call of it, and what it
 /// pushes out of the caches. Measured with empty programs.
-const ENTRY_NS: f64 = 30.0;
+const ENTRY_NS: f64 = 25.0;
 /// The same of system calls, which leave the kernel's fast path as soon as one is traced.
 const CALL_ENTRY_NS: f64 = 60.0;
 /// At most so much of the process's time belongs to a recorded request: to read, decode and write
@@ -34,6 +35,15 @@ const READING_NS: f64 = 1000.0;
 const UNKNOWN_NS: f64 = 150.0;
 /// A longer mean is that of interrupts or of the hypervisor, not of the program.
 const MOST_NS: f64 = 3000.0;
+
+/// About what the programs take for a request that is not recorded: while a few words of it are
+/// kept, and while nothing is. Entering them is included. Measured.
+const SKIPPING_NS: f64 = 300.0;
+const RESTING_NS: f64 = 150.0;
+/// About what one costs that is recorded, its reading included. Measured.
+const RECORDED_NS: f64 = 1100.0;
+/// While programs rest, one in so many is recorded at most: what is not recorded is known less.
+const RESTING_ONE_IN: u32 = 16;
 
 /// Measurements over the budget after which something is thinned: what a watch costs in its first
 /// tenths of a second says little.
@@ -71,12 +81,19 @@ pub struct Levels {
     pub waits_one_in: u32,
     /// One in so many requests is recorded; a power of two.
     pub requests_one_in: u32,
+    /// Whether nothing is kept of requests that are not recorded.
+    pub resting: bool,
 }
 
 impl Levels {
     /// Everything.
-    pub const ALL: Levels =
-        Levels { call_times: true, calls: true, waits_one_in: 1, requests_one_in: 1 };
+    pub const ALL: Levels = Levels {
+        call_times: true,
+        calls: true,
+        waits_one_in: 1,
+        requests_one_in: 1,
+        resting: false,
+    };
 }
 
 /// What can be thinned by itself.
@@ -141,6 +158,14 @@ pub struct Load {
     pub recorded: u64,
 }
 
+impl Load {
+    /// Requests that completed, recorded or not.
+    fn completed(&self) -> f64 {
+        let ends = self.programs.iter().filter(|program| program.program == "on_complete");
+        ends.map(|program| program.runs as f64).sum()
+    }
+}
+
 /// CostShares of the machine's CPUs, by stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct CostShares {
@@ -149,6 +174,8 @@ struct CostShares {
     waits: f64,
     requests: f64,
     fixed: f64,
+    /// What a nanosecond for each request that completes would add.
+    each_ns: f64,
 }
 
 /// The requests of the last measurements. One alone says little: of one in 64, windows in which
@@ -189,6 +216,7 @@ impl CostShares {
         let mut shares = CostShares {
             requests: reading_ns / all_ns,
             fixed: (process_ns - reading_ns) / all_ns,
+            each_ns: load.completed() / all_ns,
             ..CostShares::default()
         };
         for program in &load.programs {
@@ -321,7 +349,7 @@ impl Controller {
         }
         // Half of them, so that a rate at the limit does not change the level again and again.
         if self.recent.is_complete() && self.recent.are_rare(2.0) {
-            self.levels.requests_one_in = 1;
+            (self.levels.requests_one_in, self.levels.resting) = (1, false);
         }
         self.unheld += u32::from(total > self.budget && self.levels == before);
         (self.levels != before).then_some(self.levels)
@@ -355,13 +383,41 @@ impl Controller {
             expected -= shares.waits * 0.4;
         }
         let most = FEWEST_REQUESTS;
-        let may_thin = self.levels.requests_one_in < most && !self.recent.are_rare(1.0);
+        let is_least = self.levels.requests_one_in == most && self.levels.resting;
+        let may_thin = !is_least && !self.recent.are_rare(1.0);
         if expected > target && shares.requests > worth && may_thin {
             let left = (target - (expected - shares.requests)).max(self.budget * 0.1);
+            if shares.each_ns * SKIPPING_NS > left && !self.levels.resting {
+                self.rest(shares, left);
+                return;
+            }
             let factor = (shares.requests / left).clamp(2.0, 8.0) as u32;
             let one_in = self.levels.requests_one_in * factor.next_power_of_two();
             self.levels.requests_one_in = one_in.min(most);
         }
+    }
+
+    /// To decide not to record a request costs more than what is left: nothing is kept of it.
+    fn rest(&mut self, shares: CostShares, left: f64) {
+        let fits =
+            |one_in: &u32| shares.each_ns * (RESTING_NS + RECORDED_NS / f64::from(*one_in)) < left;
+        let rates = (RESTING_ONE_IN.ilog2()..FEWEST_REQUESTS.ilog2()).map(|bits| 1 << bits);
+        let one_in = rates.into_iter().find(fits).unwrap_or(FEWEST_REQUESTS);
+        self.levels.requests_one_in = self.levels.requests_one_in.max(one_in);
+        self.levels.resting = true;
+    }
+
+    /// Makes programs that rest do more, if there is room. Returns whether they rest.
+    fn wake(&mut self, shares: CostShares, room: f64) -> bool {
+        let one_in = self.levels.requests_one_in;
+        let is_resting = self.levels.resting;
+        if is_resting && shares.each_ns * (SKIPPING_NS - RESTING_NS) < room {
+            self.levels.resting = false;
+        } else if is_resting && one_in > RESTING_ONE_IN {
+            let more = shares.each_ns * RECORDED_NS / f64::from(one_in);
+            self.levels.requests_one_in = if more < room { one_in / 2 } else { one_in };
+        }
+        is_resting
     }
 
     /// Calls come back later each time that they did not stay.
@@ -374,6 +430,9 @@ impl Controller {
 
     fn restore(&mut self, shares: CostShares) {
         let room = self.budget * ROOM - shares.counted(self.budget);
+        if self.wake(shares, room) {
+            return;
+        }
         if self.levels.requests_one_in > 1 {
             if shares.requests * 0.8 < room {
                 self.levels.requests_one_in /= 2;

@@ -97,12 +97,15 @@ const fn look(program: &'static str, gives: &'static str) -> Probe {
     }
 }
 
+/// The program that counts requests where the one at their completion does not.
+pub(crate) const COUNTS_ALONE: &str = "count_completion";
+
 /// Every probe, in the order of attachment: what ends a request is attached before what begins it,
 /// so that no request begins whose end would be missed.
 pub const PROBES: &[Probe] = &[
     probe(
         ProbeGroup::Aggregate,
-        "count_completion",
+        COUNTS_ALONE,
         "block_rq_complete",
         "exact counts of requests",
         false,
@@ -311,6 +314,8 @@ pub enum RingSize {
     /// tens of milliseconds.
     #[default]
     Large,
+    /// For watches with a budget, which lets fewer records through.
+    Middle,
     /// For watches that run for ever, whose budget lets few records through.
     Small,
 }
@@ -321,6 +326,7 @@ impl RingSize {
     pub const fn bytes(self) -> u32 {
         match self {
             RingSize::Large => 16 << 20,
+            RingSize::Middle => 8 << 20,
             RingSize::Small => 4 << 20,
         }
     }
@@ -329,13 +335,20 @@ impl RingSize {
     /// pairs. Requests that do not fit go to a slower table.
     pub const fn pairs_bits(self) -> u32 {
         match self {
-            RingSize::Large => 13,
+            RingSize::Large | RingSize::Middle => 13,
             RingSize::Small => 11,
         }
     }
 }
 
 impl Wishes {
+    /// Whether the program at the completion of requests counts them exactly, too: to enter one
+    /// program costs less than to enter two. Where programs can be preempted a second one handles
+    /// what the first one missed, and cannot tell what has been counted.
+    pub fn counts_requests(&self, facts: &KernelFeatures) -> bool {
+        self.aggregates && !facts.programs_are_preemptible
+    }
+
     fn want(&self, group: ProbeGroup) -> bool {
         match group {
             ProbeGroup::Events => self.events,
@@ -360,9 +373,17 @@ pub struct Plan {
 impl Plan {
     /// Selects the probes for `wishes` that `facts` allow.
     pub fn new(facts: &KernelFeatures, wishes: &Wishes) -> Plan {
-        let is_meant = |probe: &Probe| {
-            wishes.want(probe.group) && (!probe.again || facts.programs_are_preemptible)
-        };
+        let mut plan = Plan::of_probes(facts, |probe| wishes.want(probe.group));
+        if wishes.counts_requests(facts) {
+            plan.probes.retain(|probe| probe.program != COUNTS_ALONE);
+        }
+        plan
+    }
+
+    /// Selects those of some probes that `facts` allow.
+    fn of_probes(facts: &KernelFeatures, is_wanted: impl Fn(&Probe) -> bool) -> Plan {
+        let is_meant =
+            |probe: &Probe| is_wanted(probe) && (!probe.again || facts.programs_are_preemptible);
         let (probes, mut missing): (Vec<Probe>, Vec<Probe>) =
             PROBES.iter().copied().filter(|probe| is_meant(probe)).partition(|probe: &Probe| {
                 probe.tracepoint.is_none_or(|tracepoint| facts.tracepoints.contains(tracepoint))
@@ -376,12 +397,7 @@ impl Plan {
 
     /// Selects the probes that count requests, and nothing else.
     pub fn of_aggregates(facts: &KernelFeatures) -> Plan {
-        let wishes = Wishes { aggregates: true, ..Wishes::default() };
-        let mut plan = Plan::new(facts, &wishes);
-        let is_meant = |probe: &Probe| probe.group == ProbeGroup::Aggregate;
-        plan.probes.retain(is_meant);
-        plan.missing.retain(is_meant);
-        plan
+        Plan::of_probes(facts, |probe| probe.group == ProbeGroup::Aggregate)
     }
 
     /// The first missing probe that every watch requires.
@@ -441,6 +457,8 @@ mod tests {
         let facts = facts_without(&[]);
         let plan = Plan::new(&facts, &EVERYTHING);
         assert!(plan.probes.iter().all(|probe| !probe.again));
+        assert!(plan.probes.iter().all(|probe| probe.program != COUNTS_ALONE));
+        assert_eq!(Plan::of_aggregates(&facts).probes[0].program, COUNTS_ALONE);
         for (place, probe) in PROBES.iter().enumerate().filter(|(_, probe)| probe.again) {
             let is_first =
                 |one: &Probe| !one.again && format!("{}_again", one.program) == probe.program;

@@ -9,7 +9,7 @@ use crate::handles;
 use crate::kernel::KernelFeatures;
 use crate::loader::{self, ObjectSource};
 use crate::objects::{self, LoadedGroups};
-use crate::plan::{Plan, Probe, ProbeGroup, Wishes};
+use crate::plan::{self, Plan, Probe, ProbeGroup, Wishes};
 use crate::settings;
 use crate::wire;
 use iowhy_core::model::Losses;
@@ -23,6 +23,9 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use zerocopy::{FromBytes, IntoBytes};
 
+/// The program at the completion of requests.
+const ENDS: &str = "on_complete";
+
 /// Programs that are attached, and the ring they write to.
 pub struct Session {
     // Drop order: detach first, then free the ring buffer and the maps.
@@ -34,6 +37,8 @@ pub struct Session {
     skipped_before: FxHashMap<ProbeGroup, u64>,
     /// Entries that each map held at the end and did not list.
     untold: RefCell<FxHashMap<&'static str, u64>>,
+    /// Whether the program at the completion of requests counts them exactly, too.
+    counts_at_end: bool,
     /// Probes that were planned but could not be used, with the kernel's reason.
     pub failed: Vec<(Probe, String)>,
 }
@@ -70,6 +75,7 @@ impl Session {
             objects,
             skipped_before: FxHashMap::default(),
             untold: RefCell::default(),
+            counts_at_end: settings.counts_requests != 0,
             failed,
         };
         session.attach(plan, ProbeGroup::Block)?;
@@ -234,6 +240,11 @@ impl Session {
         self.links.iter().any(|(probe, _)| probe.program == program)
     }
 
+    /// Whether requests are counted exactly.
+    pub fn counts_requests(&self) -> bool {
+        self.is_attached(if self.counts_at_end { ENDS } else { plan::COUNTS_ALONE })
+    }
+
     fn each_value(&self, name: &'static str, each: impl FnMut(&[u8])) {
         let Some(map) = self.map(name) else { return };
         let told = match map.map_type() {
@@ -313,6 +324,9 @@ impl Session {
                 let least = second.and_then(|(_, link)| misses(link)).unwrap_or(u64::MAX);
                 let own = misses(link).unwrap_or(0).min(least);
                 *skipped.entry(probe.group).or_default() += own;
+                if self.counts_at_end && probe.program == ENDS {
+                    *skipped.entry(ProbeGroup::Aggregate).or_default() += own;
+                }
             }
         }
         skipped

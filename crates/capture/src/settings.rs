@@ -52,6 +52,7 @@ pub(crate) fn of(
     settings.calls_per_second = CALLS_PER_SECOND;
     settings.ring_bytes = wishes.ring.bytes();
     settings.pairs_bits = wishes.ring.pairs_bits();
+    settings.counts_requests = wishes.counts_requests(facts).into();
     settings.each_open = u8::from(wishes.opens);
     settings.switch_has_state = facts.switch_has_state.into();
     settings.uring_result = match facts.uring_result {

@@ -13,6 +13,7 @@ use crate::session::Session;
 use crate::wire;
 use iowhy_core::model::Environment;
 use iowhy_core::model::environment::{ExactCount, Thinning};
+use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// How often the cost is measured.
@@ -28,6 +29,11 @@ const LEAST_SLOW_NS: u64 = 20_000;
 const SPAN_STEP_NS: u64 = 1_000_000;
 /// Measurements between two looks at the quantile.
 const QUANTILE_EVERY: u32 = 10;
+/// Requests per second of a disk from which programs rest on it, where the budget needs it. Chosen:
+/// so many of one disk that is not worth it cost two thousandths of a CPU.
+const RESTING_PER_S: f64 = 10_000.0;
+/// Counts of a longer time are not those of the load as it is now.
+const RECENT_NS: u64 = 2_000_000_000;
 /// Measurements between two readings of what is in files.
 const FILES_EVERY: u32 = 10;
 /// Timed runs whose mean says something.
@@ -40,6 +46,9 @@ const CALL_PROGRAMS: [&str; 4] =
     ["on_call", "on_uring_complete", "on_file_fault", "on_file_mapped"];
 /// Those of which the kernel has a time stamp itself.
 const GET_PROGRAMS: [&str; 2] = ["on_get", "on_get_again"];
+
+/// Numbers of disks; 0 for none.
+type RestingDisks = [u32; wire::WIRE_RESTING_DISKS as usize];
 
 /// Runs and time of a program so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +67,9 @@ pub(crate) struct Thinner {
     quantile_since: AggregateSnapshot,
     quantile_in: u32,
     slow_ns: u64,
+    /// The disks on which programs rest, and since when these are the ones.
+    resting: RestingDisks,
+    kept_from_ns: u64,
     costs: Vec<MeasuredCost>,
     measured_ns: u64,
     process_ns: u64,
@@ -93,6 +105,8 @@ impl Thinner {
             first,
             quantile_in: QUANTILE_EVERY,
             slow_ns: SLOW_NS,
+            resting: RestingDisks::default(),
+            kept_from_ns: 0,
             costs: costs(session),
             measured_ns: system::now_ns(),
             process_ns,
@@ -143,6 +157,8 @@ impl Thinner {
             waits_one_in: levels.waits_one_in,
             last_padding: 0,
             slow_ns: self.slow_ns,
+            kept_from_ns: self.kept_from_ns,
+            resting: self.resting,
         };
         session.set("thinning", thinning.as_bytes());
     }
@@ -183,8 +199,8 @@ impl Thinner {
         (self.costs, self.measured_ns, self.process_ns) = (costs, now_ns, process_ns);
         let before = self.controller.levels();
         let changed = self.controller.step(&load);
-        let is_slower = self.follow_quantile();
-        if changed.is_some() || is_slower {
+        let is_different = self.follow_disks(before.resting);
+        if changed.is_some() || is_different {
             self.tell(session);
         }
         let levels = changed?;
@@ -222,24 +238,39 @@ impl Thinner {
             waits_one_in: levels.waits_one_in,
             calls: levels.calls,
             call_times: levels.call_times,
+            resting: levels.resting,
         });
     }
 
-    /// Follows what is slow for the disks of this machine. Returns whether it changed.
-    fn follow_quantile(&mut self) -> bool {
+    /// Follows what is slow for the disks of this machine, and which of them are the fast ones.
+    /// Returns whether it changed.
+    fn follow_disks(&mut self, has_rested: bool) -> bool {
         self.quantile_in = self.quantile_in.saturating_sub(1);
-        let thinned = self.controller.levels().requests_one_in > 1;
-        let Some(reader) = self.reader.as_ref().filter(|_| thinned && self.quantile_in == 0) else {
+        let levels = self.controller.levels();
+        let is_due = self.quantile_in == 0 || levels.resting != has_rested;
+        let thinned = levels.requests_one_in > 1 || has_rested;
+        let Some(reader) = self.reader.as_ref().filter(|_| thinned && is_due) else {
             return false;
         };
-        self.quantile_in = QUANTILE_EVERY;
         let now = reader.snapshot();
+        let new = now.since(&self.quantile_since);
+        let length_ns = now.time_ns.saturating_sub(self.quantile_since.time_ns);
+        // While requests are not thinned, nobody reads the counts: those of the last moment count.
+        self.quantile_in = if length_ns > RECENT_NS { 1 } else { QUANTILE_EVERY };
+        let resting = match levels.resting {
+            true => fast_disks(&new, length_ns),
+            false => RestingDisks::default(),
+        };
+        let is_other = std::mem::replace(&mut self.resting, resting) != resting;
+        if is_other {
+            self.kept_from_ns = now.time_ns;
+        }
         let mut all = LatencyTotal::default();
-        now.since(&self.quantile_since).disks.values().for_each(|disk| all.merge(&disk.latency));
+        new.disks.values().for_each(|disk| all.merge(&disk.latency));
         self.quantile_since = now;
-        let Some(quantile_ns) = all.quantile_ns(SLOW_QUANTILE) else { return false };
+        let Some(quantile_ns) = all.quantile_ns(SLOW_QUANTILE) else { return is_other };
         let slow_ns = quantile_ns.clamp(LEAST_SLOW_NS, SLOW_NS);
-        std::mem::replace(&mut self.slow_ns, slow_ns) != slow_ns
+        std::mem::replace(&mut self.slow_ns, slow_ns) != slow_ns || is_other
     }
 
     /// What the programs took so far, nanoseconds.
@@ -285,21 +316,24 @@ impl Thinner {
     fn limits(&self, environment: &Environment) -> Vec<String> {
         let end_ns = environment.end_ns.max(environment.start_ns + 1);
         let all = Levels::ALL;
-        let mut at = (environment.start_ns, true, true, true);
-        let (mut without_calls, mut without_times, mut without_waits) = (0, 0, 0);
+        let mut at = (environment.start_ns, true, true, true, false);
+        let (mut without_calls, mut without_times, mut without_waits, mut rested) = (0, 0, 0, 0);
         let last = Thinning {
             from_ns: end_ns,
             requests_one_in: all.requests_one_in,
             waits_one_in: all.waits_one_in,
             calls: true,
             call_times: true,
+            resting: false,
         };
         for level in self.history.iter().chain([&last]) {
             let length = level.from_ns.saturating_sub(at.0);
             without_calls += if at.1 { 0 } else { length };
             without_times += if at.2 { 0 } else { length };
             without_waits += if at.3 { 0 } else { length };
-            at = (level.from_ns, level.calls, level.call_times, level.waits_one_in == 1);
+            rested += if at.4 { length } else { 0 };
+            let all_waits = level.waits_one_in == 1;
+            at = (level.from_ns, level.calls, level.call_times, all_waits, level.resting);
         }
         let share = |ns: u64| ns as f64 / (end_ns - environment.start_ns).max(1) as f64;
         let budget = "to keep to the budget (--budget; --every records all)";
@@ -318,6 +352,13 @@ impl Thinner {
                  {one_in}), {budget}"
             ));
         }
+        if rested > 0 {
+            let share = percent(share(rested));
+            limits.push(format!(
+                "{share} % of the time slow requests beyond the sample were recorded without their \
+                 submitter, and with the kernel's own time of their start, {budget}"
+            ));
+        }
         if environment.ring_sampled_ns > 0 {
             limits.push(format!(
                 "only a sample of the requests was recorded for {:.1} s: the ring buffer filled \
@@ -334,6 +375,24 @@ impl Thinner {
         }
         limits
     }
+}
+
+/// The disks that do so many requests that programs rest on them: what others do is still kept.
+fn fast_disks(counted: &AggregateSnapshot, length_ns: u64) -> RestingDisks {
+    let mut requests: BTreeMap<u32, u64> = BTreeMap::new();
+    for ((disk, _), total) in counted.disks.iter().filter(|((disk, _), _)| *disk != 0) {
+        *requests.entry(*disk).or_default() += total.requests;
+    }
+    let per_s = |count: u64| count as f64 * 1e9 / length_ns.max(1) as f64;
+    let mut fast: Vec<(u64, u32)> =
+        requests.into_iter().map(|(disk, count)| (count, disk)).collect();
+    fast.retain(|(count, _)| per_s(*count) >= RESTING_PER_S);
+    fast.sort_unstable_by(|one, other| other.cmp(one));
+    let mut disks = RestingDisks::default();
+    for (place, (_, disk)) in disks.iter_mut().zip(fast) {
+        *place = disk;
+    }
+    disks
 }
 
 /// A share as a percentage for a sentence.

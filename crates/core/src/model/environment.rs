@@ -265,6 +265,9 @@ object! {
         pub calls: bool,
         /// Whether they were timed.
         pub call_times: bool,
+        /// Whether nothing was kept of requests that were not chosen: slow ones among them have no
+        /// submitter, and the kernel's own time of their start.
+        pub resting: bool,
     }
 }
 

@@ -25,6 +25,7 @@ pub fn thinned(batch: Batch, environment: &mut Environment, one_in: u32) -> Batc
         waits_one_in: one_in,
         calls: true,
         call_times: true,
+        resting: false,
     }];
     let mut kept = Batch { parts: Vec::new(), ..Batch::default() };
     for (request, parts) in batch.requests_with_parts() {

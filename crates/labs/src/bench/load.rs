@@ -14,6 +14,9 @@ use std::time::Duration;
 const BYTES: u64 = 512 << 20;
 /// The limited speed of the second figure.
 const LIMIT: u64 = 10_000;
+/// CPUs are busy from this share on; up to so many jobs for each CPU are tried.
+const ALL_BUSY: f64 = 0.99;
+const MOST_JOBS: usize = 16;
 /// fio is ended when all was measured; it would go on for so many seconds.
 const LONGEST: u64 = 7200;
 
@@ -25,6 +28,8 @@ pub enum ReadSpeed {
     /// The same through libaio, as most programs with their own queue do it: fio submits each read
     /// with a call of its own, so that an I/O costs more CPU to begin with.
     FullLibaio,
+    /// The same with pread(2), one read at a time in each job.
+    FullPread,
     /// 10,000 reads a second.
     Limited,
     /// Twice as many.
@@ -32,12 +37,19 @@ pub enum ReadSpeed {
 }
 
 impl ReadSpeed {
-    pub const ALL: [ReadSpeed; 3] = [ReadSpeed::Full, ReadSpeed::FullLibaio, ReadSpeed::Limited];
+    pub const ALL: [ReadSpeed; 4] =
+        [ReadSpeed::Full, ReadSpeed::FullLibaio, ReadSpeed::FullPread, ReadSpeed::Limited];
+
+    /// Whether it is bounded by the CPUs alone.
+    pub fn is_full(self) -> bool {
+        matches!(self, ReadSpeed::Full | ReadSpeed::FullLibaio | ReadSpeed::FullPread)
+    }
 
     pub fn name(self) -> &'static str {
         match self {
             ReadSpeed::Full => "full speed",
             ReadSpeed::FullLibaio => "full speed through libaio",
+            ReadSpeed::FullPread => "full speed through pread",
             ReadSpeed::Limited => "10k IOPS",
             ReadSpeed::Doubled => "20k IOPS",
         }
@@ -57,11 +69,12 @@ impl FioLoad {
         Ok(FioLoad { device })
     }
 
-    /// fio's command line for so many seconds.
-    fn job(&self, speed: ReadSpeed, seconds: u64) -> Job {
+    /// fio's command line for so many seconds, with so many processes where the CPUs are the bound.
+    fn job(&self, speed: ReadSpeed, seconds: u64, jobs: usize) -> Job {
         let engine = match speed {
             ReadSpeed::Full | ReadSpeed::Limited | ReadSpeed::Doubled => Engine::IoUring,
             ReadSpeed::FullLibaio => Engine::Libaio,
+            ReadSpeed::FullPread => Engine::Psync,
         };
         let job = Job::new(self.device.path(), engine, FioAccess::RandomRead, 4096)
             .direct()
@@ -69,15 +82,18 @@ impl FioLoad {
             .with("size", BYTES.to_string())
             .timed(seconds);
         match speed {
-            ReadSpeed::Full | ReadSpeed::FullLibaio => job.with("numjobs", cpus().to_string()),
+            ReadSpeed::Full | ReadSpeed::FullLibaio | ReadSpeed::FullPread => {
+                job.with("numjobs", jobs.to_string())
+            }
             ReadSpeed::Limited => job.with("rate_iops", LIMIT.to_string()),
             ReadSpeed::Doubled => job.with("rate_iops", (2 * LIMIT).to_string()),
         }
     }
 
     /// The job as the page shows it.
-    pub fn shown(&self, speed: ReadSpeed, seconds: u64) -> Result<String> {
-        let shown = command::shown(&self.job(speed, seconds).command("fio.json".as_ref())?);
+    pub fn shown(&self, speed: ReadSpeed, seconds: u64, jobs: usize) -> Result<String> {
+        let job = self.job(speed, seconds, jobs);
+        let shown = command::shown(&job.command("fio.json".as_ref())?);
         let arguments = shown.split_once(' ').map_or("", |(_, arguments)| arguments);
         let device = self.device.path().to_string_lossy();
         Ok(format!("fio {}", arguments.replace(&*device, "LOOP_DEVICE")))
@@ -85,21 +101,35 @@ impl FioLoad {
 
     /// Starts fio in the background; its figures go to `report`.
     pub fn start(&self, report: &std::path::Path, seconds: u64) -> Result<Child> {
-        self.start_at(ReadSpeed::Full, report, seconds)
+        self.start_at(ReadSpeed::Full, report, seconds, cpus())
     }
 
-    fn start_at(&self, speed: ReadSpeed, report: &std::path::Path, seconds: u64) -> Result<Child> {
-        let mut command = self.job(speed, seconds).command(report)?;
+    fn start_at(
+        &self,
+        speed: ReadSpeed,
+        report: &std::path::Path,
+        seconds: u64,
+        jobs: usize,
+    ) -> Result<Child> {
+        let mut command = self.job(speed, seconds, jobs).command(report)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().context(|| "start fio".to_owned())
     }
 
-    /// Starts fio for as long as it is wanted.
+    /// Starts fio for as long as it is wanted, with more processes until no CPU is idle: idle time
+    /// would hide what a watch costs.
     pub fn run(&self, scratch: &Scratch, speed: ReadSpeed) -> Result<RunningFio<'_>> {
-        let fio = self.start_at(speed, &scratch.fresh("fio.json"), LONGEST)?;
-        let running = RunningFio { load: self, fio };
-        std::thread::sleep(Duration::from_secs(2));
-        Ok(running)
+        let mut jobs = cpus();
+        loop {
+            let fio = self.start_at(speed, &scratch.fresh("fio.json"), LONGEST, jobs)?;
+            let mut running = RunningFio { load: self, fio, jobs };
+            std::thread::sleep(Duration::from_secs(2));
+            if !speed.is_full() || jobs >= cpus() * MOST_JOBS || running.window(1)?.busy >= ALL_BUSY
+            {
+                return Ok(running);
+            }
+            jobs *= 2;
+        }
     }
 }
 
@@ -107,6 +137,8 @@ impl FioLoad {
 pub struct RunningFio<'load> {
     load: &'load FioLoad,
     fio: Child,
+    /// Its processes.
+    pub jobs: usize,
 }
 
 /// The kernel's counters of the device and the CPUs over some seconds.

@@ -85,13 +85,19 @@ pub struct TableOutput {
 /// As [`Benchmark::measure`]; or the page cannot be written.
 pub fn run<B: Benchmark>(benchmark: &B, progress: &mut dyn FnMut(&str)) -> Result<()> {
     let machine = machine_sentence();
-    let part = benchmark.measure(&machine, progress)?;
+    let part = benchmark.measure(&format!("{machine}; {}", build()), progress)?;
     progress(&part);
     let output = benchmark.output();
     if output.dry_run {
         return Ok(());
     }
     page::replace(output.page.as_deref().unwrap_or(Path::new(B::PAGE)), B::TARGET, &part)
+}
+
+/// The commit that is measured: the one that is checked out, from which the programs were built.
+fn build() -> String {
+    let commit = crate::command::run("git", ["describe", "--always", "--dirty", "--abbrev=8"]);
+    commit.map_or_else(|_| "no commit is known".to_owned(), |it| format!("commit {}", it.trim()))
 }
 
 /// Kernel, CPUs, memory and load of this machine before the measurement, without a full stop.

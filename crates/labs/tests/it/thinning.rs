@@ -65,6 +65,8 @@ fn weighted() -> Result<()> {
     let environment = &recording.environment;
     let one_in = environment.requests_one_in();
     assert!(one_in.is_some_and(|one_in| one_in > 1), "{:?}", environment.thinning);
+    // To skip all the others would cost more than such a budget.
+    assert!(environment.thinning.iter().any(|level| level.resting), "{:?}", environment.thinning);
     let (rows, reads) = (recording.requests.len() as u64, counted.reads);
     assert!(rows + recording.lost() < reads * 9 / 10, "{rows} rows of {reads} reads");
     counted_exactly(&recording, reads, &screen);
@@ -157,6 +159,8 @@ fn lasting() -> Result<()> {
     let environment = &recording.environment;
     assert!(environment.requests_one_in() > Some(1), "{:?}", environment.thinning);
     assert!(environment.waits_one_in() > Some(1), "{:?}", environment.thinning);
+    // On the fast disk: what is kept of the slow one's requests names their submitter, as below.
+    assert!(environment.thinning.iter().any(|level| level.resting), "{:?}", environment.thinning);
     // The disk is slow, the loop device over it and iowhy's own scratch file are not the load.
     let name = slow.name().to_owned();
     let requests = recording.requests.iter().filter(|row| recording.text(row.device) == name);

@@ -46,6 +46,7 @@ fn thinned() -> Script {
         waits_one_in,
         calls: true,
         call_times: true,
+        resting: false,
     };
     let start_ns = script.environment.start_ns;
     script.environment.thinning =
@@ -83,6 +84,7 @@ fn counted() -> Script {
         waits_one_in: 1,
         calls: true,
         call_times: true,
+        resting: false,
     }];
     script
 }

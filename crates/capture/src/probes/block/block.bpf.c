@@ -15,6 +15,7 @@
 #include "file_of_bio.bpf.h"
 #include "submitters.bpf.h"
 #include "skipped_requests.bpf.h"
+#include "totals.bpf.h"
 #include "upper_requests.bpf.h"
 
 /* BLK_STS_AGAIN, a macro in the kernel: 12 since it was added (03a07c92a9ed, 4.13). */
@@ -66,21 +67,22 @@ __noinline int note_origin(u64 key, u64 waiter, u64 iocb)
 
 TWICE("block_bio_queue", on_queue)
 {
-	struct bio *bio = bio_argument(ctx);
-	struct gendisk *disk = bio_disk(bio);
-	struct direct direct = {};
 	struct wire_thinning *thin = thinning_now();
-	u32 device = device_of(disk), one_in = 0, cpu = bpf_get_smp_processor_id();
+	u32 device, weight = thin ? weight_now(thin->one_in) : 0;
+	struct bio *bio = bio_argument(ctx);
+	struct direct direct = {};
 	struct wire_request *r;
 
+	device = device_of(bio_disk(bio));
+	if (!weight && rests_on(thin, device)) {
+		note_resting();
+		return 0;
+	}
 	if (!is_watched(device) || (again && is_noted(number_of(bio))))
 		return 0;
-	if (thin) {
-		one_in = one_in_now(thin);
-		if (one_in > 1 && !is_recorded_window(one_in, cpu)) {
-			skip(bio, device, cpu);
-			return 0;
-		}
+	if (thin && !weight) {
+		skip(bio, device);
+		return 0;
 	}
 	forget_skipped(number_of(bio));
 	r = add_request(number_of(bio));
@@ -89,9 +91,9 @@ TWICE("block_bio_queue", on_queue)
 	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = WIRE_REQUEST;
 	r->device = device;
-	r->cpu = cpu;
+	r->cpu = bpf_get_smp_processor_id();
 	r->id = next_id(r->cpu);
-	r->weight = one_in;
+	r->weight = weight;
 	r->sector = bio->bi_iter.bi_sector;
 	r->bytes = r->part.bytes = bio->bi_iter.bi_size;
 	r->operation = bio->bi_opf;
@@ -147,7 +149,7 @@ TWICE("block_split", on_split)
 TWICE("block_getrq", on_get)
 {
 	u64 key = number_of(bio_argument(ctx));
-	struct wire_request *r = is_known_skipped(key) ? NULL : find_request(key);
+	struct wire_request *r = may_be_tracked(key) ? find_request(key) : NULL;
 
 	if (r && !(again && r->get_ns))
 		r->get_ns = bpf_ktime_get_ns();
@@ -157,38 +159,28 @@ TWICE("block_getrq", on_get)
 TWICE("block_rq_insert", on_insert)
 {
 	u64 key = key_of(request_argument(ctx));
-	struct wire_request *r = is_known_skipped(key) ? NULL : find_request(key);
+	struct wire_request *r = may_be_tracked(key) ? find_request(key) : NULL;
 
 	if (r && !r->insert_ns)
 		r->insert_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-/*
- * Whether `r` is stale, left over from a request whose completion was not seen, and only seems to
- * be the request that is issued now: a device's flush request that is issued again, or a bio whose
- * memory is reused for a device that is not watched and whose queueing was therefore not recorded.
- */
-static __always_inline bool is_left_over(struct wire_request *r, struct request *rq, u32 device)
-{
-	if (!r->issue_ns || r->requeues)
-		return false;
-	return !POINTER(rq, bio) || (settings.device_count && r->device != device);
-}
-
 TWICE("block_rq_issue", on_issue)
 {
 	struct request *rq = request_argument(ctx);
-	u64 key = key_of(rq), now = bpf_ktime_get_ns();
-	struct gendisk *disk;
+	u64 key = key_of(rq), now;
+	bool is_tracked = may_be_tracked(key);
+	struct gendisk *disk = request_disk(rq);
+	u32 device = device_of(disk);
 	struct wire_request *r;
-	u32 device;
 
+	if (!is_tracked && rests_on(thinning_now(), device) && READ(rq, bio))
+		return 0;
+	now = bpf_ktime_get_ns();
 	if (issue_skipped(key, now))
 		return 0;
-	disk = request_disk(rq);
-	device = device_of(disk);
-	r = find_request(key);
+	r = is_tracked ? find_request(key) : NULL;
 	if (again && r && r->issue_ns && r->device == device)
 		return 0;
 	if (!r && is_skipped(rq, now))
@@ -231,20 +223,21 @@ TWICE("block_rq_complete", on_complete)
 	struct request *rq = request_argument(ctx);
 	int status = RQ_ARGUMENT(ctx, 1);
 	u32 done = RQ_ARGUMENT(ctx, 2);
+	u32 device = device_of(request_disk(rq));
 	u64 key = key_of(rq), now = bpf_ktime_get_ns();
 	struct wire_request *r;
 
-	if (end_fast_skipped(rq, done, now))
+	if (settings.counts_requests && !again)
+		count_request(rq, device, status, done, now);
+	if (ends_unseen(rq, device, done, now) || end_fast_skipped(rq, done, now))
 		return 0;
-	r = is_known_skipped(key) ? NULL : find_request(key);
+	r = may_be_tracked(key) ? find_request(key) : NULL;
 	/*
 	 * If the first one freed the slot, the request has completed; if it kept it, only in part.
 	 */
 	if (again && (!r || (POINTER(rq, bio) && done < rq->__data_len)))
 		return 0;
 	if (!r) {
-		u32 device = device_of(request_disk(rq));
-
 		/*
 		 * The second completion of a flushed request whose first one was taken for the
 		 * whole request.

@@ -40,7 +40,7 @@ static __always_inline void add_slow(struct request *rq, u32 device)
 	u64 now = bpf_ktime_get_ns(), key = key_of(rq), began = READ(rq, start_time_ns);
 	struct wire_thinning *thin = thinning_now();
 	struct skipped_span *span = span_of_skipped();
-	struct wire_skipped *slot = find_skipped(key);
+	struct wire_skipped *slot = rests_on(thin, device) ? NULL : find_skipped(key);
 	struct wire_request *r;
 
 	if (slot)

@@ -12,7 +12,8 @@
 
 static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 {
-	u32 state = state_of_sleep(ctx, task), tid = task->pid, flags, one_in;
+	u32 state = state_of_sleep(ctx, task), tid = task->pid, flags, weight;
+	struct wire_thinning *thin;
 	struct pt_regs *regs = NULL;
 	struct wire_thread *thread;
 	int system_call = -1;
@@ -35,21 +36,25 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 	thread = thread_of(tid);
 	if (thread && thread->sleepers)
 		end_unseen(thread, tid);
-	one_in = waits_one_in();
-	if (one_in > 1 && !is_recorded_window(one_in, bpf_get_smp_processor_id())) {
+	thin = thinning_now();
+	weight = thin ? weight_now(thin->waits_one_in) : 0;
+	if (thin && !weight) {
 		if (thread)
 			skip_sleep(thread, tid, flags, system_call);
 		return;
 	}
-	record_sleep(ctx, task, regs, thread, flags, one_in, system_call);
+	record_sleep(ctx, task, regs, thread, flags, weight, system_call);
 }
 
 static __always_inline void end_sleep(struct task_struct *task)
 {
 	u32 tid = task->pid;
-	struct wire_thread *thread = thread_of(tid);
+	struct wire_thread *thread = tid ? thread_of(tid) : NULL;
 	struct wire_wait *wait;
 
+	/* The idle task never sleeps. */
+	if (!thread)
+		return;
 	if (is_skipped_sleep(thread, tid))
 		end_skipped_sleep(thread, task);
 	forget_unended(thread, tid);

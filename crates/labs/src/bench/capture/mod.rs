@@ -26,7 +26,7 @@ pub struct CostSettings {
     #[arg(long, default_value_t = 3)]
     pub seconds: u64,
     /// How often each variant is measured at each speed.
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 10)]
     pub rounds: usize,
     /// Seconds of the long watch that must lose nothing.
     #[arg(long, default_value_t = 60)]
@@ -127,7 +127,7 @@ impl Benchmark for CostSettings {
             let mut running = load.run(&scratch, speed)?;
             let watched = WatchedLoad::Reads(speed);
             rows.extend(with_load(&scratch, &mut running, watched, self, progress)?);
-            loads.push((watched, Some(load.shown(speed, self.seconds)?)));
+            loads.push((watched, Some(load.shown(speed, self.seconds, running.jobs)?)));
         }
         for cpu in CpuLoad::ALL {
             let mut running = cpu.run(&scratch)?;

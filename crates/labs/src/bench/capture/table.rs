@@ -65,7 +65,7 @@ fn with_load(
     )?;
     writeln!(
         page,
-        "| watched by | speed of untraced, median | lowest | highest | goal | \
+        "| watched by | speed of untraced, median | quartiles | lowest to highest | goal | \
          CPU time more for each | the same, of all CPUs | all CPUs busy | watcher's CPU time | \
          bytes per I/O on disk | lost |"
     )?;
@@ -83,9 +83,11 @@ fn row_of(page: &mut String, row: &CostRow) -> std::fmt::Result {
     let middle = at(ratios.len() / 2);
     writeln!(
         page,
-        "| {} | {middle:.1} % | {:.1} % | {:.1} % | {} | {:.0} ns | {:.1} % | {:.0} % | \
-         {:.2} CPU | {:.1} | {} |",
+        "| {} | {middle:.1} % | {:.1} to {:.1} % | {:.1} to {:.1} % | {} | {:.0} ns | {:.1} % | \
+         {:.0} % | {:.2} CPU | {:.1} | {} |",
         row.variant.meaning(),
+        at(ratios.len() / 4),
+        at(ratios.len() * 3 / 4),
         at(0),
         at(ratios.len().saturating_sub(1)),
         goal_cell(row.load.goal(row.variant), middle),
