@@ -179,7 +179,7 @@ pub fn generate(folder: &Path, settings: GeneratorSettings) -> io::Result<u64> {
     }
     let mut generator = Generator {
         settings,
-        random: Random(settings.seed | 1 << 40),
+        random: Random::new(settings.seed | 1 << 40),
         pending: BinaryHeap::new(),
         number: 0,
         slot: 0,

@@ -45,7 +45,7 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
             "1/s",
             "iowhy waits".to_owned(),
         )
-        .fix(fix(group, &subject, role))
+        .fix(fix(facts, group, &subject, role))
         .check(check(group));
     busy(finding, group.device).about(subject)
 }
@@ -186,9 +186,22 @@ pub(super) fn busy(finding: Finding, device: Option<&DeviceSummary>) -> Finding 
     )
 }
 
-fn fix(group: &GroupedWaits<'_>, subject: &Subject, role: Option<FileRole>) -> String {
+fn fix(
+    facts: &Facts<'_>,
+    group: &GroupedWaits<'_>,
+    subject: &Subject,
+    role: Option<FileRole>,
+) -> String {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
-    let program = programs::of(process, file).filter(|_| group.kind != BottleneckKind::Unknown);
+    // A program of any name may have a store in it.
+    let (program, role) = match (programs::of(process, file), process) {
+        (None, Some(process)) => {
+            let file = facts.store_file(process);
+            (programs::of(None, file), file.and_then(|file| programs::role_of(None, file)))
+        }
+        (program, _) => (program, role),
+    };
+    let program = program.filter(|_| group.kind != BottleneckKind::Unknown);
     if let Some(own) = program.and_then(|program| program.advice(group.kind.topic(role))) {
         return own.to_owned();
     }

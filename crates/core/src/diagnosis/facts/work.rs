@@ -72,11 +72,24 @@ impl Facts<'_> {
         let is_alone = (others.time_ns as f64) < ALONE * self.duration_ns() as f64;
         let is_most = moved.saturating_mul(2) >= sum(|direction| direction.bytes);
         let in_order = sum(|direction| direction.sequential_bytes).saturating_mul(2);
-        let is_known = programs::of(Some(process), file).is_some();
+        let is_known =
+            programs::of(Some(process), file).is_some() || self.store_file(process).is_some();
         let is_bulk = moved as f64 / self.seconds() >= super::BULK_PER_S;
         let is_in_order = in_order >= sum(|direction| direction.bytes);
         let is_sound = self.slow_bulk(device).is_none();
         !is_known && is_alone && is_most && is_in_order && is_bulk && is_sound
+    }
+
+    /// Returns a file that a program syncs and only a store has, whatever the program's name: a copy
+    /// of such files is not synced one by one.
+    pub fn store_file(&self, process: &str) -> Option<&str> {
+        let rows = self.summary().activity.iter().flat_map(|report| &report.rows);
+        let own = rows.filter(|row| row.process.as_deref() == Some(process));
+        let synced = own.filter(|row| row.counts.fsyncs > 0);
+        synced.filter_map(|row| row.file.as_deref()).find(|file| {
+            let role = programs::role_of(None, file);
+            matches!(role, Some(FileRole::Compaction | FileRole::WriteAheadLog))
+        })
     }
 
     /// Whether a finding is about a program that copies so.
@@ -140,6 +153,7 @@ mod tests {
     use crate::diagnosis::diagnose;
     use crate::diagnosis::facts::Facts;
     use crate::model::WaitClass;
+    use crate::model::file::Counts;
     use crate::script::{MS, Script};
 
     #[test]
@@ -156,6 +170,23 @@ mod tests {
         let behind = Facts::new(&summary).longest_behind(1);
         assert_eq!(behind, Some(("batch (3)".to_owned(), "waits", 3000 * MS)));
         assert_eq!(Facts::new(&summary).longest_behind(2), None);
+    }
+
+    #[test]
+    fn a_store_in_any_program_copies_nothing() {
+        let found = |fsyncs: u64| {
+            let mut script = Script::new(10);
+            for index in 0..300_u64 {
+                let write = script.write("sda", 1 << 20).by(7, "python3").sector(index * 2048);
+                write.at((index * 33 * MS) as i64).direct(500, 500, 30 * MS).add();
+            }
+            let counts = Counts { writes: 9, write_bytes: 300 << 20, fsyncs, ..Counts::default() };
+            script.did((7, "python3"), "/srv/db/000007.ldb", counts);
+            let summary = script.summary();
+            let facts = Facts::new(&summary);
+            facts.is_copied_by(&facts.devices()[0], "python3", Some("/srv/db"))
+        };
+        assert!(found(0) && !found(9));
     }
 
     #[test]

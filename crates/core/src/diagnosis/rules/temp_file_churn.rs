@@ -68,8 +68,27 @@ fn made(row: &ActivityRow) -> u64 {
     row.counts.creates.max(row.counts.unlinks)
 }
 
-fn is_not_kept(row: &ActivityRow, files: u64) -> bool {
-    row.counts.write_bytes > 0 && (row.counts.fsyncs as f64) < SYNCED * files as f64
+/// Whether files are to be gone soon: neither synced, nor those of a store.
+fn is_not_kept(facts: &Facts<'_>, row: &ActivityRow, files: u64) -> bool {
+    row.counts.write_bytes > 0
+        && (row.counts.fsyncs as f64) < SYNCED * files as f64
+        && !is_of_store(facts, row)
+}
+
+/// Whether the process writes sorted runs to the same folder: a store of such files replaces its
+/// log with each of them.
+fn is_of_store(facts: &Facts<'_>, row: &ActivityRow) -> bool {
+    let folder = |row: &ActivityRow| {
+        row.file
+            .as_deref()
+            .and_then(|file| file.rsplit_once('/'))
+            .map(|(folder, _)| folder.to_owned())
+    };
+    let is_run = |other: &&ActivityRow| {
+        let role = other.file.as_deref().and_then(|file| programs::role_of(None, file));
+        role == Some(FileRole::Compaction) && other.pid == row.pid && folder(other) == folder(row)
+    };
+    facts.summary().activity.iter().flat_map(|it| &it.rows).any(|it| is_run(&it))
 }
 
 /// Whether complete lifetimes were seen, and they were short.
@@ -79,7 +98,7 @@ fn lives_and_goes(facts: &Facts<'_>, row: &ActivityRow) -> bool {
     short
         && row.lives as f64 / facts.seconds() >= FILES_PER_S
         && gone as f64 >= REMOVED * row.counts.creates as f64
-        && is_not_kept(row, row.lives)
+        && is_not_kept(facts, row, row.lives)
 }
 
 /// Returns what was seen of files of one pattern without complete lifetimes in the watch; `None` if
@@ -97,7 +116,11 @@ fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<SeenLifetimes> {
         role == Some(FileRole::Temporary) || TEMPORARY.iter().any(|folder| file.contains(folder));
     let goes = counts.unlinks as f64 >= REMOVED * counts.creates as f64 && counts.unlinks > 0;
     let is_read_back = is_temporary && counts.reads >= counts.creates;
-    if !is_pattern || is_other || !enough(counts.creates) || !is_not_kept(row, counts.creates) {
+    if !is_pattern
+        || is_other
+        || !enough(counts.creates)
+        || !is_not_kept(facts, row, counts.creates)
+    {
         return None;
     }
     match goes || is_read_back {
@@ -224,7 +247,7 @@ mod tests {
     /// A web application that creates, reads and removes this many files in `folder` in ten
     /// seconds, syncs some, and is throttled for dirty pages; it also waits for three seconds for
     /// another file.
-    fn judged(folder: &str, made: u64, removed: u64, synced: u64) -> Diagnosis {
+    fn churn(folder: &str, made: u64, removed: u64, synced: u64) -> Script {
         let mut script = Script::new(10);
         let app = script.names.intern("python3");
         for index in 0..made.max(removed) {
@@ -259,7 +282,20 @@ mod tests {
             (wait.syscall, wait.device) = (Some(call), Some(sda));
             wait.file = (class == WaitClass::PageRead).then_some(file);
         }
-        diagnose(&script.summary())
+        script
+    }
+
+    fn judged(folder: &str, made: u64, removed: u64, synced: u64) -> Diagnosis {
+        diagnose(&churn(folder, made, removed, synced).summary())
+    }
+
+    #[test]
+    fn a_store_of_sorted_runs_replaces_its_log() {
+        let mut script = churn("/srv/db", 100, 100, 0);
+        assert!(of(&diagnose(&script.summary())).is_some());
+        let counts = Counts { writes: 10, write_bytes: 1 << 20, ..Counts::default() };
+        script.did((7, "python3"), "/srv/db/000007.ldb", counts);
+        assert_eq!(of(&diagnose(&script.summary())), None);
     }
 
     fn of(diagnosis: &Diagnosis) -> Option<(usize, Confidence)> {
