@@ -1,4 +1,5 @@
-//! `cargo lab bench-sources`: how long `iowhy report` takes for a large sosreport, packed in each way.
+//! `cargo lab bench-sources`: how long `iowhy report` takes for a large sosreport, packed in each
+//! way.
 //!
 //! What does not belong here: captures (see [`super::blktrace`]), and what a report says of an
 //! archive (tests of `iowhy-foreign`).
@@ -87,7 +88,8 @@ fn table(page: &mut String, folder: &Path, reports: &[TimedCommand]) -> std::fmt
         let reached = if is_reached { "reached" } else { "not reached" };
         writeln!(
             page,
-            "| `{}` | {:.0} MB | {wall:.2} s | {cpu:.2} s | {:.0} MiB | {GOAL} s, {} MiB: {reached} |",
+            "| `{}` | {:.0} MB | {wall:.2} s | {cpu:.2} s | {:.0} MiB \
+             | {GOAL} s, {} MiB: {reached} |",
             report.name,
             bytes as f64 / 1e6,
             memory as f64 / f64::from(1 << 20),
@@ -153,7 +155,8 @@ fn kernel_log(bytes: usize, random: &mut Random) -> String {
 fn sar_day(random: &mut Random) -> String {
     let mut text =
         "Linux 5.14.0-70.el9.x86_64 (host) \t11/20/2026 \t_x86_64_\t(8 CPU)\n\n".to_owned();
-    text += "00:00:01        DEV       tps     rkB/s     wkB/s     dkB/s   areq-sz    aqu-sz     await     %util\n";
+    text += "00:00:01        DEV       tps     rkB/s     wkB/s     dkB/s   areq-sz    aqu-sz     \
+             await     %util\n";
     for second in (0..86_400).step_by(10) {
         let clock = format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
         for disk in 0..DISKS {
@@ -161,7 +164,8 @@ fn sar_day(random: &mut Random) -> String {
             let (tps, read, written) = (up_to(500), up_to(5000), up_to(9000));
             let (queue, wait, busy) = (up_to(3), up_to(9), up_to(100));
             text += &format!(
-                "{clock}     dev8-{} {tps:10.2} {read:9.2} {written:9.2} {:9.2} {:9.2} {queue:9.2} {wait:9.2} {busy:9.2}\n",
+                "{clock}     dev8-{} {tps:10.2} {read:9.2} {written:9.2} {:9.2} {:9.2} \
+                 {queue:9.2} {wait:9.2} {busy:9.2}\n",
                 disk * 16,
                 0.0,
                 20.0

@@ -5,7 +5,6 @@
 use super::Facts;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{ChainStep, DeviceSummary, DirectionSummary};
-use crate::diagnosis::bottleneck::bound;
 use crate::diagnosis::programs::{self, FileRole};
 use crate::diagnosis::{Subject, words};
 
@@ -13,12 +12,15 @@ use crate::diagnosis::{Subject, words};
 /// itself: as for a warning.
 const ALONE: f64 = super::WARNING_THREADS;
 
-/// What a sound disk takes of large requests in order is ten times as much, bytes per second. Chosen:
-/// below what USB 2 carries, and above what cheap flash and shingled disks write.
+/// What a sound disk takes of large requests in order is ten times as much, bytes per second.
+/// Chosen: below what USB 2 carries, and above what cheap flash and shingled disks write.
 const SLOW_BULK_PER_S: f64 = 16.0 * 1024.0 * 1024.0;
 /// Requests of which a disk that seeks for each of them takes more than that, bytes. Chosen: 100
 /// seeks a second.
 const LARGE: f64 = SLOW_BULK_PER_S / 64.0;
+
+/// The least share of the watch in which a device is busy that takes no more. Chosen.
+const BUSY: f64 = 0.95;
 
 /// How little a device takes of large requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -47,7 +49,7 @@ impl Facts<'_> {
         self.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref())
     }
 
-    /// Returns what a saturated device takes of large requests if no sound disk is so slow.
+    /// Returns what a busy device takes of large requests if no sound disk is so slow.
     pub fn slow_bulk(&self, device: &DeviceSummary) -> Option<SlowBulk> {
         let sum = |of: fn(&DirectionSummary) -> u64| {
             device.directions.0.iter().map(of).fold(0, u64::saturating_add) as f64
@@ -55,7 +57,7 @@ impl Facts<'_> {
         let (requests, bytes) = (sum(|direction| direction.requests), sum(|it| it.bytes));
         let slow = SlowBulk { per_s: bytes / self.seconds(), size: bytes / requests.max(1.0) };
         let is_slow = slow.per_s < SLOW_BULK_PER_S && slow.size >= LARGE;
-        (is_slow && bound::is_saturated(device)).then_some(slow)
+        (is_slow && device.util_share.unwrap_or(0.0) >= BUSY).then_some(slow)
     }
 
     /// Whether a program copies as much as its device takes, and nobody else waits for it: a copy
@@ -80,8 +82,8 @@ impl Facts<'_> {
         !is_known && is_alone && is_most && is_in_order && is_bulk && is_sound
     }
 
-    /// Returns a file that a program syncs and only a store has, whatever the program's name: a copy
-    /// of such files is not synced one by one.
+    /// Returns a file that a program syncs and only a store has, whatever the program's name: a
+    /// copy of such files is not synced one by one.
     pub fn store_file(&self, process: &str) -> Option<&str> {
         let rows = self.summary().activity.iter().flat_map(|report| &report.rows);
         let own = rows.filter(|row| row.process.as_deref() == Some(process));
