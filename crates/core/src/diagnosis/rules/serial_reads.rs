@@ -201,7 +201,10 @@ impl SerialRequests<'_> {
 
 /// Reads by page faults of a memory-mapped file: one page for each.
 pub(super) struct MappedReads {
+    /// The file with most of them.
     pub file: Option<String>,
+    /// Whether that is half of all.
+    pub is_of_one: bool,
 }
 
 impl MappedReads {
@@ -217,8 +220,9 @@ impl MappedReads {
         let is_most = 2 * faults > facts::of(device, Direction::Read).requests;
         let files = facts.patterns(&device.device).map(|pattern| &pattern.access.files[..]);
         let most = files.unwrap_or_default().iter().max_by_key(|file| file.faults);
+        let is_of_one = most.is_some_and(|file| 2 * file.faults >= faults);
         let file = most.filter(|file| file.faults > 0).map(|file| file.file.clone());
-        is_most.then_some(MappedReads { file })
+        is_most.then_some(MappedReads { file, is_of_one })
     }
 
     /// `; these are page faults of the mapped file /srv/idx`, and how long others of its threads
