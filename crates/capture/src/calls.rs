@@ -79,30 +79,17 @@ const EPOLL_PWAIT2: c_long = 441;
 
 /// Calls that sleep interruptibly until another thread does something: unlocks, writes, exits. A
 /// parent that waits for its child (`wait4`, `waitid`) is no victim, since waiting is its purpose;
-/// but it may hold what others wait for.
+/// but it may hold what others wait for. Those that wait for something to arrive are in
+/// [`OF_RECEIVERS`].
 pub const OF_THREAD_SLEEPERS: &[c_long] = &[
     libc::SYS_futex,
     FUTEX_WAIT,
     FUTEX_WAITV,
-    libc::SYS_read,
-    libc::SYS_readv,
     libc::SYS_write,
     libc::SYS_writev,
     libc::SYS_splice,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
     libc::SYS_sendto,
     libc::SYS_sendmsg,
-    libc::SYS_ppoll,
-    libc::SYS_pselect6,
-    libc::SYS_epoll_pwait,
-    EPOLL_PWAIT2,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_poll,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_select,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_epoll_wait,
     libc::SYS_semop,
     libc::SYS_semtimedop,
     libc::SYS_msgrcv,
@@ -115,7 +102,7 @@ pub const OF_THREAD_SLEEPERS: &[c_long] = &[
     libc::SYS_waitid,
 ];
 
-/// Those of them that sleep until something arrives: of a socket it may come over the loopback.
+/// Calls that sleep likewise, until something arrives: of a socket it may come over the loopback.
 pub const OF_RECEIVERS: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,

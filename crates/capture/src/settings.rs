@@ -37,6 +37,7 @@ pub(crate) fn of(
     calls::mark(calls::OF_SLEEPERS, &mut settings.sleep_calls);
     if wishes.chains {
         calls::mark(calls::OF_THREAD_SLEEPERS, &mut settings.thread_calls);
+        calls::mark(calls::OF_RECEIVERS, &mut settings.thread_calls);
         calls::mark(calls::OF_RECEIVERS, &mut settings.receive_calls);
         calls::mark(calls::OF_SENDERS, &mut settings.send_calls);
     }

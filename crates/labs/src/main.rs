@@ -29,7 +29,7 @@ enum LabCommand {
     BenchCapture(bench::capture::CostSettings),
     /// Reads and analyses generated captures, compared with blkparse and btt.
     BenchBlktrace(bench::blktrace::BlktraceSettings),
-    /// Measure reading a sosreport of 100 MB; writes docs/sources.md
+    /// Measures how long the report of a sosreport of 100 MB takes.
     BenchSources(bench::sources::SourcesSettings),
     /// Writes a generated capture into a folder, for manual tests.
     Capture(bench::blktrace::MadeCapture),

@@ -54,8 +54,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut found = facts.syncs().into_iter().filter(|sync| is_habit(facts, sync));
     let Some(syncs) = found.next() else { return Ok(RuleVerdict::Clear) };
     let subject = syncs.subject();
-    let device =
-        facts.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref());
+    let device = facts.device_of(&subject);
     let Some(device) = device else {
         return Err(Missing("the device that fsync waits for is not in the data".to_owned()));
     };

@@ -78,17 +78,16 @@ fn is_not_kept(facts: &Facts<'_>, row: &ActivityRow, files: u64) -> bool {
 /// Whether the process writes sorted runs to the same folder: a store of such files replaces its
 /// log with each of them.
 fn is_of_store(facts: &Facts<'_>, row: &ActivityRow) -> bool {
-    let folder = |row: &ActivityRow| {
-        row.file
-            .as_deref()
-            .and_then(|file| file.rsplit_once('/'))
-            .map(|(folder, _)| folder.to_owned())
-    };
-    let is_run = |other: &&ActivityRow| {
-        let role = other.file.as_deref().and_then(|file| programs::role_of(None, file));
-        role == Some(FileRole::Compaction) && other.pid == row.pid && folder(other) == folder(row)
-    };
-    facts.summary().activity.iter().flat_map(|it| &it.rows).any(|it| is_run(&it))
+    let own = row.file.as_deref().and_then(folder);
+    let rows = facts.summary().activity.iter().flat_map(|report| &report.rows);
+    let mut files = rows.filter(|other| other.pid == row.pid).filter_map(|it| it.file.as_deref());
+    files.any(|file| {
+        programs::role_of(None, file) == Some(FileRole::Compaction) && folder(file) == own
+    })
+}
+
+fn folder(file: &str) -> Option<&str> {
+    file.rsplit_once('/').map(|(folder, _)| folder)
 }
 
 /// Whether complete lifetimes were seen, and they were short.

@@ -139,7 +139,8 @@ int main(int count, char **arguments)
 		return 2;
 	file = open(arguments[2], O_RDWR | O_DIRECT);
 	is_socket = !strcmp(arguments[1], "socket");
-	if (file < 0 || (is_socket ? connect_ends(ends) : pipe(ends)) || posix_memalign(&page, BYTES, BYTES)) {
+	if (file < 0 || (is_socket ? connect_ends(ends) : pipe(ends)) ||
+	    posix_memalign(&page, BYTES, BYTES)) {
 		perror(arguments[2]);
 		return 1;
 	}
