@@ -86,6 +86,7 @@ union room {
 	struct wire_call call;
 	struct wire_directory directory;
 	struct wire_owners owners;
+	struct wire_skipped skipped;
 	struct {
 		struct wire_request request;
 		struct wire_part more[WIRE_MAX_PARTS];

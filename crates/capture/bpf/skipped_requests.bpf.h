@@ -61,13 +61,19 @@ static __always_inline bool ends_unseen(struct request *rq, u32 device, u32 done
 /* A slow request that was skipped: what is known of it still. */
 static __noinline int record_skipped(struct request *rq, u32 device, int status, u64 now)
 {
-	struct wire_skipped was = {};
+	/* Not on the stack, which has 512 bytes for the whole call chain. */
+	union room *room = room_of(ROOM_OWNERS);
 	struct wire_thinning *thin = thinning_now();
+	struct wire_skipped *was;
 	struct wire_request *r;
 	struct bio *bio;
 	u64 took;
 
-	took = end_skipped(rq, rests_on(thin, device), &was, now);
+	if (!room)
+		return 0;
+	was = &room->skipped;
+	__builtin_memset(was, 0, sizeof(*was));
+	took = end_skipped(rq, rests_on(thin, device), was, now);
 	bio = POINTER(rq, bio);
 	if (READ(bio, bi_next))
 		forget_merged(number_of(bio));
@@ -80,17 +86,17 @@ static __noinline int record_skipped(struct request *rq, u32 device, int status,
 		return 0;
 	r->flags = REQUEST_SLOW;
 	r->weight = 1;
-	r->queue_ns = was.queue_ns;
+	r->queue_ns = was->queue_ns;
 	r->get_ns = READ(rq, start_time_ns);
 	if (r->get_ns < r->queue_ns)
 		r->get_ns = 0;
-	r->issue_ns = was.issue_ns ?: READ(rq, io_start_time_ns);
+	r->issue_ns = was->issue_ns ?: READ(rq, io_start_time_ns);
 	if (r->issue_ns < r->queue_ns)
 		r->issue_ns = 0;
-	r->tgid = was.pid_tgid >> 32;
-	r->tid = was.pid_tgid;
-	if (was.bio)
-		r->cpu = was.cpu;
+	r->tgid = was->pid_tgid >> 32;
+	r->tid = was->pid_tgid;
+	if (was->bio)
+		r->cpu = was->cpu;
 	/* The file is not looked up: that needs more stack than older kernels have left here. */
 	r->part.found = FOUND_NOT;
 	note_cgroup(bio, r);

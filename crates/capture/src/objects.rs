@@ -9,7 +9,7 @@ use crate::kernel::KernelFeatures;
 use crate::loader::{self, LoadFailure, ObjectFile, ObjectSource, object};
 use crate::plan::{Plan, Probe, ProbeGroup};
 use crate::wire;
-use libbpf_rs::Object;
+use libbpf_rs::{Object, ProgramType};
 use std::ffi::OsStr;
 
 /// What was loaded of a plan.
@@ -115,7 +115,9 @@ pub(crate) fn refused(
 ) -> Vec<(&'static str, String, String)> {
     let loading = Loading { plan, settings, source };
     let mut refused = Vec::new();
-    if let Err(cause) = loader::load_symbols(source) {
+    // Kernels before 5.14 have no such programs.
+    let has_symbols = ProgramType::Syscall.is_supported().unwrap_or(true);
+    if has_symbols && let Err(cause) = loader::load_symbols(source) {
         refused.push(("symbols", String::new(), cause.to_string()));
     }
     let atomic = facts.may_have_atomics.then_some(Instructions::Atomic);

@@ -9,6 +9,8 @@
 #[allow(dead_code, reason = "build.rs needs all of it")]
 mod compile;
 mod loops;
+#[allow(dead_code, reason = "a test asks for one frame")]
+mod stack;
 
 use compile::{OBJECTS, run_clang, source_of};
 use iowhy_capture::survey;
@@ -39,16 +41,25 @@ fn main() -> ExitCode {
     }
 }
 
-/// Compiles every object into `folder`; the current folder is the crate's. A loop that older
-/// kernels refuse is an error: the running kernel may be newer.
+/// Compiles every object into `folder`; the current folder is the crate's. A loop or a stack that
+/// older kernels refuse is an error: the running kernel may be newer.
 fn compile_all(clang: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     for object in OBJECTS {
         let path = folder.join(format!("{}.bpf.o", object.name));
         run_clang(clang, &source_of(object.source), object.arguments, &path)
             .map_err(|error| format!("{} by {}: {error:?}", object.name, clang.display()))?;
-        let falling = loops::falling_back(&fs::read(&path)?)?;
+        let compiled = fs::read(&path)?;
+        let (name, clang) = (object.name, clang.display());
+        if let Some((program, bytes)) = stack::too_deep(&compiled)?.first() {
+            return Err(format!(
+                "{name} by {clang}: {program} and what it calls need {bytes} bytes of stack, more \
+                 than older kernels give (hint: keep structures in a room of emit.bpf.h)"
+            )
+            .into());
+        }
+        let falling = loops::falling_back(&compiled)?;
         if !falling.is_empty() {
-            let (name, clang, functions) = (object.name, clang.display(), falling.join(", "));
+            let functions = falling.join(", ");
             return Err(format!(
                 "{name} by {clang}: kernels before 6.7 refuse {functions}: a loop's last \
                  instruction falls into its head (hint: unroll it)"

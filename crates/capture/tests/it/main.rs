@@ -12,3 +12,7 @@ mod loops;
 mod loops_of_old_kernels;
 mod pointers;
 mod priority;
+#[path = "../../examples/objects/stack.rs"]
+#[allow(dead_code, reason = "the example reads objects with it")]
+mod stack;
+mod stack_of_old_kernels;

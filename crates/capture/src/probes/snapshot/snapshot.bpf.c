@@ -141,15 +141,27 @@ static __always_inline u64 to_link(void)
 	return to_inode() + bpf_core_field_offset(struct inode, i_sb_list);
 }
 
+/* The same of the block device whose link in the list of all is `link`; 0 at the list's end. */
+__noinline u64 queue_at(u64 link, u64 end, u32 device)
+{
+	return link && link != end ? queue_if(link - to_link(), device) : 0;
+}
+
+/* The next link of the list; its end is followed by itself. */
+__noinline u64 next_link(u64 link, u64 end)
+{
+	return link && link != end ? number_of(READ((struct list_head *)link, next)) : link;
+}
+
 /* Follows some links of the list up to the one of `device`, or to its end; returns the last. */
 __noinline u64 follow_links(u64 link, u64 end, u32 device)
 {
 	u32 i;
 
-	for (i = 0; i < DISKS_AT_ONCE && link && link != end; i++) {
-		if (queue_if(link - to_link(), device))
+	for (i = 0; i < DISKS_AT_ONCE; i++) {
+		if (queue_at(link, end, device))
 			break;
-		link = number_of(READ((struct list_head *)link, next));
+		link = next_link(link, end);
 	}
 	return link;
 }
@@ -165,13 +177,17 @@ __noinline u64 find_queue(u64 anchor, u32 device)
 	u64 link = number_of(READ((struct list_head *)end, next)), queue;
 	u32 i;
 
-	for (i = 0; i < MAX_DISKS / DISKS_AT_ONCE && link && link != end; i++) {
-		queue = queue_if(link - to_link(), device);
+	/*
+	 * No condition of the loop depends on the link: compilers keep what it told in a register,
+	 * and older verifiers follow each of its values through all further turns.
+	 */
+	for (i = 0; i < MAX_DISKS / DISKS_AT_ONCE; i++) {
+		queue = queue_at(link, end, device);
 		if (queue)
 			return queue;
 		link = follow_links(link, end, device);
 	}
-	return link && link != end ? queue_if(link - to_link(), device) : 0;
+	return queue_at(link, end, device);
 }
 
 /*
