@@ -3,6 +3,7 @@
 //! What does not belong here: what runs in a cgroup ([`super::workload`]).
 
 use super::{number_of, read_text};
+use iowhy_core::model::cgroup::UNLIMITED;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,8 @@ const BLKIO_LIMITS: &[&str] = &[
 ];
 const CPU_LIMITS: &[&str] = &["cpu.cfs_quota_us", "cpu.cfs_period_us"];
 const MEMORY_LIMITS: &[&str] = &["memory.limit_in_bytes"];
+/// Files with a limit on memory, of both versions.
+const ANY_MEMORY_LIMIT: [&str; 3] = ["memory.high", "memory.max", "memory.limit_in_bytes"];
 
 impl Roots {
     /// Finds them in the mount table.
@@ -63,23 +66,40 @@ impl Roots {
     /// How long limits of CPU time have throttled this process's cgroup and those above it so far,
     /// ns: the longest of them.
     pub fn own_throttled_ns(&self) -> u64 {
-        let text = read_text("/proc/self/cgroup").unwrap_or_default();
+        let folders = self.folders_of("self", "cpu", self.cpu.as_ref()).into_iter();
+        let counts = folders.filter_map(|it| throttled_ns(&read_text(it.join("cpu.stat"))?));
+        counts.max().unwrap_or(0)
+    }
+
+    /// The smallest limit on a process's memory, of its cgroup and those above it, bytes; `None` if
+    /// there is none.
+    pub fn memory_limit_of(&self, pid: u32) -> Option<u64> {
+        let folders = self.folders_of(&pid.to_string(), "memory", self.memory.as_ref());
+        let limit = |folder: &PathBuf, file: &str| -> Option<u64> {
+            read_text(folder.join(file))?.trim().parse().ok()
+        };
+        let all = folders.iter().flat_map(|it| ANY_MEMORY_LIMIT.map(|file| limit(it, file)));
+        all.flatten().filter(|bytes| *bytes < UNLIMITED).min()
+    }
+
+    /// The directory of a process's cgroup in the hierarchy of a controller, and those above it.
+    fn folders_of(&self, pid: &str, controller: &str, legacy: Option<&PathBuf>) -> Vec<PathBuf> {
+        let text = read_text(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let folders = text.lines().filter_map(|line| {
             let mut words = line.splitn(3, ':').skip(1);
             let (controllers, path) = (words.next()?, words.next()?);
             let root = match controllers {
                 "" => self.unified.as_ref()?,
-                some if some.split(',').any(|part| part == "cpu") => self.cpu.as_ref()?,
+                some if some.split(',').any(|part| part == controller) => legacy?,
                 _ => return None,
             };
-            Some((root.clone(), root.join(path.trim_start_matches('/'))))
+            Some((root, root.join(path.trim_start_matches('/'))))
         });
-        let counts = folders.flat_map(|(root, own)| {
+        let around = folders.flat_map(|(root, own)| {
             let all: Vec<PathBuf> = own.ancestors().map(Path::to_owned).collect();
-            all.into_iter().take_while(move |folder| folder.starts_with(&root))
+            all.into_iter().take_while(move |folder| folder.starts_with(root))
         });
-        let counts = counts.filter_map(|count| throttled_ns(&read_text(count.join("cpu.stat"))?));
-        counts.max().unwrap_or(0)
+        around.collect()
     }
 
     /// The contents of the files that limit the cgroup `path`, by file name, of both cgroup

@@ -1,8 +1,8 @@
 //! Counters and gauges of the machine, its devices, processes and cgroups, read once a second.
 //!
 //! A value gets a row when it is first read and when it has changed. Before a change, the value of
-//! the previous sample gets a row, too, so that rates are right. Processes and cgroups get their
-//! first row with their first change. Each sample has a time budget: subjects with recent I/O come
+//! the previous sample gets a row, too, so that rates are right. The I/O of processes and cgroups
+//! gets its first row with its first change. Each sample has a time budget: subjects with recent I/O come
 //! first, the others in turn, and those that did not fit are counted.
 //!
 //! What does not belong here: what the metrics mean (`iowhy_core::model::metric`).
@@ -10,6 +10,7 @@
 mod cgroups;
 mod devices;
 mod limits;
+mod memory;
 mod processes;
 mod system;
 
@@ -20,6 +21,7 @@ use crate::wire;
 use cgroups::CgroupSampler;
 use iowhy_core::model::{Metric, Name, Names, Sample, Scope};
 use iowhy_core::source::Batch;
+use memory::MemorySampler;
 use processes::ProcessSampler;
 use rustc_hash::FxHashMap;
 use std::time::Duration;
@@ -61,6 +63,7 @@ pub struct Sampler {
     samples: u32,
     written: WrittenCounters,
     processes: ProcessSampler,
+    memory: MemorySampler,
     cgroups: CgroupSampler,
 }
 
@@ -73,6 +76,7 @@ impl Sampler {
             samples: 0,
             written: WrittenCounters::default(),
             processes: ProcessSampler::new(start_ns),
+            memory: MemorySampler::find(),
             cgroups: CgroupSampler::find(),
         }
     }
@@ -158,6 +162,7 @@ impl Sampler {
         system::look(&mut out);
         if self.sampling.processes && has_processes {
             self.processes.look(&mut out);
+            self.memory.look(&mut out);
             self.cgroups.look(&mut out);
         }
     }
@@ -197,7 +202,9 @@ impl Out<'_> {
         let scope = metric.info().scope;
         let followed = self.written.values.len();
         let Some(last) = self.written.values.get_mut(&(metric, subject)) else {
-            let is_first_told = matches!(scope, Scope::System | Scope::Device);
+            // The I/O of most processes and cgroups never changes.
+            let is_memory = matches!(metric, Metric::ProcessMemory | Metric::ProcessMemoryLimit);
+            let is_first_told = is_memory || matches!(scope, Scope::System | Scope::Device);
             if followed < MOST_FOLLOWED {
                 let written_ns = if is_first_told { now_ns } else { 0 };
                 self.written.values.insert((metric, subject), LastValue { written_ns, ..fresh });

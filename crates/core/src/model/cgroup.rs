@@ -47,7 +47,7 @@ impl IoLimit {
 }
 
 /// More bytes than any machine has: version 1 rounds `i64::MAX` down to a page.
-const UNLIMITED: u64 = 1 << 60;
+pub const UNLIMITED: u64 = 1 << 60;
 
 /// v1's files, and v2's keys for their limits.
 const LEGACY: [(&str, &str); 4] = [

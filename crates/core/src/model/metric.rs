@@ -222,6 +222,10 @@ metrics! {
             "Dirty pages that it discarded (by truncating or deleting) before they were written.";
         ProcessMajorFaults = "stat.majflt" Counter Count
             "Page faults that needed a read from a device.";
+        ProcessMemory = "statm.anonymous" Gauge Bytes
+            "Resident memory that no file backs; of the processes with most of it.";
+        ProcessMemoryLimit = "memory.limit" Gauge Bytes
+            "The smallest limit on memory of its cgroup and those above it; of the same processes.";
         ProcessCpu = "stat.cpu_ns" Counter Nanoseconds "CPU time of its threads, in clock ticks; \
                                                         only of processes in cgroups whose limit \
                                                         of CPU time was reached.";

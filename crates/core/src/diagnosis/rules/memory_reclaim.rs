@@ -55,7 +55,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         false => stacked.subject(),
     };
     let subject = Subject { device: None, file: None, ..subject };
-    let sentence = format!("{} {}", words::who(&subject), kind.does());
+    let holder = facts.memory_holder(&subject).filter(|_| kind != Exhausted::Compaction);
+    let who_has_it = holder.map(|it| format!("; {}", it.does(&subject))).unwrap_or_default();
+    let sentence = format!("{} {}{who_has_it}", words::who(&subject), kind.does());
     let pid = words::pid(&subject);
     let mut finding = Finding::of_blocked(facts, time_ns, sentence)
         .about(subject)

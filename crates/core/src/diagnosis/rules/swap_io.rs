@@ -64,8 +64,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         true => "to be decompressed from",
         false => "to come from swap on",
     };
+    let holder = facts.memory_holder(&subject);
+    let who_has_it = holder.map(|it| format!("; {}", it.does(&subject))).unwrap_or_default();
     let sentence = format!(
-        "memory is short: {} waits for pages {how} {}",
+        "memory is short: {} waits for pages {how} {}{who_has_it}",
         words::who(&subject),
         device.device,
     );

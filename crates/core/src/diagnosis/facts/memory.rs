@@ -1,0 +1,141 @@
+//! Who has the memory that others lack.
+//!
+//! What does not belong here: who waits for memory (see the rules).
+
+use super::{Facts, Subject};
+use crate::diagnosis::words;
+use crate::model::Metric;
+use crate::model::metric::{process_of, process_subject};
+
+/// The least share of the memory that a process took during the watch for which it is named.
+/// Chosen: what a program takes as it goes on is less.
+const TAKEN: f64 = 0.05;
+/// The least share of the memory that a process has for which it is named. Chosen.
+const HELD: f64 = 0.25;
+/// The share of the machine's memory below which what is available is short. Chosen: the kernel's
+/// own reserves are a few percent.
+const SHORT: f64 = 0.1;
+
+/// The process that took most of the memory during the watch, else the one that has most.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct MemoryHolder<'a> {
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub name: &'a str,
+    /// What it has, bytes.
+    pub bytes: f64,
+    /// What it took during the watch, bytes; 0 if that is no news.
+    pub taken: f64,
+}
+
+impl MemoryHolder<'_> {
+    /// Returns `java (712) took 1.50 GiB and has 6.10 GiB`, or `it ...` if it is the subject itself.
+    pub fn does(&self, subject: &Subject) -> String {
+        let name = match subject.pid == Some(self.pid) {
+            true => "it".to_owned(),
+            false => words::process(self.name, Some(self.pid), None),
+        };
+        let has = words::bytes(self.bytes);
+        match self.taken > 0.0 {
+            true => format!("{name} took {} and has {has}", words::bytes(self.taken)),
+            false => format!("{name} has {has}"),
+        }
+    }
+}
+
+impl<'a> Facts<'a> {
+    /// Returns who has the memory that the subject lacks: of its cgroup if that has a limit, else
+    /// of the machine; `None` if nobody stands out, or if it is not known which of both is short.
+    pub fn memory_holder(&self, subject: &Subject) -> Option<MemoryHolder<'a>> {
+        let limit = self.memory_limit_of(subject);
+        let all = self.summary.environment.memory_bytes as f64;
+        let (all, is_short) = match limit {
+            Some(limit) => (limit, true),
+            None => (all, self.is_memory_short(all)),
+        };
+        let samples = &self.summary.samples;
+        let holders = samples.of(Metric::ProcessMemory).iter().filter_map(|series| {
+            let (pid, name) = process_of(&series.subject)?;
+            let own = samples.get(Metric::ProcessMemoryLimit, &series.subject);
+            let is_there = limit.is_none() || own.map(|own| own.last) == limit;
+            let taken = Some(series.grown()).filter(|taken| *taken >= TAKEN * all);
+            let holder =
+                MemoryHolder { pid, name, bytes: series.last, taken: taken.unwrap_or(0.0) };
+            (is_there && (taken.is_some() || series.last >= HELD * all)).then_some(holder)
+        });
+        let order = |it: &MemoryHolder<'_>| (it.taken, it.bytes);
+        let most = holders.max_by(|a, b| {
+            let ((a, b), (c, d)) = (order(a), order(b));
+            a.total_cmp(&c).then(b.total_cmp(&d))
+        });
+        most.filter(|_| is_short && all > 0.0)
+    }
+
+    /// The limit on the memory of a process that has rows of its memory, bytes.
+    fn memory_limit_of(&self, subject: &Subject) -> Option<f64> {
+        let own = process_subject(subject.pid?, subject.process.as_deref()?);
+        Some(self.summary.samples.get(Metric::ProcessMemoryLimit, &own)?.last)
+    }
+
+    fn is_memory_short(&self, all: f64) -> bool {
+        let available = self.summary.samples.system(Metric::MemoryAvailable);
+        available.and_then(|it| it.min).is_some_and(|least| least < SHORT * all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Sample, Scope};
+    use crate::script::{S, START_NS, Script};
+
+    const GIB: f64 = (1u64 << 30) as f64;
+
+    /// Who has the memory that process 7 lacks; each of `processes` has its memory at both ends and
+    /// a limit, and of the machine's 16 GiB so much is available.
+    fn holder(available: f64, processes: &[(&str, f64, f64, f64)]) -> Option<String> {
+        let mut script = Script::new(10);
+        script.environment.memory_bytes = 16 << 30;
+        let mut put = |scope, subject: &str, metric: Metric, value: f64, ns: u64| {
+            let (subject, metric) =
+                (script.names.intern(subject), script.names.intern(metric.info().word));
+            let row = Sample { time_ns: START_NS + ns, scope, subject, metric, value };
+            script.batch.samples.push(row);
+        };
+        put(Scope::System, "", Metric::MemoryAvailable, available, 0);
+        put(Scope::System, "", Metric::MemoryAvailable, available, S);
+        for (subject, first, last, limit) in processes {
+            put(Scope::Process, subject, Metric::ProcessMemory, *first, 0);
+            put(Scope::Process, subject, Metric::ProcessMemory, *last, S);
+            if *limit > 0.0 {
+                put(Scope::Process, subject, Metric::ProcessMemoryLimit, *limit, 0);
+            }
+        }
+        let summary = script.summary();
+        let subject =
+            Subject { process: Some("db".to_owned()), pid: Some(7), ..Subject::default() };
+        Some(Facts::new(&summary).memory_holder(&subject)?.does(&subject))
+    }
+
+    #[test]
+    fn who_took_most_stands_before_who_has_most() {
+        let both = [("7 db", 8.0 * GIB, 8.0 * GIB, 0.0), ("9 job", GIB, 3.0 * GIB, 0.0)];
+        assert_eq!(holder(GIB, &both).unwrap(), "job (9) took 2.00 GiB and has 3.00 GiB");
+        assert_eq!(holder(GIB, &both[..1]).unwrap(), "it has 8.00 GiB");
+        assert_eq!(holder(GIB, &[("9 job", GIB, GIB, 0.0)]), None);
+    }
+
+    #[test]
+    fn a_limit_concerns_those_that_share_it() {
+        let own = ("7 db", 0.05 * GIB, 0.04 * GIB, 0.25 * GIB);
+        let job = ("9 job", 0.125 * GIB, 0.1875 * GIB, 0.25 * GIB);
+        let other = ("11 java", GIB, 9.0 * GIB, 0.0);
+        assert_eq!(
+            holder(GIB, &[own, job, other]).unwrap(),
+            "job (9) took 64.0 MiB and has 192 MiB"
+        );
+        // A limit of a process whose memory has no row: the machine has enough.
+        assert_eq!(holder(9.0 * GIB, &[job, other]), None);
+    }
+}
