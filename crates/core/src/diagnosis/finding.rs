@@ -4,6 +4,7 @@ use super::claims::Claims;
 use super::facts::{Facts, Gain, OtherWork, Waited, device_time_ns};
 use super::place::Place;
 use super::subject::Subject;
+use super::words;
 use crate::analysis::summary::patterns::WaitGroup;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -506,19 +507,24 @@ impl Finding {
     /// Shows the other program that waits longest for the one that this is about.
     fn say_who_waits_behind(&mut self, facts: &Facts<'_>) {
         let is_said = self.evidence.iter().any(|shown| shown.command.starts_with(CHAINS));
-        let dump = self.subject.pid.and_then(|pid| facts.dumped_by(pid));
+        let pid = facts.main_pid(&self.subject);
+        let process = self.subject.process.clone().unwrap_or_default();
+        let dump = pid.and_then(|pid| facts.dumped_by(pid));
         if let Some((who, advice)) = &dump {
             self.sentence.push_str(&format!("; it works for {who}, which dumps the database"));
             self.fix = format!("{advice}; else {}", self.fix);
         }
-        let behind =
-            self.subject.pid.filter(|_| !is_said).and_then(|pid| facts.longest_behind(pid));
+        if let Some((is, advice)) = pid.and_then(|pid| facts.worker(pid)) {
+            let who = words::process(&process, pid, None);
+            self.sentence.push_str(&format!("; {who} is {is}"));
+            self.fix = format!("{advice}; else {}", self.fix);
+        }
+        let behind = pid.filter(|_| !is_said).and_then(|pid| facts.longest_behind(pid));
         let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
         let is_dump = |who: &String| dump.as_ref().is_some_and(|(dump, _)| dump == who);
         let behind =
             behind.filter(|(who, _, time_ns)| *time_ns as f64 >= least_ns && !is_dump(who));
         if let Some((who, verb, time_ns)) = behind {
-            let process = self.subject.process.as_deref().unwrap_or_default();
             self.sentence.push_str(&format!("; {who} {verb} for {process}"));
             let what = format!("time that {who} waited for it");
             let (figure, unit, command) = (time_ns as f64, "ns", CHAINS.to_owned());

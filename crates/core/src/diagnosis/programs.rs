@@ -75,6 +75,8 @@ pub enum Topic {
     Scan,
     /// Work of its own beside its clients' queries: vacuum, rebuilding a table.
     Maintenance,
+    /// Commits wait for a replica's.
+    Standby,
 }
 
 /// One program.
@@ -119,6 +121,16 @@ impl KnownProgram {
     pub fn advice(&self, topic: Topic) -> Option<&'static str> {
         self.advice.iter().find(|it| it.0 == topic).map(|it| it.1)
     }
+}
+
+/// Returns what kind of a program's processes is in these functions, as sentences name it, and its
+/// advice.
+pub fn worker_of(process: &str, functions: &[String]) -> Option<(&'static str, &'static str)> {
+    let program = of(Some(process), None)?;
+    let own = databases::WORKERS.iter().filter(|(name, ..)| *name == program.name);
+    let mut own = own.filter(|(_, function, ..)| functions.iter().any(|one| one == function));
+    let (.., is, topic) = own.next()?;
+    Some((is, program.advice(*topic)?))
 }
 
 /// Whether a path contains a part; `*` in a part matches anything within one name.
@@ -212,6 +224,18 @@ const DUMPS: &[(&str, &str)] = &[
 const OF_MYSQL_DUMPS: &str = "with --single-transaction no table of InnoDB is locked meanwhile \
                               (MyISAM's are: convert them); dump a replica, or back up with \
                               mariabackup or xtrabackup at a limited rate; at another time";
+
+/// Programs that lock a file for as long as they serve a request, and what to do about it.
+const LOCKERS: &[(&str, &str)] = &[(
+    "php",
+    "PHP: a session's file stays locked until the request ends: call session_write_close() before \
+     long work, or start the session with read_and_close",
+)];
+
+/// Returns what to do about the lock of a file that a process holds, by its program's own means.
+pub fn file_lock_advice(process: &str) -> Option<&'static str> {
+    LOCKERS.iter().find(|(name, _)| process.starts_with(name)).map(|(_, advice)| *advice)
+}
 
 /// Returns what to do about a program that dumps a database through its server.
 pub fn dump_advice(process: &str) -> Option<&'static str> {

@@ -97,7 +97,6 @@ const NEVER: &[c_long] = &[
     // Attributes of files, which landlock does not hold.
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_utimensat,
@@ -121,9 +120,10 @@ const NEVER: &[c_long] = &[
     libc::SYS_futimesat,
 ];
 
-/// Calls that libc does not name yet, which have the same number everywhere: `setxattrat` and
-/// `removexattrat` (6.13), `open_tree_attr` (6.15), `file_setattr` (6.17).
-const NEWER: &[c_long] = &[463, 466, 467, 469];
+/// Calls that libc does not name on every architecture yet, which have the same number everywhere:
+/// `fchmodat2` (6.6), `setxattrat` and `removexattrat` (6.13), `open_tree_attr` (6.15),
+/// `file_setattr` (6.17).
+const NEWER: &[c_long] = &[452, 463, 466, 467, 469];
 
 /// What changes names.
 const WRITING: &[c_long] = &[
@@ -149,6 +149,13 @@ const WRITING: &[c_long] = &[
     libc::SYS_link,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_symlink,
+];
+
+/// Calls that open a file, each with the place of its flags among the arguments.
+const OPENING: &[(c_long, u8)] = &[
+    (libc::SYS_openat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1),
 ];
 
 /// What starts programs: a thread that writes has none to start.
@@ -228,10 +235,7 @@ fn opens_for_writing() -> Result<Rules, seccompiler::BackendError> {
         rules.extend([bits(O_CREAT, O_CREAT)?, bits(O_TRUNC, O_TRUNC)?]);
         Ok(rules)
     };
-    let mut rules = Rules::from([(libc::SYS_openat, flags(2)?)]);
-    #[cfg(target_arch = "x86_64")]
-    rules.insert(libc::SYS_open, flags(1)?);
-    Ok(rules)
+    OPENING.iter().map(|(call, argument)| Ok((*call, flags(*argument)?))).collect()
 }
 
 /// Matches where the lower half of an argument compares so.

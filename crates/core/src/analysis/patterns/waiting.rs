@@ -32,6 +32,7 @@ struct WaiterKey {
 #[derive(Clone, Debug, Default)]
 struct WaiterGroup {
     container: Option<Name>,
+    cgroup: Option<Name>,
     waited: Measure,
     device_ns: u64,
     queue_ns: u64,
@@ -121,6 +122,7 @@ impl WaiterGroup {
 
     fn add(&mut self, wait: &Wait) {
         self.container = self.container.or(wait.container);
+        self.cgroup = self.cgroup.or(wait.cgroup);
         let of = |part_ns: u64| Measure::for_wait(wait, part_ns);
         let add = |sum: &mut u64, ns: u64| *sum = sum.saturating_add(of(ns).time_ns);
         let whole = of(wait.duration_ns);
@@ -267,6 +269,7 @@ impl WaiterSide {
                 pid: key.pid,
                 process: text(key.process).unwrap_or_default(),
                 container: text(group.container),
+                cgroup: text(group.cgroup),
                 class: key.class,
                 device: text(key.device),
                 syscall: key.syscall,

@@ -34,6 +34,8 @@ pub struct ChainRow {
     /// Sleeps that were open at the beginning or the end of the watch: their times are lower
     /// bounds.
     pub censored_sleeps: u64,
+    /// The last threads' waits for storage meanwhile.
+    pub waits: u64,
     /// Whether the first threads' sleeps are waits for storage themselves (a lock of a file system,
     /// a journal), so that the ledger holds their time.
     pub is_in_ledger: bool,

@@ -312,6 +312,8 @@ pub struct WaitGroup {
     pub process: String,
     /// Its container or systemd unit.
     pub container: Option<String>,
+    /// Its cgroup: the v2 path, or v1's blkio path.
+    pub cgroup: Option<String>,
     /// What it waited for, other than requests.
     pub class: WaitClass,
     /// The disk, if it is known.

@@ -58,6 +58,7 @@ struct ChainAccount {
     slept_ns: u64,
     longest_ns: u64,
     sleeps: u64,
+    waits: u64,
     censored: u64,
     /// The threads at each hop.
     threads: Vec<FxHashSet<u32>>,
@@ -255,6 +256,7 @@ impl ChainTally {
             slept_ns: account.slept_ns,
             longest_ns: account.longest_ns,
             sleeps: account.sleeps,
+            waits: account.waits,
             censored_sleeps: account.censored,
             is_in_ledger: key.counted,
             steps: steps.collect(),
@@ -273,6 +275,7 @@ impl ChainAccount {
         self.slept_ns = self.slept_ns.saturating_add(first.duration_ns);
         self.longest_ns = self.longest_ns.max(time);
         self.sleeps += 1;
+        self.waits = self.waits.saturating_add(last.waits.unwrap_or(0));
         self.censored += u64::from(first.censored);
         self.threads.resize_with(self.threads.len().max(path.len()), FxHashSet::default);
         self.stacks.resize_with(self.stacks.len().max(path.len()), FxHashMap::default);

@@ -35,7 +35,7 @@ impl BottleneckKind {
         match group.class {
             Swap | Reclaim => BottleneckKind::Memory,
             _ if is(SYNC_FILE) || is(SYNC_ALL) => BottleneckKind::Sync,
-            Fsync | JournalCommit if is(WRITE) => BottleneckKind::Sync,
+            Fsync | JournalCommit if is(WRITE) && facts.is_sync(group) => BottleneckKind::Sync,
             _ if is(ASYNC) => BottleneckKind::Async,
             _ if is(READ) => BottleneckKind::Read,
             _ if is(WRITE) => BottleneckKind::Write,

@@ -13,6 +13,9 @@ pub struct SystemCall(&'static str, u32, u32);
 
 /// A call missing from the generic table.
 const NONE: u32 = u32::MAX;
+/// The most writes of which one waits for the journal if each of them is synchronous: a commit may
+/// be done before the next write comes. Chosen.
+const EACH: u64 = 4;
 
 /// Calls that sync one file.
 pub const SYNC_FILE: &[SystemCall] =
@@ -146,16 +149,58 @@ impl Facts<'_> {
     }
 
     /// Whether a wait is for a sync: in fsync and the like, in a synchronous write (O_SYNC,
-    /// O_DSYNC), or in a sync by a thread of io_uring or libaio.
+    /// O_DSYNC), or in a sync by a thread of io_uring or libaio. A write that waits for the journal
+    /// now and then is none.
     pub fn is_sync(&self, group: &WaitGroup) -> bool {
-        let waits = matches!(group.class, WaitClass::Fsync | WaitClass::JournalCommit);
+        let waits = match group.class {
+            WaitClass::Fsync => true,
+            WaitClass::JournalCommit => self.is_of_each_write(group),
+            _ => false,
+        };
         let by_itself = self.is_call(group.syscall, WRITE) || self.is_call(group.syscall, ASYNC);
         // A worker of io_uring is in no call.
         let by_worker = group.syscall.is_none() && group.class == WaitClass::Fsync;
         self.is_call(group.syscall, SYNC_FILE) || waits && by_itself || by_worker
     }
 
+    /// Whether a good part of a process's writes to a file have such a wait; also if these writes
+    /// were not counted.
+    fn is_of_each_write(&self, group: &WaitGroup) -> bool {
+        let file = group.file.as_deref().unwrap_or_default();
+        let writes = self.writes.get(&(group.pid, file)).copied().unwrap_or(0);
+        group.calls_within.saturating_mul(EACH) >= writes
+    }
+
     fn number_of(&self, call: &SystemCall) -> u32 {
         call.number(&self.summary().environment.architecture)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::file::Counts;
+    use crate::script::{MS, Script};
+
+    const WRITE_CALL: u32 = 1;
+
+    /// Whether so many waits for the journal, in a program that writes a file 500 times, are syncs.
+    fn is_sync(class: WaitClass, waits: u64) -> bool {
+        let mut script = Script::new(10);
+        for _ in 0..waits {
+            script.wait((7, "cp"), class, 20 * MS, 0, 0);
+            script.waited_on("sda", "/srv/image", WRITE_CALL);
+        }
+        script.did((7, "cp"), "/srv/image", Counts { writes: 500, ..Counts::default() });
+        let summary = script.summary();
+        let facts = Facts::new(&summary);
+        facts.waits(|_| true).groups.iter().all(|group| facts.is_sync(group))
+    }
+
+    #[test]
+    fn a_few_writes_that_wait_for_the_journal_are_no_syncs() {
+        assert!(is_sync(WaitClass::JournalCommit, 500));
+        assert!(!is_sync(WaitClass::JournalCommit, 3));
+        assert!(is_sync(WaitClass::Fsync, 3));
     }
 }

@@ -19,6 +19,9 @@ const SLOW_BULK_PER_S: f64 = 16.0 * 1024.0 * 1024.0;
 /// seeks a second.
 const LARGE: f64 = SLOW_BULK_PER_S / 64.0;
 
+/// The least share of a program's waits that one of its processes has for which they are taken for
+/// that process's. Chosen.
+const NEARLY_ALL: f64 = 0.9;
 /// The least share of the watch in which a device is busy that takes no more. Chosen.
 const BUSY: f64 = 0.95;
 
@@ -82,15 +85,22 @@ impl Facts<'_> {
         !is_known && is_alone && is_most && is_in_order && is_bulk && is_sound
     }
 
-    /// Returns a file that a program syncs and only a store has, whatever the program's name: a
-    /// copy of such files is not synced one by one.
+    /// Returns a file that only a store has and that a program works with, whatever its name: it
+    /// syncs it, or writes it as the log of a file that it reads. A copy of such files does neither.
     pub fn store_file(&self, process: &str) -> Option<&str> {
         let rows = self.summary().activity.iter().flat_map(|report| &report.rows);
-        let own = rows.filter(|row| row.process.as_deref() == Some(process));
-        let synced = own.filter(|row| row.counts.fsyncs > 0);
-        synced.filter_map(|row| row.file.as_deref()).find(|file| {
-            let role = programs::role_of(None, file);
-            matches!(role, Some(FileRole::Compaction | FileRole::WriteAheadLog))
+        let own: Vec<_> = rows.filter(|row| row.process.as_deref() == Some(process)).collect();
+        let is_read = |base: &str| {
+            own.iter().any(|row| row.file.as_deref() == Some(base) && row.counts.reads > 0)
+        };
+        own.iter().find_map(|row| {
+            let file = row.file.as_deref()?;
+            let role = programs::role_of(None, file)?;
+            let base = file.rsplit_once('-').map(|(base, _)| base);
+            let is_log = role == FileRole::WriteAheadLog;
+            let is_own_log = is_log && row.counts.writes > 0 && base.is_some_and(is_read);
+            let is_synced = (is_log || role == FileRole::Compaction) && row.counts.fsyncs > 0;
+            (is_own_log || is_synced).then_some(file)
         })
     }
 
@@ -124,12 +134,37 @@ impl Facts<'_> {
     /// nanoseconds.
     fn waiters_behind(&self, pid: u32) -> impl Iterator<Item = (&ChainStep, u64)> {
         let chains = self.summary().chains.iter().flat_map(|chains| &chains.rows);
-        chains.filter_map(move |row| match row.steps.as_slice() {
-            [first, second, ..] if second.pid == pid && second.processes <= 1 => {
-                (first.process != second.process).then_some((first, row.time_ns))
-            }
-            _ => None,
+        chains.filter_map(move |row| {
+            let place = row.steps.iter().position(|step| step.pid == pid && step.processes <= 1)?;
+            let (before, own) = (row.steps.get(..place)?, row.steps.get(place)?);
+            // Other processes of its own program may lie between.
+            let other = before.iter().rposition(|step| step.process != own.process)?;
+            (other == 0).then_some((before.first()?, row.time_ns))
         })
+    }
+
+    /// Returns the process that a finding is about, or the one of its program that waits for nearly
+    /// all of the time.
+    pub fn main_pid(&self, subject: &Subject) -> Option<u32> {
+        if subject.pid.is_some() {
+            return subject.pid;
+        }
+        let waited = self.waits(|group| {
+            let is_here = subject.device.is_none() || group.device == subject.device;
+            is_here && Some(&group.process) == subject.process.as_ref()
+        });
+        let pid = waited.groups.first()?.pid;
+        let own = waited.groups.iter().filter(|group| group.pid == pid);
+        let own_ns = own.map(|group| group.time_ns).fold(0, u64::saturating_add);
+        (own_ns as f64 >= NEARLY_ALL * waited.time_ns as f64).then_some(pid)
+    }
+
+    /// Returns what kind of its program's processes this one is, as sentences name it, and its
+    /// advice, where others wait for it and the functions that it waits in show it.
+    pub fn worker(&self, pid: u32) -> Option<(&'static str, &'static str)> {
+        let chains = self.summary().chains.iter().flat_map(|chains| &chains.rows);
+        let own = chains.filter_map(|row| row.steps.last()).filter(|step| step.pid == pid);
+        own.filter_map(|step| programs::worker_of(&step.process, &step.user_stack)).next()
     }
 
     /// Returns the other program that waits longest for a process which waits for storage, as
@@ -189,6 +224,36 @@ mod tests {
             facts.is_copied_by(&facts.devices()[0], "python3", Some("/srv/db"))
         };
         assert!(found(0) && !found(9));
+    }
+
+    #[test]
+    fn who_writes_the_log_of_a_file_that_it_reads_works_with_a_database() {
+        let found = |log: &str| {
+            let mut script = Script::new(10);
+            let reads = Counts { reads: 9, ..Counts::default() };
+            script.did((7, "python3"), "/srv/app.db", reads);
+            script.did((7, "python3"), log, Counts { writes: 9, ..Counts::default() });
+            let summary = script.summary();
+            Facts::new(&summary).store_file("python3").map(str::to_owned)
+        };
+        assert_eq!(found("/srv/app.db-wal").as_deref(), Some("/srv/app.db-wal"));
+        assert_eq!(found("/backup/app.db-wal"), None, "a copy");
+    }
+
+    #[test]
+    fn a_worker_is_named_by_its_function_and_clients_wait_behind_its_siblings() {
+        let mut script = Script::new(10);
+        script.wait((1, "postgres"), WaitClass::Device, 9000 * MS, 9000 * MS, 0);
+        script.chain(&[(3, "shop"), (2, "postgres"), (1, "postgres")], 8000 * MS, 8000 * MS);
+        let stack = script.stack_of(&["fdatasync", "WalReceiverMain"], true);
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, row.thread);
+            row.user_stack_id = stack.filter(|_| row.tid == 1);
+        }
+        let found = diagnose(&script.summary()).findings.remove(0);
+        let said = "; postgres (1) is the WAL receiver of a standby; shop (3) waits for postgres";
+        assert!(found.sentence.ends_with(said), "{}", found.sentence);
+        assert!(found.fix.contains("ANY 1 (a, b)"), "{}", found.fix);
     }
 
     #[test]

@@ -6,6 +6,14 @@ use super::FileRole::{Compaction, Data, Snapshot, Temporary, WriteAheadLog};
 use super::KnownProgram;
 use super::Topic;
 
+/// Kinds of processes of a program: its name, a function that only they are in, what they are, and
+/// the topic of their advice.
+pub(super) const WORKERS: &[(&str, &str, &str, Topic)] = &[
+    ("PostgreSQL", "WalReceiverMain", "the WAL receiver of a standby", Topic::Standby),
+    ("PostgreSQL", "CheckpointerMain", "the checkpointer", Topic::Checkpoint),
+    ("PostgreSQL", "AutoVacWorkerMain", "an autovacuum worker", Topic::Maintenance),
+];
+
 pub(super) const ALL: &[KnownProgram] = &[
     KnownProgram {
         name: "PostgreSQL",
@@ -56,6 +64,14 @@ pub(super) const ALL: &[KnownProgram] = &[
                  pg_stat_activity`, pg_stat_progress_vacuum); for autovacuum raise \
                  autovacuum_vacuum_cost_delay or lower autovacuum_vacuum_cost_limit, run VACUUM \
                  FULL, CLUSTER and CREATE INDEX off-peak",
+            ),
+            (
+                Topic::Standby,
+                "PostgreSQL: where commits of the primary wait for this standby \
+                 (pg_stat_replication.sync_state), put its pg_wal on a faster device, let any of \
+                 several standbys answer (`synchronous_standby_names = 'ANY 1 (a, b)'`), or set \
+                 synchronous_commit=remote_write on the primary: a crash of both machines then \
+                 loses the last transactions",
             ),
             (
                 Topic::Spill,
@@ -215,6 +231,12 @@ pub(super) const ALL: &[KnownProgram] = &[
                  journal_mode`) `PRAGMA synchronous=NORMAL` syncs only at checkpoints: after a \
                  power failure or a crash of the machine the last transactions may be missing, \
                  the database stays consistent",
+            ),
+            (
+                Topic::Reads,
+                "SQLite: VACUUM and the deletion of many rows read and write the whole file, and \
+                 every other change of it waits: run them off-peak; give a query that scans an \
+                 index (`EXPLAIN QUERY PLAN`)",
             ),
             (
                 Topic::Checkpoint,

@@ -267,7 +267,7 @@ pub(super) const ALL: &[KnownProgram] = &[
         processes: &["git", "git-*"],
         paths: &[(Data, "/.git/")],
         own_paths: &[],
-        advice: &[(Topic::Reads, GIT), (Topic::Lookups, GIT)],
+        advice: &[(Topic::Lookups, GIT)],
     },
     KnownProgram {
         name: "locate's database",

@@ -67,6 +67,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let impact = behind_ns as f64 / of_others.max(1) as f64;
     let threads = behind_ns as f64 / facts.duration_ns().max(1) as f64;
     Ok(Finding::of_share(ImpactOf::BlockedTime, impact, threads, sentence)
+        .claiming(Claims::of_waits(&others).limited_to(behind_ns))
         .about(subject)
         .shown(
             "its read throughput",

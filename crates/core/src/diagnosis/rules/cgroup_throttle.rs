@@ -1,7 +1,7 @@
 //! A cgroup's I/O limit delays bios before they become requests.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction};
+use crate::analysis::summary::{DeviceSummary, Direction, Interval};
 use crate::model::WaitClass;
 use crate::model::cgroup::{Cgroup, IoLimit};
 use facts::Waited;
@@ -21,6 +21,9 @@ const DISPATCHED: f64 = 0.3;
 /// then the limit is another program's. Chosen: merged requests and the ends of the watch are in
 /// the rate.
 const REACHED: f64 = 0.85;
+/// How many times longer than nearly all requests take from queueing to completion a wait for them
+/// is that is not for the device. Chosen.
+const TIMES_REQUEST: f64 = 10.0;
 /// The largest share of time with requests in flight of a device that could do more. Chosen.
 const IDLE: f64 = 0.5;
 
@@ -162,6 +165,8 @@ struct BoundCgroup<'a> {
     waited: facts::Waited<'a>,
     /// What it does as a share of its limit.
     share: f64,
+    /// Whether its waits are much longer than requests take.
+    is_held: bool,
 }
 
 /// Returns the cgroup at its limit whose programs wait longest.
@@ -177,16 +182,28 @@ fn bound<'a>(facts: &Facts<'a>) -> Option<BoundCgroup<'a>> {
         let own: Vec<_> = rows.filter(|row| is_within(&row.subject.cgroup, &cgroup.path)).collect();
         let share = own.iter().map(|row| share_of(facts, &io, &row.usage)).fold(0.0, f64::max);
         let waited = facts.waits(|group| {
-            let inside =
-                own.iter().any(|row| Some(&row.subject.container) == group.container.as_ref());
+            let inside = group.cgroup.as_deref().is_some_and(|own| is_within(own, &cgroup.path));
             inside && group.device.as_ref().is_none_or(|on| *on == device.device)
         });
         let (limit, removal) = (words::io_limit(&io), removal(cgroup, number));
         let known = KnownLimit { path: cgroup.path.clone(), limit, io, removal };
         let is_reached = (REACHED..=1.0 / REACHED).contains(&share) && waited.time_ns > 0;
-        is_reached.then_some(BoundCgroup { device, known, waited, share })
+        let is_held = is_held_above(facts, device, &waited);
+        (is_reached || is_held).then_some(BoundCgroup { device, known, waited, share, is_held })
     });
     bound.max_by_key(|bound| bound.waited.time_ns)
+}
+
+/// Whether threads wait for pages to be written for much longer than nearly all of the device's
+/// requests take, from queueing to completion: the kernel holds back what they wait for.
+fn is_held_above(facts: &Facts<'_>, device: &DeviceSummary, waited: &Waited<'_>) -> bool {
+    let pages = [WaitClass::Fsync, WaitClass::PageLock];
+    let of_pages = waited.groups.iter().filter(|group| pages.contains(&group.class));
+    let of_pages = Waited::from_groups(of_pages.copied().collect());
+    let request = facts::stage(device, Direction::Write, Interval::Q2c);
+    let request_ns = request.map_or(0.0, |stage| stage.p99_ns as f64);
+    let is_most = of_pages.class_ns.saturating_mul(2) > waited.time_ns;
+    request_ns > 0.0 && is_most && of_pages.mean_ns() >= TIMES_REQUEST * request_ns
 }
 
 /// Whether a cgroup is another one or below it.
@@ -212,13 +229,16 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Finding {
     let name = &bound.device.device;
     let subject = Subject { device: Some(name.clone()), ..bound.waited.subject() };
     let call = bound.waited.groups.first().and_then(|group| facts.call_name(group.syscall));
+    let why = match bound.is_held {
+        true => "requests of the device are much faster".to_owned(),
+        false => format!("it does {} of what the limit allows", words::percent(bound.share)),
+    };
     let sentence = format!(
-        "the I/O limit of cgroup {} ({}) on {name} throttles {}: it does {} of what the limit \
-         allows, and waits {} in {}, {} each",
+        "the I/O limit of cgroup {} ({}) on {name} throttles {}: it waits {} in {}, {} each, and \
+         {why}",
         bound.known.path,
         bound.known.limit,
         words::who(&subject),
-        words::percent(bound.share),
         words::time(bound.waited.time_ns as f64),
         call.unwrap_or("its I/O"),
         words::time(bound.waited.mean_ns()),
@@ -484,6 +504,35 @@ mod tests {
         assert!(limited.sentence.starts_with(expected), "{}", limited.sentence);
         assert_eq!(judged("600"), None);
         assert_eq!(judged("30"), None, "others do more than the cgroup may");
+    }
+
+    #[test]
+    fn waits_for_pages_that_are_far_longer_than_requests_are_held_back() {
+        let judged = |own: &str, device_ms: u64| {
+            let mut script = Script::new(10);
+            for index in 0..200_i64 {
+                let write = script.write("sda", 4096).by(8, "ledger").at(index * 50 * MS as i64);
+                write.direct(1000, 1000, device_ms * MS).add();
+            }
+            for _ in 0..4 {
+                script.wait((7, "export"), WaitClass::Fsync, 2000 * MS, 0, 0);
+                let cgroup = script.names.intern(own);
+                script.batch.waits.last_mut().unwrap().cgroup = Some(cgroup);
+            }
+            let disk = script.device("sda", &[]);
+            (disk.major, disk.minor) = (8, 0);
+            let limit = ("io.max".to_owned(), "8:0 wbps=2097152".to_owned());
+            let cgroup = Cgroup { path: "/job".to_owned(), ..Cgroup::default() };
+            script.environment.cgroups.push(Cgroup { settings_start: [limit].into(), ..cgroup });
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "cgroup-throttle")
+        };
+        let held = judged("/job/export", 1).unwrap();
+        let said = "the I/O limit of cgroup /job (write 2.00 MiB/s) on sda throttles export (7)";
+        assert!(held.sentence.starts_with(said), "{}", held.sentence);
+        assert!(held.sentence.ends_with("requests of the device are much faster"), "{held:?}");
+        assert_eq!(judged("/other", 1), None);
+        assert_eq!(judged("/job/export", 400), None, "the device is as slow");
     }
 
     #[test]

@@ -226,11 +226,16 @@ fn of_tail(
     // A request that no queue explains is worth reporting, even if it is a small part of the total
     // time.
     let least = if tail.max_ns >= LONG_NS { Severity::Warning } else { Severity::Info };
-    // A thread that waited that long waited for one of them.
-    let behind = facts.waits(|group| {
-        group.device.as_deref() == Some(name) && group.longest_ns >= tail.max_ns / 2
-    });
-    let claims = Claims::of_service(&behind).limited_to(tail.time_ns as u64);
+    // A thread that waited that long waited for one of them, or for a thread that did.
+    let waited = |of_threads: bool| {
+        facts.waits(|group| {
+            let is_long = group.longest_ns >= tail.max_ns / 2;
+            let is_here = group.device.as_deref() == Some(name);
+            is_here && is_long && group.class.is_for_thread() == of_threads
+        })
+    };
+    let claims = Claims::of_service(&waited(false)).and(&Claims::of_waits(&waited(true)));
+    let claims = claims.limited_to(tail.time_ns as u64);
     Finding::of_device(facts, tail.time_ns as u64, tail.whole_ns, sentence)
         .claiming(claims.and(&Claims::of_own_requests(facts, name, tail.time_ns as u64)))
         .at_least(least)

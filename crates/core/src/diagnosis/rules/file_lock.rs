@@ -5,6 +5,7 @@
 use super::lock_behind_io::{named, what};
 use super::*;
 use crate::analysis::summary::{ChainRow, ChainStep};
+use crate::diagnosis::programs;
 use crate::model::KnownBy;
 use std::collections::BTreeMap;
 
@@ -156,16 +157,20 @@ fn fix(lock: &str, most: &ChainRow) -> String {
     let base = ["-shm", "-wal", "-journal"].iter().find_map(|end| lock.strip_suffix(end));
     let base = base.unwrap_or(lock);
     let is_own = |(file, _): &(String, u64)| file.starts_with(base);
+    let holder = most.steps.get(1).map(|holder| &holder.process);
+    let own = holder.and_then(|process| programs::file_lock_advice(process));
     match most.files.iter().any(is_own) || base != lock {
         true => "hold the lock for less: split what the holder does into small transactions, run \
                  VACUUM and mass deletes off-peak; in SQLite's WAL mode (PRAGMA \
                  journal_mode=WAL) readers go on beside a writer; raise busy_timeout only where \
                  waiting is harmless"
             .to_owned(),
-        false => "take the lock only around what must not run twice, not for the whole job; start \
+        false => {
+            own.map(|own| format!("{own}; else ")).unwrap_or_default()
+                + "take the lock only around what must not run twice, not for the whole job; start \
                   the jobs at different times, or let them give up (`flock -n`, `flock -w`); and \
                   let the holder read or write another device"
-            .to_owned(),
+        }
     }
 }
 

@@ -86,6 +86,10 @@ fn of_process<'a>(
     let sum =
         |of: fn(&ActivityRow) -> u64| rows.iter().map(|row| of(row)).fold(0, u64::saturating_add);
     let calls = sum(|row| row.counts.calls());
+    // Of few calls that were timed, their mean says little about the others.
+    if sum(|row| row.counts.timed_calls).saturating_mul(2) < calls {
+        return None;
+    }
     let bytes = sum(|row| row.counts.read_bytes.saturating_add(row.counts.write_bytes));
     let own = facts.waits(|group| group.pid == pid && group.process == name);
     // A call can be interrupted for others on its CPU, too.
@@ -270,5 +274,7 @@ mod tests {
         assert_eq!(found("/mail/new/1", &renames(60_000), 0), None, "a call takes 80 µs");
         let large = Counts { read_bytes: 600_000_000, ..reads() };
         assert_eq!(found("/img/1.svg", &large, 0), None, "it reads much");
+        let few = Counts { timed_calls: 200, read_ns: 2 * S, ..reads() };
+        assert_eq!(found("/img/1.svg", &few, 0), None, "few calls were timed");
     }
 }

@@ -126,6 +126,8 @@ fn finding(
     let subject = syncs.subject();
     let of_files = subject.clone();
     let flags = words::flags(&subject);
+    let part = usual_part(device);
+    let (usual_ns, each_ns) = ((syncs.usual_ns() as f64 * part) as u64, syncs.mean_ns() * part);
     let rate = syncs.count() as f64 / facts.seconds();
     let how = match bytes > BYTES_PER_SYNC {
         true => "syncs after every write",
@@ -137,7 +139,7 @@ fn finding(
         of_file(&subject),
         words::number(rate),
         words::bytes(bytes),
-        words::time(syncs.mean_ns()),
+        words::time(each_ns),
     );
     let unwritten = facts.unwritten(syncs);
     let sentence = match unwritten {
@@ -145,7 +147,7 @@ fn finding(
             "{} syncs {} files one by one that it has not written, {} each",
             words::who(&subject),
             words::count(files),
-            words::time(syncs.mean_ns()),
+            words::time(each_ns),
         ),
         None => sentence,
     };
@@ -153,13 +155,13 @@ fn finding(
     let fix = advice(&subject, syncs.by_writes, general);
     // A database has to commit, in groups if it can: if a sync is not slow, nothing is wrong.
     let is_log = role(&subject) == Some(FileRole::WriteAheadLog);
-    let is_well = syncs.mean_ns() < FELT_NS || is_log && syncs.mean_ns() < SLOW_SYNC_NS;
-    Finding::of_blocked(facts, syncs.usual_ns(), sentence)
-        .claiming(Claims::of_waits(&syncs.waited).limited_to(syncs.usual_ns()))
+    let is_well = each_ns < FELT_NS || is_log && each_ns < SLOW_SYNC_NS;
+    Finding::of_blocked(facts, usual_ns, sentence)
+        .claiming(Claims::of_waits(&syncs.waited).limited_to(usual_ns))
         .about(subject)
         .at_most(if is_well { Severity::Info } else { Severity::Critical })
         .shown("syncs", rate, "1/s", format!("iowhy files{flags}"))
-        .shown("mean sync time", syncs.mean_ns(), "ns", format!("iowhy waits{flags}"))
+        .shown("usual sync time", each_ns, "ns", format!("iowhy waits{flags}"))
         .shown("bytes written per sync", bytes, "bytes", format!("iowhy files{flags}"))
         .shown(
             "bytes written to the device per sync",

@@ -5,6 +5,7 @@ use super::*;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{ChainRow, ChainStep};
 use crate::model::WaitClass;
+use crate::model::environment::Mount;
 use facts::Waited;
 use std::collections::BTreeMap;
 
@@ -12,9 +13,9 @@ use std::collections::BTreeMap;
 /// server waits, too little to hide why. Chosen: between a third and a half.
 const OF_SERVER: f64 = 0.4;
 /// The most threads of a server that waits for one request after another, and the least threads
-/// that wait for it meanwhile, on average. Chosen.
+/// that wait for it meanwhile, on average: two, less what they do themselves. Chosen.
 const ONE: f64 = 1.1;
-const SEVERAL: f64 = 2.0;
+const SEVERAL: f64 = 1.5;
 
 rule!(
     "fuse-server",
@@ -40,24 +41,18 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(RuleVerdict::Clear);
     }
     let mount = mount_of(facts, &waited.groups, is_fuse);
-    let subject = Subject { device: None, ..waited.subject() };
     let server = mount.and_then(|mount| mount.server.as_deref());
     let is_host = mount.is_some_and(|mount| mount.kind == "virtiofs");
-    let whom = match server {
-        Some(server) => server.to_owned(),
-        None if is_host => "the hypervisor".to_owned(),
-        None => "the process".to_owned(),
-    };
-    let place = mount.map_or_else(
-        || "a FUSE file system".to_owned(),
-        |mount| format!("{} ({}, {})", mount.path, mount.kind, mount.source),
-    );
+    let who_serves_what = who_serves_what(mount, is_host);
     let own = server.map_or_else(Waited::default, |server| waits_of(facts, server));
     let behind = ServerWaits::new(facts, &waited, &own);
+    let held_up = behind.as_ref().and_then(|behind| behind.held_up(&waited));
+    let subject = held_up.as_ref().unwrap_or(&waited).subject();
+    let subject = Subject { device: None, ..subject };
     let sentence = format!(
-        "{} waits for {whom} that serves {place}, {} on average{}",
+        "{} waits for {who_serves_what}, {} on average{}",
         words::who(&subject),
-        words::time(waited.mean_ns()),
+        words::time(held_up.as_ref().unwrap_or(&waited).mean_ns()),
         behind.as_ref().map(ServerWaits::words).unwrap_or_default(),
     );
     let per_s = waited.waits as f64 / facts.seconds();
@@ -89,6 +84,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
              waits`); if it is idle in fuse_dev_do_read, it has no requests",
         )
         .into())
+}
+
+/// Returns `sshfs (812) that serves /mnt (fuse.sshfs, host:/srv)`.
+fn who_serves_what(mount: Option<&Mount>, is_host: bool) -> String {
+    let whom = match mount.and_then(|mount| mount.server.as_deref()) {
+        Some(server) => server,
+        None if is_host => "the hypervisor",
+        None => "the process",
+    };
+    let place = mount.map_or_else(
+        || "a FUSE file system".to_owned(),
+        |mount| format!("{} ({}, {})", mount.path, mount.kind, mount.source),
+    );
+    format!("{whom} that serves {place}")
 }
 
 /// Returns the waits for a server that passes what it is asked for on to a program that waits so.
@@ -137,6 +146,8 @@ struct ServerWaits {
     mean_ns: f64,
     /// Whether it waits for one request after another, although several threads wait for it.
     is_serial: bool,
+    /// The program whose file it waits for, as sentences name it.
+    asked_by: Option<String>,
 }
 
 impl ServerWaits {
@@ -157,25 +168,48 @@ impl ServerWaits {
         let first = most.groups.first()?;
         let mean_threads =
             |waits: &Waited<'_>| waits.time_ns as f64 / facts.duration_ns().max(1) as f64;
+        let askers = waited.groups.iter().filter(|group| is_same_file(&group.file, &first.file));
+        let askers = Waited::from_groups(askers.copied().collect());
+        let is_known = askers.time_ns > 0 && askers.time_ns < waited.time_ns;
         Some(ServerWaits {
             device: device.to_owned(),
             call: facts.call_name(first.syscall).unwrap_or("a call"),
             file: first.file.clone(),
             mean_ns: most.mean_ns(),
             is_serial: mean_threads(own) <= ONE && mean_threads(waited) >= SEVERAL,
+            asked_by: is_known.then(|| words::who(&askers.subject())),
         })
+    }
+
+    /// Returns the waits of those that wait behind another program's file, because the server
+    /// handles one request at a time; `None` if that is not so.
+    fn held_up<'a>(&self, waited: &Waited<'a>) -> Option<Waited<'a>> {
+        self.asked_by.as_ref().filter(|_| self.is_serial)?;
+        let others = waited.groups.iter().filter(|group| !is_same_file(&group.file, &self.file));
+        Some(Waited::from_groups(others.copied().collect()))
     }
 
     fn words(&self) -> String {
         let serial = if self.is_serial { "handles one request at a time, and " } else { "" };
         let of = self.file.as_ref().map(|file| format!(" of {file}")).unwrap_or_default();
+        let asked_by = self.asked_by.as_ref().filter(|_| self.is_serial);
+        let asked_by = asked_by.map(|who| format!(" for {who}")).unwrap_or_default();
         format!(
-            "; the server {serial}itself waits in {}{of} on {}, {} each",
+            "; the server {serial}itself waits{asked_by} in {}{of} on {}, {} each",
             self.call,
             self.device,
             words::time(self.mean_ns),
         )
     }
+}
+
+/// Whether both files have the same name: a server has a folder of its own for what it serves.
+fn is_same_file(one: &Option<String>, other: &Option<String>) -> bool {
+    let name = |file: &Option<String>| {
+        let file = file.as_deref()?;
+        Some(file.rsplit('/').next().unwrap_or(file).to_owned())
+    };
+    name(one).is_some() && name(one) == name(other)
 }
 
 fn fix(is_host: bool, behind: Option<&ServerWaits>) -> String {
@@ -204,7 +238,6 @@ fn fix(is_host: bool, behind: Option<&ServerWaits>) -> String {
 mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
-    use crate::model::environment::Mount;
     use crate::script::{MS, Script};
 
     fn found(waits: u64, each: u64, kind: &str) -> Option<Finding> {
@@ -280,6 +313,29 @@ mod tests {
         }
         let findings = diagnose(&script.summary()).findings;
         findings.into_iter().find(|finding| finding.cause == "fuse-server").unwrap()
+    }
+
+    #[test]
+    fn who_asked_for_what_a_serial_server_waits_for_is_not_the_victim() {
+        let mut script = Script::new(10);
+        script.mount("/mnt/pool", "fuse.pool", "pool");
+        script.environment.mounts[0].server = Some("pool (812)".to_owned());
+        for (pid, program, file) in
+            [(7, "cp", "/mnt/pool/film.iso"), (8, "web", "/mnt/pool/index.html")]
+        {
+            script.wait((pid, program), WaitClass::Fuse, 9000 * MS, 0, 0);
+            let file = script.names.intern(file);
+            script.batch.waits.last_mut().unwrap().file = Some(file);
+        }
+        script.wait((812, "pool"), WaitClass::PageRead, 9000 * MS, 9000 * MS, 0);
+        script.waited_on("sda", "/srv/disk/film.iso", 0);
+        let findings = diagnose(&script.summary()).findings;
+        let found = findings.into_iter().find(|it| it.cause == "fuse-server").unwrap();
+        assert!(found.sentence.starts_with("web (8) waits for pool (812)"), "{}", found.sentence);
+        let said = "handles one request at a time, and itself waits for cp (7) in read of \
+                    /srv/disk/film.iso on sda";
+        assert!(found.sentence.contains(said), "{}", found.sentence);
+        assert!(found.fix.contains("several requests at once"), "{}", found.fix);
     }
 
     #[test]

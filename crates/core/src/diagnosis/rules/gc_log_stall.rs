@@ -12,6 +12,9 @@ const VM_THREADS: &[&str] = &["VM Thread", "VM Periodic Tas", "G1 Main Marker", 
 /// The file of counters that a JVM maps (see -XX:+PerfDisableSharedMem).
 const COUNTERS: &str = "hsperfdata";
 
+/// The least share of the device's time of a program that is named beside the log's.
+const MOST: f64 = 0.5;
+
 rule!(
     "gc-log-stall",
     "JVM stalls on GC log writes",
@@ -63,7 +66,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let part = time_ns as f64 / first.threads.max(1) as f64 / facts.duration_ns().max(1) as f64;
     let file = most.files.first().map(|(file, _)| file.clone());
     let sentence = format!(
-        "{} of {} stall until thread {} has written{}, which waits for {}",
+        "{} of {} stall until thread {} has written{}, which waits for {}{}",
         match first.threads {
             1 => "threads".to_owned(),
             many => format!("{many} threads"),
@@ -72,6 +75,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         named(last),
         file.as_ref().map(|file| format!(" to {file}")).unwrap_or_default(),
         what(most.class),
+        who_fills(facts, most).unwrap_or_default(),
     );
     let subject = Subject {
         device: most.device.clone(),
@@ -99,6 +103,19 @@ fn judge(facts: &Facts<'_>) -> Judged {
              took little CPU; with the log on tmpfs they end",
         )
         .into())
+}
+
+/// Returns the end of a sentence about the other program that has most of the log's device.
+fn who_fills(facts: &Facts<'_>, row: &ChainRow) -> Option<String> {
+    let own = &row.steps.last()?.process;
+    let users = facts.main_users().into_iter();
+    let mut others = users.filter(|user| user.row.subject.process != *own);
+    let other = others.find(|user| Some(&user.device.device) == row.device.as_ref())?;
+    let subject = &other.row.subject;
+    (other.share >= MOST).then(|| {
+        let who = words::process(&subject.process, subject.pid, None);
+        format!("; {who} has {} of {}", words::percent(other.share), other.device.device)
+    })
 }
 
 fn fix(counters: bool) -> &'static str {

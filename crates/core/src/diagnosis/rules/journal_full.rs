@@ -1,6 +1,7 @@
 //! The journal is full, and all changes wait for a checkpoint.
 
 use super::journal_commit::JournalKind;
+use super::synchronous_mount::data_journal_of;
 use super::*;
 
 /// Functions that wait for space in ext4's journal, and for nothing else.
@@ -37,6 +38,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
     );
     let is_seen = journal_ns >= log_ns;
+    let mount = facts.device_of(&subject).and_then(|device| data_journal_of(facts, device));
+    let less = mount.map(|mount| {
+        format!(
+            "mount {} with data=ordered, not by a remount: with data=journal all data goes \
+                 through the journal, too; else ",
+            mount.path
+        )
+    });
     let kind = if is_seen { JournalKind::Ext4 } else { JournalKind::Xfs };
     Ok(Finding::of_blocked(facts, time_ns, sentence)
         .claiming(Claims::of_waits(&waited))
@@ -44,7 +53,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
         .shown("blocked time for journal space", time_ns as f64, "ns", "iowhy waits")
         .shown("waits for journal space", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-        .fix(fix(kind))
+        .fix(format!("{}{}", less.unwrap_or_default(), fix(kind)))
         .check(check(kind))
         .into())
 }

@@ -5,7 +5,7 @@
 
 use super::file_lock::{Convoy, holder, verdict};
 use super::*;
-use crate::analysis::summary::ChainRow;
+use crate::analysis::summary::{ChainRow, ChainStep};
 use crate::analysis::waits::locks::is_row_lock;
 use crate::diagnosis::programs::{self, Topic};
 use std::collections::BTreeMap;
@@ -22,19 +22,41 @@ rule!(
     needs: [Waits, Chains],
 );
 
+/// The least waits for storage during a sleep of which each is one of many that the other session
+/// makes: who hands over a commit to be synced waits for one or two. Chosen.
+const MANY: u64 = 10;
+
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
     let mut by_program: BTreeMap<&str, Vec<&ChainRow>> = BTreeMap::new();
+    let mut by_client: BTreeMap<(u32, &str), Vec<&ChainRow>> = BTreeMap::new();
     for row in rows.filter(|row| !row.is_in_ledger) {
-        let first = row.steps.first().filter(|first| is_row_lock(&first.user_stack));
-        if let Some(first) = first {
+        let Some(first) = row.steps.first() else { continue };
+        if is_row_lock(&first.user_stack) {
             by_program.entry(&first.process).or_default().push(row);
+        } else if let Some(server) = server_behind(row) {
+            by_client.entry((server.pid, &first.process)).or_default().push(row);
         }
     }
     let convoys = by_program.into_values().filter_map(Convoy::new);
-    let found = convoys.filter_map(|convoy| of_rows(facts, &convoy));
-    Ok(verdict(found.collect()))
+    let mut found: Vec<Finding> = convoys.filter_map(|convoy| of_rows(facts, &convoy)).collect();
+    if found.is_empty() {
+        let convoys = by_client.into_values().filter_map(Convoy::new);
+        found.extend(convoys.filter_map(|convoy| of_client(facts, &convoy)));
+    }
+    Ok(verdict(found))
+}
+
+/// Returns the database in which a client's session waits for another one that waits for storage
+/// again and again meanwhile.
+fn server_behind(row: &ChainRow) -> Option<&ChainStep> {
+    let [client, session, other, ..] = row.steps.as_slice() else { return None };
+    let is_within = client.pid != session.pid && session.pid == other.pid;
+    let is_long = row.waits >= MANY.saturating_mul(row.sleeps);
+    let program = programs::of(Some(&session.process), None)?;
+    let has_rows = program.advice(Topic::RowLock).is_some();
+    (is_within && is_long && has_rows).then_some(session)
 }
 
 fn of_rows(facts: &Facts<'_>, convoy: &Convoy<'_>) -> Option<Finding> {
@@ -71,6 +93,29 @@ fn of_rows(facts: &Facts<'_>, convoy: &Convoy<'_>) -> Option<Finding> {
                  row and the transaction that holds it",
             ),
     )
+}
+
+/// Returns the finding about a client whose session no stack shows.
+fn of_client(facts: &Facts<'_>, convoy: &Convoy<'_>) -> Option<Finding> {
+    let (most, client) = (convoy.most(), convoy.sleepers()?);
+    let server = server_behind(most)?;
+    let sentence = format!(
+        "{} waits for {}: it probably needs a row or a table that the other session has locked",
+        words::process(&client.process, Some(client.pid), None),
+        holder(most),
+    );
+    let subject = Subject {
+        device: most.device.clone(),
+        process: Some(server.process.clone()),
+        pid: Some(server.pid),
+        container: facts.waits(|group| group.pid == server.pid).subject().container,
+        file: most.files.first().map(|(file, _)| file.clone()),
+    };
+    let own = programs::of(Some(&server.process), None).and_then(|it| it.advice(Topic::RowLock));
+    Some(convoy.finding(facts, subject, sentence).sure(Confidence::Likely).fix(own?).check(
+        "the database's own view of locks and sessions (`SHOW PROCESSLIST`, pg_locks) names \
+             who waits for whom; if nobody waits for a lock, the session waits for its own work",
+    ))
 }
 
 #[cfg(test)]
@@ -110,6 +155,31 @@ mod tests {
         );
         assert!(found.sentence.contains("held by postgres (7), which waits for writes of"));
         assert!(!found.fix.contains("raise commit_delay"), "{}", found.fix);
+    }
+
+    /// A client waits seven seconds for a session that waits for another one, which waits for
+    /// storage so often meanwhile.
+    fn behind_another(server: &str, waits: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.wait((7, server), WaitClass::PageRead, 7000 * MS, 7000 * MS, 0);
+        let threads = [(2, "shop"), (8, server), (9, server)];
+        script.chain(&threads, 7000 * MS, 7000 * MS);
+        for row in &mut script.batch.wait_chains {
+            row.process = row.thread;
+            row.pid = if row.hop == 0 { row.tid } else { 7 };
+            row.waits = row.waits.map(|_| waits);
+        }
+        diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "row-lock")
+    }
+
+    #[test]
+    fn a_clients_session_behind_another_that_goes_on_is_probably_locked_out() {
+        let found = behind_another("mariadbd", 2000).unwrap();
+        assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Likely));
+        assert!(found.sentence.starts_with("shop (2) waits for mariadbd (7)"), "{found:?}");
+        // A commit that another thread syncs; a program without rows.
+        assert_eq!(behind_another("mariadbd", 2), None);
+        assert_eq!(behind_another("varnishd", 2000), None);
     }
 
     #[test]

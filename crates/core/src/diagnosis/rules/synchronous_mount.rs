@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{DeviceSummary, Direction};
+use crate::model::environment::Mount;
 use crate::model::{Origin, WaitClass};
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 
@@ -83,11 +84,16 @@ const DATA_JOURNAL: &str = "data=journal";
 /// as much as the data. Chosen.
 const JOURNAL_SHARE: f64 = 0.3;
 
+/// Returns the mount of a device that writes all data to its journal first.
+pub(super) fn data_journal_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<&'a Mount> {
+    let given = |options: &str| options.split(',').any(|word| word == DATA_JOURNAL);
+    facts.mounts(device).into_iter().find(|mount| given(&mount.options))
+}
+
 /// A file system that writes all data twice.
 fn data_journal(facts: &Facts<'_>) -> Option<Finding> {
     let found = facts.devices().iter().filter_map(|device| {
-        let given = |options: &str| options.split(',').any(|word| word == DATA_JOURNAL);
-        let mount = facts.mounts(device).into_iter().find(|mount| given(&mount.options))?;
+        let mount = data_journal_of(facts, device)?;
         let journal = facts::origin_of(device, Origin::Journal).2;
         let written = facts::of(device, Direction::Write).bytes;
         let share = journal as f64 / written.max(1) as f64;
