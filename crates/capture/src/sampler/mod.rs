@@ -2,8 +2,8 @@
 //!
 //! A value gets a row when it is first read and when it has changed. Before a change, the value of
 //! the previous sample gets a row, too, so that rates are right. The I/O of processes and cgroups
-//! gets its first row with its first change. Each sample has a time budget: subjects with recent I/O come
-//! first, the others in turn, and those that did not fit are counted.
+//! gets its first row with its first change. Each sample has a time budget: subjects with recent
+//! I/O come first, the others in turn, and those that did not fit are counted.
 //!
 //! What does not belong here: what the metrics mean (`iowhy_core::model::metric`).
 

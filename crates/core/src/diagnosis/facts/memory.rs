@@ -30,7 +30,7 @@ pub struct MemoryHolder<'a> {
 }
 
 impl MemoryHolder<'_> {
-    /// Returns `java (712) took 1.50 GiB and has 6.10 GiB`, or `it ...` if it is the subject itself.
+    /// Returns `java (712) took 1.50 GiB and has 6.10 GiB`, or `it ...` if it is the subject.
     pub fn does(&self, subject: &Subject) -> String {
         let name = match subject.pid == Some(self.pid) {
             true => "it".to_owned(),

@@ -86,7 +86,8 @@ impl Facts<'_> {
     }
 
     /// Returns a file that only a store has and that a program works with, whatever its name: it
-    /// syncs it, or writes it as the log of a file that it reads. A copy of such files does neither.
+    /// syncs it, or writes it as the log of a file that it reads. Who copies such files does
+    /// neither.
     pub fn store_file(&self, process: &str) -> Option<&str> {
         let rows = self.summary().activity.iter().flat_map(|report| &report.rows);
         let own: Vec<_> = rows.filter(|row| row.process.as_deref() == Some(process)).collect();

@@ -188,7 +188,7 @@ fn bound<'a>(facts: &Facts<'a>) -> Option<BoundCgroup<'a>> {
         let (limit, removal) = (words::io_limit(&io), removal(cgroup, number));
         let known = KnownLimit { path: cgroup.path.clone(), limit, io, removal };
         let is_reached = (REACHED..=1.0 / REACHED).contains(&share) && waited.time_ns > 0;
-        let is_held = is_held_above(facts, device, &waited);
+        let is_held = is_held_above(device, &waited);
         (is_reached || is_held).then_some(BoundCgroup { device, known, waited, share, is_held })
     });
     bound.max_by_key(|bound| bound.waited.time_ns)
@@ -196,7 +196,7 @@ fn bound<'a>(facts: &Facts<'a>) -> Option<BoundCgroup<'a>> {
 
 /// Whether threads wait for pages to be written for much longer than nearly all of the device's
 /// requests take, from queueing to completion: the kernel holds back what they wait for.
-fn is_held_above(facts: &Facts<'_>, device: &DeviceSummary, waited: &Waited<'_>) -> bool {
+fn is_held_above(device: &DeviceSummary, waited: &Waited<'_>) -> bool {
     let pages = [WaitClass::Fsync, WaitClass::PageLock];
     let of_pages = waited.groups.iter().filter(|group| pages.contains(&group.class));
     let of_pages = Waited::from_groups(of_pages.copied().collect());

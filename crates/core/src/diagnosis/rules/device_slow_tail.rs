@@ -198,6 +198,20 @@ fn stays_slow(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction, s
     outliers.len() >= LEAST_LASTING && all < 2 * outliers.len() as u64
 }
 
+/// Returns the claims on waits for a device that are as long as its outliers: such a thread waited
+/// for one of them, or for a thread that did.
+fn claims_of(facts: &Facts<'_>, name: &str, tail: &Tail) -> Claims {
+    let waited = |of_threads: bool| {
+        facts.waits(|group| {
+            let is_long = group.longest_ns >= tail.max_ns / 2;
+            let is_here = group.device.as_deref() == Some(name);
+            is_here && is_long && group.class.is_for_thread() == of_threads
+        })
+    };
+    let claims = Claims::of_service(&waited(false)).and(&Claims::of_waits(&waited(true)));
+    claims.limited_to(tail.time_ns as u64)
+}
+
 fn of_tail(
     facts: &Facts<'_>,
     device: &DeviceSummary,
@@ -226,16 +240,7 @@ fn of_tail(
     // A request that no queue explains is worth reporting, even if it is a small part of the total
     // time.
     let least = if tail.max_ns >= LONG_NS { Severity::Warning } else { Severity::Info };
-    // A thread that waited that long waited for one of them, or for a thread that did.
-    let waited = |of_threads: bool| {
-        facts.waits(|group| {
-            let is_long = group.longest_ns >= tail.max_ns / 2;
-            let is_here = group.device.as_deref() == Some(name);
-            is_here && is_long && group.class.is_for_thread() == of_threads
-        })
-    };
-    let claims = Claims::of_service(&waited(false)).and(&Claims::of_waits(&waited(true)));
-    let claims = claims.limited_to(tail.time_ns as u64);
+    let claims = claims_of(facts, name, tail);
     Finding::of_device(facts, tail.time_ns as u64, tail.whole_ns, sentence)
         .claiming(claims.and(&Claims::of_own_requests(facts, name, tail.time_ns as u64)))
         .at_least(least)
