@@ -53,7 +53,7 @@ test-kernels: ## Run what needs a kernel in guests with Linux 5.10, 6.1, 6.12 an
 
 test-compilers: ## Compile the BPF programs with every clang, 14 to the newest, and load them here and in guests
 	@scripts/install-deps build test static vm
-	@scripts/test-compilers --page 5.10 6.1 6.12 sid
+	@scripts/test-compilers --page 5.10 6.1 6.12 sid 6.1-arm64 sid-arm64
 
 kernels-page: ## Ask each kernel in a guest what it gives; writes docs/kernels.md
 	@scripts/install-deps build test vm
