@@ -49,11 +49,13 @@ pub fn too_deep(object: &[u8]) -> object::Result<Vec<(String, usize)>> {
         let Some(index) = symbol.section_index() else { continue };
         let section = file.section_by_index(index)?;
         let code = section.data_range(symbol.address(), symbol.size())?.unwrap_or_default();
-        let mut function = function(code, index.0, symbol.address());
         let within = symbol.address()..symbol.address() + symbol.size();
-        for (at, relocation) in section.relocations().filter(|(at, _)| within.contains(at)) {
+        let own = section.relocations().filter(|(at, _)| within.contains(at));
+        let relocations: BTreeMap<u64, Relocation> = own.collect();
+        let mut function = function(code, index.0, symbol.address(), &relocations);
+        for (at, relocation) in &relocations {
             let from = usize::try_from(at - symbol.address()).unwrap_or(usize::MAX);
-            function.calls.extend(called(&file, code.get(from..), &relocation));
+            function.calls.extend(called(&file, code.get(from..), relocation));
         }
         function.name = symbol.name()?.to_owned();
         functions.insert((index.0, symbol.address()), function);
@@ -85,11 +87,22 @@ fn called(file: &object::File<'_>, code: Option<&[u8]>, relocation: &Relocation)
 
 /// The bytes that a function keeps in its own frame.
 pub fn frame(code: &[u8]) -> usize {
-    function(code, 0, 0).bytes
+    function(code, 0, 0, &BTreeMap::new()).bytes
+}
+
+/// The places that a function at `address` calls without relocation.
+pub fn calls(code: &[u8], address: u64) -> Vec<u64> {
+    let calls = function(code, 0, address, &BTreeMap::new()).calls;
+    calls.into_iter().map(|(_, place)| place).collect()
 }
 
 /// A function's frame, and its calls within the section that need no relocation.
-fn function(code: &[u8], section: usize, address: u64) -> Function {
+fn function(
+    code: &[u8],
+    section: usize,
+    address: u64,
+    relocations: &BTreeMap<u64, Relocation>,
+) -> Function {
     let mut function = Function::default();
     // Registers that hold the frame's upper end.
     let mut copies = [false; FRAME as usize + 1];
@@ -111,10 +124,10 @@ fn function(code: &[u8], section: usize, address: u64) -> Function {
         if let Some(copy) = copies.get_mut(usize::from(to)).filter(|_| is_write && to != FRAME) {
             *copy = instruction[0] == MOVE && from == FRAME;
         }
-        let by = constant(instruction);
-        if instruction[0] == CALL && from == OF_PROGRAM && by >= 0 {
-            let target = at as u64 + 1 + by.unsigned_abs();
-            function.calls.push((section, address + target * INSTRUCTION as u64));
+        let place = address + (at * INSTRUCTION) as u64;
+        if instruction[0] == CALL && from == OF_PROGRAM && !relocations.contains_key(&place) {
+            let by = (constant(instruction) + 1) * INSTRUCTION as i64;
+            function.calls.extend(place.checked_add_signed(by).map(|place| (section, place)));
         }
     }
     function
@@ -131,10 +144,9 @@ fn constant(instruction: &[u8]) -> i64 {
 fn deepest(place: Place, functions: &BTreeMap<Place, Function>, left: usize) -> (usize, usize) {
     let Some(function) = functions.get(&place) else { return (0, 0) };
     let own = function.bytes.max(1).next_multiple_of(STEP);
-    let below = match left {
-        0 => Default::default(),
-        _ => function.calls.iter().map(|call| deepest(*call, functions, left - 1)).max(),
-    };
-    let (bytes, frames) = below.unwrap_or_default();
+    let calls = function.calls.iter().filter(|_| left > 0);
+    let below = calls.map(|call| deepest(*call, functions, left - 1));
+    let (bytes, frames) =
+        below.fold((0, 0), |most: (usize, usize), one| (most.0.max(one.0), most.1.max(one.1)));
     (own + bytes, frames + 1)
 }

@@ -5,6 +5,7 @@
 use super::{number_of, read_text};
 use iowhy_core::model::cgroup::UNLIMITED;
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Mount points of the controllers that iowhy reads.
@@ -71,15 +72,19 @@ impl Roots {
         counts.max().unwrap_or(0)
     }
 
-    /// The smallest limit on a process's memory, of its cgroup and those above it, bytes; `None` if
-    /// there is none.
-    pub fn memory_limit_of(&self, pid: u32) -> Option<u64> {
+    /// The smallest limit on a process's memory, of its cgroup and those above it, bytes, and the
+    /// inode of the cgroup that has it; `None` if there is none.
+    pub fn memory_limit_of(&self, pid: u32) -> Option<(u64, u64)> {
         let folders = self.folders_of(&pid.to_string(), "memory", self.memory.as_ref());
-        let limit = |folder: &PathBuf, file: &str| -> Option<u64> {
-            read_text(folder.join(file))?.trim().parse().ok()
+        let limit = |folder: &PathBuf| -> Option<u64> {
+            let all = ANY_MEMORY_LIMIT
+                .iter()
+                .filter_map(|file| read_text(folder.join(file))?.trim().parse::<u64>().ok());
+            all.filter(|bytes| *bytes < UNLIMITED).min()
         };
-        let all = folders.iter().flat_map(|it| ANY_MEMORY_LIMIT.map(|file| limit(it, file)));
-        all.flatten().filter(|bytes| *bytes < UNLIMITED).min()
+        let limits = folders.iter().filter_map(|folder| Some((limit(folder)?, folder)));
+        let (bytes, folder) = limits.min_by_key(|(bytes, _)| *bytes)?;
+        Some((bytes, std::fs::metadata(folder).ok()?.ino()))
     }
 
     /// The directory of a process's cgroup in the hierarchy of a controller, and those above it.

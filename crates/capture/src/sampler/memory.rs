@@ -22,7 +22,8 @@ const MOST_FOLLOWED: usize = 4 * MOST;
 /// The least memory that is worth a row, bytes.
 const LEAST: u64 = 16 << 20;
 /// The metrics of a process.
-const OF_PROCESSES: [Metric; 2] = [Metric::ProcessMemory, Metric::ProcessMemoryLimit];
+pub(super) const OF_PROCESSES: [Metric; 3] =
+    [Metric::ProcessMemory, Metric::ProcessMemoryLimit, Metric::ProcessMemoryGroup];
 
 /// The processes with most memory.
 #[derive(Debug, Default)]
@@ -79,7 +80,13 @@ impl MemorySampler {
         large.sort_unstable_by(|a, b| b.cmp(a));
         large.truncate(MOST);
         if self.found.len() > MOST_FOLLOWED {
-            self.found.retain(|pid, _| large.iter().any(|(_, large)| large == pid));
+            self.found.retain(|pid, subject| {
+                let stays = large.iter().any(|(_, large)| large == pid);
+                if !stays {
+                    out.forget(&OF_PROCESSES, *subject);
+                }
+                stays
+            });
         }
         for (_, pid) in large {
             let Some(stat) = ProcStat::for_pid(pid) else { continue };
@@ -89,8 +96,9 @@ impl MemorySampler {
                 // It runs another program now, or its number was reused.
                 out.forget(&OF_PROCESSES, before);
             }
-            if let Some(limit) = self.roots.memory_limit_of(pid) {
+            if let Some((limit, cgroup)) = self.roots.memory_limit_of(pid) {
                 out.put(Metric::ProcessMemoryLimit, subject, limit);
+                out.put(Metric::ProcessMemoryGroup, subject, cgroup);
             }
         }
     }

@@ -203,7 +203,7 @@ impl Out<'_> {
         let followed = self.written.values.len();
         let Some(last) = self.written.values.get_mut(&(metric, subject)) else {
             // The I/O of most processes and cgroups never changes.
-            let is_memory = matches!(metric, Metric::ProcessMemory | Metric::ProcessMemoryLimit);
+            let is_memory = memory::OF_PROCESSES.contains(&metric);
             let is_first_told = is_memory || matches!(scope, Scope::System | Scope::Device);
             if followed < MOST_FOLLOWED {
                 let written_ns = if is_first_told { now_ns } else { 0 };

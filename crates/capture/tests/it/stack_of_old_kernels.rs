@@ -1,6 +1,6 @@
 //! How much of a frame a function uses, as instructions.
 
-use crate::stack::frame;
+use crate::stack::{calls, frame};
 
 /// r1 = r10; r1 = r2; *(u64 *)(r10 - 88) = r1; r0 = *(u64 *)(r10 - 16); exit.
 const FRAME_TO_R1: [u8; 8] = [0xbf, 0xa1, 0, 0, 0, 0, 0, 0];
@@ -31,4 +31,20 @@ fn other_memory_is_not() {
     assert_eq!(frame(&[R2_TO_R1, add(-120), STORE_BY_R1, EXIT].concat()), 0);
     assert_eq!(frame(&[FRAME_TO_R1, R2_TO_R1, add(-300), EXIT].concat()), 0);
     assert_eq!(frame(&[0xbf, 0xa1]), 0);
+}
+
+/// call BY, of a function of the program.
+fn call(by: i32) -> [u8; 8] {
+    let [a, b, c, d] = by.to_le_bytes();
+    [0x85, 0x10, 0, 0, a, b, c, d]
+}
+
+#[test]
+fn calls_go_forward_and_back() {
+    // From the instruction behind the call, as jumps do.
+    assert_eq!(calls(&[call(3), EXIT].concat(), 80), [80 + 8 + 24]);
+    assert_eq!(calls(&[EXIT, call(-6), EXIT].concat(), 80), [80 + 16 - 48]);
+    assert!(calls(&[call(-60), EXIT].concat(), 80).is_empty(), "before the section");
+    let helper = [0x85, 0, 0, 0, 5, 0, 0, 0];
+    assert!(calls(&[helper, EXIT].concat(), 80).is_empty());
 }

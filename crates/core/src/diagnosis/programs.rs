@@ -225,16 +225,19 @@ const OF_MYSQL_DUMPS: &str = "with --single-transaction no table of InnoDB is lo
                               (MyISAM's are: convert them); dump a replica, or back up with \
                               mariabackup or xtrabackup at a limited rate; at another time";
 
-/// Programs that lock a file for as long as they serve a request, and what to do about it.
-const LOCKERS: &[(&str, &str)] = &[(
-    "php",
+/// Beginnings of the names of files that programs lock while they serve a request, and what to do
+/// about it.
+const REQUEST_LOCKS: &[(&str, &str)] = &[(
+    "sess_",
     "PHP: a session's file stays locked until the request ends: call session_write_close() before \
-     long work, or start the session with read_and_close",
+     long work (what it changes in the session afterwards is not saved), or start the session with \
+     read_and_close where it changes nothing",
 )];
 
-/// Returns what to do about the lock of a file that a process holds, by its program's own means.
-pub fn file_lock_advice(process: &str) -> Option<&'static str> {
-    LOCKERS.iter().find(|(name, _)| process.starts_with(name)).map(|(_, advice)| *advice)
+/// Returns what to do about the lock of a file that a program takes for each request.
+pub fn request_lock_advice(file: &str) -> Option<&'static str> {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    REQUEST_LOCKS.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, advice)| *advice)
 }
 
 /// Returns what to do about a program that dumps a database through its server.

@@ -226,6 +226,8 @@ metrics! {
             "Resident memory that no file backs; of the processes with most of it.";
         ProcessMemoryLimit = "memory.limit" Gauge Bytes
             "The smallest limit on memory of its cgroup and those above it; of the same processes.";
+        ProcessMemoryGroup = "memory.limit_cgroup" Gauge Count
+            "The inode of the cgroup that has this limit: processes with the same one share it.";
         ProcessCpu = "stat.cpu_ns" Counter Nanoseconds "CPU time of its threads, in clock ticks; \
                                                         only of processes in cgroups whose limit \
                                                         of CPU time was reached.";

@@ -45,37 +45,40 @@ impl MemoryHolder<'_> {
 }
 
 impl<'a> Facts<'a> {
-    /// Returns who has the memory that the subject lacks: of its cgroup if that has a limit, else
-    /// of the machine; `None` if nobody stands out, or if it is not known which of both is short.
+    /// Returns who has the memory that the subject lacks: of the machine if that is short, else of
+    /// the cgroup whose limit the subject is under; `None` if nobody stands out, or if neither is
+    /// known to be short.
     pub fn memory_holder(&self, subject: &Subject) -> Option<MemoryHolder<'a>> {
-        let limit = self.memory_limit_of(subject);
         let all = self.summary.environment.memory_bytes as f64;
-        let (all, is_short) = match limit {
-            Some(limit) => (limit, true),
-            None => (all, self.is_memory_short(all)),
-        };
+        match self.is_memory_short(all) {
+            true => self.largest_holder(all, |_| true),
+            false => self.memory_holder_within(subject),
+        }
+    }
+
+    /// The same within the cgroup whose limit the subject has reached.
+    pub fn memory_holder_within(&self, subject: &Subject) -> Option<MemoryHolder<'a>> {
+        let own = process_subject(subject.pid?, subject.process.as_deref()?);
+        let of = |metric, process: &str| Some(self.summary.samples.get(metric, process)?.last);
+        let group = of(Metric::ProcessMemoryGroup, &own)?;
+        let limit = of(Metric::ProcessMemoryLimit, &own)?;
+        self.largest_holder(limit, |process| of(Metric::ProcessMemoryGroup, process) == Some(group))
+    }
+
+    /// The process that took most of `all` bytes or has most of them, of those that fit.
+    fn largest_holder(&self, all: f64, fits: impl Fn(&str) -> bool) -> Option<MemoryHolder<'a>> {
         let samples = &self.summary.samples;
         let holders = samples.of(Metric::ProcessMemory).iter().filter_map(|series| {
             let (pid, name) = process_of(&series.subject)?;
-            let own = samples.get(Metric::ProcessMemoryLimit, &series.subject);
-            let is_there = limit.is_none() || own.map(|own| own.last) == limit;
             let taken = Some(series.grown()).filter(|taken| *taken >= TAKEN * all);
             let holder =
                 MemoryHolder { pid, name, bytes: series.last, taken: taken.unwrap_or(0.0) };
-            (is_there && (taken.is_some() || series.last >= HELD * all)).then_some(holder)
+            let stands_out = taken.is_some() || series.last >= HELD * all;
+            (stands_out && fits(&series.subject)).then_some(holder)
         });
-        let order = |it: &MemoryHolder<'_>| (it.taken, it.bytes);
-        let most = holders.max_by(|a, b| {
-            let ((a, b), (c, d)) = (order(a), order(b));
-            a.total_cmp(&c).then(b.total_cmp(&d))
-        });
-        most.filter(|_| is_short && all > 0.0)
-    }
-
-    /// The limit on the memory of a process that has rows of its memory, bytes.
-    fn memory_limit_of(&self, subject: &Subject) -> Option<f64> {
-        let own = process_subject(subject.pid?, subject.process.as_deref()?);
-        Some(self.summary.samples.get(Metric::ProcessMemoryLimit, &own)?.last)
+        let most =
+            holders.max_by(|a, b| a.taken.total_cmp(&b.taken).then(a.bytes.total_cmp(&b.bytes)));
+        most.filter(|_| all > 0.0)
     }
 
     fn is_memory_short(&self, all: f64) -> bool {
@@ -92,9 +95,12 @@ mod tests {
 
     const GIB: f64 = (1u64 << 30) as f64;
 
-    /// Who has the memory that process 7 lacks; each of `processes` has its memory at both ends and
-    /// a limit, and of the machine's 16 GiB so much is available.
-    fn holder(available: f64, processes: &[(&str, f64, f64, f64)]) -> Option<String> {
+    /// A process with its memory at both ends, and its cgroup with a limit; 0 for none.
+    type Process = (&'static str, f64, f64, u64);
+
+    /// Who has the memory that process 7 lacks; each cgroup has a limit of 256 MiB, and of the
+    /// machine's 16 GiB so much is available.
+    fn holder(available: f64, processes: &[Process]) -> Option<String> {
         let mut script = Script::new(10);
         script.environment.memory_bytes = 16 << 30;
         let mut put = |scope, subject: &str, metric: Metric, value: f64, ns: u64| {
@@ -105,11 +111,12 @@ mod tests {
         };
         put(Scope::System, "", Metric::MemoryAvailable, available, 0);
         put(Scope::System, "", Metric::MemoryAvailable, available, S);
-        for (subject, first, last, limit) in processes {
+        for (subject, first, last, cgroup) in processes {
             put(Scope::Process, subject, Metric::ProcessMemory, *first, 0);
             put(Scope::Process, subject, Metric::ProcessMemory, *last, S);
-            if *limit > 0.0 {
-                put(Scope::Process, subject, Metric::ProcessMemoryLimit, *limit, 0);
+            if *cgroup > 0 {
+                put(Scope::Process, subject, Metric::ProcessMemoryLimit, 0.25 * GIB, 0);
+                put(Scope::Process, subject, Metric::ProcessMemoryGroup, *cgroup as f64, 0);
             }
         }
         let summary = script.summary();
@@ -120,22 +127,23 @@ mod tests {
 
     #[test]
     fn who_took_most_stands_before_who_has_most() {
-        let both = [("7 db", 8.0 * GIB, 8.0 * GIB, 0.0), ("9 job", GIB, 3.0 * GIB, 0.0)];
+        let both = [("7 db", 8.0 * GIB, 8.0 * GIB, 0), ("9 job", GIB, 3.0 * GIB, 0)];
         assert_eq!(holder(GIB, &both).unwrap(), "job (9) took 2.00 GiB and has 3.00 GiB");
         assert_eq!(holder(GIB, &both[..1]).unwrap(), "it has 8.00 GiB");
-        assert_eq!(holder(GIB, &[("9 job", GIB, GIB, 0.0)]), None);
+        assert_eq!(holder(GIB, &[("9 job", GIB, GIB, 0)]), None);
+        assert_eq!(holder(9.0 * GIB, &both), None, "the machine has enough");
     }
 
     #[test]
     fn a_limit_concerns_those_that_share_it() {
-        let own = ("7 db", 0.05 * GIB, 0.04 * GIB, 0.25 * GIB);
-        let job = ("9 job", 0.125 * GIB, 0.1875 * GIB, 0.25 * GIB);
-        let other = ("11 java", GIB, 9.0 * GIB, 0.0);
-        assert_eq!(
-            holder(GIB, &[own, job, other]).unwrap(),
-            "job (9) took 64.0 MiB and has 192 MiB"
-        );
-        // A limit of a process whose memory has no row: the machine has enough.
-        assert_eq!(holder(9.0 * GIB, &[job, other]), None);
+        let own = ("7 db", 0.05 * GIB, 0.04 * GIB, 5);
+        let job = ("9 job", 0.125 * GIB, 0.1875 * GIB, 5);
+        let neighbour = ("11 java", 0.0625 * GIB, 0.25 * GIB, 6);
+        let found = holder(9.0 * GIB, &[own, job, neighbour]).unwrap();
+        assert_eq!(found, "job (9) took 64.0 MiB and has 192 MiB");
+        assert_eq!(holder(9.0 * GIB, &[own, neighbour]), None, "another cgroup's, as large");
+        // The machine is short, whatever the limit.
+        let large = ("12 java", 9.0 * GIB, 13.0 * GIB, 0);
+        assert_eq!(holder(GIB, &[own, large]).unwrap(), "java (12) took 4.00 GiB and has 13.0 GiB");
     }
 }

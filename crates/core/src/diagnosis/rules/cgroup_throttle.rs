@@ -21,6 +21,9 @@ const DISPATCHED: f64 = 0.3;
 /// then the limit is another program's. Chosen: merged requests and the ends of the watch are in
 /// the rate.
 const REACHED: f64 = 0.85;
+/// The least share of a limit that a cgroup uses whose waits may be for it: it waits for half of the
+/// time and more. Chosen.
+const USED: f64 = 0.4;
 /// How many times longer than nearly all requests take from queueing to completion a wait for them
 /// is that is not for the device. Chosen.
 const TIMES_REQUEST: f64 = 10.0;
@@ -188,7 +191,8 @@ fn bound<'a>(facts: &Facts<'a>) -> Option<BoundCgroup<'a>> {
         let (limit, removal) = (words::io_limit(&io), removal(cgroup, number));
         let known = KnownLimit { path: cgroup.path.clone(), limit, io, removal };
         let is_reached = (REACHED..=1.0 / REACHED).contains(&share) && waited.time_ns > 0;
-        let is_held = is_held_above(device, &waited);
+        // Of a thinned watch its requests may be missing.
+        let is_held = (own.is_empty() || share >= USED) && is_held_above(device, &waited);
         (is_reached || is_held).then_some(BoundCgroup { device, known, waited, share, is_held })
     });
     bound.max_by_key(|bound| bound.waited.time_ns)

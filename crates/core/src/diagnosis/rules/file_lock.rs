@@ -157,8 +157,7 @@ fn fix(lock: &str, most: &ChainRow) -> String {
     let base = ["-shm", "-wal", "-journal"].iter().find_map(|end| lock.strip_suffix(end));
     let base = base.unwrap_or(lock);
     let is_own = |(file, _): &(String, u64)| file.starts_with(base);
-    let holder = most.steps.get(1).map(|holder| &holder.process);
-    let own = holder.and_then(|process| programs::file_lock_advice(process));
+    let own = programs::request_lock_advice(lock);
     match most.files.iter().any(is_own) || base != lock {
         true => "hold the lock for less: split what the holder does into small transactions, run \
                  VACUUM and mass deletes off-peak; in SQLite's WAL mode (PRAGMA \

@@ -13,6 +13,9 @@ const SLOW_NS: f64 = 2_000_000.0;
 const TIMES_WRITE: f64 = 4.0;
 /// The least number of flushes to judge.
 const LEAST: u64 = 5;
+/// The least flushes of the kernel's own per write if each write ends with one. Chosen: the last
+/// one may be open.
+const EACH_WRITE: f64 = 0.8;
 
 rule!(
     "flush-cost",
@@ -35,14 +38,37 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some(flush) = facts::stage(device, Direction::Flush, Interval::D2c) else {
         return Ok(RuleVerdict::Clear);
     };
-    let write = facts::stage(device, Direction::Write, Interval::D2c);
-    let median = write.map_or(0.0, |stage| stage.p50_ns as f64);
+    let median = median_of_data(facts, device, flush);
     // The median: a few flushes of a second are the device's outliers.
     let usual_ns = flush.p50_ns as f64;
     if flush.requests < LEAST || usual_ns < SLOW_NS || usual_ns < TIMES_WRITE * median {
         return Ok(RuleVerdict::Clear);
     }
     Ok(finding(facts, device, flush, median).into())
+}
+
+/// Whether each write ends with a flush of its own, as synchronous direct writes to a device do
+/// that has no FUA: its completion is the flush's. A file system flushes by itself.
+fn are_flushed(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
+    let writes = facts::of(device, Direction::Write).requests;
+    let is_each = writes > 0 && device.helper_requests as f64 >= EACH_WRITE * writes as f64;
+    is_each && facts.mounts(device).is_empty()
+}
+
+/// Returns the waits for such writes: they are for the device, like those for others.
+fn flushed<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> facts::Waited<'a> {
+    facts.waits(|group| are_flushed(facts, device) && group.device.as_ref() == Some(&device.device))
+}
+
+/// Returns the median of a write without the flush that it ends with, nanoseconds; 0 without
+/// writes.
+fn median_of_data(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime) -> f64 {
+    let write = facts::stage(device, Direction::Write, Interval::D2c);
+    let median = write.map_or(0.0, |stage| stage.p50_ns as f64);
+    match are_flushed(facts, device) {
+        true => (median - flush.p50_ns as f64).max(0.0),
+        false => median,
+    }
 }
 
 /// Returns the sync waits that may be for the device, by program, and an upper bound of the part
@@ -68,14 +94,19 @@ fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &StageTime) -> (Vec<ProgramSy
 fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: f64) -> Finding {
     let name = &device.device;
     let (syncs, waited_ns) = syncs(facts, name, &flush);
-    let mut subject = syncs.first().map(ProgramSyncs::subject).unwrap_or_default();
+    let direct = if syncs.is_empty() { flushed(facts, device) } else { facts::Waited::default() };
+    let waited_ns = waited_ns.max(direct.time_ns.min(flush.sum_ns));
+    let mut subject = match syncs.first() {
+        Some(first) => first.subject(),
+        None => direct.subject(),
+    };
     subject.device = Some(name.clone());
     let than = match median > 0.0 {
         true => format!(" (a write: {})", words::time(median)),
         false => String::new(),
     };
     let unwritten = syncs.first().and_then(|syncs| facts.unwritten(syncs));
-    let by_writes = syncs.first().is_some_and(|syncs| syncs.by_writes);
+    let by_writes = syncs.first().is_none_or(|syncs| syncs.by_writes);
     let waits = waits_of(&subject, unwritten, by_writes);
     let holds = facts.journalled(name).map_or_else(String::new, |file_system| {
         format!(", which holds the journal of the file system on {file_system},")
@@ -85,8 +116,8 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
         words::time(flush.mean_ns),
     );
     let finding = if waited_ns > 0 {
-        let groups = syncs.iter().flat_map(|syncs| syncs.waited.groups.iter().copied());
-        let claims = Claims::of_waits(&facts::Waited::from_groups(groups.collect()));
+        let groups = syncs.iter().flat_map(|syncs| &syncs.waited.groups).chain(&direct.groups);
+        let claims = Claims::of_waits(&facts::Waited::from_groups(groups.copied().collect()));
         Finding::of_blocked(facts, waited_ns, sentence).claiming(claims.limited_to(waited_ns))
     } else {
         let whole = facts::device_time_ns(device) + flush.sum_ns;
@@ -186,6 +217,28 @@ mod tests {
         }
         let findings = diagnose(&script.summary()).findings;
         findings.into_iter().find(|finding| finding.cause == "flush-cost")
+    }
+
+    #[test]
+    fn a_write_that_ends_with_its_flush_is_not_slow_itself() {
+        let found = |flush_ms: u64, write_ms: u64| {
+            let mut script = Script::new(10);
+            for index in 0..50 {
+                let at = (index * 150 * MS) as i64;
+                let write = script.write("sda", 4096).by(7, "dd").at(at);
+                write.direct(500, 500, write_ms * MS).add();
+                let flush = script.request("sda", Operation::Flush).at(at);
+                flush.origin(Origin::Flush).direct(500, 500, flush_ms * MS).add();
+                script.wait((7, "dd"), WaitClass::Device, write_ms * MS, write_ms * MS, 0);
+                script.waited_on("sda", "/dev/sda", 1);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().next().filter(|finding| finding.cause == "flush-cost")
+        };
+        let first = found(50, 51).unwrap();
+        let said = "; dd (7) waits for it with each write";
+        assert!(first.sentence.contains(said), "{}", first.sentence);
+        assert_eq!(found(50, 120), None, "the write itself is as slow");
     }
 
     #[test]

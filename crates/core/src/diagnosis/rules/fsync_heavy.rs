@@ -126,8 +126,9 @@ fn finding(
     let subject = syncs.subject();
     let of_files = subject.clone();
     let flags = words::flags(&subject);
-    let part = usual_part(device);
-    let (usual_ns, each_ns) = ((syncs.usual_ns() as f64 * part) as u64, syncs.mean_ns() * part);
+    // What outliers of the device take is theirs.
+    let usual_ns = (syncs.usual_ns() as f64 * usual_part(device)) as u64;
+    let each_ns = syncs.mean_ns();
     let rate = syncs.count() as f64 / facts.seconds();
     let how = match bytes > BYTES_PER_SYNC {
         true => "syncs after every write",
@@ -161,7 +162,7 @@ fn finding(
         .about(subject)
         .at_most(if is_well { Severity::Info } else { Severity::Critical })
         .shown("syncs", rate, "1/s", format!("iowhy files{flags}"))
-        .shown("usual sync time", each_ns, "ns", format!("iowhy waits{flags}"))
+        .shown("mean sync time", each_ns, "ns", format!("iowhy waits{flags}"))
         .shown("bytes written per sync", bytes, "bytes", format!("iowhy files{flags}"))
         .shown(
             "bytes written to the device per sync",

@@ -147,7 +147,7 @@ struct ServerWaits {
     /// Whether it waits for one request after another, although several threads wait for it.
     is_serial: bool,
     /// The program whose file it waits for, as sentences name it.
-    asked_by: Option<String>,
+    asked_by: Option<(String, u32)>,
 }
 
 impl ServerWaits {
@@ -177,23 +177,28 @@ impl ServerWaits {
             file: first.file.clone(),
             mean_ns: most.mean_ns(),
             is_serial: mean_threads(own) <= ONE && mean_threads(waited) >= SEVERAL,
-            asked_by: is_known.then(|| words::who(&askers.subject())),
+            asked_by: askers
+                .groups
+                .first()
+                .filter(|_| is_known)
+                .map(|asker| (words::process(&asker.process, Some(asker.pid), None), asker.pid)),
         })
     }
 
     /// Returns the waits of those that wait behind another program's file, because the server
     /// handles one request at a time; `None` if that is not so.
     fn held_up<'a>(&self, waited: &Waited<'a>) -> Option<Waited<'a>> {
-        self.asked_by.as_ref().filter(|_| self.is_serial)?;
-        let others = waited.groups.iter().filter(|group| !is_same_file(&group.file, &self.file));
-        Some(Waited::from_groups(others.copied().collect()))
+        let (_, asker) = self.asked_by.as_ref().filter(|_| self.is_serial)?;
+        let others = waited.groups.iter().filter(|group| group.pid != *asker);
+        Some(Waited::from_groups(others.copied().collect())).filter(|others| others.time_ns > 0)
     }
 
     fn words(&self) -> String {
         let serial = if self.is_serial { "handles one request at a time, and " } else { "" };
         let of = self.file.as_ref().map(|file| format!(" of {file}")).unwrap_or_default();
         let asked_by = self.asked_by.as_ref().filter(|_| self.is_serial);
-        let asked_by = asked_by.map(|who| format!(" for {who}")).unwrap_or_default();
+        let asked_by = asked_by.map(|(who, _)| format!(", probably for {who},"));
+        let asked_by = asked_by.unwrap_or_default();
         format!(
             "; the server {serial}itself waits{asked_by} in {}{of} on {}, {} each",
             self.call,
@@ -332,8 +337,8 @@ mod tests {
         let findings = diagnose(&script.summary()).findings;
         let found = findings.into_iter().find(|it| it.cause == "fuse-server").unwrap();
         assert!(found.sentence.starts_with("web (8) waits for pool (812)"), "{}", found.sentence);
-        let said = "handles one request at a time, and itself waits for cp (7) in read of \
-                    /srv/disk/film.iso on sda";
+        let said = "handles one request at a time, and itself waits, probably for cp (7), in \
+                    read of /srv/disk/film.iso on sda";
         assert!(found.sentence.contains(said), "{}", found.sentence);
         assert!(found.fix.contains("several requests at once"), "{}", found.fix);
     }

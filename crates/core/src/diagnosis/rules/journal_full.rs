@@ -41,8 +41,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mount = facts.device_of(&subject).and_then(|device| data_journal_of(facts, device));
     let less = mount.map(|mount| {
         format!(
-            "mount {} with data=ordered, not by a remount: with data=journal all data goes \
-                 through the journal, too; else ",
+            "mount {} with data=ordered, not by a remount, unless each write must be whole after a \
+             crash without fsync: with data=journal all data goes through the journal, too; else ",
             mount.path
         )
     });

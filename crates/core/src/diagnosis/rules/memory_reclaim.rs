@@ -55,7 +55,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         false => stacked.subject(),
     };
     let subject = Subject { device: None, file: None, ..subject };
-    let holder = facts.memory_holder(&subject).filter(|_| kind != Exhausted::Compaction);
+    let holder = match kind {
+        Exhausted::High | Exhausted::Limit => facts.memory_holder_within(&subject),
+        Exhausted::Machine => facts.memory_holder(&subject),
+        Exhausted::Compaction => None,
+    };
     let who_has_it = holder.map(|it| format!("; {}", it.does(&subject))).unwrap_or_default();
     let sentence = format!("{} {}{who_has_it}", words::who(&subject), kind.does());
     let pid = words::pid(&subject);

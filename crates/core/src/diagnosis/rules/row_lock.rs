@@ -119,7 +119,13 @@ fn of_client(facts: &Facts<'_>, convoy: &Convoy<'_>) -> Option<Finding> {
         file: most.files.first().map(|(file, _)| file.clone()),
     };
     let own = programs::of(Some(&server.process), None).and_then(|it| it.advice(Topic::RowLock));
-    Some(convoy.finding(facts, subject, sentence).sure(Confidence::Likely).fix(own?).check(
+    // Without its functions the other may be a thread of the database's own.
+    let is_seen = most.steps.last().is_some_and(|other| !other.user_stack.is_empty());
+    let (sure, worst) = match is_seen {
+        true => (Confidence::Likely, Severity::Critical),
+        false => (Confidence::Possible, Severity::Warning),
+    };
+    Some(convoy.finding(facts, subject, sentence).sure(sure).at_most(worst).fix(own?).check(
         "the database's own view of locks and sessions (`SHOW PROCESSLIST`, pg_locks) names \
              who waits for whom; if nobody waits for a lock, the session waits for its own work",
     ))
@@ -168,7 +174,8 @@ mod tests {
     /// storage so often meanwhile.
     fn behind_another(server: &str, waits: u64, function: &str) -> Option<Finding> {
         let mut script = Script::new(10);
-        let stack = script.stack_of(&["pread64", function], true);
+        let functions = ["pread64", function];
+        let stack = script.stack_of(if function.is_empty() { &[] } else { &functions }, true);
         script.wait((7, server), WaitClass::PageRead, 7000 * MS, 7000 * MS, 0);
         let threads = [(2, "shop"), (8, server), (9, server)];
         script.chain(&threads, 7000 * MS, 7000 * MS);
@@ -187,6 +194,8 @@ mod tests {
         let found = behind_another("mariadbd", 2000, session).unwrap();
         assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Likely));
         assert!(found.sentence.starts_with("shop (2) waits for mariadbd (7)"), "{found:?}");
+        let unseen = behind_another("mariadbd", 2000, "").unwrap();
+        assert_eq!((unseen.severity, unseen.confidence), (Severity::Warning, Confidence::Possible));
         // A commit that another thread syncs; a program without rows; no session.
         assert_eq!(behind_another("mariadbd", 2, session), None);
         assert_eq!(behind_another("varnishd", 2000, session), None);
