@@ -21,8 +21,8 @@ const DISPATCHED: f64 = 0.3;
 /// then the limit is another program's. Chosen: merged requests and the ends of the watch are in
 /// the rate.
 const REACHED: f64 = 0.85;
-/// The least share of a limit that a cgroup uses whose waits may be for it: it waits for half of the
-/// time and more. Chosen.
+/// The least share of a limit that a cgroup uses whose waits may be for it: it is at its limit for
+/// a good part of the time. Chosen.
 const USED: f64 = 0.4;
 /// How many times longer than nearly all requests take from queueing to completion a wait for them
 /// is that is not for the device. Chosen.
