@@ -10,6 +10,7 @@ use crate::analysis::summary::{
 };
 use crate::model::environment::is_part_of;
 use crate::model::{Origin, WaitClass};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 mod behind;
@@ -80,7 +81,7 @@ pub struct Facts<'a> {
     blocked_ns: u64,
     over_time: OverTime,
     /// The counted writes of each process to each file.
-    writes: BTreeMap<(u32, &'a str), u64>,
+    writes: OnceCell<BTreeMap<(u32, String), u64>>,
 }
 
 /// A selection of waits.
@@ -166,13 +167,12 @@ impl<'a> Facts<'a> {
     /// Returns the facts of a summary.
     pub fn new(summary: &'a Summary) -> Facts<'a> {
         let blocked_ns = summary.ledger.as_ref().map_or(0, |ledger| ledger.blocked_ns);
-        let mut writes: BTreeMap<(u32, &str), u64> = BTreeMap::new();
-        for row in summary.activity.iter().flat_map(|report| &report.rows) {
-            let Some(file) = row.file.as_deref() else { continue };
-            let own = writes.entry((row.pid, file)).or_default();
-            *own = own.saturating_add(row.counts.writes);
+        Facts {
+            summary,
+            blocked_ns,
+            over_time: over_time::over_time(summary),
+            writes: OnceCell::new(),
         }
-        Facts { summary, blocked_ns, over_time: over_time::over_time(summary), writes }
     }
 
     /// Returns the summary itself.

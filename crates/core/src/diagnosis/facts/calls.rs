@@ -5,6 +5,7 @@
 use super::Facts;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::model::WaitClass;
+use std::collections::BTreeMap;
 
 /// A system call: its name, its number on x86_64, and its number in the generic table (aarch64,
 /// riscv64).
@@ -166,8 +167,17 @@ impl Facts<'_> {
     /// Whether a good part of a process's writes to a file have such a wait; also if these writes
     /// were not counted.
     fn is_of_each_write(&self, group: &WaitGroup) -> bool {
-        let file = group.file.as_deref().unwrap_or_default();
-        let writes = self.writes.get(&(group.pid, file)).copied().unwrap_or(0);
+        let file = group.file.clone().unwrap_or_default();
+        let counted = self.writes.get_or_init(|| {
+            let mut writes: BTreeMap<(u32, String), u64> = BTreeMap::new();
+            for row in self.summary.activity.iter().flat_map(|report| &report.rows) {
+                let Some(file) = row.file.clone() else { continue };
+                let own = writes.entry((row.pid, file)).or_default();
+                *own = own.saturating_add(row.counts.writes);
+            }
+            writes
+        });
+        let writes = counted.get(&(group.pid, file)).copied().unwrap_or(0);
         group.calls_within.saturating_mul(EACH) >= writes
     }
 
