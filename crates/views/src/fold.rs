@@ -10,24 +10,33 @@ const UNITS: &[&str] =
     &["%", "ns", "µs", "us", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB"];
 /// Indentation of a message's continuation lines, columns.
 const INDENT: usize = 2;
+/// The most characters in a column of a broken word: marks take none, and a name may be nothing
+/// else.
+const IN_COLUMN: usize = 8;
 
 /// Wraps `text` to `columns`, at spaces if there are any: for cells of a table.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
-    lines(text.split(' ').map(|word| (word, false)), columns)
+    lines(text.split(' ').map(|word| (word, false)), columns, usize::MAX).unwrap_or_default()
 }
 
 /// The same for sentences, without breaking commands: one that is longer than a line exceeds it.
 pub fn prose(text: &str, columns: usize) -> Vec<String> {
+    prose_within(text, columns, usize::MAX).unwrap_or_default()
+}
+
+/// The same in at most `most` lines; `None` if it takes more. What comes behind them is not folded.
+pub fn prose_within(text: &str, columns: usize, most: usize) -> Option<Vec<String>> {
     let pieces = pieces(text, &[]);
     let pieces = pieces.into_iter().map(|piece| (piece, piece.contains('`')));
-    lines(pieces, columns).into_iter().map(|line| bare(line, columns)).collect()
+    let lines = lines(pieces, columns, most)?;
+    Some(lines.into_iter().map(|line| bare(line, columns)).collect())
 }
 
 /// Wraps a message for a terminal of `columns`; continuation lines are indented. Words are not
 /// broken, since they may be paths, nor is anything in `whole`.
 pub fn message(text: &str, columns: usize, whole: &[String]) -> Vec<String> {
     let pieces = pieces(text, whole).into_iter().map(|piece| (piece, true));
-    let mut lines = lines(pieces, columns.saturating_sub(INDENT));
+    let mut lines = lines(pieces, columns.saturating_sub(INDENT), usize::MAX).unwrap_or_default();
     for line in lines.iter_mut().skip(1) {
         *line =
             format!("{:INDENT$}{}", "", bare(std::mem::take(line), columns.saturating_sub(INDENT)));
@@ -77,10 +86,18 @@ fn is_before_unit(text: &str, at: usize) -> bool {
     is_number && UNITS.contains(&word.trim_end_matches([',', ';', '.', ':', ')']))
 }
 
-/// Fills lines of at most `columns` with pieces; each has a flag that forbids breaking it.
-fn lines<'a>(pieces: impl IntoIterator<Item = (&'a str, bool)>, columns: usize) -> Vec<String> {
+/// Fills lines of at most `columns` with pieces; each has a flag that forbids breaking it. `None` as
+/// soon as there are more than `most` lines.
+fn lines<'a>(
+    pieces: impl IntoIterator<Item = (&'a str, bool)>,
+    columns: usize,
+    most: usize,
+) -> Option<Vec<String>> {
     let columns = columns.max(1);
     let mut lines = vec![String::new()];
+    let is_over = |lines: &[String]| {
+        lines.len() > most && lines.iter().filter(|line| !line.is_empty()).count() > most
+    };
     for (mut piece, whole) in pieces {
         if let Some(line) = lines.last_mut() {
             let gap = usize::from(!line.is_empty());
@@ -97,17 +114,24 @@ fn lines<'a>(pieces: impl IntoIterator<Item = (&'a str, bool)>, columns: usize) 
         {
             lines.push(line.to_owned());
             piece = rest;
+            if is_over(&lines) {
+                return None;
+            }
         }
         lines.push(piece.to_owned());
+        if is_over(&lines) {
+            return None;
+        }
     }
     lines.retain(|line| !line.is_empty());
-    if lines.is_empty() { vec![String::new()] } else { lines }
+    Some(if lines.is_empty() { vec![String::new()] } else { lines })
 }
 
 /// The end of the first `columns` columns of `word`; at least one character.
 fn break_at(word: &str, columns: usize) -> usize {
     let ends = word.char_indices().map(|(at, char)| at + char.len_utf8());
-    let fitting = ends.clone().take_while(|end| width(&word[..*end]) <= columns).last();
+    let near = ends.clone().take(columns.saturating_mul(IN_COLUMN));
+    let fitting = near.take_while(|end| width(&word[..*end]) <= columns).last();
     fitting.or(ends.clone().next()).unwrap_or(word.len())
 }
 
@@ -142,6 +166,19 @@ mod tests {
     #[test]
     fn a_word_of_megabytes_is_broken_in_time_that_grows_with_it() {
         assert_eq!(wrap(&"文".repeat(1 << 20), 80).len(), (1 << 20) / 40 + 1);
+        // Marks take no column.
+        let marks = "\u{301}".repeat(1 << 16);
+        assert_eq!(wrap(&marks, 80).concat(), marks);
+    }
+
+    #[test]
+    fn what_takes_too_many_lines_is_not_folded_further() {
+        let text = "one two three four";
+        assert_eq!(prose_within(text, 10, 2), Some(prose(text, 10)));
+        assert_eq!(prose_within(text, 10, 1), None);
+        assert_eq!(prose_within("abcdefghij", 4, 3), Some(prose("abcdefghij", 4)));
+        assert_eq!(prose_within("abcdefghij", 4, 2), None);
+        assert_eq!(prose_within("", 4, 1), Some(vec![String::new()]));
     }
 
     #[test]

@@ -136,10 +136,20 @@ pub fn worker_of(process: &str, functions: &[String]) -> Option<(&'static str, &
 /// Whether a path contains a part; `*` in a part matches anything within one name.
 fn fits(path: &str, part: &str) -> bool {
     let Some((before, after)) = part.split_once('*') else { return path.contains(part) };
-    path.match_indices(before).any(|(at, _)| {
-        let rest = &path[at + before.len()..];
-        rest.split('/').next().unwrap_or(rest).ends_with(after)
-    })
+    let mut rest = path;
+    while let Some(at) = rest.find(before) {
+        let begin = at + before.len();
+        let end = rest[begin..].find('/').map_or(rest.len(), |length| begin + length);
+        if rest[begin..end].ends_with(after) {
+            return true;
+        }
+        // What is found further on in the same name leaves less of it: on with the next one.
+        let next = (end + 1).saturating_sub(before.len());
+        let next = (next..=rest.len()).find(|next| rest.is_char_boundary(*next));
+        let Some(next) = next else { return false };
+        rest = &rest[next..];
+    }
+    false
 }
 
 fn all() -> impl Iterator<Item = &'static KnownProgram> {
@@ -337,6 +347,15 @@ mod tests {
         assert!(fits("/a/ib_logfile0", "/ib_logfile*"));
         assert!(fits("/a/000004.log", "/0*.log"));
         assert!(!fits("/a/0dir/x.log", "/0*.log"));
+        assert!(fits("/a/ba/bc", "a/b*c"), "one begins in the name of another");
+        assert!(fits("/a.db/b.db-wal", "*.db-wal") && !fits("/a.db-wal/b", "*.wal"));
+        assert!(fits("/é/éa.db", "é*.db") && !fits("/é", "é/*.db") && fits("/a", "*"));
+    }
+
+    #[test]
+    fn a_name_of_a_megabyte_is_looked_at_once() {
+        let name = "a".repeat(1 << 20);
+        assert!(all().all(|it| it.role(&name).is_none()));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use super::Screen;
 use crate::escape::{cut, escape, fit};
-use crate::fold::prose;
+use crate::fold::{prose, prose_within};
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
@@ -142,7 +142,7 @@ fn at_most(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String
 /// A sentence in at most `most` lines: in a longer one paths lose their middle first. Advice keeps
 /// its paths, which are meant to be copied.
 fn sentence_within(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String> {
-    let fits = |text: &String| prose(text, columns).len() <= most;
+    let fits = |text: &String| prose_within(text, columns, most).is_some();
     let mut texts = std::iter::once(text.to_owned())
         .chain(NAME_COLUMNS.map(|name| with_shorter_names(text, name, style)));
     let narrowest = || with_shorter_names(text, NAME_COLUMNS[NAME_COLUMNS.len() - 1], style);
@@ -175,8 +175,8 @@ fn words_within(text: &str, columns: usize, most: usize, style: &Style) -> Vec<S
             continue;
         }
         let kept = words.join(" ");
-        let lines = prose(&format!("{}{mark}", kept.trim_end_matches([',', ':'])), columns);
-        if lines.len() <= most {
+        let kept = format!("{}{mark}", kept.trim_end_matches([',', ':']));
+        if let Some(lines) = prose_within(&kept, columns, most) {
             return lines;
         }
     }
@@ -186,9 +186,9 @@ fn words_within(text: &str, columns: usize, most: usize, style: &Style) -> Vec<S
 /// The text, or as many of its clauses as fit in `most` lines: sentences, clauses behind a
 /// semicolon and commands are never cut. `None` if the first does not fit.
 fn clauses_within(text: &str, columns: usize, most: usize, style: &Style) -> Option<Vec<String>> {
-    let lines = prose(text, columns);
-    if lines.len() <= most {
-        return Some(lines);
+    let whole = prose_within(text, columns, most);
+    if whole.is_some() {
+        return whole;
     }
     let mark = style.either(" …", " ...");
     let ends = text.match_indices(['.', ';']).map(|(at, _)| at);
@@ -197,10 +197,8 @@ fn clauses_within(text: &str, columns: usize, most: usize, style: &Style) -> Opt
         after[1..].starts_with(' ') && before.matches('`').count() % 2 == 0
     };
     let clauses: Vec<usize> = ends.filter(is_end).collect();
-    let shorter =
-        clauses.iter().rev().map(|end| prose(&format!("{}{mark}", &text[..*end]), columns));
-    let mut fitting = shorter.filter(|lines| lines.len() <= most);
-    fitting.next()
+    let mut shorter = clauses.iter().rev().map(|end| format!("{}{mark}", &text[..*end]));
+    shorter.find_map(|text| prose_within(&text, columns, most))
 }
 
 pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Screen) {
