@@ -3,13 +3,13 @@
 //! What does not belong here: what runs in a cgroup ([`super::workload`]).
 
 use super::{number_of, read_text};
-use iowhy_core::model::cgroup::UNLIMITED;
+use iowhy_core::model::cgroup::smallest_memory_limit;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Mount points of the controllers that iowhy reads.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Roots {
     /// v2's root, if it has one of these controllers.
     pub unified: Option<PathBuf>,
@@ -31,8 +31,6 @@ const BLKIO_LIMITS: &[&str] = &[
 ];
 const CPU_LIMITS: &[&str] = &["cpu.cfs_quota_us", "cpu.cfs_period_us"];
 const MEMORY_LIMITS: &[&str] = &["memory.limit_in_bytes"];
-/// Files with a limit on memory, of both versions.
-const ANY_MEMORY_LIMIT: [&str; 3] = ["memory.high", "memory.max", "memory.limit_in_bytes"];
 
 impl Roots {
     /// Finds them in the mount table.
@@ -76,13 +74,10 @@ impl Roots {
     /// inode of the cgroup that has it; `None` if there is none.
     pub fn memory_limit_of(&self, pid: u32) -> Option<(u64, u64)> {
         let folders = self.folders_of(&pid.to_string(), "memory", self.memory.as_ref());
-        let limit = |folder: &PathBuf| -> Option<u64> {
-            let all = ANY_MEMORY_LIMIT
-                .iter()
-                .filter_map(|file| read_text(folder.join(file))?.trim().parse::<u64>().ok());
-            all.filter(|bytes| *bytes < UNLIMITED).min()
-        };
-        let limits = folders.iter().filter_map(|folder| Some((limit(folder)?, folder)));
+        let limits = folders.iter().filter_map(|folder| {
+            let (_, bytes) = smallest_memory_limit(|file| read_text(folder.join(file)))?;
+            Some((bytes, folder))
+        });
         let (bytes, folder) = limits.min_by_key(|(bytes, _)| *bytes)?;
         Some((bytes, std::fs::metadata(folder).ok()?.ino()))
     }

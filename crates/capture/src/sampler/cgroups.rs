@@ -51,9 +51,9 @@ pub(super) struct CgroupSampler {
 }
 
 impl CgroupSampler {
-    /// Finds the controllers' roots.
-    pub fn find() -> CgroupSampler {
-        CgroupSampler { roots: Roots::find(), ..CgroupSampler::default() }
+    /// For controllers with these roots.
+    pub fn new(roots: Roots) -> CgroupSampler {
+        CgroupSampler { roots, ..CgroupSampler::default() }
     }
 
     pub fn look(&mut self, out: &mut Out<'_>) {

@@ -9,7 +9,7 @@ use crate::host::process::ProcStat;
 use crate::host::{own, read_text};
 use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Metric, Name};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// CPU time per search: 1 % of a CPU in the second in which there is one.
 const BUDGET_NS: u64 = 10_000_000;
@@ -37,14 +37,15 @@ pub(super) struct MemorySampler {
 }
 
 impl MemorySampler {
-    /// Finds the controllers' roots.
-    pub fn find() -> MemorySampler {
-        MemorySampler { roots: Roots::find(), ..MemorySampler::default() }
+    /// For controllers with these roots.
+    pub fn new(roots: Roots) -> MemorySampler {
+        MemorySampler { roots, ..MemorySampler::default() }
     }
 
-    pub fn look(&mut self, out: &mut Out<'_>) {
+    /// Reads the memory of those found; `listed` are all processes.
+    pub fn look(&mut self, listed: &FxHashSet<u32>, out: &mut Out<'_>) {
         if self.looks.is_multiple_of(ANEW) {
-            self.search(out);
+            self.search(listed, out);
         }
         self.looks += 1;
         self.found.retain(|pid, subject| match anonymous(*pid) {
@@ -61,10 +62,8 @@ impl MemorySampler {
 
     /// Adds the processes with most memory to those known. What the budget has no time for comes
     /// first in the next search.
-    fn search(&mut self, out: &mut Out<'_>) {
-        let Ok(entries) = std::fs::read_dir("/proc") else { return };
-        let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let mut all: Vec<u32> = numbers.filter(|pid| *pid != std::process::id()).collect();
+    fn search(&mut self, listed: &FxHashSet<u32>, out: &mut Out<'_>) {
+        let mut all: Vec<u32> = listed.iter().copied().collect();
         all.sort_unstable();
         let from = all.partition_point(|pid| *pid <= self.cursor);
         all.rotate_left(from);
@@ -143,12 +142,13 @@ mod tests {
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
         let (mut batch, mut names) = Default::default();
         let mut written = WrittenCounters::default();
-        let mut sampler = MemorySampler::find();
+        let mut sampler = MemorySampler::new(Roots::find());
+        let listed = [child.id(), std::process::id()].into_iter().collect();
         for _ in 0..2 {
             let now_ns = now_ns();
             let mut out =
                 Out { now_ns, written: &mut written, batch: &mut batch, names: &mut names };
-            sampler.look(&mut out);
+            sampler.look(&listed, &mut out);
         }
         let known = sampler.found.contains_key(&child.id());
         drop(child.stdin.take());

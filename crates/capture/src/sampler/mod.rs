@@ -14,6 +14,7 @@ mod memory;
 mod processes;
 mod system;
 
+use crate::host::cgroup::Roots;
 use crate::host::system::now_ns;
 use crate::probes::snapshot::{PendingRequest, pending};
 use crate::session::Session;
@@ -70,14 +71,15 @@ pub struct Sampler {
 impl Sampler {
     /// The first sample is due immediately.
     pub fn new(sampling: Sampling, start_ns: u64) -> Sampler {
+        let roots = Roots::find();
         Sampler {
             sampling,
             due_ns: start_ns,
             samples: 0,
             written: WrittenCounters::default(),
             processes: ProcessSampler::new(start_ns),
-            memory: MemorySampler::find(),
-            cgroups: CgroupSampler::find(),
+            memory: MemorySampler::new(roots.clone()),
+            cgroups: CgroupSampler::new(roots),
         }
     }
 
@@ -162,7 +164,7 @@ impl Sampler {
         system::look(&mut out);
         if self.sampling.processes && has_processes {
             self.processes.look(&mut out);
-            self.memory.look(&mut out);
+            self.memory.look(self.processes.listed(), &mut out);
             self.cgroups.look(&mut out);
         }
     }

@@ -136,6 +136,11 @@ impl ProcessSampler {
         ProcessSampler { start_ns, ..ProcessSampler::default() }
     }
 
+    /// Every other process of the last sample.
+    pub fn listed(&self) -> &FxHashSet<u32> {
+        &self.listed
+    }
+
     pub fn look(&mut self, out: &mut Out<'_>) {
         self.looks += 1;
         let begun_ns = own::cpu_ns();

@@ -47,7 +47,21 @@ impl IoLimit {
 }
 
 /// More bytes than any machine has: version 1 rounds `i64::MAX` down to a page.
-pub const UNLIMITED: u64 = 1 << 60;
+const UNLIMITED: u64 = 1 << 60;
+
+/// Returns the smallest limit on memory among a cgroup's files of both versions, whose contents
+/// `read` returns: its file, and bytes.
+pub fn smallest_memory_limit(
+    read: impl Fn(&'static str) -> Option<String>,
+) -> Option<(&'static str, u64)> {
+    // `max` means no limit; version 1 writes a huge number instead.
+    let limit = |file| {
+        let bytes: u64 = read(file)?.trim().parse().ok()?;
+        (bytes < UNLIMITED).then_some((file, bytes))
+    };
+    let files = ["memory.high", "memory.max", "memory.limit_in_bytes"];
+    files.into_iter().filter_map(limit).min_by_key(|(_, bytes)| *bytes)
+}
 
 /// v1's files, and v2's keys for their limits.
 const LEGACY: [(&str, &str); 4] = [
@@ -100,13 +114,7 @@ impl Cgroup {
 
     /// The smallest memory limit when it was first seen: its file, and bytes.
     pub fn memory_limit(&self) -> Option<(&'static str, u64)> {
-        // `max` means no limit; version 1 writes a huge number instead.
-        let limit = |file: &'static str| {
-            let bytes: u64 = self.settings_start.get(file)?.trim().parse().ok()?;
-            (bytes < UNLIMITED).then_some((file, bytes))
-        };
-        let files = ["memory.high", "memory.max", "memory.limit_in_bytes"];
-        files.into_iter().filter_map(limit).min_by_key(|(_, bytes)| *bytes)
+        smallest_memory_limit(|file| self.settings_start.get(file).cloned())
     }
 
     fn lines(&self, name: &str) -> impl Iterator<Item = &str> {

@@ -153,15 +153,15 @@ impl Facts<'_> {
     /// O_DSYNC), or in a sync by a thread of io_uring or libaio. A write that waits for the journal
     /// now and then is none.
     pub fn is_sync(&self, group: &WaitGroup) -> bool {
+        let by_itself = self.is_call(group.syscall, WRITE) || self.is_call(group.syscall, ASYNC);
         let waits = match group.class {
-            WaitClass::Fsync => true,
-            WaitClass::JournalCommit => self.is_of_each_write(group),
+            WaitClass::Fsync => by_itself,
+            WaitClass::JournalCommit => by_itself && self.is_of_each_write(group),
             _ => false,
         };
-        let by_itself = self.is_call(group.syscall, WRITE) || self.is_call(group.syscall, ASYNC);
         // A worker of io_uring is in no call.
         let by_worker = group.syscall.is_none() && group.class == WaitClass::Fsync;
-        self.is_call(group.syscall, SYNC_FILE) || waits && by_itself || by_worker
+        self.is_call(group.syscall, SYNC_FILE) || waits || by_worker
     }
 
     /// Whether a good part of a process's writes to a file have such a wait; also if these writes

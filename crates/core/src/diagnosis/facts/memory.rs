@@ -30,16 +30,17 @@ pub struct MemoryHolder<'a> {
 }
 
 impl MemoryHolder<'_> {
-    /// Returns `java (712) took 1.50 GiB and has 6.10 GiB`, or `it ...` if it is the subject.
-    pub fn does(&self, subject: &Subject) -> String {
+    /// Returns the end of a sentence about the subject: `; java (712) took 1.50 GiB and has 6.10
+    /// GiB`, or `; it took ...` if it is the subject.
+    pub fn words(&self, subject: &Subject) -> String {
         let name = match subject.pid == Some(self.pid) {
             true => "it".to_owned(),
             false => words::process(self.name, Some(self.pid), None),
         };
         let has = words::bytes(self.bytes);
         match self.taken > 0.0 {
-            true => format!("{name} took {} and has {has}", words::bytes(self.taken)),
-            false => format!("{name} has {has}"),
+            true => format!("; {name} took {} and has {has}", words::bytes(self.taken)),
+            false => format!("; {name} has {has}"),
         }
     }
 }
@@ -122,14 +123,14 @@ mod tests {
         let summary = script.summary();
         let subject =
             Subject { process: Some("db".to_owned()), pid: Some(7), ..Subject::default() };
-        Some(Facts::new(&summary).memory_holder(&subject)?.does(&subject))
+        Some(Facts::new(&summary).memory_holder(&subject)?.words(&subject))
     }
 
     #[test]
     fn who_took_most_stands_before_who_has_most() {
         let both = [("7 db", 8.0 * GIB, 8.0 * GIB, 0), ("9 job", GIB, 3.0 * GIB, 0)];
-        assert_eq!(holder(GIB, &both).unwrap(), "job (9) took 2.00 GiB and has 3.00 GiB");
-        assert_eq!(holder(GIB, &both[..1]).unwrap(), "it has 8.00 GiB");
+        assert_eq!(holder(GIB, &both).unwrap(), "; job (9) took 2.00 GiB and has 3.00 GiB");
+        assert_eq!(holder(GIB, &both[..1]).unwrap(), "; it has 8.00 GiB");
         assert_eq!(holder(GIB, &[("9 job", GIB, GIB, 0)]), None);
         assert_eq!(holder(9.0 * GIB, &both), None, "the machine has enough");
     }
@@ -140,10 +141,13 @@ mod tests {
         let job = ("9 job", 0.125 * GIB, 0.1875 * GIB, 5);
         let neighbour = ("11 java", 0.0625 * GIB, 0.25 * GIB, 6);
         let found = holder(9.0 * GIB, &[own, job, neighbour]).unwrap();
-        assert_eq!(found, "job (9) took 64.0 MiB and has 192 MiB");
+        assert_eq!(found, "; job (9) took 64.0 MiB and has 192 MiB");
         assert_eq!(holder(9.0 * GIB, &[own, neighbour]), None, "another cgroup's, as large");
         // The machine is short, whatever the limit.
         let large = ("12 java", 9.0 * GIB, 13.0 * GIB, 0);
-        assert_eq!(holder(GIB, &[own, large]).unwrap(), "java (12) took 4.00 GiB and has 13.0 GiB");
+        assert_eq!(
+            holder(GIB, &[own, large]).unwrap(),
+            "; java (12) took 4.00 GiB and has 13.0 GiB"
+        );
     }
 }

@@ -19,8 +19,8 @@ const SLOW_BULK_PER_S: f64 = 16.0 * 1024.0 * 1024.0;
 /// seeks a second.
 const LARGE: f64 = SLOW_BULK_PER_S / 64.0;
 
-/// The least share of a program's waits that one of its processes has for which they are taken for
-/// that process's. Chosen.
+/// The least share of a program's waits that are one process's for it to stand for the program.
+/// Chosen.
 const NEARLY_ALL: f64 = 0.9;
 /// The least share of the watch in which a device is busy that takes no more. Chosen.
 const BUSY: f64 = 0.95;
@@ -96,12 +96,16 @@ impl Facts<'_> {
         };
         own.iter().find_map(|row| {
             let file = row.file.as_deref()?;
-            let role = programs::role_of(None, file)?;
+            let is_synced = row.counts.fsyncs > 0;
             let base = file.rsplit_once('-').map(|(base, _)| base);
-            let is_log = role == FileRole::WriteAheadLog;
-            let is_own_log = is_log && row.counts.writes > 0 && base.is_some_and(is_read);
-            let is_synced = (is_log || role == FileRole::Compaction) && row.counts.fsyncs > 0;
-            (is_own_log || is_synced).then_some(file)
+            let is_beside = row.counts.writes > 0 && base.is_some_and(is_read);
+            let role = (is_synced || is_beside).then(|| programs::role_of(None, file)).flatten()?;
+            let is_of_store = match role {
+                FileRole::WriteAheadLog => true,
+                FileRole::Compaction => is_synced,
+                _ => false,
+            };
+            is_of_store.then_some(file)
         })
     }
 

@@ -21,11 +21,10 @@ const DISPATCHED: f64 = 0.3;
 /// then the limit is another program's. Chosen: merged requests and the ends of the watch are in
 /// the rate.
 const REACHED: f64 = 0.85;
-/// The least share of a limit that a cgroup uses whose waits may be for it: it is at its limit for
-/// a good part of the time. Chosen.
+/// The least share of its limit that a cgroup uses, for long waits to be for the limit. Chosen.
 const USED: f64 = 0.4;
-/// How many times longer than nearly all requests take from queueing to completion a wait for them
-/// is that is not for the device. Chosen.
+/// A wait for pages that is so many times longer than the 99th percentile of requests, from queueing
+/// to completion, is not for the device. Chosen.
 const TIMES_REQUEST: f64 = 10.0;
 /// The largest share of time with requests in flight of a device that could do more. Chosen.
 const IDLE: f64 = 0.5;
@@ -191,7 +190,6 @@ fn bound<'a>(facts: &Facts<'a>) -> Option<BoundCgroup<'a>> {
         let (limit, removal) = (words::io_limit(&io), removal(cgroup, number));
         let known = KnownLimit { path: cgroup.path.clone(), limit, io, removal };
         let is_reached = (REACHED..=1.0 / REACHED).contains(&share) && waited.time_ns > 0;
-        // Of a thinned watch its requests may be missing.
         let is_held = (own.is_empty() || share >= USED) && is_held_above(device, &waited);
         (is_reached || is_held).then_some(BoundCgroup { device, known, waited, share, is_held })
     });
@@ -249,9 +247,13 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Finding {
     );
     let pid = words::pid(&subject);
     // Time at the device is the device's: a limit acts before a request exists.
-    Finding::of_class(facts, &bound.waited, sentence)
-        .about(subject)
-        .shown("what it does of its limit", bound.share * 100.0, "%", "iowhy proc")
+    let finding = Finding::of_class(facts, &bound.waited, sentence).about(subject);
+    // Of a thinned watch its requests may be missing.
+    let finding = match bound.share > 0.0 {
+        true => finding.shown("what it does of its limit", bound.share * 100.0, "%", "iowhy proc"),
+        false => finding,
+    };
+    finding
         .shown("blocked time", bound.waited.time_ns as f64, "ns", "iowhy waits")
         .fix(Throttle::Limit.fix(&pid, Some(&bound.known)))
         .check(format!(
@@ -535,6 +537,7 @@ mod tests {
         let said = "the I/O limit of cgroup /job (write 2.00 MiB/s) on sda throttles export (7)";
         assert!(held.sentence.starts_with(said), "{}", held.sentence);
         assert!(held.sentence.ends_with("requests of the device are much faster"), "{held:?}");
+        assert_eq!(rows(&held), ["blocked time"]);
         assert_eq!(judged("/other", 1), None);
         assert_eq!(judged("/job/export", 400), None, "the device is as slow");
     }

@@ -57,7 +57,8 @@ fn are_flushed(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
 
 /// Returns the waits for such writes: they are for the device, like those for others.
 fn flushed<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> facts::Waited<'a> {
-    facts.waits(|group| are_flushed(facts, device) && group.device.as_ref() == Some(&device.device))
+    let are_flushed = are_flushed(facts, device);
+    facts.waits(|group| are_flushed && group.device.as_ref() == Some(&device.device))
 }
 
 /// Returns the median of a write without the flush that it ends with, nanoseconds; 0 without

@@ -79,8 +79,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
     let device = syncs.waited.subject().device;
     let near = device.as_deref().map_or(facts.blocked_ns(), |device| facts.blocked_near(device));
-    let row = facts.devices().iter().find(|row| Some(&row.device) == device.as_ref());
-    let usual_ns = syncs.usual_ns() as f64 * row.map_or(1.0, usual_part);
+    let usual_ns = usual_ns(syncs, facts.device_of(&syncs.waited.subject()));
     let share = usual_ns / near.max(1) as f64;
     let threads = usual_ns / facts.duration_ns().max(1) as f64;
     let rate = syncs.count() as f64 / facts.seconds();
@@ -88,6 +87,11 @@ fn is_habit(facts: &Facts<'_>, syncs: &ProgramSyncs<'_>) -> bool {
     share >= SHARE
         && is_number
         && (rate >= SYNCS_PER_S || threads >= super::super::facts::WARNING_THREADS)
+}
+
+/// Returns the time of a program's syncs without what outliers of the device take, nanoseconds.
+fn usual_ns(syncs: &ProgramSyncs<'_>, device: Option<&DeviceSummary>) -> f64 {
+    syncs.usual_ns() as f64 * device.map_or(1.0, usual_part)
 }
 
 /// Returns the part of a device's writes and flushes that they would take at their medians: the
@@ -126,8 +130,7 @@ fn finding(
     let subject = syncs.subject();
     let of_files = subject.clone();
     let flags = words::flags(&subject);
-    // What outliers of the device take is theirs.
-    let usual_ns = (syncs.usual_ns() as f64 * usual_part(device)) as u64;
+    let usual_ns = usual_ns(syncs, Some(device)) as u64;
     let each_ns = syncs.mean_ns();
     let rate = syncs.count() as f64 / facts.seconds();
     let how = match bytes > BYTES_PER_SYNC {

@@ -47,12 +47,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let own = server.map_or_else(Waited::default, |server| waits_of(facts, server));
     let behind = ServerWaits::new(facts, &waited, &own);
     let held_up = behind.as_ref().and_then(|behind| behind.held_up(&waited));
-    let subject = held_up.as_ref().unwrap_or(&waited).subject();
-    let subject = Subject { device: None, ..subject };
+    let seen = held_up.as_ref().unwrap_or(&waited);
+    let subject = Subject { device: None, ..seen.subject() };
     let sentence = format!(
         "{} waits for {who_serves_what}, {} on average{}",
         words::who(&subject),
-        words::time(held_up.as_ref().unwrap_or(&waited).mean_ns()),
+        words::time(seen.mean_ns()),
         behind.as_ref().map(ServerWaits::words).unwrap_or_default(),
     );
     let per_s = waited.waits as f64 / facts.seconds();

@@ -1,7 +1,7 @@
 //! The journal is full, and all changes wait for a checkpoint.
 
 use super::journal_commit::JournalKind;
-use super::synchronous_mount::data_journal_of;
+use super::synchronous_mount::{ORDERED, data_journal_of};
 use super::*;
 
 /// Functions that wait for space in ext4's journal, and for nothing else.
@@ -41,8 +41,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mount = facts.device_of(&subject).and_then(|device| data_journal_of(facts, device));
     let less = mount.map(|mount| {
         format!(
-            "mount {} with data=ordered, not by a remount, unless each write must be whole after a \
-             crash without fsync: with data=journal all data goes through the journal, too; else ",
+            "mount {} with {ORDERED}: with data=journal all data goes through the journal, too; \
+             else ",
             mount.path
         )
     });

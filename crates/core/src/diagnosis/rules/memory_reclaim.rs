@@ -60,7 +60,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         Exhausted::Machine => facts.memory_holder(&subject),
         Exhausted::Compaction => None,
     };
-    let who_has_it = holder.map(|it| format!("; {}", it.does(&subject))).unwrap_or_default();
+    let who_has_it = holder.map(|holder| holder.words(&subject)).unwrap_or_default();
     let sentence = format!("{} {}{who_has_it}", words::who(&subject), kind.does());
     let pid = words::pid(&subject);
     let mut finding = Finding::of_blocked(facts, time_ns, sentence)

@@ -65,7 +65,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         false => "to come from swap on",
     };
     let holder = facts.memory_holder(&subject);
-    let who_has_it = holder.map(|it| format!("; {}", it.does(&subject))).unwrap_or_default();
+    let who_has_it = holder.map(|holder| holder.words(&subject)).unwrap_or_default();
     let sentence = format!(
         "memory is short: {} waits for pages {how} {}{who_has_it}",
         words::who(&subject),

@@ -80,6 +80,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
 
 /// The option of ext4 that writes all data to the journal first.
 const DATA_JOURNAL: &str = "data=journal";
+/// What to mount it with instead.
+pub(super) const ORDERED: &str = "data=ordered, the default (in fstab, and `tune2fs -l` shows the \
+                                  default options; it cannot be changed by a remount), unless \
+                                  each write must be whole after a crash without fsync";
 /// The least share of the bytes written to a device that are its journal's, for the option to cost
 /// as much as the data. Chosen.
 const JOURNAL_SHARE: f64 = 0.3;
@@ -121,11 +125,7 @@ fn data_journal(facts: &Facts<'_>) -> Option<Finding> {
             format!("iowhy -d {name}"),
         )
         .shown("time waited for the device", waited.time_ns as f64, "ns", "iowhy waits")
-        .fix(
-            "mount it with data=ordered, the default (in fstab, and `tune2fs -l` shows the \
-             default options; it cannot be changed by a remount), unless each write must be whole \
-             after a crash without fsync",
-        )
+        .fix(format!("mount it with {ORDERED}"))
         .check("with data=ordered the device writes the data once: half of the bytes");
     Some(finding)
 }
