@@ -1,6 +1,6 @@
 //! Rows with values that cannot be, put through every view, interval, comparison, redaction and
-//! plan. The reader of a recording checks the layout of a file and cuts its numbers to their bounds,
-//! as is done here; within these, what the file says may be anything.
+//! plan. The reader of a recording checks the layout of a file and cuts its numbers to their
+//! bounds, as is done here; within these, what the file says may be anything.
 #![no_main]
 
 use iowhy_core::analysis::intervals::{Cutter, WantedIntervals};

@@ -86,8 +86,8 @@ fn is_before_unit(text: &str, at: usize) -> bool {
     is_number && UNITS.contains(&word.trim_end_matches([',', ';', '.', ':', ')']))
 }
 
-/// Fills lines of at most `columns` with pieces; each has a flag that forbids breaking it. `None` as
-/// soon as there are more than `most` lines.
+/// Fills lines of at most `columns` with pieces; each has a flag that forbids breaking it. `None`
+/// as soon as there are more than `most` lines.
 fn lines<'a>(
     pieces: impl IntoIterator<Item = (&'a str, bool)>,
     columns: usize,

@@ -23,8 +23,8 @@ const DISPATCHED: f64 = 0.3;
 const REACHED: f64 = 0.85;
 /// The least share of its limit that a cgroup uses, for long waits to be for the limit. Chosen.
 const USED: f64 = 0.4;
-/// A wait for pages that is so many times longer than the 99th percentile of requests, from queueing
-/// to completion, is not for the device. Chosen.
+/// A wait for pages that is so many times longer than the 99th percentile of requests, from
+/// queueing to completion, is not for the device. Chosen.
 const TIMES_REQUEST: f64 = 10.0;
 /// The largest share of time with requests in flight of a device that could do more. Chosen.
 const IDLE: f64 = 0.5;

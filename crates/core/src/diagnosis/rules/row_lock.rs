@@ -22,8 +22,8 @@ rule!(
     needs: [Waits, Chains],
 );
 
-/// The least waits for storage that the other session makes during one sleep, if it goes on with work
-/// of its own: who hands over a commit to be synced sleeps for one or two. Chosen.
+/// The least waits for storage that the other session makes during one sleep, if it goes on with
+/// work of its own: who hands over a commit to be synced sleeps for one or two. Chosen.
 const MANY: u64 = 10;
 
 /// Beginnings of functions in which a thread of MySQL and MariaDB works for a client; those of the
