@@ -133,6 +133,11 @@ impl CounterBook {
         self.now_ns
     }
 
+    /// Whether any table tells of a time that passed.
+    pub fn has_passed(&self) -> bool {
+        self.end_ns() > BEGIN_NS
+    }
+
     /// The end of the timeline, ns.
     pub fn end_ns(&self) -> u64 {
         self.end_ns.max(self.now_ns)

@@ -153,7 +153,7 @@ impl ForeignImport {
         found.ended_by = "end of file".to_owned();
         found.tables = vec!["samples".to_owned()];
         if self.tables.unknown() > 0 && self.kind.is_text() {
-            let meaning = "lines are of no tool that is known, and were skipped";
+            let meaning = "lines were skipped, of no known tool";
             found.limits.push(counted(self.tables.unknown(), meaning));
         }
         let refused = book.refused();

@@ -129,6 +129,8 @@ fn of_json(text: &str) -> Option<ForeignKind> {
         ("\"fio version\"", ForeignKind::Fio),
         ("\"smartctl\"", ForeignKind::Smartctl),
         ("\"@pcp\"", ForeignKind::Pcp),
+        ("\"dmesg\":", ForeignKind::Dmesg),
+        ("\"_TRANSPORT\"", ForeignKind::Dmesg),
         ("\"elapsed\":", ForeignKind::Atop),
         ("\"avail_spare\"", ForeignKind::NvmeSmartLog),
         ("\"percent_used\"", ForeignKind::NvmeSmartLog),

@@ -25,6 +25,7 @@ mod copies;
 pub mod figures;
 pub mod header;
 mod kernel;
+mod kernel_lines;
 mod pmrep;
 mod prometheus;
 mod requests;
@@ -384,8 +385,9 @@ fn unquoted(line: &str) -> &str {
     line
 }
 
-/// Whether a line only explains others: comments of Prometheus, marks of a forum's code.
+/// Whether a line only explains others: comments of Prometheus, marks of a forum's code, the groups
+/// of vmstat's columns.
 fn is_remark(line: &str) -> bool {
     let line = line.trim_start();
-    line.starts_with("# HELP ") || line.starts_with("# TYPE ") || line.starts_with("```")
+    ["# HELP ", "# TYPE ", "```", "procs -"].iter().any(|it| line.starts_with(it))
 }

@@ -6,6 +6,7 @@
 use super::RowsOut;
 use super::figures::ReportClock;
 use crate::book::{COLUMNS, CounterBook};
+use iowhy_core::figures::counted;
 use iowhy_core::model::Metric;
 use iowhy_core::model::metric::Shape;
 use std::collections::BTreeMap;
@@ -32,6 +33,9 @@ struct CounterCopy {
     interval_s: Option<f64>,
 }
 
+/// Growth of counters between two copies.
+type Growth = (CounterCopy, CounterCopy);
+
 /// The copies so far.
 #[derive(Debug, Default)]
 pub(super) struct CounterCopies {
@@ -39,6 +43,11 @@ pub(super) struct CounterCopies {
     before: Option<CounterCopy>,
     copies: u64,
     left_out: u64,
+    /// Whether the time between any two copies is told.
+    is_timed: bool,
+    /// The first two copies between which no time is told, and how many there are.
+    untimed: Option<Growth>,
+    untimed_count: u64,
     /// Whether rows of `vmstat -d` follow.
     is_vmstat: bool,
 }
@@ -96,10 +105,8 @@ impl CounterCopies {
             self.end(clock, book, out);
         }
         if self.current.devices.is_empty() {
-            self.current.interval_s = match self.before {
-                Some(_) => Some(clock.interval()),
-                None => clock.take_passed().and(None),
-            };
+            let passed = clock.take_passed();
+            self.current.interval_s = self.before.as_ref().and(passed);
         }
         if self.current.devices.len() < MOST_DEVICES {
             self.current.devices.insert(name.to_owned(), counters);
@@ -146,8 +153,13 @@ impl CounterCopies {
         self.copies += 1;
         let Some(before) = self.before.replace(copy.clone()) else { return };
         let told = copy.time_s.zip(before.time_s).map(|(now, then)| now - then);
-        let told = told.filter(|seconds| *seconds > 0.0).or(copy.interval_s);
-        let seconds = told.unwrap_or_else(|| clock.interval());
+        let told = told.or(copy.interval_s).or_else(|| clock.take_passed());
+        let Some(seconds) = told.filter(|seconds| *seconds > 0.0) else {
+            self.untimed_count += 1;
+            self.untimed.get_or_insert((before, copy));
+            return;
+        };
+        self.is_timed = true;
         book.advance(seconds);
         copy.add_since(&before, book);
         book.sample(out.batch, out.names);
@@ -161,6 +173,9 @@ impl CounterCopies {
         out: &mut RowsOut<'_>,
     ) -> Option<String> {
         self.end(clock, book, out);
+        if let Some((before, copy)) = self.untimed.take() {
+            return Some(self.without_time(&before, &copy, book));
+        }
         let only = self.before.as_ref().filter(|_| self.copies == 1)?;
         let uptime = only.time_s.zip(only.boot_s).map(|(now, boot)| now - boot);
         let Some(uptime) = uptime.filter(|uptime| *uptime > 0.0) else {
@@ -174,6 +189,25 @@ impl CounterCopies {
         only.add_since(&CounterCopy::default(), book);
         book.sample(out.batch, out.names);
         Some("one copy of the counters tells means since boot: two tell what happens now".into())
+    }
+
+    /// Adds what grew in a time that is not told, if nothing else tells of any time: mean times of
+    /// requests are known then, and no rates.
+    fn without_time(
+        &self,
+        before: &CounterCopy,
+        copy: &CounterCopy,
+        book: &mut CounterBook,
+    ) -> String {
+        if self.is_timed || book.has_passed() {
+            let meaning =
+                "intervals were left out, for want of a time between copies of the counters";
+            return counted(self.untimed_count, meaning);
+        }
+        copy.add_since(before, book);
+        "nothing tells how much time lies between copies of the counters: rates and %util are not \
+         known, mean times of requests are (`cat /proc/uptime /proc/diskstats` adds the time)"
+            .to_owned()
     }
 
     /// Devices that did not fit.

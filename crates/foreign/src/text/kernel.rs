@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: what a message means (see `iowhy_core::diagnosis`).
 
+use super::kernel_lines::LoggedLine;
 use crate::book::CounterBook;
 use iowhy_core::figures::counted;
 use iowhy_core::model::health::{HostMessage, KernelMessage};
@@ -65,44 +66,16 @@ pub(super) struct KernelText {
 /// Whether a line is a message of the kernel.
 pub(super) fn is_message(line: &str) -> bool {
     let text = line.trim_start();
-    message(line).is_some() || hung_task(text).is_some() || server(text)
-}
-
-/// The time in the kernel's log, ns since boot, and the text: of `[  12.5] text`, `[Wed Nov 25
-/// 22:40:28 2026] text` and `Nov 25 22:40:28 host kernel: [  12.5] text`.
-fn message(line: &str) -> Option<(Option<u64>, &str)> {
-    let line = line.trim_start();
-    let line = match line.split_once(" kernel: ") {
-        Some((before, rest)) if before.len() < 64 && !rest.trim_start().starts_with('[') => {
-            return Some((None, rest));
-        }
-        Some((before, rest)) if before.len() < 64 => rest.trim_start(),
-        _ => line,
-    };
-    // A priority may stand before: <4>[   12.5].
-    let line = match line.strip_prefix('<').and_then(|it| it.split_once('>')) {
-        Some((level, rest)) if level.len() <= 3 => rest,
-        _ => line,
-    };
-    let (stamp, text) = line.strip_prefix('[')?.split_once(']')?;
-    let text = text.strip_prefix(' ')?;
-    let stamp = stamp.trim();
-    if let Ok(seconds) = stamp.parse::<f64>()
-        && stamp.contains('.')
-        && (0.0..1e10).contains(&seconds)
-    {
-        return Some((Some((seconds * 1e9) as u64), text));
-    }
-    let is_date = stamp.split_whitespace().count() == 5 && stamp.contains(':');
-    is_date.then_some((None, text))
+    LoggedLine::new(line).is_some() || hung_task(text).is_some() || server(text)
 }
 
 impl KernelText {
     /// Reads a line; false if it is no message.
     pub fn line(&mut self, line: &str, book: &mut CounterBook) -> bool {
-        let Some((logged_ns, text)) = message(line).or_else(|| self.bare(line)) else {
+        let Some(logged) = LoggedLine::new(line).or_else(|| self.bare(line)) else {
             return false;
         };
+        let (logged_ns, text) = (logged.at_ns, &*logged.text);
         if let Some(at_ns) = logged_ns {
             self.first_ns.get_or_insert(at_ns);
             self.last_ns = self.last_ns.max(at_ns);
@@ -134,12 +107,12 @@ impl KernelText {
     }
 
     /// A message that was pasted without its time.
-    fn bare<'a>(&self, line: &'a str) -> Option<(Option<u64>, &'a str)> {
+    fn bare<'a>(&self, line: &'a str) -> Option<LoggedLine<'a>> {
         let text = line.trim_start();
         let is_known = hung_task(text).is_some()
             || server(text)
             || self.open.is_some() && (frame(text).is_some() || is_of_trace(text));
-        is_known.then_some((None, text))
+        is_known.then(|| LoggedLine::new_text(None, text))
     }
 
     /// A line of a hung task's call trace.
@@ -227,7 +200,7 @@ impl KernelText {
             false => format!(": {}", self.tasks.join(", ")),
         };
         let meaning = format!(
-            "messages of the kernel say that a task was blocked for minutes, as tasks are when \
+            "messages were logged of a task that was blocked for minutes, as tasks are when \
              storage does not answer{tasks}"
         );
         (self.hung > 0).then(|| counted(self.hung, &meaning))

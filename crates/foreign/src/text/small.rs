@@ -19,6 +19,8 @@ pub(super) struct SmallTexts {
     /// Reports of iotop so far, and those of top.
     iotop: u64,
     top: u64,
+    /// Whether lines of top follow.
+    is_top: bool,
     biotop: BiotopRows,
     histogram: LatencyHistogram,
 }
@@ -39,7 +41,7 @@ pub(super) fn kind_of(line: &str) -> Option<ForeignKind> {
     let is_md = line.starts_with("Personalities :")
         || line.split_once(" : active ").is_some_and(|(name, _)| name.starts_with("md"));
     let is_iotop = line.contains("DISK READ") && line.contains("DISK WRITE");
-    let is_top = line.starts_with("%Cpu(s):") || line.starts_with("Cpu(s):");
+    let is_top = line.starts_with("top - ") || is_cpu_of_top(line);
     match () {
         () if is_md => Some(ForeignKind::Mdstat),
         () if is_iotop => Some(ForeignKind::Iotop),
@@ -62,10 +64,13 @@ impl SmallTexts {
         if self.biotop.line(line, book) {
             return Some(ForeignKind::Biotop);
         }
-        if begins == Some(ForeignKind::Top) {
+        if is_cpu_of_top(line) {
             top(line, book);
             self.top += 1;
-            return begins;
+        }
+        self.is_top |= begins == Some(ForeignKind::Top);
+        if self.is_top && is_of_top(line) {
+            return Some(ForeignKind::Top);
         }
         if self.array(line, book) || begins == Some(ForeignKind::Mdstat) {
             return Some(ForeignKind::Mdstat);
@@ -99,7 +104,8 @@ impl SmallTexts {
             doing.replace("recovery", "recover").clone_into(&mut state.action);
             return true;
         }
-        line.trim_start().starts_with("bitmap:") || line.contains(" blocks ")
+        ["bitmap:", "unused devices:"].iter().any(|it| line.trim_start().starts_with(it))
+            || line.contains(" blocks ")
     }
 
     fn end_array(&mut self, book: &mut CounterBook) {
@@ -212,6 +218,30 @@ fn top(line: &str, book: &mut CounterBook) {
         };
         book.other(metric, "", percent.clamp(0.0, 100.0) * 1e7);
     }
+}
+
+/// Whether a line of `top` tells of the CPUs.
+fn is_cpu_of_top(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("%Cpu(s):") || line.starts_with("Cpu(s):")
+}
+
+/// Whether a line is of `top`: also `KiB Mem: …`, `PID USER …`, and the row of a process, with its
+/// state in the eighth column.
+fn is_of_top(line: &str) -> bool {
+    let line = line.trim_start();
+    let begins = ["top - ", "Tasks:", "Threads:", "Mem:", "Swap:", "PID USER"];
+    let words: Vec<&str> = line.split_whitespace().take(9).collect();
+    let is_memory = matches!(words[..], [_, "Mem" | "Swap", ":", ..] | [_, "Swap:" | "Mem:", ..]);
+    let is_row = || {
+        let state = words.get(7)?;
+        let is_state = state.len() == 1 && state.bytes().all(|byte| byte.is_ascii_uppercase());
+        Some(is_state && words[0].parse::<u32>().is_ok())
+    };
+    is_cpu_of_top(line)
+        || begins.iter().any(|it| line.starts_with(it))
+        || is_memory
+        || is_row() == Some(true)
 }
 
 /// `12345 be/4 mysql  3.52 M/s  117.30 K/s  0.00 % 95.12 % mysqld --user=mysql`.

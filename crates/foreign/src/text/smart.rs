@@ -47,7 +47,11 @@ impl SmartText {
             self.is_open = true;
             return true;
         }
-        self.is_open && (self.attribute(line) || self.field(line))
+        if self.is_open && !self.attribute(line) {
+            self.field(line);
+        }
+        // What else an open report prints is no line of another tool.
+        self.is_open
     }
 
     /// `197 Current_Pending_Sector  0x0032   100   100   000    Old_age   Always       -       1`.
@@ -71,24 +75,23 @@ impl SmartText {
     }
 
     /// `Device Model:     WDC WD40EFAX`, `Percentage Used:                    4%`.
-    fn field(&mut self, line: &str) -> bool {
+    fn field(&mut self, line: &str) {
         if line.trim_start().starts_with("SMART/Health Information (NVMe") {
             self.nvme.get_or_insert_default();
-            return true;
+            return;
         }
-        let Some((name, value)) = line.split_once(':') else { return false };
+        let Some((name, value)) = line.split_once(':') else { return };
         let (name, value) = (name.trim(), value.trim());
         match name {
             "Device Model" | "Model Number" | "Product" => self.model = Some(value.to_owned()),
             "SMART overall-health self-assessment test result" | "SMART Health Status" => {
                 self.drive.passed = Some(matches!(value, "PASSED" | "OK"));
             }
-            _ => return self.nvme_field(name, value),
+            _ => self.nvme_field(name, value),
         }
-        true
     }
 
-    fn nvme_field(&mut self, name: &str, value: &str) -> bool {
+    fn nvme_field(&mut self, name: &str, value: &str) {
         let names = [
             "Critical Warning",
             "Temperature",
@@ -102,9 +105,7 @@ impl SmartText {
             "Warning  Comp. Temperature Time",
             "Critical Comp. Temperature Time",
         ];
-        let Some(nvme) = self.nvme.as_mut().filter(|_| names.contains(&name)) else {
-            return false;
-        };
+        let Some(nvme) = self.nvme.as_mut().filter(|_| names.contains(&name)) else { return };
         let first = value.split_whitespace().next().unwrap_or("").replace(',', "");
         let number = match first.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -117,7 +118,7 @@ impl SmartText {
             "Critical Comp. Temperature Time" => "critical_comp_time",
             other => other,
         };
-        set_nvme(known, number.unwrap_or(0), nvme)
+        set_nvme(known, number.unwrap_or(0), nvme);
     }
 
     /// Ends the report.

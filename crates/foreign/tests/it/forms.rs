@@ -77,22 +77,111 @@ fn sadf_with_a_line_for_each_figure_is_sar() {
     let swapped = read.summary.samples.system(Metric::SwappedIn).unwrap();
     assert_eq!(swapped.mean, Some(100.0 * 4096.0));
     assert!(read.summary.samples.system(Metric::CpuIoWait).is_some());
-    assert!(!read.said().contains("of no tool that is known"), "{}", read.said());
+    assert!(!read.said().contains("of no known tool"), "{}", read.said());
 }
 
 #[test]
 fn vmstats_disks_are_copies() {
-    let copy = |reads: u64, busy_s: u64| {
+    let copy = |reads: u64, ms: u64, busy_s: u64| {
         format!(
             "disk- ------------reads------------ ------------writes----------- -----IO------\n\
              \x20      total merged sectors      ms  total merged sectors      ms    cur    sec\n\
-             sda    {reads}    100  841035    8395  50851   5502 1648657  146540      3 {busy_s}\n"
+             sda    {reads}    100  841035    {ms}  50851   5502 1648657  146540      3 {busy_s}\n"
         )
     };
-    let read = ReadFile::text(&(copy(1000, 40) + &copy(1500, 41)));
+    let copies = [copy(1000, 8000, 40), copy(1500, 9000, 43)];
+    let read = ReadFile::text(&copies.concat());
     assert_eq!(read.summary.environment.source, "vmstat");
-    assert_eq!(read.rate("sda", Direction::Read).0, 500.0);
-    assert!((read.summary.devices[0].util_share.unwrap() - 1.0).abs() < 1e-9);
+    // It does not say which delay it was given.
+    let device = &read.summary.devices[0];
+    let counters = device.kernel.unwrap();
+    let reads = counters.partial[Direction::Read].unwrap();
+    assert_eq!((reads.requests_per_s, reads.bytes_per_s), (None, None));
+    assert_eq!(reads.await_ns, Some(2_000_000.0));
+    assert_eq!((device.util_share, device.aqu_sz, counters.directions.0), (None, None, [None; 5]));
+    assert!(read.diagnosis.findings.is_empty(), "{:?}", read.causes());
+    assert!(read.said().contains("rates and %util are not known"), "{}", read.said());
+
+    let dated = copies.join("Fri Nov 27 07:13:44 UTC 2026\n");
+    let dated = format!("Fri Nov 27 07:13:34 UTC 2026\n{dated}");
+    let read = ReadFile::text(&dated);
+    assert_eq!(read.rate("sda", Direction::Read), (50.0, 2.0));
+    assert!((read.summary.devices[0].util_share.unwrap() - 0.3).abs() < 1e-9);
+
+    let beside = "Device  r/s  rkB/s  rrqm/s  r_await  w/s  wkB/s  wrqm/s  w_await  aqu-sz  %util\n\
+                  sdb  10.00  80.00  0.00  2.00  0.00  0.00  0.00  0.00  0.02  2.00\n\n";
+    let read = ReadFile::text(&(beside.to_owned() + &copies.concat()));
+    assert!(read.said().contains("1 interval was left out"), "{}", read.said());
+    assert_eq!(read.rate("sdb", Direction::Read).0, 10.0);
+    assert!(read.summary.devices.iter().all(|device| device.device != "sda"));
+}
+
+#[test]
+fn lines_of_known_tools_are_not_skipped() {
+    for (text, tool) in [
+        (
+            "top - 07:13:44 up 1 min,  0 users,  load average: 2.36, 0.78, 0.27\n\
+             Tasks:  96 total,   1 running,  95 sleeping,   0 stopped,   0 zombie\n\
+             %Cpu(s): 22.7 us, 59.1 sy,  0.0 ni, 13.6 id,  0.0 wa,  0.0 hi,  4.5 si,  0.0 st \n\
+             MiB Mem :   1433.8 total,   1190.6 free,    280.4 used,    198.8 buff/cache     \n\
+             MiB Swap:      0.0 total,      0.0 free,      0.0 used.   1153.4 avail Mem \n\n\
+             \x20   PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n\
+             \x20   292 root      20   0  204736   7088   1756 D   3.7   0.5   0:02.99 fio\n",
+            "top",
+        ),
+        (
+            "smartctl 7.4 2023-08-01 r5530 [x86_64-linux-6.12.117+deb13-amd64] (local build)\n\
+             Copyright (C) 2002-23, Bruce Allen, Christian Franke, www.smartmontools.org\n\n\
+             === START OF INFORMATION SECTION ===\n\
+             Device Model:     QEMU HARDDISK\n\
+             User Capacity:    134,217,728 bytes [134 MB]\n\n\
+             === START OF READ SMART DATA SECTION ===\n\
+             SMART overall-health self-assessment test result: PASSED\n\n\
+             Self-test execution status:      (   0) The previous self-test routine completed\n\
+             \t\t\t\t\twithout error or no self-test has ever \n",
+            "smartctl",
+        ),
+        (
+            "Personalities : [raid0] [raid1] \n\
+             md0 : active raid1 loop1[1] loop0[0]\n\
+             \x20     64512 blocks super 1.2 [2/2] [UU]\n\n\
+             unused devices: <none>\n",
+            "mdstat",
+        ),
+        (
+            "procs -----------memory---------- ---swap-- -----io---- -system-- -------cpu-------\n\
+             \x20r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st gu\n\
+             \x200  0      0 1230028  10320 184768    0    0   758   326  220    6 18 58 23 1  0  0\n\
+             \x200  0      0 1228264  11028 185376    0    0     0  2804  814 2041  0 15 84  1  0  0\n",
+            "vmstat",
+        ),
+    ] {
+        let read = ReadFile::text(text);
+        assert_eq!(read.summary.environment.source, tool);
+        assert!(!read.said().contains("skipped"), "{tool}: {}", read.said());
+        assert!(read.diagnosis.findings.is_empty(), "{tool}: {:?}", read.causes());
+        let healthy = read.summary.devices.iter();
+        assert!(
+            healthy.clone().all(|device| device.is_kernel_counted),
+            "{tool}: no count is known"
+        );
+    }
+}
+
+#[test]
+fn json_of_the_kernels_log() {
+    let dmesg = "{\n   \"dmesg\": [\n      {\n         \"pri\": 3,\n         \"time\":    11.100000,\n\
+                 \x20        \"msg\": \"nvme nvme0: I/O 12 QID 3 timeout, aborting\"\n      }\n   ]\n}\n";
+    let journal = "{\"_TRANSPORT\":\"kernel\",\"__MONOTONIC_TIMESTAMP\":\"11100000\",\
+                   \"MESSAGE\":\"nvme nvme0: I/O 12 QID 3 timeout, aborting\"}\n\
+                   {\"_TRANSPORT\":\"syslog\",\"MESSAGE\":\"nvme nvme1: I/O 1 timeout, aborting\"}\n";
+    for text in [dmesg, journal] {
+        let read = ReadFile::text(text);
+        assert_eq!(read.summary.environment.source, "dmesg", "{text}");
+        assert_eq!(read.causes(), ["device-reset"], "{text}");
+        let names: Vec<&str> = read.summary.devices.iter().map(|it| it.device.as_str()).collect();
+        assert_eq!(names, ["nvme0n1"]);
+    }
 }
 
 #[test]

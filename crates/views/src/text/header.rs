@@ -383,7 +383,8 @@ fn missing(summary: &Summary) -> Option<String> {
 
 /// Devices or requests without records.
 fn unrecorded(summary: &Summary, style: &Style) -> Vec<String> {
-    let counted = summary.devices.iter().filter(|device| device.is_kernel_counted);
+    let is_counted = |device: &&DeviceSummary| device.is_kernel_counted && device.kernel.is_some();
+    let counted = summary.devices.iter().filter(is_counted);
     let names: Vec<_> = counted.map(|device| escape(&device.device, style)).collect();
     match (summary.watch.requests, names.is_empty()) {
         (0, true) if summary.watch.left_out_requests > 0 => {

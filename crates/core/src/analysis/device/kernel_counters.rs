@@ -17,7 +17,7 @@ pub(crate) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
         (!is_unknown(column)).then(|| end.saturating_sub(start))
     };
     let milliseconds = |column: usize| Some(change(column)?.saturating_mul(1_000_000));
-    let moved = |first: usize| {
+    let counted = |first: usize| {
         Some(KernelDirection {
             requests: change(first)?,
             merges: change(first + 1)?,
@@ -25,17 +25,20 @@ pub(crate) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
             wait_ns: milliseconds(first + 3)?,
         })
     };
+    // Counts of a time that is not known are no rates.
+    let moved = |first: usize| counted(first).filter(|_| window.duration_ns() > 0);
     let flushed = || {
         let (requests, wait_ns) = (change(15)?, milliseconds(16)?);
-        Some(KernelDirection { requests, wait_ns, ..KernelDirection::default() })
+        let flushes = KernelDirection { requests, wait_ns, ..KernelDirection::default() };
+        Some(flushes).filter(|_| window.duration_ns() > 0)
     };
     let part = |first: usize| {
         let told = [change(first), change(first + 2), milliseconds(first + 3)];
         let [requests, sectors, wait_ns] = told;
         let mean = |(sum, count): (u64, u64)| (count > 0).then(|| sum as f64 / count as f64);
         told.iter().any(Option::is_some).then(|| PartialDirection {
-            requests_per_s: requests.map(|count| window.per_s(count)),
-            bytes_per_s: sectors.map(|count| window.per_s(count.saturating_mul(512))),
+            requests_per_s: requests.and_then(|count| window.rate(count)),
+            bytes_per_s: sectors.and_then(|count| window.rate(count.saturating_mul(512))),
             await_ns: wait_ns.zip(requests).and_then(mean),
         })
     };
@@ -43,11 +46,15 @@ pub(crate) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
     if start.is_empty() || end.is_empty() {
         return None;
     }
-    let undirected = device.stat_undirected.map(|(requests, wait_ms)| KernelDirection {
+    let told = device.stat_undirected.map(|(requests, wait_ms)| KernelDirection {
         requests,
         wait_ns: wait_ms.saturating_mul(1_000_000),
         ..KernelDirection::default()
     });
+    let undirected = match window.duration_ns() {
+        0 => told.or_else(|| [0, 4, 11].into_iter().filter_map(counted).reduce(both)),
+        _ => told,
+    };
     Some(KernelCounters {
         undirected,
         directions: ByDirection([moved(0), moved(4), flushed(), moved(11), None]),
@@ -55,6 +62,16 @@ pub(crate) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
         util_share: milliseconds(9).and_then(|busy| window.share(busy)),
         aqu_sz: milliseconds(10).and_then(|waited| window.share(waited)),
     })
+}
+
+/// Requests of two directions together.
+fn both(a: KernelDirection, b: KernelDirection) -> KernelDirection {
+    KernelDirection {
+        requests: a.requests.saturating_add(b.requests),
+        merges: a.merges.saturating_add(b.merges),
+        bytes: a.bytes.saturating_add(b.bytes),
+        wait_ns: a.wait_ns.saturating_add(b.wait_ns),
+    }
 }
 
 /// The kernel's counts during the watch in the form of those of iowhy's own programs, which count

@@ -316,7 +316,11 @@ impl Reporter<'_> {
     /// A device without records: the kernel's counters.
     fn counted_device(&self, device: &Device) -> DeviceSummary {
         let described = self.described(device.name.clone(), Some(device));
-        let Some(counters) = described.kernel else { return described };
+        let Some(counters) = described.kernel else {
+            // Of a drive's health or its messages alone no count is known.
+            let is_kernel_counted = self.all.requests == 0;
+            return DeviceSummary { is_kernel_counted, ..described };
+        };
         DeviceSummary {
             directions: kernel_counters::directions(&counters, self.window),
             aqu_sz: counters.aqu_sz,

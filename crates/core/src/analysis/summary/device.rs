@@ -90,7 +90,8 @@ pub struct DeviceSummary {
     pub users: Vec<UsedRow<ProcessRow>>,
     /// The kernel's own counters.
     pub kernel: Option<KernelCounters>,
-    /// Whether the figures are those counters, since there are no records.
+    /// Whether the figures are those counters, since there are no records: what they do not tell is
+    /// not known.
     pub is_kernel_counted: bool,
 }
 

@@ -20,7 +20,12 @@ impl WatchWindow {
 
     /// `amount` per second of the watch; 0 if the watch has no length.
     pub fn per_s(self, amount: u64) -> f64 {
-        if self.duration_ns() == 0 { 0.0 } else { amount as f64 / self.seconds() }
+        self.rate(amount).unwrap_or(0.0)
+    }
+
+    /// `amount` per second of the watch; `None` if the watch has no length.
+    pub fn rate(self, amount: u64) -> Option<f64> {
+        (self.duration_ns() > 0).then(|| amount as f64 / self.seconds())
     }
 
     /// `time_ns` as a share of the watch; `None` if the watch has no length.

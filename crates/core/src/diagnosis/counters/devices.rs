@@ -38,6 +38,10 @@ const SHARE: f64 = 0.1;
 const EVEN: (usize, f64) = (5, 0.02);
 
 pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
+    // Without a time there are no rates and no shares.
+    if facts.duration_ns() == 0 {
+        return Vec::new();
+    }
     let summary = facts.summary();
     let all: Vec<CountedLoad<'_>> = loads(summary)
         .into_iter()

@@ -40,7 +40,7 @@ pub(super) fn sentence(summary: &Summary) -> String {
     let said: Vec<String> = used.iter().take(NAMED).map(counted).collect();
     let source = &summary.environment.source;
     let devices = match said.is_empty() {
-        true => format!("No figure of a device's requests is known, from {source}."),
+        true => format!("No problem is visible in {source}, which has no device's requests."),
         false => format!(
             "Only counters are known, from {source}: {}. Who, which file and why is not in them.",
             said.join("; ")
@@ -55,7 +55,10 @@ pub(super) fn sentence(summary: &Summary) -> String {
 /// Words on how busy a device was, and how long its requests took.
 fn counted(load: &CountedLoad<'_>) -> String {
     let mean = load.mean_ns().map(|ns| format!(", {} each request", words::time(ns)));
-    let busy = load.util.map(|util| format!(" busy {} of the time", words::percent(util)));
+    let busy = load
+        .util
+        .filter(|util| *util > 0.0)
+        .map(|util| format!(" busy {} of the time", words::percent(util)));
     format!("{}{}{}", load.name(), busy.unwrap_or_default(), mean.unwrap_or_default())
 }
 
