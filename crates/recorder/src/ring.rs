@@ -89,6 +89,7 @@ fn begun_later(mut environment: Environment) -> Environment {
     for device in &mut environment.devices {
         device.stat_start.clear();
         device.stat_end.clear();
+        device.stat_read_ns = None;
         device.in_flight_start = None;
         device.in_flight_end = None;
     }

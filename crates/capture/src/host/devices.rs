@@ -1,6 +1,6 @@
 //! Block devices in /sys/block.
 
-use super::{read_number, read_settings, read_text, transport};
+use super::{read_number, read_settings, read_text, system, transport};
 use iowhy_core::model::environment::Device;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -198,6 +198,7 @@ pub fn read_start(devices: &mut [Device]) {
         let path = directory(device);
         device.in_flight_start = in_flight(&path);
         device.stat_start = stat(&path);
+        device.stat_read_ns = Some((system::now_ns(), 0));
         // Loading the programs took a while.
         device.settings_start.extend(read_settings(&path, TUNED));
     }
@@ -225,6 +226,7 @@ pub fn read_end(devices: &mut Vec<Device>, known_only: bool) {
         };
         device.in_flight_end = now.in_flight_start;
         device.stat_end = now.stat_start;
+        device.stat_read_ns = device.stat_read_ns.zip(now.stat_read_ns).map(|(a, b)| (a.0, b.0));
         device.settings_end = now.settings_start;
         // A loop device may have been attached to a file since.
         device.backing_file = device.backing_file.take().or(now.backing_file);

@@ -337,6 +337,9 @@ object! {
         pub stat_start: Vec<u64>,
         /// The same when it ended.
         pub stat_end: Vec<u64>,
+        /// When `stat_start` and `stat_end` were read, CLOCK_MONOTONIC nanoseconds; none if that is
+        /// not known, and taken for the beginning and end of the watch then.
+        pub stat_read_ns: Option<(u64, u64)>,
         /// Columns of `stat_start` and `stat_end`, from 0, that another tool's summary does not
         /// tell; they hold 0.
         pub stat_unknown: Vec<u32>,

@@ -332,6 +332,7 @@ impl RecordingRing {
             // counted.
             device.stat_start.clear();
             device.stat_end.clear();
+            device.stat_read_ns = None;
             (device.in_flight_start, device.in_flight_end) = (None, None);
             device.settings_changed.retain(|change| change.by_ns > first.from_ns);
         }

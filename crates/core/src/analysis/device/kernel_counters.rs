@@ -10,6 +10,10 @@ use crate::model::environment::{Device, Environment, ExactCount};
 
 /// The kernel's counts during the watch; `None` if the counters were not read.
 pub(crate) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCounters> {
+    let window = device.stat_read_ns.map_or(window, |(start_ns, end_ns)| WatchWindow {
+        start_ns,
+        end_ns: end_ns.max(start_ns),
+    });
     let (start, end) = (&device.stat_start, &device.stat_end);
     let is_unknown = |column: usize| device.stat_unknown.iter().any(|it| *it as usize == column);
     let change = |column: usize| {
@@ -183,6 +187,29 @@ mod tests {
         let writes = counters.partial[Direction::Write].unwrap();
         assert_eq!((writes.requests_per_s, writes.bytes_per_s), (None, Some(7.0 * 512.0)));
         assert_eq!(counters.partial[Direction::Discard], None);
+    }
+
+    #[test]
+    fn rates_are_of_the_time_between_the_readings() {
+        let mut device =
+            Device { stat_start: vec![0; 17], stat_end: vec![8_000; 17], ..Device::default() };
+        let window = WatchWindow { start_ns: 1_000_000_000, end_ns: 5_000_000_000 };
+        assert_eq!(counters(&device, window).unwrap().util_share, Some(2.0));
+        device.stat_read_ns = Some((500_000_000, 8_500_000_000));
+        assert_eq!(counters(&device, window).unwrap().util_share, Some(1.0));
+    }
+
+    #[test]
+    fn without_a_time_only_means_are_known() {
+        let device =
+            Device { stat_start: vec![0; 17], stat_end: (1..=17).collect(), ..Device::default() };
+        let counters = counters(&device, WatchWindow { start_ns: 5, end_ns: 5 }).unwrap();
+        assert_eq!(counters.directions.0, [None; 5]);
+        let reads = counters.partial[Direction::Read].unwrap();
+        assert_eq!((reads.requests_per_s, reads.await_ns), (None, Some(4_000_000.0)));
+        let all = counters.undirected.unwrap();
+        assert_eq!((all.requests, all.wait_ns), (1 + 5 + 12, (4 + 8 + 15) * 1_000_000));
+        assert_eq!((counters.util_share, counters.aqu_sz), (None, None));
     }
 
     #[test]

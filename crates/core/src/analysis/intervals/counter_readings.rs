@@ -121,6 +121,7 @@ impl Readings {
                 false => (&mut device.stat_end, &mut device.in_flight_end),
             };
             (*ends.0, *ends.1) = (stat, in_flight);
+            device.stat_read_ns = None;
         }
     }
 }
