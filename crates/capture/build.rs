@@ -18,7 +18,7 @@ const COMPRESSION: i32 = 19;
 /// Below this, by architecture: what this script makes of the sources, and their checksum.
 const GENERATED: &str = "generated";
 const CHECKSUM: &str = "sources";
-/// What compiled the programs, for `iowhy check`.
+/// The file below OUT_DIR with the compiler's name and version, for `iowhy check`.
 const COMPILER: &str = "compiler";
 
 fn main() {

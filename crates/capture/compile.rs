@@ -61,7 +61,7 @@ pub const OBJECTS: &[Object] = &[
     plain("snapshot-plain", "snapshot"),
 ];
 
-/// What every source is compiled with, beside what libbpf-cargo adds.
+/// Arguments of clang for every source, beside those that libbpf-cargo adds.
 pub const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
 
 /// The compiler: `$CLANG`, else the newest installed of those that were tested, else any.

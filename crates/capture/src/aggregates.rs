@@ -38,13 +38,13 @@ pub fn bucket_floor_ns(index: usize) -> u64 {
 /// Times, summed up and as a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyTotal {
-    /// How many there were.
+    /// The number of times that were summed up.
     pub count: u64,
-    /// Their sum, nanoseconds.
+    /// The sum, nanoseconds.
     pub sum_ns: u64,
     /// The longest since counting began, also in a difference, nanoseconds.
     pub max_ns: u64,
-    /// How many by length, see [`bucket_floor_ns`]. In a snapshot they wrap at 2³².
+    /// Counts by length, see [`bucket_floor_ns`]. In a snapshot they wrap at 2³².
     pub buckets: Box<[u32; LATENCY_BUCKETS]>,
 }
 
@@ -104,9 +104,9 @@ impl LatencyTotal {
 pub struct IoTotal {
     /// Requests that completed; of bio-based devices bios.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of these requests.
     pub bytes: u64,
-    /// Those that completed with an error.
+    /// Requests that completed with an error.
     pub errors: u64,
     /// From the kernel's own start of the request (G) to completion, as in iostat's await. Of bios
     /// only where the kernel stamps them.
@@ -118,7 +118,7 @@ pub struct IoTotal {
 /// All counts at one time, or what came between two times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AggregateSnapshot {
-    /// When it was taken, CLOCK_MONOTONIC nanoseconds; of a difference its end.
+    /// Time of the snapshot, CLOCK_MONOTONIC nanoseconds; of a difference its end.
     pub time_ns: u64,
     /// By device number (see [`crate::host::devices::number`]) and operation. Number 0 holds the
     /// disks beyond those that the kernel's table has room for.
@@ -126,7 +126,7 @@ pub struct AggregateSnapshot {
 }
 
 impl AggregateSnapshot {
-    /// What came since an earlier snapshot; nothing that stayed the same.
+    /// Returns the increase since an earlier snapshot, without disks that did nothing.
     pub fn since(&self, earlier: &AggregateSnapshot) -> AggregateSnapshot {
         let mut new = AggregateSnapshot { time_ns: self.time_ns, ..AggregateSnapshot::default() };
         for (key, now) in &self.disks {
@@ -241,7 +241,7 @@ impl Aggregates {
     /// Begins to count the requests of `devices` (by number; empty for all).
     ///
     /// # Errors
-    /// Where the kernel does not accept the programs; privileges are the caller's concern
+    /// Fails if the kernel does not accept the programs; privileges are the caller's concern
     /// ([`crate::privilege::require`]).
     pub fn begin(facts: &KernelFeatures, devices: Vec<u32>) -> Result<Aggregates, WatchError> {
         let fail = |verb, cause: String| {

@@ -1,5 +1,5 @@
-//! What a watch may cost, and what is thinned to keep to it. Pure: rates and times go in, levels
-//! come out.
+//! The cost that a watch may have, and the choice of what is thinned to keep to it. Pure: rates and
+//! times go in, levels come out.
 //!
 //! The cost of a stream is the sum over its programs of their rate and what a run takes, and of
 //! requests also the CPU time in which iowhy's own process reads them. Thinned are, in this order,
@@ -23,8 +23,8 @@ pub const FEWEST_REQUESTS: u32 = 64;
 /// The fewest waits that are recorded.
 const FEWEST_WAITS: u32 = 64;
 
-/// What a run costs beyond what its program can measure: the tracepoint's call of it, and what it
-/// pushes out of the caches. Measured with empty programs.
+/// The cost of a run beyond what its program can measure, nanoseconds: the tracepoint's call, and
+/// the cache lines that it displaces. Measured with empty programs.
 const ENTRY_NS: f64 = 25.0;
 /// The same of system calls, which leave the kernel's fast path as soon as one is traced.
 const CALL_ENTRY_NS: f64 = 60.0;
@@ -70,7 +70,7 @@ const RECENT: usize = 10;
 /// Measurements until calls are tried again, at first and at most.
 const RETRY: (u32, u32) = (50, 600);
 
-/// How much of each stream is recorded.
+/// The part of each stream that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels {
     /// Whether system calls on files are timed.
@@ -96,14 +96,14 @@ impl Levels {
     };
 }
 
-/// What can be thinned by itself.
+/// Streams that can be thinned one by one, and the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CostStream {
     CallTimes,
     Calls,
     Waits,
     Requests,
-    /// What always runs: exact counts, dirtied pages.
+    /// Programs that always run: exact counts, dirtied pages.
     Fixed,
 }
 
@@ -122,19 +122,20 @@ impl CostStream {
     }
 }
 
-/// What a program did in an interval.
+/// The runs of a program in an interval.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramRuns {
-    /// Its name.
+    /// The program's name.
     pub program: &'static str,
-    /// How often it ran.
+    /// Number of runs.
     pub runs: u64,
-    /// What a run took by its own clock, nanoseconds; `None` if none was ever timed.
+    /// Mean duration of a run by the program's own clock, nanoseconds; `None` if none was ever
+    /// timed.
     pub ns_each: Option<f64>,
 }
 
 impl ProgramRuns {
-    /// What it cost, nanoseconds.
+    /// Returns the cost of these runs, nanoseconds.
     pub fn cost_ns(&self) -> f64 {
         let is_call = matches!(self.program, "on_call" | "on_call_begins");
         let entry = if is_call { CALL_ENTRY_NS } else { ENTRY_NS };
@@ -142,10 +143,10 @@ impl ProgramRuns {
     }
 }
 
-/// What was measured in an interval.
+/// The measurements of an interval.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// Its length, nanoseconds.
+    /// Length of the interval, nanoseconds.
     pub length_ns: u64,
     /// CPUs online.
     pub cpus: u32,
@@ -166,7 +167,7 @@ impl Load {
     }
 }
 
-/// CostShares of the machine's CPUs, by stream.
+/// Shares of the machine's CPUs, by stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct CostShares {
     call_times: f64,
@@ -174,7 +175,7 @@ struct CostShares {
     waits: f64,
     requests: f64,
     fixed: f64,
-    /// What a nanosecond for each request that completes would add.
+    /// The share that one more nanosecond per completed request would add.
     each_ns: f64,
 }
 
@@ -236,12 +237,12 @@ impl CostShares {
         self.thinnable() + self.fixed
     }
 
-    /// What can be thinned.
+    /// Returns the share of the streams that can be thinned.
     fn thinnable(&self) -> f64 {
         self.call_times + self.calls + self.waits + self.requests
     }
 
-    /// What is compared with the budget.
+    /// Returns the share that is compared with the budget.
     fn counted(&self, budget: f64) -> f64 {
         self.thinnable() + self.fixed.min(budget * FIXED_PART)
     }
@@ -298,7 +299,7 @@ impl Controller {
         Controller { keeps_calls, ..self }
     }
 
-    /// What is recorded now.
+    /// Returns the levels at which streams are recorded now.
     pub fn levels(&self) -> Levels {
         self.levels
     }
@@ -308,8 +309,8 @@ impl Controller {
         if self.measured_ns > 0.0 { self.total_ns / self.measured_ns } else { 0.0 }
     }
 
-    /// What the last measurement left of the budget for stacks that are copied, as a share of the
-    /// machine's CPUs; 0 until there is one, and negative beyond the budget.
+    /// Returns the share of the machine's CPUs that the last measurement left of the budget for
+    /// copying stacks; 0 until there is one, and negative beyond the budget.
     pub fn free_share(&self) -> f64 {
         if self.measurements == 0 {
             return 0.0;
@@ -355,7 +356,7 @@ impl Controller {
         (self.levels != before).then_some(self.levels)
     }
 
-    /// What the cost is kept below.
+    /// Returns the share below which the cost is kept.
     fn target(&self) -> f64 {
         self.budget * AIM
     }

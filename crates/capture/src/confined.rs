@@ -20,7 +20,7 @@ struct KeptCapability {
     is_used: fn(RightsHolder) -> bool,
 }
 
-/// Who holds rights.
+/// A process or thread that holds rights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RightsHolder {
     /// The thread of a watch that is not renewed.

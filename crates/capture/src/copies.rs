@@ -1,4 +1,5 @@
-//! How many stacks of programs without frame pointers may be copied: what the budget leaves.
+//! The number of stacks of programs without frame pointers that may be copied: as many as the
+//! budget leaves room for.
 //!
 //! The kernel's programs take a token for each. They are granted here, ten times a second, and half
 //! of them are reserved for threads whose last wait was long.
@@ -11,12 +12,12 @@ use crate::session::Session;
 use crate::wire::wire_copy_tokens;
 use zerocopy::IntoBytes;
 
-/// How often tokens are granted.
+/// Time between two grants of tokens.
 const INTERVAL_NS: u64 = 100_000_000;
 /// Most tokens at once: more stacks of a second would not show more. Chosen.
 const MOST: f64 = 10.0;
-/// What a stack costs: up to 10 µs in the kernel (docs/stacks.md), the rest to unwind it and to
-/// name its functions. Chosen on the safe side: the process's own CPU time is measured, too.
+/// The CPU time of a stack: up to 10 µs in the kernel (docs/stacks.md), the rest to unwind it and
+/// to name its functions. Chosen on the safe side: the process's own CPU time is measured, too.
 const COST_NS: f64 = 300_000.0;
 
 /// Grants tokens.
@@ -24,7 +25,7 @@ const COST_NS: f64 = 300_000.0;
 pub(crate) struct CopyGrants {
     granted_ns: u64,
     credit: f64,
-    /// How many the kernel's programs were told to reserve.
+    /// Tokens that the kernel's programs were told to reserve.
     reserved: i32,
 }
 

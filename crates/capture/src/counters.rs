@@ -96,8 +96,8 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     ),
 ];
 
-/// What is missed when the kernel skips a program of a group, because a program is already active
-/// on that CPU (BPF recursion protection): group, id of the loss, what is counted, whether requests
+/// Events missed when the kernel skips a program of a group, because a program is already active on
+/// that CPU (BPF recursion protection): group, id of the loss, what is counted, whether requests
 /// are missing.
 pub(crate) const SKIPPED: &[(ProbeGroup, &str, &str, bool)] = &[
     (ProbeGroup::Aggregate, "programs_counts", "events of requests, by the exact counts,", false),
@@ -118,7 +118,7 @@ const BATCH: u32 = 1024;
 /// the safe side.
 const MOST_OF_BUCKET: u32 = 64;
 
-/// How many entries are read from a map per batch at first.
+/// Returns the number of entries that are first read from a map per batch.
 pub(crate) fn batch_of(map: &impl MapCore) -> u32 {
     BATCH.min(map.max_entries())
 }

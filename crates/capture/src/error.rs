@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-/// What still works where BPF programs cannot be loaded.
+/// Sources that still work if BPF programs cannot be loaded.
 const COUNTERS_WORK: &str = "the kernel's counters, recordings and captures can still be read";
-/// What still works where devices are unknown, too.
+/// Sources that still work if devices are unknown, too.
 const RECORDINGS_WORK: &str = "recordings and captures can still be read";
 
-/// Why a live watch cannot start or continue.
+/// A reason why a live watch cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// The user may not load BPF programs.
@@ -37,7 +37,7 @@ pub enum WatchError {
     /// The kernel refused something that every watch needs.
     #[error("failed to {verb} {object}: {cause}")]
     Kernel {
-        /// What was tried: load, attach, read.
+        /// The action that failed: load, attach, read.
         verb: &'static str,
         /// The object of that action.
         object: String,
@@ -55,7 +55,7 @@ pub enum WatchError {
     /// The user named more devices than a watch can be limited to.
     #[error("failed to watch {count} devices: at most {most} can be named")]
     TooManyDevices {
-        /// How many were named.
+        /// Number of devices that were named.
         count: usize,
         /// The limit.
         most: usize,
@@ -89,7 +89,7 @@ impl WatchError {
             || self.is_of_kernel() && !matches!(self, WatchError::NoSys)
     }
 
-    /// What the user can do about it: the current value, the needed value, a command.
+    /// Returns what the user can do about it: the current value, the needed value, a command.
     pub fn hint(&self) -> String {
         match self {
             WatchError::Privilege { granting, .. } => {

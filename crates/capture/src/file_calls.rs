@@ -1,12 +1,13 @@
-//! Which system calls and io_uring operations count as uses of files, and which use each is.
+//! The system calls and io_uring operations that count as uses of files, and the kind of use of
+//! each.
 //!
 //! What does not belong here: the tables that they are counted in (see [`crate::probes::file`]).
 
 use crate::wire;
 use libc::c_long;
 
-/// What each system call does: its number, the place of its count, where its arguments stand.
-/// `None` for a call that this architecture lacks.
+/// The uses of files by system calls: the call's number, the place of its count, and where its
+/// arguments stand. `None` for a call that this architecture lacks.
 #[rustfmt::skip]
 const CALLS: &[(c_long, u32, u32)] = &[
     (libc::SYS_read, wire::USE_READ, wire::SHAPE_FD),

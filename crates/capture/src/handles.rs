@@ -1,6 +1,6 @@
-//! What the kernel tells about an open program or map of this process. It is read through the own
-//! handle: a list of all programs takes CAP_SYS_ADMIN, and ends early where the kernel does not
-//! tell about one of them.
+//! Facts that the kernel reports of an open program or map of this process. They are read through
+//! the own handle: a list of all programs takes CAP_SYS_ADMIN, and ends early if the kernel does
+//! not report one of them.
 
 use libbpf_rs::Object;
 use rustc_hash::FxHashMap;

@@ -34,7 +34,7 @@ pub struct KernelFeatures {
     /// Whether programs may use atomic instructions other than adding (from 5.12). A kernel's
     /// compiler for another architecture may still refuse them.
     pub may_have_atomics: bool,
-    /// How the kernel reports the result of an io_uring request.
+    /// The way in which the kernel reports the result of an io_uring request.
     pub uring_result: UringResult,
     /// Whether the kernel's types show which request of a loop device a request of the disk below
     /// serves.
@@ -48,7 +48,7 @@ pub struct KernelFeatures {
 /// The tracepoint of io_uring's completions.
 pub const URING: &str = "io_uring_complete";
 
-/// What [`URING`] carries.
+/// The part of the result that [`URING`] carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UringResult {
     /// The result without its request (until 5.16), so that the file is not known.

@@ -61,27 +61,28 @@ pub struct WatchOptions {
     pub files: bool,
     /// Whether every single open is recorded; it needs `files`.
     pub opens: bool,
-    /// What the watch may cost, percent of the machine's CPUs; `None` to record everything,
-    /// whatever that costs.
+    /// The cost that the watch may have, percent of the machine's CPUs; `None` to record
+    /// everything, whatever that costs.
     pub budget: Option<f64>,
-    /// Which counters are read, and how often; none if not set.
+    /// The counters to read, and the time between two samples; none if not set.
     pub sampling: Option<Sampling>,
     /// The ring buffer's size.
     pub ring: RingSize,
-    /// How often devices are asked for their health between beginning and end, of a watch that runs
-    /// for ever; never if not set.
+    /// Time between two questions about the health of devices in a watch that runs for ever; not
+    /// set: only at its beginning and end.
     pub health_every: Option<Duration>,
-    /// How often settings of devices are checked for changes; once a second if not set.
+    /// Time between two checks of devices' settings for changes; once a second if not set.
     pub settings_every: Option<Duration>,
 }
 
 impl WatchOptions {
-    /// What keeps to the budget, where there is one.
+    /// Returns the controller that keeps to the budget; `None` without a budget.
     fn controller(&self) -> Option<Controller> {
         self.budget.map(|percent| Controller::new(percent).keep_calls(self.opens))
     }
 
-    /// What the plan is made from; `devices` are the numbers of those that were named.
+    /// Returns the wishes that the plan is made from; `devices` are the numbers of those that were
+    /// named.
     fn wishes(&self, devices: Vec<u32>) -> Wishes {
         Wishes {
             devices,
@@ -121,11 +122,11 @@ pub struct LiveWatch {
     standing: Vec<Standing>,
     /// The use of files, where it is recorded.
     tables: Option<Tables>,
-    /// What keeps to the budget, where there is one.
+    /// The thinner that keeps to the budget; `None` without a budget.
     thinner: Option<Thinner>,
-    /// What iowhy itself had used when the watch began.
+    /// The CPU time that iowhy itself had used when the watch began.
     own_before: OwnUse,
-    /// When the start was over, CLOCK_MONOTONIC nanoseconds.
+    /// Time at which the start was over, CLOCK_MONOTONIC nanoseconds.
     started_ns: u64,
     sampler: Option<Sampler>,
     changes: Changes,
@@ -302,7 +303,7 @@ impl LiveWatch {
             + self.health.cpu_ns()
     }
 
-    /// What the watch has cost so far.
+    /// Returns the cost of the watch so far.
     pub fn cost(&self) -> Cost {
         let spent_ns = system::now_ns().saturating_sub(self.started_ns);
         let (cpus, cost) = (self.environment.cpus, self.environment.cost.clone());
@@ -422,7 +423,7 @@ impl LiveWatch {
         self.environment.finished = true;
     }
 
-    /// What was lost so far.
+    /// Returns the losses so far.
     pub fn losses(&self) -> Losses {
         let mut losses = Losses::default();
         self.session.losses(&mut losses);
@@ -496,7 +497,7 @@ fn tables_of(options: &WatchOptions) -> Vec<String> {
     wanted.flat_map(|(_, names)| names).map(|name| (*name).to_owned()).collect()
 }
 
-/// What this kernel provides for iowhy's probes.
+/// Returns the features that this kernel provides for iowhy's probes.
 pub fn facts() -> Result<KernelFeatures, WatchError> {
     let tracepoints: Vec<&'static str> =
         PROBES.iter().filter_map(|probe| probe.tracepoint).collect();

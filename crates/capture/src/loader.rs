@@ -33,10 +33,10 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// Where object files come from.
+/// The source of object files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ObjectSource {
-    /// This program.
+    /// Compiled into this program.
     #[default]
     BuiltIn,
     /// A folder that holds what another compiler made of the same sources: `NAME.bpf.o`.
@@ -63,7 +63,7 @@ pub(crate) fn load_symbols(source: &ObjectSource) -> libbpf_rs::Result<Object> {
     source.open(object!("symbols"))?.load()
 }
 
-/// Why an object could not be loaded.
+/// A reason why an object could not be loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadFailure {
     /// The program that was refused; `None` if the reason is another, such as a map.

@@ -1,5 +1,5 @@
-//! Which compiled objects hold the programs of a plan, and how they are loaded: those of a usual
-//! watch at once. A program that the kernel refuses is left out, and the rest is loaded again.
+//! The compiled objects that hold the programs of a plan, and their loading: those of a usual watch
+//! at once. A program that the kernel refuses is left out, and the rest is loaded again.
 //!
 //! What does not belong here: how one object is loaded (see [`crate::loader`]), and attaching (see
 //! [`crate::session`]).
@@ -12,7 +12,7 @@ use crate::wire;
 use libbpf_rs::{Object, ProgramType};
 use std::ffi::OsStr;
 
-/// What was loaded of a plan.
+/// The loaded part of a plan.
 #[derive(Default)]
 pub(crate) struct LoadedGroups {
     /// The objects, in order: maps that two of them have are shared.
@@ -38,7 +38,7 @@ const fn name_there(group: ProbeGroup) -> Option<&'static str> {
     }
 }
 
-/// Which of two variants of an object is used.
+/// The variant of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Instructions {
     /// With atomic instructions, which Linux 5.12 added, and 5.18 for arm64.
@@ -143,7 +143,7 @@ pub(crate) fn refused(
     refused
 }
 
-/// What is being loaded.
+/// The state of loading a plan.
 struct Loading<'a> {
     plan: &'a Plan,
     settings: &'a wire::wire_settings,

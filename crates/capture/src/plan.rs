@@ -10,13 +10,13 @@ pub enum ProbeGroup {
     Aggregate,
     /// Requests: required by every watch.
     Block,
-    /// Who dirties pages.
+    /// Processes that dirty pages.
     Writeback,
     /// Every single block event, only on request.
     Events,
     /// Threads that wait.
     Wait,
-    /// What programs do with files.
+    /// Uses of files by programs.
     File,
     /// Additions to the page cache and removals from it, only on request.
     PageCache,
@@ -29,11 +29,11 @@ pub enum ProbeGroup {
 pub struct Probe {
     /// The group that it belongs to.
     pub group: ProbeGroup,
-    /// Its name in the BPF object.
+    /// The program's name in the BPF object.
     pub program: &'static str,
     /// The tracepoint it is attached to; `None` for a program that iowhy runs itself.
     pub tracepoint: Option<&'static str>,
-    /// What is not visible without it. Several probes of a group with the same text are
+    /// The facts that are not visible without it. Several probes of a group with the same text are
     /// alternatives: a kernel has one or the other.
     pub gives: &'static str,
     /// Whether a watch is worthless without it.
@@ -44,7 +44,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// What a kernel lacks that cannot provide it.
+    /// Returns the name of the feature that a kernel lacks if it cannot provide the probe.
     pub fn needs(&self) -> String {
         match self.tracepoint.unwrap_or(self.program) {
             kernel::URING => format!("{} with a request argument", kernel::URING),
@@ -52,7 +52,7 @@ impl Probe {
         }
     }
 
-    /// How what it gives is found out without it; `None` if it is not visible then.
+    /// Returns the other way to the same facts; `None` if they are not visible without the probe.
     pub fn otherwise(&self) -> Option<&'static str> {
         (self.program == "list_pending").then_some("read from user space, at a higher cost")
     }
@@ -280,7 +280,7 @@ pub const PROBES: &[Probe] = &[
     look("list_writers", "who has files open for writing, for pages dirtied before the watch"),
 ];
 
-/// What the user wants to see.
+/// The user's wishes for a watch.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
     /// Device numbers to watch; empty for all.
@@ -307,7 +307,7 @@ pub struct Wishes {
     pub ring: RingSize,
 }
 
-/// How much room records have until they are read.
+/// The room for records until they are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RingSize {
     /// For watches that record as much as they can, which a busy machine may keep from reading for
@@ -361,7 +361,7 @@ impl Wishes {
     }
 }
 
-/// What will be loaded, and what this kernel cannot provide.
+/// The probes to load, and those that this kernel cannot provide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The probes to attach, in order.

@@ -32,7 +32,7 @@ const MEASURED: Duration = Duration::from_millis(100);
 /// is reached at 1.2 million requests per second.
 const MOST_SHARE: f64 = 0.45;
 
-/// How a raised thread is scheduled.
+/// The scheduling of a raised thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RaisedClass {
     /// SCHED_DEADLINE: a guaranteed and limited share of one CPU.
@@ -47,7 +47,7 @@ pub struct RaisedPriority {
     thread: Pid,
     /// Nice value to return to.
     before: i32,
-    /// What the kernel permits; `None` if the priority may not be raised.
+    /// The class that the kernel permits; `None` if the priority may not be raised.
     class: Option<RaisedClass>,
     raised: bool,
     measured: (Instant, u64),
@@ -67,7 +67,7 @@ impl RaisedPriority {
         priority
     }
 
-    /// How the thread is scheduled now; `None` at its normal priority.
+    /// Returns the thread's class now; `None` at its normal priority.
     pub fn class(&self) -> Option<RaisedClass> {
         self.class.filter(|_| self.raised)
     }

@@ -15,7 +15,7 @@ pub struct Capability {
     pub name: &'static str,
     /// Whether a watch requires it.
     pub needed: bool,
-    /// What is not visible without it.
+    /// The facts that are not visible without it.
     pub lost: &'static str,
     /// The capabilities of which any one suffices.
     any: CapabilitySet,

@@ -1,4 +1,4 @@
-//! What a watch tells its BPF programs before they are loaded.
+//! Settings that a watch gives its BPF programs before they are loaded.
 //!
 //! What does not belong here: what the programs do with it.
 

@@ -1,5 +1,5 @@
-//! What iowhy can see on this machine, and what is lost without each missing feature: `iowhy
-//! check`.
+//! The features that iowhy can use on this machine, and what is lost without each missing one:
+//! `iowhy check`.
 //!
 //! Claims are tested: the programs are loaded and attached briefly.
 
@@ -33,13 +33,13 @@ pub enum Availability {
 /// A feature that a watch needs or can use.
 #[derive(Clone, Debug)]
 pub struct CheckItem {
-    /// Its name.
+    /// The feature's name.
     pub what: &'static str,
     /// Whether it is available.
     pub state: Availability,
-    /// What was found.
+    /// The finding, as text.
     pub value: String,
-    /// What is not visible without it; empty where it is available.
+    /// The facts that are not visible without it; empty where it is available.
     pub lost: String,
 }
 

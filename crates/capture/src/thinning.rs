@@ -16,16 +16,16 @@ use iowhy_core::model::environment::{ExactCount, Thinning};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// How often the cost is measured.
+/// Time between two measurements of the cost.
 const INTERVAL_NS: u64 = 100_000_000;
-/// How often requests in flight are listed that were left out.
+/// Time between two lists of those requests in flight that were left out.
 const LIST_NS: u64 = 1_000_000_000;
 /// Requests that take so long are recorded at every level.
 const SLOW_NS: u64 = 10_000_000;
 /// Above this quantile, too, but none below [`LEAST_SLOW_NS`].
 const SLOW_QUANTILE: f64 = 0.995;
 const LEAST_SLOW_NS: u64 = 20_000;
-/// How exactly the programs know until when the ring buffer made them leave out requests.
+/// Resolution of the time until which the ring buffer made the programs leave out requests.
 const SPAN_STEP_NS: u64 = 1_000_000;
 /// Measurements between two looks at the quantile.
 const QUANTILE_EVERY: u32 = 10;
@@ -44,7 +44,7 @@ const WITHOUT_GET: u32 = 4;
 /// Programs that are detached when calls on files are thinned.
 const CALL_PROGRAMS: [&str; 4] =
     ["on_call", "on_uring_complete", "on_file_fault", "on_file_mapped"];
-/// Those of which the kernel has a time stamp itself.
+/// Programs whose time stamp the kernel takes itself.
 const GET_PROGRAMS: [&str; 2] = ["on_get", "on_get_again"];
 
 /// Numbers of disks; 0 for none.
@@ -80,9 +80,9 @@ pub(crate) struct Thinner {
     aside_ns: u64,
     /// Measurements until both are read again.
     reads_in: u32,
-    /// When requests that hang were last looked for.
+    /// Time at which requests that hang were last looked for, CLOCK_MONOTONIC nanoseconds.
     listed_ns: u64,
-    /// What changed, and when.
+    /// The changes of the levels, with their times.
     pub history: Vec<Thinning>,
 }
 
@@ -273,7 +273,7 @@ impl Thinner {
         std::mem::replace(&mut self.slow_ns, slow_ns) != slow_ns || is_other
     }
 
-    /// What the programs took so far, nanoseconds.
+    /// Returns the time that the programs took so far, nanoseconds.
     pub fn programs_ns(session: &Session) -> u64 {
         let sum = |sum: f64, (program, cost): (&&'static str, MeasuredCost)| {
             let ns_each = each(&cost, &MeasuredCost::default());

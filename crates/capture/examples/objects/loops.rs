@@ -64,7 +64,7 @@ enum State {
     Done,
 }
 
-/// What may come after an instruction.
+/// A way on from an instruction.
 #[derive(Clone, Copy)]
 struct Edge {
     to: usize,

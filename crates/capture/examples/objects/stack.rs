@@ -8,7 +8,7 @@
 use object::{Object, ObjectSection, ObjectSymbol, Relocation, RelocationTarget, SymbolKind};
 use std::collections::BTreeMap;
 
-/// What kernels give, bytes and frames.
+/// The stack that kernels give a program: bytes, and frames.
 const MOST_BYTES: usize = 512;
 const MOST_FRAMES: usize = 8;
 /// The step in which kernels count a frame where programs are not compiled by the kernel, bytes.
@@ -27,7 +27,7 @@ const ADD: u8 = 0x07;
 const CALL: u8 = 0x85;
 const OF_PROGRAM: u8 = 1;
 
-/// Where a function is: its section, and its address in it.
+/// The place of a function: its section, and its address there.
 type Place = (usize, u64);
 
 /// A function's own frame, and what it calls.

@@ -20,7 +20,7 @@ const MOST_DEEP: usize = 4096;
 /// Unwound stacks of waits that have not ended yet.
 const MOST_PENDING: usize = 16_384;
 
-/// What the kernel copied, but for the stack itself.
+/// The head of a copied stack: everything but the stack's bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct CopiedStack {
     /// The sample of a request; 0 of a wait.
@@ -56,7 +56,7 @@ impl CopiedStack {
         Some((copy, copied.get(below..).unwrap_or_default()))
     }
 
-    /// Its addresses, and why they are not all.
+    /// Returns the stack's addresses, and the reason if some are missing.
     pub fn unwind(
         &self,
         stack: &[u8],
@@ -66,7 +66,7 @@ impl CopiedStack {
     }
 }
 
-/// Why an unwound stack is not complete.
+/// Returns the reason why an unwound stack is not complete; `None` if it is.
 pub fn reason_of(end: UnwindEnd) -> Option<&'static str> {
     match end {
         UnwindEnd::Root => None,
@@ -80,7 +80,7 @@ pub fn reason_of(end: UnwindEnd) -> Option<&'static str> {
     }
 }
 
-/// Whose stacks are copied, and what those of waits were unwound to.
+/// The processes whose stacks are copied, and the unwound stacks of their waits.
 #[derive(Default)]
 pub struct CopiedStacks {
     /// The kernel's list of processes; `None` if nothing is copied.
@@ -88,9 +88,9 @@ pub struct CopiedStacks {
     processes: FxHashSet<u32>,
     deep: FxHashSet<u32>,
     of_waits: RestartingMap<(u32, u64), u64, MOST_PENDING>,
-    /// How many may be copied.
+    /// The tokens that limit the number of copies.
     pub(crate) grants: CopyGrants,
-    /// How many were copied, and how long that took in the kernel, ns.
+    /// Number of copied stacks, and the time that copying took in the kernel, ns.
     pub copied: (u64, u64),
 }
 

@@ -39,7 +39,7 @@ pub struct KnownFile {
     pub volume: Option<Name>,
     /// Whether it had been deleted when first seen.
     pub deleted: bool,
-    /// Its type.
+    /// The file's type.
     pub kind: Option<FileKind>,
 }
 

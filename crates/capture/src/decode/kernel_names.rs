@@ -12,9 +12,9 @@ use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 
-/// What the padding before a function is called, which is no code (CONFIG_CALL_PADDING, 6.2).
+/// Prefix of the symbols of padding before functions, which is no code (CONFIG_CALL_PADDING, 6.2).
 const PADDING: &str = "__pfx_";
-/// What the kinds of functions are: text and weak symbols, of one file or of all.
+/// Letters that /proc/kallsyms gives functions: text and weak symbols, of one file or of all.
 const FUNCTIONS: [&str; 4] = ["t", "T", "w", "W"];
 /// Beginnings of names that compilers made of longer ones: Rust's, new and old.
 const MANGLED: [&str; 2] = ["_R", "_ZN"];
@@ -32,7 +32,7 @@ pub struct KernelNames {
 /// Functions, sorted by address.
 #[derive(Debug, Default)]
 struct KernelFunctions {
-    /// Where each begins, and its name in `texts`.
+    /// The start address of each function, and its name's offset in `texts`.
     begins: Vec<(u64, u32)>,
     texts: String,
 }

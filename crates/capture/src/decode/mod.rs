@@ -1,5 +1,5 @@
-//! What the decoders of all probe groups share: what earlier records described, and the rows that
-//! are being built.
+//! State that the decoders of all probe groups share: entities that earlier records described, and
+//! the rows that are being built.
 //!
 //! | where | what |
 //! |---|---|
@@ -37,7 +37,7 @@ use status::StatusCodes;
 use tasks::Tasks;
 use zerocopy::FromBytes;
 
-/// Where decoded rows go.
+/// The destination of decoded rows.
 pub struct RowOutput<'a> {
     /// The rows that are handed over next.
     pub batch: &'a mut Batch,
@@ -45,15 +45,16 @@ pub struct RowOutput<'a> {
     pub names: &'a mut Names,
 }
 
-/// What a record is decoded with.
+/// The context in which a record is decoded.
 pub struct DecodeContext<'a> {
-    /// What records refer to.
+    /// Entities that records refer to.
     pub known: &'a mut KnownEntities,
-    /// Where its rows go.
+    /// The destination of the rows.
     pub out: RowOutput<'a>,
 }
 
-/// What records refer to by number: filled by the records that describe it, which come first.
+/// Entities that records refer to by number: filled by the records that describe them, which come
+/// first.
 pub struct KnownEntities {
     /// Threads and processes.
     pub tasks: Tasks,
@@ -65,7 +66,7 @@ pub struct KnownEntities {
     pub stacks: SeenStacks,
     /// Disks and partitions by number.
     pub devices: DeviceNames,
-    /// What is mounted where.
+    /// The mounts.
     pub mounts: Mounts,
     /// Meanings of operations and their flags.
     pub operations: OperationNames,
@@ -76,8 +77,8 @@ pub struct KnownEntities {
 }
 
 impl KnownEntities {
-    /// What is known of the machine that `environment` describes; `arguments` says whether command
-    /// lines are read.
+    /// Begins with what `environment` tells of the machine; `arguments` says whether command lines
+    /// are read.
     pub fn new(
         facts: &KernelFeatures,
         environment: &Environment,

@@ -17,19 +17,19 @@ const MOST_STACKS: usize = 20_000;
 /// Samples whose requests have not arrived yet; those of a full map were lost.
 const MOST_PENDING: usize = 65_536;
 
-/// Why a stack has unnamed functions whose names could be read.
+/// The reason for unnamed functions whose names could be read.
 const UNREAD: &str =
     "not all named: the symbols are not in memory, and reading them would load the disk";
 
-/// Why a user stack does not reach its root.
+/// Reasons why a user stack does not reach its root.
 const EARLY: &str = "ends early: the program uses no frame pointers";
 const NAMELESS: &str = "code without names: a stripped program, or a JIT without perf map";
 
-/// How a user stack was unwound.
+/// Methods by which a user stack was unwound.
 const BY_FRAME_POINTERS: &str = "frame pointers";
 const BY_TABLES: &str = ".eh_frame";
 
-/// Why a stack has no names at all.
+/// The reason for a stack without any names.
 const ENDED: &str = "the process ended before its frames could be named";
 
 /// The stacks of one sample.
@@ -45,10 +45,10 @@ pub struct Sampled {
 pub struct SeenStacks {
     kernel_names: KernelNames,
     reader: FileAsker,
-    /// Those of programs without frame pointers.
+    /// Stacks of programs without frame pointers.
     pub copied: CopiedStacks,
     known: FxHashMap<KnownFrames, u64>,
-    /// How many of these are the kernel's.
+    /// Number of known stacks that are the kernel's.
     kernel: usize,
     named: FxHashMap<Content, u64>,
     /// Of user stacks: whether they are complete, and how many frames they have.
@@ -57,7 +57,7 @@ pub struct SeenStacks {
     refused: u64,
 }
 
-/// Where a stack is from.
+/// The origin of a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum StackOrigin {
     Kernel,
@@ -263,7 +263,7 @@ impl SeenStacks {
     }
 }
 
-/// What the outermost frame shows about its stack.
+/// Kinds of an outermost frame, as far as they tell whether its stack is complete.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Frame {
     /// A function that programs or threads start in.
@@ -326,8 +326,8 @@ fn is_root(name: &str) -> bool {
         || name.starts_with("runtime.goexit")
 }
 
-/// Why a stack is incomplete. A walk along frame pointers is trusted only if it reaches a function
-/// that threads start in: without them it ends early, or anywhere.
+/// Returns the reason why a stack is incomplete. A walk along frame pointers is trusted only if it
+/// reaches a function that threads start in: without them it ends early, or anywhere.
 fn incomplete(origin: StackOrigin, frames: usize, end: Frame) -> Option<&'static str> {
     let (most, user) = match origin {
         StackOrigin::Kernel => (wire::WIRE_KERNEL_FRAMES, false),
@@ -355,7 +355,7 @@ mod tests {
         FrameName::Named { name: name.to_owned(), inlined: Vec::new() }
     }
 
-    /// What is left of a stack's frames, the innermost first.
+    /// Returns the frames that remain of a stack, the innermost first.
     fn left(frames: &[&str]) -> String {
         let (mut texts, mut names) = (Vec::new(), Names::new());
         for frame in frames {

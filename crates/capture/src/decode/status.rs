@@ -4,7 +4,7 @@
 
 use crate::kernel::KernelFeatures;
 
-/// How this kernel's tracepoints report a status.
+/// The encoding in which this kernel's tracepoints report a status.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusCodes {
     are_blk_status: bool,

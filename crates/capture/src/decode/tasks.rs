@@ -18,11 +18,11 @@ use zerocopy::FromBytes;
 
 /// Threads kept before exited ones are dropped. More are kept only while they are alive.
 const MOST_TASKS: usize = 65_536;
-/// How long an exited thread is kept at least: its last calls are reported a second later, and
-/// names a few seconds after that on a busy machine.
+/// The least time for which an exited thread is kept: its last calls are reported a second later,
+/// and names a few seconds after that on a busy machine.
 const KEPT: Duration = Duration::from_secs(15);
 
-/// What is known of a thread.
+/// A thread, as far as records described it.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
     /// The process's name.
@@ -31,11 +31,11 @@ pub struct Task {
     pub thread: Name,
     /// The process that started it.
     pub parent: u32,
-    /// Its cgroup's path.
+    /// The path of the thread's cgroup.
     pub cgroup: Option<Name>,
-    /// What runs in it.
+    /// The workload of that cgroup.
     pub workload: WorkloadNames,
-    /// When its record arrived.
+    /// Time at which the thread's record arrived.
     told: Instant,
 }
 

@@ -62,8 +62,8 @@ impl Roots {
         roots
     }
 
-    /// How long limits of CPU time have throttled this process's cgroup and those above it so far,
-    /// ns: the longest of them.
+    /// Returns the time for which limits of CPU time have throttled this process's cgroup and those
+    /// above it so far, ns: the longest of them.
     pub fn own_throttled_ns(&self) -> u64 {
         let folders = self.folders_of("self", "cpu", self.cpu.as_ref()).into_iter();
         let counts = folders.filter_map(|it| throttled_ns(&read_text(it.join("cpu.stat"))?));

@@ -144,7 +144,7 @@ fn in_flight(path: &Path) -> Option<(u64, u64)> {
 /// A disk whose requests in flight are counted by the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct CountedDisk {
-    /// Its device number.
+    /// The disk's device number.
     pub number: u32,
     /// The number of its hardware queues.
     pub queues: usize,
@@ -187,7 +187,7 @@ fn stat(path: &Path) -> Vec<u64> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Where the kernel tells of a device.
+/// Returns the device's directory in sysfs.
 pub(crate) fn directory(device: &Device) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", device.major, device.minor))
 }

@@ -26,7 +26,7 @@ const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
 /// too.
 const NEVER_MOUNTED: [&str; 5] = ["/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage", "/["];
 
-/// How a process holds a file.
+/// The way in which a process holds a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Hold {
     /// As its working directory.
@@ -66,13 +66,13 @@ pub enum HeldKind {
 pub struct HeldFile {
     /// The process.
     pub pid: u32,
-    /// Its name.
+    /// The process's name.
     pub process: String,
-    /// Its user: the name, else the number.
+    /// The process's user: the name, else the number.
     pub user: String,
     /// The type of the file.
     pub kind: HeldKind,
-    /// How the process holds the file.
+    /// The way in which the process holds the file.
     pub hold: Hold,
     /// The access mode; `None` without a descriptor, and for an O_PATH descriptor.
     pub mode: Option<AccessMode>,
@@ -84,9 +84,10 @@ pub struct HeldFile {
     pub taken: Option<u64>,
     /// The device number of its file system: major, minor.
     pub device: (u32, u32),
-    /// Its inode number.
+    /// The file's inode number.
     pub inode: u64,
-    /// Its path as seen from the root mount; if it is not mounted there, as seen by its process.
+    /// The file's path as seen from the root mount; if it is not mounted there, as seen by its
+    /// process.
     pub path: String,
     /// Whether the name by which it was opened has been removed.
     pub deleted: bool,
@@ -103,9 +104,9 @@ pub struct HeldFiles {
     pub held: Vec<HeldFile>,
     /// Processes that were checked.
     pub processes: u64,
-    /// Those that this user may not inspect.
+    /// Processes that this user may not inspect.
     pub refused: u64,
-    /// Those that could not be inspected in time: a file system does not answer, or memory is
+    /// Processes that could not be inspected in time: a file system does not answer, or memory is
     /// locked.
     pub unanswered: u64,
     /// Files beyond those that are kept.

@@ -4,12 +4,12 @@ use super::cgroup::Roots;
 use super::read_text;
 use rustix::time::{ClockId, clock_gettime};
 
-/// What this process has used so far.
+/// The use of CPU by this process so far.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnUse {
     /// CPU time, ns.
     pub cpu_ns: u64,
-    /// How long a limit of CPU time on its cgroup has throttled it, ns.
+    /// Time for which a limit of CPU time on the process's cgroup has throttled it, ns.
     pub throttled_ns: u64,
 }
 

@@ -39,7 +39,8 @@ impl ProcStat {
         self.field(number)?.checked_mul(tick_ns())
     }
 
-    /// When the process started, CLOCK_BOOTTIME nanoseconds, in steps of [`tick_ns`].
+    /// Returns the time at which the process started, CLOCK_BOOTTIME nanoseconds, in steps of
+    /// [`tick_ns`].
     pub fn start_ns(&self) -> Option<u64> {
         self.ticks_ns(22)
     }
@@ -53,16 +54,16 @@ pub fn tick_ns() -> u64 {
 /// A process.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
-    /// Its name.
+    /// The process's name.
     pub name: String,
-    /// When it started, CLOCK_BOOTTIME nanoseconds.
+    /// Time at which the process started, CLOCK_BOOTTIME nanoseconds.
     pub start_ns: u64,
-    /// Its parent process.
+    /// The number of the parent process.
     pub parent: u32,
     /// The number of its real user.
     pub user: u32,
-    /// Its cgroup as the BPF programs report it: v1's blkio path, or v2's if blkio is not used;
-    /// `None` if iowhy itself sees other paths.
+    /// The process's cgroup as the BPF programs report it: v1's blkio path, or v2's if blkio is not
+    /// used; `None` if iowhy itself sees other paths.
     pub cgroup: Option<String>,
     /// The path of its program as iowhy would open it; `None` for kernel threads.
     pub executable: Option<String>,

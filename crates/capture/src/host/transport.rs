@@ -1,4 +1,4 @@
-//! How a disk is attached, from its path in sysfs: like TRAN in lsblk.
+//! The transport that attaches a disk, from its path in sysfs: like TRAN in lsblk.
 //!
 //! What does not belong here: the disk's settings.
 

@@ -1,4 +1,4 @@
-//! What devices report of themselves during a watch, and what the kernel's log says of them.
+//! Health reports of devices during a watch, and messages of the kernel's log about them.
 //!
 //! What does not belong here: how they are asked ([`crate::reader::health`]).
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Asks devices at both ends of a watch, and in between where that is wished.
 pub(super) struct DeviceReports {
     asker: HealthAsker,
-    /// How often devices are asked meanwhile, and when next.
+    /// Time between two questions to devices during the watch, and the time of the next one.
     every: Option<Duration>,
     due_ns: u64,
     /// The kernel's log since the beginning, or why it cannot be read.
@@ -32,7 +32,7 @@ impl DeviceReports {
         self.asker.ask(devices, AskedAt::Start);
     }
 
-    /// What is not visible, as a sentence.
+    /// Returns a sentence about what is not visible; `None` if the kernel's log can be read.
     pub fn limit(&self) -> Option<String> {
         let reason = self.kernel_log.as_ref().err()?;
         Some(format!("not visible: resets and errors of devices in the kernel's log; {reason}"))

@@ -134,7 +134,7 @@ impl Chunks {
         Some(stripe.device + (address - stripe.address))
     }
 
-    /// What a byte of the device is used for.
+    /// Returns the use of a byte of the device.
     pub fn place(&self, byte: u64) -> BtrfsLocation {
         if COPIES.iter().any(|copy| (*copy..*copy + 4096).contains(&byte)) {
             return BtrfsLocation::Superblock;

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 pub struct DevicePart {
     /// The node to read it from.
     pub node: PathBuf,
-    /// Its start on the device that the user named, sectors of 512 bytes.
+    /// The first sector on the device that the user named, in sectors of 512 bytes.
     pub start: u64,
-    /// Its length, sectors.
+    /// Length, sectors.
     pub sectors: u64,
-    /// Its device number; `None` for an image.
+    /// Device number: major, minor; `None` for an image.
     pub number: Option<(u32, u32)>,
     /// Devices that use it as a whole: device mapper, md.
     pub holders: Vec<String>,

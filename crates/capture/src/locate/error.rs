@@ -4,10 +4,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Why a device or a file cannot be inspected.
+/// A reason why a device or a file cannot be inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
-    /// It cannot be opened or read.
+    /// The device or file cannot be opened or read.
     #[error("failed to read {}: {cause}", path.display())]
     Read {
         /// The device or file.
@@ -15,7 +15,7 @@ pub enum LocateError {
         /// The system's error.
         cause: io::Error,
     },
-    /// It is neither a block device nor an image.
+    /// The path is neither a block device nor an image.
     #[error("failed to inspect {}: not a block device or regular file", path.display())]
     NoDevice {
         /// The path that the user named.
@@ -26,7 +26,7 @@ pub enum LocateError {
     NoExtents {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         cause: String,
     },
 }
@@ -44,7 +44,7 @@ impl LocateError {
         matches!(self, LocateError::Read { cause, .. } if cause.kind() == denied)
     }
 
-    /// What the user can do about it.
+    /// Returns what the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             LocateError::Read { path, cause } if self.is_privilege() => {

@@ -34,15 +34,16 @@ pub struct FileExtents {
     pub start: u64,
     /// The file's inode.
     pub inode: u64,
-    /// Its extents.
+    /// The file's extents.
     pub extents: Vec<FileExtent>,
 }
 
-/// The location of `path` on its device. Bytes that are not written back yet have no location: they
-/// are not listed, and nothing is synced for them, because that can hang on a sick disk.
+/// Returns the location of `path` on its device. Bytes that are not written back yet have no
+/// location: they are not listed, and nothing is synced for them, because that can hang on a sick
+/// disk.
 ///
 /// # Errors
-/// If the file cannot be opened, is not on a block device, or the kernel does not report its
+/// Fails if the file cannot be opened, is not on a block device, or the kernel does not report its
 /// extents.
 pub fn file_extents(path: &Path) -> Result<FileExtents, LocateError> {
     let file = File::open(path).map_err(LocateError::read(path))?;

@@ -7,7 +7,7 @@ use super::index::RangeRole;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a range of sectors is used for.
+/// The use of a range of sectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RangeUse {
     /// Nothing.

@@ -5,7 +5,7 @@
 //!
 //! What does not belong here: finding extents and names.
 
-/// What a range of sectors is used for.
+/// The use of a range of sectors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RangeRole {
     /// Data of a file.
@@ -66,7 +66,7 @@ pub struct Extent {
     pub end: u64,
     /// The owner: an inode's key, 0 for the file system itself.
     pub owner: u64,
-    /// What it is used for.
+    /// The use of the range.
     pub role: RangeRole,
 }
 

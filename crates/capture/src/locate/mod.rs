@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 use walk::Walked;
 use xfs::Geometry;
 
-/// What a sector is used for.
+/// The use of a sector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Use {
     /// By the file system or one of its files.
@@ -61,7 +61,7 @@ pub enum Use {
 pub struct LocatedFiles {
     /// The device that holds the file system: a partition, or the device that the user named.
     pub device: PathBuf,
-    /// What the sector is used for.
+    /// The use of the sector.
     pub used: Use,
     /// The owners.
     pub owners: Vec<InodeOwner>,
@@ -72,11 +72,11 @@ pub struct LocatedFiles {
 pub struct InodeOwner {
     /// The inode's number.
     pub inode: u64,
-    /// Its paths as users see them; paths inside the file system if it is not mounted.
+    /// The inode's paths as users see them; paths inside the file system if it is not mounted.
     pub paths: Vec<String>,
 }
 
-/// How the index of one file system was built.
+/// The way in which the index of one file system was built.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Built {
     /// The device that holds the file system.
@@ -119,7 +119,7 @@ impl Locator {
         Ok(Locator { mounts: Mounts::read(), parts, progress: IndexProgress::default() })
     }
 
-    /// How far the first query about a file system is, while it reads that.
+    /// Returns the progress of the first query about a file system, while it reads that.
     pub fn progress(&self) -> IndexProgress {
         self.progress.clone()
     }
@@ -166,7 +166,7 @@ impl Locator {
         Ok(block.checked_mul(bytes / 512))
     }
 
-    /// How the indexes used so far were built.
+    /// Returns the ways in which the indexes used so far were built.
     pub fn built(&self) -> Vec<Built> {
         let built =
             |(part, system): &(DevicePart, Option<LocatedFileSystem>)| system.as_ref()?.built(part);
@@ -302,7 +302,7 @@ impl LocatedFileSystem {
     }
 }
 
-/// What XFS reports of a sector that belongs to no file, and the inode that has it.
+/// Returns XFS's report of a sector that belongs to no file, and the inode that has it.
 fn of_map(map: &Result<FsMap, String>, sector: u64, walked: &Walked) -> (Use, Option<u64>) {
     let unknown = |why: &str| (Use::Unknown(why.to_owned()), None);
     let map = match map {

@@ -1,4 +1,4 @@
-//! How far reading a file system is, for those who show it meanwhile from another thread.
+//! Progress of reading a file system, for those who show it meanwhile from another thread.
 //!
 //! What does not belong here: showing it.
 

@@ -49,7 +49,7 @@ impl Geometry {
         self.block_bytes
     }
 
-    /// What is always at this byte.
+    /// Returns the use of this byte if the layout alone determines it.
     pub fn role(&self, byte: u64) -> Option<RangeRole> {
         let group = self.group_blocks * self.block_bytes;
         let header = byte % group / self.sector_bytes;

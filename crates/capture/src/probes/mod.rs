@@ -40,7 +40,7 @@ use zerocopy::FromBytes;
 pub struct Decoders {
     /// Requests.
     pub requests: RequestDecoder,
-    /// Who dirtied what requests write.
+    /// Decodes the dirtiers of the bytes that requests write.
     pub owners: OwnerDecoder,
     /// Waits, and what ends them.
     pub waits: WaitDecoder,

@@ -1,7 +1,7 @@
-//! What symbolization may read from disk. A program's symbols are often on the very disk that is
-//! sick, and reading them adds to its load. Symbols in memory cost nothing; of the rest only a
-//! limited amount is read per watch. Functions of further files stay without names, with that as
-//! the reason.
+//! The number of bytes that symbolization may read from disk. A program's symbols are often on the
+//! very disk that is sick, and reading them adds to its load. Symbols in memory cost nothing; of
+//! the rest only a limited amount is read per watch. Functions of further files stay without names,
+//! with that as the reason.
 //!
 //! What does not belong here: how symbols are read and searched (crate `blazesym`) and how a
 //! program's file is laid out (crate `object`).
@@ -35,7 +35,7 @@ struct Mapping {
     range: String,
 }
 
-/// What may still be read.
+/// The bytes that may still be read.
 #[derive(Debug)]
 pub(super) struct Allowance {
     left: u64,

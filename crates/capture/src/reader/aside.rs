@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// Bytes of the pipe to it: a stack as text, which is sent at once.
 const PIPE: usize = 256 << 10;
-/// How long to wait for its exit when it is no longer needed.
+/// The longest wait for the process's exit when it is no longer needed.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// A process that answers questions.
@@ -21,7 +21,7 @@ const LAST_MOMENT: Duration = Duration::from_millis(100);
 pub(super) struct Aside {
     child: Child,
     input: ChildStdin,
-    /// What fits into the pipe to it, bytes.
+    /// Capacity of the pipe to the process, bytes.
     room: usize,
     output: ChildStdout,
     buffer: Vec<u8>,
@@ -29,12 +29,12 @@ pub(super) struct Aside {
     pub blocked: Duration,
 }
 
-/// Why there is no answer.
+/// A reason why there is no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Silence {
-    /// It is blocked, or takes too long.
+    /// The process is blocked, or takes too long.
     Late,
-    /// It has exited.
+    /// The process has exited.
     Gone,
 }
 
@@ -130,7 +130,7 @@ impl Aside {
         text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
     }
 
-    /// Its process number.
+    /// Returns the process's number.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

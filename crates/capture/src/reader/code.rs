@@ -1,4 +1,4 @@
-//! Which addresses of a process hold code. A stack that was walked without frame pointers leads
+//! Addresses of a process that hold code. A stack that was walked without frame pointers leads
 //! through the heap.
 //!
 //! What does not belong here: what the code is called (see [`super::serve`]).

@@ -17,12 +17,12 @@ use std::collections::VecDeque;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// How long one device may take while somebody waits. An NVMe controller answers within
+/// The longest wait for one device while somebody waits. An NVMe controller answers within
 /// milliseconds; one that wakes up from its deepest state may need 100 ms.
 const MOST_OF_ONE: Duration = Duration::from_millis(400);
 /// The same while nobody waits: the process has to start first, on a machine that may be busy.
 const MOST_AT_START: Duration = Duration::from_secs(2);
-/// How long the answers of one end may be waited for.
+/// The longest wait for the answers of one end of a watch.
 pub(crate) const MOST_OF_ALL: Duration = Duration::from_millis(700);
 /// The same for those of the beginning that are not there when the watch ends.
 pub(crate) const MOST_LATE: Duration = Duration::from_millis(300);
@@ -31,7 +31,7 @@ const MOST_DEVICES: usize = 64;
 /// Abandoned processes, after which none is asked any more.
 const MOST_GIVEN_UP: usize = 4;
 
-/// Which end of the watch an answer is about.
+/// The end of the watch that an answer is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AskedAt {
     /// The beginning.
@@ -47,12 +47,12 @@ pub enum AskedAt {
 pub struct HealthAsker {
     command: fn() -> Command,
     aside: Option<Aside>,
-    /// Who has not answered yet, in the order of the questions.
+    /// Devices that have not answered yet, in the order of the questions.
     pending: VecDeque<AskedDevice>,
     /// Since when the first of them has been asked.
     since: Instant,
     end: AskedAt,
-    /// Who did not answer, by name.
+    /// Names of devices that did not answer.
     mute: FxHashSet<String>,
     given_up: Vec<Child>,
     /// CPU time of abandoned processes, ns.

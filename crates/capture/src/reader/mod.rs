@@ -55,7 +55,7 @@ pub use serve::serve;
 /// The program's only argument when it is started as the reader.
 const ARGUMENT: &str = "--answer-what-is-asked-on-standard-input";
 
-/// Its second argument when it only asks devices.
+/// The reader's second argument when it only asks devices.
 const ABOUT_DEVICES: &str = "devices";
 
 /// Timeout of one answer.
@@ -81,7 +81,7 @@ const NO_PROCESS: u32 = 0;
 /// The number that stands for the files that name containers: no process has it.
 const NAMES: u32 = u32::MAX;
 
-/// Why a stack was not read.
+/// The reason why a stack was not read.
 pub const LATE: &str = "the process's memory or its programs' files could not be read in time";
 
 /// Whether this process was started to [`serve`].
@@ -109,11 +109,11 @@ struct Asker {
     given_up: Vec<Child>,
     /// Processes that are not queried any more.
     left: FxHashSet<u32>,
-    /// How long abandoned readers blocked.
+    /// Total time that abandoned readers blocked.
     blocked: Duration,
     /// The CPU time of abandoned readers, ns.
     cost_ns: u64,
-    /// How many were abandoned.
+    /// Number of abandoned readers.
     hung: u64,
     unanswered: u64,
     /// Total time that unwinding took.
@@ -210,7 +210,7 @@ impl FileAsker {
         self.ask(process, Lookup::Held { prefixes: prefixes.to_vec() })
     }
 
-    /// What runs in the cgroup with this path, from files of the node.
+    /// Returns the workload of the cgroup with this path, from files of the node.
     pub fn workload(&self, cgroup: &str) -> Option<Workload> {
         self.ask(NAMES, Lookup::Workload { cgroup: cgroup.to_owned() }).ok()
     }
@@ -306,7 +306,7 @@ impl Asker {
         may
     }
 
-    /// How long to wait for the next answer.
+    /// Returns the longest time to wait for the next answer.
     fn may_wait(&mut self) -> Duration {
         self.given_up.retain_mut(|child| child.try_wait().is_ok_and(|ended| ended.is_none()));
         if self.given_up.len() >= MOST_GIVEN_UP {

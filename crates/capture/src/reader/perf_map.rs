@@ -21,7 +21,7 @@ const MOST_BYTES: u64 = 64 << 20;
 const MOST_FUNCTIONS: usize = 1_000_000;
 /// Processes whose maps are kept, including those that have none.
 const MOST_MAPS: usize = 4096;
-/// How long a map is not read again: a program that keeps compiling appends to it.
+/// Time for which a map is not read again: a program that keeps compiling appends to it.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The maps read so far.

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 pub(super) struct Question {
     /// The process's number; 0 if the question is about devices.
     pub process: u32,
-    /// What to find out.
+    /// The object of the question.
     pub what: Lookup,
 }
 
-/// What to find out.
+/// The object of a question, and the type of its answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Lookup {
     /// The functions at these addresses: `Option<Vec<Function>>`.
@@ -35,14 +35,14 @@ pub(super) enum Lookup {
         /// The address.
         address: u64,
     },
-    /// Its command line: `Option<String>`.
+    /// The process's command line: `Option<String>`.
     Arguments,
-    /// Its open files: `Found`.
+    /// The process's open files: `Found`.
     Held {
         /// Only files whose path begins with one of these are returned; all if empty.
         prefixes: Vec<String>,
     },
-    /// What runs in a cgroup, by its path: `Workload`.
+    /// The workload of a cgroup, by its path: `Workload`.
     Workload {
         /// The path.
         cgroup: String,
@@ -52,7 +52,7 @@ pub(super) enum Lookup {
         /// The devices' directories in sysfs.
         directories: Vec<PathBuf>,
     },
-    /// What a device reports of itself: `DeviceHealth`.
+    /// The health report of a device: `DeviceHealth`.
     Health {
         /// The device.
         device: AskedDevice,
@@ -72,16 +72,16 @@ pub struct CopiedRegisters {
     pub link: u64,
 }
 
-/// What a copied stack was unwound to.
+/// The frames that a copied stack was unwound to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UnwoundStack {
     /// Addresses in the calling instructions, the innermost first.
     pub frames: Vec<u64>,
-    /// Why it ends there.
+    /// The reason why the stack ends there.
     pub end: UnwindEnd,
 }
 
-/// Why unwinding ended.
+/// A reason why unwinding ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum UnwindEnd {
     /// The function where the program or the thread starts.
@@ -101,12 +101,12 @@ pub enum UnwindEnd {
 /// Words read at once: as many as needed to find the owner of a lock.
 pub const WORDS: usize = 5;
 
-/// What is at an address of a stack.
+/// The function, or the lack of one, at an address of a stack.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FrameName {
     /// A function, and the functions inlined into it at that address, innermost first.
     Named {
-        /// Its name.
+        /// The function's name.
         name: String,
         /// The inlined functions.
         inlined: Vec<String>,

@@ -28,27 +28,27 @@ use std::time::{Duration, Instant};
 const MOST_FRAMES: usize = 128;
 /// Processes whose mappings are kept.
 const MOST_PROCESSES: usize = 64;
-/// How long mappings are not read again, unless an address is in none of them.
+/// Time for which mappings are not read again, unless an address is in none of them.
 const FRESH: Duration = Duration::from_secs(1);
 /// Mappings of code that are read of a process. Chosen.
 const MOST_MAPPINGS: usize = 4096;
 
 type NativeUnwinder = UnwinderNative<Rc<[u8]>, MustNotAllocateDuringUnwind>;
 
-/// What is mapped as code.
+/// A range of memory that is mapped as code.
 #[derive(Debug, PartialEq, Eq)]
 struct CodeMapping {
     start: u64,
     end: u64,
-    /// Its offset in its file.
+    /// Offset of the mapping in its file, bytes.
     offset: u64,
-    /// Its file's inode; 0 without a file.
+    /// Inode of the file; 0 without a file.
     inode: u64,
     /// The name of its entry in `map_files`; empty without a file.
     range: String,
 }
 
-/// What is in a mapping.
+/// The kind of code in a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CodeKind {
     /// The code of a file with tables.
@@ -136,7 +136,8 @@ impl StackUnwinder {
 }
 
 impl UnwoundProcess {
-    /// What is at an address; `None` if it is no code. Tables are read when they are needed.
+    /// Returns the kind of code at an address; `None` if it is no code. Tables are read when they
+    /// are needed.
     fn kind(
         &mut self,
         address: u64,
@@ -278,8 +279,8 @@ const TRAMPOLINE: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 #[cfg(not(target_arch = "x86_64"))]
 const TRAMPOLINE: [u8; 0] = [];
 
-/// What a signal interrupted: its instruction and registers, from the frame that the kernel has put
-/// on the stack.
+/// Returns the instruction and registers that a signal interrupted, from the frame that the kernel
+/// has put on the stack.
 #[cfg(target_arch = "x86_64")]
 fn interrupted(
     regs: &UnwindRegsNative,

@@ -34,16 +34,16 @@ const GO_SECTIONS: &[&[u8]] = &[b".gopclntab\0", b".data.rel.ro.gopclntab\0"];
 const LOADED: u32 = 1;
 const EH_FRAME_INDEX: u32 = 0x6474_e550;
 const EXECUTABLE: u32 = 1;
-/// How the index encodes where the table is: relative to this field, 32 bits, signed. All linkers
-/// write this one.
+/// The encoding of the table's place in the index: relative to this field, 32 bits, signed. All
+/// linkers write this one.
 const RELATIVE_32: u8 = 0x1b;
 
 /// A part of a file, and where it expects to be in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FilePart {
-    /// Its offset in the file.
+    /// Offset in the file, bytes.
     pub offset: u64,
-    /// Its length, bytes.
+    /// Length, bytes.
     pub bytes: u64,
     /// The address that the file states.
     pub address: u64,
@@ -56,7 +56,7 @@ impl FilePart {
     }
 }
 
-/// Where a file's tables and its code are.
+/// The places of a file's tables and code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TablePlaces {
     table: FilePart,
@@ -65,12 +65,12 @@ struct TablePlaces {
     is_go: bool,
 }
 
-/// What unwinding needs of a file.
+/// The parts of a file that unwinding needs.
 #[derive(Debug)]
 pub(super) struct UnwindTables {
     /// `.eh_frame`.
     pub table: Rc<[u8]>,
-    /// Its stated addresses.
+    /// The addresses that the file states for `table`.
     pub table_at: Range<u64>,
     /// `.eh_frame_hdr` and its stated addresses, if there is one.
     pub index: Option<(Rc<[u8]>, Range<u64>)>,
@@ -96,15 +96,15 @@ impl UnwindTables {
 /// The answer for a file.
 #[derive(Clone, Debug)]
 pub(super) enum FileTables {
-    /// Its tables.
+    /// The file's tables.
     Read(Rc<UnwindTables>),
-    /// It has none that can be used.
+    /// The file has none that can be used.
     Without,
-    /// They would have to be read from disk.
+    /// The tables would have to be read from disk.
     Unread,
 }
 
-/// What distinguishes the content of a file: a changed one is read again.
+/// The identity of a file's content: a changed file is read again.
 type FileKey = (u64, u64, u64, i64, i64);
 
 /// The tables read so far.
@@ -242,7 +242,7 @@ fn table_at(sections: Option<&Sections>, address: u64, loaded: &[FilePart]) -> O
 /// The headers of a file's sections.
 struct Sections {
     headers: Vec<u8>,
-    /// Which of them holds the names.
+    /// The index of the section that holds the names.
     names: usize,
 }
 
@@ -311,7 +311,7 @@ mod tests {
         fs::read("/bin/true").unwrap()
     }
 
-    /// What is found in a file with this content.
+    /// Returns the tables found in a file with this content.
     fn found(bytes: &[u8]) -> FileTables {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), bytes).unwrap();

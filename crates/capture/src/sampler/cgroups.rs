@@ -44,7 +44,7 @@ const MEMORY: [(&str, &str, Metric, u64); 9] = [
 pub(super) struct CgroupSampler {
     roots: Roots,
     limits: ResourceLimits,
-    /// Their paths below the root.
+    /// The cgroups' paths below the root.
     paths: Vec<PathBuf>,
     looks: u64,
     cursor: usize,

@@ -20,7 +20,7 @@ const MOST_FOLDERS: usize = 64;
 /// The metrics of a process.
 const OF_PROCESSES: [Metric; 2] = [Metric::HeldBack, Metric::ProcessCpu];
 
-/// What is known of limits so far.
+/// The limits known so far.
 #[derive(Debug, Default)]
 pub(super) struct ResourceLimits {
     /// Each cgroup's throttled time, and when it was read.

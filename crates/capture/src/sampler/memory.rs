@@ -1,4 +1,4 @@
-//! Which processes have most of the memory that is not of files: /proc/PID/statm.
+//! Processes with most of the memory that is not of files: /proc/PID/statm.
 //!
 //! What does not belong here: the memory of the machine (see [`super::system`]) and of cgroups (see
 //! [`super::cgroups`]).

@@ -31,10 +31,10 @@ use zerocopy::FromBytes;
 /// Counters whose last value is kept; any further one gets a row each time.
 const MOST_FOLLOWED: usize = 1 << 16;
 
-/// How late a sample may be, nanoseconds, so that earlier records are read first.
+/// The longest delay of a sample, nanoseconds, so that earlier records are read first.
 const PATIENCE_NS: u64 = 300_000_000;
 
-/// What is sampled, and how often.
+/// The counters that are sampled, and the time between two samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sampling {
     /// The time between two samples.

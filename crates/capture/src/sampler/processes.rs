@@ -19,7 +19,7 @@ const BUDGET_NS: u64 = 10_000_000;
 const MOST_TOLD: usize = 50;
 /// For how many samples a process that did I/O is read before others.
 const LATELY: u64 = 8;
-/// How often an heir is read that does not have its child's counters yet: the first read may be
+/// Times that an heir is read that does not have its child's counters yet: the first read may be
 /// from before the child was reaped.
 const CHANCES: u32 = 2;
 
@@ -45,7 +45,7 @@ pub(super) struct ProcessSampler {
     looks: u64,
     /// The process that the next sample begins with, of those without recent I/O.
     cursor: u32,
-    /// When the watch began.
+    /// Time at which the watch began, CLOCK_MONOTONIC nanoseconds.
     start_ns: u64,
     /// Processes that got their first rows, until their identity is recorded.
     pub told: Vec<u32>,
@@ -80,12 +80,12 @@ struct EndedProcess {
     known: KnownProcess,
     /// The closest living ancestor.
     heir: u32,
-    /// How often the heir was read since without having the counters.
+    /// Times that the heir was read since without having the counters.
     refused: u32,
 }
 
 impl KnownProcess {
-    /// Its own counters, if its totals are `io`.
+    /// Returns the process's own counters, if its totals are `io`.
     fn own(&self, io: &[u64; 7]) -> [u64; 7] {
         std::array::from_fn(|at| io[at].saturating_sub(self.inherited[at]))
     }
@@ -283,7 +283,8 @@ impl ProcessSampler {
         }
     }
 
-    /// Its I/O since it was last reported: device I/O counts before copies from and to memory.
+    /// Returns a weight of a process's I/O since it was last reported: device I/O counts before
+    /// copies from and to memory.
     fn moved(&self, changed: &Changed) -> u64 {
         let Some(known) = self.known.get(&changed.pid) else { return 0 };
         let moved = |at: usize| changed.io[at].saturating_sub(known.io[at]);
@@ -438,8 +439,8 @@ mod tests {
         assert_eq!(own_after(&[(7, of_parent(1, 100))], &[12, 14, 200]), [12, 14, 200]);
     }
 
-    /// What a sample reports of this process in a watch that began at `start_ns`: its reads, and
-    /// when.
+    /// Returns the reads that samples report of this process in a watch that began at `start_ns`,
+    /// and their times.
     fn told_of_this_one(start_ns: u64) -> Vec<(f64, u64)> {
         let (mut written, mut batch, mut names) = Default::default();
         let mut processes = ProcessSampler::new(start_ns);
@@ -467,7 +468,7 @@ mod tests {
         assert!(told_of_this_one(system::now_ns() + 1_000_000_000).is_empty());
     }
 
-    /// They inherit its counters, and must be known by then.
+    /// Parents inherit the counters of a process, and must be known by then.
     #[test]
     fn a_process_is_read_with_its_parents() {
         let (mut written, mut batch, mut names) = Default::default();

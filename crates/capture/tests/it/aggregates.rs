@@ -73,7 +73,7 @@ fn total(of: &AggregateSnapshot, device: u32, operation: Operation) -> [u64; 2] 
     of.disks.get(&(device, operation)).map_or([0, 0], |total| [total.requests, total.bytes])
 }
 
-/// What both counted of the same I/O.
+/// The counts of the same I/O by the kernel and by the programs.
 struct Counted {
     new: AggregateSnapshot,
     /// As in [`LoopDevice::kernel_counts`].

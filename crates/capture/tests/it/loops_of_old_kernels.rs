@@ -1,4 +1,4 @@
-//! Which loops kernels before 6.7 refuse, as instructions.
+//! Loops that kernels before 6.7 refuse, as instructions.
 
 use crate::loops::falls_back;
 

@@ -1,4 +1,4 @@
-//! How much of a frame a function uses, as instructions.
+//! Bytes of a frame that a function uses, as instructions.
 
 use crate::stack::{calls, frame};
 

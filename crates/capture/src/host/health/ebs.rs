@@ -28,7 +28,8 @@ impl AmazonStorage {
         model.contains("Amazon EC2 NVMe Instance Storage").then_some(AmazonStorage::Instance)
     }
 
-    /// What the page begins with. Behind it are four bytes without meaning on instance storage.
+    /// Returns the number that the page begins with, and its length in bytes. Behind it are four
+    /// bytes without meaning on instance storage.
     fn begins(self) -> (u64, usize) {
         match self {
             AmazonStorage::Volume => (0x3c23_b510, WIDTH),
@@ -47,7 +48,7 @@ const WIDTH: usize = 8;
 ///
 /// # Errors
 ///
-/// Why it cannot be read, in half a sentence.
+/// Fails if the page cannot be read, with the reason in half a sentence.
 pub(super) fn read(
     controller: &dyn AnswersAdmin,
     storage: AmazonStorage,

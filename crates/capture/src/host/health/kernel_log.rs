@@ -1,4 +1,4 @@
-//! What the kernel's log says of devices during a watch: resets, timeouts, errors, links.
+//! Messages of the kernel's log about devices during a watch: resets, timeouts, errors, links.
 //!
 //! The log is opened at its end when the watch begins and read when it ends, so that only what was
 //! logged in between is seen, and no clocks have to be compared.
@@ -26,11 +26,11 @@ const WARNING: u32 = 4;
 pub(crate) struct KernelLog(File);
 
 impl KernelLog {
-    /// From now on.
+    /// Opens the log at its end, so that only later messages are read.
     ///
     /// # Errors
     ///
-    /// Why it cannot be read: usually it needs CAP_SYSLOG.
+    /// Fails if the log cannot be opened, usually for lack of CAP_SYSLOG, with the reason.
     pub fn open() -> Result<KernelLog, String> {
         let path = "/dev/kmsg";
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -92,7 +92,8 @@ fn parse(record: &str) -> Option<(u32, u64, &str)> {
     (priority >> 3 == 0).then_some((priority & 7, microseconds.saturating_mul(1000), text))
 }
 
-/// How drivers name the disk: by its own name, its controller's, its address or its port.
+/// Returns the names that drivers give the disk: its own, its controller's, its address or its
+/// port.
 fn aliases(name: &str, directory: &Path) -> Vec<String> {
     let mut aliases = vec![name.to_owned()];
     let device = directory.join("device").canonicalize().ok();

@@ -1,4 +1,4 @@
-//! What the targets of a device-mapper device report: how full a thin pool or snapshot is, which
+//! Reports of the targets of a device-mapper device: how full a thin pool or snapshot is, which
 //! paths of a multipath device work. The texts are those of the kernel's `status` functions
 //! (drivers/md/dm-thin.c, dm-snap.c, dm-cache-target.c, dm-mpath.c, dm-raid.c).
 //!
@@ -21,7 +21,7 @@ const MOST_OF_STATUS: usize = 1024;
 ///
 /// # Errors
 ///
-/// Why it cannot be read, in half a sentence.
+/// Fails if the device mapper does not answer, with the reason in half a sentence.
 pub(super) fn read(
     mapper: &dyn ReportsTargets,
     device: u64,

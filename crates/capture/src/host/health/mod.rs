@@ -1,5 +1,5 @@
-//! What devices report of themselves. Asking one can take long, or never end: only the process
-//! aside does it (see [`crate::reader`]).
+//! Health reports of devices. Asking a device can take long, or never end: only the process aside
+//! does it (see [`crate::reader`]).
 //!
 //! | where | what |
 //! |---|---|
@@ -37,7 +37,7 @@ use passthrough::{AnswersAdmin, MapperControl, NvmeController};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// How long the kernel lets a controller take to wake up.
+/// Attribute of the longest time that the kernel lets a controller take to wake up, microseconds.
 const WAKE_LIMIT: &str = "power/pm_qos_latency_tolerance_us";
 
 /// A device that may be asked.
@@ -45,7 +45,7 @@ const WAKE_LIMIT: &str = "power/pm_qos_latency_tolerance_us";
 pub struct AskedDevice {
     /// The kernel's name.
     pub name: String,
-    /// Its directory in sysfs.
+    /// The device's directory in sysfs.
     pub directory: PathBuf,
     /// The vendor's model name.
     pub model: Option<String>,

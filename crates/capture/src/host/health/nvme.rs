@@ -10,7 +10,7 @@ const SMART: u8 = 2;
 const SMART_BYTES: u32 = 512;
 /// The first version that knows how to leave events alone: 1.3.
 const KEEPS_EVENTS: u64 = 0x0001_0300;
-/// Where the power states are in a controller's description, and the highest number of one.
+/// Offset of the power states in a controller's description, and the highest number of one.
 const POWER_STATES: usize = 2048;
 const MOST_STATES: u64 = 31;
 /// Temperatures are in kelvin.
@@ -20,7 +20,7 @@ const ZERO_C: i64 = 273;
 ///
 /// # Errors
 ///
-/// Why it cannot be read, in half a sentence.
+/// Fails if the log cannot be read, with the reason in half a sentence.
 pub(super) fn read(controller: &dyn AnswersAdmin) -> Result<NvmeHealth, String> {
     let about = controller.read(AdminRead::Controller)?;
     let page = controller.read(AdminRead::LogPage {

@@ -21,7 +21,7 @@ use std::path::Path;
 /// A command that only reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdminRead {
-    /// What the controller is and can do.
+    /// The controller's description: its model and abilities.
     Controller,
     /// A page of its log.
     LogPage {
@@ -29,7 +29,7 @@ pub enum AdminRead {
         page: u8,
         /// The namespace; [`ALL_NAMESPACES`] for the controller's own.
         namespace: u32,
-        /// How much of it is read, bytes, a multiple of four up to 4096.
+        /// Bytes to read of the page, a multiple of four up to 4096.
         bytes: u32,
         /// Whether events that other programs wait for stay as they are; controllers before NVMe
         /// 1.3 do not know it.
@@ -51,13 +51,13 @@ const OF_CONTROLLER: u32 = 1;
 /// Get Log Page: retain asynchronous events.
 const RETAIN: u32 = 1 << 15;
 
-/// Who answers: a controller, or a test's double.
+/// The recipient of a command: a controller, or a test's double.
 pub trait AnswersAdmin {
-    /// The answer to a command.
+    /// Returns the answer to a command.
     ///
     /// # Errors
     ///
-    /// Why there is none, in half a sentence.
+    /// Fails if there is none, with the reason in half a sentence.
     fn read(&self, command: AdminRead) -> Result<Vec<u8>, String>;
 }
 
@@ -143,7 +143,7 @@ impl NvmeController {
     ///
     /// # Errors
     ///
-    /// Why it cannot be opened, in half a sentence.
+    /// Fails if the controller cannot be opened, with the reason in half a sentence.
     pub fn open(path: &Path, number: &str) -> Result<NvmeController, String> {
         open_device(path, number, "the controller").map(NvmeController)
     }
@@ -162,22 +162,22 @@ impl AnswersAdmin for NvmeController {
     }
 }
 
-/// What one target of a device-mapper device reports.
+/// The report of one target of a device-mapper device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TargetStatus {
-    /// Its type: `thin-pool`.
+    /// The target's type: `thin-pool`.
     pub target: String,
-    /// Its status line; empty for targets that have none.
+    /// The status line; empty for targets that have none.
     pub status: String,
 }
 
-/// Who answers: the device mapper, or a test's double.
+/// The source of reports: the device mapper, or a test's double.
 pub trait ReportsTargets {
-    /// What each target of the device with this number (`dev_t`) reports.
+    /// Returns the report of each target of the device with this number (`dev_t`).
     ///
     /// # Errors
     ///
-    /// Why it cannot be read, in half a sentence.
+    /// Fails if the reports cannot be read, with the reason in half a sentence.
     fn targets(&self, device: u64) -> Result<Vec<TargetStatus>, String>;
 }
 
@@ -192,7 +192,7 @@ const DEVICE: usize = 40;
 const MAPPER_VERSION: u32 = 4;
 /// A status without this flag makes a thin pool write its metadata first.
 const NO_FLUSH: u32 = 1 << 11;
-/// What the kernel says if the buffer is too short.
+/// The flag with which the kernel reports that the buffer is too short.
 const BUFFER_FULL: u32 = 1 << 8;
 /// Bytes of a buffer: as many as a volume of 1,000 segments needs.
 const BUFFER: usize = 64 << 10;
@@ -285,7 +285,7 @@ impl MapperControl {
     ///
     /// # Errors
     ///
-    /// Why it cannot be opened, in half a sentence.
+    /// Fails if the device cannot be opened, with the reason in half a sentence.
     pub fn open(path: &Path, number: &str) -> Result<MapperControl, String> {
         open_device(path, number, "the device mapper's control device").map(MapperControl)
     }

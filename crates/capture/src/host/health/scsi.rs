@@ -1,4 +1,4 @@
-//! What sysfs counts of a SCSI device's commands, and the link of a SATA device.
+//! Counts of a SCSI device's commands in sysfs, and the link of a SATA device.
 //!
 //! What does not belong here: the device's settings (see [`crate::host::devices`]).
 

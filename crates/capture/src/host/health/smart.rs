@@ -11,7 +11,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where distributions install it: the search path belongs to the user who started iowhy.
+/// Paths at which distributions install smartctl: the search path belongs to the user who started
+/// iowhy.
 const PLACES: &[&str] = &["/usr/sbin/smartctl", "/sbin/smartctl", "/usr/local/sbin/smartctl"];
 /// More than it prints for any drive; the rest is not read.
 const MOST_BYTES: u64 = 1 << 20;

@@ -19,9 +19,9 @@ const MOST_KEPT: usize = 4096;
 /// Minimum time between two reads of the list.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where Docker keeps its containers, `ID/config.v2.json`.
+/// Docker's containers, `ID/config.v2.json`.
 const DOCKER: &str = "/var/lib/docker/containers";
-/// Where containerd, k3s and Docker's own containerd keep running ones: `ID/config.json`, with the
+/// Running containers of containerd, k3s and Docker's own containerd: `ID/config.json`, with the
 /// engine that uses that name space.
 const RUNNING: &[(&str, &str)] = &[
     ("/run/containerd/io.containerd.runtime.v2.task/k8s.io", "containerd"),
@@ -38,7 +38,7 @@ const LISTS: &[&str] = &[
 /// CRI-O's and Podman's running containers: `ID/userdata/config.json`.
 const USERDATA: &str = "/run/containers/storage/overlay-containers";
 
-/// What a file says of a container.
+/// The description of a container in a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Description {
     pub engine: Option<&'static str>,
@@ -67,7 +67,7 @@ impl Engines {
         Engines { root, known: FxHashMap::default(), listed: FxHashMap::default(), read: None }
     }
 
-    /// What is known of a container; `id` is 64 hexadecimal digits.
+    /// Returns the description of a container; `id` is 64 hexadecimal digits.
     pub(super) fn describe(&mut self, id: &str) -> Description {
         if let Some(known) = self.known.get(id) {
             return known.clone();

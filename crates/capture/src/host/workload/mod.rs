@@ -1,6 +1,6 @@
-//! What runs in a cgroup, by the names that people know: pod, namespace, container, image, systemd
-//! unit, virtual machine. Only files of this node are read: the kubelet's log directories, and the
-//! state of containerd, CRI-O, Podman and Docker. No API is called and no token is needed.
+//! The workload of a cgroup, by the names that people know: pod, namespace, container, image,
+//! systemd unit, virtual machine. Only files of this node are read: the kubelet's log directories,
+//! and the state of containerd, CRI-O, Podman and Docker. No API is called and no token is needed.
 //!
 //! | where | what |
 //! |---|---|
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What runs in a cgroup, as far as it is known.
+/// The workload of a cgroup, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
     /// The container or systemd unit by its best name: `pod:shop/db-0/postgres`, `docker:web`,
@@ -67,7 +67,7 @@ impl Workloads {
         Workloads { pods: Pods::below(&root), engines: Engines::below(&root) }
     }
 
-    /// What runs in the cgroup with this path.
+    /// Returns the workload of the cgroup with this path.
     pub fn of(&mut self, cgroup: &str) -> Workload {
         let parsed = CgroupPath::parse(cgroup);
         let mut found = parsed.workload();

@@ -1,5 +1,5 @@
-//! What a cgroup's path says by itself: engine and id of a container, a pod's uid, a systemd unit,
-//! a virtual machine of libvirt, a container of LXC.
+//! Names in a cgroup's path: engine and id of a container, a pod's uid, a systemd unit, a virtual
+//! machine of libvirt, a container of LXC.
 //!
 //! What does not belong here: files that know more.
 
@@ -27,7 +27,7 @@ pub struct CgroupPath<'a> {
     pub engine: Option<&'static str>,
     /// The container's id, 64 hexadecimal digits; of a pod's it is the pod's own container.
     pub container_id: Option<&'a str>,
-    /// Its name, where the path has that.
+    /// The container's name, if the path has it.
     pub container_name: Option<String>,
     /// The pod's uid, as the kubelet writes it in paths of files.
     pub pod_uid: Option<String>,
@@ -72,7 +72,7 @@ impl<'a> CgroupPath<'a> {
         !self.is_users && (self.pod_uid.is_some() || self.container_id.is_some())
     }
 
-    /// What the path alone says.
+    /// Returns the workload that the path alone shows.
     pub fn workload(&self) -> Workload {
         let short = self.container_id.map(|id| id.get(..12).unwrap_or(id));
         let name = short.or(self.container_name.as_deref());
@@ -89,7 +89,7 @@ impl<'a> CgroupPath<'a> {
     }
 }
 
-/// What the path of a cgroup alone says.
+/// Returns the workload that the path of a cgroup alone shows.
 pub fn workload_of(path: &str) -> Workload {
     CgroupPath::parse(path).workload()
 }

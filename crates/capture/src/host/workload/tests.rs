@@ -30,7 +30,7 @@ impl Node {
         self
     }
 
-    /// What the kubelet makes for a pod with one container.
+    /// Writes the files that the kubelet makes for a pod with one container.
     fn pod(self, namespace: &str, pod: &str, uid: &str, container: &str, id: &str) -> Node {
         let logs = format!("/var/log/pods/{namespace}_{pod}_{uid}");
         let node = self.write(&format!("{logs}/{container}/0.log"), "");

@@ -26,7 +26,7 @@ pub struct Inode<'a> {
 /// The list of an inode's blocks.
 #[derive(Clone, Copy, Debug)]
 pub enum Map<'a> {
-    /// It has no blocks.
+    /// The inode has no blocks.
     None,
     /// A tree of extents, whose root this is.
     Extents(&'a [u8]),

@@ -69,7 +69,7 @@ pub struct SimilarRows {
     kind: RequestKey,
     /// The request.
     pub request: Request,
-    /// Its only part.
+    /// The request's only part.
     pub part: RequestPart,
 }
 

@@ -52,13 +52,13 @@ impl Ids {
 /// Decodes requests.
 #[derive(Debug)]
 pub struct RequestDecoder {
-    /// When the watch began.
+    /// Time at which the watch began, CLOCK_MONOTONIC nanoseconds.
     pub start_ns: u64,
     ids: Ids,
     /// Rows of earlier requests, for similar ones.
     pub(in crate::probes) alike: LastSeen,
     swaps: Vec<SwapDevice>,
-    /// Why a disk's requests are not tied to a request of an upper device.
+    /// The reason why a disk's requests are not tied to a request of an upper device, by disk.
     uppers: FxHashMap<u32, String>,
 }
 
@@ -238,7 +238,8 @@ impl RequestDecoder {
         }
     }
 
-    /// Why a request of a lower disk is not tied to a request of an upper device.
+    /// Returns the reason why a request of a lower disk is not tied to a request of an upper
+    /// device.
     fn no_parent(&self, request: &wire_request) -> Option<&str> {
         let reason = self.uppers.get(&request.device)?;
         (request.parent == 0).then_some(reason)

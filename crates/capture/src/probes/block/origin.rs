@@ -1,4 +1,4 @@
-//! Why a request exists, and why a part of it has no file.
+//! The origin of a request, and the reason why a part of it has no file.
 
 use crate::decode::operation::Meaning;
 use crate::host::devices::number;
@@ -13,12 +13,13 @@ use std::path::Path;
 pub struct SwapDevice {
     /// The number of its disk, as in requests.
     disk: u32,
-    /// Its sectors on the disk: those of a partition, or all.
+    /// The area's sectors on the disk: those of a partition, or all.
     sectors: Range<u64>,
 }
 
 impl SwapDevice {
-    /// Those of /proc/swaps. Swap files are recognised by the completion function of their bios.
+    /// Returns the devices of /proc/swaps. Swap files are recognised by the completion function of
+    /// their bios.
     pub fn all() -> Vec<SwapDevice> {
         let text = read_text("/proc/swaps").unwrap_or_default();
         let device = |line: &str| {
@@ -52,7 +53,7 @@ impl SwapDevice {
     }
 }
 
-/// What is known besides the request itself.
+/// Facts besides the request itself.
 pub struct Circumstances {
     /// Whether the sector is in a swap area.
     pub swap_device: bool,
@@ -60,7 +61,7 @@ pub struct Circumstances {
     pub mounted: bool,
 }
 
-/// Why the request exists.
+/// Returns the origin of a request.
 pub fn origin(request: &wire_request, meaning: Meaning, around: &Circumstances) -> Origin {
     match meaning.operation {
         Operation::Flush => return Origin::Flush,
@@ -112,7 +113,8 @@ fn read(request: &wire_request, meaning: Meaning) -> Origin {
     }
 }
 
-/// Why a part has no file, `unqueued` if its queueing was not seen; `None` if it has one.
+/// Returns the reason why a part has no file, `unqueued` if its queueing was not seen; `None` if it
+/// has one.
 pub fn no_file_reason(found: u32, origin: Origin, unqueued: &'static str) -> Option<&'static str> {
     match (found, origin) {
         (_, Origin::Metadata) => Some("metadata of a file system"),

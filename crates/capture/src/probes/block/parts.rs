@@ -13,11 +13,11 @@ const OFFSET_UNKNOWN: u64 = u64::MAX;
 
 /// Adds the parts of a request.
 pub struct PartBuilder<'a> {
-    /// Its record.
+    /// The request's record.
     pub request: &'a wire_request,
-    /// Its row.
+    /// The request's row.
     pub row: &'a Request,
-    /// When the watch began.
+    /// Time at which the watch began, CLOCK_MONOTONIC nanoseconds.
     pub start_ns: u64,
 }
 
@@ -80,8 +80,8 @@ impl PartBuilder<'_> {
         }
     }
 
-    /// Why its submitter and purpose are not known. Its queueing may be unseen although it began
-    /// during the watch.
+    /// Returns the reason why the submitter and purpose are not known. A request's queueing may be
+    /// unseen although it began during the watch.
     fn unqueued(&self) -> &'static str {
         match self.request.queue_ns >= self.start_ns {
             true => "its queueing was not seen",

@@ -11,13 +11,13 @@ const MOST_CALLS: usize = 65_536;
 /// A removal, a rename or an open.
 #[derive(Debug)]
 pub struct FileCall {
-    /// When it ended, CLOCK_MONOTONIC nanoseconds.
+    /// Time at which the call ended, CLOCK_MONOTONIC nanoseconds.
     pub time_ns: u64,
-    /// How long it took, 0 if it was not timed.
+    /// The call's duration, nanoseconds; 0 if it was not timed.
     pub duration_ns: u64,
     /// A `USE_` constant.
     pub use_kind: u32,
-    /// What it returned.
+    /// The value that the call returned.
     pub result: i32,
     /// The process.
     pub pid: u32,

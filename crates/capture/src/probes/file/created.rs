@@ -26,7 +26,7 @@ impl CreatedFiles {
         }
     }
 
-    /// When the file with this path at the time was created; it is removed.
+    /// Removes the file that had this path at `time_ns`, and returns when it was created.
     pub fn take(&mut self, path: Name, time_ns: u64) -> Option<u64> {
         let known = self.created.get_mut(&path)?;
         known.sort_unstable();

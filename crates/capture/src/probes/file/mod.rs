@@ -1,4 +1,4 @@
-//! What programs do with files: the programs, and the rows that follow from their tables and
+//! Uses of files by programs: the BPF programs, and the rows that follow from their tables and
 //! records.
 //!
 //! | where | what |

@@ -8,11 +8,11 @@ use crate::session::Session;
 use crate::wire;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// How often the tables are read.
+/// Time between two readings of the tables.
 const INTERVAL_NS: u64 = 1_000_000_000;
-/// How long a table that is no longer filled is left alone: no program runs longer.
+/// Time for which a table that is no longer filled is left alone: no program runs longer.
 const GRACE_NS: u64 = 20_000_000;
-/// How long to wait for names while more records arrive than are read.
+/// The longest wait for names while more records arrive than are read.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// The maps of each CPU's recent entries: of system calls, of io_uring.
@@ -22,9 +22,10 @@ const SLOTS: [&str; 2] = ["slots", "uring_slots"];
 pub struct Tables {
     epoch: u32,
     timed: bool,
-    /// When the tables are swapped next, CLOCK_MONOTONIC nanoseconds: whole seconds of the watch.
+    /// Time at which the tables are swapped next, CLOCK_MONOTONIC nanoseconds: whole seconds of the
+    /// watch.
     next_ns: u64,
-    /// When the table that is being read was last filled.
+    /// Time at which the table that is being read was last filled, CLOCK_MONOTONIC nanoseconds.
     retired_ns: Option<u64>,
     /// Everything up to this time has been handed over, CLOCK_MONOTONIC nanoseconds.
     pub settled_ns: u64,

@@ -140,7 +140,7 @@ impl ScannedDisks {
     }
 }
 
-/// Which processes had which file open for writing when the watch began.
+/// The processes that had files open for writing when the watch began, by inode.
 #[derive(Default)]
 pub struct Writers {
     by_inode: CappedMap<(u64, u64), Vec<(u32, String)>, MOST_WRITTEN>,
@@ -194,11 +194,12 @@ pub fn thread_sleepers(session: &Session, each: impl FnMut(&[u8])) {
 /// A request in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct PendingRequest {
-    /// Its device number.
+    /// The device number.
     pub device: u32,
-    /// When it was queued.
+    /// Time at which the request was queued, CLOCK_MONOTONIC nanoseconds.
     pub queue_ns: u64,
-    /// When it was issued to the driver; 0 if it was not.
+    /// Time at which the request was issued to the driver, CLOCK_MONOTONIC nanoseconds; 0 if it was
+    /// not.
     pub issue_ns: u64,
 }
 

@@ -1,5 +1,5 @@
-//! How long threads waited on a run queue between two sleeps. The kernel keeps the total run-queue
-//! time of each thread, and each sleep records its value at its beginning.
+//! Times that threads waited on a run queue between two sleeps. The kernel keeps the total
+//! run-queue time of each thread, and each sleep records its value at its beginning.
 //!
 //! What does not belong here: how long a thread waits for a CPU after its wake-up (see
 //! [`super::decode`]).
@@ -15,7 +15,8 @@ const MOST_THREADS: usize = 16_384;
 pub struct Slept {
     /// The record.
     pub wire: wire_wait,
-    /// How long its thread waited for a CPU since the previous sleep; `None` if that is not known.
+    /// Time that the thread waited for a CPU since the previous sleep, ns; `None` if that is not
+    /// known.
     pub cpu_wait_ns: Option<u64>,
 }
 
@@ -29,7 +30,7 @@ pub struct CpuWaits {
 struct LastCpuWait {
     /// The kernel's total when it began.
     count_ns: u64,
-    /// What the sleep itself added to that.
+    /// The run-queue time that the sleep itself added, ns.
     run_queue_ns: u64,
 }
 

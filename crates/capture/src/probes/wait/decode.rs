@@ -25,7 +25,7 @@ use zerocopy::FromBytes;
 pub struct WaitDecoder {
     /// Wait chains.
     pub chains: ChainDecoder,
-    /// When the watch ended, for waits that outlast it; 0 until then.
+    /// Time at which the watch ended, for waits that outlast it, ns; 0 until then.
     pub end_ns: u64,
     stacks: WaitStacks,
     served: ServedRequests,

@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 const MOST_OF_THREAD: usize = 128;
 /// Threads for which requests are kept.
 const MOST_THREADS: usize = 4096;
-/// How long a request is kept at least when there are more threads, ns: a thread that waited for it
-/// runs again by then.
+/// The least time for which a request is kept when there are more threads, ns: a thread that waited
+/// for it runs again by then.
 const KEPT_NS: u64 = 1_000_000_000;
 /// Requests of any thread that are kept for the thread whose wait they end, indexed by the low bits
 /// of their number, so that a newer one replaces an older one.
@@ -23,16 +23,16 @@ const MOST_ENDED: usize = 2048;
 /// A wake-up this long after a completion was not caused by it, ns.
 const SURELY_LATER_NS: u64 = 1_000_000;
 
-/// What waits need to know of a request.
+/// The facts of a request that waits need.
 #[derive(Clone, Copy, Debug)]
 pub struct ServedRequest {
-    /// Its number in the recording.
+    /// The request's number in the recording.
     pub request_id: u64,
     /// The process that submitted it.
     pub pid: Option<u32>,
-    /// Its device.
+    /// The request's device.
     pub device: Name,
-    /// Its times.
+    /// The request's times.
     pub span: Span,
     /// The cgroup whose limits applied.
     pub cgroup: Option<Name>,
@@ -51,8 +51,8 @@ impl ServedRequest {
     }
 }
 
-/// When a thread began to wait for requests, in a call that also waits for those which other
-/// threads will submit: until the first of them was queued, it was idle.
+/// Returns the time at which a thread began to wait for requests, in a call that also waits for
+/// those which other threads will submit: until the first of them was queued, it was idle.
 pub fn begin_of_wait(wait: &wire_wait, served: &[ServedRequest]) -> u64 {
     let is_busy = wait.flags & (wire::WAIT_IOWAIT | wire::WAIT_BEGUN_BEFORE) != 0;
     let is_own = wait.flags & wire::WAIT_FOR_OWN != 0 && !is_busy;

@@ -13,12 +13,12 @@ use rustc_hash::FxHashMap;
 /// User stacks by process and slot that are kept named.
 const MOST_USER_STACKS: usize = 65_536;
 
-/// What a stack shows, and its number in the recording.
+/// The verdict on a stack, and its number in the recording.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownStack {
-    /// Its number; `None` if it was not kept.
+    /// The stack's number; `None` if it was not kept.
     pub stack_id: Option<u64>,
-    /// What it shows.
+    /// The verdict.
     pub verdict: StackVerdict,
 }
 
@@ -37,7 +37,7 @@ pub struct WaitStacks {
 }
 
 impl WaitStacks {
-    /// Those of this session's programs.
+    /// Begins with the maps of this session's programs.
     pub fn new(session: &Session) -> WaitStacks {
         let maps = ["wait_stacks", "wait_stacks_2"];
         WaitStacks {
@@ -67,7 +67,7 @@ impl WaitStacks {
         self.sleeping = sleeping;
     }
 
-    /// What the stack of a wait shows; `None` if none was taken.
+    /// Returns the verdict on the stack of a wait; `None` if none was taken.
     pub fn kernel(&mut self, wait: &wire_wait, cx: &mut DecodeContext<'_>) -> Option<KnownStack> {
         if wait.flags & (wire::WAIT_BEGUN_BEFORE | wire::WAIT_LISTED) != 0 {
             return self.sleeping.remove(&wait.tid);

@@ -49,18 +49,18 @@ const WRITER_HOLDS: u64 = 3;
 /// A thread that sleeps for another thread.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// Its sleep.
+    /// The thread's sleep.
     pub wait: wire_wait,
     /// The thread that holds the lock, where the lock says so.
     pub owner: Option<u32>,
     /// Return addresses of the functions that it is in, where only these show whether it waits for
     /// a lock; see [`FileAsker::sleeping_stack`].
     pub frames: Vec<u64>,
-    /// Which threads can end its sleep.
+    /// The threads that can end the sleep.
     whom: Whom,
 }
 
-/// Which threads can end a sleep.
+/// The threads that can end a sleep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Whom {
     /// A thread of its own process.
@@ -71,7 +71,7 @@ enum Whom {
     Pipe(String),
     /// A process that has the file open, if its lock's holder is not known.
     File(Option<String>),
-    /// These children of its process.
+    /// Child processes of the thread's process, by number.
     Children(Vec<u32>),
 }
 
@@ -147,7 +147,7 @@ impl Standing {
     }
 }
 
-/// Whom threads may wait for in other processes, read when it is first asked for.
+/// The threads of other processes that threads may wait for, read when they are first asked for.
 struct Others {
     holders: Option<FxHashMap<u32, u32>>,
     children: FxHashMap<u32, Vec<u32>>,

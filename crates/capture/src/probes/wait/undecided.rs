@@ -18,7 +18,8 @@ const MOST: usize = 16_384;
 const MOST_PROCESSES: usize = 65_536;
 /// Cgroups whose latest throttled request is known.
 const MOST_CGROUPS: usize = 65_536;
-/// How long before a throttled request its process can have begun to wait for it, ns.
+/// The longest time before a throttled request at which its process can have begun to wait for it,
+/// ns.
 const HELD_BACK_NS: u64 = 1_000_000_000;
 
 /// The waits that are kept.

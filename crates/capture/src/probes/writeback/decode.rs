@@ -1,4 +1,4 @@
-//! Who dirtied the bytes that writeback writes.
+//! The dirtiers of the bytes that writeback writes.
 //!
 //! What does not belong here: which request writes them (see [`crate::probes::block`]).
 
@@ -103,8 +103,8 @@ impl OwnerDecoder {
         }
     }
 
-    /// Why bytes dirtied in the page cache have no dirtier. The processes that had the file open
-    /// for writing are only a hint.
+    /// Returns the reason why bytes dirtied in the page cache have no dirtier. The processes that
+    /// had the file open for writing are only a hint.
     fn no_dirtier(&mut self, part: &wire_part) -> Cow<'static, str> {
         if part.found == wire::FOUND_BELOW {
             return "its files are those of the request below it".into();
@@ -117,7 +117,7 @@ impl OwnerDecoder {
     }
 }
 
-/// Why a part has no process, or none of its own.
+/// Reasons why the process of a part is not known, or is one of several.
 const TOO_MANY: &str = "dirtied by more processes than iowhy distinguishes";
 const SAME_NAME: &str = "one of more processes of that name than iowhy distinguishes";
 
@@ -126,7 +126,7 @@ struct DirtiedSplit {
     /// Bytes of the part that known dirtiers dirtied, and the total that they dirtied.
     theirs: u64,
     dirtied: u64,
-    /// How much of `dirtied` and `theirs` was handed out.
+    /// The handed-out parts of `dirtied` and `theirs`, bytes.
     before: u64,
     given: u64,
     /// Bytes without a dirtier.

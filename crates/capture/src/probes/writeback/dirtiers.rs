@@ -1,5 +1,5 @@
-//! Why the dirtier of written-back pages is not known: they were dirty before the watch, or the
-//! dirtier was missed.
+//! Reasons why the dirtier of written-back pages is not known: they were dirty before the watch, or
+//! the dirtier was missed.
 //!
 //! What does not belong here: the shares of known dirtiers (see [`super::decode`]).
 
@@ -37,7 +37,7 @@ impl Dirtiers {
         }
     }
 
-    /// Why bytes have no dirtier.
+    /// Returns the reason why bytes have no dirtier.
     pub fn reason(&mut self) -> &'static str {
         if !self.watched {
             return "dirtiers could not be recorded";

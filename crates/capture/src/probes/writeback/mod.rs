@@ -1,4 +1,5 @@
-//! Who dirties pages: the programs, and what they know when writeback writes the pages.
+//! Processes that dirty pages: the programs that record them, and their dirtied pages when
+//! writeback writes these.
 
 pub mod decode;
 mod dirtiers;
