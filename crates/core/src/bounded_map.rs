@@ -82,7 +82,7 @@ impl<K: Eq + Hash, V, const MOST: usize> CappedMap<K, V, MOST> {
         self.map.values()
     }
 
-    /// How many keys are kept.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.map.len()
     }
@@ -92,7 +92,7 @@ impl<K: Eq + Hash, V, const MOST: usize> CappedMap<K, V, MOST> {
         self.map.is_empty()
     }
 
-    /// How often a key was refused.
+    /// Returns how often a key was refused.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -144,7 +144,7 @@ impl<K: Eq + Hash, V, const MOST: usize> RestartingMap<K, V, MOST> {
         if self.map.is_empty() { None } else { self.map.remove(key) }
     }
 
-    /// How many keys are kept.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.map.len()
     }

@@ -1,5 +1,5 @@
-//! How like the original a reproduction is: a few figures of each watch, side by side, and whether
-//! the same finding comes first.
+//! The likeness of a reproduction to the original: a few figures of each watch, side by side, and
+//! whether the same finding comes first.
 //!
 //! Unlike [`crate::diff`], which looks for what changed, this asks whether two watches agree within
 //! tolerances that are fixed beforehand.
@@ -13,19 +13,19 @@ use crate::diagnosis::{Diagnosis, Severity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How far rates, sizes and mixes may differ, as a share of the original.
+/// The largest difference of rates, sizes and mixes, as a share of the original.
 pub const LOAD_TOLERANCE: f64 = 0.10;
-/// How far latencies and times may differ.
+/// The largest difference of latencies and times, as a share of the original.
 pub const TIME_TOLERANCE: f64 = 0.30;
-/// How far shares of time may differ, in percentage points.
+/// The largest difference of shares of time, in percentage points.
 pub const SHARE_TOLERANCE: f64 = 15.0;
 /// Rates below this are not compared, per second: a few requests of the file system itself.
 const LEAST_RATE: f64 = 2.0;
 /// Wait classes with a smaller share of the blocked time are not compared.
 const LEAST_CLASS: f64 = 0.05;
 
-/// What is compared of one watch; it is kept with a reproduction, so that the recording is not
-/// needed.
+/// The compared figures of one watch; they are kept with a reproduction, so that the recording is
+/// not needed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WatchFigures {
@@ -43,7 +43,7 @@ pub struct WatchFigures {
     pub disks: Vec<DiskFigures>,
 }
 
-/// What is compared of one disk. Rates are per second, times nanoseconds, shares 0 to 1.
+/// The compared figures of one disk. Rates are per second, times nanoseconds, shares 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiskFigures {
@@ -57,7 +57,7 @@ pub struct DiskFigures {
     pub in_flight: f64,
 }
 
-/// What is compared of one direction.
+/// The compared figures of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DirectionFigures {
@@ -146,16 +146,16 @@ pub enum FidelityUnit {
 /// One figure in both watches.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FidelityRow {
-    /// What it is.
+    /// The figure's name.
     pub what: String,
-    /// Its unit.
+    /// The figure's unit.
     pub unit: FidelityUnit,
     /// In the original; `None` if there was none, or it is not known.
     pub original: Option<f64>,
     /// In the reproduction.
     pub now: Option<f64>,
-    /// How much the reproduction has more, as a share of the original; in percentage points for
-    /// percentages. `None` if one is not known.
+    /// The reproduction's excess, as a share of the original; in percentage points for percentages.
+    /// `None` if one is not known.
     pub difference: Option<f64>,
     /// The largest difference with which they agree.
     pub tolerance: f64,
@@ -201,7 +201,7 @@ impl Fidelity {
         }
     }
 
-    /// How many rows agree.
+    /// Returns the number of rows that agree.
     pub fn agreeing(&self) -> usize {
         self.rows.iter().filter(|row| row.agrees).count()
     }

@@ -33,9 +33,9 @@ pub struct RoundsCompared {
 /// One figure of both kinds of rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoundsRow {
-    /// What it is.
+    /// The figure's name.
     pub what: String,
-    /// Its unit.
+    /// The figure's unit.
     pub unit: FidelityUnit,
     /// Both kinds.
     pub compared: RoundsCompared,

@@ -22,7 +22,7 @@ pub const MS: u64 = 1_000_000;
 /// A second, nanoseconds.
 pub const S: u64 = 1_000_000_000;
 
-/// When a scripted watch begins, CLOCK_MONOTONIC nanoseconds.
+/// Time at which a scripted watch begins, CLOCK_MONOTONIC nanoseconds.
 pub const START_NS: u64 = 1_000_000_000_000;
 
 /// A watch that is being built.
@@ -263,30 +263,30 @@ pub struct Draft<'a> {
     script: &'a mut Script,
     /// The request; every column may be set.
     pub request: Request,
-    /// Its parts.
+    /// The request's parts.
     pub parts: Vec<RequestPart>,
 }
 
 impl Draft<'_> {
-    /// Its size.
+    /// Sets the size, bytes.
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.request.bytes = bytes;
         self
     }
 
-    /// Its first sector.
+    /// Sets the first sector.
     pub fn sector(mut self, sector: u64) -> Self {
         self.request.sector = sector;
         self
     }
 
-    /// When it was queued, nanoseconds after the watch began (before it, if negative).
+    /// Sets the time of queueing, nanoseconds after the watch began (before it, if negative).
     pub fn at(mut self, nanoseconds: i64) -> Self {
         self.request.start_ns = START_NS.saturating_add_signed(nanoseconds);
         self
     }
 
-    /// It completed and never was in a scheduler: Q2G, G2D and D2C in nanoseconds.
+    /// Completes the request without a scheduler: Q2G, G2D and D2C in nanoseconds.
     pub fn direct(mut self, q2g: u64, g2d: u64, d2c: u64) -> Self {
         self.request.q2g_ns = Some(q2g);
         self.request.g2d_ns = Some(g2d);
@@ -295,7 +295,7 @@ impl Draft<'_> {
         self
     }
 
-    /// It completed after a scheduler: Q2G, G2I, I2D and D2C in nanoseconds.
+    /// Completes the request after a scheduler: Q2G, G2I, I2D and D2C in nanoseconds.
     pub fn scheduled(mut self, q2g: u64, g2i: u64, i2d: u64, d2c: u64) -> Self {
         self.request.q2g_ns = Some(q2g);
         self.request.g2i_ns = Some(g2i);
@@ -305,31 +305,31 @@ impl Draft<'_> {
         self
     }
 
-    /// It completed, and nothing is known but the time from its issue: D2C in nanoseconds.
+    /// Completes the request of which only the time from its issue is known: D2C in nanoseconds.
     pub fn issued(mut self, d2c: u64) -> Self {
         self.request.d2c_ns = Some(d2c);
         self
     }
 
-    /// It is a bio of a bio-based device, and completed: Q2C in nanoseconds.
+    /// Completes the request as a bio of a bio-based device: Q2C in nanoseconds.
     pub fn bio(mut self, q2c: u64) -> Self {
         self.request.q2c_ns = Some(q2c);
         self
     }
 
-    /// Its status at the end.
+    /// Sets the status at the end.
     pub fn status(mut self, status: Status) -> Self {
         self.request.status = status;
         self
     }
 
-    /// It ended with an error number, negative.
+    /// Ends the request with an error number, negative.
     pub fn error(mut self, error: i32) -> Self {
         self.request.error = Some(error);
         self.status(Status::Error)
     }
 
-    /// Why it exists.
+    /// Sets the reason why the request exists.
     pub fn origin(mut self, origin: Origin) -> Self {
         self.request.origin = origin;
         self
@@ -353,7 +353,7 @@ impl Draft<'_> {
         self
     }
 
-    /// Who submitted it.
+    /// Sets the submitting process.
     pub fn by(mut self, pid: u32, process: &str) -> Self {
         self.request.pid = Some(pid);
         self.request.tid = Some(pid);
@@ -419,7 +419,7 @@ impl Draft<'_> {
         self
     }
 
-    /// Its stacks, innermost function first; it stands for `weight` requests.
+    /// Sets the stacks, innermost function first; they stand for `weight` requests.
     pub fn stacks(mut self, kernel: &[&str], user: &[&str], weight: u32) -> Self {
         self.request.stack_id = self.script.stack_of(kernel, false);
         self.request.user_stack_id = self.script.stack_of(user, true);

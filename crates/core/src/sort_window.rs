@@ -78,7 +78,7 @@ impl<T> SortWindow<T> {
         Some((time, row))
     }
 
-    /// How many rows came too late for their place.
+    /// Returns the number of rows that came too late for their place.
     pub fn late(&self) -> u64 {
         self.late
     }

@@ -204,9 +204,9 @@ impl Batch {
 /// Whether a source may have more rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// There may be more.
+    /// The source may have more.
     More,
-    /// There are no more.
+    /// The source has no more.
     Done,
 }
 

@@ -64,7 +64,7 @@ const SILENT: &[&str] = &["removable", "queue/iostats", "queue/zoned"];
 pub struct Difference {
     /// The devices that it concerns; `None` for the machine.
     pub devices: Option<[String; 2]>,
-    /// Its name: a file below /proc/sys or /sys/block/DEVICE, or a few words.
+    /// The setting's name: a file below /proc/sys or /sys/block/DEVICE, or a few words.
     pub name: String,
     /// The values of A and B; `None` if it does not exist or is not in the data.
     pub values: [Option<String>; 2],

@@ -1,4 +1,4 @@
-//! Which differences of the environment can explain which times that differ.
+//! Differences of the environment that can explain times that differ.
 //!
 //! What does not belong here: finding either (see [`super::environment`], [`super::times`]).
 

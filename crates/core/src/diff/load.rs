@@ -30,9 +30,9 @@ const PROGRAMS: usize = 5;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadSimilarity {
-    /// There is no relevant difference.
+    /// The loads have no relevant difference.
     Same,
-    /// There are differences, but times can be compared.
+    /// The loads differ, but times can be compared.
     Similar,
     /// Times cannot be compared.
     Different,
@@ -56,9 +56,9 @@ pub struct PairLoad {
 /// A figure of a load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadRow {
-    /// Its name.
+    /// The figure's name.
     pub what: String,
-    /// Its unit: `1/s`, `bytes/s`, `bytes`, `%` or `requests`.
+    /// The unit: `1/s`, `bytes/s`, `bytes`, `%` or `requests`.
     pub unit: &'static str,
     /// The values; `None` if there is none.
     pub figures: [Option<f64>; 2],
@@ -69,9 +69,9 @@ pub struct LoadRow {
 /// The processes of one name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProgramLoad {
-    /// Their name.
+    /// The processes' name.
     pub process: String,
-    /// Their share of the device's time, if they are among the largest.
+    /// The processes' shares of the device's time, if they are among the largest.
     pub time_shares: [f64; 2],
 }
 

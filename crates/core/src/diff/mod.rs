@@ -47,11 +47,11 @@ pub const LEAST_REQUESTS: u64 = 100;
 /// One of two watches.
 #[derive(Clone, Copy, Debug)]
 pub struct DiffSide<'a> {
-    /// Its name, as given by the user.
+    /// The watch's name, as given by the user.
     pub name: &'a str,
-    /// What was watched.
+    /// The watch's summary.
     pub summary: &'a Summary,
-    /// Its diagnosis.
+    /// The watch's diagnosis.
     pub diagnosis: &'a Diagnosis,
 }
 
@@ -92,7 +92,7 @@ impl SideName {
         }
     }
 
-    /// Its index in a pair.
+    /// Returns the side's index in a pair.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -113,7 +113,7 @@ impl SideName {
 /// A side in a few figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WatchedSide {
-    /// Its name, as given by the user.
+    /// The watch's name, as given by the user.
     pub name: String,
     /// The host.
     pub host: String,
@@ -134,7 +134,7 @@ pub struct WatchedSide {
 /// The comparison of two watches. Arrays of two hold A and B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What was watched.
+    /// The two watches, in a few figures.
     pub sides: [WatchedSide; 2],
     /// The verdict.
     pub verdict: DiffVerdict,
@@ -191,7 +191,7 @@ impl ComparedTimes<'_> {
 ///
 /// # Errors
 ///
-/// A device in `mapped` that its watch does not have.
+/// Fails if a device in `mapped` is not in the data of its watch.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Which devices are compared with each other.
+//! Pairs of devices that are compared with each other.
 
 use super::{ComparedTimes, DevicePair, DiffSide, SideName};
 use crate::analysis::summary::{DeviceSummary, Summary};

@@ -52,7 +52,8 @@ impl SentenceParts<'_> {
         }
     }
 
-    /// What the program with most time gains for each of its calls, whatever the requests.
+    /// Returns how the time for each call changed, of the program with most time, whatever the
+    /// requests.
     fn gained(&self) -> Option<String> {
         let WorkTime { process, call, time_ns: [a, b], differs, .. } = self.work.first()?;
         if !differs {

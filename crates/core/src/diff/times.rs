@@ -74,7 +74,7 @@ pub struct TimeGroup {
     pub requests: [u64; 2],
     /// The total time per request.
     pub whole: TimePart,
-    /// Its parts; the largest difference first.
+    /// The parts of that time; the largest difference first.
     pub parts: Vec<TimePart>,
     /// Whether any part differs, and the loads are similar enough to compare.
     pub moved: bool,
@@ -85,15 +85,15 @@ pub struct TimeGroup {
 /// A stage or a wait class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimePart {
-    /// Its word: `i2d`, `cgroup_throttle` …
+    /// The part's word: `i2d`, `cgroup_throttle` …
     pub what: &'static str,
-    /// What it is.
+    /// The part's kind.
     pub kind: TimeKind,
-    /// Its time per request, nanoseconds.
+    /// Mean time per request, nanoseconds.
     pub mean_ns: [f64; 2],
     /// B minus A, nanoseconds.
     pub difference_ns: f64,
-    /// Its share of all differences.
+    /// Share of all differences.
     pub share: f64,
     /// Median, nanoseconds.
     pub p50_ns: [Option<u64>; 2],

@@ -20,7 +20,7 @@ pub struct WorkTime {
     pub process: String,
     /// The call that is counted: `write` or `read`.
     pub call: &'static str,
-    /// How many of them.
+    /// Number of these calls.
     pub calls: [u64; 2],
     /// Time in all its file calls, syncs too, for each of them, nanoseconds.
     pub time_ns: [f64; 2],

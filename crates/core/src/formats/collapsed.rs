@@ -13,18 +13,18 @@ use crate::source::Batch;
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
-/// What a stack is weighed by.
+/// The weight of a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameWeight {
-    /// How many requests it stands for.
+    /// Number of requests that the stack stands for.
     Requests,
-    /// Their bytes.
+    /// Bytes of these requests.
     Bytes,
-    /// Their time from queueing to completion, microseconds.
+    /// Time of these requests from queueing to completion, microseconds.
     Time,
 }
 
-/// Who submitted, and by which stacks.
+/// The submitting process, its kernel stack and its user stack.
 type Key = (Option<Name>, Option<u64>, Option<u64>);
 
 /// Collects stacks; the lines are written at the end.

@@ -25,7 +25,7 @@ macro_rules! tables {
             /// Every table.
             pub const ALL: &'static [Which] = &[$( Which::$variant ),+];
 
-            /// Its name, as in a recording.
+            /// Returns the table's name, as in a recording.
             pub fn name(self) -> &'static str {
                 match self { $( Which::$variant => <$row>::NAME ),+ }
             }

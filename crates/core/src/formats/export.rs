@@ -7,7 +7,7 @@ use crate::model::{Environment, Filter, Losses, Names};
 use crate::source::{Batch, Progress, Source};
 use std::io::{self, Write};
 
-/// Why an export ended early.
+/// A reason why an export ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError<E> {
     /// The source could not be read.
@@ -18,18 +18,18 @@ pub enum ExportError<E> {
     Write(io::Error),
 }
 
-/// What was written, and what was not.
+/// The extent of an export: the rows in it, and those left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exported {
     /// Rows that are in the export.
     pub rows: u64,
     /// Requests of the source.
     pub requests: u64,
-    /// Those of them that the filter keeps.
+    /// Requests of the source that the filter keeps.
     pub kept_requests: u64,
     /// Rows, or details of them, that the format has no place for.
     pub left_out: Losses,
-    /// What users of the export should know, a sentence each.
+    /// Notes for users of the export, a sentence each.
     pub notes: Vec<String>,
 }
 

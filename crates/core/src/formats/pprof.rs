@@ -41,7 +41,7 @@ struct Profile {
     default_sample_type: i64,
 }
 
-/// What a value counts, by places in the table of strings.
+/// The type and unit of a value, by their places in the table of strings.
 #[derive(Clone, Copy, PartialEq, Message)]
 struct ValueType {
     #[prost(int64, tag = "1")]
@@ -92,7 +92,7 @@ struct Function {
     system_name: i64,
 }
 
-/// What every sample has values for, in this order.
+/// The values of every sample, in this order: type and unit.
 const VALUES: [(&str, &str); 4] = [
     ("waits", "count"),
     ("blocked", "nanoseconds"),
@@ -100,7 +100,7 @@ const VALUES: [(&str, &str); 4] = [
     ("request_time", "nanoseconds"),
 ];
 
-/// Who, by which stacks, on which device, and for waits their class.
+/// A sample's process, stacks and device, and for waits their class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct SampleKey {
     process: Option<Name>,

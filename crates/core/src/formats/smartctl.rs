@@ -1,4 +1,4 @@
-//! What `smartctl --json` prints of a drive, as the model's health logs.
+//! The output of `smartctl --json` for a drive, as the model's health logs.
 //!
 //! What does not belong here: running it (crate `iowhy-capture`).
 
@@ -161,7 +161,7 @@ impl SmartctlOutput {
         })
     }
 
-    /// What hosts have written to a drive, where smartctl's database knows the unit.
+    /// Returns the bytes that hosts have written to a drive, if smartctl's database knows the unit.
     fn written_bytes(&self) -> Option<u64> {
         let attributes = &self.ata_smart_attributes.table;
         attributes.iter().find_map(|attribute| {
@@ -170,7 +170,7 @@ impl SmartctlOutput {
         })
     }
 
-    /// Why it read nothing.
+    /// Returns the reason why smartctl read nothing.
     pub fn complaint(&self) -> String {
         match self.smartctl.messages.first() {
             Some(message) => format!("smartctl: {}", message.string),

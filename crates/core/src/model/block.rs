@@ -18,7 +18,7 @@ macro_rules! words {
             /// Every value, in the order of its definition.
             pub const ALL: &'static [$name] = &[$( $name::$variant ),+];
 
-            /// Its word in recordings and JSON.
+            /// Returns the value's word in recordings and JSON.
             pub const fn word(self) -> &'static str {
                 match self { $( $name::$variant => $word ),+ }
             }
@@ -28,7 +28,7 @@ macro_rules! words {
                 match word { $( $word => Some($name::$variant), )+ _ => None }
             }
 
-            /// Its name, which is the same in every [`super::Names`].
+            /// Returns the value's name, which is the same in every [`super::Names`].
             #[inline]
             pub const fn name(self) -> super::Name {
                 match self { $( $name::$variant => const { super::names::reserved($word) } ),+ }
@@ -92,7 +92,7 @@ words! {
 }
 
 words! {
-    /// Why a request exists; `unknown` if it is not certain.
+    /// The reason why a request exists; `unknown` if it is not certain.
     pub enum Origin {
         /// A program's read: direct, or of a page that it requested.
         Read = "read",
@@ -124,7 +124,7 @@ words! {
 }
 
 impl Origin {
-    /// Its name on screens and in sentences.
+    /// Returns the name on screens and in sentences.
     pub const fn phrase(self) -> &'static str {
         match self {
             Origin::PageFault => "page fault",
@@ -136,13 +136,13 @@ impl Origin {
 words! {
     /// The status of a request at the end of the watch.
     pub enum Status {
-        /// It completed without error, and all of it was observed.
+        /// The request completed without error, and all of it was observed.
         Complete = "complete",
-        /// It completed with an error.
+        /// The request completed with an error.
         Error = "error",
-        /// It had not completed when the watch ended: its times are lower bounds.
+        /// The request had not completed when the watch ended: its times are lower bounds.
         InFlight = "in_flight",
-        /// It was already in flight when the watch began: its times are lower bounds.
+        /// The request was already in flight when the watch began: its times are lower bounds.
         BegunBefore = "begun_before",
     }
 }

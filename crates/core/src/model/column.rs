@@ -24,8 +24,7 @@ pub enum ColumnCells<'a> {
     },
 }
 
-/// What a cell may say at most. It counts without its sign: columns hold unsigned numbers as signed
-/// ones.
+/// The limits of a cell's value. Its sign is ignored: columns hold unsigned numbers as signed ones.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ColumnBound {
     /// The largest value.

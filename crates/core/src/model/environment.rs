@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 /// A field of `recording.json`, for the page that documents it.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name.
+    /// The field's name.
     pub name: &'static str,
-    /// Its type in Rust.
+    /// The field's type in Rust.
     pub kind: &'static str,
-    /// Its description.
+    /// The field's description.
     pub sentence: &'static str,
 }
 
@@ -44,7 +44,7 @@ macro_rules! object {
         pub struct $name { $( $(#[doc = $sentence])+ pub $field: $type ),+ }
 
         impl $name {
-            /// Its fields, in order.
+            /// The fields, in order.
             pub const FIELDS: &'static [$crate::model::environment::Field] = &[$(
                 $crate::model::environment::Field {
                     name: stringify!($field),
@@ -157,7 +157,8 @@ impl Environment {
         self.tables.iter().any(|filled| filled == table)
     }
 
-    /// Why waits are not known, if there are none in the data; `None` if no thread waited.
+    /// Returns the reason why waits are not known, if there are none in the data; `None` if no
+    /// thread waited.
     pub fn unknown_waits(&self) -> Option<String> {
         let lost = self.losses.waits().map(Loss::sentence).collect::<Vec<_>>().join(", ");
         if self.is_imported() {
@@ -386,7 +387,7 @@ pub fn chosen(setting: &str) -> &str {
 }
 
 impl Device {
-    /// Its number as the kernel and blktrace write it: `major << 20 | minor`.
+    /// Returns the device number as the kernel and blktrace write it: `major << 20 | minor`.
     pub const fn number(&self) -> u32 {
         (self.major << 20) | (self.minor & 0xf_ffff)
     }

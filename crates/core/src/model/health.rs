@@ -1,4 +1,4 @@
-//! What a device reports of itself when it is asked, and what the kernel's log says of it.
+//! Health reports of devices, and messages of the kernel's log about devices and the machine.
 //!
 //! What does not belong here: asking (crate `iowhy-capture`), and what the figures mean (see
 //! [`crate::diagnosis`]).

@@ -5,7 +5,7 @@ use super::table::Table;
 use super::wait::Wait;
 use crate::figures;
 
-/// Where waits are lost whole.
+/// Places of losses that leave whole waits without a record.
 const WHOLE_WAITS: &[&str] = &["ring_waits", "sleepers", "too_large_waits"];
 
 object! {

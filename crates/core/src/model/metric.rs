@@ -6,21 +6,21 @@
 use super::sample::Scope;
 pub use super::table::Unit;
 
-/// How the values of a metric behave.
+/// The behaviour of a metric's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// It only grows; its change is meaningful.
+    /// The value only grows; its change is meaningful.
     Counter,
-    /// It goes up and down.
+    /// The value goes up and down.
     Gauge,
 }
 
 /// The definition of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricInfo {
-    /// Its word in the column `metric`: an interface, since people write SQL on it.
+    /// The metric's word in the column `metric`: an interface, since people write SQL on it.
     pub word: &'static str,
-    /// Its scope.
+    /// The metric's scope.
     pub scope: Scope,
     /// Whether it only grows.
     pub shape: Shape,
@@ -42,7 +42,7 @@ macro_rules! metrics {
             /// Every metric, in the order of its definition.
             pub const ALL: &'static [Metric] = &[$($( Metric::$metric ),+),+];
 
-            /// Its definition.
+            /// Returns the metric's definition.
             pub const fn info(self) -> MetricInfo {
                 match self { $($( Metric::$metric => MetricInfo {
                     word: $word,

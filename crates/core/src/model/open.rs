@@ -5,7 +5,7 @@ use super::names::Name;
 /// A call that opened a file, or failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Open {
-    /// When it ended, CLOCK_MONOTONIC nanoseconds.
+    /// Time at which the call ended, CLOCK_MONOTONIC nanoseconds.
     pub time_ns: u64,
     /// The process.
     pub pid: u32,

@@ -124,7 +124,7 @@ impl Request {
         self.known_ns().max(waited)
     }
 
-    /// How many requests it stands for.
+    /// Returns the number of requests that this row stands for.
     #[inline]
     pub fn stands_for(&self) -> u64 {
         self.weight.map_or(1, |weight| u64::from(weight).max(1))

@@ -71,7 +71,7 @@ impl Unit {
 pub struct ColumnInfo {
     /// The column's name: an interface, since people write SQL on it.
     pub name: &'static str,
-    /// Its storage type.
+    /// The column's storage type.
     pub kind: ColumnKind,
     /// Whether a row may lack it.
     pub nullable: bool,
@@ -124,7 +124,7 @@ pub trait Scalar: Copy {
     const KIND: ColumnKind;
     /// The value of a blank row.
     const BLANK: Self;
-    /// Its integer.
+    /// Returns the value as an integer.
     fn to_raw(self) -> i64;
     /// The value of the integer `raw`; `None` if it has none.
     fn from_raw(raw: i64) -> Option<Self>;
@@ -310,7 +310,7 @@ pub trait Table: Sized + Clone {
     const NAME: &'static str;
     /// One sentence for readers of the recording.
     const SENTENCE: &'static str;
-    /// Its columns, in order.
+    /// The table's columns, in order.
     const COLUMNS: &'static [ColumnInfo];
     /// A row without data: every column has [`ColumnType::blank`]. Rows are built from known
     /// columns and `..Table::blank()`, so a new column changes no other code.

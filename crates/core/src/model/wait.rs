@@ -53,7 +53,7 @@ words! {
 }
 
 impl WaitClass {
-    /// Its name on screens and in sentences.
+    /// Returns the name on screens and in sentences.
     pub const fn phrase(self) -> &'static str {
         match self {
             WaitClass::Queue => "block layer's queue",
@@ -140,7 +140,7 @@ table! {
 }
 
 impl Wait {
-    /// How many waits it stands for.
+    /// Returns the number of waits that this row stands for.
     #[inline]
     pub fn stands_for(&self) -> u64 {
         self.weight.map_or(1, |weight| u64::from(weight).max(1))
@@ -148,13 +148,14 @@ impl Wait {
 }
 
 words! {
-    /// How it is known which thread another one waited for.
+    /// The evidence for the thread that another one waited for.
     pub enum KnownBy {
-        /// It ended the wait.
+        /// The thread ended the wait.
         Woken = "woken",
-        /// It holds the lock, according to the lock's memory.
+        /// The thread holds the lock, according to the lock's memory.
         Owner = "owner",
-        /// It is likely: it shares the process or pipe, and waited for storage for as long.
+        /// The thread is likely the one: it shares the process or pipe, and waited for storage for
+        /// as long.
         Likely = "likely",
     }
 }
@@ -226,7 +227,8 @@ table! {
 }
 
 impl Wait {
-    /// What most of it was for: a stage of its requests, a CPU, or its class.
+    /// Returns the class that took most of the wait: a stage of its requests, a CPU, or its own
+    /// class.
     pub fn main_class(&self) -> WaitClass {
         let known = self.device_ns + self.queue_ns + self.run_queue_ns;
         let parts = [

@@ -1,4 +1,4 @@
-//! What runs in a cgroup, as rows name it: container, pod, namespace, systemd unit.
+//! The workload of a cgroup, as rows name it: container, pod, namespace, systemd unit.
 //!
 //! What does not belong here: where the names come from (crate `iowhy-capture`).
 
@@ -27,7 +27,7 @@ pub struct WorkloadNames {
 macro_rules! rows {
     ($($row:ty),+ $(,)?) => {$(
         impl $row {
-            /// What runs in its cgroup.
+            /// Returns the workload of the row's cgroup.
             pub fn workload(&self) -> WorkloadNames {
                 WorkloadNames {
                     container: self.container,
@@ -53,7 +53,7 @@ macro_rules! rows {
 
 rows!(Request, Wait, WaitChain, FileActivity, Process);
 
-/// What a filter asks of the workload of a row.
+/// The workloads that a filter keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadFilter {
     /// Pods, as `NAME` or `NAMESPACE/NAME`.

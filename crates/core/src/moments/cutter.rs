@@ -11,7 +11,7 @@ use crate::source::Batch;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// How many moments a window has that causes are judged by.
+/// Moments in a window that causes are judged by.
 pub(super) const WINDOW: u64 = 10;
 /// A window that is open is judged once it is so many moments long; until then the one before it
 /// stands.
@@ -49,7 +49,7 @@ pub struct MomentCutter {
     cost: MomentCost,
 }
 
-/// What watching costs now.
+/// The present cost of watching.
 #[derive(Default)]
 struct MomentCost {
     /// CPU time, BPF programs included, and when it was read, nanoseconds.
@@ -201,7 +201,7 @@ impl MomentCutter {
     }
 }
 
-/// What a cutter is answered, since nothing here fails.
+/// The answer to a cutter, since nothing here fails.
 pub(super) const DONE: Result<(), Infallible> = Ok(());
 
 pub(super) fn of(interval: EndedInterval<Summary>) -> Moment {

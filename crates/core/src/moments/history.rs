@@ -10,7 +10,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct History {
     moments: VecDeque<(Arc<Moment>, usize)>,
-    /// What moments share: a process or a stack is mostly the same from second to second.
+    /// The subjects that moments share: a process or a stack is mostly the same from second to
+    /// second.
     subjects: FxHashSet<Arc<BreakdownSubject>>,
     bytes: usize,
     pushed: u64,
@@ -63,12 +64,12 @@ impl History {
         self.bytes + self.subject_bytes
     }
 
-    /// How many moments were ever added.
+    /// Returns the number of moments that were ever added.
     pub fn pushed(&self) -> u64 {
         self.pushed
     }
 
-    /// How many moments there are.
+    /// Returns the number of moments.
     pub fn len(&self) -> usize {
         self.moments.len()
     }

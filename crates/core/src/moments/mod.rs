@@ -23,7 +23,7 @@ use crate::analysis::summary::{DeviceSummary, Ledger, Summary};
 use crate::diagnosis::Diagnosis;
 use std::sync::Arc;
 
-/// How many moments are added up.
+/// The number of moments that are added up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MomentSpan {
     /// One: the latest.
@@ -42,7 +42,7 @@ impl MomentSpan {
     pub const ALL: [MomentSpan; 4] =
         [MomentSpan::One, MomentSpan::Ten, MomentSpan::Minute, MomentSpan::All];
 
-    /// How many moments it has at most; `None` for all.
+    /// Returns the largest number of moments in the span; `None` for all.
     pub const fn moments(self) -> Option<u64> {
         match self {
             MomentSpan::One => Some(1),
@@ -65,9 +65,9 @@ const PROCESSES: usize = 200;
 /// One interval of a watch.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// When it began, CLOCK_MONOTONIC nanoseconds.
+    /// Time at which the interval began, CLOCK_MONOTONIC nanoseconds.
     pub start_ns: u64,
-    /// When it ended.
+    /// Time at which the interval ended, CLOCK_MONOTONIC nanoseconds.
     pub end_ns: u64,
     /// Requests that have a record.
     pub requests: u64,
@@ -78,33 +78,34 @@ pub struct Moment {
     pub cost_share: Option<f64>,
     /// The devices that had requests, most time first.
     pub devices: Vec<DeviceSummary>,
-    /// How many other devices there are.
+    /// Number of other devices.
     pub idle_devices: u64,
-    /// What each process did, those that moved most bytes first.
+    /// The activity of each process, those that moved most bytes first.
     pub processes: Vec<ProcessActivity>,
-    /// How many processes are not among them.
+    /// Number of processes that are not among them.
     pub unlisted_processes: usize,
-    /// Where blocked threads waited; `None` where the source does not know.
+    /// The waits of blocked threads; `None` if the source does not know them.
     pub ledger: Option<Ledger>,
-    /// What is behind each line.
+    /// The details behind each line.
     pub breakdown: Breakdown,
-    /// What the watch until then was judged to suffer from.
+    /// The latest diagnosis of the watch until then.
     pub judged: Option<Arc<JudgedWindow>>,
 }
 
 /// The diagnosis of the seconds up to a moment.
 #[derive(Clone, Debug)]
 pub struct JudgedWindow {
-    /// When the data that was judged begins, CLOCK_MONOTONIC nanoseconds.
+    /// Time at which the data that was judged begins, CLOCK_MONOTONIC nanoseconds.
     pub start_ns: u64,
-    /// When it ends.
+    /// Time at which that data ends, CLOCK_MONOTONIC nanoseconds.
     pub end_ns: u64,
-    /// What was found.
+    /// The diagnosis of that data.
     pub diagnosis: Diagnosis,
 }
 
 impl Moment {
-    /// What a screen needs of `summary`, which is of the interval from `start_ns` to `end_ns`.
+    /// Takes from `summary`, which is of the interval from `start_ns` to `end_ns`, the parts that a
+    /// screen shows.
     pub fn new(summary: Summary, (start_ns, end_ns): (u64, u64)) -> Moment {
         let mut all = processes(&summary);
         let unlisted_processes = all.len().saturating_sub(PROCESSES);
@@ -128,7 +129,7 @@ impl Moment {
         }
     }
 
-    /// How long it lasted, nanoseconds.
+    /// Returns the length of the interval, nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 /// Lengths of moments, seconds: the first of which a history holds enough.
 const LENGTHS: [u64; 10] = [1, 2, 5, 10, 30, 60, 300, 600, 3600, 86_400];
-/// How long after the end of an interval its last rows may be in a recording, nanoseconds.
+/// The longest time after the end of an interval at which a recording may have rows of it,
+/// nanoseconds.
 const LATE_NS: u64 = 1_000_000_000;
 
 /// Makes moments of a source that has an end.

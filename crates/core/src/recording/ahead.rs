@@ -44,12 +44,12 @@ struct ReadingThread {
     thread: JoinHandle<()>,
 }
 
-/// What was read at once.
+/// The outcome of one read.
 struct ReadBatch {
     rows: Batch,
     /// Texts that are new.
     texts: Vec<Arc<str>>,
-    /// Where it has changed.
+    /// The recording's environment, if it has changed.
     environment: Option<Box<Environment>>,
     bytes: (u64, u64),
     is_between_rounds: bool,

@@ -19,13 +19,13 @@ const MOST_BYTES: i64 = 1 << 53;
 const MOST_SECTORS: i64 = MOST_BYTES / 512;
 /// The kernel's sector of a request that has none, such as a flush.
 const NO_SECTOR: i64 = -1;
-/// How often something happened in one row.
+/// Occurrences of something in one row.
 const MOST_COUNT: i64 = 1 << 40;
 
 /// Columns of times; all other nanoseconds are durations.
 const TIMES: [&str; 2] = ["start_ns", "time_ns"];
 
-/// What a cell of the column says at most; `None` where any number may be right.
+/// Returns the limits of the column's cells; `None` if any number may be right.
 fn bound(info: &ColumnInfo) -> Option<ColumnBound> {
     let most = match (info.kind, info.unit) {
         (ColumnKind::Integer, Unit::Nanoseconds) if TIMES.contains(&info.name) => MOST_TIME_NS,
@@ -38,8 +38,8 @@ fn bound(info: &ColumnInfo) -> Option<ColumnBound> {
     Some(ColumnBound { most, none: (info.unit == Unit::Sectors).then_some(NO_SECTOR) })
 }
 
-/// What a recording says of itself, with times that can be: an end before the beginning is none,
-/// as of a watch that was killed, whose end is that of its rows.
+/// Returns a recording's environment with times that are possible: an end before the beginning is
+/// dropped, as if the watch had been killed, and the end is then that of its rows.
 pub fn with_times(mut environment: Environment) -> Environment {
     let most_ns = MOST_TIME_NS.cast_unsigned();
     let Environment { start_ns, end_ns, finished, losses, .. } = &mut environment;

@@ -17,7 +17,7 @@ use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a column of a file holds.
+/// The type of a column in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum FoundType {
     /// Integers of this name; unsigned ones of 32 bits have no sign.
@@ -107,7 +107,7 @@ impl FoundType {
         }
     }
 
-    /// Its name in messages.
+    /// Returns the type's name in messages.
     pub fn name(&self) -> &str {
         match self {
             FoundType::Integer(name, _) | FoundType::Other(name) => name,
@@ -126,8 +126,8 @@ const MOST_IN_LIST: usize = 1 << 12;
 /// Texts of all lists of a recording, some 50 bytes of memory each.
 const MOST_IN_RECORDING: u64 = 1 << 22;
 
-/// How many more texts the lists of a recording may have. A kilobyte can claim a hundred million of
-/// them, so they are counted before they are decoded.
+/// The number of texts that the lists of a recording may still have. A kilobyte can claim a hundred
+/// million of them, so they are counted before they are decoded.
 #[derive(Clone)]
 pub(super) struct ListAllowance(Arc<AtomicU64>);
 

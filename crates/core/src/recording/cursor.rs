@@ -24,11 +24,11 @@ use std::path::Path;
 /// Rows that are read together: enough to share the cost of a step, few enough to stay small.
 const TOGETHER: usize = 4 << 10;
 
-/// Why a segment gives no more rows.
+/// A reason why a segment gives no more rows.
 pub(super) enum Problem {
-    /// It is not as it was written: the others are worth reading.
+    /// The segment is not as it was written: the others are worth reading.
     Damaged(ErrorCause),
-    /// It cannot be what the recording needs: nothing that follows would make sense.
+    /// The segment cannot be the one that the recording needs: later rows would make no sense.
     Refused(RecordingError),
 }
 
@@ -51,10 +51,10 @@ pub(super) struct Cursor {
     rows: u64,
 }
 
-/// How one column is read.
+/// The way to read one column.
 struct ColumnReading {
     info: &'static ColumnInfo,
-    /// What the file holds, and in which of its leaves; `None` if the file does not have it.
+    /// The column's type in the file, and its leaf; `None` if the file does not have the column.
     found: Option<(FoundType, usize)>,
     cells: GroupCells,
 }
@@ -63,7 +63,7 @@ struct ColumnReading {
 enum GroupCells {
     /// Every row holds this.
     Same(Option<i64>),
-    /// They have to be read.
+    /// The cells have to be read.
     Chunk(Box<ChunkCells>),
 }
 

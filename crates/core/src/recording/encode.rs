@@ -24,7 +24,7 @@ fn zigzag(value: i64, out: &mut Vec<u8>) {
     varint(((value << 1) ^ (value >> 63)) as u64, out);
 }
 
-/// How many bits `value` takes.
+/// Returns the number of bits of `value` without leading zeros.
 pub(super) fn bits(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
 }

@@ -5,7 +5,7 @@ use crate::output_path;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a recording cannot be written or read.
+/// A reason why a recording cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The directory for a new recording holds something already.
@@ -22,7 +22,7 @@ pub enum RecordingError {
     Create {
         /// The directory, or the file in it that could not be made.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A part of the recording cannot be written.
@@ -30,7 +30,7 @@ pub enum RecordingError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What was said about it.
+        /// The cause of the failure.
         cause: ErrorCause,
     },
     /// The recording ended at an earlier error.
@@ -42,12 +42,12 @@ pub enum RecordingError {
         /// The directory.
         path: PathBuf,
     },
-    /// It is not a recording, or does not exist.
+    /// The path is not a recording, or does not exist.
     #[error("failed to open the recording {path}: {why}", path = path.display())]
     NotARecording {
-        /// What was opened.
+        /// The path that was to be opened.
         path: PathBuf,
-        /// What it is instead.
+        /// The state of the path, as the end of a sentence.
         why: &'static str,
     },
     /// A part of the recording cannot be read.
@@ -55,7 +55,7 @@ pub enum RecordingError {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// `recording.json` is cut short, or something else is wrong with it.
@@ -63,7 +63,7 @@ pub enum RecordingError {
     Manifest {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault, in words.
         cause: String,
     },
     /// A later version of iowhy wrote it in a format that this one does not know.
@@ -98,7 +98,7 @@ pub enum RecordingError {
         path: PathBuf,
         /// The column.
         column: &'static str,
-        /// What is wrong with it.
+        /// The fault, in words.
         why: String,
     },
 }
@@ -180,13 +180,13 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// What is wrong with a file.
+/// A fault of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum ErrorCause {
     /// The system cannot read or write it.
     #[error("{0}")]
     System(#[from] io::Error),
-    /// It does not hold what it should.
+    /// The file's content is not valid.
     #[error("{0}")]
     Content(String),
 }

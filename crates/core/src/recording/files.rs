@@ -1,5 +1,6 @@
-//! Which file is which segment. Names of ours tell their round; a program that filtered a recording
-//! chose its own (`data_0.parquet`, `part-00000-….snappy.parquet`), which are read in their order.
+//! The segments of a recording, by file. Names of ours tell their round; a program that filtered a
+//! recording chose its own (`data_0.parquet`, `part-00000-….snappy.parquet`), which are read in
+//! their order.
 //!
 //! What does not belong here: what is in a segment (see [`super::cursor`]).
 
@@ -27,8 +28,8 @@ impl SegmentFiles {
     /// Finds the rounds that a table has segments of; none where it has no folder.
     ///
     /// # Errors
-    /// When its folder cannot be read, or holds files of iowhy and of another program: the same
-    /// rows may be in both.
+    /// Fails if the table's folder cannot be read, or holds files of iowhy and of another program:
+    /// the same rows may be in both.
     pub(super) fn find(&mut self, table: &TableInfo) -> Result<BTreeSet<u32>, RecordingError> {
         let folder = self.directory.join(table.name);
         let entries = match fs::read_dir(&folder) {

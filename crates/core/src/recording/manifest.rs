@@ -14,7 +14,7 @@ const RESERVE: &str = ".recording.json.reserve";
 /// Space that is kept for the last `recording.json` on a disk that gets full: some ten kilobytes
 /// are usual, and a host with a thousand mounts needs some hundred.
 const RESERVED_BYTES: usize = 256 << 10;
-/// What is larger than this is not a `recording.json`.
+/// The largest size of a `recording.json`, bytes.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// The path of `recording.json` in a recording.

@@ -37,7 +37,7 @@ impl RecordingReader {
     /// The tables that its environment tells are those that are there.
     ///
     /// # Errors
-    /// When it is not a recording, of a later format, or cannot be read.
+    /// Fails if it is not a recording, is of a later format, or cannot be read.
     pub fn open(directory: &Path) -> Result<RecordingReader, RecordingError> {
         let mut environment = manifest::read(directory)?;
         let (mut files, mut rounds) = (SegmentFiles::new(directory), BTreeSet::new());
@@ -147,7 +147,7 @@ fn latest(batch: &Batch, before: [usize; 3]) -> u64 {
     requests.chain(samples).chain(events).max().unwrap_or(0)
 }
 
-/// When a request was last heard of.
+/// Returns the end of a request, or its start if it has none.
 fn end(request: &Request) -> u64 {
     request.start_ns.saturating_add(request.q2c_ns.unwrap_or(0))
 }

@@ -119,7 +119,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// What a Rust type is in JSON.
+/// Returns the name of a Rust type in JSON.
 fn json(kind: &str) -> String {
     let inside = |outer: &str| kind.strip_prefix(outer)?.strip_suffix('>');
     match kind {
@@ -136,7 +136,7 @@ fn json(kind: &str) -> String {
     }
 }
 
-/// What the column `metric` of `samples` may hold.
+/// Writes the list of metrics, the values of the column `metric` of `samples`.
 fn metrics(page: &mut String) {
     *page += "## Metrics\n\nThe metrics of `samples`. A counter is the kernel's count since it was \
               booted; a gauge is the value at that time.\n\n| scope | metric | shape | unit | \

@@ -28,14 +28,14 @@ const MOST_PROCESSES: usize = 1 << 16;
 
 type SampleKey = (Scope, Name, Name);
 
-/// What a ring may hold.
+/// The limits of a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordingRingLimits {
     /// Bytes of all that has ended.
     pub bytes: usize,
-    /// How far back it goes, nanoseconds.
+    /// The longest time that is kept, nanoseconds.
     pub span_ns: u64,
-    /// How long a round lasts, nanoseconds: by so much the beginning may be off.
+    /// The length of a round, nanoseconds: by so much the beginning may be off.
     pub round_ns: u64,
 }
 
@@ -55,7 +55,7 @@ struct MemoryRound {
     segments: Arc<Segments>,
     /// The last value of each counter that was read in it.
     latest: FxHashMap<SampleKey, Sample>,
-    /// What was lost, and what watching had cost, when it began.
+    /// Losses, and the cost of watching, when the round began.
     losses: Losses,
     cost: Cost,
 }
@@ -90,10 +90,10 @@ impl RingTable {
     }
 }
 
-/// What was saved.
+/// The time that was saved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SavedSpan {
-    /// How long it is, nanoseconds.
+    /// Length, nanoseconds.
     pub duration_ns: u64,
     /// Whether earlier seconds did not fit in memory.
     pub is_cut: bool,
@@ -121,7 +121,7 @@ impl RecordingRing {
     /// An empty one of a watch that began at `start_ns`.
     ///
     /// # Errors
-    /// When its encoder cannot be made.
+    /// Fails if the encoder cannot be made.
     pub fn new(
         limits: RecordingRingLimits,
         start_ns: u64,
@@ -154,7 +154,7 @@ impl RecordingRing {
     /// Adds rows, whose texts are in `names`: the same table for every batch.
     ///
     /// # Errors
-    /// When rows cannot be encoded.
+    /// Fails if rows cannot be encoded.
     pub fn add(&mut self, batch: &Batch, names: &Names) -> Result<(), RecordingError> {
         if self.processes.len() > MOST_PROCESSES {
             self.processes.clear();
@@ -186,7 +186,7 @@ impl RecordingRing {
     /// ones.
     ///
     /// # Errors
-    /// When rows cannot be encoded.
+    /// Fails if rows cannot be encoded.
     pub fn seen(
         &mut self,
         until_ns: u64,
@@ -240,10 +240,10 @@ impl RecordingRing {
         Ok(())
     }
 
-    /// What there is, as of `now`, to be written while the watch goes on.
+    /// Returns all rows that are kept, as of `now`, to be written while the watch goes on.
     ///
     /// # Errors
-    /// When rows cannot be encoded.
+    /// Fails if rows cannot be encoded.
     pub fn snapshot(
         &mut self,
         until_ns: u64,
@@ -272,7 +272,7 @@ impl RecordingRing {
     /// be, where everything is kept, else its last minutes.
     ///
     /// # Errors
-    /// When rows cannot be encoded.
+    /// Fails if rows cannot be encoded.
     pub fn whole(
         mut self,
         now: &Environment,
@@ -285,7 +285,7 @@ impl RecordingRing {
         })
     }
 
-    /// What rows of a round may refer to.
+    /// Encodes rows that rounds may refer to.
     fn encode(&mut self, batch: &Batch, names: &Names) -> Result<Segments, RecordingError> {
         let mut segments = Vec::new();
         for ((table, mut columns), rows) in TABLES.iter().zip(columns()).zip(rows(batch)) {
@@ -305,7 +305,7 @@ impl RecordingRing {
         Ok(segments)
     }
 
-    /// What is true of the minutes that are kept.
+    /// Returns the environment of the minutes that are kept.
     fn about(&self, now: &Environment) -> Environment {
         let mut about = now.clone();
         let Some((first, last)) = self.rounds.front().zip(self.rounds.back()) else {
@@ -358,7 +358,7 @@ impl RingSnapshot {
     /// Writes it as the recording `directory`.
     ///
     /// # Errors
-    /// When something is in the directory already, or it cannot be written.
+    /// Fails if something is in the directory already, or it cannot be written.
     pub fn write(mut self, directory: &Path) -> Result<SavedSpan, RecordingError> {
         let writer = RecordingWriter::create(directory, &self.about)?;
         for (number, round) in (1_u32..).zip(&self.rounds) {

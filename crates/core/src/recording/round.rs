@@ -22,7 +22,7 @@ const PARTS: TableInfo = TableInfo::for_table::<RequestPart>();
 /// Parts that one request may have; more is damage, and would have no bound.
 const MOST_PARTS: usize = 1 << 16;
 
-/// What is left to read of one round.
+/// The unread part of one round.
 pub(super) struct Round {
     /// The names of its files, by table.
     files: BTreeMap<&'static str, String>,
@@ -30,7 +30,7 @@ pub(super) struct Round {
     cursors: VecDeque<(usize, Cursor)>,
     parts: Option<Cursor>,
     ahead: PartsAhead,
-    /// Why there are no requests, or not all of them.
+    /// The reason why there are no requests, or not all of them.
     damage: Option<String>,
 }
 

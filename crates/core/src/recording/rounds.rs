@@ -22,7 +22,7 @@ use std::path::Path;
 /// The round of rows that are not final: what was in flight when a cut was made. It is read last.
 pub const OPEN_ROUND: u32 = 99_999_999;
 
-/// Where a round is written that becomes a recording's open one.
+/// The name under which a round is written before it becomes a recording's open one.
 const ASIDE: &str = ".open";
 
 /// The tables whose rows later rounds refer to.
@@ -31,9 +31,9 @@ const REFERRED: [&str; 2] = [Stack::NAME, Process::NAME];
 /// Bytes of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundBytes {
-    /// Those that [`remove_round`] frees.
+    /// Bytes that [`remove_round`] frees.
     pub removable: u64,
-    /// Those of stacks and processes, which stay.
+    /// Bytes of stacks and processes, which stay.
     pub referred: u64,
 }
 
@@ -66,7 +66,7 @@ pub fn remove_round(directory: &Path, number: u32) {
 /// directories are on one file system.
 ///
 /// # Errors
-/// When a directory, a link or `recording.json` cannot be made. A segment that is not there is
+/// Fails if a directory, a link or `recording.json` cannot be made. A segment that is not there is
 /// passed over: a table without rows in a round has none.
 pub fn cut(
     from: &Path,
@@ -121,7 +121,7 @@ fn link(from: &Folder, to: &Folder, number: u32) -> Result<(), RecordingError> {
 /// Adds `batch` to the finished recording `directory` as its [`OPEN_ROUND`].
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Fails if a file cannot be written.
 pub fn add_open_round(
     directory: &Path,
     batch: &Batch,

@@ -191,7 +191,7 @@ impl<W: Write + Seek + Send> SegmentBody<W> {
     }
 }
 
-/// What is summed up while it is written.
+/// A sink that hashes the bytes on the way.
 struct HashedSink<W> {
     sink: W,
     hash: XxHash64,

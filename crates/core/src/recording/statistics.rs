@@ -59,7 +59,7 @@ fn extremes(values: &[i64]) -> Option<(i64, i64)> {
     Some((least, most.iter().chain(rest).copied().max()?))
 }
 
-/// What every row of `chunk` holds, where its statistics say that it is the same.
+/// Returns the value of every row of `chunk`, if its statistics say that it is the same.
 pub(super) fn same(
     chunk: &ColumnChunkMetaData,
     kind: ColumnKind,

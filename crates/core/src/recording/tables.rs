@@ -12,9 +12,9 @@ use crate::source::Batch;
 pub struct TableInfo {
     /// The directory of its segments in the recording.
     pub name: &'static str,
-    /// What a row is.
+    /// One sentence on the meaning of a row.
     pub sentence: &'static str,
-    /// Its columns, in order.
+    /// The table's columns, in order.
     pub columns: &'static [ColumnInfo],
 }
 
@@ -27,7 +27,7 @@ impl TableInfo {
 
 /// The rows of a batch that belong to one table.
 pub(super) trait BatchRows {
-    /// How many there are.
+    /// Returns the number of rows.
     fn count(&self) -> usize;
     /// Adds as many of them as `columns` should get at once, from `from` on, and says how many.
     fn put(&self, from: usize, most: usize, columns: &mut Columns) -> usize;

@@ -24,7 +24,7 @@ pub(super) struct TextCellReader {
     keys: Vec<u32>,
 }
 
-/// What is left of a page.
+/// The unread part of a page.
 struct TextPage {
     rows: usize,
     /// For each row, whether it has a text; `None` if all have.

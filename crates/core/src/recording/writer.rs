@@ -20,7 +20,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// When rows leave memory and segments end.
+/// Limits at which rows leave memory and segments end.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentLimits {
     /// Rows of one table that are gathered before they are written.
@@ -59,7 +59,7 @@ pub struct RecordingWriter {
     opened: Instant,
     tables: Vec<OpenTable>,
     encoder: Encoder,
-    /// Why the recording ended before its time.
+    /// The reason why the recording ended before its time.
     failure: Option<&'static str>,
 }
 
@@ -67,7 +67,7 @@ impl RecordingWriter {
     /// Makes the directory, for its owner alone, and `recording.json` in it.
     ///
     /// # Errors
-    /// When there is something in the directory already, or it cannot be made or written.
+    /// Fails if there is something in the directory already, or it cannot be made or written.
     pub fn create(
         directory: &Path,
         environment: &Environment,
@@ -78,7 +78,7 @@ impl RecordingWriter {
     /// The same, with other limits.
     ///
     /// # Errors
-    /// Those of [`RecordingWriter::create`].
+    /// Fails for the same reasons as [`RecordingWriter::create`].
     pub fn with_limits(
         directory: &Path,
         environment: &Environment,
@@ -142,8 +142,8 @@ impl RecordingWriter {
     /// that are old enough.
     ///
     /// # Errors
-    /// When a file cannot be written. That ends the recording: what was closed stays, the rest is
-    /// counted (see [`RecordingWriter::finish`]), and every later call fails too.
+    /// Fails if a file cannot be written. That ends the recording: what was closed stays, the rest
+    /// is counted (see [`RecordingWriter::finish`]), and every later call fails too.
     pub fn add(&mut self, batch: &Batch, names: &Names) -> Result<(), RecordingError> {
         for (table, rows) in self.tables.iter_mut().zip(rows(batch)) {
             table.unsaved += rows.count() as u64;
@@ -177,7 +177,7 @@ impl RecordingWriter {
     /// it.
     ///
     /// # Errors
-    /// Those of [`RecordingWriter::add`].
+    /// Fails for the same reasons as [`RecordingWriter::add`].
     pub fn rotate(&mut self, names: &Names) -> Result<(), RecordingError> {
         let result = self.end_segments(names);
         self.note(result)
@@ -215,7 +215,7 @@ impl RecordingWriter {
     /// now or before, `environment` comes to say so: it is not finished, why, and what is lost.
     ///
     /// # Errors
-    /// When something cannot be written now; `recording.json` is tried all the same.
+    /// Fails if something cannot be written now; `recording.json` is tried all the same.
     pub fn finish(
         mut self,
         environment: &mut Environment,
@@ -247,7 +247,7 @@ struct OpenTable {
     table: &'static TableInfo,
     columns: Columns,
     segment: Option<Segment>,
-    /// How many they are, in memory and in the open segment.
+    /// Number of these rows, in memory and in the open segment.
     unsaved: u64,
 }
 

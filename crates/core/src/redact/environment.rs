@@ -1,4 +1,4 @@
-//! What `recording.json` holds of names.
+//! Names in `recording.json`.
 //!
 //! What does not belong here: hardware, kernels, settings and limits, which stay.
 
@@ -7,7 +7,7 @@ use crate::model::environment::{Device, Mount};
 use crate::model::loss::Loss;
 use crate::model::{Environment, Losses};
 
-/// What a redacted watch says of itself, beside what it could not see.
+/// The limit that a redacted watch states, beside those of the original.
 const REDACTED: &str = "names are replaced by placeholders (--redact)";
 
 impl Redactor {

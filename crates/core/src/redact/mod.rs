@@ -46,7 +46,7 @@ const MOST_HASHED: u64 = 1000;
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
 
-/// What a name is the name of.
+/// The kind of object that a name belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum NameKind {
     /// A file, a cgroup, a container, a pod, a volume, a unit, an image: words and punctuation.

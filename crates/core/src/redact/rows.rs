@@ -1,5 +1,5 @@
-//! Which columns hold names, and of what. A text column that is not listed here is redacted as
-//! words, so that a new one cannot be forgotten.
+//! Columns that hold names, by the kind of name. A text column that is not listed here is redacted
+//! as words, so that a new one cannot be forgotten.
 //!
 //! What does not belong here: how a name is replaced ([`super`]).
 
@@ -10,7 +10,7 @@ use crate::model::table::Table;
 use crate::model::{Event, Open, Sample, Scope, Stack};
 use crate::source::Batch;
 
-/// What a column of names holds; `None` for names that stay.
+/// Returns the kind of names in a column; `None` for names that stay.
 fn kind_of(column: &str) -> Option<NameKind> {
     Some(match column {
         "process" | "thread" | "owner" => NameKind::Process,
@@ -23,7 +23,7 @@ fn kind_of(column: &str) -> Option<NameKind> {
     })
 }
 
-/// How many kinds of names there are, with those that stay.
+/// Number of kinds of names, with those that stay.
 const KINDS: usize = 8;
 
 /// Moves rows from one table of names to another and replaces names on the way. Each name is looked

@@ -49,7 +49,7 @@ impl Script {
         self.batch.samples.push(Sample { time_ns, scope: info.scope, subject, metric, value });
     }
 
-    /// What a process did with a file, or with all files of a pattern, as far as it is counted.
+    /// Adds a process's uses of a file, or of all files of a pattern, as far as they are counted.
     pub fn did(&mut self, who: (u32, &str), file: &str, counts: Counts) -> &mut FileActivity {
         let row = FileActivity {
             process: Some(self.names.intern(who.1)),
@@ -156,7 +156,7 @@ impl ScriptedSleep<'_> {
         self
     }
 
-    /// It began before the watch or outlasted it.
+    /// Marks the wait as begun before the watch, or as longer than it.
     pub fn censored(mut self) -> Self {
         self.wait.censored = true;
         self
@@ -168,7 +168,7 @@ impl ScriptedSleep<'_> {
         self
     }
 
-    /// Its kernel stack, innermost function first; its class is what a live watch makes of it.
+    /// Sets the kernel stack, innermost function first; the class is what a live watch makes of it.
     pub fn stack(mut self, frames: &[&str]) -> Self {
         self.wait.stack_id = self.script.stack_of(frames, false);
         self.wait.class = match verdict(frames.iter().copied()) {
@@ -178,19 +178,19 @@ impl ScriptedSleep<'_> {
         self
     }
 
-    /// Its user stack, innermost function first.
+    /// Sets the user stack, innermost function first.
     pub fn user_stack(mut self, frames: &[&str]) -> Self {
         self.wait.user_stack_id = self.script.stack_of(frames, true);
         self
     }
 
-    /// How long it was awake at its end and waited for a CPU, nanoseconds.
+    /// Sets the time at its end in which the thread was awake and waited for a CPU, nanoseconds.
     pub fn late(mut self, ns: u64) -> Self {
         self.wait.run_queue_ns = ns;
         self
     }
 
-    /// It waited for these requests, which were added: their stages split it.
+    /// Ties the wait to these requests, which were added: their stages split it.
     pub fn requests(mut self, requests: &[u64]) -> Self {
         let (start_ns, end_ns) = (self.wait.start_ns, self.wait.start_ns + self.wait.duration_ns);
         let all = &self.script.batch.requests;

@@ -29,7 +29,7 @@ fn read(path: &Path, names: &mut Names) -> (Batch, Environment) {
     (batch, environment)
 }
 
-/// What differs between a recording and its place in the merged one.
+/// The difference between a recording's numbers and those in the merged one.
 struct Shift {
     ids: u64,
     pids: u32,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// One in so many rows is kept.
 const ONE_IN: u32 = 4;
-/// How far an estimated share may be from the counted one.
+/// The largest difference between an estimated share and the counted one.
 const NEAR: f64 = 0.12;
 
 fn rows(path: &Path) -> (Batch, Names, Environment) {

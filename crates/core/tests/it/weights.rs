@@ -15,7 +15,7 @@ use iowhy_core::script::thinned;
 use iowhy_core::source::{Batch, Progress, Source};
 use std::path::{Path, PathBuf};
 
-/// What each row stands for.
+/// The number of requests or waits that each row stands for.
 const WEIGHT: u32 = 8;
 
 /// The rows of a recording.

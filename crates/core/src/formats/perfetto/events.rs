@@ -47,7 +47,7 @@ impl TrackWord {
         (TrackWord::Stand, "censored"),
     ];
 
-    /// Its number, from 1.
+    /// Returns the word's number, from 1.
     fn iid(self) -> u64 {
         let position = match self {
             TrackWord::Operation(operation) => {
@@ -74,7 +74,7 @@ impl TrackWord {
     }
 }
 
-/// What is needed of a request.
+/// The parts of a request that the trace needs.
 #[derive(Clone, Debug)]
 pub(super) struct RequestItem {
     pub device: Name,
@@ -114,13 +114,13 @@ impl RequestItem {
         }
     }
 
-    /// When it completed; `None` where it had not.
+    /// Returns the time of completion; `None` if the request had not completed.
     pub fn end_ns(&self, start: u64) -> Option<u64> {
         let whole = self.life.whole_ns.unwrap_or(0);
         (self.life.stand != Stand::Open).then(|| start.saturating_add(whole))
     }
 
-    /// Its packets on the track `lane`, and on the track of its thread.
+    /// Returns the request's packets on the track `lane`, and on the track of its thread.
     pub fn events(
         &self,
         start: u64,

@@ -10,7 +10,7 @@ const MOST: u32 = 4096;
 /// The lanes of one device.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    /// When each lane is free again, the earliest first.
+    /// The time from which each lane is free again, and its number; the earliest first.
     free: BinaryHeap<Reverse<(u64, u32)>>,
     count: u32,
 }

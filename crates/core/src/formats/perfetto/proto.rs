@@ -36,7 +36,7 @@ pub const STATE_CLEARED: u32 = 1;
 /// `sequence_flags`: the packet needs what was interned before.
 pub const NEEDS_STATE: u32 = 2;
 
-/// What several clocks showed at one instant.
+/// The readings of several clocks at one instant.
 #[derive(Clone, PartialEq, Message)]
 pub struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
@@ -45,7 +45,7 @@ pub struct ClockSnapshot {
     pub primary_trace_clock: u32,
 }
 
-/// What one clock showed.
+/// The reading of one clock.
 #[derive(Clone, PartialEq, Message)]
 pub struct ClockReading {
     #[prost(uint32, tag = "1")]
@@ -59,7 +59,7 @@ pub const REALTIME: u32 = 1;
 /// The clock's number of CLOCK_MONOTONIC.
 pub const MONOTONIC: u32 = 3;
 
-/// What holds for the packets that follow.
+/// Defaults for the packets that follow.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacketDefaults {
     #[prost(uint32, tag = "58")]
@@ -138,7 +138,7 @@ pub struct TrackEvent {
     pub terminating_flow_ids: Vec<u64>,
 }
 
-/// What an event is.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Type {
@@ -161,7 +161,7 @@ pub struct Annotation {
     pub value: Option<Value>,
 }
 
-/// Its value.
+/// The value of an annotation.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
     /// A number.

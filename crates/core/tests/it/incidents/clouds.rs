@@ -57,7 +57,7 @@ pub const ALL: &[Incident] = &[
     },
 ];
 
-/// What a slot of a throttled volume does.
+/// The calls of a slot on a throttled volume.
 #[derive(Clone, Copy, PartialEq)]
 enum Does {
     Reads,

@@ -14,10 +14,10 @@ use iowhy_core::script::Script;
 pub struct DocumentWatch {
     pub name: &'static str,
     pub script: fn() -> Script,
-    /// What may come first.
+    /// Causes that may come first.
     pub expected: &'static [&'static str],
     pub must_not: &'static [&'static str],
-    /// What must be named, in findings or in what could not be judged.
+    /// Names that must occur, in findings or in what could not be judged.
     pub names: &'static [&'static str],
 }
 
@@ -88,7 +88,7 @@ pub const ALL: &[DocumentWatch] = &[
     },
 ];
 
-/// What is not as it should be with the answer.
+/// Returns the fault of an answer; `None` if it is as it should be.
 pub fn problem(document: &DocumentWatch, diagnosis: &Diagnosis) -> Option<String> {
     let cause = first(diagnosis).map(|it| it.cause);
     if !cause.is_some_and(|cause| document.expected.contains(&cause)) {

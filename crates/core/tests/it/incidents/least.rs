@@ -1,4 +1,4 @@
-//! How much of a capture each cause needs, at both sides: the incidents as captures, with one
+//! The part of a capture that each cause needs, at both sides: the incidents as captures, with one
 //! request less than a cause needs, and with as many; and the table in `docs/sources.md`.
 
 use super::all;
@@ -22,7 +22,7 @@ fn has(diagnosis: &Diagnosis, cause: &str) -> bool {
     diagnosis.findings.iter().any(|it| it.cause == cause || it.symptoms.contains(&cause))
 }
 
-/// Why a cause is not judged.
+/// Returns the reason why a cause is not judged.
 fn reason<'a>(diagnosis: &'a Diagnosis, cause: &str) -> &'a str {
     diagnosis.not_judged.iter().find(|it| it.cause == cause).map_or("", |it| &it.reason)
 }

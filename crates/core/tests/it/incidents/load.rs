@@ -1,5 +1,5 @@
-//! What scripts of incidents are made of: threads that wait for one request after another, syncs,
-//! kernel stacks. Everything varies, but always alike.
+//! The building blocks of scripts of incidents: threads that wait for one request after another,
+//! syncs, kernel stacks. Everything varies, but always alike.
 //!
 //! What does not belong here: the figures of an incident.
 
@@ -115,10 +115,10 @@ pub struct Serial<'a> {
     pub operation: Operation,
     pub origin: Origin,
     pub bytes: u64,
-    /// How long a request takes at the device, and by how much that varies.
+    /// A request's time at the device, ns, and by how much that varies.
     pub ns: u64,
     pub spread: f64,
-    /// What the thread does between two of them.
+    /// The thread's pause between two of them, ns.
     pub pause: u64,
     pub call: u32,
     pub stack: &'a [&'a str],
@@ -200,7 +200,7 @@ pub struct SyncThread<'a> {
     pub device: &'a str,
     pub file: &'a str,
     pub bytes: u64,
-    /// How long the write and the flush take.
+    /// The duration of the write and of the flush, ns.
     pub write_ns: u64,
     pub flush_ns: u64,
     pub pause: u64,

@@ -25,15 +25,15 @@ use iowhy_core::script::Script;
 
 /// One incident.
 pub struct Incident {
-    /// What it is called.
+    /// A short name.
     pub name: &'static str,
-    /// Where it is published.
+    /// The place where it is published.
     pub source: &'static str,
-    /// What it was, in one sentence.
+    /// The root cause, in one sentence.
     pub root_cause: &'static str,
     /// The watch.
     pub script: fn() -> Script,
-    /// What may come first.
+    /// Causes that may come first.
     pub expected: &'static [&'static str],
     /// Whether the data of the incident holds no more than the bottleneck, so that `expected` is
     /// one and the root cause is beyond it.
@@ -42,7 +42,8 @@ pub struct Incident {
     pub must_not: &'static [&'static str],
 }
 
-/// What no advice may hold, whatever the incident: it risks data, or takes a path or a disk away.
+/// Words that no advice may hold, whatever the incident: it risks data, or takes a path or a disk
+/// away.
 const HARMFUL: &[&str] = &[
     "fast_commit",
     "nobarrier",
@@ -85,7 +86,7 @@ const UNANSWERED: &[(&str, &str)] = &[
     ("Cassandra: read-around of mapped files", "the same"),
 ];
 
-/// How many are answered at least.
+/// The least number of incidents that are answered.
 const ANSWERED: usize = 36;
 
 fn all() -> impl Iterator<Item = &'static Incident> {
@@ -101,7 +102,7 @@ fn all() -> impl Iterator<Item = &'static Incident> {
     files.into_iter().flatten()
 }
 
-/// How an incident is answered.
+/// The outcome of an incident.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IncidentOutcome {
     Right,
@@ -134,7 +135,7 @@ fn judged() -> Vec<(&'static Incident, Diagnosis, IncidentOutcome)> {
     all().map(judge).collect()
 }
 
-/// What the findings say that they must not.
+/// Returns the forbidden words and causes that the findings name.
 fn harm(must_not: &[&'static str], diagnosis: &Diagnosis) -> Vec<String> {
     let mut found = Vec::new();
     for finding in &diagnosis.findings {

@@ -1,4 +1,4 @@
-//! What the recording must hold to: what is written is read, by us and by others, and nothing that
+//! Promises of the recording: what is written is read, by us and by others, and nothing that
 //! happens to a recording takes more of it away than it has to.
 
 mod bad_input;

@@ -1,4 +1,4 @@
-//! What is written is what is read.
+//! Rows that are written are the rows that are read.
 
 use super::rows::{HOSTILE, RowRandom, batch, shown};
 use super::{environment, place, read, write};
