@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// What `scripts/web build` leaves in `web/dist`.
+/// Files that `scripts/web build` leaves in `web/dist`.
 const BUILT: &[&str] =
     &["page.js", "page.css", "page.js.sha256", "page.css.sha256", "licences.txt"];
 

@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 pub struct Converter {
     /// The first bytes of its files.
     magic: &'static [u8],
-    /// Its files.
+    /// The name of the tool's files.
     pub what: &'static str,
     program: &'static str,
     /// FILE stands for the file.

@@ -1,4 +1,4 @@
-//! How a command fails: a message, a hint, an exit code. The only place that knows exit codes.
+//! The failure of a command: a message, a hint, an exit code. The only place that knows exit codes.
 
 use iowhy_core::output_path;
 use std::fmt::Display;
@@ -12,15 +12,15 @@ pub const USAGE: u8 = 2;
 /// A privilege is missing. Test runners read this number as "skipped".
 pub const NO_PRIVILEGE: u8 = 77;
 
-/// This kernel, or this container, does not support a watch ("service unavailable").
+/// A watch is not supported by this kernel or in this container ("service unavailable").
 pub const NO_KERNEL: u8 = 69;
 
-/// Why a command failed.
+/// The failure of a command.
 #[derive(Debug)]
 pub struct Failure {
     /// `failed to <verb> <object>: <cause>`.
     pub message: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub hint: Option<String>,
     /// The exit code.
     pub code: u8,

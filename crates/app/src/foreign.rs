@@ -115,7 +115,7 @@ const NOT_READ_TEXT: &[(&str, &str, &str)] = &[
     ("<sysstat", "sadf's XML", "sadf -j FILE -- -d > sar.json"),
 ];
 
-/// What has everything that btt prints and writes.
+/// The command that shows everything that btt prints and writes.
 const BTT_FROM: &str = "iowhy report sda.blktrace.*";
 
 /// Whether it is one of the files that btt writes for plots (`sys_iops_fp.dat`, `8,0_dhist.dat`):

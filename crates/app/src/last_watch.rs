@@ -32,11 +32,11 @@ const MOST_BYTES: usize = 64 << 20;
 const MOST_PART: u64 = 16;
 /// File systems in memory: tmpfs and ramfs, as `statfs` numbers them.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
-/// Where it is for root; others have a runtime directory of their own.
+/// The directory of root's watch; others have a runtime directory of their own.
 const OF_ROOT: &str = "/run";
 const OF_ALL: &str = "/dev/shm";
 
-/// Which of the watches that are kept.
+/// A watch that is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeptWatch {
     /// The last one.

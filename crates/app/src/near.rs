@@ -7,7 +7,7 @@ const MOST: usize = 3;
 /// Likeness (Jaro-Winkler, 0 to 1) from which a name is offered: clap's own limit.
 const LEAST: f64 = 0.7;
 
-/// How much less likely than the likeliest name another may be. Chosen: `reprot` is `report`, and
+/// The largest distance of another name's likeness from the best. Chosen: `reprot` is `report`, and
 /// neither `reproduce` nor `export`.
 const CLOSE: f64 = 0.05;
 

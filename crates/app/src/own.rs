@@ -21,7 +21,7 @@ pub fn is_shown() -> bool {
     SHOWN.load(Ordering::Relaxed)
 }
 
-/// What views show of `batch`.
+/// Returns the rows of `batch` that views show.
 pub fn shown<'a>(batch: &'a Batch, names: &Names) -> Cow<'a, Batch> {
     if is_shown() { Cow::Borrowed(batch) } else { own_io::without_own(batch, names) }
 }

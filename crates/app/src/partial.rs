@@ -69,7 +69,7 @@ impl PartialOutput {
         Failure { message: failure.message.replace(&partial, &target.to_string()), ..failure }
     }
 
-    /// Where a directory is written.
+    /// Returns the path at which a directory is written.
     pub fn path(&self) -> &Path {
         &self.partial
     }

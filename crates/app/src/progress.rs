@@ -1,4 +1,4 @@
-//! How far long work is, on a terminal's standard error, once it has taken half a second.
+//! Progress of long work, on a terminal's standard error, once it has taken half a second.
 //!
 //! What does not belong here: live watches, which show their own ([`crate::watching`]).
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Work that is done sooner shows nothing.
 const QUIET: Duration = Duration::from_millis(500);
-/// How often it is drawn.
+/// Time between two drawings.
 const DRAWN: Duration = Duration::from_millis(100);
 
 /// Reading a source.

@@ -83,7 +83,7 @@ pub fn redactor() -> Option<&'static Redactor> {
     Some(REDACTOR.get_or_init(|| random))
 }
 
-/// What is true of a watch without rows, redacted if that is wanted.
+/// Returns the environment of a watch without rows, redacted if that is wanted.
 pub fn environment(environment: Environment) -> Environment {
     match redactor().cloned() {
         None => environment,

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// How long a write may take before it is spoken of.
+/// The longest time of a write that nobody is told of.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often the thread looks.
+/// Time between two looks of the thread.
 const PAUSE: Duration = Duration::from_millis(100);
 /// No write is going on.
 const IDLE: u64 = u64::MAX;
@@ -28,7 +28,7 @@ pub struct SlowDiskNotice {
 
 #[derive(Debug)]
 struct WriteState {
-    /// When the write that is going on began, milliseconds after the beginning of the watch.
+    /// Time at which the present write began, milliseconds after the beginning of the watch.
     since_ms: AtomicU64,
     is_over: AtomicBool,
 }

@@ -270,7 +270,7 @@ impl Opened {
         }
     }
 
-    /// What is wrong with a capture.
+    /// Returns the faults of a capture.
     pub fn warnings(&self) -> Option<&Warnings> {
         match self.kind() {
             OpenedKind::Recording(_) | OpenedKind::Foreign(..) => None,

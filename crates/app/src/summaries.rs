@@ -11,7 +11,7 @@ use iowhy_core::model::{Filter, Names};
 use iowhy_core::source::Source;
 use std::path::PathBuf;
 
-/// What was read of a source.
+/// The summaries of a source.
 pub struct ReadSource {
     /// The summaries.
     pub summaries: Summaries,

@@ -153,7 +153,7 @@ fn give_up_rights<S: WatchSink>(live: &LiveWatch, sink: &S) -> Result<(), Failur
     given_up.map_err(|cause| Failure::new(format!("failed to give up rights: {cause}"), None))
 }
 
-/// What of a live watch is given on: all of it, or rows and environment without names.
+/// The view of a live watch that sinks get: all of it, or rows and environment without names.
 struct LiveView {
     redacted: Option<RedactedRows>,
     /// The texts of the original rows.
@@ -193,13 +193,13 @@ impl LiveView {
 
 /// A watch that has ended.
 pub struct EndedWatch<S> {
-    /// Its environment.
+    /// The watch's environment.
     pub environment: Environment,
     /// The texts of its rows.
     pub names: Names,
     /// The receiver of the rows.
     pub sink: S,
-    /// Why it ended early.
+    /// The failure that ended it early.
     pub failed: Option<Failure>,
     /// The command that ran meanwhile.
     pub child: Option<Child>,

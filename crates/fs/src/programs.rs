@@ -1,4 +1,4 @@
-//! Where programs are that iowhy starts: one rule for all of them.
+//! The directories of programs that iowhy starts: one rule for all of them.
 //!
 //! As root they are looked for in the places of the system. The search path belongs to the
 //! user who started iowhy, and may begin with a directory of somebody else.
@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-/// Where the system's programs are.
+/// Directories of the system's programs.
 const PLACES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 

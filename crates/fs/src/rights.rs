@@ -23,7 +23,7 @@ pub fn with_own_rights<T>(action: impl FnOnce() -> T) -> T {
     action()
 }
 
-/// This thread's capabilities as they were, restored at the end.
+/// The thread's capabilities as they were, restored at the end.
 struct Lowered(Option<CapabilitySets>);
 
 impl Lowered {

@@ -36,8 +36,7 @@ pub fn folder(path: &Path) -> io::Result<OwnedFd> {
     })
 }
 
-/// What stands at `path`, as a handle that can only be examined; links are followed as for
-/// [`folder`].
+/// Opens `path` as a handle that can only be examined; links are followed as for [`folder`].
 ///
 /// # Errors
 /// Nothing stands there, or a link of somebody else stands on the way.
@@ -70,7 +69,7 @@ pub(crate) fn end_of(path: &Path) -> io::Result<OwnedFd> {
     Ok(at)
 }
 
-/// Where the way begins.
+/// Opens the directory in which the way begins.
 fn start(path: &Path) -> io::Result<OwnedFd> {
     let name = if path.is_absolute() { "/" } else { "." };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -109,7 +108,7 @@ fn kind_of(handle: impl AsFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(handle)?.st_mode))
 }
 
-/// What stands under `name` in a directory, without following a link.
+/// Returns the metadata of `name` in a directory, without following a link.
 pub(crate) fn about(folder: &OwnedFd, name: &OsStr) -> io::Result<rustix::fs::Stat> {
     Ok(rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }

@@ -1,4 +1,4 @@
-//! What code that took over a limited thread could do: the thread tries it. Without the limits it
+//! Attacks of code that took over a limited thread: the thread tries each. Without the limits it
 //! can do all of it, which is tried first. What the threads of a real watch can do is tried in
 //! crates/labs/tests/it/privilege.rs.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
@@ -42,7 +42,8 @@ impl Target {
         self.folder.path()
     }
 
-    /// What was done, by name. Another user is tried last: a user has no more rights.
+    /// Returns whether each attack succeeded, by name. Another user is tried last: a user has no
+    /// more rights.
     fn attack(&self) -> BTreeMap<String, bool> {
         let at = |name: &str| self.path().join(name);
         let none = c"none";

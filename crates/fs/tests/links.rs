@@ -24,7 +24,7 @@ const NOBODY: u32 = 65_534;
 /// Swaps `name` between nothing and a link to `target`, as fast as it can.
 struct LinkSwapper {
     stop: Arc<AtomicBool>,
-    /// How many links were made.
+    /// Number of links that were made.
     links: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 /// The manual's section: system administration, as for blktrace and biosnoop.
 const SECTION: &str = "8";
 
-/// What the pages of a program say beside its commands and options.
+/// Texts of a program's pages beside its commands and options.
 #[derive(Clone, Copy, Debug)]
 pub struct ManualTexts<'a> {
     /// The program's version.
@@ -23,15 +23,15 @@ pub struct ManualTexts<'a> {
     pub examples: &'a [(&'a str, &'a str)],
     /// More sections of the program's page: heading and text.
     pub sections: &'a [(&'a str, &'a str)],
-    /// What each exit code means, on every page.
+    /// The meaning of each exit code, on every page.
     pub exit_codes: &'a str,
     /// Other programs' pages, on the program's page. Those of its commands name the program.
     pub see_also: &'a str,
-    /// What single pages say in addition.
+    /// Further texts of single pages.
     pub commands: &'a [CommandText<'a>],
 }
 
-/// What the page of a command says beside its options.
+/// Texts of a command's page beside its options.
 #[derive(Clone, Debug, Default)]
 pub struct CommandText<'a> {
     /// The command's name; the program's own for its page.
@@ -49,24 +49,24 @@ pub struct CommandText<'a> {
 /// A table that a command prints.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableText {
-    /// Its heading on the screen.
+    /// The table's heading on the screen.
     pub title: String,
-    /// What a row is.
+    /// One sentence on the meaning of a row.
     pub sentence: String,
-    /// Its columns: heading, and what it means with its unit.
+    /// The columns: heading, and the meaning with its unit.
     pub columns: Vec<(String, String)>,
 }
 
 /// A page that belongs to no command: of a file's format, of terms.
 #[derive(Clone, Debug)]
 pub struct TopicPage<'a> {
-    /// Its name.
+    /// The page's name.
     pub name: &'a str,
     /// The section of the manual: 5 for formats of files, 7 for everything else.
     pub section: u8,
-    /// What it is about, in half a sentence.
+    /// The page's subject, in half a sentence.
     pub summary: &'a str,
-    /// What stands before its entries, as paragraphs.
+    /// Paragraphs before the entries.
     pub description: &'a [&'a str],
     /// Sections with entries.
     pub sections: Vec<TopicSection>,
@@ -77,7 +77,7 @@ pub struct TopicPage<'a> {
 /// A section of a [`TopicPage`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TopicSection {
-    /// Its heading.
+    /// The section's heading.
     pub heading: &'static str,
     /// Each entry's name with its paragraphs.
     pub entries: Vec<(String, Vec<String>)>,

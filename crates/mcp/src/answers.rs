@@ -87,8 +87,8 @@ impl KeptAnswers {
     }
 }
 
-/// Where a page that begins at `from` ends: behind a line if one ends in its second half, else
-/// between two characters.
+/// Returns the end of the page that begins at `from`: behind a line if one ends in its second half,
+/// else between two characters.
 fn page_end(text: &str, from: usize) -> usize {
     // A brief answer is given whole.
     if from == 0 && text.len() <= 8_000 {

@@ -15,13 +15,13 @@ pub const MOST_OUTPUT: usize = 1 << 20;
 const MOST_MESSAGE: usize = 2_000;
 /// Bytes of messages that are kept.
 const MOST_SAID: usize = 1 << 16;
-/// How long its messages are waited for once it has ended.
+/// The longest wait for a program's messages once it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What a command printed.
+/// The output of a command.
 #[derive(Debug)]
 pub struct ProgramOutput {
-    /// Its standard output.
+    /// The standard output.
     pub text: String,
     /// Whether it was ended because it printed too much.
     pub cut: bool,

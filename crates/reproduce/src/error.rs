@@ -1,4 +1,4 @@
-//! Why a reproduction cannot be written or run.
+//! Failures to write or run a reproduction.
 
 use std::fmt::Display;
 
@@ -6,11 +6,11 @@ use std::fmt::Display;
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {action}: {cause}")]
 pub struct ReproduceError {
-    /// What was tried: verb and object.
+    /// The action that failed: verb and object.
     pub action: String,
-    /// Why it failed.
+    /// The cause of the failure.
     pub cause: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub hint: Option<String>,
 }
 

@@ -8,15 +8,15 @@ use crate::planning::from_stream::set_think;
 
 /// Rates that differ by less are close enough.
 const CLOSE: f64 = 0.05;
-/// How far one round may change a depth or a number of threads.
+/// The largest change of a depth or a number of threads in one round.
 const MOST_LANES: u32 = 256;
 
-/// What a round of fitting found.
+/// The outcome of a round of fitting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FitRound {
     /// Jobs whose rate was compared.
     pub compared: usize,
-    /// Those that were changed.
+    /// Jobs that were changed.
     pub changed: usize,
 }
 

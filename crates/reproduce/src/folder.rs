@@ -18,7 +18,7 @@ const MOST_PLAN_BYTES: u64 = 8 << 20;
 pub struct FolderFile {
     /// Below the directory.
     pub path: PathBuf,
-    /// Its text.
+    /// The file's text.
     pub text: String,
     /// Whether it is a program.
     pub executable: bool,

@@ -100,7 +100,7 @@ fn file_name(job: &PlannedJob, number: &str) -> String {
     format!("{}/{base}", folder.replace('N', "1")).trim_start_matches('/').to_owned()
 }
 
-/// Where a job's files are, and how they are called.
+/// Writes the lines for the place and the names of a job's files.
 fn files(job: &PlannedJob, line: &mut impl FnMut(&str, &str)) {
     let disk = job.disk + 1;
     let raw = format!("${{RAW{disk}}}");
@@ -213,7 +213,7 @@ pub fn step_name(program: &PlannedProgram, number: usize, step: &PlannedStep) ->
     format!("{}-{kind}{}", program.name, number + 1)
 }
 
-/// What it contains, for a person.
+/// Returns the description of the reproduction's files, for a person.
 pub fn readme(plan: &LoadPlan) -> String {
     let mut text = String::from(
         "# A reproduction by iowhy\n\n`./run --on DIR` makes the load in an empty directory of the \

@@ -1,4 +1,4 @@
-//! What a reproduction consists of: `plan.json`. fio's jobs, programs and settings are written from
+//! The content of a reproduction: `plan.json`. fio's jobs, programs and settings are written from
 //! it, and it keeps the original's figures, so that the recording is not needed to compare.
 //!
 //! What does not belong here: how it is found out (see [`crate::streams`], [`crate::planning`]),
@@ -20,7 +20,7 @@ pub struct LoadPlan {
     pub format: u32,
     /// The version of iowhy that wrote it.
     pub version: String,
-    /// How long the original was watched, whole seconds.
+    /// Length of the original watch, whole seconds.
     pub seconds: u64,
     /// The disks that the load uses.
     pub disks: Vec<PlannedDisk>,
@@ -34,7 +34,7 @@ pub struct LoadPlan {
     pub keep_names: bool,
     /// The original's figures.
     pub original: WatchFigures,
-    /// What could not be reproduced, and why; a sentence each.
+    /// The parts that could not be reproduced, and the reasons; a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -42,11 +42,11 @@ pub struct LoadPlan {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlannedDisk {
-    /// How it is called here: `disk1`, or the original's name.
+    /// The disk's name here: `disk1`, or the original's name.
     pub name: String,
     /// The file system that its files were on; `None` if only the device itself was used.
     pub file_system: Option<String>,
-    /// Its settings that matter, by name below /sys/block/NAME/queue.
+    /// The disk's settings that matter, by name below /sys/block/NAME/queue.
     pub settings: BTreeMap<String, String>,
     /// Bytes that the jobs need on it.
     pub bytes: u64,
@@ -56,7 +56,7 @@ pub struct PlannedDisk {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlannedProgram {
-    /// How it is called: `program1`, or the original's name.
+    /// The program's name here: `program1`, or the original's name.
     pub name: String,
     /// The limits of its cgroup, by disk.
     pub limits: Vec<DiskLimit>,
@@ -64,9 +64,9 @@ pub struct PlannedProgram {
     pub memory_bytes: Option<u64>,
     /// Whether the original was one process, whose threads did all.
     pub one_process: bool,
-    /// What fio does for it.
+    /// The part of the load that fio makes.
     pub jobs: Vec<PlannedJob>,
-    /// What fio cannot do.
+    /// The part of the load that fio cannot make.
     pub steps: Vec<PlannedStep>,
 }
 
@@ -94,7 +94,7 @@ impl DiskLimit {
     }
 }
 
-/// How a job asks the kernel.
+/// The interface by which a job asks the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobEngine {
@@ -133,7 +133,7 @@ pub enum SyncCall {
     SyncFileRange,
 }
 
-/// How often a job syncs.
+/// The frequency of a job's syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncEvery {
     /// With which call.
@@ -146,7 +146,7 @@ pub struct SyncEvery {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlannedJob {
-    /// Its name, and that of its files.
+    /// The job's name, and that of its files.
     pub name: String,
     /// The path of its files below its place with `N` for numbers, if names are kept.
     pub path: Option<String>,
@@ -158,8 +158,8 @@ pub struct PlannedJob {
     pub read_percent: u8,
     /// Whether offsets are random.
     pub random: bool,
-    /// Where random ones fall, as fio's `zoned` has it: percent of accesses, percent of the range;
-    /// empty if they are even.
+    /// Distribution of random offsets, as fio's `zoned` has it: percent of accesses, percent of the
+    /// range; empty if they are even.
     pub zones: Vec<(u32, u32)>,
     /// Sizes of its reads and their percentages.
     pub read_sizes: Vec<(u64, u32)>,
@@ -173,11 +173,11 @@ pub struct PlannedJob {
     pub depth: u32,
     /// Threads.
     pub threads: u32,
-    /// How long a thread pauses, microseconds.
+    /// The pause of a thread, microseconds.
     pub think_us: f64,
     /// After how many operations.
     pub think_after: u64,
-    /// How often it syncs.
+    /// The frequency of the job's syncs.
     pub sync: Option<SyncEvery>,
     /// Whether files exist in full before, so that writes overwrite.
     pub overwrite: bool,
@@ -234,7 +234,7 @@ pub enum PlannedStep {
         files: u64,
         /// The size of each, bytes.
         bytes: u64,
-        /// How many times each is read.
+        /// Number of times that each is read.
         reads: u64,
         /// Whether each is synced.
         synced: bool,
@@ -264,7 +264,7 @@ pub enum PlannedStep {
         disk: usize,
         /// Whether it uses the device itself, not files.
         raw: bool,
-        /// How many requests.
+        /// Number of requests.
         requests: u64,
         /// Bytes of the files that only it or first it uses.
         bytes: u64,

@@ -19,7 +19,7 @@ const MOST_BYTES: u64 = 1 << 49;
 /// Seconds of a watch, and microseconds of a pause: a week.
 const MOST_SECONDS: u64 = 7 * 86_400;
 
-/// What is wrong with a plan; `None` if nothing is.
+/// Returns the fault of a plan; `None` if there is none.
 pub fn defect(plan: &LoadPlan) -> Option<String> {
     check(plan).err()
 }

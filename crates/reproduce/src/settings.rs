@@ -8,7 +8,7 @@ use crate::plan::{JobEngine, LoadPlan};
 use crate::planning::DISK_SETTINGS;
 use std::path::PathBuf;
 
-/// What is changed for the rounds with a fix.
+/// A change for the rounds with a fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Alteration {
     /// A setting of the disks' queues, and its value.
@@ -89,7 +89,7 @@ impl Alteration {
     }
 }
 
-/// What can be tried against a cause on a reproduction, as `--with` takes it.
+/// Returns the change that can be tried against a cause on a reproduction, as `--with` takes it.
 pub fn fix_of(cause: &str) -> Option<&'static str> {
     iowhy_core::diagnosis::rule_of(cause)?.trial
 }

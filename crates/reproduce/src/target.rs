@@ -1,5 +1,5 @@
-//! Where a reproduction may run: an empty directory, or an empty device that nothing uses. All
-//! checks come before anything is written.
+//! Places at which a reproduction may run: an empty directory, or an empty device that nothing
+//! uses. All checks come before anything is written.
 //!
 //! What does not belong here: making anything there (see [`crate::run`]).
 
@@ -11,7 +11,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What may be in an empty directory.
+/// Names that may be in an empty directory.
 const ALLOWED: &[&str] = &["lost+found"];
 /// Bytes at both ends of a device, and places between them, that must be zero for it to be empty.
 const EDGE: u64 = DEVICE_EDGE;
@@ -29,7 +29,7 @@ pub enum RunTarget {
     Directory(PathBuf),
     /// A device.
     Device {
-        /// Its node.
+        /// The device's node.
         path: PathBuf,
         /// Whether data on it may be destroyed.
         destroy: bool,
@@ -43,14 +43,14 @@ pub struct CheckedTarget {
     pub target: RunTarget,
     /// The kernel's name of the whole disk below it.
     pub disk: String,
-    /// That disk's number.
+    /// The number of that disk.
     pub number: (u32, u32),
     /// Bytes that can be used.
     pub free: u64,
 }
 
 impl RunTarget {
-    /// Its path.
+    /// Returns the path of the directory or device.
     pub fn path(&self) -> &Path {
         match self {
             RunTarget::Directory(path) | RunTarget::Device { path, .. } => path,
@@ -200,7 +200,7 @@ fn whole_disk(device: u64) -> Option<(String, (u32, u32))> {
     Some((name, (major.parse().ok()?, minor.parse().ok()?)))
 }
 
-/// Who uses a device or a partition of it: a mount, swap, an upper device.
+/// Returns the user of a device or of a partition of it: a mount, swap, an upper device.
 fn user_of(device: u64, disk: &str) -> Result<Option<String>> {
     let base = PathBuf::from(format!("/sys/block/{disk}"));
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

@@ -17,11 +17,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Where notes are.
+/// The directory of notes.
 const BASE: &str = "/run/iowhy-reproduce";
 /// The environment variable that tells whose a process is.
 pub const VARIABLE: &str = "IOWHY_REPRODUCTION";
-/// What was changed, a line each.
+/// The file of changes, a line each.
 const JOURNAL: &str = "journal";
 /// The lock that a living run holds.
 const LOCK: &str = "lock";
@@ -29,7 +29,7 @@ const LOCK: &str = "lock";
 const MOST_NOTES_BYTES: u64 = 1 << 20;
 /// The file that marks a directory as a reproduction's own.
 pub const MARK: &str = ".iowhy-reproduction";
-/// What the first bytes of a device are that only a reproduction has used; zeros follow.
+/// The first bytes of a device that only a reproduction has used; zeros follow.
 pub const DEVICE_MARK: &[u8] = b"iowhy-reproduction: nothing on this device is of use\n";
 /// Bytes at both ends of a device where file systems have their signatures.
 pub const DEVICE_EDGE: u64 = 1 << 20;
@@ -76,7 +76,7 @@ impl NotedChange {
     }
 }
 
-/// What has been changed so far.
+/// The changes so far.
 #[derive(Debug)]
 pub struct Undo {
     folder: Folder,

@@ -1,4 +1,4 @@
-//! What iowhy can collect on this machine, and what is lost for each missing feature.
+//! The features that iowhy can use on this machine, and what is lost without each missing one.
 
 use crate::escape::escape;
 use crate::fold;
@@ -8,13 +8,13 @@ use crate::table::{Align, Column, Definition, Room, TableCell, draw};
 /// Whether a feature is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CheckState {
-    /// It is available.
+    /// The feature is available.
     Yes,
-    /// It is available in part.
+    /// The feature is available in part.
     Partly,
-    /// It is missing.
+    /// The feature is missing.
     No,
-    /// It could not be determined.
+    /// The state could not be determined.
     Unknown,
 }
 
@@ -37,9 +37,9 @@ pub struct CheckRow {
     pub what: String,
     /// Whether it is available.
     pub state: CheckState,
-    /// What was found: a version, a path, a mode.
+    /// The finding: a version, a path, a mode.
     pub value: String,
-    /// What iowhy cannot collect without it; empty if it is available.
+    /// The facts that iowhy cannot collect without it; empty if it is available.
     pub lost_without: String,
 }
 

@@ -172,7 +172,7 @@ pub fn render(comparison: &Comparison, style: &Style) -> String {
     screen.text
 }
 
-/// What was watched, a line each.
+/// Writes the two watches, a line each.
 pub(crate) fn watches(comparison: &Comparison, screen: &mut Screen<'_>) {
     let style = screen.style;
     for (which, side) in [SideName::A, SideName::B].into_iter().zip(&comparison.sides) {
@@ -189,7 +189,7 @@ fn verdict(comparison: &Comparison, screen: &mut Screen<'_>) {
     screen.prose(&readable(&comparison.sentence, screen.style), 0, paint);
 }
 
-/// What is only in one of them, what speaks against the comparison, and what differs.
+/// Writes findings and devices of only one watch, doubts about the comparison, and differences.
 pub(crate) fn differences(comparison: &Comparison, screen: &mut Screen<'_>) {
     let style = *screen.style;
     for (which, side) in [SideName::A, SideName::B].into_iter().zip(&comparison.sides) {
@@ -233,7 +233,7 @@ fn only(which: SideName, side: &WatchedSide, screen: &mut Screen) {
     }
 }
 
-/// What programs took for each of their calls, where the loads of devices cannot be compared.
+/// Writes the times of programs' calls, if the loads of devices cannot be compared.
 fn work(comparison: &Comparison, screen: &mut Screen) {
     let is_needed = matches!(comparison.verdict, DiffVerdict::LoadDiffers | DiffVerdict::NotEnough);
     let style = *screen.style;
@@ -285,7 +285,7 @@ fn name(group: &TimeGroup, style: &Style) -> String {
     }
 }
 
-/// What the total is if queueing is not known.
+/// Returns the words for a total that lacks queueing; empty for a whole one.
 fn from_issue(group: &TimeGroup) -> &'static str {
     if group.whole.what == "q2c" { "" } else { ", from its issue" }
 }

@@ -13,9 +13,9 @@ use serde::Serialize;
 /// The source that was examined.
 #[derive(Clone, Copy, Debug)]
 pub struct SeenCause<'a> {
-    /// Its summary.
+    /// The source's summary.
     pub summary: &'a Summary,
-    /// Its diagnosis.
+    /// The source's diagnosis.
     pub diagnosis: &'a Diagnosis,
     /// The source as a command line names it.
     pub source: &'a str,
@@ -182,7 +182,7 @@ struct CauseJson<'a> {
     /// `None` without a source, like all fields below.
     verdict: Option<&'static str>,
     symptom_of: Option<&'static str>,
-    /// Why there is no verdict.
+    /// The reason why there is no verdict.
     reason: Option<&'a str>,
     findings: Option<Vec<&'a Finding>>,
 }

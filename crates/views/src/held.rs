@@ -16,11 +16,11 @@ pub struct HeldRow {
     pub process: String,
     /// The process.
     pub pid: u32,
-    /// Its user.
+    /// The process's user.
     pub user: String,
-    /// Its descriptor; or `cwd`, `txt` (the program), `mem` (mapped), as lsof calls them.
+    /// The descriptor; or `cwd`, `txt` (the program), `mem` (mapped), as lsof calls them.
     pub fd: String,
-    /// Its access mode: `r`, `w`, or `u` for both; null if it is not known.
+    /// The access mode: `r`, `w`, or `u` for both; null if it is not known.
     pub mode: Option<&'static str>,
     /// The file's type, as lsof calls it: `REG`, `DIR`, `BLK`.
     #[serde(rename = "type")]
@@ -35,7 +35,7 @@ pub struct HeldRow {
     pub device: String,
     /// The inode number.
     pub inode: u64,
-    /// Its path as seen from the root mount.
+    /// The path as seen from the root mount.
     pub file: String,
     /// Whether the name by which it was opened has been removed.
     pub deleted: bool,
@@ -78,9 +78,9 @@ pub struct Holding {
     pub deleted_bytes: u64,
     /// Processes that were inspected.
     pub processes: u64,
-    /// Those that this user may not inspect.
+    /// Processes that this user may not inspect.
     pub refused_processes: u64,
-    /// Those that could not be inspected in time.
+    /// Processes that could not be inspected in time.
     pub unanswered_processes: u64,
     /// Open files beyond the limit.
     pub left_out: u64,

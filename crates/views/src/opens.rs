@@ -56,11 +56,11 @@ pub fn json_line(open: &Open, names: &Names) -> String {
 pub struct OpenedRow {
     /// The process.
     pub pid: u32,
-    /// Its name.
+    /// The process's name.
     pub process: Option<String>,
     /// Successful opens.
     pub opens: u64,
-    /// Those that created the file.
+    /// Opens that created the file.
     pub creates: u64,
     /// Calls of any kind that failed.
     pub failures: u64,

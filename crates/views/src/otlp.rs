@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// `AGGREGATION_TEMPORALITY_DELTA`: a watch tells of itself, not of what was before.
 const DELTA: u8 = 1;
-/// What tells these figures.
+/// The name of the instrumentation scope of these figures.
 const SCOPE: &str = "iowhy";
 
 /// The watch as OTLP's JSON: a line of metrics and a line of logs.
@@ -36,7 +36,7 @@ pub fn lines(summary: &Summary, diagnosis: &Diagnosis) -> String {
     format!("{metrics}\n{logs}\n")
 }
 
-/// When the watch began and ended, nanoseconds since 1970, as OTLP writes 64-bit numbers.
+/// Begin and end of the watch, nanoseconds since 1970, as OTLP writes 64-bit numbers.
 struct WatchSpan {
     start: String,
     end: String,

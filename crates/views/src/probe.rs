@@ -27,11 +27,11 @@ pub struct ProbeRow {
 /// A limit, and whether the probe reached it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasuredLimit {
-    /// Who limits what: a sentence.
+    /// A sentence that names the limiter and the limited rate.
     pub sentence: String,
     /// The limit per second, if it is stated.
     pub limit: Option<f64>,
-    /// What was measured at most, per second.
+    /// The highest rate that was measured, per second.
     pub measured: Option<f64>,
     /// Whether it is what was measured.
     pub reached: bool,

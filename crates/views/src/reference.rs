@@ -91,11 +91,11 @@ fn describe<R>(page: &mut String, table: &Definition<R>) {
 /// A table as a manual page describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableReference {
-    /// Its heading on the screen.
+    /// The table's heading on the screen.
     pub title: &'static str,
-    /// What a row is.
+    /// One sentence on the meaning of a row.
     pub sentence: &'static str,
-    /// Its columns: heading, and what it means with its unit.
+    /// The columns: heading, and the meaning with its unit.
     pub columns: Vec<(&'static str, String)>,
 }
 

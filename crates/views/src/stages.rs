@@ -22,7 +22,7 @@ const PROCESSES: usize = 20;
 /// A stage, or the device whose stages follow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StageLine {
-    /// Its name, escaped.
+    /// The name of the stage or device, escaped.
     name: String,
     figures: Option<StageFigures>,
 }
@@ -30,7 +30,7 @@ pub struct StageLine {
 /// The shares of Q2C of a device or a process.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShareRow {
-    /// Its name, escaped.
+    /// The name of the device or process, escaped.
     name: String,
     shares: Shares,
 }

@@ -1,8 +1,8 @@
-//! How a screen is drawn: its width, colours and characters, and how to choose them.
+//! The style of a screen: its width, colours and characters, and how to choose them.
 
 use std::borrow::Cow;
 
-/// How a screen is drawn.
+/// The style in which a screen is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Style {
     /// Width in columns; at least [`Style::MIN_WIDTH`] is assumed.

@@ -20,30 +20,32 @@ pub enum Align {
     Right,
 }
 
-/// What happens to a column if not all of them fit.
+/// The fate of a column if not all of them fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// It keeps its width; columns with the highest number are dropped first, those with 0 never.
+    /// The column keeps its width; those with the highest number are dropped first, those with 0
+    /// never.
     Rank(u8),
-    /// It keeps its width and is dropped after all columns with a rank, if the flexible column
-    /// would otherwise have less than half of its share; the last such column first.
+    /// The column keeps its width and is dropped after all columns with a rank, if the flexible
+    /// column would otherwise have less than half of its share; the last such column first.
     Kept,
-    /// It takes the remaining width; longer cells lose their end.
+    /// The column takes the remaining width; longer cells lose their end.
     CutEnd,
-    /// It takes the remaining width; longer cells, lists with commas, lose their last items.
+    /// The column takes the remaining width; longer cells, lists with commas, lose their last
+    /// items.
     CutItems,
-    /// It takes the remaining width; longer cells lose their middle.
+    /// The column takes the remaining width; longer cells lose their middle.
     CutMiddle,
-    /// It takes the remaining width; longer cells are wrapped.
+    /// The column takes the remaining width; longer cells are wrapped.
     Wrap,
 }
 
 /// The content of one cell. Names in it must be escaped already.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TableCell {
-    /// Its text, in one line.
+    /// The text, in one line.
     pub text: String,
-    /// Its role, which decides its colour.
+    /// The text's role, which decides its colour.
     pub paint: Paint,
 }
 
@@ -56,17 +58,17 @@ impl From<String> for TableCell {
 /// A column.
 #[derive(Debug)]
 pub struct Column<R: 'static> {
-    /// Its heading.
+    /// The column's heading.
     pub heading: &'static str,
     /// The unit of its values, for the reference.
     pub unit: &'static str,
     /// The alignment of its cells.
     pub align: Align,
-    /// What happens to it if not all columns fit.
+    /// The fate of the column if not all columns fit.
     pub room: Room,
-    /// Its description in the reference: half a sentence that begins in lower case.
+    /// The description in the reference: half a sentence that begins in lower case.
     pub sentence: &'static str,
-    /// Its entry in the legend below the screen, if the heading may mislead; else empty.
+    /// The entry in the legend below the screen, if the heading may mislead; else empty.
     pub legend: &'static str,
     /// Returns its value in a row.
     pub value: fn(&R, &Style) -> TableCell,
@@ -92,11 +94,11 @@ pub(crate) const fn explained<R>(legend: &'static str, column: Column<R>) -> Col
 /// A table: its subject, and its columns.
 #[derive(Debug)]
 pub struct Definition<R: 'static> {
-    /// Its title in the reference.
+    /// The table's title in the reference.
     pub title: &'static str,
-    /// What its rows are; a sentence.
+    /// One sentence on the meaning of the rows.
     pub sentence: &'static str,
-    /// Its columns.
+    /// The table's columns.
     pub columns: &'static [Column<R>],
 }
 
@@ -121,9 +123,9 @@ impl Drawn {
 /// A table with all of its columns, for a page that lays it out itself.
 #[derive(Clone, Debug)]
 pub(crate) struct CellTable {
-    /// What it is called in the reference.
+    /// The table's title in the reference.
     pub(crate) title: &'static str,
-    /// What its rows are; a sentence.
+    /// One sentence on the meaning of the rows.
     pub(crate) sentence: &'static str,
     /// Each column's heading, sentence and side.
     pub(crate) columns: Vec<(&'static str, &'static str, Align)>,

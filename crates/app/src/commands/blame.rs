@@ -85,7 +85,7 @@ fn recorded(
     Ok(waiters.summarizer.finish(&environment, &names))
 }
 
-/// Why there is no blame.
+/// Returns the reason why there is no blame.
 fn without(summary: &Summary) -> Failure {
     let filter = &summary.environment.filter;
     let (cause, hint) = match &summary.ledger {

@@ -113,7 +113,7 @@ fn report(exported: &Exported, args: &Export) {
     exported.notes.iter().for_each(|note| output::note(&format!("note: {note}")));
 }
 
-/// Why an export is empty, if the format's own notes do not say it.
+/// Returns the reason why an export is empty, if the format's own notes do not say it.
 fn why_nothing(exported: &Exported, args: &Export) -> Option<String> {
     let Exported { requests, kept_requests, .. } = *exported;
     let why = match args.format {

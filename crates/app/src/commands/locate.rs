@@ -29,7 +29,7 @@ pub fn run(args: &Locate) -> Result<(), Failure> {
     }
 }
 
-/// Why it ended early.
+/// The reason why it ended early.
 enum Stop {
     Failure(Failure),
     Write(std::io::Error),

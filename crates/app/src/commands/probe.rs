@@ -82,8 +82,8 @@ const SIZES: [ProbePart; 5] = [
     ProbePart::new("read 256 KiB, random, 1 at a time", "randread", "256k", 1),
     ProbePart::new("read 1 MiB, random, 1 at a time", "randread", "1m", 1),
 ];
-/// What etcd's documentation ("Hardware recommendations") has fio do: the size of an entry of its
-/// log.
+/// The fio test of etcd's documentation ("Hardware recommendations"): writes of the size of an
+/// entry of its log.
 const ETCD: ProbePart = ProbePart::synced("append 2300 bytes, fdatasync after each", "2300");
 /// The p99 of fdatasync that etcd asks for, nanoseconds.
 const ETCD_P99_NS: f64 = 10e6;
@@ -101,7 +101,7 @@ fn parts(args: &ProbeArgs) -> Vec<&'static ProbePart> {
     }
 }
 
-/// What the figures mean, in a sentence.
+/// Returns the meaning of the figures, in a sentence.
 fn verdict(args: &ProbeArgs, rows: &[ProbeRow]) -> Option<String> {
     if args.etcd {
         let p99 = rows.first()?.p99_ns;
@@ -119,7 +119,7 @@ fn verdict(args: &ProbeArgs, rows: &[ProbeRow]) -> Option<String> {
     }
 }
 
-/// What a large read costs, compared with a small one.
+/// Returns a comparison of a large read with a small one.
 fn larger(rows: &[ProbeRow]) -> Option<String> {
     let (small, large) = (rows.first()?, rows.last()?);
     let times = |a: f64, b: f64| a / b.max(1e-9);

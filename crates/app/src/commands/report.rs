@@ -80,7 +80,7 @@ pub fn live_text(summaries: &Summaries, is_kept: bool, form: &Show) -> String {
     text(summaries, if is_kept { ShownSource::Kept } else { ShownSource::Gone }, form)
 }
 
-/// What other commands name to mean what is shown.
+/// The source that other commands name to mean the watch that is shown.
 enum ShownSource<'a> {
     /// A source, as a command line names it.
     Named(&'a str),

@@ -33,12 +33,12 @@ struct Parts {
     recorder: Option<Recorder>,
     /// The directory of a page.
     page: Option<PathBuf>,
-    /// When the watch ended; 0 while it runs.
+    /// Time at which the watch ended, CLOCK_MONOTONIC nanoseconds; 0 while it runs.
     end_ns: u64,
 }
 
 impl Parts {
-    /// What goes wrong in keeping does not end the watch.
+    /// Does a step of keeping; a failure does not end the watch.
     fn keep<E: std::fmt::Display>(&mut self, step: impl FnOnce(&mut WatchKeeper) -> Result<(), E>) {
         if let Some(Err(cause)) = self.keeper.as_mut().map(step) {
             output::note(&format!("note: this watch will not be kept: {cause}"));
@@ -128,7 +128,8 @@ fn is_kept(keeper: WatchKeeper, environment: &Environment, names: &Names) -> boo
     kept.is_ok()
 }
 
-/// How to show the watch, and the recording to write. `-o json` was a way to write `--json`.
+/// Returns the form in which the watch is shown, and the recording to write. `-o json` was a way to
+/// write `--json`.
 fn outputs(cli: &Cli) -> Result<(Show, Option<PathBuf>), Failure> {
     let Some(output) = &cli.keep.output else { return Ok((cli.show.clone(), None)) };
     let word = output.to_string_lossy();

@@ -69,7 +69,7 @@ for minute in range(6):
     log.pmiWrite(1764000000 + 60 * minute, 0)
 "#;
 
-/// What is right of the report of such an archive.
+/// Checks the report of such an archive.
 fn has_its_figures(report: &serde_json::Value, source: &str) {
     assert_eq!(report["environment"]["source"], source, "{report}");
     let sda = &report["devices"][0];

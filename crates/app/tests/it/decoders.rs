@@ -6,7 +6,8 @@ use crate::{answer, labs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the script of this name prints: a path. `None`, and a reason printed, where it fails.
+/// Returns the path that the script of this name prints; `None` if it fails, with the reason
+/// printed.
 fn made_by(script: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(script);
     let output = Command::new(&path).output().unwrap();
@@ -20,7 +21,7 @@ fn made_by(script: &str) -> Option<PathBuf> {
     None
 }
 
-/// What a program that must not fail printed.
+/// Returns the output of a program that must not fail.
 fn printed(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let messages = String::from_utf8_lossy(&output.stderr);

@@ -7,11 +7,10 @@ use std::path::Path;
 /// Commands that read a recording and print JSON.
 const VIEWS: &[&str] =
     &["stat", "waits", "stacks", "snoop", "files", "latency", "cache", "proc", "chains", "blame"];
-/// How near a figure must come: percentiles are up to 1 % too high.
+/// The largest deviation of a figure: percentiles are up to 1 % too high.
 const NEAR: f64 = 0.02;
 
-/// What a command answers when it is given the recording, as JSON; `None` for one that does not say
-/// it so.
+/// Returns a command's answer for the recording, as JSON; `None` for other commands than views.
 fn asked(command: &str, recording: &Path) -> Option<String> {
     let mut words: Vec<&str> = command.split_whitespace().skip(1).collect();
     let view = match words.first() {

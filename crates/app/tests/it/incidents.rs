@@ -1,5 +1,5 @@
-//! What the flight recorder kept, as its commands show it: from a state directory that the test
-//! makes, with the recording of a lab.
+//! Incidents that the flight recorder kept, as its commands show them: from a state directory that
+//! the test makes, with the recording of a lab.
 
 use super::labs;
 use iowhy_recorder::history::{
@@ -18,7 +18,7 @@ use std::process::{Command, Output, Stdio};
 /// 2026-11-24 09:35:12, UTC.
 const BEGUN_S: i64 = 1_795_512_912;
 const SECOND_NS: i64 = 1_000_000_000;
-/// What could break a terminal, a page or a parser.
+/// A name that could break a terminal, a page or a parser.
 const HOSTILE: &str = "a\u{1b}[2J\"'<b>\n\u{202e}b";
 
 /// A state directory.

@@ -199,7 +199,7 @@ fn cpu_ticks(child: &Child) -> u64 {
     fields.split(' ').nth(11).and_then(|ticks| ticks.parse().ok()).unwrap_or(BEGUN_TICKS)
 }
 
-/// What is not interrupted gets its name, and what was there before is replaced whole.
+/// An output that is not interrupted gets its name, and replaces the old file whole.
 #[test]
 fn a_whole_export_has_its_name() {
     let folder = tempfile::tempdir().unwrap();

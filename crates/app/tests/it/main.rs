@@ -48,7 +48,7 @@ fn iowhy<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Output {
     command.output().unwrap()
 }
 
-/// What a command that must not fail printed.
+/// Returns the output of a command that must not fail.
 fn answer<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> String {
     let output = iowhy(arguments);
     let message = String::from_utf8_lossy(&output.stderr);

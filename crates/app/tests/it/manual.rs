@@ -79,7 +79,7 @@ fn shells_complete_the_names_that_there_are() {
     assert!(completed(&["stat", "-p", ""]).iter().any(|it| it == own.trim_end()));
 }
 
-/// What bash offers for the last of `words`.
+/// Returns bash's completions for the last of `words`.
 fn completed(words: &[&str]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("iowhy.bash");

@@ -1,5 +1,5 @@
-//! What is typed: near names, amounts with units, words of iostat's users, filters that select
-//! nothing.
+//! Words as they are typed: near names, amounts with units, words of iostat's users, filters that
+//! select nothing.
 
 use crate::{answer, iowhy, labs};
 

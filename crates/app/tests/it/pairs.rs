@@ -121,7 +121,8 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(0.0)
 }
 
-/// What every row, the sum of all others and what is not known have of a table.
+/// Returns a field's sum over a table: every row, the sum of all others, and the part that is not
+/// known.
 fn whole(table: &Value, field: &str) -> f64 {
     let rows = array(&table["rows"]).iter().chain(array(&table["unknown"]));
     rows.chain([&table["others"]]).map(|row| number(&row[field])).sum()

@@ -2,7 +2,7 @@
 
 use crate::{answer, iowhy, labs};
 
-/// What every recording of the repository has in its paths: the number of the lab's run.
+/// The part that every recording of the repository has in its paths: the number of the lab's run.
 fn lab() -> String {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/recording");
     root.to_owned()

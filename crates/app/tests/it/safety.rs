@@ -1,5 +1,5 @@
-//! What must hold in a directory of anyone and with any content of a file: nothing hangs, nothing
-//! grows, outputs are their owner's.
+//! Promises that hold in a directory of anyone and with any content of a file: nothing hangs,
+//! nothing grows, outputs are their owner's.
 
 use crate::iowhy;
 use iowhy_core::model::{Environment, Request};
@@ -245,8 +245,8 @@ fn files_of_other_tools_take_no_more_than_256_mib() {
 /// Kilobytes of address space for iowhy's own formats: 512 MiB beside the program itself.
 const OWN_KB: u64 = 512 << 10;
 
-/// What hurts each reader of iowhy's own formats most, as large as it is read: where it stands, and
-/// the command that reads it.
+/// Writes the content that hurts each reader of iowhy's own formats most, as large as it is read;
+/// returns its place, and the command that reads it.
 fn largest(folder: &Path) -> Vec<(&'static str, Vec<&'static str>)> {
     let write =
         |path: &str, start: &str, part: &dyn Fn(usize) -> String, end: &str, most: usize| {

@@ -12,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What a command prints on a terminal of 80 columns without colour.
+/// Returns the output of a command on a terminal of 80 columns without colour.
 fn printed(command: &str) -> String {
     let mut iowhy = Command::new(env!("CARGO_BIN_EXE_iowhy"));
     iowhy.args(command.split(' ')).current_dir(root()).stdin(Stdio::null());

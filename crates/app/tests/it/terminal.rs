@@ -6,7 +6,7 @@ const COLUMNS: usize = 40;
 /// Views whose lines are as wide as the tool's that they replace: they have fixed columns.
 const FIXED: &[&str] = &["snoop", "opens"];
 
-/// What a command prints with such a terminal; `lab` is a recording below the kept ones.
+/// Returns the output of a command with such a terminal; `lab` is a recording below the kept ones.
 fn printed(arguments: &[&str], lab: &str) -> String {
     let folder = crate::labs()[0].parent().unwrap().to_owned();
     let mut command = Command::new(env!("CARGO_BIN_EXE_iowhy"));

@@ -109,7 +109,7 @@ impl TmuxTerminal {
         assert!(killed.success(), "kill -s {name} {process}");
     }
 
-    /// That the terminal is as it was, with its cursor, and shows what stood there before.
+    /// Checks that the terminal is as it was, with its cursor, and shows its old content.
     fn is_given_back(&self, how: &str) {
         let screen = self.wait_for("as before");
         let flags = self.tmux(["display", "-p", "-t", ":0", "#{alternate_on}#{cursor_flag}"]);

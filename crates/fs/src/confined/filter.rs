@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 /// Whether a thread loads programs into the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProgramLoading {
-    /// It may: a watch that is renewed.
+    /// The thread may: a watch that is renewed.
     Allowed,
     /// All are loaded.
     Over,
 }
 
-/// What no thread of iowhy does once it watches.
+/// System calls that no thread of iowhy makes once it watches.
 const NEVER: &[c_long] = &[
     // Other processes.
     libc::SYS_ptrace,
@@ -125,7 +125,7 @@ const NEVER: &[c_long] = &[
 /// `file_setattr` (6.17).
 const NEWER: &[c_long] = &[452, 463, 466, 467, 469];
 
-/// What changes names.
+/// System calls that change names.
 const WRITING: &[c_long] = &[
     libc::SYS_openat2,
     libc::SYS_mkdirat,
@@ -158,7 +158,7 @@ const OPENING: &[(c_long, u8)] = &[
     (libc::SYS_open, 1),
 ];
 
-/// What starts programs: a thread that writes has none to start.
+/// System calls that start programs: a thread that writes has none to start.
 const STARTING: &[c_long] = &[libc::SYS_execve, libc::SYS_execveat];
 
 /// Commands of bpf(2) by which something comes into the kernel, or what others have is taken: maps,

@@ -38,13 +38,13 @@ use std::thread::Builder;
 /// The work of a thread.
 #[derive(Clone, Debug)]
 pub enum Role {
-    /// It reads, and may load programs into the kernel.
+    /// The thread reads, and may load programs into the kernel.
     Reads(ProgramLoading),
-    /// It writes below these directories; those that do not exist are passed over.
+    /// The thread writes below these directories; those that do not exist are passed over.
     Writes(Vec<PathBuf>),
 }
 
-/// Which means the kernel has.
+/// The means that the kernel has.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct InEffect {
     /// Writing is limited to directories.
@@ -53,7 +53,7 @@ pub struct InEffect {
     pub seccomp: bool,
 }
 
-/// What the writing thread does.
+/// A task of the writing thread.
 type WriterTask = Box<dyn FnOnce() + Send>;
 
 thread_local! {

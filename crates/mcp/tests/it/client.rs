@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 8_192;
 /// A client whose server is ended with it.
 pub struct McpClient {
     service: RunningService<RoleClient, ()>,
-    /// Where the server keeps recordings, and scripts stand.
+    /// The directory of the server's recordings, and of scripts.
     pub folder: TempDir,
 }
 
@@ -87,7 +87,7 @@ pub fn texts(result: &CallToolResult) -> Vec<String> {
     result.content.iter().map(|it| it.as_text().unwrap().text.clone()).collect()
 }
 
-/// What stands for iowhy.
+/// A program in iowhy's place.
 pub enum ServedProgram<'a> {
     At(&'a Path),
     Script(&'a str),

@@ -1,5 +1,5 @@
-//! What goes wrong: names that give orders, programs that hang, flood or are not there, calls that
-//! are taken back.
+//! Faults: names that give orders, programs that hang, flood or are not there, calls that are taken
+//! back.
 
 use crate::client::{McpClient, ServedProgram, request};
 use serde_json::json;

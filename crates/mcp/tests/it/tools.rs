@@ -1,4 +1,4 @@
-//! What the tools answer, with the real iowhy.
+//! Answers of the tools, with the real iowhy.
 
 use crate::client::{McpClient, ServedProgram, demo, iowhy};
 use serde_json::{Value, json};

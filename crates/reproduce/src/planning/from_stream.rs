@@ -32,8 +32,8 @@ const MOST_FILE: u64 = 4 << 30;
 /// The most mapped files of a job, and the smallest.
 const MOST_FILES: u64 = 1000;
 const LEAST_MAPPED: u64 = 64 << 10;
-/// How many times the bytes of the watch a file must have, so that it is not read twice while the
-/// reproduction settles and is watched.
+/// The least size of a file, in multiples of the watch's bytes, so that it is not read twice while
+/// the reproduction settles and is watched.
 const SPARE: f64 = 2.5;
 /// Files from which bursts are told by them. Chosen.
 const LEAST_BURSTS: u64 = 3;
@@ -46,14 +46,14 @@ const PAGE: u64 = 4096;
 /// Sizes and offsets of direct I/O are multiples of this.
 const SECTOR: u64 = 512;
 
-/// What a job needs to know besides its stream.
+/// The facts that a job needs besides its stream.
 #[derive(Clone, Copy, Debug)]
 pub struct JobContext<'a> {
-    /// Its name, without the direction.
+    /// The job's name, without the direction.
     pub name: &'a str,
     /// The disk's index.
     pub disk: usize,
-    /// Its files.
+    /// The job's files.
     pub class: &'a FileClass,
     /// The length of the watch, nanoseconds.
     pub duration_ns: u64,
@@ -267,7 +267,7 @@ fn place(job: &mut PlannedJob, stream: &LoadStream) {
     }
 }
 
-/// How often a stream of so many writes syncs.
+/// Returns the frequency of syncs in a stream of so many writes.
 fn syncs(stream: &LoadStream, writes: u64) -> Option<SyncEvery> {
     let times = |name: &str| stream.syncs.get(name).copied().unwrap_or(0);
     let all = stream.synced();
@@ -334,8 +334,8 @@ fn cached_writes(context: &JobContext<'_>, stream: &LoadStream) -> Option<Planne
     Some(job)
 }
 
-/// Where a burst is a whole file that is synced at its end, as a snapshot is, the job pauses after
-/// as much as a file has.
+/// Lets the job pause after as much as a file has, if a burst is a whole file that is synced at its
+/// end, as a snapshot is.
 fn by_files(
     context: &JobContext<'_>,
     job: &mut PlannedJob,
@@ -363,7 +363,8 @@ fn mapped_files(job: &mut PlannedJob, bytes: u64, stream: &LoadStream) {
     job.file_bytes = (bytes / files).next_multiple_of(PAGE);
 }
 
-/// How often a program syncs what it changes through a mapping; fio's fsync is msync then.
+/// Returns the frequency at which a program syncs its changes through a mapping; fio's fsync is
+/// msync then.
 fn mapped_syncs(stream: &LoadStream, pages: u64) -> Option<SyncEvery> {
     // A call waits about once; its requests are many.
     let syncs = stream.syncs.get("msync").copied().unwrap_or(0);

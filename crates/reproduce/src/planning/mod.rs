@@ -51,21 +51,21 @@ const LEAST_SHARE: f64 = 0.005;
 
 /// Scans with a smaller share of the largest one's time are left out.
 const LEAST_SCAN: f64 = 0.05;
-/// What fio itself needs besides the page cache, bytes. An estimate.
+/// Memory that fio needs besides the page cache, bytes. An estimate.
 const OWN_MEMORY: u64 = 24 << 20;
 /// Jobs with fewer operations per second are left out, unless they sync or wait.
 const LEAST_RATE: f64 = 0.5;
 
-/// What is known when the source has been read.
+/// A source that has been read.
 #[derive(Debug)]
 pub struct PlanSource<'a> {
     /// The sums of its rows.
     pub streams: &'a LoadStreams,
-    /// Its texts.
+    /// The source's texts.
     pub names: &'a Names,
-    /// Its summary.
+    /// The source's summary.
     pub summary: &'a Summary,
-    /// Its diagnosis.
+    /// The source's diagnosis.
     pub diagnosis: &'a Diagnosis,
     /// Whether names of programs and files are kept.
     pub keep_names: bool,
@@ -131,7 +131,7 @@ pub fn replayed(source: &PlanSource<'_>, tally: &ReplayTally) -> (LoadPlan, Vec<
     (plan, texts)
 }
 
-/// What every plan has, and the original's names of its disks.
+/// Returns the parts that every plan has, and the original's names of its disks.
 fn outline<'a>(source: &'a PlanSource<'a>) -> (PlanContext<'a>, LoadPlan, Vec<String>) {
     let duration_ns = source.summary.watch.duration_ns;
     let context = PlanContext { duration_ns, source };
@@ -464,7 +464,7 @@ fn notes(source: &PlanSource<'_>, plan: &LoadPlan) -> Vec<String> {
     notes
 }
 
-/// What only a load that is like the original lacks.
+/// Returns notes that concern only a load that is like the original, not a replay.
 fn load_notes(source: &PlanSource<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     let (summary, streams) = (source.summary, source.streams);

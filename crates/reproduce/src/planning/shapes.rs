@@ -66,7 +66,8 @@ fn in_whole_percent(shares: &[(u64, f64)]) -> Vec<(u64, u32)> {
     whole
 }
 
-/// Where offsets below `end` fall: percent of accesses and of the range; empty if they are even.
+/// Returns the distribution of the offsets below `end`: percent of accesses and of the range; empty
+/// if they are even.
 pub fn zones(offsets: &[u64], end: u64) -> Vec<(u32, u32)> {
     if offsets.len() < LEAST_OFFSETS || end == 0 {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! What fio cannot do, for the small programs that come with a reproduction: scans of names, files
-//! that live for seconds, threads behind a lock.
+//! The part of a load that fio cannot make, for the small programs that come with a reproduction:
+//! scans of names, files that live for seconds, threads behind a lock.
 //!
 //! What does not belong here: reads, writes and syncs (see [`super::from_stream`]).
 
@@ -17,7 +17,7 @@ const SCANS_PER_S: f64 = 5.0;
 /// The largest tree.
 const MOST_DIRECTORIES: u64 = 20_000;
 const MOST_FILES: u64 = 400_000;
-/// How many times more directories than the watch read, for the time before it.
+/// Directories in multiples of those that the watch read, for the time before it.
 const SPARE: f64 = 2.0;
 /// Inodes of ext4 in a block of 4 KiB.
 const INODES: u64 = 16;

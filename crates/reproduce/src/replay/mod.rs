@@ -47,21 +47,21 @@ pub struct ReplayText {
 /// A program of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayedProgram {
-    /// What is planned.
+    /// The program in the plan.
     pub planned: PlannedProgram,
     /// The original's name; empty if it stands for what no program owns.
     pub original: String,
 }
 
-/// How names are chosen, and how long the watch was.
+/// The choice of names, and the length of the watch.
 pub struct ReplayContext<'a> {
     /// The length of the watch, microseconds.
     pub period_us: u64,
     /// The disks by the kernel's name, in the plan's order.
     pub disks: &'a [String],
-    /// How a program is called here, by its number.
+    /// The name of a program here, by its number.
     pub program: &'a dyn Fn(usize, &str) -> String,
-    /// How a class of files is called here, by its number.
+    /// The name of a class of files here, by its number.
     pub file: &'a dyn Fn(usize, &str) -> String,
     /// Whether a disk, by its number, was used without files.
     raw: Vec<bool>,

@@ -1,5 +1,5 @@
-//! Where requests fall on files that are laid out anew: a class of files is one file, in which the
-//! parts that were used follow each other without holes. What was next to each other stays so.
+//! Offsets of requests in files that are laid out anew: a class of files is one file, in which the
+//! parts that were used follow each other without holes. Parts that were neighbours stay so.
 //!
 //! What does not belong here: creating the files (see [`super::player`]).
 
@@ -17,7 +17,7 @@ const MOST_GRANULES: usize = 2 << 20;
 /// A part of a file: disk, class, inode, number.
 type Granule = (u32, u32, u64, u64);
 
-/// Where the used parts of all files went.
+/// The new offsets of the used parts of all files.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     granule: u64,
@@ -67,7 +67,7 @@ impl Places {
         self.bytes.get(&(device, class)).copied().unwrap_or(self.granule)
     }
 
-    /// Where a request falls in the file of its class.
+    /// Returns the offset of a request in the file of its class, bytes.
     pub fn place(&self, request: &SequencedRequest) -> u64 {
         let first = granules(request, self.granule).next();
         let start = first.and_then(|part| self.at.get(&part)).copied().unwrap_or(0);

@@ -17,29 +17,29 @@ use std::time::{Duration, Instant};
 
 /// Memory of direct I/O begins at multiples of this, and so does what is rounded.
 const PAGE: u64 = 4096;
-/// What most disks can address.
+/// The unit that most disks can address, bytes.
 const SECTOR: u64 = 512;
-/// How late an operation may begin without counting as late.
+/// The longest delay of an operation that does not count as late.
 const LATE: Duration = Duration::from_millis(1);
-/// How often the times are reported in a period.
+/// Reports of the times in a period.
 const REPORTS: u64 = 10;
 /// The number of an operation that ends a replay.
 const ENOUGH: u64 = u64::MAX / 2;
-/// How much is written at once when files are laid out.
+/// Bytes that are written at once when files are laid out.
 const CHUNK: usize = 1 << 20;
 
-/// How punctual a replay was.
+/// The punctuality of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayTimes {
     /// Operations so far.
     pub done: u64,
-    /// Those that began more than a millisecond after their time.
+    /// Operations that began more than a millisecond after their time.
     pub late: u64,
-    /// How late all of them began, added up, nanoseconds.
+    /// Sum of all operations' delays, nanoseconds.
     pub late_ns: u64,
 }
 
-/// What all threads share.
+/// State that all threads share.
 struct Shared<'a> {
     script: &'a ReplayScript,
     files: Vec<File>,
@@ -223,7 +223,7 @@ impl Shared<'_> {
     }
 }
 
-/// So many bytes of memory that direct I/O takes.
+/// Returns so many bytes of memory that direct I/O takes.
 fn aligned(memory: &mut Vec<u8>, length: usize) -> &mut [u8] {
     let page = PAGE as usize;
     if memory.len() < length + page {

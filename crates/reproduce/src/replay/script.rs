@@ -27,7 +27,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// The most lines: as many as iowhy writes.
 const MOST_LINES: usize = super::sequence::MOST;
 
-/// What a line does.
+/// The operation of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayKind {
     /// Reads.
@@ -41,37 +41,37 @@ pub enum ReplayKind {
 /// A file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayFile {
-    /// Its name in the directory.
+    /// The file's name in the directory.
     pub name: String,
-    /// Its size, bytes.
+    /// The file's size, bytes.
     pub bytes: u64,
 }
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayLine {
-    /// When, microseconds after the beginning.
+    /// Time of the operation, microseconds after the beginning.
     pub at_us: u64,
-    /// What.
+    /// The kind of operation.
     pub kind: ReplayKind,
     /// On which file.
     pub file: usize,
-    /// Where, bytes.
+    /// Offset, bytes.
     pub offset: u64,
-    /// How much, bytes.
+    /// Length, bytes.
     pub bytes: u64,
 }
 
 /// A sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayScript {
-    /// When it begins anew, microseconds.
+    /// Time after which the sequence begins anew, microseconds.
     pub period_us: u64,
     /// Threads that do it.
     pub lanes: u64,
-    /// Its files.
+    /// The files of the sequence.
     pub files: Vec<ReplayFile>,
-    /// What it does, by time.
+    /// The operations, by time.
     pub lines: Vec<ReplayLine>,
 }
 

@@ -11,17 +11,17 @@ use rustc_hash::FxHashMap;
 
 /// The most requests; 20,000 a second for a minute and a half.
 pub(super) const MOST: usize = 2_000_000;
-/// What offsets are multiples of, bytes.
+/// The unit of offsets, bytes.
 const SECTOR: u64 = 512;
 
 /// One request, or the part of one that belongs to one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequencedRequest {
-    /// When it was queued, nanoseconds after the beginning of the watch.
+    /// Time of queueing, nanoseconds after the beginning of the watch.
     pub at_ns: u64,
-    /// How long it took, nanoseconds; 0 if that is not known.
+    /// Time from queueing to completion, nanoseconds; 0 if that is not known.
     pub length_ns: u64,
-    /// What it does.
+    /// The kind of operation.
     pub kind: ReplayKind,
     /// The disk's name, as a number in the tally.
     pub device: u32,
@@ -31,9 +31,9 @@ pub struct SequencedRequest {
     pub class: u32,
     /// Tells the files of a class apart.
     pub inode: u64,
-    /// Where in the file, or on the disk, bytes.
+    /// Offset in the file, or on the disk, bytes.
     pub offset: u64,
-    /// How much, bytes.
+    /// Length, bytes.
     pub bytes: u32,
 }
 
@@ -180,7 +180,7 @@ impl ReplayTally {
         }
     }
 
-    /// What is missing from the sequence, a sentence each.
+    /// Returns the reasons why the sequence is not complete, a sentence each.
     pub fn notes(&self) -> Vec<String> {
         let thinned = format!(
             "{} requests were counted, but not recorded one by one, and are not replayed: record \

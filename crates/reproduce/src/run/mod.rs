@@ -30,18 +30,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the load may go on beyond the watch, if nobody ends it, seconds.
+/// The longest time that the load goes on beyond the watch, if nobody ends it, seconds.
 const LONGEST_S: u64 = 300;
 /// Bytes of a job file, or of what a program said.
 const MOST_TEXT: u64 = 16 << 20;
-/// How often waiting looks around.
+/// Time between two looks while waiting.
 const POLL: Duration = Duration::from_millis(50);
-/// How long the load may take to end before it is killed.
+/// Time that the load may take to end before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Less than this share of the memory that the original had is not worth a limit. Chosen.
 const ROOMY: f64 = 1.15;
 
-/// How a plan is run.
+/// Options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// One for each disk of the plan, or one for all.
@@ -61,7 +61,7 @@ pub struct Prepared {
     folder: PathBuf,
     places: Vec<Place>,
     memory_bytes: Option<u64>,
-    /// What is not as in the original, a sentence each.
+    /// Differences to the original, a sentence each.
     pub notes: Vec<String>,
     /// Given back last, after the load has ended.
     undo: Undo,
@@ -78,8 +78,8 @@ impl Prepared {
     /// while that takes long.
     ///
     /// # Errors
-    /// A place may not be used, a program is missing or fails, or it was stopped. Whatever was
-    /// made is removed.
+    /// Fails if a place may not be used, a program is missing or fails, or it was stopped. Whatever
+    /// was made is removed.
     pub fn new(
         folder: &Path,
         plan: LoadPlan,
@@ -118,7 +118,7 @@ impl Prepared {
         &self.plan
     }
 
-    /// What is given back at the end.
+    /// Returns the changes that are undone at the end.
     pub fn undo(&self) -> &Undo {
         &self.undo
     }
@@ -439,7 +439,8 @@ impl RunningLoad {
         Ok(())
     }
 
-    /// How punctual the replays were so far; `None` if there is none, or it has just begun.
+    /// Returns the punctuality of the replays so far; `None` if there is none, or it has just
+    /// begun.
     pub fn replayed(&self) -> Option<ReplayTimes> {
         let times = self.children.iter().filter_map(|(_, _, log)| {
             let text = read::text(log, MOST_TEXT).ok()?;

@@ -13,12 +13,12 @@ use std::process::{Command, Stdio};
 /// The name of the directory that a run makes in the one that the user named.
 const FOLDER: &str = "iowhy-reproduction";
 
-/// Where the load of one disk runs.
+/// The place of one disk's load.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The kernel's name of the disk.
     pub disk: String,
-    /// Its number.
+    /// The disk's number: major, minor.
     pub number: (u32, u32),
     /// The directory for files; `None` if the plan needs none.
     pub directory: Option<PathBuf>,

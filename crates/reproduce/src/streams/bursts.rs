@@ -6,12 +6,12 @@
 pub const BIN_NS: u64 = 50_000_000;
 /// Bins at first; a longer watch doubles their length.
 const BINS: usize = 1024;
-/// How often that length can double: 1,024 bins then hold all that 64 bits of nanoseconds can say,
-/// and a time that cannot be ends the doubling.
+/// The most times that this length doubles: 1,024 bins then hold all that 64 bits of nanoseconds
+/// can say, and an impossible time ends the doubling.
 const MOST_DOUBLED: u32 = 29;
 /// A burst has most of the operations in at most this share of the time. Chosen.
 const ON_SHARE: f64 = 0.5;
-/// Which share of the operations they must have.
+/// The share of the operations that bursts must have.
 const MOST: f64 = 0.9;
 /// The least number of bursts, so that there is a period.
 const LEAST: usize = 3;
@@ -22,7 +22,7 @@ const CALM: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub struct OperationBins {
     bins: Vec<u64>,
-    /// How many times longer than [`BIN_NS`] a bin is, as a power of two.
+    /// Power of two by which a bin is longer than [`BIN_NS`].
     doubled: u32,
 }
 
@@ -33,7 +33,7 @@ pub struct BurstRhythm {
     pub period_ns: u64,
     /// The share of the period that a burst takes.
     pub on_share: f64,
-    /// How many bursts were seen.
+    /// Number of bursts that were seen.
     pub bursts: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Which files count as one class: siblings whose names differ in numbers only.
+//! Classes of files: siblings whose names differ in numbers only.
 //!
 //! What does not belong here: what is done to them.
 
@@ -11,7 +11,7 @@ const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 /// A class of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileClass {
-    /// Its path with `N` for each number.
+    /// The path with `N` for each number.
     pub pattern: String,
     /// Whether it is a block device, not a file of a file system.
     pub is_device: bool,
@@ -85,7 +85,7 @@ fn is_of_word(c: char) -> bool {
     c.is_ascii_alphanumeric()
 }
 
-/// What follows the UUID with which `text` begins.
+/// Returns the rest of `text` behind the UUID with which it begins.
 fn after_uuid(text: &str) -> Option<&str> {
     let mut rest = text;
     for (at, length) in UUID.into_iter().enumerate() {

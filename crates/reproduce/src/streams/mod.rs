@@ -1,4 +1,4 @@
-//! What each program did to each class of files: sums of a source's rows, in bounded memory.
+//! Uses of each class of files by each program: sums of a source's rows, in bounded memory.
 //!
 //! | where | what |
 //! |---|---|
@@ -47,7 +47,7 @@ pub struct StreamKey {
 pub struct ScanTally {
     /// Reads of metadata.
     pub requests: u64,
-    /// Their time, nanoseconds.
+    /// Time of these reads, nanoseconds.
     pub time_ns: u64,
     /// The threads that did them.
     pub threads: FxHashSet<u32>,

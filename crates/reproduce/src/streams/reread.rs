@@ -1,6 +1,6 @@
-//! How large the page cache was that a program's reads had, from what was read again: a part of a
-//! file that is read a second time was evicted since, so the cache was no larger than what was read
-//! in between.
+//! Estimates of the page cache that a program's reads had, from repeated reads: a part of a file
+//! that is read a second time was evicted since, so the cache was no larger than the bytes that
+//! were read in between.
 //!
 //! What does not belong here: limits that are known (see [`crate::planning`]).
 
@@ -17,16 +17,16 @@ const AGAIN: f64 = 0.1;
 /// The least parts read again to say anything.
 const LEAST: usize = 32;
 
-/// What was read, and what of it again.
+/// Bytes that were read, and the part of them that was read again.
 #[derive(Clone, Debug, Default)]
 pub struct RereadBytes {
     /// All of it, bytes.
     pub bytes: u64,
     /// Of it, what had been read before.
     again: u64,
-    /// When a part was read last, in bytes read until then.
+    /// The latest read of each part, as the bytes that had been read until then.
     last: FxHashMap<(Name, u64), u64>,
-    /// What was read between two reads of a part.
+    /// Bytes that were read between two reads of a part.
     distances: Vec<u64>,
 }
 

@@ -14,7 +14,7 @@ use std::hash::BuildHasher as _;
 const MOST: usize = 4096;
 /// Maximum number of intervals that are kept to see how many last at once.
 const MOST_SPANS: usize = 1 << 16;
-/// How far from the end of the previous one a request is near it, bytes.
+/// The largest distance to the end of the previous request at which a request is near it, bytes.
 const NEAR: u64 = 64 << 10;
 /// Calls that read a file.
 const READS: &[&str] = &["read", "pread64", "readv", "preadv", "preadv2", "sendfile"];
@@ -24,17 +24,17 @@ const APART_NS: u64 = 2_000_000;
 /// Requests of one direction at the device.
 #[derive(Clone, Debug, Default)]
 pub struct StreamSide {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of these requests.
     pub bytes: u64,
-    /// How many of each size.
+    /// Number of requests of each size.
     pub sizes: FxHashMap<u64, u64>,
-    /// Those that begin where the file's previous one ended.
+    /// Requests that begin where the file's previous one ended.
     pub sequential: u64,
-    /// Those that begin a little before or after that: a log rewrites its last block.
+    /// Requests that begin a little before or after that: a log rewrites its last block.
     pub near: u64,
-    /// Those of which that is known.
+    /// Requests whose distance to the previous one is known.
     pub placed: u64,
     /// Some of their offsets in the file.
     pub offsets: Vec<u64>,
@@ -44,22 +44,22 @@ pub struct StreamSide {
     pub again: RereadBytes,
     /// The end of the farthest in each file.
     ends: FxHashMap<Name, u64>,
-    /// Those known to be direct, and known to be cached.
+    /// Requests known to be direct.
     pub direct: u64,
-    /// Those through the page cache.
+    /// Requests known to go through the page cache.
     pub cached: u64,
-    /// Those that the kernel read ahead.
+    /// Requests that the kernel read ahead.
     pub ahead: u64,
-    /// Those of page faults.
+    /// Requests of page faults.
     pub faults: u64,
-    /// When they were in flight.
+    /// The times in flight.
     pub spans: Concurrency,
-    /// Where the next sequential one of each file begins.
+    /// The offset at which the next sequential request of each file begins.
     next: FxHashMap<Name, u64>,
     skip: u64,
 }
 
-/// How many intervals last at once.
+/// The overlap of intervals.
 #[derive(Clone, Debug, Default)]
 pub struct Concurrency {
     /// The sum of all, nanoseconds; with weights.
@@ -137,7 +137,7 @@ impl Concurrency {
 #[derive(Clone, Copy, Debug)]
 struct CreatedFiles {
     files: u64,
-    /// When the first and the last of them were used first, nanoseconds.
+    /// Times at which the first and the last of them were used first, nanoseconds.
     first_ns: u64,
     last_ns: u64,
 }
@@ -161,7 +161,7 @@ pub struct LoadStream {
     pub threads: FxHashSet<u32>,
     /// Waits of its threads on these files.
     pub waits: Concurrency,
-    /// Those of them in calls that read.
+    /// The part of these waits in calls that read.
     pub reading: Concurrency,
     /// Waits in each sync call.
     pub syncs: FxHashMap<&'static str, u64>,
@@ -171,7 +171,7 @@ pub struct LoadStream {
     pub range_syncs: u64,
     /// Operations over time.
     pub bins: OperationBins,
-    /// What was created in each folder, by a hash of its path.
+    /// The files that were created in each folder, by a hash of its path.
     created_in: FxHashMap<u64, CreatedFiles>,
     inodes: FxHashSet<(u64, u64)>,
     range_last: FxHashMap<u32, u64>,

@@ -27,7 +27,7 @@ pub(super) fn headline(diagnosis: &Diagnosis, style: &Style) -> Markup {
     }
 }
 
-/// What must be known before any figure.
+/// Draws the notes that must be known before any figure.
 pub(super) fn notes(summary: &Summary, source: Option<&str>, style: &Style) -> Markup {
     let notes = parts(source, style, |screen| header::notes(summary, screen));
     let texts: Vec<(String, Paint)> = notes

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// The largest number that a column holds: a script's numbers are exact up to here.
 const MOST: u64 = (1 << 53) - 1;
 
-/// How a column is written.
+/// The encoding of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Encoding {
@@ -18,7 +18,7 @@ pub(super) enum Encoding {
     Delta,
 }
 
-/// What a table holds, for the reader.
+/// The shape of a written table, for the reader.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct WrittenTable {
     /// Rows of each column.

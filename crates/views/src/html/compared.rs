@@ -12,9 +12,9 @@ use maud::html;
 /// One of the two.
 #[derive(Clone, Copy, Debug)]
 pub struct PageSide<'a> {
-    /// What its user calls it.
+    /// The watch's name, as given by the user.
     pub name: &'a str,
-    /// What is shown of it.
+    /// The content that is shown.
     pub page: PageInput<'a>,
 }
 

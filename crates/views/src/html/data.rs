@@ -248,7 +248,7 @@ fn series(texts: &PageTexts<'_>) -> Vec<Value> {
     rows.iter().filter(is_shown).map(one).collect()
 }
 
-/// Who waited for whom, as a graph has it.
+/// Returns the chains of waits for a graph: who waited for whom.
 fn chains(texts: &PageTexts<'_>) -> Vec<Value> {
     let Some(chains) = &texts.page.summary.chains else { return Vec::new() };
     let one = |row: &ChainRow| {

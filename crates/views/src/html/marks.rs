@@ -1,4 +1,4 @@
-//! What charts mark: moments, limits that a rate stays at, the two modes of a latency.
+//! Marks in charts: moments, limits that a rate stays at, the two modes of a latency.
 //!
 //! What does not belong here: how these are found (`iowhy_core::diagnosis::facts`).
 
@@ -19,8 +19,8 @@ const MOST_BURSTS: usize = 4;
 /// Changes of thinning that are marked, at most.
 const MOST_THINNED: usize = 12;
 
-/// What happened at a time that is known: changed settings, changes of a device's rate, the first
-/// of a program's periodic bursts, and from when on how much was recorded.
+/// Returns events at a known time: changed settings, changes of a device's rate, the first of a
+/// program's periodic bursts, and from when on how much was recorded.
 pub(super) fn moments(texts: &PageTexts<'_>) -> Vec<Value> {
     let page = texts.page;
     let setting = |changed_setting: &ChangedSetting| {

@@ -55,22 +55,22 @@ const LICENCES: &str = include_str!(concat!(env!("OUT_DIR"), "/licences.txt"));
 /// Rows that a table of the page has at most.
 const ROWS: usize = 25;
 
-/// What a page is made of.
+/// The content of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageInput<'a> {
-    /// What is shown.
+    /// The summary that is shown.
     pub summary: &'a Summary,
-    /// What iowhy says about it.
+    /// The diagnosis of it.
     pub diagnosis: &'a Diagnosis,
-    /// What its charts draw.
+    /// The data of the charts.
     pub charts: &'a Charts,
     /// The texts of the charts.
     pub names: &'a Names,
-    /// What it shows as a command line names it; `None` for a live watch.
+    /// The source as a command line names it; `None` for a live watch.
     pub source: Option<&'a str>,
 }
 
-/// Why there is no page.
+/// A reason why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// The program was built without the page's script.
@@ -147,12 +147,12 @@ fn contents() -> Markup {
     }
 }
 
-/// How names and figures look on a page.
+/// Returns the style of names and figures on a page.
 pub fn style() -> Style {
     Style { rows: ROWS, ..Style::plain(100_000) }
 }
 
-/// Where the script puts the charts.
+/// Draws the place where the script puts the charts.
 fn charts() -> Markup {
     html! {
         section #charts aria-label="Charts" {
@@ -185,7 +185,7 @@ fn licences() -> Markup {
     }
 }
 
-/// What the charts hold of the watch.
+/// Draws a note on the part of the watch that the charts hold.
 fn reduction(page: &PageInput<'_>, style: &Style) -> Markup {
     let charts = page.charts;
     let others = if charts.left_out > 0 {
@@ -225,7 +225,7 @@ fn points(page: &PageInput<'_>) -> String {
     )
 }
 
-/// Why sums are not exact, and which figures are.
+/// Returns the reason why sums are not exact, and the figures that are.
 fn estimate(page: &PageInput<'_>) -> String {
     let environment = &page.summary.environment;
     let share = |one_in: Option<u32>, what: &str| {

@@ -130,7 +130,7 @@ fn none_if_zero(figure: u64, show: impl Fn(u64) -> String) -> String {
     if figure == 0 { String::new() } else { show(figure) }
 }
 
-/// What was lost, and what could not be seen.
+/// Draws the losses, and the limits of what could be seen.
 fn losses(summary: &Summary, style: &Style) -> Markup {
     let environment = &summary.environment;
     html! {

@@ -87,7 +87,7 @@ fn rates(page: &PageInput<'_>, style: &Style) -> Markup {
     picture("Requests per second over the watch", axes, &bars(&values, "blue"))
 }
 
-/// How long the requests of the device of the first finding took.
+/// Draws the times of requests of the first finding's device.
 fn latencies(page: &PageInput<'_>, style: &Style) -> Markup {
     let named =
         page.diagnosis.findings.first().and_then(|finding| finding.subject.device.as_deref());
@@ -120,7 +120,7 @@ fn latencies(page: &PageInput<'_>, style: &Style) -> Markup {
     }
 }
 
-/// Where threads waited, a bar for each class.
+/// Draws the places where threads waited, a bar for each class.
 fn waits(page: &PageInput<'_>, style: &Style) -> Markup {
     let Some(ledger) = &page.summary.ledger else { return html! {} };
     let rows: Vec<_> = ledger.classes.iter().filter(|row| row.time_ns > 0).take(CLASSES).collect();

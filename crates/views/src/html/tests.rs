@@ -15,7 +15,7 @@ use iowhy_core::script::Script;
 use std::io::Read;
 use std::path::Path;
 
-/// What `web/test/data.test.ts` adds up.
+/// The requests that `web/test/data.test.ts` adds up.
 fn sample() -> Script {
     let mut script = Script::new(10);
     script.read("sda", 4096).by(1, "cat").at(0).direct(0, 0, 1_000_000).file("/srv/a").add();

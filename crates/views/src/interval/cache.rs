@@ -176,8 +176,8 @@ fn at_least(rate: Option<f64>, cache: &PageCache) -> TableCell {
     rate.map_or_else(|| "?".to_owned(), |rate| format!("{mark}{}", human::bytes(rate))).into()
 }
 
-/// What read calls returned to processes that caused device reads; `None` if no such process is
-/// known.
+/// Writes a figure of the processes that caused device reads; `-` if there is no such process, `?`
+/// if that is not known.
 fn of_readers(cache: &PageCache, figure: Option<f64>, shown: fn(f64) -> String) -> TableCell {
     let none = if cache.are_rates_known { "-" } else { "?" };
     figure.map_or_else(|| none.to_owned(), shown).into()

@@ -96,7 +96,7 @@ fn draw(figures: &Distributions, screen: &mut Screen<'_>) {
     }
 }
 
-/// What identifies the group; `None` for a single group or requests without a process.
+/// Returns the name of the group; `None` for a single group or requests without a process.
 fn name(group: &Distribution, style: &Style) -> Option<String> {
     let process = match (&group.process, group.pid) {
         (Some(name), Some(pid)) => Some(format!("{} {pid}", escape(name, style))),

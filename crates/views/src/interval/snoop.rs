@@ -126,7 +126,8 @@ impl Lines {
         format!("{before}{file}{after}")
     }
 
-    /// Why there is no file. A reason that is too long is cut, and the legend has the full text.
+    /// Returns the reason why there is no file. One that is too long is cut, and the legend has the
+    /// full text.
     fn reason(&mut self, reason: &str, room: usize) -> String {
         let reason = escape(reason, &self.style).into_owned();
         let text = format!("({reason})");

@@ -156,7 +156,7 @@ pub fn render(summary: &Summary, style: &Style) -> String {
     screen.text
 }
 
-/// Who waited for whom, who made others wait, and the sum.
+/// Writes who waited for whom, who made others wait, and the sum.
 pub(crate) fn tables(summary: &Summary, screen: &mut Screen<'_>) {
     let (Some(blame), style) = (&summary.blame, screen.style) else { return };
     let waiters = blame.waiters.iter().take(MOST_WAITERS);
@@ -262,7 +262,7 @@ fn phrase(behind: &BehindRow, style: &Style) -> String {
     format!("{text}{by} {owner}")
 }
 
-/// What requests of an origin are called.
+/// Returns the noun for requests of an origin.
 fn noun(origin: &'static str) -> &'static str {
     match origin {
         "read" => "reads",

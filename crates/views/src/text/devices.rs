@@ -182,7 +182,7 @@ pub(super) fn place(device: &DeviceSummary, environment: &Environment, screen: &
     }
 }
 
-/// What a device says of itself, with its model; nothing of one that says nothing.
+/// Writes a device's report on its health, with its model; nothing if it has none.
 pub(super) fn reported(device: &DeviceSummary, screen: &mut Screen) {
     let Some(report) = health::report(device) else { return };
     let style = screen.style;
@@ -249,7 +249,7 @@ fn is_untold(device: &DeviceSummary, direction: Direction) -> bool {
     device.is_kernel_counted && !told && direction != Direction::Other
 }
 
-/// What the source tells of a direction of which it does not tell all.
+/// Returns the figures of a direction of which the source does not tell all.
 fn partial(device: &DeviceSummary, direction: Direction) -> PartialDirection {
     device.kernel.and_then(|kernel| kernel.partial[direction]).unwrap_or_default()
 }

@@ -61,7 +61,7 @@ pub(crate) fn line_of(facts: Vec<(String, Paint)>, screen: &mut Screen) {
     screen.line(&line);
 }
 
-/// What was watched, what was lost and what watching cost.
+/// Returns the facts of the watch: host and length, losses, and the cost of watching.
 pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
     let (watch, environment) = (&summary.watch, &summary.environment);
     let mut facts = vec![("iowhy".to_owned(), Paint::Heading)];
@@ -245,7 +245,7 @@ pub(super) fn kept(summary: &Summary, screen: &mut Screen) {
     }
 }
 
-/// What was lost.
+/// Writes the losses.
 pub(super) fn losses(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     for loss in &summary.losses.items {

@@ -71,12 +71,12 @@ pub fn render(
 #[derive(Debug)]
 pub struct Screen<'a> {
     pub(crate) style: &'a Style,
-    /// Its source as a command line names it; `None` for a live watch.
+    /// The source as a command line names it; `None` for a live watch.
     source: Option<&'a str>,
     pub(crate) text: String,
     explained: Vec<(&'static str, &'static str)>,
     left_out: Vec<&'static str>,
-    /// Where a page lays out the parts itself.
+    /// The parts, for a page that lays them out itself.
     parts: Option<Vec<ScreenPart>>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum ScreenPart {
     Table(CellTable),
 }
 
-/// What `draw` puts on a screen, in parts.
+/// Returns the parts that `draw` puts on a screen.
 pub(crate) fn parts(
     source: Option<&str>,
     style: &Style,

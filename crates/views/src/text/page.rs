@@ -78,7 +78,7 @@ impl Detail {
         Detail { histograms: usize::from(is_tail), ..LEAST }
     }
 
-    /// Its limits, the least important first.
+    /// Returns the limits, the least important first.
     fn numbers(&mut self) -> [&mut usize; 12] {
         let why = &mut self.why;
         [
@@ -115,7 +115,7 @@ impl Detail {
     }
 }
 
-/// What commands about the same watch name.
+/// The source that commands about the same watch name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PageSource<'a> {
     /// A source, as a command line names it.
@@ -281,7 +281,7 @@ fn devices(summary: &Summary, sick: Option<&DeviceSummary>, most: usize, screen:
     }
 }
 
-/// How long a watch stays, and how it stays longer.
+/// The place of a watch until the next one, and the command that keeps it longer.
 const KEPT: &str = "in memory until the next watch; as a recording: iowhy export -o DIR";
 
 /// Commands that show more: on one line where they fit.

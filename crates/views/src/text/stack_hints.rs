@@ -1,4 +1,4 @@
-//! What a program needs so that its stacks have names: compiled code is in no file.
+//! Steps that a program needs so that its stacks have names: compiled code is in no file.
 //!
 //! What does not belong here: why a stack is incomplete, which the recording says.
 

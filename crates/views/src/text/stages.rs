@@ -1,4 +1,4 @@
-//! Where a request spends its time in the block layer.
+//! Times of a request in the stages of the block layer.
 
 use super::Screen;
 use crate::escape::{escape, items_within};
@@ -23,7 +23,7 @@ pub struct StageRow {
     pub group: String,
     /// The stage.
     pub interval: Interval,
-    /// Its figures.
+    /// The stage's figures.
     pub stage: StageTime,
 }
 
@@ -88,7 +88,7 @@ pub const STAGES: Definition<StageRow> = Definition {
     ],
 };
 
-/// What a stage is spent in, by its word; empty for a word that is not a stage.
+/// Returns the place in which a stage is spent, by its word; empty for a word that is not a stage.
 pub(crate) fn stage_place(word: &str) -> &'static str {
     Interval::ALL.into_iter().find(|it| it.word() == word).map_or("", place)
 }

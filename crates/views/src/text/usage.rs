@@ -18,9 +18,9 @@ pub(super) const REASONS: usize = 3;
 /// A row of usage.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct UsageRow {
-    /// Its name, escaped.
+    /// The row's name, escaped.
     pub name: String,
-    /// Its usage.
+    /// The row's usage.
     pub usage: Usage,
     /// Share of its reads and writes that are sequential, if that is counted.
     pub sequential_share: Option<f64>,

@@ -1,4 +1,4 @@
-//! Where blocked threads waited.
+//! Waits of blocked threads.
 
 use super::Screen;
 use crate::escape::escape;
@@ -15,13 +15,13 @@ const LEAST_SHARE: f64 = 0.001;
 
 /// A row of blocked time: the columns below are those of every table of it.
 pub(crate) trait BlockedTime {
-    /// Its time, nanoseconds.
+    /// Returns the row's time, nanoseconds.
     fn time_ns(&self) -> u64;
-    /// Its share of all blocked time.
+    /// Returns the row's share of all blocked time.
     fn time_share(&self) -> f64;
     /// Waits that it is a part of.
     fn waits(&self) -> u64;
-    /// Its longest part of one wait, nanoseconds.
+    /// Returns the row's longest part of one wait, nanoseconds.
     fn longest_ns(&self) -> u64;
 }
 

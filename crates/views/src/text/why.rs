@@ -334,8 +334,8 @@ fn loss(finding: &Finding) -> String {
     format!("{severity}, {sure}: {lost} ({})", finding.cause)
 }
 
-/// What the program loses of its own time that would gain most; `None` if that is next to nothing,
-/// or if nobody is known to be held up.
+/// Returns how much of its own time the program loses that would gain most; `None` if that is next
+/// to nothing, or if nobody is known to be held up.
 fn own_loss(finding: &Finding) -> Option<String> {
     let gain = finding.gain.as_ref().filter(|gain| gain.share >= LEAST_LOSS)?;
     let limit = if finding.impact_at_most { "up to " } else { "" };

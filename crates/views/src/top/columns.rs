@@ -8,25 +8,25 @@ use iowhy_core::analysis::Direction;
 use iowhy_core::analysis::summary::Usage;
 use iowhy_core::analysis::summary::WaitedRow;
 
-/// What one of many used in a moment.
+/// The usage of one subject in a moment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TopUsedRow {
-    /// Which it is, escaped.
+    /// The subject's name, escaped.
     pub name: String,
-    /// What it used.
+    /// The subject's usage.
     pub usage: Usage,
-    /// How long the moment lasted, seconds.
+    /// Length of the moment, seconds.
     pub seconds: f64,
     /// Whether it is none of what the table is about.
     pub is_rest: bool,
 }
 
-/// How long threads of one of many were blocked in a moment.
+/// The blocked time of one subject's threads in a moment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TopWaitedRow {
-    /// Which it is, escaped.
+    /// The subject's name, escaped.
     pub name: String,
-    /// How long.
+    /// The blocked time.
     pub waited: WaitedRow,
     /// Whether it is none of what the table is about.
     pub is_rest: bool,
@@ -129,7 +129,7 @@ macro_rules! opened_by {
     };
 }
 
-/// What is behind a line of requests: by process, by file, by code path; and all by unit.
+/// The tables behind a line of requests: by process, by file, by code path; and all by unit.
 pub const OPENED_BY: [Definition<TopUsedRow>; 4] = [
     opened_by!(
         "iowhy top: processes behind a line",
@@ -168,7 +168,7 @@ macro_rules! waited_by {
     };
 }
 
-/// What is behind a wait class: by process, by file, by code path.
+/// The tables behind a wait class: by process, by file, by code path.
 pub const WAITED_BY: [Definition<TopWaitedRow>; 3] = [
     waited_by!(
         "iowhy top: processes behind a wait class",

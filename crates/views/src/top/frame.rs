@@ -1,4 +1,4 @@
-//! What the screen looks like, whatever its size.
+//! The layout of the screen, whatever its size.
 //!
 //! ```text
 //! iowhy top · db7 · 17:32:05 · 1,391 requests/s · 0 lost         the watch
@@ -191,7 +191,7 @@ fn header(
     Line::from(spans)
 }
 
-/// Which second it is, and whether it is now.
+/// Returns the time that is shown, and whether it is now.
 fn position(
     model: &TopModel,
     state: &TopState,
@@ -407,7 +407,7 @@ fn device_line(moment: &Moment, state: &TopState, style: &Style) -> Option<Line<
     Some(line(cut(&format!("DISK {text}"), style.width, style), Paint::Plain, style))
 }
 
-/// Why a table has no row.
+/// Returns the reason why a table has no row.
 fn nothing(state: &TopState, moment: &Moment) -> String {
     if !state.filter.is_empty() {
         return format!("nothing here has {:?} in its name: Esc shows all", state.filter);
@@ -476,7 +476,7 @@ fn findings_page(window: Option<&JudgedWindow>, style: &Style) -> Vec<Line<'stat
     screen.text.lines().map(|text| line(text, Paint::Plain, style)).collect()
 }
 
-/// What `a` has chosen.
+/// Returns the word for the span that `a` has chosen.
 fn span_word(span: MomentSpan) -> &'static str {
     match span {
         MomentSpan::One => "1 s",

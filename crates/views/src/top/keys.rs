@@ -36,7 +36,7 @@ pub enum TopKey {
 pub struct KeyHelp {
     /// The keys.
     pub keys: &'static str,
-    /// What they do.
+    /// The action of these keys.
     pub does: &'static str,
 }
 

@@ -31,24 +31,24 @@ use iowhy_core::model::clock::WallClock;
 use iowhy_core::moments::{History, Moment, MomentSpan};
 use std::sync::Arc;
 
-/// What there is to show.
+/// The data that can be shown.
 #[derive(Debug)]
 pub struct TopModel {
-    /// What is true of the watch: its host, its filter.
+    /// The facts of the watch: its host, its filter.
     environment: Environment,
     clock: Option<WallClock>,
     /// The source as a command line names it; `None` of a live watch.
     source: Option<String>,
     /// The moment of all of a source that has an end.
     whole: Option<Arc<Moment>>,
-    /// Its last minutes.
+    /// The last minutes of the watch.
     pub history: History,
     /// The latest sum of a longer span of a live watch.
     sum: Option<(MomentSpan, Arc<Moment>)>,
     is_new_sum: bool,
-    /// Why no more moments come; `None` while they do.
+    /// The reason why no more moments come; `None` while they do.
     pub ended: Option<String>,
-    /// How to draw.
+    /// The style in which the screen is drawn.
     pub style: Style,
 }
 
@@ -102,8 +102,8 @@ impl TopModel {
         std::mem::take(&mut self.is_new_sum)
     }
 
-    /// What is shown where no second was chosen: the latest, the latest sum of the span, or all of
-    /// a recording.
+    /// Returns the moment that is shown if no second was chosen: the latest, the latest sum of the
+    /// span, or all of a recording.
     fn present(&self, span: MomentSpan) -> Option<&Arc<Moment>> {
         let sum = self.sum.as_ref().filter(|(of, _)| *of == span).map(|(_, moment)| moment);
         self.whole.as_ref().or(sum).or_else(|| self.history.back(0))

@@ -1,4 +1,4 @@
-//! What the user chose, and how keys change it.
+//! The user's choices, and the keys that change them.
 
 use super::TopModel;
 use super::keys::TopKey;
@@ -49,7 +49,7 @@ pub(super) enum TopPage {
     CodePath(Box<BreakdownSubject>),
 }
 
-/// What the binary is to do.
+/// The action for the binary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TopAction {
     /// End.
@@ -58,13 +58,14 @@ pub enum TopAction {
     Save,
 }
 
-/// What the user chose.
+/// The user's choices.
 #[derive(Debug)]
 pub struct TopState {
     pub(super) table: TopTable,
-    /// What was opened, the outermost first: only what belongs to all of it is shown.
+    /// The subjects that were opened, the outermost first: only what belongs to all of them is
+    /// shown.
     pub(super) opened: Vec<BreakdownSubject>,
-    /// What was selected where something was opened, to be found again on the way back.
+    /// The row selected when each was opened, to be found again on the way back.
     selected_before: Vec<String>,
     selected: usize,
     selected_id: Option<String>,
@@ -81,7 +82,7 @@ pub struct TopState {
     pub(super) scroll: u16,
     /// The end of the moment that is shown, nanoseconds; `None` for now.
     pinned_ns: Option<u64>,
-    /// What the binary has to say, until the next key.
+    /// A message of the binary, until the next key.
     pub message: Option<String>,
 }
 
@@ -113,7 +114,7 @@ impl TopState {
         self.pinned_ns.is_some()
     }
 
-    /// How much of a live watch is added up.
+    /// Returns the span of a live watch that is added up.
     pub fn span(&self) -> MomentSpan {
         self.span
     }
@@ -144,7 +145,7 @@ impl TopState {
         matches!(self.opened.first(), Some(BreakdownSubject::Class(_)))
     }
 
-    /// What rows are of, where something was opened.
+    /// Returns the axis of the rows behind an opened line; `None` if none is opened.
     pub(super) fn axis(&self) -> Option<BreakdownAxis> {
         if self.opened.is_empty() {
             return None;

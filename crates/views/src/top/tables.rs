@@ -21,11 +21,11 @@ type Order<R> = (&'static str, fn(&R) -> f64);
 
 /// A table that is shown.
 pub(super) trait ShownTable {
-    /// How many rows there are.
+    /// Returns the number of rows.
     fn len(&self) -> usize;
-    /// What a row is called, for the filter and to find it again in the next second.
+    /// Returns the name of a row, for the filter and to find it again in the next second.
     fn id(&self, index: usize) -> String;
-    /// What is behind a row.
+    /// Returns the subject behind a row.
     fn subject(&self, index: usize) -> Option<BreakdownSubject>;
     /// The heading and the lines of some rows.
     fn lines(&self, rows: Range<usize>, style: &Style) -> Vec<String>;
@@ -247,7 +247,7 @@ fn waited(
     Rows { definition: &WAITED_BY[place(axis)], orders: ORDERS, rows: rows.collect() }.shown(state)
 }
 
-/// What a subject is called, escaped, and whether it is none.
+/// Returns the name of a subject, escaped, and whether it is none.
 pub(super) fn name(subject: &BreakdownSubject, style: &Style) -> (String, bool) {
     let name = match subject {
         BreakdownSubject::Class(class) => WaitClass::phrase_of(class).to_owned(),

@@ -67,7 +67,7 @@ fn the_brief_answer_has_whole_names() {
     assert_eq!(shown[0], "drbd-production-cluster-09");
 }
 
-/// What a pass finds in all of the script.
+/// Returns the figures of a pass over all of the script.
 fn figures<P: Pass>(mut pass: P, script: &Script) -> P::Figures {
     pass.add(&script.batch, &script.names);
     pass.finish(&script.environment, &script.names)

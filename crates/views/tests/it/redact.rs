@@ -133,7 +133,7 @@ fn answers(summary: &Summary, diagnosis: &Diagnosis) -> Vec<(String, String)> {
     all
 }
 
-/// What a diagnosis claims, without names.
+/// Returns the claims of a diagnosis, without names.
 fn claims(diagnosis: &Diagnosis) -> Vec<String> {
     let of = |finding: &iowhy_core::diagnosis::Finding| {
         let subject = &finding.subject;

@@ -200,7 +200,7 @@ pub fn hung() -> Script {
     script
 }
 
-/// What an old capture of issues and completions knows.
+/// The facts that an old capture of issues and completions holds.
 pub fn imported() -> Script {
     let mut script = Script::new(30);
     script.environment.host = String::new();

@@ -1,8 +1,8 @@
-//! What the manual pages say beside the definition of the command line.
+//! Texts of the manual pages beside the definition of the command line.
 //!
 //! What does not belong here: columns (the tables' definitions in `iowhy-views`) and options.
 
-/// What the page of a command says beside its options.
+/// Texts of a command's page beside its options.
 pub struct PageText {
     /// The command's name.
     pub name: &'static str,
@@ -95,9 +95,9 @@ const CONFIGURATION: (&str, &str) = ("/etc/iowhy/iowhy.toml", "Settings of the r
 const STATE: (&str, &str) =
     ("/var/lib/iowhy", "Incidents and history; root and the group iowhy may read them.");
 const RUNTIME: (&str, &str) = ("/run/iowhy", "The ring in memory and the control socket.");
-/// What a command of the recorder uses.
+/// Files of the recorder's commands.
 const OF_RECORDER: &[(&str, &str)] = &[CONFIGURATION, STATE, RUNTIME];
-/// What a command uses that watches or reads.
+/// Files of commands that watch this machine or read a source.
 const OF_VIEW: &[(&str, &str)] = &[KERNEL, RECORDING];
 
 const INTERVALS: &str = "Without a source it watches this machine; otherwise it reads the source. \

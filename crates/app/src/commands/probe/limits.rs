@@ -17,7 +17,7 @@ use std::time::Duration;
 const REACHED: f64 = 0.9;
 /// The least share of the time at its limit that a volume counts for it to be worth a word. Chosen.
 const HELD: f64 = 0.05;
-/// How long a device may take to answer.
+/// The longest wait for a device's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The disk of a probe and its limits.
@@ -88,7 +88,7 @@ fn own_limits(disk: &Device) -> Vec<(String, IoLimit)> {
     found
 }
 
-/// What a cgroup limits, compared with the highest rates.
+/// Returns the limits of a cgroup, compared with the highest rates.
 fn of_cgroup(path: &str, limit: IoLimit, rows: &[(ProbeRow, bool)]) -> Vec<MeasuredLimit> {
     let most = |writes: bool, of: fn(&ProbeRow) -> f64| {
         let own = rows.iter().filter(|(_, it)| *it == writes).map(|(row, _)| of(row));
@@ -117,7 +117,7 @@ fn of_cgroup(path: &str, limit: IoLimit, rows: &[(ProbeRow, bool)]) -> Vec<Measu
     stated.collect()
 }
 
-/// What the volume has counted at its own limits meanwhile.
+/// Returns the times that the volume has counted at its own limits meanwhile.
 fn of_volume(disk: &Device, seconds: f64) -> Option<MeasuredLimit> {
     let (before, after) = (disk.health_start.as_ref()?, disk.health_end.as_ref()?);
     let (before, after) = (before.volume.as_ref()?, after.volume.as_ref()?);

@@ -39,9 +39,9 @@ use std::path::PathBuf;
 
 /// A source that has been read.
 pub struct ReadLoad {
-    /// Its summary.
+    /// The source's summary.
     pub summary: Summary,
-    /// Its diagnosis.
+    /// The source's diagnosis.
     pub diagnosis: Diagnosis,
     streams: LoadStreams,
     sequence: ReplayTally,

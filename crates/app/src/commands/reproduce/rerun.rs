@@ -18,7 +18,7 @@ use iowhy_reproduce::{fit, folder};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a round of fitting is recorded.
+/// The recorded time of a round of fitting.
 const FIT: Duration = Duration::from_secs(4);
 
 /// Runs, records, compares.

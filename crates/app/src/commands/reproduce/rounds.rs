@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the load runs before it is recorded.
+/// Time that the load runs before it is recorded.
 const SETTLE: Duration = Duration::from_millis(1500);
 const POLL: Duration = Duration::from_millis(50);
 

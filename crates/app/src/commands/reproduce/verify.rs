@@ -58,7 +58,7 @@ pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
     show(args, &plan, &all)
 }
 
-/// What differs in the rounds with it.
+/// The difference in the rounds with the change.
 struct TestedChange<'a> {
     args: &'a VerifyArgs,
     alterations: &'a [Alteration],

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 /// A moment, nanoseconds.
 const EVERY_NS: u64 = 1_000_000_000;
 
-/// What the watch sends to the screen.
+/// A message of the watch to the screen.
 pub enum FromWatch {
     /// A second is over.
     Moment(Box<Moment>),
@@ -83,7 +83,7 @@ impl LiveTop {
         }
     }
 
-    /// What has come since it was last asked.
+    /// Returns the messages that have come since the last call.
     pub fn news(&self) -> impl Iterator<Item = FromWatch> {
         self.news.try_iter()
     }
@@ -133,7 +133,7 @@ fn panicked() -> Failure {
     Failure::new("failed to watch: the thread that watches ended early", None)
 }
 
-/// What takes the rows of the watch.
+/// The receiver of the watch's rows.
 struct TopSink {
     cutter: MomentCutter,
     ring: RecordingRing,
@@ -152,7 +152,8 @@ impl WatchSink for TopSink {
     const PRINTS: bool = true;
     const OWNS_TERMINAL: bool = true;
 
-    /// It saves into the directory that it was started in, whenever a person asks for that.
+    /// Keeps all rights: a save goes to the directory that iowhy was started in, whenever a person
+    /// asks.
     fn places(&self) -> Option<Vec<PathBuf>> {
         None
     }

@@ -24,9 +24,9 @@ use live::{FromWatch, LiveTop};
 use std::time::Duration;
 use terminal::{TakenTerminal, TerminalEvent};
 
-/// How long to wait for a key before the watch is asked for news.
+/// The longest wait for a key before the watch is asked for news.
 const TICK: Duration = Duration::from_millis(100);
-/// How long the kernel's counters are shown if the privilege for a watch is missing.
+/// Time that the kernel's counters are shown if the privilege for a watch is missing.
 const COUNTERS: Duration = Duration::from_secs(2);
 
 /// Shows the screen until the user ends it.

@@ -33,7 +33,7 @@ const FRAME: Duration = Duration::from_millis(25);
 /// Events that are taken before the screen is drawn again.
 const MOST_EVENTS: usize = 256;
 
-/// What came from the terminal.
+/// An event of the terminal.
 pub enum TerminalEvent {
     /// A key.
     Key(TopKey),
@@ -44,9 +44,9 @@ pub enum TerminalEvent {
         /// Whether downwards.
         down: bool,
     },
-    /// Its size changed.
+    /// The terminal's size changed.
     Resized,
-    /// It is gone, or a signal asks to end.
+    /// The terminal is gone, or a signal asks to end.
     Gone,
 }
 
@@ -124,7 +124,7 @@ impl TakenTerminal {
         self.area
     }
 
-    /// What has come, and if nothing has, what comes within `time`.
+    /// Returns the events that have come, and if none has, those that come within `time`.
     pub fn events(&mut self, time: Duration) -> Result<Vec<TerminalEvent>, Failure> {
         let mut events = Vec::new();
         if self.signal.load(Ordering::Relaxed) || is_gone(time)? {

@@ -1,4 +1,4 @@
-//! What screens, pages and tables show, as words to compare.
+//! Figures on screens, pages and tables, as words to compare.
 //!
 //! What does not belong here: which of them are the same figure (see [`super`]).
 
