@@ -89,7 +89,8 @@ pub fn source_of(name: &str) -> String {
 /// Compiles a source; the current folder is the crate's.
 ///
 /// # Errors
-/// The compiler's words, or why it could not be run.
+/// Fails if the source does not compile, with the compiler's messages, or if the compiler cannot be
+/// run.
 pub fn run_clang(
     clang: &Path,
     source: &str,

@@ -91,7 +91,7 @@ pub fn find(head: &[u8]) -> Option<&'static Converter> {
 /// `given`, or standard input where its tool prints what is given.
 ///
 /// # Errors
-/// When the tool is installed and cannot be started.
+/// Fails if the tool is installed and cannot be started.
 pub fn instead(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let same = || given.to_vec();
     let [path] = given else { return Ok(same()) };

@@ -149,7 +149,7 @@ impl WatchKeeper {
     /// Adds rows.
     ///
     /// # Errors
-    /// When rows cannot be encoded: then the watch is not kept.
+    /// Fails if rows cannot be encoded: then the watch is not kept.
     pub fn add(&mut self, batch: &Batch, names: &Names) -> Result<(), RecordingError> {
         self.ring.add(batch, names)
     }
@@ -157,7 +157,7 @@ impl WatchKeeper {
     /// All rows until `until_ns` were added.
     ///
     /// # Errors
-    /// Those of [`WatchKeeper::add`].
+    /// Fails for the same reasons as [`WatchKeeper::add`].
     pub fn seen(&mut self, until_ns: u64, names: &Names) -> Result<(), RecordingError> {
         self.ring.seen(until_ns, &self.environment, names)
     }
@@ -171,7 +171,7 @@ impl WatchKeeper {
     /// the one before it. Returns its directory.
     ///
     /// # Errors
-    /// When it cannot be written, or another process is writing.
+    /// Fails if the watch cannot be written, or another process is writing.
     pub fn finish(self, now: &Environment, names: &Names) -> io::Result<PathBuf> {
         let WatchKeeper { folder, ring, .. } = self;
         rustix::fs::flock(&folder.descriptor, FlockOperation::NonBlockingLockExclusive)

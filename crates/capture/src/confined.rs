@@ -91,7 +91,7 @@ pub fn limit_reader(role: RightsHolder) {
 /// Limits the thread of a daemon that watches, whose watch is renewed; it writes below `places`.
 ///
 /// # Errors
-/// The system has no thread for it.
+/// Fails if the system has no thread for it.
 pub fn limit_daemon(places: Vec<PathBuf>) -> io::Result<InEffect> {
     enter(places, kept(RightsHolder::Daemon), ProgramLoading::Allowed)
 }
@@ -99,7 +99,7 @@ pub fn limit_daemon(places: Vec<PathBuf>) -> io::Result<InEffect> {
 /// Limits the thread of a watch that has begun and is not renewed; it writes below `places`.
 ///
 /// # Errors
-/// The system has no thread for it.
+/// Fails if the system has no thread for it.
 pub(crate) fn limit_watch(session: &Session, places: Vec<PathBuf>) -> io::Result<InEffect> {
     let mut kept = kept(RightsHolder::Watch);
     if !reads_maps_without(session) {

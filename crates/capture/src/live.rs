@@ -210,7 +210,7 @@ impl LiveWatch {
     /// below `places` only.
     ///
     /// # Errors
-    /// The system has no thread that writes.
+    /// Fails if the system has no thread that writes.
     pub fn give_up_rights(&self, places: Vec<PathBuf>) -> std::io::Result<()> {
         confined::limit_watch(&self.session, places).map(drop)
     }

@@ -88,7 +88,7 @@ fn portions(plan: &Plan, instructions: Instructions) -> Vec<Portion> {
 /// that is refused.
 ///
 /// # Errors
-/// Where the kernel does not accept a program that every watch needs.
+/// Fails if the kernel does not accept a program that every watch needs.
 pub(crate) fn load(
     plan: &Plan,
     facts: &KernelFeatures,

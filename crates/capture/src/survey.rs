@@ -231,7 +231,7 @@ pub struct RefusedProgram {
 /// accept, and returns the programs that it refuses. `folder` holds all objects: `NAME.bpf.o`.
 ///
 /// # Errors
-/// Where the kernel's types or symbols cannot be read.
+/// Fails if the kernel's types or symbols cannot be read.
 pub fn refused_of(folder: &Path) -> Result<Vec<RefusedProgram>, WatchError> {
     let facts = live::facts()?;
     let wishes = Wishes { page_cache: true, ..everything() };

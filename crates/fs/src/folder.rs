@@ -31,7 +31,7 @@ impl Folder {
     /// Opens the directory `path` of any owner.
     ///
     /// # Errors
-    /// Those of [`walk::folder`].
+    /// Fails for the same reasons as [`walk::folder`].
     pub fn open(path: &Path) -> io::Result<Folder> {
         Ok(Folder { handle: Arc::new(walk::folder(path)?), path: path.to_owned() })
     }
@@ -39,7 +39,7 @@ impl Folder {
     /// Opens the directory `path`, which belongs to the caller alone.
     ///
     /// # Errors
-    /// Those of [`Folder::open`] and [`Folder::check_own`].
+    /// Fails for the same reasons as [`Folder::open`] and [`Folder::check_own`].
     pub fn open_own(path: &Path) -> io::Result<Folder> {
         let folder = Folder::open(path)?;
         folder.check_own()?;
@@ -50,7 +50,7 @@ impl Folder {
     /// it was made.
     ///
     /// # Errors
-    /// It cannot be made, or the one that exists is not only the caller's.
+    /// Fails if the directory cannot be made, or the one that exists is not only the caller's.
     pub fn make(path: &Path, mode: u32) -> io::Result<(Folder, bool)> {
         match Folder::make_new(path, mode) {
             Ok(folder) => Ok((folder, true)),
@@ -64,7 +64,7 @@ impl Folder {
     /// Makes the directory `path`, where nothing stands yet.
     ///
     /// # Errors
-    /// Something stands there, a link included, or it cannot be made.
+    /// Fails if something stands there, a link included, or the directory cannot be made.
     pub fn make_new(path: &Path, mode: u32) -> io::Result<Folder> {
         if path.file_name().is_none() {
             // `.`, `..` and `/`.
@@ -78,7 +78,7 @@ impl Folder {
     /// caller.
     ///
     /// # Errors
-    /// Those of [`Folder::make`].
+    /// Fails for the same reasons as [`Folder::make`].
     pub fn make_all(path: &Path, mode: u32) -> io::Result<Folder> {
         match Folder::make(path, mode) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -112,7 +112,7 @@ impl Folder {
     /// redirect what is written there, and read it.
     ///
     /// # Errors
-    /// It is such a directory.
+    /// Fails if it is such a directory.
     pub fn check_own(&self) -> io::Result<()> {
         let about = rustix::fs::fstat(&self.handle)?;
         let refused = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -135,7 +135,7 @@ impl Folder {
     /// Takes from others the right to write to the directory, if it is the caller's.
     ///
     /// # Errors
-    /// It is somebody else's.
+    /// Fails if the directory is somebody else's.
     pub fn make_own(&self) -> io::Result<()> {
         let about = rustix::fs::fstat(&self.handle)?;
         let is_own = about.st_uid == rustix::process::geteuid().as_raw();
@@ -150,7 +150,7 @@ impl Folder {
     /// Opens the directory `name` in it, which is no link.
     ///
     /// # Errors
-    /// It is no directory, or cannot be opened.
+    /// Fails if `name` is no directory, or cannot be opened.
     pub fn folder(&self, name: impl AsRef<OsStr>) -> io::Result<Folder> {
         let name = single(name.as_ref())?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -162,7 +162,7 @@ impl Folder {
     /// Makes the directory `name` in it.
     ///
     /// # Errors
-    /// Something of that name exists, or it cannot be made.
+    /// Fails if something of that name exists, or the directory cannot be made.
     pub fn make_folder(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Folder> {
         let name = single(name.as_ref())?;
         let mode = Mode::from_raw_mode(mode);
@@ -177,7 +177,7 @@ impl Folder {
     /// Makes the directory `name` in it, unless it exists and belongs to the caller.
     ///
     /// # Errors
-    /// Those of [`Folder::make_folder`], and of [`Folder::check_own`].
+    /// Fails for the same reasons as [`Folder::make_folder`] and [`Folder::check_own`].
     pub fn make_folder_once(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Folder> {
         match self.make_folder(name.as_ref(), mode) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -192,7 +192,7 @@ impl Folder {
     /// Makes the file `name` in it, to be written.
     ///
     /// # Errors
-    /// Something of that name exists, a link included, or it cannot be made.
+    /// Fails if something of that name exists, a link included, or the file cannot be made.
     pub fn create(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         self.opened(name.as_ref(), flags, mode)
@@ -201,7 +201,7 @@ impl Folder {
     /// Makes the file `name` anew: a file or a link of that name is removed, never followed.
     ///
     /// # Errors
-    /// A directory of that name exists, or it cannot be made.
+    /// Fails if a directory of that name exists, or the file cannot be made.
     pub fn create_anew(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
         // What is not there needs no removal; what cannot be removed lets the next call fail.
         let _ = self.remove_file(name.as_ref());
@@ -211,7 +211,8 @@ impl Folder {
     /// Opens the caller's own file `name` to append to it, or makes it.
     ///
     /// # Errors
-    /// It is no regular file, is somebody else's, has another name too, or cannot be opened.
+    /// Fails if it is no regular file, is somebody else's, has another name too, or cannot be
+    /// opened.
     pub fn append(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK;
         own(self.opened(name.as_ref(), flags, mode)?)
@@ -220,7 +221,7 @@ impl Folder {
     /// Opens the caller's own file `name`, which serves as a lock, or makes it.
     ///
     /// # Errors
-    /// Those of [`Folder::append`].
+    /// Fails for the same reasons as [`Folder::append`].
     pub fn lock_file(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
         own(self.opened(name.as_ref(), flags, mode)?)
@@ -229,7 +230,7 @@ impl Folder {
     /// Opens the regular file `name` for reading; a link is not followed.
     ///
     /// # Errors
-    /// It is no regular file, or cannot be opened.
+    /// Fails if it is no regular file, or cannot be opened.
     pub fn open_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         read::regular(self.opened(name.as_ref(), read::READING, 0)?)
     }
@@ -249,7 +250,7 @@ impl Folder {
     /// `synced` the bytes are on the disk before they have the name.
     ///
     /// # Errors
-    /// It cannot be written; the old content stays.
+    /// Fails if the file cannot be written; the old content stays.
     pub fn replace(
         &self,
         name: impl AsRef<OsStr>,
@@ -273,7 +274,7 @@ impl Folder {
     /// name is replaced.
     ///
     /// # Errors
-    /// It cannot be renamed.
+    /// Fails if the file cannot be renamed.
     pub fn rename(
         &self,
         from: impl AsRef<OsStr>,
@@ -289,7 +290,7 @@ impl Folder {
     /// Gives the file `from` in it a second name, `to` in the directory `folder`.
     ///
     /// # Errors
-    /// Something of that name exists, or the file system has no such links.
+    /// Fails if something of that name exists, or the file system has no such links.
     pub fn link(
         &self,
         from: impl AsRef<OsStr>,
@@ -306,7 +307,7 @@ impl Folder {
     /// Makes the symbolic link `name` in it, which leads to `target`.
     ///
     /// # Errors
-    /// Something of that name exists, or it cannot be made.
+    /// Fails if something of that name exists, or the link cannot be made.
     pub fn symlink(&self, target: &Path, name: impl AsRef<OsStr>) -> io::Result<()> {
         let (target, name) = (target.to_owned(), single(name.as_ref())?.to_owned());
         let handle = Arc::clone(&self.handle);
@@ -316,7 +317,7 @@ impl Folder {
     /// Removes the file, link, pipe or socket `name`.
     ///
     /// # Errors
-    /// There is none, or it cannot be removed.
+    /// Fails if there is none, or it cannot be removed.
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         self.unlink(name.as_ref(), AtFlags::empty())
     }
@@ -324,7 +325,7 @@ impl Folder {
     /// Removes the empty directory `name`.
     ///
     /// # Errors
-    /// There is none, it is not empty, or it cannot be removed.
+    /// Fails if there is none, it is not empty, or it cannot be removed.
     pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         self.unlink(name.as_ref(), AtFlags::REMOVEDIR)
     }
@@ -338,7 +339,7 @@ impl Folder {
     /// Removes whatever is called `name`, with all that is in it; no link is followed.
     ///
     /// # Errors
-    /// There is nothing, or it cannot be removed.
+    /// Fails if there is nothing, or it cannot be removed.
     pub fn remove_all(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         let name = single(name.as_ref())?;
         if FileType::from_raw_mode(walk::about(&self.handle, name)?.st_mode) != FileType::Directory
@@ -353,7 +354,7 @@ impl Folder {
     /// The names in it, in no order.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// Fails if the directory cannot be read.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(self.readable()?)? {
@@ -368,7 +369,7 @@ impl Folder {
     /// Whether nothing is in it.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// Fails if the directory cannot be read.
     pub fn is_empty(&self) -> io::Result<bool> {
         Ok(self.names()?.is_empty())
     }
@@ -389,7 +390,7 @@ impl Folder {
     /// otherwise be gone, or stand for an older file.
     ///
     /// # Errors
-    /// The disk does not take them.
+    /// Fails if the disk does not take them.
     pub fn sync_names(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(self.readable()?)?)
     }
@@ -397,7 +398,7 @@ impl Folder {
     /// Waits until the disk has everything of the file system that the directory is on.
     ///
     /// # Errors
-    /// The disk does not take it.
+    /// Fails if the disk does not take it.
     pub fn sync_file_system(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(self.readable()?)?)
     }

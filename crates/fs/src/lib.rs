@@ -49,7 +49,7 @@ pub const PRIVATE_FOLDER: u32 = 0o700;
 /// The directory in which `path` stands, and its name there.
 ///
 /// # Errors
-/// The directory cannot be opened, or `path` ends in no name.
+/// Fails if the directory cannot be opened, or `path` ends in no name.
 pub fn parent(path: &Path) -> io::Result<(Folder, OsString)> {
     let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "it has no file name");
     let name = path.file_name().ok_or_else(no_name)?.to_owned();
@@ -63,7 +63,7 @@ pub fn parent(path: &Path) -> io::Result<(Folder, OsString)> {
 /// Makes the file `path`, where nothing stands yet.
 ///
 /// # Errors
-/// Something stands there, a link included, or it cannot be made.
+/// Fails if something stands there, a link included, or the file cannot be made.
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     let (folder, name) = parent(path)?;
     folder.create(&name, mode)
@@ -72,7 +72,7 @@ pub fn create(path: &Path, mode: u32) -> io::Result<File> {
 /// Removes the empty directory `path`.
 ///
 /// # Errors
-/// It is no directory, not empty, or cannot be removed.
+/// Fails if it is no directory, not empty, or cannot be removed.
 pub fn remove_folder(path: &Path) -> io::Result<()> {
     let (folder, name) = parent(path)?;
     folder.remove_folder(&name)
@@ -81,7 +81,7 @@ pub fn remove_folder(path: &Path) -> io::Result<()> {
 /// Removes whatever stands at `path`: a file, a link, a directory with all that is in it.
 ///
 /// # Errors
-/// It cannot be removed.
+/// Fails if it cannot be removed.
 pub fn remove_all(path: &Path) -> io::Result<()> {
     let (folder, name) = parent(path)?;
     folder.remove_all(&name)

@@ -16,7 +16,7 @@ pub(crate) const READING: OFlags =
 /// Opens the regular file `path`.
 ///
 /// # Errors
-/// It cannot be opened, or is no regular file.
+/// Fails if it cannot be opened, or is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     let opened = with_own_rights(|| rustix::fs::openat(CWD, path, READING, Mode::empty()));
     regular(File::from(opened?))
@@ -25,7 +25,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Opens a source that a user names: a regular file, or a pipe or a terminal that it may wait for.
 ///
 /// # Errors
-/// It cannot be opened, or is a directory.
+/// Fails if it cannot be opened, or is a directory.
 pub fn open_source(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = with_own_rights(|| rustix::fs::openat(CWD, path, flags, Mode::empty()));
@@ -39,7 +39,7 @@ pub fn open_source(path: &Path) -> io::Result<File> {
 /// The same `file`, if it is a regular one.
 ///
 /// # Errors
-/// It is something else; the error says what.
+/// Fails if the file is something else; the error says what.
 pub(crate) fn regular(file: File) -> io::Result<File> {
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
     let found = match kind {
@@ -57,7 +57,7 @@ pub(crate) fn regular(file: File) -> io::Result<File> {
 /// The content of the regular file `path`, which has at most `most` bytes.
 ///
 /// # Errors
-/// It cannot be read, is no regular file, or is larger.
+/// Fails if the file cannot be read, is no regular file, or is larger.
 pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     all_of(open(path)?, most)
 }
@@ -65,7 +65,7 @@ pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// The text of the regular file `path`, which has at most `most` bytes.
 ///
 /// # Errors
-/// Those of [`bytes`], and it is not UTF-8.
+/// Fails for the same reasons as [`bytes`], or if the content is not UTF-8.
 pub fn text(path: &Path, most: u64) -> io::Result<String> {
     let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text");
     String::from_utf8(bytes(path, most)?).map_err(not_text)
@@ -74,7 +74,7 @@ pub fn text(path: &Path, most: u64) -> io::Result<String> {
 /// All of an open file, which has at most `most` bytes.
 ///
 /// # Errors
-/// It cannot be read, or is larger.
+/// Fails if the file cannot be read, or is larger.
 pub fn all_of(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -92,7 +92,7 @@ const MOST_OBJECTS: usize = 1 << 16;
 /// Checks that the JSON `text` has no more objects than a file of iowhy's own.
 ///
 /// # Errors
-/// It has more.
+/// Fails if the text has more.
 pub fn check_objects(text: &[u8]) -> io::Result<()> {
     if text.iter().filter(|byte| **byte == b'{').count() <= MOST_OBJECTS {
         return Ok(());

@@ -37,7 +37,7 @@ pub fn nowhere() -> Stdio {
 /// directory.
 ///
 /// # Errors
-/// A block device, a socket or a link of somebody else stands there.
+/// Fails if a block device, a socket or a link of somebody else stands there.
 pub fn is_special(path: &Path) -> io::Result<bool> {
     let end = match with_own_rights(|| walk::end_of(path)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -53,7 +53,7 @@ pub fn is_special(path: &Path) -> io::Result<bool> {
 /// Opens the pipe or the character device `path` for writing. Opening a pipe waits for its reader.
 ///
 /// # Errors
-/// It cannot be opened, or is neither.
+/// Fails if it cannot be opened, or is neither.
 pub fn open(path: &Path) -> io::Result<File> {
     let end = with_own_rights(|| walk::end_of(path))?;
     // Through the handle: the name may have become another's meanwhile.

@@ -25,7 +25,7 @@ const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOF
 /// Opens the directory `path` to make, open and remove names in it.
 ///
 /// # Errors
-/// It is no directory, cannot be opened, or a link of somebody else stands on the way.
+/// Fails if `path` is no directory, cannot be opened, or a link of somebody else stands on the way.
 pub fn folder(path: &Path) -> io::Result<OwnedFd> {
     with_own_rights(|| {
         let end = end_of(path)?;
@@ -39,7 +39,7 @@ pub fn folder(path: &Path) -> io::Result<OwnedFd> {
 /// Opens `path` as a handle that can only be examined; links are followed as for [`folder`].
 ///
 /// # Errors
-/// Nothing stands there, or a link of somebody else stands on the way.
+/// Fails if nothing stands there, or a link of somebody else stands on the way.
 pub(crate) fn end_of(path: &Path) -> io::Result<OwnedFd> {
     let mut left = names(path);
     let mut at = start(path)?;

@@ -87,7 +87,7 @@ pub struct TopicSection {
 /// `directory`, which is made if it is missing.
 ///
 /// # Errors
-/// When the directory or a page cannot be written.
+/// Fails if the directory or a page cannot be written.
 pub fn write_pages(program: Command, texts: &ManualTexts, directory: &Path) -> io::Result<()> {
     let folder = match Folder::open(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -107,7 +107,7 @@ pub fn write_pages(program: Command, texts: &ManualTexts, directory: &Path) -> i
 /// Writes a page that belongs to no command into `directory`, which exists.
 ///
 /// # Errors
-/// When the page cannot be written.
+/// Fails if the page cannot be written.
 pub fn write_topic(topic: &TopicPage, version: &str, directory: &Path) -> io::Result<()> {
     let mut page = Roff::default();
     let section = topic.section.to_string();

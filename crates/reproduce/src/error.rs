@@ -35,7 +35,7 @@ pub trait ActionContext<T> {
     /// The value, or a failure of `action`.
     ///
     /// # Errors
-    /// If there is no value.
+    /// Fails if there is no value.
     fn context(self, action: impl FnOnce() -> String) -> Result<T>;
 }
 

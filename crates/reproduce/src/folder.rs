@@ -70,7 +70,7 @@ pub fn replay_path(step: &str) -> String {
 /// Writes the sequences of a replay into `folder`, which exists.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Fails if a file cannot be written.
 pub fn write_replay(folder: &Folder, texts: &[ReplayText]) -> Result<()> {
     for ReplayText { name, text } in texts {
         put(folder, Path::new(&replay_path(name)), text, PRIVATE_FILE)?;
@@ -93,7 +93,7 @@ fn put(folder: &Folder, path: &Path, text: &str, mode: u32) -> Result<()> {
 /// Writes the files of a plan into `folder`. They are its owner's alone: they may hold names.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Fails if a file cannot be written.
 pub fn write(folder: &Folder, plan: &LoadPlan) -> Result<()> {
     for file in files(plan) {
         let mode = if file.executable { PRIVATE_FOLDER } else { PRIVATE_FILE };
@@ -105,7 +105,7 @@ pub fn write(folder: &Folder, plan: &LoadPlan) -> Result<()> {
 /// The same into the directory `path`, which exists and is the caller's alone.
 ///
 /// # Errors
-/// It is somebody else's, or a file cannot be written.
+/// Fails if the directory is somebody else's, or a file cannot be written.
 pub fn write_below(path: &Path, plan: &LoadPlan) -> Result<()> {
     let folder = Folder::open_own(path).context(|| format!("write {}", path.display()))?;
     write(&folder, plan)
@@ -114,7 +114,7 @@ pub fn write_below(path: &Path, plan: &LoadPlan) -> Result<()> {
 /// Reads the plan of a reproduction. A plan that hurts takes at most 256 MiB.
 ///
 /// # Errors
-/// It is none, or one of a later version.
+/// Fails if the folder holds no reproduction, or one of a later version.
 pub fn read(folder: &Path) -> Result<LoadPlan> {
     let path = folder.join("plan.json");
     let action = || format!("read {}", path.display());

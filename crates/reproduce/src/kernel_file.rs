@@ -14,7 +14,7 @@ use std::path::Path;
 /// Writes `value` to the setting `path`.
 ///
 /// # Errors
-/// It does not exist, is a link, or takes no such value.
+/// Fails if the setting does not exist, is a link, or takes no such value.
 pub fn write(path: &Path, value: &str) -> Result<()> {
     let written = open(path).and_then(|mut file| file.write_all(value.as_bytes()));
     written.context(|| format!("write {value:?} to {}", path.display()))

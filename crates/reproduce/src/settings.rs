@@ -29,7 +29,7 @@ impl Alteration {
     /// Parses `NAME=VALUE`.
     ///
     /// # Errors
-    /// It is none, with what is possible.
+    /// Fails if the text is no such change, and names those that are possible.
     pub fn parse(text: &str) -> Result<Alteration> {
         let hint = format!(
             "a queue's setting ({}), a sysctl (vm.dirty_ratio=5), limits=none, memory=none, \

@@ -60,7 +60,7 @@ impl RunTarget {
     /// Checks that a reproduction that needs so many bytes may run here.
     ///
     /// # Errors
-    /// It may not, with the reason.
+    /// Fails if it may not, with the reason.
     pub fn check(&self, bytes: u64) -> Result<CheckedTarget> {
         let text = self.path().to_str().unwrap_or(":");
         if text.contains([':', '$', '\n', '\t', '\\']) {

@@ -87,7 +87,7 @@ impl Undo {
     /// Begins, after giving back what killed runs left; those are returned, a sentence each.
     ///
     /// # Errors
-    /// The directory of the notes cannot be used.
+    /// Fails if the directory of the notes cannot be used.
     pub fn begin() -> Result<(Undo, Vec<String>)> {
         Undo::begin_in(Path::new(BASE))
     }
@@ -114,7 +114,7 @@ impl Undo {
     /// Writes a file into that directory.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Fails if the file cannot be written.
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let written = self.folder.replace(name, bytes, PRIVATE_FILE, false);
         written.context(|| format!("write {}", self.folder().join(name).display()))
@@ -123,7 +123,7 @@ impl Undo {
     /// Makes a file for what a program says in that directory, in place of an earlier one.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// Fails if the file cannot be made.
     pub fn log_file(&self, name: &str) -> Result<File> {
         let made = self.folder.create_anew(name, PRIVATE_FILE);
         made.context(|| format!("write {}", self.folder().join(name).display()))
@@ -132,7 +132,7 @@ impl Undo {
     /// Makes a link in that directory.
     ///
     /// # Errors
-    /// Something of that name exists, or it cannot be made.
+    /// Fails if something of that name exists, or the link cannot be made.
     pub fn link(&self, target: &Path, name: &str) -> Result<()> {
         let made = self.folder.symlink(target, name);
         made.context(|| format!("make {}", self.folder().join(name).display()))
@@ -157,7 +157,7 @@ impl Undo {
     /// Changes a setting until the end; gives its value before.
     ///
     /// # Errors
-    /// It does not exist, or takes no such value.
+    /// Fails if the setting does not exist, or takes no such value.
     pub fn set(&self, path: &Path, value: &str) -> Result<String> {
         let before = setting(path)?;
         if before == value {
@@ -171,7 +171,7 @@ impl Undo {
     /// Makes a directory that is removed at the end with all that is in it.
     ///
     /// # Errors
-    /// It exists, or cannot be made.
+    /// Fails if the directory exists, or cannot be made.
     pub fn make_folder(&self, path: &Path) -> Result<()> {
         if fs::symlink_metadata(path).is_ok() {
             return Err(ReproduceError::new(format!("make {}", path.display()), "it exists"));
@@ -186,7 +186,7 @@ impl Undo {
     /// Notes that `path` is about to be a mount point.
     ///
     /// # Errors
-    /// The note cannot be written.
+    /// Fails if the note cannot be written.
     pub fn will_mount(&self, path: &Path) -> Result<()> {
         self.note(NotedChange::Mount, path, "")
     }
@@ -194,7 +194,7 @@ impl Undo {
     /// Notes that a device is about to be formatted.
     ///
     /// # Errors
-    /// The note cannot be written.
+    /// Fails if the note cannot be written.
     pub fn will_format(&self, device: &Path) -> Result<()> {
         self.note(NotedChange::Format, device, "")
     }
@@ -202,7 +202,7 @@ impl Undo {
     /// Notes a command of the shell that is run at the end.
     ///
     /// # Errors
-    /// The note cannot be written.
+    /// Fails if the note cannot be written.
     pub fn will_run(&self, command: &str) -> Result<()> {
         self.note(NotedChange::Command, Path::new(command), "")
     }
@@ -210,7 +210,7 @@ impl Undo {
     /// Makes a cgroup.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// Fails if the cgroup cannot be made.
     pub fn make_cgroup(&self, path: &Path) -> Result<()> {
         self.note(NotedChange::Cgroup, path, "")?;
         let made = Folder::make_new(path, 0o755);
@@ -227,7 +227,7 @@ impl Drop for Undo {
 /// The current value of a setting: the choice in brackets, if there are several.
 ///
 /// # Errors
-/// It cannot be read.
+/// Fails if the setting cannot be read.
 pub fn setting(path: &Path) -> Result<String> {
     let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));

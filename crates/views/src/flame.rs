@@ -7,7 +7,7 @@ use inferno::flamegraph::{self, Options};
 /// Draws folded stacks, one per line, as a flame graph in SVG. The error is a sentence.
 ///
 /// # Errors
-/// When there is no stack, or it cannot be drawn.
+/// Fails if there is no stack, or it cannot be drawn.
 pub fn svg(folded: &str, title: &str, unit: &str) -> Result<Vec<u8>, String> {
     if folded.is_empty() {
         return Err("no request has a stack".to_owned());

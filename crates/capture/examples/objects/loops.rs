@@ -20,7 +20,7 @@ const EXIT: u8 = 0x90;
 /// Functions of an object with such a loop.
 ///
 /// # Errors
-/// When it is no ELF object.
+/// Fails if it is no ELF object.
 pub fn falling_back(object: &[u8]) -> object::Result<Vec<String>> {
     let file = object::File::parse(object)?;
     let mut found = Vec::new();

@@ -41,7 +41,7 @@ struct Function {
 /// Programs of an object whose calls need more than kernels give, with what they need, bytes.
 ///
 /// # Errors
-/// When it is no ELF object.
+/// Fails if it is no ELF object.
 pub fn too_deep(object: &[u8]) -> object::Result<Vec<(String, usize)>> {
     let file = object::File::parse(object)?;
     let mut functions: BTreeMap<Place, Function> = BTreeMap::new();

@@ -62,7 +62,7 @@ impl Chunks {
     /// Reads the map, or returns the reason why there is none.
     ///
     /// # Errors
-    /// If the device cannot be read.
+    /// Fails if the device cannot be read.
     pub fn read(device: &File, superblock: &[u8]) -> io::Result<Result<Chunks, String>> {
         let devices = le::<8>(superblock, 136);
         if devices != 1 {

@@ -28,7 +28,7 @@ impl FsMap {
     /// Reads the map of the XFS mounted at `root`, whose data is on device `number`.
     ///
     /// # Errors
-    /// The reason why there is no map.
+    /// Fails if there is no map, with the reason.
     pub fn read(root: &Path, number: (u32, u32)) -> Result<FsMap, String> {
         let mut command = Command::new(iowhy_fs::programs::find_or_name("xfs_io"));
         command.args(["-r", "-c", "fsmap"]).arg(root).stdin(Stdio::null());

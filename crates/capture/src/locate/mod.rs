@@ -113,7 +113,7 @@ impl Locator {
     /// Opens `device`: a disk, a partition, or an image of one.
     ///
     /// # Errors
-    /// If it does not exist, or is something else.
+    /// Fails if the device does not exist, or is something else.
     pub fn open(device: &Path) -> Result<Locator, LocateError> {
         let parts = device::parts(device)?.into_iter().map(|part| (part, None)).collect();
         Ok(Locator { mounts: Mounts::read(), parts, progress: IndexProgress::default() })
@@ -128,7 +128,7 @@ impl Locator {
     /// system reads its metadata.
     ///
     /// # Errors
-    /// If the device cannot be read.
+    /// Fails if the device cannot be read.
     pub fn locate(&mut self, sector: u64) -> Result<LocatedFiles, LocateError> {
         let mounts = &self.mounts;
         let Some((part, slot)) = Locator::part(&mut self.parts, sector) else {
@@ -148,7 +148,7 @@ impl Locator {
     /// The first sector of block `block` of the file system that is on the device itself.
     ///
     /// # Errors
-    /// If the device cannot be read.
+    /// Fails if the device cannot be read.
     pub fn sector_of_block(&mut self, block: u64) -> Result<Option<u64>, LocateError> {
         let mounts = &self.mounts;
         let Some((part, slot)) = self.parts.last_mut() else { return Ok(None) };

@@ -38,19 +38,19 @@ pub trait Exporter {
     /// Writes what comes before the rows.
     ///
     /// # Errors
-    /// When `out` cannot be written to.
+    /// Fails if `out` cannot be written to.
     fn begin(&mut self, environment: &Environment, out: &mut dyn Write) -> io::Result<()>;
 
     /// Takes rows.
     ///
     /// # Errors
-    /// When `out` cannot be written to.
+    /// Fails if `out` cannot be written to.
     fn take(&mut self, batch: &Batch, names: &Names, out: &mut dyn Write) -> io::Result<()>;
 
     /// Writes what was kept back, and says what was written.
     ///
     /// # Errors
-    /// When `out` cannot be written to.
+    /// Fails if `out` cannot be written to.
     fn finish(&mut self, names: &Names, out: &mut dyn Write) -> io::Result<Exported>;
 }
 
@@ -58,7 +58,7 @@ pub trait Exporter {
 /// live watch) is asked again and again, so it should be recorded first.
 ///
 /// # Errors
-/// When the source cannot be read or `out` not written to.
+/// Fails if the source cannot be read or `out` not written to.
 pub fn export<S: Source>(
     source: &mut S,
     filter: &Filter,

@@ -123,7 +123,7 @@ impl SmartctlOutput {
     /// Reads its JSON.
     ///
     /// # Errors
-    /// Text that is none of its JSON.
+    /// Fails if the text is not smartctl's JSON.
     pub fn from_json(text: &[u8]) -> Result<SmartctlOutput, serde_json::Error> {
         serde_json::from_slice(text)
     }

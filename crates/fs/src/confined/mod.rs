@@ -66,7 +66,7 @@ thread_local! {
 /// thread, which may write below `places` only.
 ///
 /// # Errors
-/// The system has no thread for it; nothing is limited then.
+/// Fails if the system has no thread for it; nothing is limited then.
 pub fn enter(
     places: Vec<PathBuf>,
     kept: CapabilitySet,

@@ -63,7 +63,7 @@ fn path_of(place: &Path, file: &ReplayFile) -> PathBuf {
 /// Creates the files of a sequence in a directory; of a device nothing is needed.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Fails if a file cannot be written.
 pub fn lay_out(script: &ReplayScript, place: &Path) -> Result<()> {
     for file in &script.files {
         let path = path_of(place, file);
@@ -96,7 +96,7 @@ pub fn lay_out(script: &ReplayScript, place: &Path) -> Result<()> {
 /// says whether to go on.
 ///
 /// # Errors
-/// A file cannot be opened, read or written.
+/// Fails if a file cannot be opened, read or written.
 pub fn play(
     script: &ReplayScript,
     place: &Path,

@@ -98,7 +98,7 @@ impl ReplayScript {
     /// Reads a sequence. Beside the text, its lines take at most 128 MiB.
     ///
     /// # Errors
-    /// It is none, with the number of the first line that is wrong.
+    /// Fails if the text is no sequence, with the number of the first line that is wrong.
     pub fn parse(text: &str) -> Result<ReplayScript> {
         let mut script =
             ReplayScript { period_us: 0, lanes: 1, files: Vec::new(), lines: Vec::new() };

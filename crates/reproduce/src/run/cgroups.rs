@@ -24,7 +24,7 @@ impl LoadCgroup {
     /// Makes the cgroup of a program; `None` if it has no limits.
     ///
     /// # Errors
-    /// This machine cannot limit what was limited, or the cgroup cannot be made.
+    /// Fails if this machine cannot limit what was limited, or the cgroup cannot be made.
     pub fn new(
         undo: &Undo,
         program: &PlannedProgram,
@@ -117,7 +117,7 @@ impl LoadCgroup {
     /// `command`, run inside it.
     ///
     /// # Errors
-    /// There is no shell.
+    /// Fails if there is no shell.
     pub fn inside(&self, command: Command) -> Result<Command> {
         let shell = iowhy_fs::programs::find("sh")
             .ok_or_else(|| ReproduceError::new("start sh", "there is none"))?;

@@ -14,7 +14,7 @@ const INSTALL: &str = "install fio: `apt install fio`, `dnf install fio`";
 /// fio's path.
 ///
 /// # Errors
-/// There is none.
+/// Fails if there is none.
 pub fn find() -> Result<PathBuf> {
     programs::find("fio")
         .ok_or_else(|| ReproduceError::new("find fio", "it is not installed").hint(INSTALL))
@@ -23,7 +23,7 @@ pub fn find() -> Result<PathBuf> {
 /// Refuses a missing or too old fio, if the plan needs it.
 ///
 /// # Errors
-/// It is.
+/// Fails if fio is needed, and missing or too old.
 pub fn need(plan: &LoadPlan) -> Result<()> {
     if plan.programs.iter().all(|program| program.jobs.is_empty()) {
         return Ok(());

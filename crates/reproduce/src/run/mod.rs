@@ -131,7 +131,7 @@ impl Prepared {
     /// Settings for what runs from now on, given back at the end.
     ///
     /// # Errors
-    /// A setting cannot be written.
+    /// Fails if a setting cannot be written.
     pub fn alter(&self, alteration: &Alteration) -> Result<Vec<(PathBuf, String)>> {
         let mut before = Vec::new();
         match alteration {
@@ -152,7 +152,7 @@ impl Prepared {
     /// Gives settings the values that [`Prepared::alter`] returned.
     ///
     /// # Errors
-    /// A setting cannot be written.
+    /// Fails if a setting cannot be written.
     pub fn restore(&self, before: &[(PathBuf, String)]) -> Result<()> {
         for (path, value) in before.iter().rev() {
             kernel_file::write(path, value)?;
@@ -373,7 +373,7 @@ impl Prepared {
     /// Starts the load.
     ///
     /// # Errors
-    /// A program cannot be started, or a cgroup cannot be made.
+    /// Fails if a program cannot be started, or a cgroup cannot be made.
     pub fn start(&self) -> Result<RunningLoad> {
         let mut load = RunningLoad { children: Vec::new() };
         for program in &self.plan.programs {
@@ -428,7 +428,7 @@ impl RunningLoad {
     /// A failure if a program has ended although the load should go on.
     ///
     /// # Errors
-    /// It has, with what it said last.
+    /// Fails if one has ended, with its last message.
     pub fn check(&mut self) -> Result<()> {
         for (name, child, log) in &mut self.children {
             if let Ok(Some(status)) = child.try_wait() {

@@ -31,7 +31,7 @@ pub struct Place {
 /// Checks all targets of a plan.
 ///
 /// # Errors
-/// There are too few or too many, or one may not be used.
+/// Fails if there are too few or too many, or one may not be used.
 pub fn check(plan: &LoadPlan, targets: &[RunTarget]) -> Result<Vec<CheckedTarget>> {
     let disks = plan.disks.len();
     let fits = targets.len() == disks || targets.len() == 1;
@@ -57,7 +57,7 @@ pub fn check(plan: &LoadPlan, targets: &[RunTarget]) -> Result<Vec<CheckedTarget
 /// Makes the place of the disk at `at`, on a target that was checked.
 ///
 /// # Errors
-/// It cannot be made.
+/// Fails if the place cannot be made.
 pub fn make(undo: &Undo, plan: &LoadPlan, at: usize, checked: &CheckedTarget) -> Result<Place> {
     let place = |directory: Option<PathBuf>, raw: PathBuf| Place {
         disk: checked.disk.clone(),
@@ -129,7 +129,7 @@ impl Place {
     /// mount of the run.
     ///
     /// # Errors
-    /// It cannot be unmounted or mounted.
+    /// Fails if it cannot be unmounted or mounted.
     pub fn remount(&self) -> Result<bool> {
         let Some((device, point, _)) = &self.mounted else { return Ok(self.directory.is_none()) };
         let mut command = Command::new(programs::find_or_name("umount"));

@@ -21,7 +21,7 @@ pub struct PageSide<'a> {
 /// The page of two watches.
 ///
 /// # Errors
-/// When the program was built without the page's script.
+/// Fails if the program was built without the page's script.
 pub fn compare(comparison: &Comparison, sides: &[PageSide<'_>; 2]) -> Result<String, PageError> {
     if !is_embedded() {
         return Err(PageError::NotEmbedded);

@@ -122,7 +122,7 @@ struct PageData {
 /// The data of pages, each with its name where there are two.
 ///
 /// # Errors
-/// When compressing fails.
+/// Fails if the data cannot be compressed.
 pub(super) fn encode(pages: &[(Option<&str>, &PageInput<'_>)]) -> io::Result<String> {
     let mut writer = ColumnWriter::default();
     let sides = pages.iter().map(|(name, page)| side(*name, page, &mut writer)).collect();

@@ -89,7 +89,7 @@ pub fn is_embedded() -> bool {
 /// The page of one watch.
 ///
 /// # Errors
-/// When the program was built without the page's script.
+/// Fails if the program was built without the page's script.
 pub fn render(page: &PageInput<'_>) -> Result<String, PageError> {
     if !is_embedded() {
         return Err(PageError::NotEmbedded);

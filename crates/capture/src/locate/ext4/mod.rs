@@ -38,7 +38,7 @@ impl Ext4 {
     /// Reads all inodes and directories.
     ///
     /// # Errors
-    /// If the device cannot be read.
+    /// Fails if the device cannot be read.
     pub fn build(
         device: File,
         superblock: Superblock,
@@ -71,7 +71,7 @@ impl Ext4 {
     /// sector is not a block of the file system.
     ///
     /// # Errors
-    /// If the bitmap cannot be read.
+    /// Fails if the bitmap cannot be read.
     pub fn is_free(&self, sector: u64) -> io::Result<Option<bool>> {
         let block = sector / (self.superblock.block_bytes / 512);
         let sb = &self.superblock;
