@@ -92,7 +92,7 @@ impl PartialOutput {
         written.map_err(|cause| Failure::not_written(&self.target, &cause))
     }
 
-    /// The same for a file that must not replace another: one that was made meanwhile stays.
+    /// Writes the whole file, unless that would replace another: one that was made meanwhile stays.
     pub fn finish_new(self) -> Result<(), Failure> {
         interruption::check()?;
         let Some(place) = &self.place else { return self.finish() };

@@ -77,7 +77,7 @@ pub fn of_recording(environment: &Environment) -> Option<&'static Redactor> {
     Some(REDACTOR.get_or_init(|| keyed(environment).unwrap_or(random)))
 }
 
-/// The same for what is no recording.
+/// Returns the redactor for data other than a recording.
 pub fn redactor() -> Option<&'static Redactor> {
     let random = Redactor::new(*RANDOM.get()?);
     Some(REDACTOR.get_or_init(|| random))

@@ -49,8 +49,8 @@ impl SlowDiskNotice {
         })
     }
 
-    /// The same with another patience; `say` is told how long a write has taken, and once it is
-    /// over that it is.
+    /// Watches writes with another patience; `say` is told how long a write has taken, and with
+    /// `None` that it is over.
     fn speaking(
         patience: Duration,
         say: impl Fn(Option<Duration>) + Send + 'static,

@@ -257,7 +257,7 @@ impl Opened {
         Opened { source, progress }
     }
 
-    /// The same without a progress bar: rows are printed while it is read.
+    /// Hides the progress bar: rows are printed while the source is read.
     pub fn quietly(mut self) -> Opened {
         self.progress.hide();
         self
@@ -420,7 +420,7 @@ pub fn read_all(
     })
 }
 
-/// The same, until `each` returns false.
+/// Reads the rows that `filter` keeps, until `each` returns false.
 pub fn read_while(
     source: &mut Opened,
     filter: &Filter,

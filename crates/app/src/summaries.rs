@@ -24,7 +24,7 @@ pub fn read(paths: &[PathBuf], only: &Only) -> Result<Summaries, Failure> {
     Ok(read_with(paths, only, false)?.summaries)
 }
 
-/// The same, also with what charts draw.
+/// Reads both summaries, and with `charts` also the data of charts.
 pub fn read_with(paths: &[PathBuf], only: &Only, charts: bool) -> Result<ReadSource, Failure> {
     let mut source = sources::open(paths, false)?;
     let filter = only.filter();

@@ -13,8 +13,8 @@ use std::time::Duration;
 /// Long enough for a rate, short enough for a user who wanted another command.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// If a watch cannot begin but the kernel's counters are available: prints the failure, shows them,
-/// and returns a failure without a message.
+/// Prints the failure, shows the kernel's counters if they are available although a watch cannot
+/// begin, and returns a failure without a message.
 pub fn instead(failure: Failure, time: Duration, json: bool) -> Failure {
     if !failure.leaves_counters || json {
         return failure;

@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 
 /// The share of a machine's CPUs that a watch may use, if the user does not say.
 pub const DEFAULT_PERCENT: f64 = 3.0;
-/// The same of a watch that never ends.
+/// The default share for a watch that never ends, percent.
 pub const ALWAYS_PERCENT: f64 = 0.5;
 /// Budgets that can be set, percent: below the least not even exact counts fit.
 pub const PERCENT_RANGE: RangeInclusive<f64> = 0.01..=100.0;
@@ -26,7 +26,8 @@ const FEWEST_WAITS: u32 = 64;
 /// The cost of a run beyond what its program can measure, nanoseconds: the tracepoint's call, and
 /// the cache lines that it displaces. Measured with empty programs.
 const ENTRY_NS: f64 = 25.0;
-/// The same of system calls, which leave the kernel's fast path as soon as one is traced.
+/// The additional cost of a run for system calls, which leave the kernel's fast path as soon as one
+/// is traced, nanoseconds.
 const CALL_ENTRY_NS: f64 = 60.0;
 /// At most so much of the process's time belongs to a recorded request: to read, decode and write
 /// it. The rest does not get less if fewer are recorded.

@@ -373,8 +373,8 @@ fn each_of_array(map: &impl MapCore, mut each: impl FnMut(&[u8])) -> u32 {
     entries.map_or(0, |entries| entries.map(|(_, value)| each(&value)).count() as u32)
 }
 
-/// The same of a hash map. What a batch that was short left out cannot be asked for, so it is read
-/// again in one batch then.
+/// Hands the values of a hash map to `each`; returns how many there are. Values that a short batch
+/// left out cannot be asked for, so all are read again in one batch then.
 fn each_of_hash_map(map: &impl MapCore, mut each: impl FnMut(&[u8])) -> u32 {
     let (few, most) = (batch_of(map), map.max_entries());
     let read = |batch| -> Vec<Vec<u8>> {

@@ -368,7 +368,8 @@ impl Draft<'_> {
         self
     }
 
-    /// All of it belongs to `file` and its submitter.
+    /// Adds a part with all bytes of the request, which belongs to `file` and the request's
+    /// submitter.
     pub fn file(self, file: &str) -> Self {
         let (bytes, pid, process) = (self.request.bytes, self.request.pid, self.request.process);
         let mut draft = self.part(Ok(file), bytes, Err(""));
@@ -378,7 +379,7 @@ impl Draft<'_> {
         draft
     }
 
-    /// The same at an offset of the file.
+    /// Adds that part at an offset of the file.
     pub fn file_at(self, file: &str, offset: u64) -> Self {
         let mut draft = self.file(file);
         if let Some(part) = draft.parts.last_mut() {

@@ -428,7 +428,7 @@ fn single(name: &OsStr) -> io::Result<&OsStr> {
     Ok(name)
 }
 
-/// The same `file`, if it is a regular one of the caller without another name.
+/// Returns `file` if it is a regular one of the caller without another name.
 fn own(file: File) -> io::Result<File> {
     let file = read::regular(file)?;
     let about = rustix::fs::fstat(&file)?;

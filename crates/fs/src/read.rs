@@ -36,7 +36,7 @@ pub fn open_source(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The same `file`, if it is a regular one.
+/// Returns `file` if it is a regular one.
 ///
 /// # Errors
 /// Fails if the file is something else; the error says what.

@@ -23,7 +23,7 @@ impl ReproduceError {
         ReproduceError { action: action.into(), cause: cause.to_string(), hint: None }
     }
 
-    /// The same with a hint.
+    /// Adds a hint to the failure.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> ReproduceError {
         ReproduceError { hint: Some(hint.into()), ..self }

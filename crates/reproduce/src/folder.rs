@@ -102,7 +102,7 @@ pub fn write(folder: &Folder, plan: &LoadPlan) -> Result<()> {
     Ok(())
 }
 
-/// The same into the directory `path`, which exists and is the caller's alone.
+/// Writes those files into the directory `path`, which exists and is the caller's alone.
 ///
 /// # Errors
 /// Fails if the directory is somebody else's, or a file cannot be written.

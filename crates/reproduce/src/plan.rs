@@ -136,9 +136,9 @@ pub enum SyncCall {
 /// The frequency of a job's syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncEvery {
-    /// With which call.
+    /// The call that syncs.
     pub call: SyncCall,
-    /// After how many writes.
+    /// Number of writes between two syncs.
     pub writes: u64,
 }
 
@@ -175,7 +175,7 @@ pub struct PlannedJob {
     pub threads: u32,
     /// The pause of a thread, microseconds.
     pub think_us: f64,
-    /// After how many operations.
+    /// Number of operations between two pauses.
     pub think_after: u64,
     /// The frequency of the job's syncs.
     pub sync: Option<SyncEvery>,

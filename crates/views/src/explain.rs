@@ -147,7 +147,7 @@ impl JudgedCause<'_> {
         }
     }
 
-    /// The same in one word, for JSON.
+    /// Returns the verdict in one word, for JSON.
     const fn word(&self) -> &'static str {
         match self {
             JudgedCause::Found(_) => "found",

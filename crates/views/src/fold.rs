@@ -19,12 +19,13 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines(text.split(' ').map(|word| (word, false)), columns, usize::MAX).unwrap_or_default()
 }
 
-/// The same for sentences, without breaking commands: one that is longer than a line exceeds it.
+/// Wraps sentences without breaking commands: one that is longer than a line exceeds it.
 pub fn prose(text: &str, columns: usize) -> Vec<String> {
     prose_within(text, columns, usize::MAX).unwrap_or_default()
 }
 
-/// The same in at most `most` lines; `None` if it takes more. What comes behind them is not folded.
+/// Wraps sentences to at most `most` lines; `None` if they take more. Text behind them is not
+/// folded.
 pub fn prose_within(text: &str, columns: usize, most: usize) -> Option<Vec<String>> {
     let pieces = pieces(text, &[]);
     let pieces = pieces.into_iter().map(|piece| (piece, piece.contains('`')));

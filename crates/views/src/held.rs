@@ -214,7 +214,7 @@ fn sentences(holding: &Holding) -> Vec<String> {
     sentences
 }
 
-/// The same as JSON, with exact figures.
+/// Returns the open files as JSON, with exact figures.
 pub fn json(holding: &Holding) -> String {
     let mut text = serde_json::to_string_pretty(holding).unwrap_or_default();
     text.push('\n');

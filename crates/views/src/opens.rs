@@ -120,7 +120,7 @@ pub fn render(rows: &[OpenedRow], style: &Style) -> String {
     draw(&OPENED, rows, style).lines().map(|line| line + "\n").collect()
 }
 
-/// The same for programs.
+/// Returns the rows as JSON, for programs.
 pub fn json(rows: &[OpenedRow]) -> String {
     let mut text = serde_json::to_string_pretty(rows).unwrap_or_default();
     text.push('\n');

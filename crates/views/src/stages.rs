@@ -342,7 +342,7 @@ fn seek_rows(row: &DeviceFigures, style: &Style) -> Vec<SeekRow> {
     known.map(|(kind, seeks)| SeekRow { name: device(row, style), kind, seeks }).collect()
 }
 
-/// The same as JSON like that of [`json::render`], with notes and losses.
+/// Returns the stages as JSON like that of [`json::render`], with notes and losses.
 pub fn json(stages: &StagesSummary, notes: &[String], losses: &Losses) -> String {
     #[derive(Serialize)]
     struct StagesJson<'a> {

@@ -51,7 +51,7 @@ fn unreadable(state: &Path, error: &io::Error) -> Failure {
     Failure::new(message, is_denied.then(|| hint.to_owned()))
 }
 
-/// From when until before when, seconds since 1970.
+/// Returns the first second that is shown, and the first one after the end, seconds since 1970.
 fn span(args: &HistoryArgs) -> Result<(i64, i64), Failure> {
     let now_s = LocalTime::now_s();
     let time = |text: &String| match LocalTime::parse_day(text) {

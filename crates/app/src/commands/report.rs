@@ -84,9 +84,9 @@ pub fn live_text(summaries: &Summaries, is_kept: bool, form: &Show) -> String {
 enum ShownSource<'a> {
     /// A source, as a command line names it.
     Named(&'a str),
-    /// Nothing: it is the last watch.
+    /// No name is needed: it is the last watch.
     Kept,
-    /// Nothing: it is gone.
+    /// No name is possible: the watch is gone.
     Gone,
 }
 

@@ -158,7 +158,7 @@ fn print(
     })
 }
 
-/// The same for a capture: its losses are among the notes.
+/// Prints the figures of a capture, whose losses are among the notes.
 fn print_capture(args: &Args, stages: &StageAnalysis, warnings: &Warnings) -> Result<(), Failure> {
     let figures = stages.summary(&device_name);
     print(args, &figures, &output::sentences(warnings), &Losses::default())

@@ -65,7 +65,7 @@ fn sums_of(raw: &str) -> [u64; 4] {
     sums
 }
 
-/// The same sums from the rows of the tables.
+/// Returns the same sums from the rows of the tables.
 fn sums_of_rows(lab: &str) -> [u64; 4] {
     let mut sums = [0; 4];
     for (table, at, time) in [("waits", 0, "duration_ns"), ("requests", 2, "")] {

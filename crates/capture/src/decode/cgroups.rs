@@ -100,7 +100,7 @@ impl KnownCgroups {
         self.limits.values().filter(|limit| !limit.settings_start.is_empty()).cloned().collect()
     }
 
-    /// The same with their current values, at the end of the watch.
+    /// Returns these limits with their current values, at the end of the watch.
     pub fn limits_at_end(&mut self) -> Vec<cgroup::Cgroup> {
         for limited in self.limits.values_mut() {
             limited.settings_end = self.roots.limits(&limited.path);

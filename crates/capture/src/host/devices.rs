@@ -67,7 +67,7 @@ pub fn read_all() -> Vec<Device> {
     devices
 }
 
-/// The same without counters: a watch reads them at its beginning (see [`read_start`]).
+/// Returns all devices without counters: a watch reads them at its beginning (see [`read_start`]).
 pub fn list() -> Vec<Device> {
     let mut devices: Vec<Device> =
         directories(Path::new("/sys/block")).iter().flat_map(|disk| read_disk(disk)).collect();
@@ -159,7 +159,7 @@ pub fn in_flight_now() -> Vec<CountedDisk> {
     disks.iter().filter_map(|disk| counted(disk)).collect()
 }
 
-/// The same of disks that have requests in flight.
+/// Returns those of these disks that have requests in flight.
 pub fn busy_now() -> Vec<CountedDisk> {
     let disks = directories(Path::new("/sys/block")).into_iter();
     // One file of most disks, which are idle.

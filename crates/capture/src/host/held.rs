@@ -46,7 +46,7 @@ pub enum AccessMode {
     Read,
     /// To write.
     Write,
-    /// Both.
+    /// To read and to write.
     Both,
 }
 

@@ -31,7 +31,7 @@ pub fn anonymous_bytes() -> u64 {
     anonymous_in(&read_text("/proc/self/status").unwrap_or_default())
 }
 
-/// The same of the process with this `status`.
+/// Returns the resident anonymous memory of the process with this `status`, bytes.
 pub fn anonymous_in(status: &str) -> u64 {
     let kilobytes = status.lines().find_map(|line| {
         line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()

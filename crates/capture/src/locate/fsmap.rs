@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 /// The use of a range of sectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RangeUse {
-    /// Nothing.
+    /// Free space.
     Free,
     /// The file system itself.
     System(RangeRole),

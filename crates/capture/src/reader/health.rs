@@ -20,11 +20,12 @@ use std::time::{Duration, Instant};
 /// The longest wait for one device while somebody waits. An NVMe controller answers within
 /// milliseconds; one that wakes up from its deepest state may need 100 ms.
 const MOST_OF_ONE: Duration = Duration::from_millis(400);
-/// The same while nobody waits: the process has to start first, on a machine that may be busy.
+/// The longest wait for one device while nobody waits: the process has to start first, on a machine
+/// that may be busy.
 const MOST_AT_START: Duration = Duration::from_secs(2);
 /// The longest wait for the answers of one end of a watch.
 pub(crate) const MOST_OF_ALL: Duration = Duration::from_millis(700);
-/// The same for those of the beginning that are not there when the watch ends.
+/// The longest wait for answers about the beginning that are not there when the watch ends.
 pub(crate) const MOST_LATE: Duration = Duration::from_millis(300);
 /// Devices asked at most: their questions fit into a pipe.
 const MOST_DEVICES: usize = 64;
@@ -49,7 +50,7 @@ pub struct HealthAsker {
     aside: Option<Aside>,
     /// Devices that have not answered yet, in the order of the questions.
     pending: VecDeque<AskedDevice>,
-    /// Since when the first of them has been asked.
+    /// Time at which the first of them was asked.
     since: Instant,
     end: AskedAt,
     /// Names of devices that did not answer.

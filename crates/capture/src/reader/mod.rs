@@ -65,7 +65,7 @@ const MOST_WAIT_IN_ALL: Duration = Duration::from_secs(2);
 const PART_OF_WATCH: u32 = 50;
 /// Timeout of one answer, even if the reader computes.
 const MOST_TIME: Duration = Duration::from_secs(5);
-/// The same of a stack that is unwound, which takes some hundred microseconds: the tables that lead
+/// Timeout of unwinding a stack, which takes some hundred microseconds: the tables that lead
 /// through it are the program's, and may be a loop.
 const MOST_UNWINDING: Duration = Duration::from_millis(500);
 /// The ring buffer fills up while a stack is unwound: so long at once, and then for one in so many

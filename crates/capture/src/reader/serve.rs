@@ -137,8 +137,8 @@ impl Tools {
         Some(named.collect())
     }
 
-    /// The same where one address makes all fail, because it is in shared memory or in a file that
-    /// cannot be opened: for example after a wrong stack walk.
+    /// Halves the list as long as one address makes all fail, because it is in shared memory or in
+    /// a file that cannot be opened: for example after a wrong stack walk.
     fn in_halves(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<FrameName>> {
         if !is_there(process) {
             return None;

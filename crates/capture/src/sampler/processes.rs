@@ -340,7 +340,7 @@ fn put(out: &mut Out<'_>, subject: Name, io: &[u64; 7], others: Option<&[u64; 2]
     }
 }
 
-/// The same for a process whose counters were zero at `began_ns`.
+/// Adds the rows of a process whose counters were zero at `began_ns`.
 fn put_since(out: &mut Out<'_>, subject: Name, began_ns: u64, io: &[u64; 7], others: &[u64; 2]) {
     for (metric, value) in IO.iter().zip(io).chain(OTHER.iter().zip(others)) {
         out.put_since(*metric, subject, (0, began_ns), *value);

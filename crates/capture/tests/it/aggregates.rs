@@ -78,7 +78,7 @@ struct Counted {
     new: AggregateSnapshot,
     /// As in [`LoopDevice::kernel_counts`].
     kernel: Vec<u64>,
-    /// The same, as the programs counted it.
+    /// The kernel's counts, as the programs counted them.
     own: [u64; 4],
     skipped: u64,
 }

@@ -159,7 +159,8 @@ impl Differences {
         });
     }
 
-    /// The same, but a missing value means that it is not known: a capture has no settings.
+    /// Records a difference of known values: a capture has no settings, and empty ones are not
+    /// known.
     fn note_known(&mut self, devices: Option<&DevicePair<'_>>, name: &str, values: [String; 2]) {
         if values.iter().all(|value| !value.is_empty()) {
             self.note(devices, name, values.map(Some));

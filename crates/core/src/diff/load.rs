@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const NOTED: f64 = 1.25;
 /// Beyond this factor it is a different load. Chosen.
 const OTHER: f64 = 2.0;
-/// The same for shares, in percentage points.
+/// The two limits for shares, in percentage points.
 const NOTED_SHARE: f64 = 0.20;
 const OTHER_SHARE: f64 = 0.50;
 /// Percentage points from which mixes of reads and writes are different loads.

@@ -138,7 +138,7 @@ pub struct Comparison {
     pub sides: [WatchedSide; 2],
     /// The verdict.
     pub verdict: DiffVerdict,
-    /// The same in one sentence.
+    /// The verdict in one sentence.
     pub sentence: String,
     /// Doubts and missing data, a sentence each.
     pub doubts: Vec<String>,

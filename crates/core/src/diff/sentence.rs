@@ -184,7 +184,7 @@ fn of_what(group: &TimeGroup, part: &TimePart) -> String {
     format!("{noun} of {} than of {}", of(slower.index()), of(slower.other().index()))
 }
 
-/// If the medians are equal, the slow requests differ.
+/// Returns the difference of the slow requests, if the medians are equal.
 fn tail(part: &TimePart) -> String {
     let known = |pair: [Option<u64>; 2]| match pair {
         [Some(a), Some(b)] if a > 0 && b > 0 => Some([a as f64, b as f64]),

@@ -14,8 +14,8 @@ use serde::Serialize;
 const MOVED: f64 = 0.15;
 /// Minimum difference, nanoseconds; smaller ones are noise of the clock and the cache.
 const LEAST_NS: f64 = 1_000.0;
-/// If means are equal, the slowest differ from this factor of the p99.9, if it has this minimum
-/// length, nanoseconds, and this minimum number of requests. Chosen: the p99.9 of fewer is one
+/// Factor of the p99.9 from which the slowest differ although means are equal, if it has this least
+/// length, nanoseconds, and this least number of requests. Chosen: the p99.9 of fewer is one
 /// request's.
 const TAIL: f64 = 3.0;
 const TAIL_NS: u64 = 1_000_000;

@@ -73,7 +73,7 @@ impl Csv {
         Csv { table, rows: 0, is_for_spreadsheet: false }
     }
 
-    /// The same for a spreadsheet: a text that it would take for a formula has a `'` before it.
+    /// Makes it fit for a spreadsheet: a text that it would take for a formula has a `'` before it.
     /// Numbers stay numbers.
     #[must_use]
     pub fn for_spreadsheet(self) -> Csv {

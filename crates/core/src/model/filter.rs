@@ -108,7 +108,7 @@ impl Filter {
         Filter { devices: self.devices.clone(), ..Filter::default() }
     }
 
-    /// The same with disks instead of partitions, since requests are those of disks.
+    /// Returns that filter with disks instead of partitions, since requests are those of disks.
     pub fn on_disks(&self, devices: &[Device]) -> Filter {
         let disk = |wanted: &String| {
             let found = devices.iter().find(|device| device.name == *wanted);

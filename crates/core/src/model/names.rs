@@ -135,7 +135,7 @@ impl Names {
         self.intern_as(text, || text.into())
     }
 
-    /// The same for a text that another table has; both keep it together.
+    /// Returns the name of a text that another table has; both keep it together.
     pub fn share(&mut self, text: &Arc<str>) -> Name {
         self.intern_as(text, || text.clone())
     }

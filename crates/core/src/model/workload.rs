@@ -38,7 +38,7 @@ macro_rules! rows {
                 }
             }
 
-            /// The same row with what runs in its cgroup.
+            /// Returns the row with these names of its cgroup's workload.
             pub fn running(mut self, names: WorkloadNames) -> Self {
                 self.container = names.container;
                 self.pod = names.pod;

@@ -75,7 +75,7 @@ impl RecordingWriter {
         RecordingWriter::with_limits(directory, environment, SegmentLimits::default())
     }
 
-    /// The same, with other limits.
+    /// Makes the recording with other limits.
     ///
     /// # Errors
     /// Fails for the same reasons as [`RecordingWriter::create`].

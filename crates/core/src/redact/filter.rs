@@ -6,7 +6,7 @@ use super::Redactor;
 use crate::model::{Filter, WorkloadFilter};
 
 impl Redactor {
-    /// The same filter for redacted rows. A path that ends within a word keeps nothing.
+    /// Returns the filter for redacted rows. A path that ends within a word keeps nothing.
     pub fn filter(&self, filter: &Filter) -> Filter {
         let words = |texts: &[String]| texts.iter().map(|text| self.words(text)).collect();
         let process = |text: &String| match text.parse::<u32>() {

@@ -160,9 +160,9 @@ impl Redactor {
         hasher
     }
 
-    /// Each digit is replaced by another that depends on the key and on the digits before it, so
-    /// that different numbers stay different. Zeroes at the front stay: names are padded with them,
-    /// and rules know some by that.
+    /// Replaces each digit by another that depends on the key and on the digits before it, so that
+    /// different numbers stay different. Zeroes at the front stay: names are padded with them, and
+    /// rules know some by that.
     fn number(&self, number: &str, out: &mut String) {
         if number.len() <= SHORT_NUMBER {
             return out.push_str(number);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Added to each number of the second recording, so that none of them is one of the first.
 const APART: u64 = 1 << 40;
-/// The same for processes: above any number that Linux gives.
+/// Added to each process's number: above any number that Linux gives.
 const PROCESSES_APART: u32 = 1 << 23;
 
 /// Pairs of which one cause explains the other one. A device that completes nothing holds up

@@ -34,7 +34,7 @@ impl Rows {
         Rows { batch, names, environment }
     }
 
-    /// The same rows, each of which stands for several.
+    /// Returns the rows of a recording, each of which stands for several.
     fn weighted(path: &Path) -> Rows {
         let mut rows = Rows::read(path);
         rows.batch.requests.iter_mut().for_each(|row| row.weight = Some(WEIGHT));

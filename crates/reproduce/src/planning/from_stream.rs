@@ -15,7 +15,7 @@ use crate::streams::stream::{LoadStream, StreamSide};
 const LEAST_THINK_US: f64 = 1000.0;
 /// The share of the time that a thread is in its I/O from which it does not pause. Chosen.
 const SATURATED: f64 = 0.97;
-/// The same for requests of which several are in flight: some may hang. Chosen.
+/// The share for requests of which several are in flight: some may hang. Chosen.
 const BUSY: f64 = 0.85;
 /// From this mean on, several are in flight.
 const SEVERAL: f64 = 1.5;

@@ -54,7 +54,7 @@ pub struct ReplayLine {
     pub at_us: u64,
     /// The kind of operation.
     pub kind: ReplayKind,
-    /// On which file.
+    /// The file, by its place in the list.
     pub file: usize,
     /// Offset, bytes.
     pub offset: u64,

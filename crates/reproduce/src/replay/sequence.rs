@@ -40,7 +40,7 @@ pub struct SequencedRequest {
 /// The requests of a source.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayTally {
-    /// All of them, in the order in which they were read.
+    /// The requests, in the order in which they were read.
     pub requests: Vec<SequencedRequest>,
     /// Requests beyond the most that are kept.
     pub refused: u64,

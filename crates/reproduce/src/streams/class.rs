@@ -36,7 +36,7 @@ impl FileClass {
         self.parts().join("_").trim_start_matches('_').chars().take(60).collect()
     }
 
-    /// The same as a path.
+    /// Returns those parts as a path.
     pub fn path(&self) -> String {
         let parts = self.parts().into_iter();
         let own = |part: &String| !part.is_empty() && !part.trim_matches('.').is_empty();

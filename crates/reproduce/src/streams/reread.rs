@@ -20,9 +20,9 @@ const LEAST: usize = 32;
 /// Bytes that were read, and the part of them that was read again.
 #[derive(Clone, Debug, Default)]
 pub struct RereadBytes {
-    /// All of it, bytes.
+    /// All bytes that were read.
     pub bytes: u64,
-    /// Of it, what had been read before.
+    /// Bytes of them that had been read before.
     again: u64,
     /// The latest read of each part, as the bytes that had been read until then.
     last: FxHashMap<(Name, u64), u64>,

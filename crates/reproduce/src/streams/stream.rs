@@ -36,7 +36,7 @@ pub struct StreamSide {
     pub near: u64,
     /// Requests whose distance to the previous one is known.
     pub placed: u64,
-    /// Some of their offsets in the file.
+    /// Offsets of some of these requests in the file, bytes.
     pub offsets: Vec<u64>,
     /// The end of the farthest of them.
     pub end: u64,
@@ -379,7 +379,7 @@ impl StreamSide {
         (self.placed >= 8).then(|| self.sequential as f64 / self.placed as f64)
     }
 
-    /// The same for requests near the end of the previous one.
+    /// Returns the share of requests near the end of the previous one; `None` if too few are known.
     pub fn near_share(&self) -> Option<f64> {
         (self.placed >= 8).then(|| self.near as f64 / self.placed as f64)
     }

@@ -49,7 +49,7 @@ pub(super) fn notes(summary: &Summary, source: Option<&str>, style: &Style) -> M
     }
 }
 
-/// The same where it hardly changes the answer: one quiet line, with the rest behind it.
+/// Draws these notes if they hardly change the answer: one quiet line, with the rest behind it.
 pub(super) fn quiet_notes(summary: &Summary, source: Option<&str>, style: &Style) -> Markup {
     let notes = parts(source, style, |screen| header::notes(summary, screen));
     let texts: Vec<String> = notes

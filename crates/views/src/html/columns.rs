@@ -12,7 +12,7 @@ const MOST: u64 = (1 << 53) - 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Encoding {
-    /// Each number.
+    /// The numbers themselves.
     Plain,
     /// The difference to the number before, from 0.
     Delta,

@@ -39,7 +39,7 @@ pub struct IntervalView<F: 'static> {
     pub name: &'static str,
     /// Draws the figures of one interval.
     pub draw: fn(&F, &mut Screen<'_>),
-    /// The same figures as JSON.
+    /// Returns the figures of one interval as JSON.
     pub json: fn(&F) -> Value,
 }
 

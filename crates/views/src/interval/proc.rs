@@ -133,7 +133,7 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
     ],
 };
 
-/// The same where no process has counters: a recording without them, or a capture.
+/// The columns if no process has counters: a recording without them, or a capture.
 const UNCOUNTED: Definition<ProcessActivity> = Definition {
     columns: &[
         USER,

@@ -46,7 +46,7 @@ pub const GROUPS: Definition<BlockedGroup> = Definition {
     ],
 };
 
-/// The same, by class only.
+/// The columns of waits by class only.
 const CLASSES: Definition<BlockedGroup> = Definition {
     columns: &[CLASS, waits::time(), waits::share(), waits::waits(1), MEAN, waits::longest(2)],
     ..GROUPS

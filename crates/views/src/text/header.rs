@@ -30,7 +30,8 @@ const ERRORS: &[(i32, &str)] = &[
 
 /// The share of lost records above which they may change an answer. Chosen.
 const MATERIAL_RECORDS: f64 = 0.01;
-/// The same of records that lack a detail: a stack, the end of a wait. Chosen.
+/// The share of records that lack a detail (a stack, the end of a wait) above which they may change
+/// an answer. Chosen.
 const MATERIAL_DETAILS: f64 = 0.1;
 
 /// The first line, wrapped if it is too long.
@@ -141,7 +142,7 @@ pub(crate) fn notes(summary: &Summary, screen: &mut Screen) {
     kept(summary, screen);
 }
 
-/// The same without what was lost and the filter.
+/// Writes these notes but for losses and the filter.
 pub(super) fn notes_beyond_losses(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     let imported = summary.environment.is_imported();

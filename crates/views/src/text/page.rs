@@ -120,9 +120,9 @@ impl Detail {
 enum PageSource<'a> {
     /// A source, as a command line names it.
     Named(&'a str),
-    /// Nothing: it is the last watch.
+    /// No name is needed: it is the last watch.
     Kept,
-    /// Nothing: the watch is gone, and they watch again.
+    /// No name is possible: the watch is gone, and they watch again.
     Gone,
 }
 

@@ -270,7 +270,7 @@ pub(crate) fn none(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// The same above the findings that follow.
+/// Returns that line above the findings that follow.
 fn none_above(diagnosis: &Diagnosis) -> String {
     let follows = diagnosis.findings.first().map(|finding| match finding.layer {
         FindingLayer::Bottleneck => " The longest waits:",
@@ -349,7 +349,7 @@ pub(crate) fn weight(finding: &Finding) -> String {
     format!("{}: {}", finding.severity.word(), weight_alone(finding))
 }
 
-/// The same without the severity.
+/// Returns losses and confidence, without the severity.
 pub(crate) fn weight_alone(finding: &Finding) -> String {
     let sure = finding.confidence.word().to_owned();
     let mut parts: Vec<String> = own_loss(finding).into_iter().collect();

@@ -43,7 +43,7 @@ impl WholeWatch {
         summarizer.finish(&self.environment, &self.names)
     }
 
-    /// The same written to a directory and read again.
+    /// Returns the watch written to a directory and read again.
     fn copied(&self) -> WholeWatch {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("copy");

@@ -299,7 +299,7 @@ pub fn tuned() -> Script {
     database("[none] mq-deadline", 0, 9_000)
 }
 
-/// The same after an update of the kernel, which gave the disk a scheduler.
+/// The database after an update of the kernel, which gave the disk a scheduler.
 pub fn untuned() -> Script {
     let mut script = database("none [mq-deadline]", 6_900 * US, 1_250);
     script.environment.kernel = "6.1.0".into();

@@ -31,7 +31,7 @@ fn screen(name: &str, script: &Script, style: Style) {
     compare(&format!("tests/it/screens/{name}.txt"), &found);
 }
 
-/// Nothing is wider than the terminal.
+/// Checks that nothing is wider than the terminal.
 pub fn fits(name: &str, found: &str, columns: usize) {
     for line in found.lines() {
         assert!(escape::width(line) <= columns, "{name}: too wide: {line}");

@@ -65,7 +65,7 @@ pub struct Standing {
 enum Whom {
     /// A thread of its own process.
     OwnProcess,
-    /// The same, if it waits for a lock at all.
+    /// A thread of its own process, if the thread waits for a lock at all.
     Unclear,
     /// A process that has the same pipe open.
     Pipe(String),

@@ -61,7 +61,7 @@ impl TrackWord {
         position.map_or(0, |position| position as u64 + 1)
     }
 
-    /// All of them, for the first packet.
+    /// Returns all words, for the first packet.
     pub fn all() -> InternedData {
         let operations = Operation::ALL.iter().map(|operation| operation.word());
         let texts = operations.chain(TrackWord::OWN.iter().map(|(_, text)| *text));

@@ -142,7 +142,7 @@ pub struct TrackEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Type {
-    /// Nothing.
+    /// No type.
     Unspecified = 0,
     /// A slice begins.
     SliceBegin = 1,

@@ -168,7 +168,8 @@ const RECLAIMS: &[&str] = &[
     "vfs_write",
 ];
 
-/// The same in the server: all HTTP threads wait for a lock whose holder writes the snapshot.
+/// Returns a script of the server on that disk: all HTTP threads wait for a lock whose holder
+/// writes the snapshot.
 fn behind_the_snapshot() -> Script {
     let mut script = slow_plain_writes(stack::THROTTLED);
     script

@@ -125,7 +125,7 @@ pub struct Serial<'a> {
     /// Kernel and user functions that submit the request.
     pub path: (&'a [&'a str], &'a [&'a str]),
     pub file: &'a str,
-    /// From when to when, nanoseconds after the watch began.
+    /// Begin and end, nanoseconds after the watch began.
     pub from: u64,
     pub to: u64,
 }
