@@ -144,7 +144,7 @@ fn live<P: Pass>(
     let late = cutter.late();
     if watched.failed.is_none() {
         let mut print = |interval| printer.print(interval);
-        // Its error is not needed: the final write reports it.
+        // The error is not needed: the final write reports it.
         let _ = cutter.finish(&watched.environment, &watched.names, &mut print);
     }
     printer.answer.finish()?;

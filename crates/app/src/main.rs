@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         let served = reader::serve(std::io::stdin().lock(), std::io::stdout());
         return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);
     }
-    // What a shell asks when Tab is pressed; it ends the process.
+    // Answers the shell's question when Tab is pressed, which ends the process.
     commands::completions::answer();
     let cli = args::Cli::of_process();
     output::colour(cli.color);

@@ -153,7 +153,7 @@ impl<W: Write> Write for EscapedLines<W> {
 impl<W: Write> Drop for EscapedLines<W> {
     fn drop(&mut self) {
         if !self.line.is_empty() {
-            // Where nobody reads any more, the next write says so.
+            // If nobody reads any more, the next write says so.
             let _ = self.end_line("");
         }
         let _ = self.out.flush();

@@ -80,7 +80,7 @@ impl Waiting {
         if let Ok(style) = ProgressStyle::with_template("{msg} {spinner} {count}, {elapsed}") {
             let count = move |state: &ProgressState, out: &mut dyn fmt::Write| {
                 let (done, total) = count();
-                // What does not fit is not shown.
+                // Text that does not fit is not shown.
                 let _ = out.write_str(&counted(done, total, unit, state.elapsed()));
             };
             bar.set_style(style.with_key("count", count));

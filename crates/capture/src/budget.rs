@@ -316,7 +316,7 @@ impl Controller {
         if self.measurements == 0 {
             return 0.0;
         }
-        // What was thinned comes back only while there is room.
+        // Thinned streams come back only while there is room.
         let part = if self.levels == Levels::ALL { ROOM } else { THINNED_ROOM };
         self.budget * part - self.latest
     }
@@ -444,7 +444,7 @@ impl Controller {
                 self.levels.waits_one_in /= 4;
             }
         } else if !self.levels.call_times && self.retry_in == 0 {
-            // What calls would cost now is not known while they are not counted.
+            // The cost of calls is not known while they are not counted.
             self.levels.calls = true;
             self.levels.call_times = self.calls_cost < room;
             self.calls_cost = 0.0;

@@ -21,7 +21,7 @@ pub fn read(
     let mut pids: Vec<u32> = entries.filter_map(number).collect();
     pids.sort_unstable();
     for pid in pids {
-        // Who ends meanwhile holds nothing any more.
+        // A process that ends meanwhile holds nothing any more.
         let Some(process) = read_text(format!("/proc/{pid}/comm")) else { continue };
         if !wanted(pid, &process) {
             continue;

@@ -307,7 +307,7 @@ impl LiveWatch {
     pub fn cost(&self) -> Cost {
         let spent_ns = system::now_ns().saturating_sub(self.started_ns);
         let (cpus, cost) = (self.environment.cpus, self.environment.cost.clone());
-        // Its programs are gone after the end.
+        // The programs are gone after the end.
         let bpf_ns = match self.stopped {
             true => cost.bpf_ns,
             false => Some(Thinner::programs_ns(&self.session)),
@@ -455,7 +455,7 @@ impl Source for LiveWatch {
         if is_over {
             self.finish(batch, names);
         } else if let Some(sampler) = self.sampler.as_mut().filter(|_| !self.stopped) {
-            // What ended before must be read before: a recording is cut by the order of rows.
+            // Rows that ended before must be read before: a recording is cut by the order of rows.
             sampler.look_if_due(!self.empty, &self.session, batch, names);
         }
         let counted = self.meet_counted(batch, names);

@@ -83,7 +83,7 @@ impl Session {
         for group in plan.groups().into_iter().filter(|group| *group != ProbeGroup::Block) {
             session.attach(plan, group)?;
             attached(&session, group);
-            // What requests send meanwhile must not fill the ring.
+            // Records of requests that arrive meanwhile must not fill the ring.
             session.ring.consume_raw();
         }
         Ok(session)
@@ -221,7 +221,7 @@ impl Session {
     /// Sets the only entry of a map.
     pub fn set(&self, map: &str, value: &[u8]) {
         if let Some(map) = self.map(map) {
-            // It fails only where the map does not match the value.
+            // The update fails only if the map does not match the value.
             let _same = map.update(&0_u32.to_ne_bytes(), value, MapFlags::ANY);
         }
     }
@@ -394,7 +394,7 @@ fn kernel(verb: &'static str, object: String, cause: String) -> WatchError {
 }
 
 fn find_program<'a>(objects: &'a [Object], name: &str) -> Option<ProgramMut<'a>> {
-    // Where groups are loaded one by one, several objects have it, and one has loaded it.
+    // If groups are loaded one by one, several objects have the program, and one has loaded it.
     let mut all = objects.iter().flat_map(Object::progs_mut);
     all.find(|program| program.name() == name && program.autoload())
 }

@@ -84,7 +84,7 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let parent = path.parent().filter(|parent| *parent != Path::new(""));
                 let Some(parent) = parent else { return Err(error) };
-                // Those above may be anybody's, such as /var or a home.
+                // The directories above may be anybody's, such as /var or a home.
                 match Folder::open(parent) {
                     Err(gone) if gone.kind() == io::ErrorKind::NotFound => {
                         Folder::make_all(parent, mode)?;
@@ -169,7 +169,7 @@ impl Folder {
         let (handle, made) = (Arc::clone(&self.handle), name.to_owned());
         by_writer(move || Ok(with_own_rights(|| rustix::fs::mkdirat(&handle, made, mode))?))?;
         let folder = self.folder(name)?;
-        // Where the directory is another's, it may have been replaced meanwhile.
+        // If the directory is another's, it may have been replaced meanwhile.
         folder.check_own()?;
         Ok(folder)
     }
@@ -203,7 +203,7 @@ impl Folder {
     /// # Errors
     /// Fails if a directory of that name exists, or the file cannot be made.
     pub fn create_anew(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
-        // What is not there needs no removal; what cannot be removed lets the next call fail.
+        // A missing file needs no removal; one that cannot be removed lets the next call fail.
         let _ = self.remove_file(name.as_ref());
         self.create(name, mode)
     }
@@ -265,7 +265,7 @@ impl Folder {
             if synced { file.sync_all() } else { Ok(()) }
         });
         written.and_then(|()| self.rename(&partial, self, name)).inspect_err(|_| {
-            // It is of no use, and its space may be missing.
+            // The partial file is of no use, and its space may be missing.
             let _ = self.remove_file(&partial);
         })
     }

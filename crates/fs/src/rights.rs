@@ -45,7 +45,7 @@ impl Lowered {
 impl Drop for Lowered {
     fn drop(&mut self) {
         if let Some(before) = self.0 {
-            // They are within the permitted set, so the kernel grants them.
+            // The capabilities are within the permitted set, so the kernel grants them.
             let _ = set_capabilities(None, before);
         }
     }

@@ -54,11 +54,11 @@ pub async fn run(
     let timed = tokio::time::timeout(most, async {
         let (text, cut) = read(out, MOST_OUTPUT, false).await;
         if cut {
-            // It may have ended meanwhile, which is as good.
+            // The child may have ended meanwhile, which is as good.
             let _ = child.start_kill();
         }
         let status = child.wait().await;
-        // What a process that it left behind may still say is not waited for.
+        // Further messages of a process that the child left behind are not waited for.
         let message = tokio::time::timeout(LAST_WORDS, saying).await;
         (text, cut, message.ok().and_then(Result::ok).unwrap_or_default(), status)
     });
@@ -83,7 +83,7 @@ pub async fn run(
 async fn read(from: Option<impl AsyncRead + Unpin>, most: usize, to_end: bool) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     let Some(mut from) = from else { return (bytes, false) };
-    // What could be read until an error is what there is.
+    // After an error the bytes read until then are the answer.
     let _ = (&mut from).take(most as u64 + 1).read_to_end(&mut bytes).await;
     let more = bytes.len() > most;
     bytes.truncate(most);

@@ -138,7 +138,7 @@ impl IowhyServer {
         let most = Duration::from_secs(arguments.seconds.into()) + self.most_time;
         let recorded = self.run(arguments::record(arguments, &path), most, context).await;
         if let Err(message) = recorded {
-            // What is left of it is of no use; the directory goes with the server anyway.
+            // The rest of the recording is of no use; the directory goes with the server anyway.
             let _ = iowhy_fs::remove_all(&path);
             return Err(message);
         }

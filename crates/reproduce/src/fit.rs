@@ -68,7 +68,7 @@ fn adjust_job(job: &mut PlannedJob, got: f64) {
     }
     (job.think_us, job.think_after) = (0.0, 1);
     if now_us < 1.0 {
-        // It never pauses and is too slow still: more at once.
+        // A job that never pauses and is too slow still: more at once.
         let more = |lanes: u32| (f64::from(lanes) * (wanted / got).min(2.0)).round() as u32;
         match job.engine {
             JobEngine::Libaio | JobEngine::IoUring => job.depth = more(job.depth).min(MOST_LANES),

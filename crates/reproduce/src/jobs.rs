@@ -192,7 +192,7 @@ pub fn program(step: &PlannedStep, name: &str, comm: Option<&str>) -> String {
             set("think_us", &format!("{think_us:.1}"));
             include_str!("programs/lock.py")
         }
-        // Its sequence is in a file of its own, which iowhy itself plays.
+        // The sequence is in a file of its own, which iowhy itself plays.
         PlannedStep::Replay { .. } => return String::new(),
     };
     if let Some(comm) = comm {

@@ -286,7 +286,7 @@ fn give_back(folder: &Path) -> usize {
         }
     }
     if left.is_empty() {
-        // It is ours, and holds only notes and logs.
+        // The folder is ours, and holds only notes and logs.
         let _ = iowhy_fs::remove_all(folder);
     } else {
         left.reverse();
@@ -311,7 +311,7 @@ fn end_processes(folder: &Path) {
             && pid.unsigned_abs() != own
             && let Some(pid) = rustix::process::Pid::from_raw(pid)
         {
-            // It may have ended.
+            // The process may have ended.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }

@@ -15,7 +15,7 @@ pub fn svg(folded: &str, title: &str, unit: &str) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     title.clone_into(&mut options.title);
     unit.clone_into(&mut options.count_name);
-    // The same stacks give the same picture.
+    // Makes the same picture of the same stacks.
     options.deterministic = true;
     let mut picture = Vec::new();
     flamegraph::from_lines(&mut options, folded.lines(), &mut picture)

@@ -218,7 +218,7 @@ impl Layout {
         let mut layout = Layout { widths: full.iter().copied().map(Some).collect() };
         let is_flexible = |column: &Column<R>| !matches!(column.room, Room::Rank(_) | Room::Kept);
         let flexible = columns.iter().position(is_flexible);
-        // How far a flexible column may shrink before others are dropped, and which column it is.
+        // The least width of a flexible column before others are dropped, and the column's index.
         let ranked: fn(Room) -> Option<u8> = |room| match room {
             Room::Rank(rank) => (rank > 0).then_some(rank),
             _ => None,

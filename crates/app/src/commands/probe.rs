@@ -203,7 +203,7 @@ struct Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if self.is_own {
-            // It exists only after fio has created it.
+            // The file exists only after fio has created it.
             let _ = iowhy_fs::remove_all(&self.path);
         }
     }
@@ -318,7 +318,7 @@ fn measure(
         match child.try_wait() {
             Ok(Some(status)) => break status,
             Ok(None) if stop.load(Ordering::Relaxed) || Instant::now() > deadline => {
-                // It may have ended already.
+                // fio may have ended already.
                 let _ = child.kill();
                 let _ = child.try_wait();
                 let cause = match stop.load(Ordering::Relaxed) {
@@ -387,7 +387,7 @@ fn figures(part: &ProbePart, answer: &str) -> Option<ProbeRow> {
     let side = if part.writes() { "write" } else { "read" };
     let jobs = json.get("jobs")?.get(0)?;
     let job = jobs.get(side)?;
-    // What a sync takes, where the part is about that.
+    // The latency of the sync, if the part is about syncs.
     let latency = match part.synced {
         true => jobs.get("sync")?.get("lat_ns")?,
         false => job.get("clat_ns")?,

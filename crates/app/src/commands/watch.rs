@@ -237,7 +237,7 @@ impl WatchSink for Screens<'_> {
             Ok::<(), Infallible>(())
         };
         let Ok(()) = self.cutter.close_until(until_ns, &self.environment, names, &mut push);
-        // It ends the watch; whether that is an error is said when the output ends.
+        // A failure to print ends the watch; whether that is an error is said when the output ends.
         let unread = || Failure::new("failed to print a screen", None);
         print_all(&ended, self.show, &mut self.answer).then_some(()).ok_or_else(unread)
     }

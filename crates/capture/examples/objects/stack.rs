@@ -77,7 +77,7 @@ fn called(file: &object::File<'_>, code: Option<&[u8]>, relocation: &Relocation)
     if call[0] != CALL || call[1] >> 4 != OF_PROGRAM {
         return None;
     }
-    // Of a section, the call itself tells the place, from the instruction before it.
+    // For a section, the call's constant tells the place, from the instruction before it.
     let place = match symbol.kind() {
         SymbolKind::Section => u64::try_from((constant(call) + 1) * INSTRUCTION as i64).ok()?,
         _ => symbol.address(),

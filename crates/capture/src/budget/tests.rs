@@ -115,7 +115,7 @@ fn the_budget_is_held_in_the_mean() {
     Machine { requests: 3e5, switches: 1e5, calls: 3e5 }.run(&mut controller, 100);
     assert!(controller.levels().resting && controller.cost_share() <= 0.035);
     assert_eq!(controller.unheld_share(), None);
-    // What always runs exceeds the budget of two CPUs: that is said, and little else is spent.
+    // The fixed cost exceeds the budget of two CPUs: that is said, and little else is spent.
     for requests in [6e5, 1e6] {
         let machine = Machine { requests, switches: 1e5, calls: requests };
         let mut controller = Controller::new(3.0);
@@ -146,12 +146,12 @@ fn programs_rest_within_a_second_and_no_longer_than_needed() {
     let (levels, cost) = fast.run(&mut controller, 10);
     assert!(levels.resting && levels.requests_one_in >= RESTING_ONE_IN, "{levels:?}");
     assert!(cost <= 0.05, "{cost}");
-    // It stays so: what resting saves is no room to rest no more.
+    // Resting goes on: the cost that it saves is not taken for room to end it.
     for _ in 0..300 {
         assert!(fast.run(&mut controller, 1).0.resting);
     }
     assert_eq!(slow.run(&mut controller, 200).0, Levels::ALL);
-    // Where sampling is enough, words are kept of each request.
+    // If sampling is enough, words are kept of each request.
     let middling = Machine { requests: 5e4, switches: 2e4, calls: 5e4 };
     assert!(!middling.run(&mut controller, 300).0.resting);
 }

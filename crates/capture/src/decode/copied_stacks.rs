@@ -97,7 +97,7 @@ pub struct CopiedStacks {
 impl CopiedStacks {
     /// From now on stacks of processes without frame pointers are copied.
     pub fn begin(&mut self, session: &Session) {
-        // They must not be in a core dump. Without that, none is copied.
+        // Copied stacks must not be in a core dump. Without that, none is copied.
         let is_safe = set_dumpable_behavior(DumpableBehavior::NotDumpable).is_ok();
         self.map = session.handle("copied_processes").filter(|_| is_safe);
     }

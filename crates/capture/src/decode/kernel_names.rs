@@ -78,7 +78,7 @@ impl KernelFunctions {
             functions.note(&line);
             line.clear();
         }
-        // Of several names of one place the first one counts, as everywhere.
+        // The first of several names of one address counts, as everywhere.
         functions.begins.sort_by_key(|(address, _)| *address);
         functions.begins.dedup_by_key(|(address, _)| *address);
         functions.begins.shrink_to_fit();

@@ -40,7 +40,7 @@ const SETTINGS: &[&str] = &[
     "queue/max_segments",
     "queue/nr_zones",
     "loop/dio",
-    // How much of the dirty pages may be its own.
+    // The share of the dirty pages that may be the device's.
     "bdi/strict_limit",
     "bdi/max_ratio",
     // SCSI: the number of commands it accepts at once.

@@ -26,7 +26,7 @@ mod tests {
     #[test]
     fn the_command_line_tells_the_strictest_mode_only() {
         assert_eq!(asked_for("quiet lockdown=confidentiality").as_deref(), Some(CONFIDENTIALITY));
-        // It may have been raised since.
+        // The level may have been raised since.
         assert_eq!(asked_for("quiet lockdown=integrity"), None);
     }
 }

@@ -32,7 +32,7 @@ impl LiveWatch {
             }
         });
         session.asleep(|record| {
-            // Whom a thread waits for is looked up only when the watch ends.
+            // The thread that another one waits for is looked up only when the watch ends.
             if !is_for_thread(record) {
                 decoders.waits.wait(record, &mut cx);
             }

@@ -88,7 +88,7 @@ impl Allowance {
         if let Some(known) = known {
             return Some(known.clone());
         }
-        // It may be new.
+        // The mapping may be new.
         if self.mappings.len() >= MOST_PROCESSES {
             self.mappings.clear();
         }

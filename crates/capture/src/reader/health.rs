@@ -149,7 +149,7 @@ impl HealthAsker {
         }
         let late = std::mem::take(&mut self.pending);
         if let Some(first) = late.front() {
-            // Its answer would be taken for one to the next question.
+            // A late answer would be taken for one to the next question.
             self.mute.insert(first.name.clone());
             self.abandon();
         }
@@ -212,7 +212,7 @@ impl Drop for HealthAsker {
     fn drop(&mut self) {
         match self.pending.is_empty() {
             true => self.aside.take().into_iter().for_each(Aside::end),
-            // It may be blocked.
+            // The process may be blocked.
             false => self.abandon(),
         }
     }
@@ -278,7 +278,7 @@ mod tests {
         let end = |device: &Device| device.health_end.clone().unwrap();
         assert_eq!((end(&devices[0]).asked_ns, end(&devices[2]).asked_ns), (7, 7));
         assert_eq!(end(&devices[1]).unread, ["its health: no answer within 400 ms"]);
-        // It is not asked again.
+        // The device is not asked again.
         asker.ask_all(asked(&devices), AskedAt::Start);
         asker.finish(&mut devices, 5 * MOST_OF_ALL);
         let starts: Vec<bool> =

@@ -27,10 +27,10 @@ use std::os::unix::fs::FileExt;
 
 /// Answers questions until the input is closed.
 pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> {
-    // So that its disk reads are attributed to iowhy.
+    // The name attributes the reader's disk reads to iowhy.
     rustix::thread::set_name(c"iowhy")?;
     priority::normal();
-    // It is given other processes' stacks: they must not be in a core dump.
+    // The reader is given other processes' stacks: they must not be in a core dump.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let mut tools = Tools::default();
     for line in questions.lines() {
@@ -104,7 +104,7 @@ impl Tools {
     /// Returns the functions at `addresses`, as far as they may be read; `None` if the process has
     /// exited.
     fn functions(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<FrameName>> {
-        // What lies behind the first address without code was never called.
+        // Addresses behind the first one without code were never called.
         let is_code = self.code.holds(process, addresses);
         let walked = is_code.iter().take_while(|is_code| **is_code).count();
         let (walked, wild) = addresses.split_at(walked);

@@ -223,7 +223,8 @@ impl UnwoundProcess {
                 }
                 // The ABI's mark of the outermost frame, which Go sets.
                 Ok(None) if kind == CodeKind::Bare && frames.len() > 2 => break UnwindEnd::Root,
-                // The same, where framehop has looked in tables that do not have the function.
+                // The outermost frame, too, if framehop has looked in tables that do not have the
+                // function.
                 Err(Error::FramepointerUnwindingMovedBackwards)
                     if kind == CodeKind::Go && frames.len() > 2 && frame_pointer(&regs) == 0 =>
                 {

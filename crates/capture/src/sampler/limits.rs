@@ -60,7 +60,7 @@ impl ResourceLimits {
         let subject = out.names.intern(&process_subject(pid, &name));
         let known = self.members.insert(pid, (cgroup, subject));
         if let Some((_, former)) = known.filter(|(_, former)| *former != subject) {
-            // It runs another program now, or its number was reused.
+            // The process runs another program now, or its number was reused.
             out.forget(&OF_PROCESSES, former);
         }
         out.put_since(Metric::HeldBack, subject, before, held_ns);

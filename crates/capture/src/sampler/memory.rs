@@ -92,7 +92,7 @@ impl MemorySampler {
             let subject = out.names.intern(&process_subject(pid, &stat.name));
             let before = self.found.insert(pid, subject);
             if let Some(before) = before.filter(|before| *before != subject) {
-                // It runs another program now, or its number was reused.
+                // The process runs another program now, or its number was reused.
                 out.forget(&OF_PROCESSES, before);
             }
             if let Some((limit, cgroup)) = self.roots.memory_limit_of(pid) {
@@ -137,7 +137,7 @@ mod tests {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        // It has its memory when it says so.
+        // The child has its memory when it says so.
         let mut said = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
         let (mut batch, mut names) = Default::default();

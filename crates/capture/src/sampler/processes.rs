@@ -401,9 +401,9 @@ mod tests {
         let (mut parent, child) = (known([10; 7]), known([100; 7]));
         assert!(parent.inherit(&[115; 7], &child));
         assert_eq!(parent.own(&[115; 7]), [15; 7]);
-        // What was reported before remains.
+        // The parent's own earlier I/O remains.
         assert_eq!(parent.own(&parent.io), [10; 7]);
-        // This one was not reaped.
+        // The second child was not reaped.
         parent.io = [115; 7];
         assert!(!parent.inherit(&[120; 7], &child));
         assert_eq!(parent.own(&[120; 7]), [20; 7]);
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn a_child_that_ends_after_its_parent_was_read_is_handed_over_at_the_next_look() {
         assert_eq!(own_after(&[(7, of_parent(1, 100))], &[12, 115]), [12, 15]);
-        // It was not reaped.
+        // The child was not reaped.
         assert_eq!(own_after(&[(7, of_parent(1, 100))], &[12, 14, 200]), [12, 14, 200]);
     }
 
@@ -449,7 +449,7 @@ mod tests {
         let mut out = Out { now_ns, written: &mut written, batch: &mut batch, names: &mut names };
         let mut changed = Vec::new();
         processes.read(std::process::id(), &mut out, &mut changed);
-        // Its parents are read with it.
+        // The process's parents are read with it.
         for it in changed.iter().filter(|it| it.pid == std::process::id()) {
             processes.tell(it, &mut out);
         }

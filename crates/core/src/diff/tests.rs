@@ -147,7 +147,7 @@ fn a_fix_that_changes_the_load_shows_in_the_time_for_each_write() {
     assert_eq!(found.work[0].calls, [1_000, 1_000]);
     let gained = "db is 14.8 times faster in B, 68.0 \u{b5}s for each write against 1.00 ms";
     assert!(found.sentence.ends_with(gained), "{}", found.sentence);
-    // What both do alike does not count as a gain.
+    // Times that are alike in both do not count as a gain.
     let same = compared(a, a, &[]);
     assert!(same.work.iter().all(|row| !row.differs), "{:#?}", same.work);
     watches[1].batch.files.clear();

@@ -317,7 +317,7 @@ fn of_waits(compared: &ComparedTimes<'_>, loads: &[PairLoad]) -> Option<TimeGrou
     if parts.is_empty() {
         return None;
     }
-    // It is compared with the total wait per request.
+    // Wait classes are compared with the total wait per request.
     let whole = [0, 1].map(|at| WaitClass::ALL.iter().map(|class| time(at, *class)).sum::<f64>());
     let whole = TimePart::new("blocked", TimeKind::Wait, whole);
     let names = if compared.chosen { compared.pairs[0].names() } else { Default::default() };

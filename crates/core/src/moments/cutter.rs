@@ -64,7 +64,7 @@ impl MomentCost {
         let cpu_ns = cost.cpu_ns.saturating_add(cost.bpf_ns.unwrap_or(0));
         let (before_ns, then_ns) = self.read;
         if cpu_ns > before_ns && until_ns > then_ns {
-            // What loading the programs cost is not part of it.
+            // The cost of loading the programs is not part of it.
             if before_ns > 0 {
                 let passed_ns = (until_ns - then_ns) as f64;
                 let of_one = (cpu_ns - before_ns) as f64 / passed_ns;

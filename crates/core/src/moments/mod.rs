@@ -111,7 +111,7 @@ impl Moment {
         let unlisted_processes = all.len().saturating_sub(PROCESSES);
         all.truncate(PROCESSES);
         let mut devices = summary.devices;
-        // The same in every interval, and in no table.
+        // Settings are the same in every interval, and in no table.
         devices.iter_mut().for_each(|device| device.settings.clear());
         Moment {
             start_ns,

@@ -228,7 +228,7 @@ impl Round {
             Problem::Damaged(cause) => cause.to_string(),
         };
         if table.name == Request::NAME {
-            // How many they were shows when the parts are read.
+            // The number of lost requests shows when the parts are read.
             self.damage = Some(cause);
         } else {
             let file = self.file(table.name);

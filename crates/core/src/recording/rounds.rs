@@ -54,7 +54,7 @@ pub fn round_bytes(directory: &Path, number: u32) -> RoundBytes {
 /// Removes round `number` but for its stacks and processes, which later rounds may refer to.
 pub fn remove_round(directory: &Path, number: u32) {
     for table in TABLES.iter().filter(|table| !REFERRED.contains(&table.name)) {
-        // What is not there needs no removal, and what cannot be removed stays counted by its
+        // A missing file needs no removal, and one that cannot be removed stays counted by its
         // owner.
         let _ = Folder::open(&directory.join(table.name))
             .and_then(|folder| folder.remove_file(file_name(number)));

@@ -196,8 +196,8 @@ pub(super) fn spread(values: &mut Vec<i64>, begin: usize, valid: &[bool]) {
     values.resize(begin + valid.len(), 0);
     let Some(values) = values.get_mut(begin..) else { return };
     from -= begin;
-    // From the end, so that no value is overwritten before it is moved; without a branch, which
-    // would be guessed wrong where nulls come at random.
+    // Moves from the end, so that no value is overwritten before it is moved; without a branch,
+    // which would be guessed wrong where nulls come at random.
     for (row, is_valid) in valid.iter().enumerate().rev() {
         let taken = usize::from(*is_valid && from > 0);
         from -= taken;

@@ -335,7 +335,7 @@ fn make(directory: &Path) -> Result<(Folder, bool), RecordingError> {
         return Err(RecordingError::NotEmpty { path: directory.to_owned() });
     }
     folder.make_own().map_err(failed)?;
-    // What was put there before nobody else could.
+    // Until then others could put something there; now nobody else can.
     match folder.is_empty().map_err(failed)? {
         true => Ok((folder, false)),
         false => Err(RecordingError::NotEmpty { path: directory.to_owned() }),

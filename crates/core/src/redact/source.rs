@@ -65,7 +65,7 @@ impl<S: Source> Source for RedactedSource<S> {
         if self.original.redacted {
             return self.inner.fill(batch, names);
         }
-        // What is there already has its names in `names`.
+        // Rows that are there already have their names in `names`.
         let mut own = Batch::default();
         let progress = self.inner.fill(&mut own, &mut self.names)?;
         self.rows.batch(&mut own, &self.names, names);

@@ -95,7 +95,7 @@ impl JobContext<'_> {
         // fio pauses a thread with all that it could have in flight.
         let each = count.max(1.0) * f64::from(job.depth.max(1));
         let pause_us = (whole_ns - busy_ns as f64).max(0.0) / each / 1e3;
-        // Where the pauses are waits, it is the disk that has the rhythm.
+        // If the pauses are waits, it is the disk that has the rhythm.
         let is_idle = job.depth == 1 && (busy_ns as f64) < OWN_RHYTHM * whole_ns;
         if let Some(rhythm) = stream.bins.rhythm(self.duration_ns).filter(|_| is_idle) {
             let each = count * rhythm.period_ns as f64 / self.duration_ns as f64;
@@ -260,7 +260,7 @@ fn place(job: &mut PlannedJob, stream: &LoadStream) {
         false => (needed as u64).clamp(LEAST_FILE, MOST_FILE),
     }
     .next_multiple_of(1 << 20);
-    // Of several files it is not known which place of the one that stands for them is which.
+    // Offsets of several files have no known place in the one that stands for them.
     if job.random && files <= 1 {
         let offsets: Vec<u64> = read.offsets.iter().chain(&write.offsets).copied().collect();
         job.zones = shapes::zones(&offsets, end);
@@ -277,7 +277,7 @@ fn syncs(stream: &LoadStream, writes: u64) -> Option<SyncEvery> {
         let whole = times("fsync") + by_request("fsync");
         let call = if data > whole { SyncCall::Fdatasync } else { SyncCall::Fsync };
         let every = (writes as f64 / all as f64).round().max(1.0) as u64;
-        // Of a few large files, the calls on ranges are more telling than the one at the end.
+        // For a few large files, the calls on ranges tell more than the one at the end.
         if stream.range_syncs <= 4 * all {
             return Some(SyncEvery { call, writes: every });
         }
@@ -321,7 +321,7 @@ fn cached_writes(context: &JobContext<'_>, stream: &LoadStream) -> Option<Planne
     }
     let lanes = stream.waits.while_busy(context.duration_ns).round().min(MOST_THREADS as f64);
     job.threads = lanes.max(1.0) as u32;
-    // What its reads wait for is in the job that reads.
+    // Waits of reads are in the job that reads.
     let busy_ns = stream.waits.total_ns.saturating_sub(stream.reading.total_ns);
     context.pace(&mut job, stream, count as f64, busy_ns, lanes.max(1.0));
     by_files(context, &mut job, stream, (count as f64, busy_ns));
@@ -418,7 +418,7 @@ fn cached_reads(context: &JobContext<'_>, stream: &LoadStream) -> Option<Planned
         _ => block.max(1),
     };
     job.read_sizes = vec![(block, 100)];
-    // What is read ahead at random is the kernel's decision, which a hint would change.
+    // Random readahead is the kernel's decision, which a hint would change.
     job.advise = !(job.random && side.ahead > 0);
     let count = match job.random {
         true => side.requests as f64,

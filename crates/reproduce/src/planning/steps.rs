@@ -36,7 +36,7 @@ pub fn churn(
     let is_pattern = class.pattern.contains(['N', '*']);
     let goes = counts.unlinks * 2 >= created || stream.lives.0 * 2 >= created;
     let many = created as f64 >= CREATES_PER_S * context.seconds();
-    // What a program reads back from the disk has left the page cache: those are no short lives.
+    // Files that a program reads back from the disk have left the page cache: no short lives.
     let from_disk = stream.read.bytes * 2 > counts.read_bytes.max(1);
     if !is_pattern
         || !many
@@ -55,7 +55,7 @@ pub fn churn(
     let rounds = stream.folders_at_once(context.duration_ns);
     let threads = waiting.max(rounds).round().clamp(1.0, 64.0);
     let pause_ns = (threads * context.ns() - stream.waits.total_ns as f64).max(0.0);
-    // Where each round has a folder of its own, that has the files of a round.
+    // If each round has a folder of its own, that has the files of a round.
     let files = match (stream.most_in_folder(), names.removed) {
         (Some(most), _) => most as f64,
         (None, 1..) if counts.unlinks > names.removed => {
@@ -91,7 +91,7 @@ pub fn scan(
         0 => INODES,
         _ => (stats / listed).clamp(1, 500),
     };
-    // Where more is read for each name, inodes are scattered: fewer names share a block.
+    // If more is read for each name, inodes are scattered: fewer names share a block.
     let read_each = tally.requests as f64 / stats.max(1) as f64;
     let costs = |files: u64| (1 + files.div_ceil(INODES)) as f64 / files as f64;
     let files = (1..=files).rev().find(|files| costs(*files) >= read_each).unwrap_or(1);

@@ -329,7 +329,7 @@ impl Prepared {
         let Some(directory) = place else {
             return Err(ReproduceError::new(format!("run {name}"), "its disk has no directory"));
         };
-        // Its text follows from the plan: what stands in the case may be somebody else's.
+        // The program's text follows from the plan: the one in the case may be somebody else's.
         let comm = self.plan.keep_names.then_some(program.name.as_str());
         let file = format!("{name}.py");
         self.undo.put(&file, jobs::program(step, name, comm).as_bytes())?;
@@ -459,7 +459,7 @@ impl Drop for RunningLoad {
     fn drop(&mut self) {
         for (_, child, _) in &self.children {
             let pid = rustix::process::Pid::from_child(child);
-            // It may have ended.
+            // The process may have ended.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         let begun = Instant::now();

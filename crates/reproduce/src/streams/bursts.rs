@@ -63,7 +63,7 @@ impl OperationBins {
         let length = (duration_ns / self.length_ns()).max(self.bins.len() as u64).max(1);
         let mut sorted: Vec<usize> = (0..self.bins.len()).collect();
         sorted.sort_unstable_by_key(|at| std::cmp::Reverse(self.bins[*at]));
-        // What is behind the last operation is calm: it needs no bins.
+        // The time behind the last operation is calm: it needs no bins.
         let mut on = vec![false; self.bins.len()];
         let mut sum = 0;
         for at in sorted {

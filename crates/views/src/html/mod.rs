@@ -106,7 +106,7 @@ fn page(page: &PageInput<'_>) -> Result<String, PageError> {
         false => format!("iowhy report: {host}"),
     };
     let facts = header::facts(page.summary, &style);
-    // What hardly changes the answer does not stand before it.
+    // Losses that hardly change the answer do not stand before it.
     let are_material = header::are_losses_material(page.summary);
     let body = html! {
         header.top {

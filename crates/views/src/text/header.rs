@@ -147,7 +147,7 @@ pub(super) fn notes_beyond_losses(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     let imported = summary.environment.is_imported();
     if imported {
-        // What a capture lacks limits the value of everything below.
+        // A capture's limits reduce the value of everything below.
         limits(summary, screen);
     }
     let mut notes = Vec::new();
@@ -287,7 +287,7 @@ fn of_device(device: &DeviceSummary, hides_others: bool, style: &Style) -> Vec<S
             human::time(stalled as f64, style),
         ));
     }
-    // Of requests that later ones overtook nobody knows whether they are in flight.
+    // Nobody knows whether requests that later ones overtook are in flight.
     let open = device.open_requests.saturating_sub(device.overtaken_requests);
     if let (None, true, Some(age), 1..) =
         (device.stalled_ns, device.is_oldest_overdue, device.oldest_open_ns, open)

@@ -207,7 +207,7 @@ impl PageNotes {
             draw(summary, &mut screen);
             header::paragraphs(&screen.text)
         };
-        // What a capture lacks, or why there are no requests, limits the value of everything below.
+        // A capture's limits, or a lack of requests, reduce the value of everything below.
         let are_all_pressing = summary.environment.is_imported() || summary.watch.requests == 0;
         let mut pressing = notes(header::notes_beyond_losses);
         pressing.retain(|note| note.is_pressing || are_all_pressing);

@@ -435,7 +435,7 @@ fn rest(diagnosis: &Diagnosis, shown: usize, screen: &mut Screen) {
     if more > 0 {
         text.push(plural(more as u64, "more finding"));
     }
-    // Where nothing was recorded, the answer says so.
+    // If nothing was recorded, the answer says so.
     if !diagnosis.not_judged.is_empty() && diagnosis.unjudged.is_none() {
         let causes = plural(diagnosis.not_judged.len() as u64, "cause");
         text.push(format!("{causes} could not be judged"));

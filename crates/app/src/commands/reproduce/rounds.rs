@@ -54,7 +54,7 @@ pub fn record(
         }
         let stopped = interruption::check().and_then(|()| Ok(load.check()?));
         if let Err(failure) = stopped {
-            // Its programs are unloaded with it.
+            // The child's programs are unloaded with it.
             let _ = child.kill();
             let _ = child.wait();
             return Err(failure);
@@ -66,7 +66,7 @@ pub fn record(
     }
     let mut said = String::new();
     if let Some(mut pipe) = child.stderr.take() {
-        // What could not be read is not said.
+        // Text that cannot be read is left out.
         let _ = pipe.read_to_string(&mut said);
     }
     let code = status.code().and_then(|code| u8::try_from(code).ok());

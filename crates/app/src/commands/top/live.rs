@@ -78,7 +78,7 @@ impl LiveTop {
         let watch = LiveTop { quit, span, save, news, thread };
         match begun.recv() {
             Ok(environment) => Ok((watch, environment)),
-            // It ended before it began, and says why.
+            // The watch ended before it began, and says why.
             Err(_) => Err(watch.end().err().unwrap_or_else(panicked)),
         }
     }
@@ -112,7 +112,7 @@ impl LiveTop {
         let watched = self.thread.join().unwrap_or_else(|_| Err(panicked()))?;
         let TopSink { saving, sender, .. } = watched.sink;
         for thread in saving {
-            // What it has to say has been said.
+            // The thread has already sent its result.
             let _ = thread.join();
         }
         drop(sender);
@@ -169,7 +169,7 @@ impl WatchSink for TopSink {
         let span = MomentSpan::ALL.get(place).copied().unwrap_or_default();
         let is_due = !ended.is_empty() || span != self.sent;
         for moment in ended {
-            // Where the screen is gone, `quit` says so as well.
+            // If the screen is gone, `quit` says so as well.
             let _ = self.sender.send(FromWatch::Moment(Box::new(moment)));
         }
         if is_due {

@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(found.volume_throughput_exceeded_us, 107);
         assert_eq!(found.instance_iops_exceeded_us, 108);
         assert_eq!((found.instance_throughput_exceeded_us, found.queue_length), (109, 110));
-        // What is behind the number of instance storage has no meaning.
+        // The bytes behind the number of instance storage have no meaning.
         for magic in [INSTANCE, INSTANCE | 7 << 32] {
             let found = read(&Double(magic), AmazonStorage::Instance).expect("a page");
             assert_eq!((found.reads, found.write_us, found.queue_length), (100, 105, 110));

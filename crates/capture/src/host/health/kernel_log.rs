@@ -56,7 +56,7 @@ impl KernelLog {
             match rustix::io::read(&self.0, &mut room) {
                 Ok(0) | Err(Errno::AGAIN) => return lost,
                 Ok(length) => note(&String::from_utf8_lossy(&room[..length]), &mut disks),
-                // What was to be read next has been overwritten.
+                // The record to be read next has been overwritten.
                 Err(Errno::PIPE) => lost += 1,
                 Err(Errno::INTR) => {}
                 Err(_) => return lost + 1,

@@ -30,7 +30,7 @@ pub(super) fn read(
     let reported =
         mapper.targets(device)?.into_iter().filter(|target| !target.status.trim().is_empty());
     let targets = reported.map(|reported| parse(&reported, names));
-    // What is not a number of their own layout: linear, crypt and the like say nothing at all.
+    // Targets such as linear and crypt report nothing at all, and are left out above.
     Ok(targets.take(MOST_TARGETS).collect())
 }
 

@@ -41,7 +41,7 @@ pub(super) fn read(program: &Path, name: &str) -> Result<Option<DriveLog>, Strin
     let failed = |error: std::io::Error| format!("smartctl: {error}");
     let (pipe, end) = std::io::pipe().map_err(failed)?;
     let mut child = command.stdout(end).spawn().map_err(failed)?;
-    // It has the other end of the pipe, too.
+    // The command has the other end of the pipe, too.
     drop(command);
     let mut text = Vec::new();
     let read = pipe.take(MOST_BYTES + 1).read_to_end(&mut text);
@@ -111,7 +111,7 @@ mod tests {
             ..DriveLog::default()
         };
         assert_eq!(read_from(SATA, 0), Ok(Some(expected.clone())));
-        // It ends with other bits where the drive fails, or failed once.
+        // smartctl ends with other bits if the drive fails, or failed once.
         assert_eq!(read_from(SATA, 0b1100_1000), Ok(Some(expected)));
     }
 

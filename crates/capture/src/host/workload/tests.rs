@@ -151,7 +151,7 @@ fn engines_describe_what_links_do_not() {
         [Some("pod:shop/db-0/postgres"), Some("db-0"), Some("shop"), Some("postgres"), image];
     let node = Node::new().write(&config, &annotations);
     assert_eq!(named(&node.of(&systemd(UID, ID))), expected);
-    // Its annotations are of another pod than the path.
+    // The container's annotations are of another pod than the path.
     let wrong = node.of(&systemd("99999999-b22c-4173-bf9d-900c652aab26", ID));
     assert_eq!(named(&wrong), [Some("containerd:4f5c0f7d6f0e"), None, None, None, None]);
     let crio = format!("/run/containers/storage/overlay-containers/{ID}/userdata/config.json");

@@ -178,7 +178,8 @@ impl<'a> MetadataScan<'a> {
     fn inode(&mut self, number: u64, inode: &Inode<'_>) {
         let role = match inode.kind() {
             _ if number == self.sb.journal_inode => RangeRole::Journal,
-            // Its blocks are those after the group descriptors; its map has a format of its own.
+            // The reserved blocks follow the group descriptors; the inode's map has a format of its
+            // own.
             _ if number == RESIZE => return self.resize(inode),
             InodeKind::Directory => RangeRole::Directory,
             InodeKind::Symlink => RangeRole::Symlink,

@@ -201,7 +201,7 @@ impl RequestDecoder {
         let Request {
             request_id, start_ns, q2g_ns, g2i_ns, i2d_ns, g2d_ns, d2c_ns, q2c_ns,
             requeues, merges, sector, bytes, cpu, weight,
-            // The same for all requests of a kind.
+            // Columns that are the same for all requests of a kind.
             parent_id: _, parent_reason: _, status: _, device: _, major: _, minor: _, operation: _,
             rwbs: _, origin: _, error: _, pid: _, tid: _, process: _, cgroup: _, container: _,
             pod: _, namespace: _, container_name: _, unit: _, syscall: _, stack_id: _,

@@ -100,7 +100,7 @@ pub fn locate(request: &wire_request, row: &Request, part: &mut RequestPart) {
     #[rustfmt::skip]
     let RequestPart {
         request_id, file_offset, bytes,
-        // The same for all requests of a kind.
+        // Columns that are the same for all requests of a kind.
         file: _, file_reason: _, volume: _, deleted: _, inode: _, inode_device: _, owner_pid: _,
         owner: _, owner_cgroup: _, owner_pod: _, owner_namespace: _, owner_share: _,
         owner_reason: _,

@@ -39,7 +39,7 @@ impl UseDecoder {
     pub fn add_call(&mut self, bytes: &[u8]) -> Option<()> {
         let refused = self.calls.add(FileCall::from_bytes(bytes)?);
         if let Some(call) = refused.filter(|call| !call.second) {
-            // It is counted, without a file.
+            // The call is counted, without a file.
             count(self.rows.row(call.pid, None, call.time_ns), &call);
         }
         Some(())

@@ -224,7 +224,7 @@ pub fn pending(session: &Session) -> Vec<PendingRequest> {
         session.pending(|record| found.extend(PendingRequest::from_record(record)));
         return found;
     }
-    // Those that did not fit into the table, which are few.
+    // The few requests that did not fit into the table.
     if session.has_overflowed() {
         session.overflowed(|record| found.extend(PendingRequest::from_record(record)));
     }

@@ -168,7 +168,7 @@ impl RequestItem {
             stage(word, now, to, Vec::new());
             now = to;
         }
-        // Where the stages before are not known, the device's part is known from the end.
+        // If the stages before are not known, the device's part is known from the end.
         if let (Some(length), Some(end)) = (intervals[Interval::D2c], end) {
             stage(TrackWord::D2c, end.saturating_sub(length).max(now), end, vec![self.id]);
         }

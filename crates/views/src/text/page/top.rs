@@ -85,7 +85,7 @@ fn processes_of(device: &DeviceSummary, style: &Style) -> Vec<UsageRow> {
             usage.name.split(" (").next() == Some(program.as_str()) && !program.is_empty()
         };
         match found.iter_mut().find(is_same) {
-            // How many there are is not known: only the first are listed.
+            // Only the first processes are listed, so their number is not known.
             Some(same) => {
                 same.name = program;
                 same.usage.time_share += row.usage.time_share;
