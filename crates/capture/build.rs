@@ -15,7 +15,8 @@ use std::{env, fs, io};
 
 /// The strongest level: it is done once, and decompression takes no longer.
 const COMPRESSION: i32 = 19;
-/// Below this, by architecture: what this script makes of the sources, and their checksum.
+/// The folder, by architecture, of the files that this script makes of the sources, with their
+/// checksum.
 const GENERATED: &str = "generated";
 const CHECKSUM: &str = "sources";
 /// The file below OUT_DIR with the compiler's name and version, for `iowhy check`.
@@ -107,7 +108,7 @@ fn say_compiler(clang: &Path, version: &str) {
     );
 }
 
-/// Takes what was generated from these sources elsewhere.
+/// Takes the files that were generated from these sources elsewhere.
 fn take(generated: &Path, checksum: &str, out: &Path) -> Result<(), Box<dyn Error>> {
     let shown = generated.display();
     println!("cargo::rerun-if-changed={shown}");

@@ -88,7 +88,7 @@ pub fn find(head: &[u8]) -> Option<&'static Converter> {
     CONVERTERS.iter().find(|converter| head.starts_with(converter.magic))
 }
 
-/// `given`, or standard input where its tool prints what is given.
+/// Returns `given`, or standard input with the output of the tool that prints `given`.
 ///
 /// # Errors
 /// Fails if the tool is installed and cannot be started.

@@ -42,7 +42,8 @@ pub fn words() -> Vec<&'static str> {
     kinds.chain([BLOCK_EVENTS]).collect()
 }
 
-/// The source of another tool that `given` is, if any; a failure for what is known and not read.
+/// Returns the source of another tool that `given` is, if any; fails for known formats that are not
+/// read.
 pub fn find(given: &[PathBuf]) -> Result<Option<ForeignSource>, Failure> {
     let [path] = given else { return Ok(None) };
     let forced = FORCED.get().map(String::as_str);
@@ -93,7 +94,7 @@ pub fn open(source: &ForeignSource) -> Result<ForeignImport, Failure> {
     Ok(if redaction::is_wanted() { import.without_names() } else { import })
 }
 
-/// The failure for a command that needs what it does not have.
+/// Returns the failure of a command that needs data which the source lacks.
 pub fn without_events(source: &ForeignSource) -> Failure {
     let (path, kind) = (source.path.display(), source.kind.word());
     let message = format!("failed to find events in {path}: {kind} tells of no single event");
@@ -130,7 +131,7 @@ fn is_btt_data(path: &Path, text: &str) -> bool {
     path.extension().is_some_and(|end| end == "dat") && lines.peek().is_some() && lines.all(is_row)
 }
 
-/// Refuses what is known and not read.
+/// Refuses known formats that are not read.
 fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
     let text = String::from_utf8_lossy(head.get(..4096).unwrap_or(head));
     let binary = NOT_READ.iter().find(|(magic, ..)| head.starts_with(magic));

@@ -162,7 +162,7 @@ impl WatchKeeper {
         self.ring.seen(until_ns, &self.environment, names)
     }
 
-    /// Takes what is known of the watch now.
+    /// Takes the present environment of the watch.
     pub fn note(&mut self, now: &Environment) {
         self.environment.clone_from(now);
     }

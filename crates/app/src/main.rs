@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a command only reads what its user names, for which that user's own rights do.
+/// Whether a command only reads files that its user names, for which the user's own rights suffice.
 fn only_reads(command: &args::Command) -> bool {
     use args::Command;
     matches!(

@@ -15,7 +15,7 @@ const MOST_LISTED: usize = 8;
 /// Names that are counted.
 const MOST_COUNTED: usize = 1 << 14;
 
-/// Counts what a filter keeps of the rows of a source, and what there was.
+/// Counts the rows of a source, and those that a filter keeps.
 pub struct SelectionCount {
     filter: Filter,
     kept: u64,
@@ -53,7 +53,7 @@ impl SelectionCount {
         self.kept += batch.opens.len() as u64;
     }
 
-    /// Fails where nothing was kept, and says what there is.
+    /// Fails if nothing was kept, and lists the names that there are.
     pub fn check(&self, names: &Names) -> Result<(), Failure> {
         if !self.is_needed() {
             return Ok(());
@@ -63,7 +63,7 @@ impl SelectionCount {
     }
 }
 
-/// Fails where `shown`, which is what `filter` keeps of the watch `judged`, has nothing.
+/// Fails if `shown`, the part of the watch `judged` that `filter` keeps, is empty.
 pub fn check(filter: &Filter, shown: &Summary, judged: &Summary) -> Result<(), Failure> {
     let waits = shown.ledger.as_ref().map_or(0, |ledger| ledger.blocked_ns);
     let is_empty = shown.watch.requests == 0 && waits == 0 && shown.files.rows.is_empty();

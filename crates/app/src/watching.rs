@@ -69,7 +69,7 @@ pub trait WatchSink {
     /// Called when the watch ends; rows in flight at that time come after this.
     fn ended(&mut self, _end_ns: u64) {}
 
-    /// Undoes what it has begun, since nothing was watched.
+    /// Undoes the beginning, since nothing was watched.
     fn discard(self)
     where
         Self: Sized,

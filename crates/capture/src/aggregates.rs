@@ -115,7 +115,7 @@ pub struct IoTotal {
     pub device_time: LatencyTotal,
 }
 
-/// All counts at one time, or what came between two times.
+/// All counts at one time, or their growth between two times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AggregateSnapshot {
     /// Time of the snapshot, CLOCK_MONOTONIC nanoseconds; of a difference its end.

@@ -37,13 +37,14 @@ const UNKNOWN_NS: f64 = 150.0;
 /// A longer mean is that of interrupts or of the hypervisor, not of the program.
 const MOST_NS: f64 = 3000.0;
 
-/// About what the programs take for a request that is not recorded: while a few words of it are
-/// kept, and while nothing is. Entering them is included. Measured.
+/// Time of a request that is not recorded: while a few words of it are kept, and while nothing is.
+/// Entering the programs is included. Measured; approximate.
 const SKIPPING_NS: f64 = 300.0;
 const RESTING_NS: f64 = 150.0;
-/// About what one costs that is recorded, its reading included. Measured.
+/// Time of a request that is recorded, its reading included. Measured; approximate.
 const RECORDED_NS: f64 = 1100.0;
-/// While programs rest, one in so many is recorded at most: what is not recorded is known less.
+/// The most requests that are recorded while programs rest, as one in so many: unrecorded ones are
+/// known less then.
 const RESTING_ONE_IN: u32 = 16;
 
 /// Measurements over the budget after which something is thinned: what a watch costs in its first
@@ -57,8 +58,8 @@ const ROOM: f64 = 0.8;
 const THINNED_ROOM: f64 = 0.5;
 /// A stream below this share of the budget is not worth thinning.
 const WORTH: f64 = 0.05;
-/// At most so much of the budget is taken by what cannot be thinned. Beyond it the budget cannot be
-/// held, and recording less of everything else would only cost the diagnosis.
+/// The largest part of the budget that fixed costs count for. Beyond it the budget cannot be held,
+/// and recording less of everything else would only cost the diagnosis.
 const FIXED_PART: f64 = 0.5;
 /// Requests per second that are always recorded: the budget is for rates, and so few cost at most a
 /// thousandth of a CPU, whatever else a watch costs. Chosen.
@@ -399,7 +400,7 @@ impl Controller {
         }
     }
 
-    /// To decide not to record a request costs more than what is left: nothing is kept of it.
+    /// Keeps nothing of unrecorded requests: deciding about each would cost more than is left.
     fn rest(&mut self, shares: CostShares, left: f64) {
         let fits =
             |one_in: &u32| shares.each_ns * (RESTING_NS + RECORDED_NS / f64::from(*one_in)) < left;

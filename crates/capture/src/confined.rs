@@ -83,7 +83,7 @@ fn kept(by: RightsHolder) -> CapabilitySet {
     kept.fold(CapabilitySet::empty(), |all, it| all.union(it.set))
 }
 
-/// Limits a process that was started to read: what it parses is others'.
+/// Limits a process that was started to read: it parses content of others.
 pub fn limit_reader(role: RightsHolder) {
     limit_this_thread(&Role::Reads(ProgramLoading::Over), kept(role));
 }

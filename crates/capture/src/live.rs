@@ -315,8 +315,8 @@ impl LiveWatch {
         Cost { cpu_ns: self.cpu_ns(), bpf_ns, spent_ns, cpus, ..cost }
     }
 
-    /// Adds requests and waits that the budget left out and that have lasted for long: what hangs
-    /// is listed, whatever is sampled.
+    /// Adds requests and waits that the budget left out and that have lasted for long: hanging ones
+    /// are listed, whatever is sampled.
     fn add_left_out(&mut self) {
         if self.thinner.as_ref().is_none_or(|thinner| !thinner.has_left_out(&self.session)) {
             return;
@@ -356,7 +356,7 @@ impl LiveWatch {
         }
     }
 
-    /// Measures what the watch costs, and thins what is too dear.
+    /// Measures the cost of the watch, and thins streams that cost too much.
     fn keep_to_budget(&mut self) {
         let free_ns = self.thinner.as_ref().map(Thinner::free_ns);
         self.known.stacks.copied.grants.grant_if_due(&self.session, free_ns);
@@ -516,8 +516,8 @@ fn require_probes(plan: &Plan) -> Result<(), WatchError> {
     }
 }
 
-/// Fails on what no privilege helps against. Checked before anything is tried, because the kernel's
-/// own errors for it are long and misleading.
+/// Fails if this kernel cannot be watched whatever the privileges. Checked before anything is
+/// tried, because the kernel's own errors for it are long and misleading.
 fn require_kernel() -> Result<(), WatchError> {
     if !Path::new("/sys/kernel").exists() {
         return Err(WatchError::NoSys);
@@ -553,7 +553,7 @@ fn find_devices(wanted: &[String], environment: &Environment) -> Result<Vec<u32>
         .collect()
 }
 
-/// Removes the devices that are not watched, and what is mounted from them.
+/// Removes the devices that are not watched, and their mounts.
 fn keep_watched(environment: &mut Environment, watched: &[u32]) {
     if watched.is_empty() {
         return;

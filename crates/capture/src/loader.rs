@@ -39,7 +39,7 @@ pub(crate) enum ObjectSource {
     /// Compiled into this program.
     #[default]
     BuiltIn,
-    /// A folder that holds what another compiler made of the same sources: `NAME.bpf.o`.
+    /// A folder of objects that another compiler made of the same sources: `NAME.bpf.o`.
     Folder(PathBuf),
 }
 
@@ -57,7 +57,7 @@ impl ObjectSource {
     }
 }
 
-/// The program that looks up symbols: it is run before others are loaded, with what it finds.
+/// Loads the program that looks up symbols; the other programs are given its results.
 pub(crate) fn load_symbols(source: &ObjectSource) -> libbpf_rs::Result<Object> {
     keep_warnings();
     source.open(object!("symbols"))?.load()
@@ -84,7 +84,7 @@ fn refused_program(warnings: &str) -> Option<String> {
     Some(last.split_once('\'')?.0.to_owned())
 }
 
-/// From now on what libbpf says is kept for error messages, and not printed.
+/// Keeps libbpf's messages for errors from now on, instead of printing them.
 pub(crate) fn keep_warnings() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
 }

@@ -165,8 +165,8 @@ impl Loading<'_> {
         Ok(loaded)
     }
 
-    /// Loads the groups of an object one by one, so that those that need nothing of what cannot be
-    /// had (a map, the memory for all of them) are there.
+    /// Loads the groups of an object one by one, so that groups which do not need the missing part
+    /// (a map, the memory for all of them) are there.
     fn apart(
         &self,
         file: ObjectFile,

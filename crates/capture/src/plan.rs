@@ -295,7 +295,7 @@ pub struct Wishes {
     pub waits: bool,
     /// Whether to record who waited for a waiting thread.
     pub chains: bool,
-    /// Whether what programs do with files is wanted.
+    /// Whether uses of files by programs are wanted.
     pub files: bool,
     /// Whether every single open is wanted.
     pub opens: bool,

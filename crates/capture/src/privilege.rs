@@ -8,7 +8,7 @@ use crate::kernel;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::CapabilitySet;
 
-/// A capability, and what is not visible without it.
+/// A capability, and the facts that are not visible without it.
 #[derive(Clone, Copy, Debug)]
 pub struct Capability {
     /// The kernel's name for it.
@@ -155,8 +155,8 @@ pub fn granting() -> String {
     format!("sudo chgrp adm {own} && sudo chmod 0750 {own} && sudo setcap {names}+ep {own}")
 }
 
-/// A sentence for each missing capability: what is not visible without it. CAP_SYSLOG is left out:
-/// whether kernel addresses are hidden depends on more than that, and a watch detects it.
+/// Returns a sentence for each missing capability, on what is not visible without it. CAP_SYSLOG is
+/// left out: whether kernel addresses are hidden depends on more than that, and a watch detects it.
 pub fn limits() -> impl Iterator<Item = String> {
     let lost = missing().into_iter().filter(|it| !it.any.contains(CapabilitySet::SYSLOG));
     lost.map(|lost| format!("not visible: {}; missing {}", lost.lost, lost.name))

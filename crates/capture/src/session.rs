@@ -257,7 +257,7 @@ impl Session {
         }
     }
 
-    /// Adds what was present at the end and could not be listed.
+    /// Adds the state that was present at the end and could not be listed.
     pub fn untold(&self, losses: &mut Losses) {
         let untold = self.untold.borrow();
         let of = |names: &[&str]| names.iter().filter_map(|name| untold.get(name)).sum();

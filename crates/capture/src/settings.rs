@@ -23,7 +23,7 @@ const CHAINS_PER_SECOND: u32 = 5_000;
 /// counted by directory.
 const CALLS_PER_SECOND: u32 = 5000;
 
-/// The settings for a kernel and what is wished of the watch.
+/// Returns the settings for a kernel and the wishes for the watch.
 pub(crate) fn of(
     facts: &KernelFeatures,
     wishes: &Wishes,

@@ -227,7 +227,7 @@ pub struct RefusedProgram {
     pub cause: String,
 }
 
-/// Loads what another compiler made of the same sources, every object that this kernel should
+/// Loads the objects that another compiler made of the same sources, those that this kernel should
 /// accept, and returns the programs that it refuses. `folder` holds all objects: `NAME.bpf.o`.
 ///
 /// # Errors

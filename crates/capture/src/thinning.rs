@@ -34,7 +34,8 @@ const QUANTILE_EVERY: u32 = 10;
 const RESTING_PER_S: f64 = 10_000.0;
 /// Counts of a longer time are not those of the load as it is now.
 const RECENT_NS: u64 = 2_000_000_000;
-/// Measurements between two readings of what is in files.
+/// Measurements between two readings of files: online CPUs, and CPU time of iowhy's other
+/// processes.
 const FILES_EVERY: u32 = 10;
 /// Timed runs whose mean says something.
 const FEW: u64 = 16;
@@ -242,8 +243,8 @@ impl Thinner {
         });
     }
 
-    /// Follows what is slow for the disks of this machine, and which of them are the fast ones.
-    /// Returns whether it changed.
+    /// Adapts the limit of slow requests to the disks of this machine, and the list of fast disks.
+    /// Returns whether either changed.
     fn follow_disks(&mut self, has_rested: bool) -> bool {
         self.quantile_in = self.quantile_in.saturating_sub(1);
         let levels = self.controller.levels();
@@ -282,7 +283,7 @@ impl Thinner {
         wire::PROGRAMS.iter().zip(costs(session)).fold(0.0, sum) as u64
     }
 
-    /// Notes in `environment` what was thinned, and what was counted exactly.
+    /// Notes in `environment` the changes of levels, and the exact counts.
     pub fn finish(&self, session: &Session, environment: &mut Environment) {
         environment.thinning.clone_from(&self.history);
         if environment.requests_one_in().is_none() {
@@ -312,7 +313,7 @@ impl Thinner {
         environment.limits.extend(self.limits(environment));
     }
 
-    /// Sentences about what was thinned.
+    /// Returns sentences about the thinned streams.
     fn limits(&self, environment: &Environment) -> Vec<String> {
         let end_ns = environment.end_ns.max(environment.start_ns + 1);
         let all = Levels::ALL;
@@ -377,7 +378,8 @@ impl Thinner {
     }
 }
 
-/// The disks that do so many requests that programs rest on them: what others do is still kept.
+/// Returns the disks with so many requests that programs rest on them: those of others are still
+/// kept.
 fn fast_disks(counted: &AggregateSnapshot, length_ns: u64) -> RestingDisks {
     let mut requests: BTreeMap<u32, u64> = BTreeMap::new();
     for ((disk, _), total) in counted.disks.iter().filter(|((disk, _), _)| *disk != 0) {

@@ -111,7 +111,7 @@ impl Script {
     }
 
     /// Adds a wait of `process` of `ns` nanoseconds, of which `device_ns` and `run_queue_ns` have a
-    /// stage of their own; what is left is for `class`.
+    /// stage of their own; the rest is for `class`.
     pub fn wait(
         &mut self,
         (pid, process): (u32, &str),

@@ -215,8 +215,8 @@ pub trait Source {
     /// The source's own error type.
     type Error;
 
-    /// Adds what has arrived to `batch`, whose texts are in `names`. A live source does not wait
-    /// for rows: an empty batch means that nothing has arrived yet.
+    /// Adds the rows that have arrived to `batch`, whose texts are in `names`. A live source does
+    /// not wait for rows: an empty batch means that nothing has arrived yet.
     fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Self::Error>;
 
     /// The environment of the watch; complete once [`Source::fill`] has returned `Done`.

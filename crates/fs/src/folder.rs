@@ -270,8 +270,7 @@ impl Folder {
         })
     }
 
-    /// Gives what is called `from` in it the name `to` in the directory `folder`; what had that
-    /// name is replaced.
+    /// Renames `from` in it to `to` in the directory `folder`; a file of that name is replaced.
     ///
     /// # Errors
     /// Fails if the file cannot be renamed.

@@ -51,8 +51,8 @@ impl Drop for Lowered {
     }
 }
 
-/// Gives up for good what passes over permissions: for commands that only read what their user
-/// names.
+/// Gives up for good the capabilities that pass over permissions: for commands that only read files
+/// that their user names.
 pub fn keep_own_rights_only() {
     if rustix::process::geteuid().is_root() {
         return;

@@ -14,7 +14,7 @@ pub struct ReproduceError {
     pub hint: Option<String>,
 }
 
-/// The result of what can fail here.
+/// The result of a step that can fail here.
 pub type Result<T> = std::result::Result<T, ReproduceError>;
 
 impl ReproduceError {

@@ -160,7 +160,8 @@ fn sizes(job: &PlannedJob, line: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// A program for a step: its numbers, then what it does. `comm` is the name under which it runs.
+/// Returns a program for a step: its numbers, then its actions. `comm` is the name under which it
+/// runs.
 pub fn program(step: &PlannedStep, name: &str, comm: Option<&str>) -> String {
     let mut text = String::from("#!/usr/bin/env python3\n");
     let mut set = |key: &str, value: &dyn std::fmt::Display| {

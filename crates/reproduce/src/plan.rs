@@ -187,7 +187,7 @@ pub struct PlannedJob {
     pub files: u32,
     /// The size of each file, bytes.
     pub file_bytes: u64,
-    /// The original's operations per second: what `--fit` aims at.
+    /// The original's operations per second, the aim of `--fit`.
     pub per_s: f64,
 }
 
@@ -322,7 +322,7 @@ impl LoadPlan {
         (jobs().any(|job| job.raw) || steps().any(PlannedStep::is_raw), files)
     }
 
-    /// Sums up what each disk needs.
+    /// Sums up the bytes that each disk needs.
     pub fn count_bytes(&mut self) {
         let mut sums = vec![0_u64; self.disks.len()];
         for program in &self.programs {

@@ -33,7 +33,7 @@ pub const MARK: &str = ".iowhy-reproduction";
 pub const DEVICE_MARK: &[u8] = b"iowhy-reproduction: nothing on this device is of use\n";
 /// Bytes at both ends of a device where file systems have their signatures.
 pub const DEVICE_EDGE: u64 = 1 << 20;
-/// Attempts to remove what may be busy for a moment, and the pause between them.
+/// Attempts to remove something that may be busy for a moment, and the pause between them.
 const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -84,7 +84,8 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// Begins, after giving back what killed runs left; those are returned, a sentence each.
+    /// Begins, after undoing the changes that killed runs left; those are returned, a sentence
+    /// each.
     ///
     /// # Errors
     /// Fails if the directory of the notes cannot be used.
@@ -120,7 +121,7 @@ impl Undo {
         written.context(|| format!("write {}", self.folder().join(name).display()))
     }
 
-    /// Makes a file for what a program says in that directory, in place of an earlier one.
+    /// Makes a file for a program's output in that directory, in place of an earlier one.
     ///
     /// # Errors
     /// Fails if the file cannot be made.
@@ -250,7 +251,7 @@ fn locked(folder: &Folder, how: FlockOperation) -> Result<File> {
     Ok(file)
 }
 
-/// Undoes what runs left whose processes are gone.
+/// Undoes the changes of runs whose processes are gone.
 fn sweep(notes: &Folder) -> Vec<String> {
     let mut swept = Vec::new();
     for name in notes.names().unwrap_or_default() {
@@ -266,8 +267,8 @@ fn sweep(notes: &Folder) -> Vec<String> {
     swept
 }
 
-/// Undoes what is noted in `folder`, the last first, and says how many; what cannot be undone
-/// now keeps its notes for the next run.
+/// Undoes the changes noted in `folder`, the last first, and returns their number; changes that
+/// cannot be undone now keep their notes for the next run.
 fn give_back(folder: &Path) -> usize {
     end_processes(folder);
     let text = read::text(&folder.join(JOURNAL), MOST_NOTES_BYTES).unwrap_or_default();

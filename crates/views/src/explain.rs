@@ -57,7 +57,7 @@ impl CausePage<'_> {
     }
 }
 
-/// Lists every cause; with a diagnosis, what was found first, and what was not in one paragraph.
+/// Lists every cause; with a diagnosis, the found ones first, and the others in one paragraph.
 pub fn causes(seen: Option<SeenCause<'_>>, style: &Style) -> String {
     let mut page = CausePage { style, text: String::new() };
     match seen {
@@ -81,7 +81,7 @@ pub fn causes(seen: Option<SeenCause<'_>>, style: &Style) -> String {
 }
 
 impl CausePage<'_> {
-    /// The causes by what became of them in a diagnosis.
+    /// Lists the causes by their outcome in a diagnosis.
     fn judged(&mut self, seen: &SeenCause<'_>) {
         let all: Vec<&Rule> = rules::ALL.iter().chain(bottleneck::ALL).collect();
         let verdict = |rule: &Rule| judged(seen.diagnosis, rule.cause);
@@ -158,7 +158,7 @@ impl JudgedCause<'_> {
     }
 }
 
-/// The rules and what was observed, as JSON like that of [`json::render`].
+/// Returns the rules and the observations, as JSON like that of [`json::render`].
 pub fn json(rules: &[&Rule], seen: Option<SeenCause<'_>>) -> String {
     #[derive(Serialize)]
     struct Causes<'a> {
@@ -211,7 +211,8 @@ impl<'a> CauseJson<'a> {
     }
 }
 
-/// The mechanism of a cause, what was observed, what to do, what would change the verdict.
+/// Returns the mechanism of a cause, the observations, the advice, and what would change the
+/// verdict.
 pub fn cause(rule: &Rule, found: Option<SeenCause<'_>>, style: &Style) -> String {
     let mut page = CausePage { style, text: String::new() };
     page.heading(&format!("{}: {}", rule.cause, rule.title));

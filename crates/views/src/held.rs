@@ -67,7 +67,7 @@ fn folded(rows: &[HeldRow]) -> Vec<HeldRow> {
     folded
 }
 
-/// The open files, and what could not be read.
+/// The open files, and the processes that could not be inspected.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Holding {
     /// The files; deleted ones last, with the largest directly above the sum.
@@ -174,7 +174,8 @@ fn size(row: &HeldRow, _style: &Style) -> TableCell {
     }
 }
 
-/// Draws the table, the space that deleted files take, and what could not be read.
+/// Draws the table, the space that deleted files take, and notes on processes that could not be
+/// inspected.
 pub fn render(holding: &Holding, style: &Style) -> String {
     let mut lines: Vec<String> = draw(&HELD, &folded(&holding.held), style).lines().collect();
     lines.extend(sentences(holding).iter().flat_map(|sentence| prose(sentence, style.columns())));

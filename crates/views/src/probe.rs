@@ -33,7 +33,7 @@ pub struct MeasuredLimit {
     pub limit: Option<f64>,
     /// The highest rate that was measured, per second.
     pub measured: Option<f64>,
-    /// Whether it is what was measured.
+    /// Whether the probe reached the limit.
     pub reached: bool,
 }
 

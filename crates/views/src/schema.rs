@@ -23,7 +23,8 @@ pub fn render(schema: &Schema) -> String {
     format!("{:#}\n", schema.as_value())
 }
 
-/// The schema of what is written, not of what could be read: every field is there, or is null.
+/// Returns the schema of documents that are written, not of those that could be read: every field
+/// is there, or is null.
 fn of<T: JsonSchema>(name: &str) -> Schema {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>();

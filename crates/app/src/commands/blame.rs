@@ -31,8 +31,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     output::print(&text)
 }
 
-/// Takes the waits of selected processes and all requests: the others' requests are what they
-/// waited for.
+/// Takes the waits of selected processes and all requests: the processes wait for those of others.
 struct Waiters {
     summarizer: Summarizer,
     only: Filter,

@@ -8,10 +8,10 @@ use crate::failure::Failure;
 use crate::output;
 use clap_complete::env::{CompleteEnv, Shells};
 
-/// The variable by which a shell asks what may come next.
+/// The variable by which a shell asks for completions.
 const ASKS: &str = "IOWHY_COMPLETE";
 
-/// Answers a shell that asks what may come next, and ends the process; returns if none does.
+/// Answers a shell that asks for completions, and ends the process; returns if none asks.
 pub fn answer() {
     if std::env::var_os(ASKS).is_some() {
         CompleteEnv::with_factory(Cli::definition).var(ASKS).complete();

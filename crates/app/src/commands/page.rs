@@ -62,7 +62,7 @@ impl<'a> NewPage<'a> {
         folder_of(self.path)
     }
 
-    /// Writes the page of one watch; `source` is of what, on a command line.
+    /// Writes the page of one watch; `source` is its source as a command line names it.
     pub fn write(
         &self,
         summaries: &Summaries,

@@ -30,7 +30,7 @@ struct ProbePart {
     pattern: &'static str,
     block: &'static str,
     depth: u32,
-    /// Whether each write is made durable, which is what is timed then.
+    /// Whether each write is made durable; the time of that is measured then.
     synced: bool,
 }
 
@@ -74,7 +74,7 @@ const DEPTHS: [ProbePart; 7] = [
     ProbePart::new("read 4 KiB, random, 32 at a time", "randread", "4k", 32),
     ProbePart::new("read 4 KiB, random, 64 at a time", "randread", "4k", 64),
 ];
-/// Reads of these sizes, for what a larger one costs.
+/// Reads of growing sizes, to compare their cost.
 const SIZES: [ProbePart; 5] = [
     ProbePart::new("read 4 KiB, random, 1 at a time", "randread", "4k", 1),
     ProbePart::new("read 16 KiB, random, 1 at a time", "randread", "16k", 1),

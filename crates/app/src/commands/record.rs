@@ -29,8 +29,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Makes the recording `directory` of a watch that is described by `now`, of the rows that
-    /// `filter` keeps, of at most so many MB per minute.
+    /// Makes the recording `directory` of the watch that `now` describes, with the rows that
+    /// `filter` keeps, at most `most_mb` MB per minute.
     pub fn begin(
         directory: &Path,
         now: &Environment,

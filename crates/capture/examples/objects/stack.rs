@@ -30,7 +30,7 @@ const OF_PROGRAM: u8 = 1;
 /// The place of a function: its section, and its address there.
 type Place = (usize, u64);
 
-/// A function's own frame, and what it calls.
+/// A function's own frame, and the functions that it calls.
 #[derive(Debug, Default)]
 struct Function {
     name: String,
@@ -38,7 +38,8 @@ struct Function {
     calls: Vec<Place>,
 }
 
-/// Programs of an object whose calls need more than kernels give, with what they need, bytes.
+/// Returns the programs of an object whose calls need more stack than kernels give, with their need
+/// in bytes.
 ///
 /// # Errors
 /// Fails if it is no ELF object.

@@ -13,7 +13,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// A tenth of a second, with what the levels leave of it.
+    /// A tenth of a second at these levels.
     fn load(self, levels: Levels) -> Load {
         let recorded = 1.0 / f64::from(levels.requests_one_in);
         let waits = 1.0 / f64::from(levels.waits_one_in);

@@ -119,8 +119,7 @@ impl CopiedStacks {
         }
     }
 
-    /// More is copied of each stack of a process from now on: what was copied did not reach far
-    /// enough.
+    /// Copies more of each stack of a process from now on: the copies did not reach far enough.
     pub fn note_deep(&mut self, process: u32) {
         if let Some(map) = self.map.as_ref().filter(|_| self.deep.len() < MOST_DEEP)
             && self.deep.insert(process)

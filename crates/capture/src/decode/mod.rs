@@ -120,7 +120,7 @@ impl KnownEntities {
         }
     }
 
-    /// Adds what could not be kept.
+    /// Adds the entities that could not be kept.
     pub fn losses(&self, losses: &mut Losses) {
         self.stacks.losses(losses);
         self.files.losses(losses);

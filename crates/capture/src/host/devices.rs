@@ -204,8 +204,8 @@ pub fn read_start(devices: &mut [Device]) {
     }
 }
 
-/// Adds the state at the end of the watch to `devices`: what changed, was added or removed; with
-/// `known_only`, without devices that are not in `devices`.
+/// Adds the state at the end of the watch to `devices`, and devices that have been added since;
+/// with `known_only`, none of these.
 pub fn read_end(devices: &mut Vec<Device>, known_only: bool) {
     for now in read_all() {
         let known = devices.iter_mut().find(|device| {

@@ -97,7 +97,7 @@ pub struct HeldFile {
     pub in_memory: bool,
 }
 
-/// The files held open, and what could not be read.
+/// The files held open, and the processes that could not be inspected.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct HeldFiles {
     /// The files.
@@ -114,7 +114,7 @@ pub struct HeldFiles {
 }
 
 impl HeldFiles {
-    /// Adds what one process holds.
+    /// Adds the files of one process.
     pub(crate) fn add(&mut self, mut own: HeldFiles) {
         let room = MOST_ROWS.saturating_sub(self.held.len());
         self.left_out += own.left_out + own.held.len().saturating_sub(room) as u64;

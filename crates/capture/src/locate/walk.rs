@@ -67,7 +67,7 @@ pub struct Walked {
     pub unreadable: u64,
 }
 
-/// Walks the file system mounted at `root`, without what is mounted inside it.
+/// Walks the file system mounted at `root`, without file systems mounted inside it.
 pub(super) fn walk(
     root: &Path,
     mount_points: &FxHashSet<PathBuf>,

@@ -128,7 +128,7 @@ impl HealthAsker {
         self.pending.is_empty()
     }
 
-    /// Takes what has been answered so far; does not wait.
+    /// Takes the answers so far; does not wait.
     pub fn collect(&mut self, devices: &mut [Device]) {
         while !self.pending.is_empty() {
             if !self.take(devices, Duration::ZERO) {

@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 64 << 10;
 const FIRST_WORDS: usize = 256;
 /// Fewer consecutive records are not accepted as a stack.
 const LEAST_FRAMES: usize = 4;
-/// More are not needed to find out what a thread waits for.
+/// Frames that are read: more are not needed to find out for which lock or event a thread waits.
 const MOST_FRAMES: usize = 64;
 
 /// Return addresses above `stack_pointer`, the innermost first; none where there is no such row.

@@ -63,11 +63,11 @@ enum CodeKind {
     Compiled,
 }
 
-/// A process's code, and what unwinds it.
+/// A process's code, and its unwinder.
 struct UnwoundProcess {
     number: u32,
     read: Instant,
-    /// With what is in them, once that was needed.
+    /// The mappings, each with its kind, once that was needed.
     mappings: Vec<(CodeMapping, Option<CodeKind>)>,
     unwinder: NativeUnwinder,
     cache: CacheNative<MustNotAllocateDuringUnwind>,

@@ -84,7 +84,8 @@ impl UnwindTables {
         (self.table.len() + self.index.as_ref().map_or(0, |(index, _)| index.len())) as u64
     }
 
-    /// The stated address of what is mapped from `offset` on; `None` if that is no code.
+    /// Returns the stated address of the part that is mapped from `offset` on; `None` if that is no
+    /// code.
     pub fn address_of(&self, offset: u64, bytes: u64) -> Option<u64> {
         let end = offset.saturating_add(bytes);
         let is_mapped = |part: &&FilePart| part.offset < end && offset < part.offset + part.bytes;

@@ -59,7 +59,7 @@ const FOLLOWING: [WaitClass; 9] = [
 pub enum TimeKind {
     /// A stage of requests.
     Stage,
-    /// A class of waits, without what was spent on requests and for a CPU.
+    /// A class of waits, without the time of requests and the wait for a CPU.
     Wait,
 }
 

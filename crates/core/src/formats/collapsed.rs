@@ -93,7 +93,7 @@ impl Collapsed {
     }
 }
 
-/// A frame's text, without what separates frames and lines.
+/// Returns a frame's text, without the characters that separate frames and lines.
 fn word(text: &str) -> String {
     let plain = |c: char| if c == ';' || c.is_whitespace() || c.is_control() { '_' } else { c };
     if text.is_empty() { "[unknown]".to_owned() } else { text.chars().map(plain).collect() }

@@ -35,7 +35,7 @@ pub struct Exported {
 
 /// A format that is being written. It receives every row once, in the source's order.
 pub trait Exporter {
-    /// Writes what comes before the rows.
+    /// Writes the part before the rows.
     ///
     /// # Errors
     /// Fails if `out` cannot be written to.
@@ -47,7 +47,7 @@ pub trait Exporter {
     /// Fails if `out` cannot be written to.
     fn take(&mut self, batch: &Batch, names: &Names, out: &mut dyn Write) -> io::Result<()>;
 
-    /// Writes what was kept back, and says what was written.
+    /// Writes the rows that were kept back, and returns the extent of the export.
     ///
     /// # Errors
     /// Fails if `out` cannot be written to.

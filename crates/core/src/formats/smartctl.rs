@@ -13,8 +13,8 @@ const UNCORRECTABLE: u64 = 198;
 const INTERFACE_ERRORS: u64 = 199;
 /// A data unit of NVMe, bytes.
 const NVME_UNIT: u64 = 512_000;
-/// Names of ATA attributes that count what was written, and their unit in bytes: smartctl names
-/// them by the drive's model.
+/// Names of ATA attributes that count written data, and their unit in bytes: smartctl names them by
+/// the drive's model.
 const WRITTEN: [(&str, u64); 5] = [
     ("Total_LBAs_Written", 512),
     ("Host_Writes_32MiB", 32 << 20),

@@ -176,15 +176,15 @@ impl Environment {
         self.requests_one_in().is_some() || self.ring_sampled_ns > 0
     }
 
-    /// The fewest requests that were recorded at any time, as one in so many; `None` where all
+    /// Returns the fewest requests that were recorded at any time, as one in so many; `None` if all
     /// were.
     pub fn requests_one_in(&self) -> Option<u32> {
         let most = self.thinning.iter().map(|level| level.requests_one_in).max()?;
         (most > 1).then_some(most)
     }
 
-    /// Windows of a CPU in which requests were recorded while others were left out: what is
-    /// estimated rests on so many; `None` where all were recorded, or the ring buffer decided.
+    /// Returns the windows of a CPU in which requests were recorded while others were left out:
+    /// estimates rest on that number; `None` if all were recorded, or the ring buffer decided.
     pub fn recorded_windows(&self) -> Option<u64> {
         self.requests_one_in()?;
         let until = self.thinning.iter().skip(1).map(|level| level.from_ns).chain([self.end_ns]);
@@ -196,7 +196,8 @@ impl Environment {
         Some(windows.sum())
     }
 
-    /// The standard error of what is estimated of a steady load, as a share of it; `None` likewise.
+    /// Returns the standard error of estimates of a steady load, as a share of them; `None`
+    /// likewise.
     pub fn estimates_error(&self) -> Option<f64> {
         Some(1.0 / (self.recorded_windows()?.max(1) as f64).sqrt())
     }

@@ -310,7 +310,7 @@ const SETTINGS: &[&str] = &["timeout set to", "timeout is set to", "timeout valu
 impl KernelMessage {
     /// Characters kept of a message.
     pub const MOST_TEXT: usize = 240;
-    /// The kind of what tells of nothing that is known.
+    /// The kind of a message that tells of nothing known.
     pub const OTHER: &'static str = "other";
 
     /// A message with this text, which is shortened if it is long.

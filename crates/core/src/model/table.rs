@@ -128,7 +128,7 @@ pub trait Scalar: Copy {
     fn to_raw(self) -> i64;
     /// The value of the integer `raw`; `None` if it has none.
     fn from_raw(raw: i64) -> Option<Self>;
-    /// A name replaced by another; what is no name stays.
+    /// Returns the value with its name replaced; a value that is no name stays.
     #[inline]
     #[must_use]
     fn renamed(self, _by: &mut impl FnMut(Name) -> Name) -> Self {
@@ -304,7 +304,7 @@ impl Scalar for Name {
     }
 }
 
-/// A table of a recording: what `table!` implements.
+/// A table of a recording; implemented by `table!`.
 pub trait Table: Sized + Clone {
     /// The directory of its segments in the recording.
     const NAME: &'static str;
@@ -325,8 +325,8 @@ pub trait Table: Sized + Clone {
         rows: std::ops::Range<usize>,
         into: &mut Vec<Self>,
     ) -> bool;
-    /// Replaces each name of the row by what `by` makes of it and of the position of its column in
-    /// [`Table::COLUMNS`].
+    /// Replaces each name of the row by the one that `by` returns for it and for the position of
+    /// its column in [`Table::COLUMNS`].
     fn rename(&mut self, by: &mut impl FnMut(usize, Name) -> Name);
 }
 

@@ -13,13 +13,12 @@ use std::sync::Arc;
 
 /// Moments in a window that causes are judged by.
 pub(super) const WINDOW: u64 = 10;
-/// A window that is open is judged once it is so many moments long; until then the one before it
-/// stands.
+/// Moments after which an open window is judged; until then the one before it stands.
 const YOUNG: u64 = 5;
 /// The first one of a watch is judged earlier: there is none before it.
 const FIRST: u64 = 3;
 
-/// A summary with what is behind its lines.
+/// A summary with the details behind its lines.
 #[derive(Clone)]
 pub(super) struct MomentPass(pub Summarizer);
 
@@ -157,8 +156,8 @@ impl MomentCutter {
         self.moments.latest_ns()
     }
 
-    /// The moments that were over at `until_ns`, of which no more rows will come, each with what
-    /// the seconds until now were judged to suffer from.
+    /// Returns the moments that were over at `until_ns`, of which no more rows will come, each with
+    /// the diagnosis of the seconds until now.
     pub fn close_until(
         &mut self,
         until_ns: u64,

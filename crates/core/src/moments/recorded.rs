@@ -76,8 +76,8 @@ impl RecordedMoments {
         }
     }
 
-    /// The moment of the whole with what all of it was judged to suffer from, and all moments, each
-    /// with that of the window that it is in.
+    /// Returns the moment of the whole with its diagnosis, and all moments, each with that of the
+    /// window that it is in.
     pub fn finish(mut self, environment: &Environment, names: &Names) -> (Moment, Vec<Moment>) {
         let mut end = |interval| {
             self.ended.push(of(interval));

@@ -76,7 +76,7 @@ impl Encoder {
         })
     }
 
-    /// The chunk that holds `column`'s rows, and what Parquet wants to know of it.
+    /// Returns the chunk of `column`'s rows, and the metadata that Parquet needs of it.
     pub(super) fn chunk(
         &mut self,
         column: &ColumnValues,
@@ -332,7 +332,7 @@ fn same(
     pages
 }
 
-/// Writes what `write` writes behind its length, as levels (and runs of flags) are in a page.
+/// Writes the output of `write` behind its length, as levels (and runs of flags) are in a page.
 fn levels(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0; 4]);

@@ -168,7 +168,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
     })
 }
 
-/// Refuses what this build cannot decompress: read as damage, it would be rows that are lost.
+/// Refuses codecs that this build cannot decompress: read as damage, they would be lost rows.
 fn refuse_codecs(
     columns: &[ColumnReading],
     file: &SerializedFileReader<File>,

@@ -72,7 +72,8 @@ impl SegmentFiles {
     }
 }
 
-/// Whether another program wrote rows under this name: not what it marks as hidden or unfinished.
+/// Whether another program wrote rows under this name: not files that it marks as hidden or
+/// unfinished.
 fn is_of_others(name: &str) -> bool {
     name.ends_with(".parquet") && !name.starts_with(['.', '_'])
 }

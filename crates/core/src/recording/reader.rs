@@ -127,8 +127,8 @@ impl Source for RecordingReader {
 }
 
 impl RecordingReader {
-    /// Completes what is known of the watch. One that was killed has no end of its own: it ended
-    /// with the last that it saw.
+    /// Completes the environment of the watch. A watch that was killed has no end of its own: it
+    /// ended with its last row.
     fn close(&mut self, names: &Names) {
         let refused = names.refused();
         self.environment.losses.add("names", refused, "texts beyond what iowhy keeps", false);

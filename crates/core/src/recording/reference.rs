@@ -16,7 +16,7 @@ use crate::model::loss::{Loss, Losses};
 use crate::model::metric::Shape;
 use crate::model::table::ColumnInfo;
 
-/// `docs/recording.md`: every table with its columns, and what `recording.json` holds.
+/// Returns `docs/recording.md`: every table with its columns, and the content of `recording.json`.
 pub fn reference() -> String {
     let mut page = INTRODUCTION.replace("{format}", &FORMAT.to_string());
     TABLES.iter().for_each(|info| table(info, &mut page));

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Rows that are taken from a batch before the limits are looked at again.
 const TOGETHER: usize = 4096;
-/// Processes of which more than the name is kept; when there are more, what is kept begins anew.
+/// Processes of which more than the name is kept; when there are more, the list begins anew.
 const MOST_PROCESSES: usize = 1 << 16;
 
 type SampleKey = (Scope, Name, Name);

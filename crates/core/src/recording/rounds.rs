@@ -19,7 +19,8 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// The round of rows that are not final: what was in flight when a cut was made. It is read last.
+/// The round of rows that are not final: of requests and waits in flight when a cut was made. It is
+/// read last.
 pub const OPEN_ROUND: u32 = 99_999_999;
 
 /// The name under which a round is written before it becomes a recording's open one.

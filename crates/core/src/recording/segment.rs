@@ -40,7 +40,7 @@ fn partial_name(number: u32) -> String {
     format!(".{}.partial", file_name(number))
 }
 
-/// The number of the segment that has this name; `None` for what is no segment.
+/// Returns the number of the segment that has this name; `None` if it is no segment.
 pub(super) fn number(name: &str) -> Option<u32> {
     let number = name.strip_suffix(".parquet")?.parse().ok()?;
     (file_name(number) == name).then_some(number)
@@ -141,7 +141,7 @@ impl<W: Write + Seek + Send> Default for SegmentBody<W> {
 }
 
 impl<W: Write + Seek + Send> SegmentBody<W> {
-    /// Writes what comes before the rows.
+    /// Writes the bytes before the rows.
     pub(super) fn begin(&mut self, sink: W, table: &TableInfo) -> Result<(), ErrorCause> {
         let properties = WriterProperties::builder()
             .set_created_by(concat!("iowhy ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -181,8 +181,7 @@ impl<W: Write + Seek + Send> SegmentBody<W> {
         self.writer.as_ref().map_or(0, SerializedFileWriter::bytes_written)
     }
 
-    /// Writes the footer and the checksum, and gives what all was written to; `None` where that was
-    /// done.
+    /// Writes the footer and the checksum, and returns the sink; `None` if that was done.
     pub(super) fn finish(&mut self) -> Result<Option<W>, ErrorCause> {
         let Some(writer) = self.writer.take() else { return Ok(None) };
         let mut sink = writer.into_inner()?;

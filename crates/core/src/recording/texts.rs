@@ -112,7 +112,7 @@ impl TextCellReader {
         Ok(())
     }
 
-    /// The levels of a page, behind their length, and what follows them.
+    /// Returns the levels of a page, which are behind their length, and the bytes that follow them.
     fn levels(&self, buf: &Bytes) -> Option<(Option<HybridRuns>, Bytes)> {
         if !self.nullable {
             return Some((None, buf.clone()));

@@ -30,7 +30,7 @@ pub struct SegmentLimits {
     pub group_bytes: usize,
     /// Bytes of one file after which all segments end.
     pub segment_bytes: usize,
-    /// Time after which all segments end: what a crash may lose.
+    /// Time after which all segments end: a crash loses no more.
     pub segment_age: Duration,
 }
 
@@ -52,7 +52,7 @@ pub struct RecordingWriter {
     ours: bool,
     limits: SegmentLimits,
     environment: Environment,
-    /// Whether `environment` differs from what `recording.json` holds.
+    /// Whether `environment` differs from the content of `recording.json`.
     stale: bool,
     /// The segment that is being written, the same for all tables.
     number: u32,

@@ -69,7 +69,7 @@ impl Redactor {
         Losses { items: losses.items.iter().map(redacted).collect() }
     }
 
-    /// A sentence of iowhy: what looks like a path in it is replaced.
+    /// Redacts a sentence of iowhy: parts that look like paths are replaced.
     fn sentence(&self, sentence: &str) -> String {
         let word = |word: &str| match word.contains('/') {
             true => self.words(word),
@@ -78,7 +78,8 @@ impl Redactor {
         sentence.split(' ').map(word).collect::<Vec<_>>().join(" ")
     }
 
-    /// A filter as on a command line: flags and devices stay, and what they ask for is replaced.
+    /// Redacts a filter as on a command line: flags and devices stay, and their values are
+    /// replaced.
     fn flags(&self, filter: &str) -> String {
         let mut flag = "";
         let mut replaced = Vec::new();

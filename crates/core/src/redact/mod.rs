@@ -204,7 +204,7 @@ impl Redactor {
         }
     }
 
-    /// One placeholder for a whole text, behind what it is.
+    /// Returns one placeholder for a whole text, behind the kind of text.
     pub(crate) fn whole(&self, what: &str, text: &str) -> String {
         match text.strip_prefix(what).and_then(|rest| rest.strip_prefix('-')) {
             _ if text.is_empty() => String::new(),

@@ -112,7 +112,7 @@ pub fn available() -> InEffect {
         .map_or_else(|_| InEffect::default(), |thread| thread.join().unwrap_or_default())
 }
 
-/// Limits writing to what is below `places`, and takes TCP away; false where the kernel cannot.
+/// Limits writing to the directories `places`, and takes TCP away; false if the kernel cannot.
 fn write_below(places: &[PathBuf]) -> Result<bool, RulesetError> {
     // The second version can give a file a name in another directory, which incidents need.
     let needed = AccessFs::from_write(ABI::V2);

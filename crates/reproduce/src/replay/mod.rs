@@ -49,7 +49,7 @@ pub struct ReplayText {
 pub struct ReplayedProgram {
     /// The program in the plan.
     pub planned: PlannedProgram,
-    /// The original's name; empty if it stands for what no program owns.
+    /// The original's name; empty if it stands for requests that no program owns.
     pub original: String,
 }
 

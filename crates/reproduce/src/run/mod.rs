@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 /// The longest time that the load goes on beyond the watch, if nobody ends it, seconds.
 const LONGEST_S: u64 = 300;
-/// Bytes of a job file, or of what a program said.
+/// Bytes of a job file, or of a program's output.
 const MOST_TEXT: u64 = 16 << 20;
 /// Time between two looks while waiting.
 const POLL: Duration = Duration::from_millis(50);
@@ -46,7 +46,7 @@ const ROOMY: f64 = 1.15;
 pub struct RunOptions {
     /// One for each disk of the plan, or one for all.
     pub targets: Vec<RunTarget>,
-    /// Whether what affects the whole machine is allowed: emptying caches, vm.* settings.
+    /// Whether changes of the whole machine are allowed: emptying caches, vm.* settings.
     pub affect_machine: bool,
     /// Settings beyond the plan's.
     pub alterations: Vec<Alteration>,

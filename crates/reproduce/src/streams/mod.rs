@@ -24,7 +24,7 @@ use iowhy_core::source::Batch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use stream::LoadStream;
 
-/// Maximum number of streams; what further ones do is counted.
+/// Maximum number of streams; the operations of further ones are counted.
 const MOST_STREAMS: usize = 4096;
 /// Maximum number of stacks that are known as those of direct I/O.
 const MOST_STACKS: usize = 1 << 16;

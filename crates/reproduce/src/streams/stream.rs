@@ -233,7 +233,7 @@ impl LoadStream {
         }
     }
 
-    /// Adds what another stream of the same program waited for, and whatever else it has.
+    /// Adds the waits of another stream of the same program, and the rest of its figures.
     pub fn join_waits(&mut self, other: LoadStream) {
         self.waits.join(other.waits);
         self.reading.join(other.reading);

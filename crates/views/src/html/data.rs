@@ -91,8 +91,8 @@ const POINTS: &[Definition<ChosenRequest>] = &[
     ("stands_for_100ths", Plain, |it| (it.stands_for * 100.0).round() as u64),
 ];
 
-/// The columns of what the kernel counted: `operation` is a position among reads, writes, flushes,
-/// discards and others, `lower` is 1 for what serves another device or request.
+/// The columns of the kernel's counts: `operation` is a position among reads, writes, flushes,
+/// discards and others, `lower` is 1 for requests that serve another device or request.
 const COUNTED: &[Definition<CountedCell>] = &[
     ("column", Delta, |it| it.column.into()),
     ("device", Plain, |it| it.device.into()),
@@ -141,7 +141,7 @@ pub(super) struct PageTexts<'a> {
 }
 
 impl PageTexts<'_> {
-    /// A text that says what it is, without what could deceive a reader, and not too long.
+    /// Returns a text without characters that could deceive a reader, and not too long.
     pub fn of(&self, text: &str) -> String {
         fit(&escape(text, &self.style), MOST_TEXT, &self.style)
     }

@@ -54,7 +54,7 @@ fn mark(kind: &str, at_s: f64, text: &str) -> Value {
     json!({ "kind": kind, "at_s": at_s.max(0.0), "text": text })
 }
 
-/// The levels of thinning that differ from what was recorded before.
+/// Returns the levels of thinning that differ from the level before.
 fn levels(thinning: &[Thinning]) -> impl Iterator<Item = &Thinning> {
     let mut before = (1, 1, true);
     thinning.iter().filter(move |it| {

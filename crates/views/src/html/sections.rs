@@ -85,7 +85,7 @@ fn title(title: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The host, its settings and mounts; what watching cost.
+/// Draws the host, its settings and mounts, and the cost of watching.
 pub(super) fn environment(summary: &Summary, style: &Style) -> Markup {
     let environment = &summary.environment;
     let shown = |text: &str| escape(text, style).into_owned();

@@ -83,7 +83,7 @@ pub struct Screen<'a> {
 /// A part of a screen that a page lays out itself.
 #[derive(Debug)]
 pub(crate) enum ScreenPart {
-    /// A paragraph, and what it is for the eye.
+    /// A paragraph, and its paint.
     Text(String, Paint),
     /// A table.
     Table(CellTable),

@@ -232,7 +232,7 @@ impl PageNotes {
         }
     }
 
-    /// Small losses, behind what they hardly change; the first line counts them.
+    /// Writes small losses, below the answer that they hardly change; the first line counts them.
     fn below(&self, most: usize, screen: &mut Screen) {
         screen.gap();
         for note in self.below.iter().take(most) {

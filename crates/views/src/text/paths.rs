@@ -94,7 +94,8 @@ fn shown(paths: &UsageTable<CodePathRow>) -> UsageTable<CodePathRow> {
     shown
 }
 
-/// Says which programs' functions were found by `.eh_frame`, and what incomplete ones need.
+/// Names the programs whose functions were found by `.eh_frame`, and the steps that complete the
+/// others.
 fn unwound(summary: &Summary, screen: &mut Screen) {
     let shown: Vec<&CodePathRow> =
         summary.code_paths.table.rows.iter().map(|row| &row.subject).collect();

@@ -5,8 +5,8 @@
 /// Hints that are shown at once.
 const MOST: usize = 3;
 
-/// Runtimes that compile code while they run, by the beginning of their process's name: what makes
-/// them write a perf map. PID stands for the process.
+/// Runtimes that compile code while they run, by the beginning of their process's name, with the
+/// option that makes them write a perf map. PID stands for the process.
 const RUNTIMES: &[(&str, &str)] = &[
     (
         "java",

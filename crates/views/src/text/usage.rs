@@ -12,7 +12,7 @@ use iowhy_core::quantities::estimated_percent;
 
 /// Maximum number of rows that are shown only for their bytes.
 pub(super) const BY_BYTES: usize = 2;
-/// Maximum number of reasons for what belongs to no row.
+/// Maximum number of reasons for usage that belongs to no row.
 pub(super) const REASONS: usize = 3;
 
 /// A row of usage.

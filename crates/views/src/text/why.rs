@@ -227,7 +227,7 @@ pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Scr
     rest(diagnosis, shown, screen);
 }
 
-/// Every finding in full, and what is worth saying where there is none.
+/// Writes every finding in full, and the sentences for a diagnosis without one.
 pub(crate) fn all(diagnosis: &Diagnosis, screen: &mut Screen) {
     if diagnosis.findings.iter().all(|finding| finding.severity == Severity::Info) {
         screen.prose(&readable(&none_above(diagnosis), screen.style), 0, Paint::Plain);
@@ -279,7 +279,7 @@ fn none_above(diagnosis: &Diagnosis) -> String {
     format!("{}{}", none(diagnosis), follows.unwrap_or_default())
 }
 
-/// The data that the diagnosis used, if it is more than what is shown.
+/// Returns a note on the data that the diagnosis used, if it is more than the data that is shown.
 pub(crate) fn judged(diagnosis: &Diagnosis, summary: &Summary) -> Option<String> {
     let (judged, shown) = (&diagnosis.judged_filter, &summary.environment.filter);
     match judged.as_str() {

@@ -17,7 +17,7 @@ pub struct TopUsedRow {
     pub usage: Usage,
     /// Length of the moment, seconds.
     pub seconds: f64,
-    /// Whether it is none of what the table is about.
+    /// Whether it is the usage that belongs to no subject of the table.
     pub is_rest: bool,
 }
 
@@ -28,7 +28,7 @@ pub struct TopWaitedRow {
     pub name: String,
     /// The blocked time.
     pub waited: WaitedRow,
-    /// Whether it is none of what the table is about.
+    /// Whether it is the time that belongs to no subject of the table.
     pub is_rest: bool,
 }
 

@@ -27,7 +27,7 @@ use ratatui::style::{Color, Modifier, Style as TerminalStyle};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-/// Columns before a row: the mark of what is selected.
+/// Columns before a row: the mark of the selected one.
 const MARK: usize = 2;
 /// Lines of a screen from which the devices have one above the processes.
 const LEAST_HEIGHT: u16 = 12;
@@ -148,7 +148,7 @@ fn line(text: impl Into<String>, paint: Paint, style: &Style) -> Line<'static> {
     Line::styled(text.into(), terminal_style(paint, style))
 }
 
-/// The watch and the time that is shown; what does not fit is left out, the last first.
+/// Draws the watch and the time that is shown; facts that do not fit are left out, the last first.
 fn header(
     model: &TopModel,
     state: &TopState,
@@ -283,7 +283,7 @@ fn why(moment: Option<&Moment>, area: Rect, style: &Style) -> Vec<Line<'static>>
 /// Columns of the label WHY.
 const LEAD: usize = 5;
 
-/// The tables, or the way to what was opened; and the filter.
+/// Draws the tables, or the way to the opened line; and the filter.
 fn crumbs(state: &TopState, style: &Style) -> Line<'static> {
     let mut text = steps(state, style).concat();
     if state.is_filtering || !state.filter.is_empty() {
@@ -293,7 +293,7 @@ fn crumbs(state: &TopState, style: &Style) -> Line<'static> {
     line(text, Paint::Heading, style)
 }
 
-/// The pieces of the line of tables: each table's, or each step's to what was opened.
+/// Returns the pieces of the line of tables: each table's, or each step's to the opened line.
 fn steps(state: &TopState, style: &Style) -> Vec<String> {
     if state.opened.is_empty() {
         return tabs(state, style);
@@ -486,7 +486,7 @@ fn span_word(span: MomentSpan) -> &'static str {
     }
 }
 
-/// The keys that matter now, or what there is to say.
+/// Draws the keys that matter now, or a message.
 fn footer(
     model: &TopModel,
     state: &TopState,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Lines that a page key moves by.
 const PAGE: usize = 10;
-/// Seconds in which what was opened is looked for.
+/// Seconds in which an opened subject is looked for.
 const LOOK_BACK: usize = 60;
 /// Seconds that `{` and `}` move by.
 const LEAP: usize = 10;
@@ -69,7 +69,7 @@ pub struct TopState {
     selected_before: Vec<String>,
     selected: usize,
     selected_id: Option<String>,
-    /// The order of each table, and of what is behind a line.
+    /// The order of each table, and of the tables behind a line.
     orders: [usize; TopTable::ALL.len() + 1],
     /// Whether each of them is reversed.
     reversed: [bool; TopTable::ALL.len() + 1],
@@ -140,7 +140,7 @@ impl TopState {
         self.reversed.get(self.order_place()).copied().unwrap_or(false)
     }
 
-    /// Whether what was opened is a wait.
+    /// Whether the first opened subject is a wait class.
     pub(super) fn is_of_waits(&self) -> bool {
         matches!(self.opened.first(), Some(BreakdownSubject::Class(_)))
     }
@@ -168,7 +168,7 @@ impl TopState {
         if self.opened.is_empty() { place.unwrap_or(0) } else { TopTable::ALL.len() }
     }
 
-    /// The position of what is selected: where its row is now, else where it was.
+    /// Returns the position of the selected row: where it is now, else where it was.
     pub(super) fn selected(&self, shown: &dyn ShownTable) -> usize {
         let found = self.selected_id.as_ref().and_then(|id| {
             let is_same = |index: &usize| shown.id(*index) == *id;
@@ -177,7 +177,7 @@ impl TopState {
         found.unwrap_or(self.selected).min(shown.len().saturating_sub(1))
     }
 
-    /// Takes a key; what the binary is to do, if anything.
+    /// Takes a key; returns the action for the binary, if any.
     pub fn press(&mut self, key: TopKey, model: &TopModel) -> Option<TopAction> {
         self.message = None;
         if self.is_filtering {
@@ -287,7 +287,7 @@ impl TopState {
         (self.selected, self.selected_id) = (index, id);
     }
 
-    /// One step out: the filter, then what was opened last.
+    /// Goes one step out: from the filter, then from the subject opened last.
     pub(super) fn go_back(&mut self) {
         if !self.filter.is_empty() {
             self.filter.clear();

@@ -16,7 +16,7 @@ use iowhy_core::model::WaitClass;
 use iowhy_core::moments::Moment;
 use std::ops::Range;
 
-/// An order: what it is called, and by what rows are ordered, the largest first.
+/// An order: its name, and the figure by which rows are ordered, the largest first.
 type Order<R> = (&'static str, fn(&R) -> f64);
 
 /// A table that is shown.
@@ -196,7 +196,7 @@ fn interval_word(interval: Interval) -> String {
     interval.word().to_uppercase()
 }
 
-/// The position of an axis among the tables of what is behind a line.
+/// Returns the position of an axis among the tables behind a line.
 fn place(axis: BreakdownAxis) -> usize {
     match axis {
         BreakdownAxis::File => 1,

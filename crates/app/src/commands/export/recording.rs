@@ -11,7 +11,7 @@ use iowhy_core::recording::RecordingWriter;
 use iowhy_core::source::{Batch, Source};
 use std::path::PathBuf;
 
-/// Writes the recording, and says beside it what it holds.
+/// Writes the recording, and prints a summary of its content.
 pub fn write(args: &Export, paths: &[PathBuf]) -> Result<(), Failure> {
     let Some(target) = &args.output else {
         let hint = "name a directory: -o COPY; or another format: --format csv";

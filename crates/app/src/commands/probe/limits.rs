@@ -13,7 +13,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// The share of a limit from which it is what the probe measured. Chosen: throttling is even.
+/// The share of a limit from which the probe has measured the limit, not the device. Chosen:
+/// throttling is even.
 const REACHED: f64 = 0.9;
 /// The least share of the time at its limit that a volume counts for it to be worth a word. Chosen.
 const HELD: f64 = 0.05;
@@ -28,7 +29,8 @@ pub struct VolumeLimits {
 }
 
 impl VolumeLimits {
-    /// The limits of the disk below `path`, which exists; asks the disk what it has counted so far.
+    /// Returns the limits of the disk below `path`, which exists; asks the disk for its counts so
+    /// far.
     pub fn for_path(path: &Path) -> VolumeLimits {
         let disks = disk_of(path).into_iter().collect::<Vec<Device>>();
         let cgroups = disks.first().map(own_limits).unwrap_or_default();

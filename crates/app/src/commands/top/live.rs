@@ -40,7 +40,7 @@ pub struct LiveTop {
 }
 
 impl LiveTop {
-    /// Begins a watch; what is true of it comes with it.
+    /// Begins a watch, and returns its environment with it.
     pub fn begin(only: &Only) -> Result<(LiveTop, Environment), Failure> {
         let quit = Arc::new(AtomicBool::new(false));
         let (sender, news) = channel();
@@ -106,7 +106,7 @@ impl LiveTop {
         self.thread.is_finished()
     }
 
-    /// Ends it, and says what was lost.
+    /// Ends the watch, and reports its losses.
     pub fn end(self) -> Result<(), Failure> {
         self.quit.store(true, Ordering::Relaxed);
         let watched = self.thread.join().unwrap_or_else(|_| Err(panicked()))?;

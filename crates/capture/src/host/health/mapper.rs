@@ -16,7 +16,7 @@ const MOST_PATHS: usize = 64;
 /// Characters of a status that are kept.
 const MOST_OF_STATUS: usize = 1024;
 
-/// Reads what the targets of a device report; `names` is the directory in sysfs that has block
+/// Reads the reports of a device's targets; `names` is the directory in sysfs that has block
 /// devices by number.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A container's file is some ten kilobytes; what is longer is not read.
+/// The largest file of a container that is read: usual ones have some ten kilobytes.
 const MOST_BYTES: u64 = 1 << 20;
 /// The list of all of Podman's containers.
 const MOST_LIST_BYTES: u64 = 16 << 20;

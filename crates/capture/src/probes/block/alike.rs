@@ -95,7 +95,7 @@ impl LastSeen {
         }
     }
 
-    /// Drops everything: what the rows refer to may have changed.
+    /// Drops everything: the names that rows refer to may have changed.
     pub fn forget(&mut self) {
         self.places.clear();
     }

@@ -79,7 +79,7 @@ impl RequestDecoder {
         }
     }
 
-    /// Drops the cached rows: what they refer to may have changed.
+    /// Drops the cached rows: the names that they refer to may have changed.
     pub fn forget_alike(&mut self) {
         self.alike.forget();
     }
@@ -105,8 +105,7 @@ impl RequestDecoder {
         Some(())
     }
 
-    /// Adds a request that is not like a cached one, with its parts: what it refers to is looked
-    /// up.
+    /// Adds a request that is not like a cached one, with its parts: its names are looked up.
     fn look_up(
         &mut self,
         request: &wire_request,

@@ -95,7 +95,7 @@ fn known_offset(part: &wire_part) -> Option<u64> {
     (part.offset != OFFSET_UNKNOWN).then_some(part.offset)
 }
 
-/// Sets what differs in the only part of a cached request: number, offset and length.
+/// Sets the columns that differ in the only part of a cached request: number, offset and length.
 pub fn locate(request: &wire_request, row: &Request, part: &mut RequestPart) {
     #[rustfmt::skip]
     let RequestPart {

@@ -45,7 +45,7 @@ impl UseDecoder {
         Some(())
     }
 
-    /// Adds what one process did with one file, or in one directory.
+    /// Adds the uses of one file, or of files in one directory, by one process.
     pub fn add_use(&mut self, used: &wire_use, cx: &mut DecodeContext<'_>) {
         let known = &cx.known;
         let is_nameless = used.inode.address != 0 && known.files.get(&used.inode).is_none();
@@ -181,7 +181,7 @@ impl UseDecoder {
         }
     }
 
-    /// Adds what was dropped.
+    /// Adds the dropped records.
     pub fn losses(&self, losses: &mut Losses) {
         let refused = self.directories.refused() + self.calls.refused() + self.created.refused();
         let meaning = "directories, removals or new files beyond those that iowhy keeps";

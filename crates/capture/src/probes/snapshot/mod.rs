@@ -54,8 +54,8 @@ impl InFlight {
         self.scan(session, wire::SCAN_ADD, devices::in_flight_now)
     }
 
-    /// Adds requests that the budget left out, if they have been in flight for long: what hangs
-    /// must not depend on chance.
+    /// Adds requests that the budget left out, if they have been in flight for long: whether a
+    /// hanging request is seen must not depend on chance.
     pub fn add_slow(&self, session: &Session) {
         self.scan(session, wire::SCAN_ADD_SLOW, devices::busy_now);
     }
@@ -246,8 +246,8 @@ pub fn pending_records(session: &Session, mut each: impl FnMut(&[u8])) {
     }
 }
 
-/// Hands what is in the table of requests in flight to `each`, in its order; whether the kernel can
-/// list it.
+/// Hands the requests of the table in flight to `each`, in its order; returns whether the kernel
+/// can list them.
 fn list_pending(session: &Session, mut each: impl FnMut(wire::wire_pending)) -> bool {
     let Some(program) = session.program("list_pending") else { return false };
     let Some(map) = session.handle("pending") else { return false };

@@ -39,7 +39,8 @@ pub struct WaitDecoder {
 /// Processes whose hidden waits are added up.
 const MOST_HIDDEN: usize = 4096;
 
-/// State that rows of what has not ended change, and that is restored after them.
+/// Decoder state that rows of unfinished requests and waits change, and that is restored after
+/// them.
 pub struct OpenRowsState {
     sleeping: FxHashMap<u32, KnownStack>,
     served: ServedRequests,

@@ -16,7 +16,7 @@ use zerocopy::{FromBytes, FromZeros};
 /// left in a full map were lost.
 const MOST_OWNED: usize = 65_536;
 
-/// Decodes dirtiers, which arrive just before the request that writes what they dirtied.
+/// Decodes dirtiers, which arrive just before the request that writes the dirtied pages.
 #[derive(Default)]
 pub struct OwnerDecoder {
     by_request: RestartingMap<u64, Vec<wire_owners>, MOST_OWNED>,
@@ -39,7 +39,7 @@ impl OwnerDecoder {
         self.by_request.remove(&kernel_id);
     }
 
-    /// Adds what could not be kept.
+    /// Adds the dirtiers that could not be kept.
     pub fn losses(&self, losses: &mut Losses) {
         let dropped = self.writers.dropped();
         losses.add("writers", dropped, "files whose writers are not kept", false);

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// More than any queue is deep; what overlaps beyond is left out and counted.
+/// The most lanes: more than any queue is deep. Requests beyond are left out and counted.
 const MOST: u32 = 4096;
 
 /// The lanes of one device.

@@ -31,9 +31,9 @@ pub struct TracePacket {
     pub track_descriptor: Option<TrackDescriptor>,
 }
 
-/// `sequence_flags`: what was interned before is void.
+/// `sequence_flags`: earlier interned words are void.
 pub const STATE_CLEARED: u32 = 1;
-/// `sequence_flags`: the packet needs what was interned before.
+/// `sequence_flags`: the packet needs earlier interned words.
 pub const NEEDS_STATE: u32 = 2;
 
 /// The readings of several clocks at one instant.
