@@ -13,13 +13,13 @@ use std::fmt;
 pub struct LocalTime(pub i64);
 
 impl LocalTime {
-    /// The time that `text` stands for; a time of day is the latest one that is not to come.
+    /// Parses a time; a time of day is the latest one that is not in the future.
     pub fn parse(text: &str) -> Option<LocalTime> {
         LocalTime::parse_from(text, &Zoned::now())
     }
 
-    /// The time of day, or the day, that `text` stands for: as [`LocalTime::parse`], or the
-    /// midnight of `today`, `yesterday` or a date.
+    /// Parses a time of day or a day: as [`LocalTime::parse`], or the midnight of `today`,
+    /// `yesterday` or a date.
     pub fn parse_day(text: &str) -> Option<LocalTime> {
         let midnight = |days: i64| {
             let day = Zoned::now().checked_sub(days.days()).ok()?.start_of_day().ok()?;
@@ -45,12 +45,12 @@ impl LocalTime {
         i64::try_from(zoned.timestamp().as_nanosecond()).ok().map(LocalTime)
     }
 
-    /// Seconds since 1970, now.
+    /// Returns the seconds since 1970 at this moment.
     pub fn now_s() -> i64 {
         Timestamp::now().as_second()
     }
 
-    /// Of seconds since 1970.
+    /// Converts seconds since 1970.
     pub fn of_seconds(seconds: i64) -> LocalTime {
         LocalTime(seconds.saturating_mul(1_000_000_000))
     }

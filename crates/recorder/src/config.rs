@@ -21,40 +21,40 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the configuration stands unless another file is named.
+/// The path of the configuration unless another file is named.
 pub const DEFAULT_PATH: &str = "/etc/iowhy/iowhy.toml";
 
-/// A larger configuration is not one.
+/// Bytes of a configuration at most; a larger file is refused.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct RecorderConfig {
-    /// Where incidents and history are kept.
+    /// The directory of incidents and history.
     pub state: PathBuf,
-    /// Where the ring, the control socket and unsaved incidents are: a file system in memory, so
-    /// that recording never waits for a disk.
+    /// The directory of the ring, the control socket and unsaved incidents: on a file system in
+    /// memory, so that recording never waits for a disk.
     pub runtime: PathBuf,
-    /// How far back the ring reaches.
+    /// The time that the ring reaches back.
     pub keep: TimeSpan,
-    /// How large the ring may become.
+    /// The size of the ring at most.
     pub keep_mb: Size,
-    /// What of the ring an incident keeps from before its trigger.
+    /// The time before its trigger that an incident keeps of the ring.
     pub before: TimeSpan,
-    /// How long an incident is recorded after its trigger.
+    /// The time that an incident is recorded after its trigger.
     pub after: TimeSpan,
-    /// How large all incidents together may become; the oldest that is not pinned goes first.
+    /// The size of all incidents together at most; the oldest that is not pinned goes first.
     pub incidents_mb: Size,
-    /// How many days of history are kept.
+    /// Days of history that are kept.
     pub history_days: u32,
-    /// How large the history may become; the oldest days go first.
+    /// The size of the history at most; the oldest days go first.
     pub history_mb: Size,
-    /// What is watched.
+    /// The devices and events that are watched.
     pub watch: WatchConfig,
-    /// What begins an incident.
+    /// The conditions that begin an incident.
     pub trigger: TriggerConfig,
-    /// Where figures are published.
+    /// The places where figures are published.
     pub metrics: MetricsConfig,
     /// The program that is run for each incident.
     pub hook: Option<HookConfig>,
@@ -80,13 +80,13 @@ impl Default for RecorderConfig {
     }
 }
 
-/// What is watched.
+/// The devices and events that are watched, and the budget for it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct WatchConfig {
     /// Devices by kernel name; empty for all.
     pub devices: Vec<String>,
-    /// What watching may use of the machine's CPUs, percent.
+    /// The share of the machine's CPUs that watching may use, percent.
     pub budget: f64,
     /// Stacks per second and CPU; 0 for none.
     pub stacks: u32,
@@ -108,11 +108,11 @@ impl Default for WatchConfig {
     }
 }
 
-/// From which severity on a finding begins an incident.
+/// The lowest severity of a finding that begins an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingLimit {
-    /// None does.
+    /// No finding begins an incident.
     Off,
     /// Warnings and critical findings.
     Warning,
@@ -120,7 +120,7 @@ pub enum FindingLimit {
     Critical,
 }
 
-/// What begins an incident.
+/// The conditions that begin an incident.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct TriggerConfig {
@@ -128,7 +128,7 @@ pub struct TriggerConfig {
     pub finding: FindingLimit,
     /// The age of the oldest request of a device, queued or issued.
     pub in_flight: OptionalLimit<TimeSpan>,
-    /// How long a thread of a program has waited for storage.
+    /// The time that a thread of a program has waited for storage.
     pub hung_task: OptionalLimit<TimeSpan>,
     /// The time that a request took from queueing to completion.
     pub latency: OptionalLimit<TimeSpan>,
@@ -136,7 +136,7 @@ pub struct TriggerConfig {
     pub pressure_io: OptionalLimit<u32>,
     /// Incidents an hour; further triggers are counted.
     pub most_per_hour: u32,
-    /// How long a condition must be absent before it begins another incident.
+    /// The time that a condition must be absent before it begins another incident.
     pub quiet: TimeSpan,
     /// Conditions on figures.
     pub when: Vec<ConditionConfig>,
@@ -157,7 +157,7 @@ impl Default for TriggerConfig {
     }
 }
 
-/// Where figures are published: nowhere unless it is set.
+/// The places where figures are published: none unless one is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct MetricsConfig {
@@ -184,7 +184,7 @@ fn nobody() -> String {
     "nobody".to_owned()
 }
 
-/// Why a configuration cannot be used.
+/// The reason why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -192,17 +192,17 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A line of it makes no sense.
+    /// A line that cannot be understood.
     #[error("failed to read {path}: line {line}: {reason}", path = path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The mistake in the line.
         reason: String,
     },
     /// Settings that do not fit together.
@@ -210,16 +210,16 @@ pub enum ConfigError {
     Value {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The contradiction.
         reason: String,
     },
 }
 
 impl RecorderConfig {
-    /// The configuration of `path`. `None` stands for [`DEFAULT_PATH`], which need not exist.
+    /// Reads the configuration of `path`. `None` stands for [`DEFAULT_PATH`], which need not exist.
     ///
     /// # Errors
-    /// When the file cannot be read, or a line of it makes no sense.
+    /// Fails if the file cannot be read, or a line of it cannot be understood.
     pub fn read(path: Option<&Path>) -> Result<RecorderConfig, ConfigError> {
         let file = path.unwrap_or(Path::new(DEFAULT_PATH));
         match read::text(file, MOST_BYTES) {
@@ -231,10 +231,10 @@ impl RecorderConfig {
         }
     }
 
-    /// The configuration that `text`, the content of `path`, holds.
+    /// Parses `text`, the content of the configuration `path`.
     ///
     /// # Errors
-    /// When a line of it makes no sense.
+    /// Fails if a line of it cannot be understood.
     pub fn parse(path: &Path, text: &str) -> Result<RecorderConfig, ConfigError> {
         let config: RecorderConfig = toml::from_str(text).map_err(|error| {
             let line = line_at(text, error.span().map_or(0, |span| span.start));
@@ -248,7 +248,7 @@ impl RecorderConfig {
         })
     }
 
-    /// What does not fit together; `None` if everything does.
+    /// Returns the first pair of settings that contradict each other; `None` if there is none.
     pub fn contradiction(&self) -> Option<Contradiction> {
         self.of_ring().or_else(|| self.of_outputs()).or_else(|| self.of_conditions())
     }
@@ -261,7 +261,7 @@ impl RecorderConfig {
         } else if before > keep {
             let reason =
                 format!("before is {}, more than the ring keeps ({})", self.before, self.keep);
-            // Either may be the one that was set.
+            // Either of the two may be the one that was set.
             let key =
                 if self.before == RecorderConfig::default().before { "keep" } else { "before" };
             wrong(key, reason)
@@ -284,7 +284,7 @@ impl RecorderConfig {
         }
     }
 
-    /// What is wrong with the directories.
+    /// Returns the mistake in the directories, if there is one.
     fn misplaced(&self) -> Option<String> {
         let relative = [("state", &self.state), ("runtime", &self.runtime)];
         let relative = relative.into_iter().find(|(_, path)| !path.is_absolute());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// How long either side waits for the other, for a whole request.
+/// The time that either side waits for the other, for a complete request.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a line.
 const MOST_BYTES: u64 = 512;
@@ -24,44 +24,44 @@ const MOST_WAITING: usize = 64;
 /// The only command.
 const CAPTURE: &str = "capture ";
 
-/// Somebody asks for an incident.
+/// A request for an incident.
 #[derive(Debug)]
 pub struct CaptureRequest {
-    /// Why, in the words of the person.
+    /// The reason, in the words of the person.
     pub reason: String,
-    /// Where the answer goes, one line.
+    /// The channel for the answer, one line.
     pub answer: SyncSender<String>,
 }
 
-/// Where the socket stands below the runtime directory.
+/// Returns the path of the socket below the runtime directory.
 pub fn socket_path(runtime: &Path) -> PathBuf {
     runtime.join("control.sock")
 }
 
-/// Whether a recorder runs on this host, or ever did: why there may be nothing of it.
+/// Whether a recorder runs or ever ran on this host, which explains why it may have no data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecorderState {
-    /// It never ran: its directory does not exist.
+    /// The recorder never ran: its directory does not exist.
     Never,
-    /// It ran once.
+    /// The recorder ran once.
     Stopped,
-    /// It runs.
+    /// The recorder is running.
     Running,
 }
 
 impl RecorderState {
-    /// The state of the recorder with these directories.
+    /// Reads the state of the recorder with these directories.
     pub fn read(state: &Path, runtime: &Path) -> RecorderState {
         match UnixStream::connect(socket_path(runtime)) {
             Ok(_) => RecorderState::Running,
-            // It is there, for others.
+            // The socket exists, but only for others.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => RecorderState::Running,
             Err(_) if state.exists() => RecorderState::Stopped,
             Err(_) => RecorderState::Never,
         }
     }
 
-    /// Why there are no incidents.
+    /// Returns the sentence that explains why there are no incidents.
     pub const fn why_no_incidents(self) -> &'static str {
         match self {
             RecorderState::Never => {
@@ -78,7 +78,7 @@ impl RecorderState {
         }
     }
 
-    /// Why there is no history of a time.
+    /// Returns the sentence that explains why there is no history of a time.
     pub const fn why_no_history(self) -> &'static str {
         match self {
             RecorderState::Never => {
@@ -99,10 +99,10 @@ impl RecorderState {
 /// Serves the socket in a thread of its own.
 ///
 /// # Errors
-/// When the socket cannot be made, or the system has no thread.
+/// Fails if the socket cannot be made, or the system has no thread.
 pub fn serve(runtime: &Path) -> io::Result<Receiver<CaptureRequest>> {
     let path = socket_path(runtime);
-    // The lock says that no other daemon is there: what stands here is of one that was killed.
+    // The lock excludes another daemon: a socket at this path is of one that was killed.
     let listener = sockets::listen(&path)?;
     let (requests, received) = sync_channel(MOST_WAITING);
     let clients = Arc::new(());
@@ -111,13 +111,13 @@ pub fn serve(runtime: &Path) -> io::Result<Receiver<CaptureRequest>> {
         for mut stream in listener.incoming().flatten() {
             let (requests, counted) = (requests.clone(), Arc::clone(&clients));
             if Arc::strong_count(&counted) > MOST_CLIENTS + 1 {
-                // It may not even read this.
+                // The client may never read this.
                 let _ = stream.set_nonblocking(true);
                 let _ = writeln!(stream, "error: too many clients at once");
                 continue;
             }
             let client = std::thread::Builder::new().name("control-client".to_owned());
-            // One that fails is its client's trouble, and without a thread it gets no answer.
+            // A failure concerns only its client, and without a thread the client gets no answer.
             let _ = client.spawn(move || {
                 let _ = answer(stream, &requests);
                 drop(counted);
@@ -127,7 +127,7 @@ pub fn serve(runtime: &Path) -> io::Result<Receiver<CaptureRequest>> {
     Ok(received)
 }
 
-/// Reads from a stream until a time that holds for all of its reads together.
+/// Reads from a stream until one deadline for all of its reads together.
 struct TimedReader<'a> {
     stream: &'a UnixStream,
     until: Instant,
@@ -153,7 +153,7 @@ fn answer(mut stream: UnixStream, requests: &SyncSender<CaptureRequest>) -> io::
         None => "error: only `capture REASON` is understood".to_owned(),
         Some(reason) => {
             let (answer, answered) = sync_channel(1);
-            // A daemon that is behind answers late or not at all.
+            // A daemon that is late answers late or not at all.
             let _ = requests.try_send(CaptureRequest { reason: reason.to_owned(), answer });
             let late = |_| "error: the daemon did not answer in time".to_owned();
             answered.recv_timeout(PATIENCE).unwrap_or_else(late)
@@ -162,10 +162,10 @@ fn answer(mut stream: UnixStream, requests: &SyncSender<CaptureRequest>) -> io::
     writeln!(stream, "{said}")
 }
 
-/// Asks the daemon for an incident; gives its answer.
+/// Asks the daemon for an incident, and returns its answer.
 ///
 /// # Errors
-/// When there is no daemon, it may not be asked, or it refuses.
+/// Fails if there is no daemon, the caller may not ask it, or it refuses.
 pub fn capture(runtime: &Path, reason: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(socket_path(runtime))?;
     stream.set_read_timeout(Some(2 * PATIENCE))?;
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(capture(folder.path(), "x").unwrap(), "incident 7");
         assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
         let _requests = daemon.join().unwrap();
-        // More than are served are told so.
+        // Clients beyond the limit are told so.
         let many: Vec<UnixStream> =
             (0..2 * MOST_CLIENTS).map(|_| UnixStream::connect(&socket).unwrap()).collect();
         let mut said = String::new();

@@ -52,31 +52,31 @@ use writing::WriterWatch;
 /// The cause that a device hangs.
 const HUNG: &str = "hung-io";
 const SECOND_NS: u64 = 1_000_000_000;
-/// How often counters of processes and cgroups are read, in seconds: a window has two readings.
+/// The interval of reading counters of processes and cgroups, in seconds: two readings a window.
 const PROCESSES_EVERY_S: u32 = 5;
-/// How often settings of devices are checked for changes.
+/// The interval of checking the settings of devices for changes.
 const SETTINGS_EVERY: Duration = Duration::from_secs(10);
-/// How often devices are asked for their health.
+/// The interval of reading the health of devices.
 const HEALTH_EVERY: Duration = Duration::from_secs(60);
-/// How long a round of the ring is: what a crash of the daemon loses at most.
+/// The length of a round of the ring: at most this is lost if the daemon crashes.
 const ROUND_NS: u64 = 5 * SECOND_NS;
-/// How long a watch lasts before another begins: names and ids start anew, so memory is bounded.
+/// The length of a watch before another begins: names and ids start anew, so memory is bounded.
 const MOST_AGE_NS: u64 = 3_600 * SECOND_NS;
-/// The least time between two watches.
+/// The shortest time between the beginnings of two watches.
 const LEAST_AGE_NS: u64 = 60 * SECOND_NS;
 /// Bytes of names, which take three times as much memory, at which another watch begins.
 const MOST_NAME_BYTES: usize = 6 << 20;
 /// Processes and stacks at which another watch begins.
 const MOST_MET: usize = 100_000;
-/// Seconds of a line of the history.
+/// The time that a line of the history covers.
 const MINUTE_NS: u64 = 60 * SECOND_NS;
-/// How long the saver may take at the end.
+/// The time that the saver may take when the daemon ends.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long hooks may take at the end.
+/// The time that hooks may take when the daemon ends.
 const LAST_HOOK: Duration = Duration::from_secs(5);
 
-/// Why a watch ended.
+/// The reason why a watch ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WatchEnd {
     /// Another one is to begin.
@@ -85,22 +85,22 @@ enum WatchEnd {
     Stop,
 }
 
-/// What a watch has gathered.
+/// The size of the data that a watch has gathered.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchSize {
-    /// How long it lasts, nanoseconds.
+    /// The age of the watch, in nanoseconds.
     pub age_ns: u64,
-    /// Bytes of its names.
+    /// Bytes of the watch's names.
     pub name_bytes: usize,
-    /// Processes and stacks that it met.
+    /// Processes and stacks that the watch has met.
     pub met: usize,
-    /// Bytes of the ring that stay as long as it lasts.
+    /// Bytes of the ring that are kept until the watch ends.
     pub referred_bytes: u64,
     /// Bytes of the ring at most.
     pub ring_bytes: u64,
 }
 
-/// Whether another watch is to begin, so that memory stays bounded. Pure.
+/// Returns whether another watch must begin, so that memory stays bounded. Pure.
 pub fn is_due(size: WatchSize) -> bool {
     let is_large = size.name_bytes > MOST_NAME_BYTES
         || size.met > MOST_MET
@@ -108,7 +108,7 @@ pub fn is_due(size: WatchSize) -> bool {
     size.age_ns >= MOST_AGE_NS || (is_large && size.age_ns >= LEAST_AGE_NS)
 }
 
-/// What a signal asks for.
+/// Flags that signals set: SIGTERM and SIGINT `stop`, SIGUSR1 `capture`.
 #[derive(Clone, Debug, Default)]
 struct SignalFlags {
     stop: Arc<AtomicBool>,
@@ -118,7 +118,7 @@ struct SignalFlags {
 /// The daemon.
 pub struct Daemon<'a> {
     config: &'a RecorderConfig,
-    /// Takes lines where there is no journald.
+    /// Takes log lines if there is no journald.
     log: &'a dyn Fn(&str),
     ring: Ring,
     ring_bytes: u64,
@@ -143,7 +143,7 @@ pub struct Daemon<'a> {
     lost_before: u64,
     /// Held as long as the daemon runs.
     _lock: std::fs::File,
-    /// Within which systemd wants to hear from it.
+    /// The interval within which systemd expects a notification.
     watchdog: Option<Duration>,
     ping_ns: u64,
 }
@@ -162,10 +162,10 @@ struct DaemonWatch {
 /// Runs until SIGTERM or SIGINT. `log` takes lines for a person.
 ///
 /// # Errors
-/// When it cannot start, or the kernel cannot be read any more.
+/// Fails if it cannot start, or the kernel cannot be read any more.
 pub fn run(config: &RecorderConfig, log: &dyn Fn(&str)) -> Result<(), RecorderError> {
     let mut daemon = start::daemon(config, log)?;
-    // The threads that were started have given up theirs.
+    // The threads that were started have already dropped their rights.
     iowhy_capture::confined::limit_daemon(vec![config.runtime.clone()])
         .map_err(|source| RecorderError::System { what: "give up rights", source })?;
     let result = daemon.watch_all();
@@ -246,7 +246,7 @@ impl Daemon<'_> {
         Ok(end.unwrap_or(WatchEnd::Stop))
     }
 
-    /// Puts rows where they belong, and follows the conditions that they meet.
+    /// Adds rows to ring, accounts and diagnosis, and follows the conditions that they meet.
     fn take(&mut self, watch: &mut DaemonWatch, batch: &Batch) -> Result<(), RecorderError> {
         let met = std::mem::take(&mut watch.met);
         self.ring.add(&met, &watch.names)?;
@@ -263,13 +263,13 @@ impl Daemon<'_> {
         Ok(())
     }
 
-    /// Whether the kernel has a request of the device that is as old as it seems.
+    /// Asks the kernel whether it has a request of the device that is as old as it seems.
     fn confirm(&mut self, watch: &mut DaemonWatch, device: &str) -> bool {
         let met = &mut watch.met;
         self.in_flight.confirm(&mut watch.live, &mut watch.names, met, device)
     }
 
-    /// What is due by the clock.
+    /// Does the work that is due by the clock.
     fn tick(&mut self, watch: &mut DaemonWatch) -> Result<Option<WatchEnd>, RecorderError> {
         let now_ns = system::now_ns();
         let seen_ns = watch.live.seen_ns();
@@ -305,7 +305,7 @@ impl Daemon<'_> {
         Ok((is_due && self.open.is_none()).then_some(WatchEnd::Renew))
     }
 
-    /// Takes ten seconds that are over.
+    /// Evaluates a window of ten seconds that has ended.
     fn window(
         &mut self,
         watch: &mut DaemonWatch,
@@ -340,10 +340,10 @@ impl Daemon<'_> {
         Ok(())
     }
 
-    /// Whether a finding that a device hangs is of one that has recovered, or of a request that the
-    /// kernel still has.
+    /// Returns whether a finding that a device hangs is about a device that has recovered, or about
+    /// a request that the kernel still has.
     fn is_in_flight(&mut self, watch: &mut DaemonWatch, device: &str, finding: &Finding) -> bool {
-        // What ended within the window was seen to end.
+        // A request that ended within the window was seen to end.
         finding.evidence.iter().all(|it| it.unit != "requests") || self.confirm(watch, device)
     }
 
@@ -351,7 +351,7 @@ impl Daemon<'_> {
         let text = self.metrics.publish();
         if let (Some(path), Some(text)) = (&self.config.metrics.textfile, text) {
             let task = SaverTask::File { path: path.clone(), text };
-            // The next one, in ten seconds, holds all that this one does.
+            // The next text, in ten seconds, holds all figures of this one.
             let _ = self.saver.offer(task);
         }
     }
@@ -371,7 +371,7 @@ impl Daemon<'_> {
         }
     }
 
-    /// What people and programs ask for.
+    /// Handles the requests of people and programs: SIGUSR1, and clients of the control socket.
     fn asked(&mut self, watch: &mut DaemonWatch) -> Result<(), RecorderError> {
         if self.signals.capture.swap(false, Ordering::Relaxed) {
             let trigger = Trigger::manual(TriggerKind::Signal, "SIGUSR1".to_owned());
@@ -424,7 +424,8 @@ impl Daemon<'_> {
         if let Some(task) = self.saver.offer(task) {
             self.waiting.push_back(task);
         }
-        // An incident is also in its directory in memory; of the history the oldest minutes go.
+        // An incident is also in its directory in memory; of the history, the oldest minutes are
+        // dropped.
         while self.waiting.len() > 1_000 {
             self.waiting.pop_front();
         }
@@ -510,7 +511,7 @@ impl Daemon<'_> {
         }
     }
 
-    /// Lets the saver write what is left.
+    /// Lets the saver write what is pending.
     fn finish(&mut self) {
         if self.minute.watched_ns > 0 {
             self.write_minute();

@@ -1,6 +1,6 @@
-//! Files and directories that are written whole, so that a crash leaves the old or the new one.
+//! Files and directories that are written completely: a crash leaves the old or the new one.
 //!
-//! What does not belong here: what is in them, and who may wait for a disk.
+//! What does not belong here: their content, and which thread may wait for a disk.
 
 use iowhy_fs::{Folder, folder};
 use std::ffi::OsStr;
@@ -9,24 +9,24 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Directories are for root and the group.
+/// The mode of directories, for root and the group.
 const DIRECTORY_MODE: u32 = 0o750;
-/// Files likewise.
+/// The mode of files, for root and the group.
 pub const FILE_MODE: u32 = 0o640;
 
 /// Makes a directory, and those above it, or opens it.
 ///
 /// # Errors
-/// When it cannot be made, or is not the daemon's alone.
+/// Fails if it cannot be made, or is not the daemon's alone.
 pub fn make(path: &Path) -> io::Result<Folder> {
     Folder::make_all(path, DIRECTORY_MODE)
 }
 
-/// The same for one of the daemon's own directories at its start: one that is the daemon's but that
-/// others may write to, as some runtimes make them, is closed to them.
+/// Makes one of the daemon's own directories at its start. If it is the daemon's but others may
+/// write to it, as some runtimes make it, it is closed to them.
 ///
 /// # Errors
-/// When it cannot be made, or is somebody else's.
+/// Fails if it cannot be made, or is somebody else's.
 pub fn make_closed(path: &Path) -> io::Result<()> {
     match make(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -36,23 +36,23 @@ pub fn make_closed(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The directory in which `path` stands, which is the daemon's alone, and its name there.
+/// Returns the directory in which `path` stands, which is the daemon's alone, and its name there.
 ///
 /// # Errors
-/// When it cannot be opened, or others may write to it.
+/// Fails if it cannot be opened, or others may write to it.
 pub fn own_parent(path: &Path) -> io::Result<(Folder, std::ffi::OsString)> {
     let (folder, name) = iowhy_fs::parent(path)?;
     folder.check_own()?;
     Ok((folder, name))
 }
 
-/// Waits until the disk has the names in the directory `path`, as they are now: after a power cut a
-/// name may otherwise be gone, or stand for an older file.
+/// Waits until the names in the directory `path` are on disk: after a power cut a name may
+/// otherwise be gone, or stand for an older file.
 ///
 /// # Errors
-/// When the directory cannot be opened, or the disk does not take them.
+/// Fails if the directory cannot be opened, or the disk does not take them.
 pub fn sync_names(path: &Path) -> io::Result<()> {
-    // Of a relative path.
+    // A relative path may have an empty parent.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     Folder::open(path)?.sync_names()
 }
@@ -60,7 +60,7 @@ pub fn sync_names(path: &Path) -> io::Result<()> {
 /// Replaces the content of `path` by `bytes`. They survive a power cut from then on.
 ///
 /// # Errors
-/// When it cannot be written; the old content stays.
+/// Fails if it cannot be written; the old content stays.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (folder, name) = own_parent(path)?;
     folder.replace(&name, bytes, FILE_MODE, true)?;
@@ -71,13 +71,13 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// own.
 ///
 /// # Errors
-/// When it cannot be written; the old content stays.
+/// Fails if it cannot be written; the old content stays.
 pub fn publish(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (folder, name) = iowhy_fs::parent(path)?;
     folder.replace(&name, bytes, 0o644, false)
 }
 
-/// Bytes that all files below `path` take; what cannot be read counts nothing.
+/// Returns the bytes that all files below `path` take; those that cannot be read count nothing.
 pub fn bytes_below(path: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(path) else { return 0 };
     let bytes = entries.flatten().map(|entry| match entry.file_type() {
@@ -87,12 +87,13 @@ pub fn bytes_below(path: &Path) -> u64 {
     bytes.sum()
 }
 
-/// Makes `to` hold what `from` holds: files that `to` has in the same size are taken as the same
-/// unless `is_final` says otherwise of their name, and files that `from` lacks go, except `kept`.
-/// All of it survives a power cut once the name of `to` does ([`sync_names`]).
+/// Makes `to` a copy of `from`. Files of the same size are taken as the same if `is_final` says so
+/// of their name, and files that `from` lacks are removed, except `kept`. All of it survives a
+/// power cut once the name of `to` does ([`sync_names`]).
 ///
 /// # Errors
-/// When something cannot be read or written. What was copied stays, so that the next call goes on.
+/// Fails if something cannot be read or written. Files that were copied stay, so that the next call
+/// goes on.
 pub fn mirror(
     from: &Path,
     to: &Path,
@@ -117,7 +118,7 @@ pub fn mirror(
     }
     for name in target.names()? {
         if !names.contains(&name) && !kept.iter().any(|kept| **kept == *name) {
-            // What cannot be removed is removed the next time.
+            // A file that cannot be removed is removed the next time.
             let _ = target.remove_all(&name);
         }
     }
@@ -141,7 +142,7 @@ fn copy(source: &Folder, target: &Folder, name: &OsStr) -> io::Result<()> {
     })
 }
 
-/// Removes a file or a directory; what cannot be removed is removed the next time.
+/// Removes a file or a directory; if that fails, it is removed the next time.
 pub fn remove(path: &Path) {
     let _ = iowhy_fs::remove_all(path);
 }
@@ -195,7 +196,8 @@ mod tests {
             ("one".into(), "old".into())
         );
         assert!(!to.join(".hidden").exists());
-        // Final files stay, others are copied again; what is gone goes, but for what is kept.
+        // Final files stay, others are copied again; files that are gone are removed, except those
+        // kept.
         fs::write(from.join("a/1.segment"), "two").unwrap();
         fs::write(from.join("state"), "new").unwrap();
         fs::write(to.join("pinned"), "").unwrap();

@@ -1,4 +1,4 @@
-//! Why the daemon cannot start or go on.
+//! The reasons why the daemon cannot start or go on.
 
 use crate::config::ConfigError;
 use iowhy_capture::WatchError;
@@ -7,17 +7,17 @@ use iowhy_core::recording::RecordingError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What to do where a daemon is running already.
+/// The hint for a daemon that is already running.
 const SECOND_DAEMON: &str =
     "`systemctl status iowhy` shows it; a second one needs its own --runtime and --state";
 
-/// Why the daemon cannot start or go on.
+/// The reason why the daemon cannot start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RecorderError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// This machine cannot be watched.
+    /// The machine cannot be watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
     /// The ring cannot be written.
@@ -32,30 +32,30 @@ pub enum RecorderError {
     /// A file or a directory cannot be used.
     #[error("failed to {verb} {path}: {source}", path = path.display())]
     File {
-        /// What was tried.
+        /// The action that was tried.
         verb: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The system refused something else.
     #[error("failed to {what}: {source}")]
     System {
-        /// What was tried.
+        /// The action that was tried.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl RecorderError {
-    /// The failure to do something with a file.
+    /// Makes the error of an action on a file.
     pub fn file(verb: &'static str, path: &Path, source: io::Error) -> RecorderError {
         RecorderError::File { verb, path: path.to_owned(), source }
     }
 
-    /// What the user can do about it.
+    /// Returns the hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             RecorderError::Config(_) => Some("`iowhy daemon --check-config` checks it".to_owned()),

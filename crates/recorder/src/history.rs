@@ -35,9 +35,9 @@ const MOST_DIRECTIONS: usize = 16;
 const MOST_BINS: usize = 256;
 /// Minutes that are read at once: those of half a year.
 const MOST_MINUTES: usize = 1 << 18;
-/// A day that is longer is not read to its end: a minute of a large host takes 6 kB.
+/// Bytes of a day that are read: a minute of a large host takes 6 kB.
 const MOST_DAY_BYTES: u64 = 64 << 20;
-/// A line that is longer is passed over.
+/// Bytes of a line; a longer one is skipped.
 const MOST_LINE_BYTES: usize = 64 << 10;
 /// Bytes of lines that are read at once, the newest days first: more than `history-mb` unless that
 /// is set higher.
@@ -47,9 +47,9 @@ const MOST_READ_BYTES: u64 = 256 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HistoryMinute {
-    /// When it began, seconds since 1970.
+    /// The time at which it began, seconds since 1970.
     pub time_s: i64,
-    /// What of it was watched.
+    /// The part of it that was watched.
     pub watched_ns: u64,
     /// Requests by device and direction.
     pub devices: BTreeMap<String, BTreeMap<String, HistoryFlow>>,
@@ -84,11 +84,11 @@ pub struct HistoryFlow {
     pub bytes: u64,
     /// The longest time from queueing to completion.
     pub max_ns: u64,
-    /// How many took how long: the shortest time of a bin of half an octave, and requests.
+    /// Counts by latency: the shortest time of a bin of half an octave, and its requests.
     pub latency: Vec<(u64, u64)>,
 }
 
-/// What a container, unit or cgroup used.
+/// The I/O of a container, unit or cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HistoryUse {
@@ -115,7 +115,7 @@ pub struct HistoryFinding {
 }
 
 impl HistoryMinute {
-    /// The same without what the daemon does not write: a file may have been changed.
+    /// Drops everything beyond the daemon's own limits: the file may have been changed.
     fn bounded(mut self) -> HistoryMinute {
         fn keep<T>(of: &mut BTreeMap<String, T>, most: usize) {
             while of.len() > most {
@@ -155,7 +155,7 @@ impl HistoryFlow {
         self.latency = sums.into_iter().collect();
     }
 
-    /// Adds what another one of the same device and direction holds.
+    /// Adds the figures of another flow of the same device and direction.
     pub fn merge(&mut self, other: &HistoryFlow) {
         self.requests = self.requests.saturating_add(other.requests);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -163,10 +163,10 @@ impl HistoryFlow {
         self.add_latencies(other.latency.iter().copied());
     }
 
-    /// The time that this share of the requests took at most, as the upper end of its bin: up to
-    /// 1.5 times too long. `None` without any.
+    /// Returns the time that this share of the requests took at most, as the upper end of its bin:
+    /// up to 1.5 times too long. `None` without any request.
     pub fn percentile(&self, share: f64) -> Option<u64> {
-        // Figures of a file may be anything.
+        // Figures that are read from a file are untrusted.
         let total = self.latency.iter().fold(0_u64, |sum, (_, each)| sum.saturating_add(*each));
         let wanted = (total as f64 * share).ceil().max(1.0) as u64;
         let mut sum = 0_u64;
@@ -182,7 +182,7 @@ impl HistoryFlow {
 }
 
 impl HistoryMinute {
-    /// Adds ten seconds.
+    /// Adds a window of ten seconds.
     pub fn add(&mut self, summary: &Summary, diagnosis: &Diagnosis) {
         self.watched_ns += summary.watch.duration_ns;
         for device in summary.devices.iter().take(MOST_DEVICES) {
@@ -212,7 +212,7 @@ impl HistoryMinute {
         self.add_findings(diagnosis);
     }
 
-    /// Notes the time under I/O pressure between two readings of the kernel's counters.
+    /// Sets the time under I/O pressure from two readings of the kernel's counters.
     pub fn set_pressure(&mut self, before: PressureTotals, after: PressureTotals) {
         let grown = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
         self.pressure_io_some_ns = grown(before.some_ns, after.some_ns);
@@ -236,7 +236,7 @@ impl HistoryMinute {
     }
 }
 
-/// How much history is kept.
+/// The limits of the history.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
     /// Days.
@@ -252,12 +252,12 @@ pub struct HistoryFiles {
 }
 
 impl HistoryFiles {
-    /// The history below the state directory `state`.
+    /// Returns the history below the state directory `state`.
     pub fn below(state: &Path) -> HistoryFiles {
         HistoryFiles::within(state.join("history"))
     }
 
-    /// Days in a directory of their own.
+    /// Returns a history whose days are files in `directory`.
     pub(crate) fn within(directory: PathBuf) -> HistoryFiles {
         HistoryFiles { directory }
     }
@@ -270,7 +270,7 @@ impl HistoryFiles {
     /// are more than the limits allow.
     ///
     /// # Errors
-    /// When it cannot be written, or that day alone is as large as the history may become.
+    /// Fails if it cannot be written, or that day alone is as large as the history may become.
     pub fn append(&self, time_s: i64, line: &str, limits: HistoryLimits) -> io::Result<()> {
         let folder = disk::make(&self.directory)?;
         let today = day_of(time_s);
@@ -303,10 +303,10 @@ impl HistoryFiles {
         }
     }
 
-    /// The days that there are, in order.
+    /// Returns the days that exist, in order.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// Fails if the directory cannot be read.
     pub fn days(&self) -> io::Result<Vec<String>> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -323,12 +323,12 @@ impl HistoryFiles {
         Ok(days)
     }
 
-    /// The minutes from `from_s` on, until before `until_s`, seconds since 1970. Lines that are cut
-    /// short are passed over. They take at most some 512 MiB: what a minute has beyond what the
-    /// daemon writes is left out.
+    /// Returns the minutes from `from_s` on, until before `until_s`, seconds since 1970. Lines that
+    /// are cut short are skipped. They take at most some 512 MiB: data beyond the daemon's own
+    /// limits for a minute is left out.
     ///
     /// # Errors
-    /// When a file cannot be read.
+    /// Fails if a file cannot be read.
     pub fn minutes(&self, from_s: i64, until_s: i64) -> io::Result<Vec<HistoryMinute>> {
         let mut minutes = self.read(from_s, until_s, HistoryMinute::bounded)?;
         minutes.retain(|minute| (from_s..until_s).contains(&minute.time_s));
@@ -336,8 +336,8 @@ impl HistoryFiles {
         Ok(minutes)
     }
 
-    /// The lines of the days from that of `from_s` to that of `until_s`. Lines that are cut short
-    /// are passed over.
+    /// Returns the lines of the days from that of `from_s` to that of `until_s`. Lines that are cut
+    /// short are skipped.
     pub(crate) fn lines<T: DeserializeOwned>(
         &self,
         from_s: i64,
@@ -346,7 +346,7 @@ impl HistoryFiles {
         self.read(from_s, until_s, |line| line)
     }
 
-    /// The same, each as `bounded` makes it.
+    /// Reads the lines of these days, each passed through `bounded`.
     fn read<T: DeserializeOwned>(
         &self,
         from_s: i64,
@@ -356,7 +356,7 @@ impl HistoryFiles {
         use std::io::{BufRead, BufReader, Read};
         let (first, last) = (day_of(from_s), day_of(until_s));
         let (mut lines, mut left) = (Vec::new(), MOST_READ_BYTES);
-        // Where not all is read, it is the oldest that is missing.
+        // If not all can be read, the oldest are missing.
         for day in self.days()?.iter().rev().filter(|day| (&first..=&last).contains(day)) {
             let file = read::open(&self.path(day))?.take(MOST_DAY_BYTES.min(left));
             let (mut file, mut line, mut of_day) = (BufReader::new(file), Vec::new(), Vec::new());
@@ -380,7 +380,7 @@ fn file_name(day: &str) -> String {
     format!("{day}.jsonl")
 }
 
-/// The day in UTC, as files are named by it.
+/// Returns the day in UTC that names the file.
 fn day_of(time_s: i64) -> String {
     let time = Timestamp::from_second(time_s).unwrap_or(Timestamp::UNIX_EPOCH);
     time.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d").to_string()
@@ -395,7 +395,7 @@ mod tests {
     const DAY_S: i64 = 86_400;
     const LIMITS: HistoryLimits = HistoryLimits { days: 31, bytes: 200_000_000 };
 
-    /// A minute of a host with four devices.
+    /// Returns a minute of a host with four devices.
     fn minute(time_s: i64) -> HistoryMinute {
         let mut minute = HistoryMinute { time_s, ..HistoryMinute::default() };
         let mut script = Script::new(10);
@@ -452,7 +452,7 @@ mod tests {
         assert_eq!((days.len(), days[0].as_str()), (31, "1970-01-30"));
     }
 
-    /// A minute of a host with as many busy devices, containers and findings as one may hold.
+    /// Returns a minute of a host with the most devices, containers and findings that one can hold.
     fn largest_minute() -> HistoryMinute {
         let small = minute(0);
         let flow = &small.devices["sda"]["read"];
@@ -487,7 +487,7 @@ mod tests {
         files.append(40 * DAY_S, line, LIMITS).unwrap();
         let bytes = disk::bytes_below(folder.path());
         assert!((150_000_000..201_000_000).contains(&bytes), "{bytes}");
-        // A day that takes all of it ends with an error, not without end.
+        // A day that takes all of the space is an error, not an endless loop.
         let small = HistoryLimits { bytes: day.len() as u64, ..LIMITS };
         files.append(39 * DAY_S, line, small).unwrap_err();
         assert_eq!(files.days().unwrap(), [day_of(39 * DAY_S)]);
@@ -537,7 +537,7 @@ mod tests {
         for time_s in [10 * DAY_S, 11 * DAY_S, 3 * DAY_S, 3 * DAY_S + 60] {
             write(time_s);
         }
-        // The day that is written now stays, however old it seems.
+        // The day that is being written stays, however old it seems.
         assert_eq!(files.days().unwrap(), [day_of(3 * DAY_S), day_of(11 * DAY_S)]);
         assert_eq!(files.minutes(0, 20 * DAY_S).unwrap().len(), 3);
     }

@@ -1,7 +1,7 @@
 //! The hook: a program of the administrator that is run when an incident is on disk. It runs as an
 //! ordinary user in the daemon's group, so that it can read the incident and change nothing.
 //!
-//! What does not belong here: when it is run.
+//! What does not belong here: the events that it is run for.
 
 use crate::config::HookConfig;
 use iowhy_fs::rights::keep_for_now;
@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long it may run.
+/// The time that it may run.
 const MOST_TIME: Duration = Duration::from_secs(60);
 
 /// Capabilities of the thread that starts it: to become its user, to end its processes, to reach
@@ -31,20 +31,20 @@ const OF_HOOK: CapabilitySet = CapabilitySet::SETUID
 /// Incidents that may wait for the hook.
 const MOST_WAITING: usize = 16;
 
-/// Runs the hook, one at a time, in a thread of its own: neither the user's entry in /etc/passwd
-/// nor the program may be on a disk that hangs while the kernel is to be read.
+/// Runs the hook, one at a time, in a thread of its own: the user's entry in /etc/passwd and the
+/// program may be on a disk that hangs while the kernel must be read.
 #[derive(Debug)]
 pub struct HookRunner {
     events: Option<SyncSender<HookEvent>>,
     failed: Sender<String>,
-    /// Why it could not be run, as lines for the journal.
+    /// The reasons why it could not be run, as lines for the journal.
     pub failures: Receiver<String>,
     /// The process group of the hook that runs; 0 if none does.
     running: Arc<AtomicI32>,
     thread: JoinHandle<()>,
 }
 
-/// What the hook is told.
+/// The event that the hook is run for.
 #[derive(Clone, Debug)]
 pub struct HookEvent {
     /// The incident's directory: its only argument.
@@ -59,7 +59,7 @@ impl HookRunner {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system has no thread for it.
+    /// Fails if the system has no thread for it.
     pub fn start(hook: &HookConfig) -> io::Result<HookRunner> {
         let (events, received) = sync_channel::<HookEvent>(MOST_WAITING);
         let (failed, failures) = channel();
@@ -71,7 +71,7 @@ impl HookRunner {
             for event in received {
                 if let Err(error) = run(&hook, &event, &current) {
                     let said = format!("failed to run {}: {error}", hook.program.display());
-                    // At the end nobody listens any more.
+                    // At the end nobody receives it any more.
                     let _ = reported.send(said);
                 }
             }
@@ -79,8 +79,8 @@ impl HookRunner {
         Ok(HookRunner { events: Some(events), failed, failures, running, thread })
     }
 
-    /// Has it run for an event, after those before it. It ends by itself or is killed after a
-    /// minute.
+    /// Queues the hook for an event, after those before it. A run ends by itself or is killed after
+    /// a minute.
     pub fn offer(&self, event: HookEvent) {
         let number = event.number;
         let sent = self.events.as_ref().map(|events| events.try_send(event));
@@ -90,8 +90,8 @@ impl HookRunner {
         }
     }
 
-    /// Waits for those that were offered, but not longer than `patience`; what still runs then is
-    /// ended.
+    /// Waits for the queued runs, but not longer than `patience`; a run that is not over then is
+    /// killed.
     pub fn finish(&mut self, patience: Duration) {
         self.events = None;
         let begun = Instant::now();
@@ -104,15 +104,15 @@ impl HookRunner {
 
 /// Ends the processes of a hook that are left in its process group.
 fn end_group(group: i32) {
-    // 0 would be the daemon's own.
+    // 0 would be the daemon's own group.
     if let Some(group) = Pid::from_raw(group).filter(|_| group > 1) {
-        // None may be left.
+        // The group may have no processes left.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
-/// Why the hook's user will not be able to read an incident below the directory `state`; `None` if
-/// it will.
+/// Returns the reason why the hook's user will not be able to read an incident below the directory
+/// `state`; `None` if it will.
 pub fn unreadable(hook: &HookConfig, state: &Path) -> Option<String> {
     let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
     let (user, own_group) = find_user(&passwd, &hook.user)?;
@@ -139,7 +139,7 @@ pub fn unreadable(hook: &HookConfig, state: &Path) -> Option<String> {
     Some(format!("the hook's user {name} cannot read incidents: {closed} is closed to it"))
 }
 
-/// Runs the hook for an event, and waits for it. What it leaves in its process group ends with it.
+/// Runs the hook for an event, and waits for it. Processes that it leaves in its group are killed.
 fn run(hook: &HookConfig, event: &HookEvent, running: &AtomicI32) -> io::Result<()> {
     let passwd = std::fs::read_to_string("/etc/passwd")?;
     let (user, own_group) = find_user(&passwd, &hook.user)
@@ -184,7 +184,7 @@ fn wait(child: &mut Child, group: i32) -> io::Result<()> {
     }
 }
 
-/// The number and group of a user in `passwd`.
+/// Returns the number and group of a user in `passwd`.
 fn find_user(passwd: &str, name: &str) -> Option<(u32, u32)> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');

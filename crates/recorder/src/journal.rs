@@ -1,23 +1,23 @@
 //! Lines for the journal with fields of their own, by journald's native protocol; where there is no
 //! journald, on standard error.
 //!
-//! What does not belong here: when a line is due.
+//! What does not belong here: the events that are logged.
 
 use iowhy_views::escape::escape;
 use iowhy_views::style::Style;
 use std::os::unix::net::UnixDatagram;
 
-/// Where journald listens.
+/// The socket of journald.
 const SOCKET: &str = "/run/systemd/journal/socket";
-/// Bytes of a field's value; what is longer is cut.
+/// Bytes of a field's value; a longer value is cut.
 const MOST_BYTES: usize = 4096;
 
-/// How important a line is, as syslog numbers it.
+/// The importance of a line, numbered as in syslog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Priority {
-    /// Something is wrong with the machine's disks, or with recording.
+    /// A problem of the machine's disks, or of recording.
     Warning = 4,
-    /// For the record.
+    /// An event for the record.
     Info = 6,
 }
 
@@ -30,7 +30,7 @@ pub struct JournalLine {
 }
 
 impl JournalLine {
-    /// A line without fields of its own.
+    /// Makes a line without fields of its own.
     pub fn new(priority: Priority, message: impl Into<String>) -> JournalLine {
         JournalLine { priority, message: message.into(), fields: Vec::new() }
     }
@@ -42,13 +42,13 @@ impl JournalLine {
         self
     }
 
-    /// The sentence.
+    /// Returns the sentence.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The datagram: names and file names within values cannot add a field, since every value is
-    /// one line.
+    /// Formats the datagram. Names of programs and files in values cannot add a field, since every
+    /// value is one line.
     pub fn datagram(&self) -> String {
         let mut text = String::new();
         let mut add = |name: &str, value: &str| {
@@ -64,7 +64,7 @@ impl JournalLine {
         text
     }
 
-    /// Sends it to journald; false where there is none, or it does not take it at once.
+    /// Sends the line to journald; returns false if there is none, or it does not take it at once.
     pub fn send(&self) -> bool {
         let sent = UnixDatagram::unbound().and_then(|socket| {
             socket.set_nonblocking(true)?;
@@ -74,7 +74,7 @@ impl JournalLine {
     }
 }
 
-/// A value as one line without anything that could deceive a reader: journalctl prints it.
+/// Makes a value one line without anything that could deceive a reader: journalctl prints it.
 fn one_line(value: &str) -> String {
     let mut line: String = value
         .chars()

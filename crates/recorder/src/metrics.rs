@@ -1,4 +1,4 @@
-//! Figures for Prometheus, as OpenMetrics: sums since the daemon started, and what is true now.
+//! Figures for Prometheus, as OpenMetrics: sums since the daemon started, and current values.
 //! Labels are devices, operations, wait classes, containers and causes, never processes or files: a
 //! time series for each of those would cost the monitoring more than it tells.
 //!
@@ -67,11 +67,11 @@ pub struct MetricTotals {
     latencies: BTreeMap<(String, &'static str), LatencyTotals>,
     containers: BTreeMap<String, ContainerTotals>,
     waits: BTreeMap<&'static str, u64>,
-    /// What was asked for and written, by container and kind.
+    /// Bytes that programs wrote, and that devices wrote for them, by container and kind.
     written: BTreeMap<String, WriterSums>,
-    /// How often idle devices were woken, by device and container.
+    /// Wakes of idle devices, by device and container.
     wakes: BTreeMap<(String, String), u64>,
-    /// How much of a drive's life is used, percent.
+    /// The used part of a drive's life, by device, percent.
     used_percent: BTreeMap<String, f64>,
     incidents: BTreeMap<TriggerKind, u64>,
     /// Findings of the last ten seconds: cause, device, severity.
@@ -85,14 +85,14 @@ pub struct MetricTotals {
     memory_bytes: u64,
 }
 
-/// The label for `name`: its own while there is room.
+/// Returns the label for `name`: the name itself while there is room, else `other`.
 fn label<T>(known: &BTreeMap<String, T>, name: &str) -> String {
     let has_room = known.len() < MOST_LABELS || known.contains_key(name);
     if has_room { name.to_owned() } else { OTHER.to_owned() }
 }
 
 impl MetricTotals {
-    /// Adds ten seconds, in which so many requests were lost.
+    /// Adds a window of ten seconds, in which `lost_requests` were lost.
     pub fn add(&mut self, summary: &Summary, diagnosis: &Diagnosis, lost_requests: u64) {
         self.lost_requests += lost_requests;
         self.oldest_ns.clear();
@@ -123,7 +123,7 @@ impl MetricTotals {
         self.findings = active(diagnosis);
     }
 
-    /// Adds a minute of who writes; rows without a container are `other`.
+    /// Adds a minute of the account of writers; rows without a container are `other`.
     pub fn add_writers(&mut self, minute: &WriterRecord) {
         for row in &minute.rows {
             let name = match row.id.container.as_str() {
@@ -148,7 +148,7 @@ impl MetricTotals {
         *self.wakes.entry(key).or_default() += wakes;
     }
 
-    /// All figures as OpenMetrics text.
+    /// Formats all figures as OpenMetrics text.
     pub fn text(&self) -> String {
         let mut registry = Registry::with_prefix("iowhy");
         registry.register_collector(Box::new(self.clone()));
@@ -277,7 +277,7 @@ impl Collector for MetricTotals {
     }
 }
 
-/// Causes at warning or above.
+/// Returns the causes at warning or above.
 fn active(diagnosis: &Diagnosis) -> Vec<(&'static str, String, &'static str)> {
     use iowhy_core::diagnosis::Severity;
     let worth = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
@@ -342,7 +342,7 @@ fn gauge(
     each(metric, values, |metric, value| metric.encode_gauge(&value))
 }
 
-/// The figures and those who read them.
+/// The figures, and the places that they are published at.
 #[derive(Debug)]
 pub struct MetricsHub {
     totals: MetricTotals,
@@ -352,10 +352,10 @@ pub struct MetricsHub {
 }
 
 impl MetricsHub {
-    /// Serves what `config` asks for: nothing by default.
+    /// Serves the figures as `config` says: nowhere by default.
     ///
     /// # Errors
-    /// When an address or a socket cannot be had.
+    /// Fails if an address or a socket cannot be opened.
     pub fn serve(config: &MetricsConfig) -> Result<MetricsHub, RecorderError> {
         let served = SharedText::default();
         if let Some(address) = config.listen {
@@ -369,14 +369,14 @@ impl MetricsHub {
         Ok(MetricsHub { totals: MetricTotals::default(), served, is_served, has_file })
     }
 
-    /// Adds ten seconds.
+    /// Adds a window of ten seconds.
     pub fn add(&mut self, summary: &Summary, diagnosis: &Diagnosis, lost_requests: u64) {
         if self.is_served || self.has_file {
             self.totals.add(summary, diagnosis, lost_requests);
         }
     }
 
-    /// Adds a minute of who writes.
+    /// Adds a minute of the account of writers.
     pub fn add_writers(&mut self, minute: &WriterRecord) {
         if self.is_served || self.has_file {
             self.totals.add_writers(minute);
@@ -388,22 +388,22 @@ impl MetricsHub {
         *self.totals.incidents.entry(kind).or_default() += 1;
     }
 
-    /// Notes how many triggers exceeded the limit.
+    /// Sets the number of triggers that exceeded the limit.
     pub fn set_rate_limited(&mut self, count: u64) {
         self.totals.rate_limited = count;
     }
 
-    /// Notes how many writes wait.
+    /// Sets the number of writes that wait.
     pub fn set_unsaved(&mut self, count: u64) {
         self.totals.unsaved = count;
     }
 
-    /// Notes how large the ring is.
+    /// Sets the size of the ring.
     pub fn set_ring_bytes(&mut self, bytes: u64) {
         self.totals.ring_bytes = bytes;
     }
 
-    /// Publishes the figures; gives those for a file, in Prometheus' own text format.
+    /// Publishes the figures; returns those for a file, in Prometheus' own text format.
     pub fn publish(&mut self) -> Option<String> {
         if !self.is_served && !self.has_file {
             return None;
@@ -417,8 +417,8 @@ impl MetricsHub {
     }
 }
 
-/// OpenMetrics text in Prometheus' own format, which node_exporter reads: a counter is declared
-/// with its suffix, and there are no units and no end mark.
+/// Converts OpenMetrics text to Prometheus' own format, which node_exporter reads: a counter is
+/// declared with its suffix, and there are no units and no end mark.
 fn classic(text: &str) -> String {
     let mut counters = Vec::new();
     for line in text.lines() {

@@ -1,5 +1,5 @@
 //! The ring: full records of the last minutes, as a recording of which the oldest rounds are
-//! removed. It stands in memory (tmpfs), so that recording never waits for a disk.
+//! removed. It is kept in memory (tmpfs), so that recording never waits for a disk.
 //!
 //! A watch ends and another begins once an hour, or when it has met too many names: each is a
 //! *generation* with a recording of its own, since names and ids start anew.
@@ -21,12 +21,12 @@ use std::time::Duration;
 const GROUP_ROWS: usize = 16 << 10;
 const GROUP_BYTES: usize = 3 << 19;
 
-/// How large the ring may become.
+/// The limits of the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RingLimits {
-    /// How far back it reaches, nanoseconds.
+    /// The time that it reaches back, in nanoseconds.
     pub keep_ns: u64,
-    /// Its bytes.
+    /// The bytes that it may take.
     pub bytes: u64,
 }
 
@@ -35,9 +35,9 @@ pub struct RingLimits {
 pub struct RingRound {
     /// The number.
     pub number: u32,
-    /// When it began, CLOCK_MONOTONIC nanoseconds.
+    /// The time at which it began, CLOCK_MONOTONIC nanoseconds.
     pub from_ns: u64,
-    /// When it ended.
+    /// The time at which it ended.
     pub until_ns: u64,
     /// The bytes that its removal frees.
     pub bytes: u64,
@@ -58,7 +58,7 @@ impl Generation {
         self.referred_bytes + self.rounds.iter().map(|round| round.bytes).sum::<u64>()
     }
 
-    /// The numbers of the rounds that reach into the time, if there is one.
+    /// Returns the first and last round that overlap the time, if there is one.
     fn within(&self, from_ns: u64, until_ns: u64) -> Option<(RingRound, RingRound)> {
         let mut rounds = self.rounds.iter();
         let is_within = |round: &&RingRound| round.until_ns > from_ns && round.from_ns < until_ns;
@@ -67,7 +67,7 @@ impl Generation {
         Some((first, last))
     }
 
-    /// Cuts the time out of it, as a recording of its own.
+    /// Cuts the time out of the generation, as a recording of its own.
     fn cut(&self, to: &Path, from_ns: u64, until_ns: u64) -> Result<Option<u64>, RecordingError> {
         let Some((first, last)) = self.within(from_ns, until_ns) else { return Ok(None) };
         let is_whole = first.from_ns <= self.environment.start_ns;
@@ -84,7 +84,7 @@ impl Generation {
     }
 }
 
-/// The environment without what was read when the watch began, long before.
+/// Returns the environment without the readings of the beginning of the watch, long before.
 fn begun_later(mut environment: Environment) -> Environment {
     for device in &mut environment.devices {
         device.stat_start.clear();
@@ -96,9 +96,8 @@ fn begun_later(mut environment: Environment) -> Environment {
     environment
 }
 
-/// How many of the oldest rounds are to go at `now_ns`, so that what stays is within the limits
-/// with
-/// `other_bytes` that cannot go. Pure.
+/// Returns how many of the oldest rounds must go at `now_ns`, so that the others and `other_bytes`,
+/// which cannot go, are within the limits. Pure.
 pub fn outdated(
     rounds: &VecDeque<RingRound>,
     now_ns: u64,
@@ -118,12 +117,12 @@ pub fn outdated(
     count
 }
 
-/// What a cut holds.
+/// The time that a cut covers.
 #[derive(Clone, Copy, Debug)]
 pub struct CutSpan {
-    /// From when on, CLOCK_MONOTONIC nanoseconds.
+    /// Its beginning, CLOCK_MONOTONIC nanoseconds.
     pub from_ns: u64,
-    /// Until when.
+    /// Its end.
     pub until_ns: u64,
 }
 
@@ -136,7 +135,7 @@ pub struct OpenRows<'a> {
     pub names: &'a Names,
 }
 
-/// The ring.
+/// The ring of the last minutes.
 pub struct Ring {
     directory: PathBuf,
     limits: RingLimits,
@@ -146,10 +145,10 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// An empty ring in `directory`, whose content is removed.
+    /// Makes an empty ring in `directory`, whose content is removed.
     ///
     /// # Errors
-    /// When the directory cannot be made.
+    /// Fails if the directory cannot be made.
     pub fn new(directory: &Path, limits: RingLimits) -> std::io::Result<Ring> {
         disk::remove(directory);
         disk::make(directory)?;
@@ -162,15 +161,15 @@ impl Ring {
         })
     }
 
-    /// Begins a generation; the one before it is finished with `ended`, what is true of it at its
+    /// Begins a generation, and finishes the one before it with `ended`, the environment at its
     /// end.
     ///
     /// # Errors
-    /// When its files cannot be written.
+    /// Fails if its files cannot be written.
     pub fn begin(&mut self, environment: &Environment) -> Result<(), RecordingError> {
         self.counter += 1;
         let directory = self.directory.join(format!("{:06}", self.counter));
-        // Rounds end when this module says so.
+        // Rounds end only when this module ends them.
         let limits = SegmentLimits {
             group_rows: GROUP_ROWS,
             group_bytes: GROUP_BYTES,
@@ -188,7 +187,7 @@ impl Ring {
     /// Adds rows.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// Fails if they cannot be written.
     pub fn add(&mut self, batch: &Batch, names: &Names) -> Result<(), RecordingError> {
         match &mut self.current {
             Some((_, writer)) => writer.add(batch, names),
@@ -199,7 +198,7 @@ impl Ring {
     /// Ends the round that is being written, and removes the oldest rounds.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if it cannot be written.
     pub fn rotate(
         &mut self,
         now_ns: u64,
@@ -247,7 +246,7 @@ impl Ring {
     /// Ends the generation, with its last rows added before.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if it cannot be written.
     pub fn end(
         &mut self,
         now_ns: u64,
@@ -262,22 +261,22 @@ impl Ring {
         Ok(())
     }
 
-    /// Bytes of the ring.
+    /// Returns the bytes of the ring.
     pub fn bytes(&self) -> u64 {
         let current = self.current.iter().map(|(generation, _)| generation);
         self.earlier.iter().chain(current).map(Generation::bytes).sum()
     }
 
-    /// Bytes of the stacks and processes that stay as long as the generation.
+    /// Returns the bytes of the stacks and processes that are kept as long as the generation.
     pub fn referred_bytes(&self) -> u64 {
         self.current.as_ref().map_or(0, |(generation, _)| generation.referred_bytes)
     }
 
     /// Cuts a recording out of the generation that is being written, with `open` as rows that are
-    /// not final. Returns from when on it holds anything, CLOCK_MONOTONIC nanoseconds.
+    /// not final. Returns its beginning, CLOCK_MONOTONIC nanoseconds; `None` if it is empty.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Fails if it cannot be made.
     pub fn cut(
         &self,
         to: &Path,
@@ -293,10 +292,11 @@ impl Ring {
         Ok(begun)
     }
 
-    /// Cuts what the generation before it holds of the time before it began, if anything.
+    /// Cuts the time before the current generation began out of the previous one, if it has any of
+    /// it.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Fails if it cannot be made.
     pub fn cut_earlier(&self, to: &Path, span: CutSpan) -> Result<Option<u64>, RecordingError> {
         let last = match &self.current {
             Some(_) => self.earlier.back(),
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(outdated(&VecDeque::new(), 60 * S, limits, 5_000), 0);
     }
 
-    /// A ring that was given a request each second for so long.
+    /// Returns a ring that got a request each second for so many seconds.
     fn ring_after(seconds: u64, folder: &Path, keep_s: u64) -> (Ring, Script) {
         let limits = RingLimits { keep_ns: keep_s * S, bytes: 100 << 20 };
         let mut ring = Ring::new(&folder.join("ring"), limits).unwrap();
@@ -376,7 +376,7 @@ mod tests {
         let summary = summarize(&mut RecordingReader::open(&cut).unwrap()).unwrap();
         assert_eq!((summary.watch.requests, summary.watch.duration_ns), (20, 20 * S));
         assert_eq!(summary.programs.rows[0].subject.process, "cat");
-        // What the ring no longer has is not there.
+        // A time that the ring no longer has is missing.
         let all = folder.path().join("all");
         let span = CutSpan { from_ns: 0, until_ns: end_ns };
         assert_eq!(ring.cut(&all, span, None).unwrap(), Some(end_ns - 60 * S));

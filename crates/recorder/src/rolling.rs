@@ -1,6 +1,7 @@
-//! The rolling diagnosis: what was seen is cut into ten seconds each, and each is summed up.
+//! The rolling diagnosis: the rows of a watch are cut into windows of ten seconds, and each window
+//! is summed up and diagnosed.
 //!
-//! What does not belong here: what becomes of the result.
+//! What does not belong here: the use of the result.
 
 use iowhy_core::analysis::intervals::{Cutter, EndedInterval, WantedIntervals};
 use iowhy_core::analysis::{Summarizer, Summary};
@@ -9,15 +10,15 @@ use iowhy_core::model::{Environment, Names};
 use iowhy_core::source::Batch;
 use std::convert::Infallible;
 
-/// How long each window is, nanoseconds: what a watch lasts unless it is told otherwise.
+/// The length of a window, in nanoseconds: that of a watch without options.
 pub const WINDOW_NS: u64 = 10_000_000_000;
 
-/// Ten seconds that are over.
+/// A window of ten seconds that has ended.
 #[derive(Debug)]
 pub struct EndedWindow {
-    /// Their figures.
+    /// The figures of the window.
     pub summary: Summary,
-    /// Their diagnosis.
+    /// The diagnosis of the window.
     pub diagnosis: Diagnosis,
 }
 
@@ -28,7 +29,7 @@ pub struct RollingDiagnosis {
 }
 
 impl RollingDiagnosis {
-    /// Of a watch whose environment is `environment` now.
+    /// Makes the diagnosis of a watch whose environment is `environment` now.
     pub fn new(environment: &Environment) -> RollingDiagnosis {
         let wanted = WantedIntervals { every_ns: Some(WINDOW_NS), count: None };
         let like = Summarizer::new(environment).with_writers();
@@ -42,12 +43,12 @@ impl RollingDiagnosis {
         self.cutter.add(batch, environment, names);
     }
 
-    /// How many processes and stacks it has met: they are kept as long as the watch.
+    /// Returns how many processes and stacks it has met: they are kept as long as the watch.
     pub fn met(&self) -> usize {
         self.met
     }
 
-    /// The windows that were over at `until_ns`, of which no more rows come.
+    /// Returns the windows that were over at `until_ns`, of which no more rows come.
     pub fn ended(
         &mut self,
         until_ns: u64,

@@ -1,5 +1,5 @@
-//! Writes to the state directory, in a thread of its own: the disk that it stands on may be the one
-//! that hangs, and recording must not wait for it. What cannot be written yet stays in memory, in
+//! Writes to the state directory, in a thread of its own: the disk below it may be the one that
+//! hangs, and recording must not wait for it. Data that cannot be written yet stays in memory, in
 //! the runtime directory, and survives the process there.
 //!
 //! What does not belong here: deciding what is kept.
@@ -27,13 +27,13 @@ use std::thread::JoinHandle;
 /// Tasks that may wait for the disk.
 const MOST_WAITING: usize = 16;
 
-/// A larger page of an incident is none of the daemon's.
+/// Bytes of an incident's page; the daemon makes no larger ones.
 const MOST_PAGE_BYTES: u64 = 256 << 20;
 
 /// A task of the saver.
 #[derive(Clone, Debug)]
 pub enum SaverTask {
-    /// Save what the directory in memory holds of an incident.
+    /// Saves the directory in memory of an incident.
     Incident {
         /// Its number.
         number: u32,
@@ -41,61 +41,61 @@ pub enum SaverTask {
         pending: PathBuf,
         /// A recording of the time around the trigger, which is diagnosed and then removed.
         window: Option<PathBuf>,
-        /// Whether nothing more comes: the directory in memory is removed once it is saved.
+        /// Whether the incident is finished: the directory in memory is removed once it is saved.
         is_last: bool,
     },
-    /// Append a line to the history.
+    /// Appends a line to the history.
     History {
         /// Seconds since 1970.
         time_s: i64,
         /// The line, without its end.
         line: String,
     },
-    /// Append a line to the files of who writes.
+    /// Appends a line to the files of who writes.
     Writers {
-        /// To which.
+        /// The series that the line belongs to.
         series: WriterSeries,
         /// Seconds since 1970.
         time_s: i64,
         /// The line, without its end.
         line: String,
     },
-    /// Look for findings over days.
+    /// Looks for findings over days.
     OverDays {
         /// Now, seconds since 1970.
         now_s: i64,
     },
-    /// Replace a file's content.
+    /// Replaces a file's content.
     File {
         /// The file.
         path: PathBuf,
-        /// What it is to hold.
+        /// Its new content.
         text: String,
     },
 }
 
-/// What became of a task.
+/// The result of a task.
 #[derive(Debug)]
 pub enum SaverReport {
     /// An incident is on disk.
     Saved {
-        /// What is known of it.
+        /// The record of the incident.
         record: Box<IncidentRecord>,
-        /// Where it stands.
+        /// The incident's directory.
         path: PathBuf,
-        /// Whether nothing more comes.
+        /// Whether the incident is finished.
         is_last: bool,
     },
-    /// What was found over days.
+    /// The search for findings over days has ended.
     OverDays {
         /// The findings.
         found: Vec<OverDaysFinding>,
     },
     /// Something could not be written; an incident stays in memory and is tried again.
     Failed {
-        /// What, for example `incident 7`.
+        /// The object, for example `incident 7`.
         what: String,
-        /// Why.
+        /// The reason.
         cause: String,
         /// The task, if it is to be tried again.
         task: Option<SaverTask>,
@@ -106,19 +106,19 @@ pub enum SaverReport {
 #[derive(Debug)]
 pub struct Saver {
     tasks: Option<SyncSender<SaverTask>>,
-    /// What became of earlier tasks.
+    /// The results of earlier tasks.
     pub reports: Receiver<SaverReport>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where and how much the saver may write.
+/// The places and sizes that the saver may write.
 #[derive(Clone, Debug)]
 pub struct SaverLimits {
     /// The state directory.
     pub state: PathBuf,
     /// The file for node_exporter, if there is one.
     pub textfile: Option<PathBuf>,
-    /// Where incidents stand in memory.
+    /// The runtime directory, in which incidents stand in memory.
     pub runtime: PathBuf,
     /// Bytes of all incidents.
     pub incident_bytes: u64,
@@ -127,7 +127,7 @@ pub struct SaverLimits {
 }
 
 impl SaverLimits {
-    /// Gives up the calling thread's right to write elsewhere.
+    /// Drops the calling thread's right to write elsewhere.
     fn give_up_rights(&self) {
         let folder = self.textfile.as_deref().and_then(Path::parent);
         let places = [Some(self.state.as_path()), Some(self.runtime.as_path()), folder];
@@ -141,7 +141,7 @@ impl Saver {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system has no thread for it.
+    /// Fails if the system has no thread for it.
     pub fn start(limits: SaverLimits) -> io::Result<Saver> {
         let (tasks, received) = sync_channel(MOST_WAITING);
         let (reported, reports) = channel();
@@ -152,7 +152,7 @@ impl Saver {
         Ok(Saver { tasks: Some(tasks), reports, thread: Some(thread) })
     }
 
-    /// Hands over a task; it comes back where too many wait already.
+    /// Hands over a task; returns it if too many wait already.
     pub fn offer(&self, task: SaverTask) -> Option<SaverTask> {
         match self.tasks.as_ref()?.try_send(task) {
             Ok(()) => None,
@@ -160,8 +160,8 @@ impl Saver {
         }
     }
 
-    /// Lets the thread finish what it has; whether it could. A thread that waits for a hung disk is
-    /// left alone after `patience`.
+    /// Lets the thread finish its tasks, and returns whether it could. A thread that waits for a
+    /// hung disk is abandoned after `patience`.
     pub fn finish(&mut self, patience: std::time::Duration) -> bool {
         self.tasks = None;
         let until = std::time::Instant::now() + patience;
@@ -233,9 +233,9 @@ fn failed(what: &str, result: io::Result<()>) -> Option<SaverReport> {
     Some(SaverReport::Failed { what: what.to_owned(), cause, task: None })
 }
 
-/// Diagnoses `window` and adds the result to the incident in `pending`, which will stand in
-/// `kept`. Whatever is wrong with the window, a defect of the diagnosis included, the incident is
-/// saved without its result: the recording can be read again, and this thread must go on.
+/// Diagnoses `window` and adds the result to the incident in `pending`, which will stand in `kept`.
+/// If the window is damaged, or the diagnosis has a defect, the incident is saved without its
+/// result: the recording can be read again, and this thread must go on.
 fn find_causes(pending: &Path, window: &Path, kept: &Path) -> Option<SaverReport> {
     if !window.exists() {
         return None;
@@ -267,7 +267,7 @@ fn save(
         store.remove(old)?;
     }
     let path = store.path(number);
-    // Segments never change once they have their name, but for the one of open rows.
+    // Segments never change once they have their name, except the one of open rows.
     let open = format!("{OPEN_ROUND:08}.");
     let is_final = |name: &str| name.ends_with(".parquet") && !name.starts_with(&open);
     for part in [RECORDING, EARLIER] {
@@ -275,7 +275,7 @@ fn save(
             disk::mirror(&pending.join(part), &path.join(part), &is_final, &[])?;
         }
     }
-    // Last: an incident is one once it says what it is.
+    // Written last: a directory is an incident once it has its record.
     for file in [PAGE, FINDINGS] {
         if pending.join(file).exists() {
             disk::replace(&path.join(file), &read::bytes(&pending.join(file), MOST_PAGE_BYTES)?)?;
@@ -283,8 +283,8 @@ fn save(
     }
     let record = read_record(pending)?;
     write_record(&path, &record)?;
-    // The names of the directories above it, which may be new. What the journal and the hook are
-    // told of is there after a power cut.
+    // Sync the names of the directories above it, which may be new: an incident that the journal
+    // and the hook were told about must exist after a power cut.
     for above in path.ancestors().skip(1).take(3) {
         disk::sync_names(above)?;
     }

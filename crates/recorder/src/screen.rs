@@ -11,12 +11,12 @@ use iowhy_views::style::Style;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Anything as JSON.
+/// Formats any value as JSON.
 pub fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string_pretty(value).map_or_else(|_| String::new(), |text| text + "\n")
 }
 
-/// A line for each incident, the newest first.
+/// Formats a line for each incident, the newest first.
 pub fn list(incidents: &[StoredIncident], style: &Style) -> String {
     let mut text = String::from("  N  BEGAN                TRIGGER         MB  WHAT\n");
     for incident in incidents.iter().rev() {
@@ -38,7 +38,7 @@ pub fn list(incidents: &[StoredIncident], style: &Style) -> String {
     text
 }
 
-/// An incident: when, why, what was found, and how to see more.
+/// Formats an incident: its time, its trigger, its findings, and the commands that show more.
 pub fn incident(incident: &StoredIncident, style: &Style) -> String {
     let record = &incident.record;
     let mut page = Page { text: String::new(), style };
@@ -79,7 +79,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Adds a text, folded, with so many spaces before each line.
+    /// Adds a text, folded, with `indent` spaces before each line.
     fn line(&mut self, indent: usize, text: &str) {
         let text = escape(text, self.style);
         let columns = self.style.columns().saturating_sub(indent).max(20);
@@ -130,7 +130,7 @@ impl Page<'_> {
     }
 }
 
-/// The incidents that cover a time, nanoseconds since 1970; the newest last.
+/// Returns the incidents that cover a time, nanoseconds since 1970; the newest last.
 pub fn covering(incidents: &[StoredIncident], time_ns: i64) -> Vec<&IncidentRecord> {
     let records = incidents.iter().map(|incident| &incident.record);
     records.filter(|record| record.covers(time_ns)).collect()

@@ -5,7 +5,7 @@
 //! No HTTP library does this in the size that a host's binary has: small ones serve one client at a
 //! time or limit single reads, not requests, and the others bring an async runtime.
 //!
-//! What does not belong here: what is asked and answered.
+//! What does not belong here: requests and their answers.
 
 use iowhy_fs::confined::{Role, limit_this_thread};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 /// Clients that are served at the same time.
 pub const MOST_CLIENTS: usize = 64;
-/// Clients that are accepted before those that are there are looked at again.
+/// Clients that are accepted before the others are polled again.
 const MOST_ACCEPTED: usize = 256;
 
-/// Where clients come from.
+/// The listener that clients connect to.
 #[derive(Debug)]
 pub enum Door {
     /// A loopback address.
@@ -33,7 +33,7 @@ pub enum Door {
 }
 
 impl Door {
-    /// The next client; `None` if none waits.
+    /// Accepts the next client; `None` if none waits.
     fn accept(&self) -> Option<OwnedFd> {
         match self {
             Door::Tcp(listener) => {
@@ -64,12 +64,12 @@ impl Door {
     }
 }
 
-/// Makes the answer to a whole request.
+/// A function that makes the answer to a complete request.
 pub type Answer = Box<dyn Fn(&[u8]) -> Vec<u8> + Send>;
 
-/// How requests are answered.
+/// The limits and functions by which requests are answered.
 pub struct RequestService {
-    /// From a client's arrival to the last byte of its answer.
+    /// The time from a client's arrival to the last byte of its answer.
     pub patience: Duration,
     /// Bytes of a request.
     pub most_bytes: usize,
@@ -79,19 +79,19 @@ pub struct RequestService {
     pub answer: Answer,
 }
 
-/// A client, and how far it is.
+/// A client and its progress.
 struct ServedClient {
     stream: OwnedFd,
     until: Instant,
     asked: Vec<u8>,
-    /// The answer, and how much of it was sent.
+    /// The answer, and how many bytes of it were sent.
     answer: Option<(Vec<u8>, usize)>,
 }
 
 /// Serves `door` in a thread of its own.
 ///
 /// # Errors
-/// When the system has no thread for it.
+/// Fails if the system has no thread for it.
 pub fn serve(door: Door, name: &str, service: RequestService) -> io::Result<()> {
     door.set_nonblocking()?;
     Builder::new().name(name.to_owned()).spawn(move || {
@@ -123,8 +123,8 @@ fn serve_all(door: &Door, service: &RequestService) {
     }
 }
 
-/// Waits until something can be done: for the door, then for each client, whether it is ready.
-/// `None` if that cannot be known any more.
+/// Waits until something can be done. Returns whether the door, then each client, is ready; `None`
+/// if poll fails.
 fn wait(door: &Door, clients: &[ServedClient]) -> Option<Vec<bool>> {
     let mut polled = vec![door.poll_fd()];
     polled.extend(clients.iter().map(|client| {
@@ -147,7 +147,7 @@ fn accept(door: &Door, service: &RequestService, clients: &mut Vec<ServedClient>
     for _ in 0..MOST_ACCEPTED {
         let Some(stream) = door.accept() else { return };
         if clients.len() >= MOST_CLIENTS {
-            // They are in the order in which they came.
+            // They are in order of arrival.
             clients.remove(0);
         }
         let until = Instant::now() + service.patience;
@@ -156,7 +156,7 @@ fn accept(door: &Door, service: &RequestService, clients: &mut Vec<ServedClient>
 }
 
 impl ServedClient {
-    /// Reads or writes what can be read or written now; whether the client is to be kept.
+    /// Reads or writes as much as is possible now; returns whether the client is to be kept.
     fn go_on(&mut self, service: &RequestService) -> io::Result<bool> {
         if self.answer.is_none() && self.read(service)? {
             self.answer = Some(((service.answer)(&self.asked), 0));
@@ -172,7 +172,7 @@ impl ServedClient {
         Ok(false)
     }
 
-    /// Reads what is there; whether the request is complete.
+    /// Reads the available bytes; returns whether the request is complete.
     fn read(&mut self, service: &RequestService) -> io::Result<bool> {
         let mut buffer = [0; 4096];
         let room = service.most_bytes.saturating_sub(self.asked.len()).min(buffer.len());

@@ -1,4 +1,4 @@
-//! What begins an incident: conditions on findings, requests in flight, threads that wait,
+//! Conditions that begin an incident: on findings, requests in flight, threads that wait,
 //! latencies, pressure and figures.
 //!
 //! | where | what |
@@ -44,7 +44,7 @@ pub enum TriggerKind {
 }
 
 impl TriggerKind {
-    /// Its name.
+    /// Returns the kind's name.
     pub const fn word(self) -> &'static str {
         match self {
             TriggerKind::Finding => "finding",
@@ -59,7 +59,7 @@ impl TriggerKind {
     }
 }
 
-/// What two triggers have in common if they are about the same condition.
+/// The identity of a condition: two triggers with the same key are about the same condition.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct TriggerKey {
     /// The kind.
@@ -68,14 +68,14 @@ pub struct TriggerKey {
     pub cause: String,
     /// The device; empty where it is not one device.
     pub device: String,
-    /// Whether the finding is critical: getting worse is news.
+    /// Whether the finding is critical, so that a finding that gets worse is another condition.
     pub critical: bool,
 }
 
 /// A condition that was met.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Trigger {
-    /// What identifies the condition.
+    /// The identity of the condition.
     #[serde(flatten)]
     pub key: TriggerKey,
     /// The condition in one sentence.
@@ -83,19 +83,19 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// A trigger of a person or program: never a duplicate of another one.
+    /// Makes a trigger of a person or program, which is never a duplicate of another one.
     pub fn manual(kind: TriggerKind, sentence: String) -> Trigger {
         Trigger { key: TriggerKey::new(kind, ""), sentence }
     }
 
-    /// The trigger that a finding is, if it is one.
+    /// Makes a trigger of a finding that reaches `limit`; `None` if it does not.
     pub fn of_finding(finding: &Finding, limit: FindingLimit) -> Option<Trigger> {
         let least = match limit {
             FindingLimit::Off => return None,
             FindingLimit::Warning => Severity::Warning,
             FindingLimit::Critical => Severity::Critical,
         };
-        // A bottleneck says where threads wait, on healthy databases too.
+        // A bottleneck says where threads wait, and healthy databases have one, too.
         let is_cause = finding.layer == FindingLayer::Cause;
         let is_known = finding.confidence > Confidence::Possible;
         (is_cause && is_known && finding.severity >= least).then(|| Trigger {
@@ -111,7 +111,7 @@ impl Trigger {
         })
     }
 
-    /// Whether a person or program asked for it.
+    /// Returns whether a person or program requested it.
     pub fn is_manual(&self) -> bool {
         matches!(self.key.kind, TriggerKind::Signal | TriggerKind::Command)
     }
@@ -127,9 +127,9 @@ impl TriggerKey {
 #[derive(Clone, Debug)]
 pub struct TriggerWatch {
     config: TriggerConfig,
-    /// What the names of metrics stand for; none for one that this iowhy does not know.
+    /// The metric of each name; `None` for a name that this iowhy does not know.
     metrics: BTreeMap<usize, Option<Metric>>,
-    /// The latest readings of time under full I/O pressure: when, and the counter.
+    /// The latest readings of time under full I/O pressure: their times and the counter.
     pressure: VecDeque<(u64, f64)>,
     /// The latest reading of both counters of I/O pressure, where the kernel has them.
     totals: PressureTotals,
@@ -139,9 +139,9 @@ pub struct TriggerWatch {
 /// Time under I/O pressure since the machine started, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PressureTotals {
-    /// In which at least one task waited for I/O; `None` where it was not read.
+    /// Time in which at least one task waited for I/O; `None` if it was not read.
     pub some_ns: Option<u64>,
-    /// In which every task with work to do waited for I/O.
+    /// Time in which every task with work to do waited for I/O; `None` if it was not read.
     pub full_ns: Option<u64>,
 }
 
@@ -149,7 +149,7 @@ pub struct PressureTotals {
 const PRESSURE_NS: u64 = 10_000_000_000;
 
 impl TriggerWatch {
-    /// Watches for what `config` names.
+    /// Watches for the conditions of `config`.
     pub fn new(config: &TriggerConfig) -> TriggerWatch {
         TriggerWatch {
             config: config.clone(),
@@ -160,13 +160,13 @@ impl TriggerWatch {
         }
     }
 
-    /// Forgets what it knows of names: those of another watch come next.
+    /// Forgets the names, since those of another watch follow.
     pub fn begin(&mut self) {
         self.metrics.clear();
         self.pressure.clear();
     }
 
-    /// The conditions that the rows of `batch` meet, one for each device and kind.
+    /// Returns the conditions that the rows of `batch` meet, one for each device and kind.
     pub fn rows(&mut self, batch: &Batch, names: &Names) -> Vec<Trigger> {
         let mut found = BTreeMap::new();
         for sample in &batch.samples {
@@ -225,28 +225,29 @@ impl TriggerWatch {
         })
     }
 
-    /// The conditions that findings of the last window meet.
+    /// Returns the conditions that findings of the last window meet.
     pub fn findings<'a>(&self, diagnosis: &'a Diagnosis) -> Vec<(Trigger, &'a Finding)> {
         let of = |finding| Some((Trigger::of_finding(finding, self.config.finding)?, finding));
         diagnosis.findings.iter().filter_map(of).collect()
     }
 
-    /// The conditions on figures that are met after another window.
+    /// Returns the conditions on figures that are met after another window.
     pub fn figures(&mut self, summary: &Summary) -> Vec<Trigger> {
         self.conditions.window(summary)
     }
 
-    /// Time under I/O pressure, as it was read last.
+    /// Returns the latest reading of time under I/O pressure.
     pub fn pressure_totals(&self) -> PressureTotals {
         self.totals
     }
 
-    /// How long a thread must have waited for storage to be a condition, nanoseconds.
+    /// Returns the time that a thread must have waited for storage to be a condition, in
+    /// nanoseconds.
     pub fn hung_task_ns(&self) -> Option<u64> {
         self.config.hung_task.value().map(|limit| limit.ns())
     }
 
-    /// How old a request of a device must be to be a condition, nanoseconds.
+    /// Returns the age that a request must have reached to be a condition, in nanoseconds.
     pub fn in_flight_ns(&self) -> u64 {
         self.config.in_flight.value().map_or(u64::MAX, |limit| limit.ns())
     }

@@ -13,28 +13,28 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 impl TimeSpan {
-    /// So many seconds.
+    /// Makes a time of `count` seconds.
     pub const fn seconds(count: u64) -> TimeSpan {
         TimeSpan(Duration::from_secs(count))
     }
 
-    /// So many minutes.
+    /// Makes a time of `count` minutes.
     pub const fn minutes(count: u64) -> TimeSpan {
         TimeSpan(Duration::from_secs(count * MINUTE))
     }
 
-    /// In nanoseconds.
+    /// Returns the time in nanoseconds.
     pub const fn ns(self) -> u64 {
         self.0.as_nanos() as u64
     }
 
-    /// The time that `text` stands for; `None` if it is none, or longer than a year.
+    /// Parses a time; `None` if `text` is none, or longer than a year.
     pub fn parse(text: &str) -> Option<TimeSpan> {
         time(text, None).filter(|time| *time >= Duration::from_millis(1)).map(TimeSpan)
     }
 }
 
-/// Units of time, nanoseconds each; what is written most often comes first.
+/// Units of time, nanoseconds each; the most common one comes first.
 const TIME_UNITS: [(&str, f64); 9] = [
     ("s", 1e9),
     ("ms", 1e6),
@@ -49,8 +49,9 @@ const TIME_UNITS: [(&str, f64); 9] = [
 /// Units of size in bytes each, by their first letter; `i` (as in MiB) makes them powers of 1024.
 const SIZE_UNITS: [(char, i32); 4] = [('k', 1), ('m', 2), ('g', 3), ('t', 4)];
 
-/// A length of time as people write it: `10s`, `20ms`, `1.5h`. A number alone is in multiples of
-/// `unit`; without a `unit` it is none. `None` for what is no time, and beyond a year.
+/// Parses a length of time as people write it: `10s`, `20ms`, `1.5h`. A number alone is in
+/// multiples of `unit`; without a `unit` it is not accepted. `None` for other texts, and beyond a
+/// year.
 ///
 /// Crates for this (humantime) refuse `1.5s` and a number alone, which every option of iowhy took
 /// before it knew units.
@@ -66,8 +67,8 @@ pub fn time(text: &str, unit: Option<Duration>) -> Option<Duration> {
     is_usable.then(|| Duration::from_nanos(ns.round() as u64))
 }
 
-/// A size in bytes as people write it: `4k`, `64M`, `1.5GiB`. A number alone is in multiples of
-/// `unit` bytes. Letters are powers of 1000, with `i` of 1024. `None` for what is no size.
+/// Parses a size in bytes as people write it: `4k`, `64M`, `1.5GiB`. A number alone is in multiples
+/// of `unit` bytes. Letters are powers of 1000, with `i` of 1024. `None` for other texts.
 pub fn size(text: &str, unit: u64) -> Option<u64> {
     let (number, word) = number_and_word(text)?;
     let word = word.to_ascii_lowercase();
@@ -130,12 +131,12 @@ impl<'de> Deserialize<'de> for TimeSpan {
 pub struct Size(u32);
 
 impl Size {
-    /// So many megabytes.
+    /// Makes a size of `count` megabytes.
     pub const fn mb(count: u32) -> Size {
         Size(count)
     }
 
-    /// In bytes.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> u64 {
         self.0 as u64 * 1_000_000
     }
@@ -144,14 +145,14 @@ impl Size {
 /// A limit that can be `off`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionalLimit<T> {
-    /// There is none.
+    /// No limit.
     Off,
-    /// It is this.
+    /// The limit.
     Of(T),
 }
 
 impl<T: Copy> OptionalLimit<T> {
-    /// The limit, if there is one.
+    /// Returns the limit, if there is one.
     pub fn value(&self) -> Option<T> {
         match self {
             OptionalLimit::Off => None,

@@ -11,7 +11,7 @@ use std::fmt;
 
 /// Conditions in a configuration at most.
 pub const MOST_CONDITIONS: usize = 32;
-/// What a condition is judged by: a window of the rolling diagnosis.
+/// The shortest time that a condition can last: a window of the rolling diagnosis.
 const LEAST_TIME: TimeSpan = TimeSpan::seconds(10);
 const MOST_TIME: TimeSpan = TimeSpan::minutes(60);
 
@@ -38,7 +38,7 @@ pub enum ConditionMetric {
 }
 
 impl ConditionMetric {
-    /// Its name.
+    /// Returns the metric's name.
     pub const fn word(self) -> &'static str {
         match self {
             ConditionMetric::Iops => "iops",
@@ -52,18 +52,18 @@ impl ConditionMetric {
         }
     }
 
-    /// Whether it is a time.
+    /// Returns whether the metric is a time.
     pub const fn is_time(self) -> bool {
         matches!(self, ConditionMetric::P50 | ConditionMetric::P99 | ConditionMetric::Max)
     }
 
-    /// Whether it exists for each operation.
+    /// Returns whether the metric exists for each operation.
     const fn has_operations(self) -> bool {
         self.is_time() || matches!(self, ConditionMetric::Iops | ConditionMetric::MbPerSecond)
     }
 }
 
-/// What a figure is compared with: a time, or a number in the unit of the figure.
+/// The limit of a figure: a time, or a number in the unit of the figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Threshold {
     /// A time.
@@ -73,7 +73,7 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// The number, or the time in nanoseconds.
+    /// Returns the number, or the time in nanoseconds.
     pub fn value(self) -> f64 {
         match self {
             Threshold::Time(time) => time.ns() as f64,
@@ -112,13 +112,13 @@ pub struct ConditionConfig {
     pub metric: ConditionMetric,
     /// The limit that it must exceed.
     pub above: Threshold,
-    /// The device by kernel name; each one without it.
+    /// The device by kernel name; without it, each device by itself.
     pub device: Option<String>,
-    /// The operation; without it all together, or for a latency each one.
+    /// The operation; without it, all together, or each by itself for a latency.
     pub operation: Option<String>,
-    /// The wait class of blocked threads; all together without it.
+    /// The wait class of blocked threads; without it, all classes together.
     pub class: Option<String>,
-    /// How long it must be above the limit without a break, rounded up to tens of seconds.
+    /// The time that it must be above the limit without a break, rounded up to tens of seconds.
     #[serde(rename = "for", default = "ten_seconds")]
     pub lasting: TimeSpan,
 }
@@ -128,7 +128,7 @@ const fn ten_seconds() -> TimeSpan {
 }
 
 impl ConditionConfig {
-    /// The condition in words: what identifies it.
+    /// Returns the condition in words, which identify it.
     pub fn words(&self) -> String {
         let mut words: Vec<&str> = Vec::new();
         words.extend(self.device.as_deref());
@@ -138,7 +138,7 @@ impl ConditionConfig {
         format!("{} above {}", words.join(" "), self.above)
     }
 
-    /// What does not fit together in the condition `index`.
+    /// Returns the contradiction in the condition `index`, if there is one.
     pub fn contradiction(&self, index: usize) -> Option<Contradiction> {
         let wrong = |name: &'static str, reason: String| {
             let (key, item) = ("trigger.when", Some((index, name)));

@@ -1,28 +1,28 @@
-//! Where in the configuration a setting stands, so that an error can name its line.
+//! The line of a setting in the configuration, so that an error can name it.
 //!
 //! What does not belong here: what is wrong with a setting.
 
 use toml::de::{DeTable, DeValue};
 
-/// What does not fit together.
+/// Settings that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
     /// The setting as a path, for example `watch.budget` or `trigger.when.0.above`.
     pub key: &'static str,
     /// For a setting in a list: its place in the list `key`, and its name there.
     pub item: Option<(usize, &'static str)>,
-    /// What is wrong.
+    /// The contradiction.
     pub reason: String,
 }
 
 impl Contradiction {
-    /// About the setting `key`.
+    /// Makes a contradiction about the setting `key`.
     pub fn new(key: &'static str, reason: impl Into<String>) -> Contradiction {
         Contradiction { key, item: None, reason: reason.into() }
     }
 
-    /// The line in `text`, from 1, that the setting stands in, or what it is part of; `None` where
-    /// the text has neither.
+    /// Returns the line in `text`, from 1, of the setting or of the innermost table that it belongs
+    /// to; `None` if the text has neither.
     pub fn line(&self, text: &str) -> Option<usize> {
         let mut path: Vec<String> = self.key.split('.').map(str::to_owned).collect();
         if let Some((index, name)) = self.item {
@@ -33,12 +33,12 @@ impl Contradiction {
     }
 }
 
-/// The line of a place in `text`, from 1.
+/// Returns the line of the byte offset `start` in `text`, from 1.
 pub fn line_at(text: &str, start: usize) -> usize {
     text.get(..start).unwrap_or_default().matches('\n').count() + 1
 }
 
-/// Where the setting begins, or the innermost table of its path that is there.
+/// Returns the offset of the setting, or of the innermost table of its path that exists.
 fn start_of(text: &str, path: &[String]) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let (first, rest) = path.split_first()?;
@@ -77,7 +77,7 @@ mod tests {
         let line = |key, item| Contradiction { key, item, reason: String::new() }.line(text);
         assert_eq!(line("keep", None), Some(1));
         assert_eq!(line("watch.budget", None), Some(5));
-        // What is not set stands where its table begins.
+        // A setting that is not set stands where its table begins.
         assert_eq!(line("watch.stacks", None), Some(3));
         assert_eq!(line("before", None), None);
         assert_eq!(line("trigger.when", Some((0, "metric"))), Some(7));

@@ -1,9 +1,10 @@
-//! What is open now: whether a request that seems to be in flight for long is, since one whose
-//! completion was not seen looks the same until the kernel is asked; and which threads wait.
+//! Requests and waits that are open now: whether a request that seems to be in flight for long
+//! really is, since one whose completion was missed looks the same until the kernel is asked; and
+//! which threads wait.
 //!
 //! Both come from tables in the kernel's memory, so asking waits for no disk.
 //!
-//! What does not belong here: what they cause (see [`crate::trigger`]).
+//! What does not belong here: the incidents that they begin (see [`crate::trigger`]).
 
 use super::SECOND_NS;
 use crate::trigger::Trigger;
@@ -13,30 +14,30 @@ use iowhy_core::model::{Names, Status};
 use iowhy_core::source::Batch;
 use std::collections::BTreeMap;
 
-/// How long an answer of the kernel counts, nanoseconds.
+/// The time that an answer of the kernel is valid, in nanoseconds.
 const COUNTS_NS: u64 = 5 * SECOND_NS;
 
-/// Asks the kernel, for each device once in a while.
+/// Asks the kernel about each device, at most once in five seconds.
 #[derive(Debug)]
 pub(super) struct InFlightCheck {
     limit_ns: u64,
-    /// When it was asked about a device, and what it answered.
+    /// The time of the last question about a device, and the answer.
     known: BTreeMap<String, (u64, bool)>,
 }
 
 impl InFlightCheck {
-    /// For requests that are at least so old.
+    /// Makes a check for requests that are at least `limit_ns` old.
     pub(super) fn new(limit_ns: u64) -> InFlightCheck {
         InFlightCheck { limit_ns, known: BTreeMap::new() }
     }
 
-    /// Forgets the answers: another watch begins.
+    /// Forgets the answers, because another watch begins.
     pub(super) fn begin(&mut self) {
         self.known.clear();
     }
 
-    /// Whether the device has a request of that age. Processes and stacks that were met for the
-    /// first time go to `met`.
+    /// Returns whether the device has a request of that age. Processes and stacks that were met for
+    /// the first time go to `met`.
     pub(super) fn confirm(
         &mut self,
         live: &mut LiveWatch,
@@ -64,7 +65,7 @@ impl InFlightCheck {
     }
 }
 
-/// Asks once in a while which threads wait.
+/// Asks at intervals which threads wait.
 #[derive(Debug)]
 pub(super) struct HungTaskCheck {
     limit_ns: Option<u64>,
@@ -72,12 +73,12 @@ pub(super) struct HungTaskCheck {
 }
 
 impl HungTaskCheck {
-    /// For threads that have waited for at least so long; `None` for never.
+    /// Makes a check for threads that have waited for at least `limit_ns`; `None` disables it.
     pub(super) fn new(limit_ns: Option<u64>) -> HungTaskCheck {
         HungTaskCheck { limit_ns, due_ns: 0 }
     }
 
-    /// The conditions that threads meet which wait now, if it is time to ask. Processes and stacks
+    /// Returns the conditions that waiting threads meet, if it is time to ask. Processes and stacks
     /// that were met for the first time go to `met`.
     pub(super) fn ask(
         &mut self,

@@ -18,10 +18,10 @@ use iowhy_core::recording::{OPEN_ROUND, remove_round};
 use iowhy_core::source::{Batch, Source};
 use std::path::PathBuf;
 
-/// What is diagnosed of the time before and after the signs of an incident, nanoseconds.
+/// The time before and after the signs of an incident that is diagnosed, in nanoseconds.
 const BEFORE_SIGN_NS: u64 = 10 * SECOND_NS;
 const AFTER_SIGN_NS: u64 = 5 * SECOND_NS;
-/// What is diagnosed of an incident at most.
+/// The time of an incident that is diagnosed at most, in nanoseconds.
 const MOST_DIAGNOSED_NS: u64 = 120 * SECOND_NS;
 
 /// An incident that is recorded.
@@ -29,9 +29,9 @@ pub(super) struct OpenIncident {
     pub(super) record: IncidentRecord,
     directory: PathBuf,
     begun_ns: u64,
-    /// When its first sign was: ten seconds before a finding of ten seconds.
+    /// The time of its first sign: ten seconds before a finding of ten seconds.
     sign_ns: u64,
-    /// When a condition was met last.
+    /// The time at which a condition was met last.
     latest_sign_ns: u64,
     cuts: u32,
 }
@@ -43,7 +43,7 @@ impl OpenIncident {
         self.latest_sign_ns = now_ns;
     }
 
-    /// The time that is diagnosed, as of `now_ns`.
+    /// Returns the time that is diagnosed, as of `now_ns`.
     fn diagnosed(&self, now_ns: u64) -> CutSpan {
         let from_ns = self.sign_ns.saturating_sub(BEFORE_SIGN_NS);
         let until_ns = (self.latest_sign_ns + AFTER_SIGN_NS).min(now_ns);
@@ -52,7 +52,7 @@ impl OpenIncident {
 }
 
 impl Daemon<'_> {
-    /// Begins an incident, unless too many wait for a disk already.
+    /// Begins an incident, unless too many already wait for a disk.
     pub(super) fn begin_incident(
         &mut self,
         watch: &mut DaemonWatch,

@@ -1,16 +1,16 @@
-//! How long the kernel's ring buffer may fill before it is read: each reading costs, however little
+//! The pause between two readings of the kernel's ring buffer: each reading costs, however little
 //! there is to read.
 //!
 //! What does not belong here: what else is due by the clock (see [`super::Daemon`]).
 
 use std::time::Duration;
 
-/// While there is much to read.
+/// The pause while there is much to read.
 const SHORTEST: Duration = Duration::from_millis(40);
-/// While there is little. Where a load begins in it that fills half of the buffer, which takes 20k
-/// requests a second, the programs record a part of its first tenths of a second.
+/// The pause while there is little to read. If a load begins in it that fills half of the buffer,
+/// which takes 20k requests a second, the programs record a part of its first tenths of a second.
 const LONGEST: Duration = Duration::from_millis(200);
-/// Rows of a pause from which on the next one is shorter: a tenth of what the buffer holds.
+/// Rows of a pause at which the next one is shorter: a tenth of the buffer's capacity.
 const MANY: usize = 1_000;
 
 /// The pauses between two readings.
@@ -32,7 +32,7 @@ impl ReadPause {
         self.rows += rows;
     }
 
-    /// How long to pause now: longer while a pause twice as long would not have had many rows.
+    /// Returns the next pause: longer if a pause twice as long would not have had many rows.
     pub(super) fn next(&mut self) -> Duration {
         let rows = std::mem::take(&mut self.rows);
         self.now = match rows {
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!([0, 0, 0, 0].map(&mut after), [80, 160, 200, 200]);
         assert_eq!(after(700), 200);
         assert_eq!([MANY, MANY * 50].map(&mut after), [40, 40]);
-        // Twice as long, it would be many.
+        // After a pause twice as long, there would be many.
         assert_eq!([600, 400, 10].map(&mut after), [40, 80, 160]);
     }
 

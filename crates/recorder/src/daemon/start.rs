@@ -1,4 +1,5 @@
-//! What happens before the first watch: the lock, directories, signals, what an earlier run left.
+//! The start of the daemon, before its first watch: the lock, directories, signals, and incidents
+//! that an earlier run left.
 //!
 //! What does not belong here: the loop.
 
@@ -26,17 +27,16 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The share of the runtime directory's file system that the ring may take: /run is needed by
-/// others.
+/// The ring may take one third of the runtime directory's file system: others need /run, too.
 const RING_PART: u64 = 3;
 
-/// Nanoseconds since 1970, as the clock on the wall has them now.
+/// Returns the realtime clock, in nanoseconds since 1970.
 pub(super) fn realtime_ns() -> i64 {
     let time = clock_gettime(ClockId::Realtime);
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// Where an incident stands in memory until it is complete and saved.
+/// Returns the directory in memory of an incident that is not complete or not saved.
 pub(super) fn incident_directory(config: &RecorderConfig, number: u32) -> PathBuf {
     config.runtime.join("incidents").join(format!("{number:06}"))
 }
@@ -119,7 +119,7 @@ fn lock(path: &Path) -> Result<File, RecorderError> {
     }
 }
 
-/// How large the ring may become here.
+/// Returns the size that the ring may have on this file system, in bytes.
 fn ring_bytes(config: &RecorderConfig, log: &dyn Fn(&str)) -> Result<u64, RecorderError> {
     let failed =
         |error: rustix::io::Errno| RecorderError::file("examine", &config.runtime, error.into());
@@ -138,7 +138,8 @@ fn ring_bytes(config: &RecorderConfig, log: &dyn Fn(&str)) -> Result<u64, Record
     Ok(config.keep_mb.bytes().min(most))
 }
 
-/// The policy, with what earlier runs kept, and the number of the newest incident.
+/// Returns the policy, with the conditions that earlier runs kept, and the newest incident's
+/// number.
 fn policy(config: &RecorderConfig) -> (IncidentPolicy, u32) {
     let mut policy = IncidentPolicy::new(PolicyLimits {
         after_ns: config.after.ns(),
@@ -146,12 +147,12 @@ fn policy(config: &RecorderConfig) -> (IncidentPolicy, u32) {
         quiet_ns: config.trigger.quiet.ns(),
         most_per_hour: config.trigger.most_per_hour,
     });
-    // Where they cannot be read, one condition may be kept twice.
+    // If they cannot be read, one condition may be kept twice.
     let stored = IncidentStore::below(&config.state).all().unwrap_or_default();
     let (now_ns, real_ns) = (system::now_ns(), realtime_ns());
     for record in stored.iter().map(|incident| &incident.record) {
         let ago_ns = real_ns.saturating_sub(record.recorded_until_ns);
-        // One of the future is of a clock that was set back.
+        // A time in the future comes from a clock that was set back.
         let Ok(ago_ns) = u64::try_from(ago_ns) else { continue };
         if let Some(at_ns) = now_ns.checked_sub(ago_ns) {
             record.triggers.iter().for_each(|trigger| policy.remember(trigger.key.clone(), at_ns));
@@ -161,7 +162,7 @@ fn policy(config: &RecorderConfig) -> (IncidentPolicy, u32) {
     (policy, numbers.last().copied().unwrap_or(0))
 }
 
-/// What a daemon that was killed had not saved, and the number of the newest of it.
+/// Returns the incidents that a killed daemon had not saved, and the newest one's number.
 fn left_over(config: &RecorderConfig) -> (VecDeque<SaverTask>, u32) {
     let (mut tasks, mut newest) = (VecDeque::new(), 0);
     let entries = std::fs::read_dir(config.runtime.join("incidents"));
@@ -204,8 +205,8 @@ mod tests {
     use crate::incidents::store::write_record;
     use crate::trigger::{Trigger, TriggerKind};
 
-    /// What becomes of a condition that an incident was kept for, so many seconds before now by
-    /// the clock on the wall.
+    /// Returns the decision about a condition for which an incident was kept so many seconds ago by
+    /// the realtime clock.
     fn decision_after(seconds: i64) -> Decision {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().to_owned();
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_back_hides_no_incident() {
         assert_eq!(decision_after(5), Decision::Duplicate);
-        // It was kept in what is now the future.
+        // It was kept at a time that is now in the future.
         assert_eq!(decision_after(-86_400), Decision::Begin);
     }
 }

@@ -1,4 +1,4 @@
-//! Who writes, minute by minute: what the daemon hands to the account and to the saver.
+//! The account of writers, minute by minute, and the lines of it that the saver writes.
 //!
 //! What does not belong here: how it is added up ([`crate::writers`]).
 
@@ -13,30 +13,30 @@ use iowhy_core::model::environment::Environment;
 use iowhy_core::source::Source;
 use std::collections::BTreeMap;
 
-/// What the daemon keeps of who writes.
+/// The daemon's state of who writes.
 #[derive(Debug)]
 pub(super) struct WriterWatch {
     /// The figures so far.
     pub account: WriterAccount,
     drives: BTreeMap<String, DriveWear>,
-    /// What was found over days, until the next minute is written.
+    /// Findings over days, kept until the next minute is written.
     found: Vec<OverDaysFinding>,
 }
 
 impl WriterWatch {
-    /// Of the devices `only`; of all if it is empty.
+    /// Watches the devices `only`; all if it is empty.
     pub fn new(only: &[String]) -> WriterWatch {
         let (account, drives) = (WriterAccount::new(only), BTreeMap::new());
         WriterWatch { account, drives, found: Vec::new() }
     }
 
-    /// Takes what was found over days.
+    /// Keeps the findings over days.
     pub fn note_found(&mut self, found: Vec<OverDaysFinding>) {
         self.found = found;
     }
 }
 
-/// How worn the drives say they are.
+/// Returns the wear that drives report.
 fn wear(environment: &Environment) -> BTreeMap<String, DriveWear> {
     let known = environment.devices.iter().filter_map(|device| {
         let health = device.health_end.as_ref().or(device.health_start.as_ref())?;
@@ -49,12 +49,12 @@ fn wear(environment: &Environment) -> BTreeMap<String, DriveWear> {
 }
 
 impl Daemon<'_> {
-    /// Notes how worn drives are: they are asked once a minute.
+    /// Updates the wear of drives, which are asked once a minute.
     pub(super) fn note_wear(&mut self, watch: &DaemonWatch) {
         self.writing.drives = wear(watch.live.environment());
     }
 
-    /// Ends a minute of who writes, and puts what was found over days into that of the history.
+    /// Ends a minute of the account, and adds the findings over days to the minute of the history.
     pub(super) fn write_writers(&mut self, minute: &mut HistoryMinute, until_s: i64) {
         let span = MinuteSpan {
             time_s: minute.time_s,
@@ -79,7 +79,7 @@ impl Daemon<'_> {
         }));
     }
 
-    /// Writes what there is of the hour: no more comes.
+    /// Writes the unfinished hour, because no more minutes come.
     pub(super) fn finish_writers(&mut self) {
         if let Some(hour) = self.writing.account.end_hour() {
             self.offer_writers(WriterSeries::Hours, &hour);

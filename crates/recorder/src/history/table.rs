@@ -14,12 +14,12 @@ use std::fmt::Write;
 const MOST_FINDINGS: usize = 12;
 /// Containers that are listed.
 const MOST_CONTAINERS: usize = 8;
-/// Where their names begin.
+/// The column at which their names begin.
 const NAME_COLUMN: usize = 30;
 /// Devices that are listed for a row.
 const MOST_DEVICES: usize = 4;
 
-/// How long a row of `rows` is for a history of so many seconds: whole minutes.
+/// Returns the length of a row, in whole minutes, for a history of `seconds` shown in `rows`.
 pub fn row_seconds(seconds: i64, rows: u32) -> i64 {
     let least = seconds.max(60) / i64::from(rows.max(1));
     [60, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400]
@@ -28,7 +28,7 @@ pub fn row_seconds(seconds: i64, rows: u32) -> i64 {
         .unwrap_or(least.div_euclid(86_400) * 86_400 + 86_400)
 }
 
-/// The history as text; `device` leaves the others out.
+/// Formats the history as text; `device` selects one device.
 pub fn table(minutes: &[HistoryMinute], row_s: i64, device: Option<&str>, style: &Style) -> String {
     let mut rows: BTreeMap<i64, Vec<&HistoryMinute>> = BTreeMap::new();
     for minute in minutes {
@@ -180,7 +180,7 @@ fn containers(minutes: &[HistoryMinute], style: &Style, text: &mut String) {
     }
 }
 
-/// When each cause was found first and last, the one that was found longest first.
+/// Lists the first and last time of each cause, the one that was found longest first.
 fn findings(minutes: &[HistoryMinute], only: Option<&str>, style: &Style, text: &mut String) {
     let mut found: BTreeMap<(&str, &str), (i64, i64, usize)> = BTreeMap::new();
     for minute in minutes {

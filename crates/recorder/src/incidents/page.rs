@@ -20,7 +20,7 @@ use std::path::Path;
 /// Bytes of a page; one that would be larger is not kept: the budget is for recordings.
 const MOST_PAGE_BYTES: usize = 4 << 20;
 
-/// What was read of the seconds around the signs.
+/// The summaries of the seconds around the signs, and the texts of their rows.
 #[derive(Debug)]
 struct ReadWindow {
     summaries: Summaries,
@@ -31,7 +31,7 @@ struct ReadWindow {
 /// the page into `pending`; `kept` is where the incident will stand.
 ///
 /// # Errors
-/// When the recording cannot be read, or a file cannot be written.
+/// Fails if the recording cannot be read, or a file cannot be written.
 pub fn diagnose_window(
     window: &Path,
     pending: &Path,
@@ -65,7 +65,7 @@ fn read(window: &Path) -> Result<ReadWindow, iowhy_core::recording::RecordingErr
     Ok(ReadWindow { summaries: filtered.finish(reader.environment(), &names), names })
 }
 
-/// The page; `None` where this program has no script for it, or it is too large.
+/// Returns the page; `None` if this program has no script for it, or the page is too large.
 fn page(read: &ReadWindow, diagnosis: &Diagnosis, kept: &Path) -> io::Result<Option<String>> {
     let Some(charts) = &read.summaries.charts else { return Ok(None) };
     let recording = kept.join(RECORDING);
@@ -90,7 +90,7 @@ mod tests {
     use iowhy_core::recording::RecordingWriter;
     use iowhy_core::script::Script;
 
-    /// A window with a slow read of a hostile file by a hostile process.
+    /// Returns a window with a slow read of a hostile file by a hostile process.
     fn window(folder: &Path) -> std::path::PathBuf {
         let window = folder.join("window-1");
         let mut script = Script::new(10);

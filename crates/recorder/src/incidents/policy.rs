@@ -1,5 +1,5 @@
-//! Which trigger begins an incident, which one belongs to the current one, and which is passed
-//! over; when an incident is complete. Pure: time is an argument.
+//! Decisions about triggers: which one begins an incident, belongs to the current one, or is passed
+//! over; and when an incident is complete. Pure: time is an argument.
 //!
 //! What does not belong here: how triggers are found, and what an incident holds.
 
@@ -9,32 +9,32 @@ use std::collections::{BTreeMap, VecDeque};
 const HOUR_NS: u64 = 3_600_000_000_000;
 /// Conditions that are remembered; beyond that the one that was met longest ago is forgotten.
 const MOST_KEYS: usize = 1024;
-/// How long after its last sign a request is no longer taken for one that is still in flight.
+/// The time after its last sign at which a request no longer counts as in flight.
 const STILL_IN_FLIGHT_NS: u64 = 3_000_000_000;
 
 /// The limits of the policy, times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyLimits {
-    /// How long an incident goes on after its trigger.
+    /// The time that an incident goes on after its trigger.
     pub after_ns: u64,
-    /// How long it goes on at most while a request is in flight.
+    /// The time that it goes on at most while a request is in flight.
     pub longest_ns: u64,
-    /// How long a condition must be absent before it begins another incident.
+    /// The time that a condition must be absent before it begins another incident.
     pub quiet_ns: u64,
-    /// Incidents an hour.
+    /// Incidents an hour at most.
     pub most_per_hour: u32,
 }
 
-/// What becomes of a trigger.
+/// The decision about a trigger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// It begins an incident.
+    /// The trigger begins an incident.
     Begin,
-    /// It belongs to the incident that is open.
+    /// The trigger belongs to the incident that is open.
     Join,
-    /// Its condition was kept already and has not been absent since.
+    /// An incident holds the condition already, and it has not been absent since.
     Duplicate,
-    /// There were too many incidents in the last hour.
+    /// Too many incidents began in the last hour.
     RateLimited,
 }
 
@@ -42,12 +42,12 @@ pub enum Decision {
 #[derive(Clone, Debug)]
 pub struct IncidentPolicy {
     limits: PolicyLimits,
-    /// When each condition was met last, if an incident holds it.
+    /// The time at which each condition that an incident holds was met last.
     kept: BTreeMap<TriggerKey, u64>,
-    /// When the incidents of the last hour began.
+    /// The times at which the incidents of the last hour began.
     begun: VecDeque<u64>,
     open: Option<OpenSpan>,
-    /// Triggers that no incident was begun for because of the limit.
+    /// Triggers for which no incident was begun because of the limit.
     pub rate_limited: u64,
 }
 
@@ -58,7 +58,7 @@ struct OpenSpan {
 }
 
 impl IncidentPolicy {
-    /// A policy that has seen nothing.
+    /// Makes a policy that has seen nothing.
     pub fn new(limits: PolicyLimits) -> IncidentPolicy {
         IncidentPolicy {
             limits,
@@ -74,7 +74,7 @@ impl IncidentPolicy {
         self.note(key, at_ns);
     }
 
-    /// Whether an incident is open.
+    /// Returns whether an incident is open.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -110,7 +110,8 @@ impl IncidentPolicy {
         Decision::Begin
     }
 
-    /// Whether the condition, or a worse one of the same kind, was kept and not absent since.
+    /// Returns whether the condition, or a worse one of the same kind, was kept and not absent
+    /// since.
     fn is_known(&self, key: &TriggerKey, now_ns: u64) -> bool {
         let worse = TriggerKey { critical: true, ..key.clone() };
         let met = [key, &worse].into_iter().filter_map(|key| self.kept.get(key)).max();
@@ -127,7 +128,7 @@ impl IncidentPolicy {
         }
     }
 
-    /// Whether the open incident is complete at `now_ns`; it is closed then.
+    /// Closes the open incident if it is complete at `now_ns`; returns whether it was.
     pub fn completes(&mut self, now_ns: u64) -> bool {
         let Some(open) = self.open else { return false };
         let age_ns = now_ns.saturating_sub(open.begun_ns);
@@ -140,7 +141,7 @@ impl IncidentPolicy {
         is_complete
     }
 
-    /// Closes the open incident, because recording ends; whether there was one.
+    /// Closes the open incident, because recording ends; returns whether there was one.
     pub fn close(&mut self) -> bool {
         self.open.take().is_some()
     }
@@ -173,7 +174,7 @@ mod tests {
         Trigger { key: TriggerKey { kind: TriggerKind::InFlight, ..trigger.key }, ..trigger }
     }
 
-    /// What becomes of a condition that is met every ten seconds for so long.
+    /// Returns how many incidents a condition begins that is met every ten seconds for so long.
     fn follow(policy: &mut IncidentPolicy, trigger: &Trigger, from: u64, seconds: u64) -> u64 {
         let mut begun = 0;
         for second in (from..from + seconds).step_by(10) {
@@ -188,7 +189,7 @@ mod tests {
     fn a_condition_that_lasts_is_one_incident() {
         let (mut policy, busy) = (policy(), finding("fsync-heavy", "sda", false));
         assert_eq!(follow(&mut policy, &busy, 0, 86_400), 1);
-        // Twenty minutes later it is the same one; after half an hour without it, another.
+        // Twenty minutes later it is the same condition; after half an hour without it, another.
         assert_eq!(follow(&mut policy, &busy, 86_400 + 1_200, 60), 0);
         assert_eq!(follow(&mut policy, &busy, 2 * 86_400, 60), 1);
     }

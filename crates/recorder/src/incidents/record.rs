@@ -1,6 +1,6 @@
-//! What is known of an incident: `incident.json` in its directory.
+//! The record of an incident: `incident.json` in its directory.
 //!
-//! What does not belong here: its recording, and the whole of its findings (`findings.json`).
+//! What does not belong here: its recording, and its complete findings (`findings.json`).
 
 use crate::trigger::{Trigger, TriggerKind};
 use iowhy_core::diagnosis::{Diagnosis, Finding};
@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 use serde::{Deserialize, Serialize};
 
-/// Findings that are kept in it.
+/// Findings that the record keeps.
 const MOST_FINDINGS: usize = 8;
-/// Triggers that are kept in it.
+/// Triggers that the record keeps.
 const MOST_TRIGGERS: usize = 20;
 
 /// The sentence of a request without a reason.
@@ -19,21 +19,21 @@ pub const UNSAID: &str = "`iowhy capture`";
 /// The layout's version.
 pub const INCIDENT_FORMAT: u32 = 1;
 
-/// What is known of an incident. Times are nanoseconds since 1970.
+/// The record of an incident. Times are nanoseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IncidentRecord {
-    /// [`INCIDENT_FORMAT`].
+    /// The layout's version, [`INCIDENT_FORMAT`].
     pub format: u32,
     /// Its number on this host.
     pub number: u32,
     /// The host's name.
     pub host: String,
-    /// When it was triggered.
+    /// The time of its trigger.
     pub begun_ns: i64,
-    /// From when on there is a recording.
+    /// The beginning of its recording.
     pub recorded_from_ns: i64,
-    /// Until when there is a recording.
+    /// The end of its recording.
     pub recorded_until_ns: i64,
     /// Offset of the host's local time from UTC, seconds.
     pub utc_offset_s: Option<i32>,
@@ -42,11 +42,11 @@ pub struct IncidentRecord {
     pub complete: bool,
     /// The conditions that were met, the one that began it first.
     pub triggers: Vec<Trigger>,
-    /// Conditions beyond those.
+    /// Conditions beyond the limit, which are only counted.
     pub more_triggers: u64,
     /// The findings around the trigger, the one to act on first comes first.
     pub findings: Vec<IncidentFinding>,
-    /// Requests in the recording that could not be recorded.
+    /// Requests in the time of the recording that were lost.
     pub lost_requests: u64,
 }
 
@@ -66,15 +66,15 @@ pub struct IncidentFinding {
     pub device: Option<String>,
     /// The process.
     pub process: Option<String>,
-    /// Its number.
+    /// The process's number.
     pub pid: Option<u32>,
-    /// Its container or systemd unit.
+    /// The process's container or systemd unit.
     pub container: Option<String>,
     /// The file, or a pattern of files.
     pub file: Option<String>,
-    /// What to do.
+    /// The fix.
     pub fix: String,
-    /// What would refute it.
+    /// The observation that would refute it.
     pub check: String,
 }
 
@@ -83,7 +83,7 @@ impl IncidentFinding {
         self.cause == other.cause && self.device == other.device
     }
 
-    /// Its severity and confidence as numbers.
+    /// Returns its severity and confidence as numbers, higher for more severe and more certain.
     fn rank(&self) -> (usize, usize) {
         let place = |words: &[&str], word: &str| words.iter().position(|it| *it == word);
         let severity = place(&["info", "warning", "critical"], &self.severity);
@@ -110,19 +110,19 @@ impl IncidentFinding {
 }
 
 impl IncidentRecord {
-    /// Adds a condition unless it is there already.
+    /// Adds a condition; of a known one, only the sentence is replaced.
     pub fn add_trigger(&mut self, trigger: &Trigger) {
         let has_room = self.triggers.len() < MOST_TRIGGERS;
         match self.triggers.iter_mut().find(|known| known.key == trigger.key) {
-            // The latest says most: how long a request has been in flight.
+            // The latest sentence says most: how long a request has been in flight.
             Some(known) => known.sentence.clone_from(&trigger.sentence),
             None if has_room => self.triggers.push(trigger.clone()),
             None => self.more_triggers += 1,
         }
     }
 
-    /// Adds a finding of ten seconds within it; of one that is there already, the more severe
-    /// counts.
+    /// Adds a finding of ten seconds of the incident; of the same finding twice, the more severe
+    /// one is kept.
     pub fn add_finding(&mut self, finding: &Finding) {
         let new = IncidentFinding::from_finding(finding);
         let has_room = self.findings.len() < MOST_FINDINGS;
@@ -134,8 +134,8 @@ impl IncidentRecord {
         }
     }
 
-    /// Joins the findings of a diagnosis of all of it with those that were added: the former know
-    /// more, and the latter are not diluted by quiet minutes.
+    /// Joins the findings of a diagnosis of the total time with those that were added: the former
+    /// know more, and the latter are not diluted by quiet minutes.
     pub fn join_findings(&mut self, diagnosis: &Diagnosis) {
         let shorter = std::mem::take(&mut self.findings);
         self.findings = diagnosis.findings.iter().map(IncidentFinding::from_finding).collect();
@@ -149,23 +149,23 @@ impl IncidentRecord {
                 None => self.findings.push(finding),
             }
         }
-        // The diagnosis has them in the order to act on, which a stable sort keeps.
+        // The diagnosis has them in the order to act on; a stable sort keeps it.
         self.findings.sort_by_key(|finding| std::cmp::Reverse(finding.rank().0));
         self.findings.truncate(MOST_FINDINGS);
     }
 
-    /// Why it was kept, in one sentence.
+    /// Returns the sentence of the condition that began it.
     pub fn reason(&self) -> &str {
         self.triggers.first().map_or("", |trigger| &trigger.sentence)
     }
 
-    /// What a person said when asking for it, also for one that had begun by itself.
+    /// Returns the reason that a person gave, also for an incident that had begun by itself.
     pub fn asked_for(&self) -> Option<&str> {
         let asked = self.triggers.iter().filter(|trigger| trigger.key.kind == TriggerKind::Command);
         asked.map(|trigger| trigger.sentence.as_str()).find(|said| *said != UNSAID)
     }
 
-    /// What it is about in one sentence: what a person said, and what was found.
+    /// Returns the incident in one sentence: a person's reason, and the first finding.
     pub fn summary(&self) -> String {
         let found = self.findings.first().map_or(self.reason(), |finding| &finding.sentence);
         match self.asked_for() {
@@ -175,29 +175,29 @@ impl IncidentRecord {
         }
     }
 
-    /// Why it was kept, in a word.
+    /// Returns the kind of the trigger that began it.
     pub fn kind(&self) -> Option<TriggerKind> {
         self.triggers.first().map(|trigger| trigger.key.kind)
     }
 
-    /// Whether a person wanted it, over the socket.
+    /// Returns whether a person requested it, over the socket.
     pub fn is_asked(&self) -> bool {
         self.kind() == Some(TriggerKind::Command)
     }
 
-    /// Whether its recording covers the time, nanoseconds since 1970.
+    /// Returns whether its recording covers the time, nanoseconds since 1970.
     pub fn covers(&self, time_ns: i64) -> bool {
         (self.recorded_from_ns..=self.recorded_until_ns).contains(&time_ns)
     }
 
-    /// A time of it as `2026-11-24 09:35:12`, local to its host.
+    /// Formats a time of the incident as `2026-11-24 09:35:12`, local to its host.
     pub fn local(&self, time_ns: i64) -> String {
         let offset = self.utc_offset_s.and_then(|seconds| Offset::from_seconds(seconds).ok());
         local_time(time_ns, &TimeZone::fixed(offset.unwrap_or(Offset::UTC)))
     }
 }
 
-/// A time as `2026-11-24 09:35:12`; `-` for one that no calendar has.
+/// Formats a time as `2026-11-24 09:35:12`; `-` if no calendar has it.
 pub fn local_time(time_ns: i64, zone: &TimeZone) -> String {
     Timestamp::from_nanosecond(i128::from(time_ns)).map_or_else(
         |_| "-".to_owned(),

@@ -1,8 +1,8 @@
-//! Which incidents make room for others. Pure.
+//! The choice of the incidents that make room for others. Pure.
 //!
 //! What does not belong here: removing them.
 
-/// An incident as far as its removal is concerned.
+/// The size of an incident, and the facts that decide about its removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoredSize {
     /// Its number; a higher one is newer.
@@ -11,22 +11,22 @@ pub struct StoredSize {
     pub bytes: u64,
     /// Whether it is never removed to make room.
     pub pinned: bool,
-    /// Whether a person wanted it.
+    /// Whether a person requested it.
     pub asked: bool,
 }
 
-/// Room that is needed for one incident.
+/// The room that one incident needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NeededRoom {
-    /// Its bytes that are not on disk yet.
+    /// Bytes of the incident that are not on disk yet.
     pub bytes: u64,
     /// The incident itself, which stays; `None` if it is not on disk yet.
     pub spared: Option<u32>,
-    /// Whether a person wanted it.
+    /// Whether a person requested it.
     pub asked: bool,
 }
 
-/// The numbers of the incidents to remove, oldest first, so that those that stay and what is
+/// Returns the numbers of the incidents to remove, oldest first, so that the others and what is
 /// `needed` are at most `budget` bytes. If pinned incidents take too much, all others go.
 ///
 /// People may ask for incidents as often as they like, and their incidents may take half of the

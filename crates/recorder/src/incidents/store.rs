@@ -19,22 +19,22 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is known of an incident.
+/// The file with the record of an incident.
 pub const RECORD: &str = "incident.json";
-/// The diagnosis of an incident.
+/// The file with the diagnosis of an incident.
 pub const FINDINGS: &str = "findings.json";
-/// The page of an incident.
+/// The file with the page of an incident.
 pub const PAGE: &str = "report.html";
-/// The recording in an incident.
+/// The directory of the recording in an incident.
 pub const RECORDING: &str = "recording";
-/// The recording of the time before it, where there is one.
+/// The directory of the recording of the time before it, if there is one.
 pub const EARLIER: &str = "earlier";
 /// The file that pins an incident.
 pub const PINNED: &str = "pinned";
 /// The last number of an incident: two thousand years at six an hour. A directory with a larger
 /// number is none of the daemon's.
 pub const LAST_NUMBER: u32 = 99_999_999;
-/// A larger `incident.json` is not one.
+/// Bytes of an `incident.json`; a larger file is refused.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// The incidents of a host.
@@ -46,7 +46,7 @@ pub struct IncidentStore {
 /// An incident that is kept.
 #[derive(Clone, Debug)]
 pub struct StoredIncident {
-    /// What is known of it.
+    /// The incident's record.
     pub record: IncidentRecord,
     /// Its directory.
     pub path: PathBuf,
@@ -57,10 +57,10 @@ pub struct StoredIncident {
 }
 
 impl StoredIncident {
-    /// The incident in the directory `path`, wherever it stands.
+    /// Reads the incident in the directory `path`, which may be anywhere.
     ///
     /// # Errors
-    /// When its `incident.json` cannot be read, or is of a newer iowhy.
+    /// Fails if its `incident.json` cannot be read, or is of a newer iowhy.
     pub fn read(path: &Path) -> io::Result<StoredIncident> {
         let record = read_record(path)?;
         let (pinned, bytes) = (path.join(PINNED).exists(), disk::bytes_below(path));
@@ -69,25 +69,25 @@ impl StoredIncident {
 }
 
 impl IncidentStore {
-    /// The incidents below the state directory `state`.
+    /// Returns the store below the state directory `state`.
     pub fn below(state: &Path) -> IncidentStore {
         IncidentStore { directory: state.join("incidents") }
     }
 
-    /// Where they stand.
+    /// Returns the directory of all incidents.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The directory of incident `number`.
+    /// Returns the directory of incident `number`.
     pub fn path(&self, number: u32) -> PathBuf {
         self.directory.join(format!("{number:06}"))
     }
 
-    /// The numbers of all incidents, in order.
+    /// Returns the numbers of all incidents, in order.
     ///
     /// # Errors
-    /// When the directory cannot be read; none are there where it does not exist.
+    /// Fails if the directory cannot be read; if it does not exist, there are no incidents.
     pub fn numbers(&self) -> io::Result<Vec<u32>> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -103,29 +103,30 @@ impl IncidentStore {
         Ok(numbers)
     }
 
-    /// All incidents, the oldest first. One whose `incident.json` cannot be read is passed over.
+    /// Returns all incidents, the oldest first. One whose `incident.json` cannot be read is
+    /// skipped.
     ///
     /// # Errors
-    /// Those of [`IncidentStore::numbers`].
+    /// Fails as [`IncidentStore::numbers`] does.
     pub fn all(&self) -> io::Result<Vec<StoredIncident>> {
         let numbers = self.numbers()?.into_iter();
         Ok(numbers.filter_map(|number| self.get(number).ok()).collect())
     }
 
-    /// Incident `number`.
+    /// Returns incident `number`.
     ///
     /// # Errors
-    /// When there is none, or its `incident.json` cannot be read.
+    /// Fails if there is none, or its `incident.json` cannot be read.
     pub fn get(&self, number: u32) -> io::Result<StoredIncident> {
         let mut incident = StoredIncident::read(&self.path(number))?;
         incident.record.number = number;
         Ok(incident)
     }
 
-    /// The sizes of all incidents.
+    /// Returns the sizes of all incidents.
     ///
     /// # Errors
-    /// Those of [`IncidentStore::numbers`].
+    /// Fails as [`IncidentStore::numbers`] does.
     pub fn sizes(&self) -> io::Result<Vec<StoredSize>> {
         let size = |number| {
             let path = self.path(number);
@@ -139,7 +140,7 @@ impl IncidentStore {
     /// Pins incident `number`, or lets it be removed again.
     ///
     /// # Errors
-    /// When there is no such incident, or it cannot be changed.
+    /// Fails if there is no such incident, or it cannot be changed.
     pub fn pin(&self, number: u32, pinned: bool) -> io::Result<()> {
         let path = self.path(number);
         fs::metadata(&path)?;
@@ -155,10 +156,11 @@ impl IncidentStore {
         }
     }
 
-    /// Removes incident `number`. It gets another name first: one that is half removed is none.
+    /// Removes incident `number`. It is renamed first, so that one that is half removed is not
+    /// listed.
     ///
     /// # Errors
-    /// When there is no such incident, or it cannot be removed.
+    /// Fails if there is no such incident, or it cannot be removed.
     pub fn remove(&self, number: u32) -> io::Result<()> {
         let (folder, name) = disk::own_parent(&self.path(number))?;
         let gone = format!(".{number:06}.removed");
@@ -167,10 +169,10 @@ impl IncidentStore {
     }
 }
 
-/// What `directory`, an incident, says of itself.
+/// Reads the record of the incident in `directory`.
 ///
 /// # Errors
-/// When its `incident.json` cannot be read or understood, or its layout is of a newer iowhy.
+/// Fails if its `incident.json` cannot be read or understood, or its layout is of a newer iowhy.
 pub fn read_record(directory: &Path) -> io::Result<IncidentRecord> {
     let text = read::bytes(&directory.join(RECORD), MOST_BYTES)?;
     read::check_objects(&text)?;
@@ -183,10 +185,10 @@ pub fn read_record(directory: &Path) -> io::Result<IncidentRecord> {
     }
 }
 
-/// Writes what is known of the incident in `directory`, whole or not at all.
+/// Writes the record of the incident in `directory`, completely or not at all.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if it cannot be written.
 pub fn write_record(directory: &Path, record: &IncidentRecord) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(record)?;
     text.push(b'\n');

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// From a client's arrival to the last byte of its answer.
+/// The time from a client's arrival to the last byte of its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a request that are read at most.
 const MOST_BYTES: usize = 8 << 10;
@@ -23,7 +23,7 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 pub struct SharedText(Arc<Mutex<Arc<str>>>);
 
 impl SharedText {
-    /// Replaces it.
+    /// Replaces the text.
     pub fn set(&self, text: String) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
     }
@@ -36,7 +36,7 @@ impl SharedText {
 /// Serves `text` on a loopback address.
 ///
 /// # Errors
-/// When the address cannot be had.
+/// Fails if the address cannot be bound.
 pub fn serve_address(address: SocketAddr, text: &SharedText) -> Result<(), RecorderError> {
     let served =
         TcpListener::bind(address).and_then(|listener| answer_all(Door::Tcp(listener), text));
@@ -46,7 +46,7 @@ pub fn serve_address(address: SocketAddr, text: &SharedText) -> Result<(), Recor
 /// Serves `text` on a unix socket, for root and the group.
 ///
 /// # Errors
-/// When the socket cannot be made.
+/// Fails if the socket cannot be made.
 pub fn serve_socket(path: &Path, text: &SharedText) -> Result<(), RecorderError> {
     let served = sockets::listen(path).and_then(|listener| answer_all(Door::Unix(listener), text));
     served.map_err(|error| RecorderError::file("listen on", path, error))
@@ -62,8 +62,8 @@ fn answer_all(door: Door, text: &SharedText) -> io::Result<()> {
     )
 }
 
-/// Whether the head of a request is there, so that the client does not see a reset before its
-/// answer.
+/// Returns whether the head of a request is complete, so that the client does not see a reset
+/// before its answer.
 fn is_complete(asked: &[u8]) -> bool {
     let ends = |end: &[u8]| asked.windows(end.len()).any(|part| part == end);
     ends(b"\r\n\r\n") || ends(b"\n\n")
@@ -127,13 +127,13 @@ mod tests {
         let mut said = String::new();
         stream.read_to_string(&mut said).unwrap();
         assert!(said.ends_with("\r\n\r\nnew"), "{said}");
-        // A file that is no socket is not removed.
+        // A file at the socket's path that is not a socket is not removed.
         let file = folder.path().join("file");
         fs::write(&file, "x").unwrap();
         assert!(serve_socket(&file, &text).is_err() && file.exists());
     }
 
-    /// An address that serves a text of so many bytes.
+    /// Returns an address that serves a text of so many bytes.
     fn served(bytes: usize) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn clients_that_stall_hold_up_nobody() {
         let address = served(4 << 20);
-        // Silent ones, one that sends a byte, and some that ask and do not read.
+        // Clients that send nothing, one that sends a byte, and some that ask and do not read.
         let silent: Vec<TcpStream> =
             (0..300).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut slow = TcpStream::connect(address).unwrap();

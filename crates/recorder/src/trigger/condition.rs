@@ -1,6 +1,6 @@
 //! Conditions of the configuration, judged every ten seconds.
 //!
-//! What does not belong here: how they are written (see [`crate::config::condition`]).
+//! What does not belong here: their syntax (see [`crate::config::condition`]).
 
 use super::{Trigger, TriggerKey, TriggerKind};
 use crate::config::condition::{ConditionConfig, ConditionMetric};
@@ -9,13 +9,13 @@ use iowhy_core::analysis::summary::DeviceSummary;
 use iowhy_core::analysis::{Direction, Interval, Summary};
 use std::collections::BTreeMap;
 
-/// Devices that one condition is met by at most; further ones are not looked at.
+/// Devices for which one condition can be met at most; further ones are ignored.
 const MOST_DEVICES: usize = 64;
 
 /// A figure of ten seconds.
 #[derive(Clone, PartialEq, Debug)]
 struct MeasuredFigure {
-    /// The device; empty for one of the machine.
+    /// The device; empty for a figure of the machine.
     device: String,
     /// The operation of a latency that was not named.
     operation: Option<&'static str>,
@@ -26,17 +26,17 @@ struct MeasuredFigure {
 #[derive(Clone, Debug)]
 pub(super) struct ConditionWatch {
     conditions: Vec<ConditionConfig>,
-    /// For how many windows without a break each is met, by its place and the device.
+    /// The number of windows without a break in which each is met, by its place and the device.
     met: BTreeMap<(usize, String), u64>,
 }
 
 impl ConditionWatch {
-    /// Of these conditions.
+    /// Follows these conditions.
     pub(super) fn new(conditions: &[ConditionConfig]) -> ConditionWatch {
         ConditionWatch { conditions: conditions.to_vec(), met: BTreeMap::new() }
     }
 
-    /// The conditions that are met for long enough after another window.
+    /// Returns the conditions that are met for long enough after another window.
     pub(super) fn window(&mut self, summary: &Summary) -> Vec<Trigger> {
         let before = std::mem::take(&mut self.met);
         let mut found = Vec::new();
@@ -84,7 +84,7 @@ fn trigger(condition: &ConditionConfig, figure: &MeasuredFigure, windows: u64) -
     }
 }
 
-/// The figures that a condition is about.
+/// Returns the figures that a condition is about.
 fn figures(condition: &ConditionConfig, summary: &Summary) -> Vec<MeasuredFigure> {
     if condition.metric == ConditionMetric::BlockedThreads {
         let value = blocked_threads(condition.class.as_deref(), summary);
@@ -153,7 +153,7 @@ mod tests {
         ConditionWatch::new(&config.trigger.when)
     }
 
-    /// Ten seconds in which writes to sda take so long, and sdb is read at once.
+    /// Returns ten seconds in which writes to sda take so long, and sdb is read at once.
     fn seconds(write_ms: u64) -> Summary {
         let mut script = Script::new(10);
         for index in 0..100_i64 {

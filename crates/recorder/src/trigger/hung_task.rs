@@ -1,5 +1,5 @@
-//! Threads of programs that have waited for storage for long: what khungtaskd reports after two
-//! minutes, sooner, and for storage alone.
+//! Threads of programs that have waited for storage for long: as khungtaskd reports them after two
+//! minutes, but sooner, and for storage alone.
 //!
 //! What does not belong here: asking the kernel which threads wait (see [`crate::daemon`]).
 
@@ -19,7 +19,7 @@ struct LongestWait<'a> {
     threads: u64,
 }
 
-/// The conditions that the open waits `waits` meet, one for each device.
+/// Returns the conditions that the open waits `waits` meet, one for each device.
 pub fn hung_tasks(waits: &[Wait], names: &Names, limit_ns: u64) -> Vec<Trigger> {
     let mut longest: BTreeMap<Option<Name>, LongestWait<'_>> = BTreeMap::new();
     // iowhy's own threads wait for the sick disk, too, when they read a program's symbols from it.
@@ -40,7 +40,8 @@ pub fn hung_tasks(waits: &[Wait], names: &Names, limit_ns: u64) -> Vec<Trigger> 
     longest.into_iter().map(|(device, longest)| trigger(device, longest, names)).collect()
 }
 
-/// The part of a wait that was certainly for storage: that of an unknown class may be for anything.
+/// Returns the part of a wait that was certainly for storage, in nanoseconds: one of an unknown
+/// class may be for anything.
 fn storage_ns(wait: &Wait) -> u64 {
     let requests_ns = wait.device_ns.saturating_add(wait.queue_ns);
     match wait.class {
@@ -101,7 +102,7 @@ mod tests {
     fn other_waits_are_not() {
         let mut script = Script::new(60);
         script.wait((7, "db"), WaitClass::Device, 9 * S, 9 * S, 0);
-        // It is not known what this one waits for.
+        // The reason of this wait is not known.
         script.wait((8, "db"), WaitClass::Unknown, 60 * S, 5 * S, 0);
         script.wait((9, "db"), WaitClass::FsLock, 15 * S, 0, 14 * S);
         script.wait((2, "kworker"), WaitClass::PageLock, 60 * S, 0, 0);

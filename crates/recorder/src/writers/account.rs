@@ -1,6 +1,6 @@
 //! From ten seconds to minutes and hours: rows of the analysis become rows of the files.
 //!
-//! What does not belong here: where they are kept ([`super::files`]).
+//! What does not belong here: the files ([`super::files`]).
 
 use super::causes::RecentCalls;
 use super::exact::ExactCounters;
@@ -25,7 +25,7 @@ const MOST_MINUTE_ROWS: usize = 2048;
 const MOST_HOUR_ROWS: usize = 1024;
 /// Rows of files in a line of a minute, and as many of programs.
 const MINUTE_ROWS: usize = 10;
-/// The same of an hour.
+/// Rows of files in a line of an hour, and as many of programs.
 const HOUR_ROWS: usize = 32;
 /// Files whose writers are remembered.
 const MOST_FILES: usize = 4096;
@@ -35,14 +35,14 @@ const MOST_NAME: usize = 160;
 /// a mapping: a page for each line of 40 bytes that is synced.
 const MOST_PAGES_PER_BYTE: f64 = 100.0;
 const HOUR_S: i64 = 3_600;
-/// A minute that begins later than this after the last one is of another time: the clock was set,
-/// or the machine slept.
+/// The gap after the last minute, in seconds, from which on a minute is of another time: the clock
+/// was set, or the machine slept.
 const MOST_GAP_S: i64 = 600;
 
-/// The writers of a file: one, or several.
+/// The program and container that wrote a file; `None` if several did.
 type Writer = Option<(String, String)>;
 
-/// What the kernel counted of a program's writes, beyond its calls.
+/// Writes that the kernel counted of a program, beyond its calls that were seen.
 #[derive(Clone, Debug, Default)]
 struct CountedBytes {
     container: Option<String>,
@@ -50,17 +50,17 @@ struct CountedBytes {
     calls: u64,
 }
 
-/// What is added up at the moment.
+/// Sums of the current minute and hour.
 #[derive(Debug)]
 pub struct WriterAccount {
     minute: WriterTotals,
     hour: HourAccount,
     recent: RecentCalls,
-    /// What programs asked for of which no call was seen, by program and container.
+    /// Bytes of programs whose calls were not seen, by program and container.
     counted: BTreeMap<String, CountedBytes>,
-    /// Whether requests of the minute are estimates.
+    /// Whether the minute's requests are estimates.
     is_thinned: bool,
-    /// Who has written a file with calls, if it was one program alone.
+    /// The only writer of each file by calls, if there is only one, by device and file.
     writers: HashMap<(String, String), Writer>,
     exact: ExactCounters,
     wakes: WakeWatch,
@@ -77,19 +77,19 @@ struct HourAccount {
     drives: BTreeMap<String, DriveWear>,
 }
 
-/// When a minute was.
+/// The time of a minute.
 #[derive(Clone, Copy, Debug)]
 pub struct MinuteSpan {
-    /// When it began, seconds since 1970.
+    /// The time at which it began, seconds since 1970.
     pub time_s: i64,
-    /// When it ended.
+    /// The time at which it ended.
     pub until_s: i64,
-    /// What of it was watched, seconds.
+    /// The part of it that was watched, seconds.
     pub watched_s: u64,
 }
 
 impl WriterAccount {
-    /// Of the devices `only`; of all if it is empty.
+    /// Makes an account of the devices `only`; of all if it is empty.
     pub fn new(only: &[String]) -> WriterAccount {
         WriterAccount {
             minute: WriterTotals::new(MOST_MINUTE_ROWS),
@@ -103,18 +103,18 @@ impl WriterAccount {
         }
     }
 
-    /// Another watch begins at `now_ns`, CLOCK_MONOTONIC.
+    /// Begins another watch at `now_ns`, CLOCK_MONOTONIC.
     pub fn begin(&mut self, now_ns: u64) {
         self.wakes.begin(now_ns);
     }
 
-    /// Looks at rows as they come: the kernel's counters, and requests that wake a disk.
+    /// Adds rows as they come: the kernel's counters, and requests that wake a disk.
     pub fn look(&mut self, batch: &Batch, names: &Names) {
         self.exact.add(batch, names);
         self.wakes.add(batch, names);
     }
 
-    /// Adds ten seconds.
+    /// Adds a window of ten seconds.
     pub fn add(&mut self, summary: &Summary) {
         let Some(writers) = &summary.writers else { return };
         self.recent.fade();
@@ -153,12 +153,12 @@ impl WriterAccount {
         if row.calls.writes > 0 {
             self.note_writer(&id);
         }
-        // What only reads from the page cache is no row.
+        // A program that only reads from the page cache has no row.
         self.minute.add(&id, &asked(row));
     }
 
-    /// Adds what the kernel counted of processes beyond the calls that were seen: to keep its
-    /// budget, the watch does not count calls on a busy machine.
+    /// Adds the writes that the kernel counted of processes beyond the calls that were seen: to
+    /// keep its budget, the watch does not count calls on a busy machine.
     fn add_counted(&mut self, summary: &Summary, writers: &Writers) {
         for (program, all) in counted_writes(summary) {
             let own = writers.asked.iter().filter(|row| row.device.is_some());
@@ -175,7 +175,7 @@ impl WriterAccount {
                 known.container = known.container.take().or(all.container);
             }
         }
-        // Without calls, data that is written tells who causes the journal.
+        // Without calls, writes of data tell who causes the journal.
         for row in writers.moved.iter().filter(|row| row.program.is_some() && !row.is_below) {
             let is_data = !matches!(row.origin, None | Some(Origin::Journal | Origin::Metadata));
             let id = self.id_of(row, row.origin.unwrap_or(Origin::Unknown));
@@ -185,8 +185,8 @@ impl WriterAccount {
         }
     }
 
-    /// Shares what was counted of a program out to the files that were written for it, by their
-    /// bytes; where there is none, it has a row without a file.
+    /// Shares the counted writes of a program out to the files that were written for it, by their
+    /// bytes; if there is none, the program has a row without a file.
     fn share_counted(&mut self) {
         for (program, counted) in std::mem::take(&mut self.counted) {
             let own = self
@@ -250,7 +250,7 @@ impl WriterAccount {
         self.share_out(&id, &sums);
     }
 
-    /// Shares what a thread of the kernel wrote of the file system's own out to those who caused
+    /// Shares the journal and metadata that a kernel thread wrote out to the programs that caused
     /// it.
     fn share_out(&mut self, id: &WriterId, sums: &WriterSums) {
         let journal = self.recent.share(&id.device, sums.journal_bytes);
@@ -272,7 +272,7 @@ impl WriterAccount {
                 WriterSums { journal_bytes, metadata_bytes, requests, ..WriterSums::default() };
             self.minute.add(&id, &share);
         }
-        // What else it did is its own.
+        // Its other writes are its own.
         let rest = WriterSums { journal_bytes: 0, metadata_bytes: 0, requests: 0, ..*sums };
         self.minute.add(id, &rest);
     }
@@ -324,7 +324,7 @@ impl WriterAccount {
         self.minute.add(&id, &sums);
     }
 
-    /// Ends a minute: its record, and those of the hours that are over with it.
+    /// Ends a minute: returns its record, and those of the hours that end with it.
     pub fn end_minute(
         &mut self,
         span: MinuteSpan,
@@ -349,7 +349,7 @@ impl WriterAccount {
         (minute, over)
     }
 
-    /// Ends the hour, whenever it is; `None` if there is nothing of it.
+    /// Ends the hour, even if it is not over; `None` if it has no minutes.
     pub fn end_hour(&mut self) -> Option<WriterRecord> {
         let hour = std::mem::replace(&mut self.hour, HourAccount::new());
         (hour.until_s > hour.time_s).then(|| WriterRecord {
@@ -375,8 +375,8 @@ impl HourAccount {
         }
     }
 
-    /// Whether a minute is of another hour, or of another time: a clock that was set must not make
-    /// one of two.
+    /// Returns whether a minute is of another hour, or of another time: the clock may have been set
+    /// between the two, and they must not be added up.
     fn is_over_for(&self, minute: MinuteSpan) -> bool {
         let is_begun = self.until_s > self.time_s;
         let is_other = minute.time_s.div_euclid(HOUR_S) != self.time_s.div_euclid(HOUR_S);
@@ -405,9 +405,9 @@ impl HourAccount {
     }
 }
 
-/// What the kernel counted of each program's writes in a window. A process wrote at most what its
-/// calls wrote, to pipes and sockets, too, and at most the pages that it made dirty; of its calls,
-/// as large a part as of their bytes.
+/// Returns the writes of each program that the kernel counted in a window. A process wrote at most
+/// the bytes of its calls, which also go to pipes and sockets, and at most the pages that it made
+/// dirty; of its calls, the same share as of their bytes.
 fn counted_writes(summary: &Summary) -> BTreeMap<String, CountedBytes> {
     let seconds = summary.watch.duration_ns as f64 / 1e9;
     let calls = summary.samples.of(Metric::WriteCalls).iter();
@@ -428,7 +428,7 @@ fn counted_writes(summary: &Summary) -> BTreeMap<String, CountedBytes> {
     counted
 }
 
-/// Whether a level of thinning was in force for a part of the window.
+/// Returns whether a level of thinning was in force for a part of the window.
 fn has_level(window: &Environment, is_meant: impl Fn(&Thinning) -> bool) -> bool {
     let ends = window.thinning.iter().skip(1).map(|level| level.from_ns).chain([u64::MAX]);
     let mut levels = window.thinning.iter().zip(ends);
@@ -463,13 +463,13 @@ fn moved(row: &MovedRow) -> WriterSums {
     sums
 }
 
-/// A program's name; workers of the kernel, which differ by what they do at the moment, are one.
+/// Returns a program's name; kernel workers, whose names change with their work, have one name.
 fn program_name(name: &str) -> String {
     let worker = name.split(['/', ':']).next().filter(|first| *first == "kworker");
     shortened(worker.unwrap_or(name))
 }
 
-/// A file's name, with N for its numbers.
+/// Returns a file's name, with N for its numbers.
 fn file_name(path: Option<&str>) -> String {
     shortened(&without_numbers(path.unwrap_or_default()))
 }
@@ -481,8 +481,8 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// Rows of one device in a minute or an hour add up to what the kernel counted, but for what may
-/// still come; for tests and `--json`.
+/// Returns the bytes that the rows of a device wrote, which add up to the kernel's counter, except
+/// records that are still to come; for tests and `--json`.
 pub fn written_by_rows(rows: &[WriterRow], device: &str) -> u64 {
     let own = rows.iter().filter(|row| row.id.device == device);
     own.map(|row| row.sums.written_bytes()).fold(0, u64::saturating_add)

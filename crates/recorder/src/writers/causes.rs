@@ -1,9 +1,9 @@
-//! Which program a file system's journal and its own blocks are due to. The kernel's threads write
-//! them, for all programs together; so they are shared out by what programs did on that device.
+//! The programs that cause a file system's journal and metadata writes. Kernel threads write them,
+//! for all programs together; so they are shared out by the calls of programs on that device.
 //!
 //! A sync ends a transaction: its descriptor, the file's inode and the commit block. Names that
-//! change and files that grow are in transactions that end by themselves every few seconds. These
-//! are estimates, and there is one of them: `share`.
+//! change and files that grow are in transactions that end by themselves every few seconds. The
+//! shares are estimates; `share` is the only one.
 //!
 //! What does not belong here: which process a request is charged to.
 
@@ -17,27 +17,27 @@ const SYNC_BLOCKS: f64 = 3.0;
 const NAME_BLOCKS: f64 = 1.0;
 /// Transactions that end by themselves in ten seconds, each with the inodes of files written.
 const MOST_COMMITS: u64 = 2;
-/// What counts of earlier ten seconds: blocks are written up to half a minute later.
+/// The weight of the previous ten seconds: blocks are written up to half a minute later.
 const FADES: f64 = 0.5;
-/// Below this, nothing is left of what somebody did.
+/// Blocks of a program below which it is forgotten.
 const LEAST: f64 = 0.01;
-/// Whose doings are remembered.
+/// Programs that are remembered.
 const MOST_KNOWN: usize = 4096;
 
-/// What a file system has to write of its own for these calls, in blocks.
+/// Returns the blocks that a file system writes of its own for these calls.
 fn blocks(calls: &AskedCalls) -> f64 {
     let commits = calls.writes.min(MOST_COMMITS) as f64;
     calls.syncs as f64 * SYNC_BLOCKS + calls.name_changes as f64 * NAME_BLOCKS + commits
 }
 
-/// What programs did lately.
+/// The recent calls of programs, in blocks.
 #[derive(Clone, Debug, Default)]
 pub struct RecentCalls {
     recent: HashMap<WriterId, f64>,
 }
 
 impl RecentCalls {
-    /// Another ten seconds begin.
+    /// Begins another ten seconds.
     pub fn fade(&mut self) {
         self.recent.retain(|_, blocks| {
             *blocks *= FADES;
@@ -45,13 +45,13 @@ impl RecentCalls {
         });
     }
 
-    /// Notes the calls of the current ten seconds.
+    /// Adds the calls of the current ten seconds.
     pub fn note(&mut self, id: &WriterId, calls: &AskedCalls) {
         self.note_blocks(id, blocks(calls));
     }
 
-    /// Notes requests that wrote the data of a file, where calls were not counted: one that syncs
-    /// what it appends has a request for each sync.
+    /// Adds requests that wrote the data of a file, if calls were not counted: a program that syncs
+    /// each append has a request for each sync.
     pub fn note_requests(&mut self, id: &WriterId, requests: u64) {
         self.note_blocks(id, requests as f64);
     }
@@ -67,7 +67,7 @@ impl RecentCalls {
         }
     }
 
-    /// Shares a number of `device` out, without a remainder; nothing if nobody is known.
+    /// Shares a number of `device` out, without a remainder; nothing if no program is known.
     pub fn share(&self, device: &str, whole: u64) -> Vec<(WriterId, u64)> {
         let mut own: Vec<(&WriterId, f64)> = self
             .recent
@@ -94,7 +94,7 @@ impl RecentCalls {
             .collect()
     }
 
-    /// Who did most on a device.
+    /// Returns the program with most blocks on a device.
     pub fn most(&self, device: &str) -> Option<&WriterId> {
         let own = self.recent.iter().filter(|(id, _)| id.device == device);
         own.max_by(|a, b| a.1.total_cmp(b.1).then_with(|| b.0.cmp(a.0))).map(|(id, _)| id)

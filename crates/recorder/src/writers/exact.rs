@@ -1,8 +1,8 @@
-//! The kernel's counters of each device: what the rows of a minute have to add up to.
+//! The kernel's counters of each device, which the rows of a minute must add up to.
 //!
-//! A request that ends at the end of a minute may be counted in it and recorded in the next one.
-//! So what differs waits for one more minute; then it is a row of its own if no record came, and
-//! rows are scaled down if they have more than the kernel counted.
+//! A request that ends at the end of a minute may be counted in it and recorded in the next one. So
+//! a difference waits for one more minute; then it is a row of its own if no record came, and rows
+//! are scaled down if they have more than the kernel counted.
 //!
 //! What does not belong here: reading the counters (crate `iowhy-capture`).
 
@@ -17,26 +17,26 @@ const MOST_DEVICES: usize = 256;
 /// Estimates are scaled up by at most a half: the rest was not recorded.
 const MOST_SCALED: i64 = 2;
 
-/// The counters that are followed, in the order of [`FIELDS`].
+/// The counters that are followed; [`field`] has the figure of each.
 const METRICS: [Metric; 3] = [Metric::WriteBytes, Metric::ReadBytes, Metric::DiscardBytes];
 
 type Counters = [u64; METRICS.len()];
 
-/// One device.
+/// The counters of one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct FollowedDevice {
-    /// The first value of each counter that was not taken yet; `None` before the first sample.
+    /// The value of each counter up to which it is taken; `None` before the first sample.
     taken: [Option<u64>; METRICS.len()],
     latest: Counters,
-    /// What the kernel counted beyond what was recorded so far; negative if less.
+    /// Bytes that the kernel counted and no record shows so far; negative if less.
     owed: [i64; METRICS.len()],
 }
 
-/// All devices.
+/// The counters of all devices.
 #[derive(Clone, Debug, Default)]
 pub struct ExactCounters {
     devices: BTreeMap<String, FollowedDevice>,
-    /// The only ones to follow; empty for all.
+    /// The only devices to follow; empty for all.
     only: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl ExactCounters {
         ExactCounters { devices: BTreeMap::new(), only: only.to_vec() }
     }
 
-    /// Takes the samples of a batch.
+    /// Adds the samples of a batch.
     pub fn add(&mut self, batch: &Batch, names: &Names) {
         for sample in batch.samples.iter().filter(|sample| sample.scope == Scope::Device) {
             let metric = Metric::find(Scope::Device, names.get(sample.metric));
@@ -67,8 +67,9 @@ impl ExactCounters {
         }
     }
 
-    /// What was counted since the last call, by device; `rows` are changed to add up to it, but
-    /// for what may still come. Rows of thinned requests are estimates, and are scaled.
+    /// Returns the bytes counted since the last call, by device; `rows` are changed to add up to
+    /// them, except records that are still to come. Rows of thinned requests are estimates, and are
+    /// scaled.
     pub fn settle(
         &mut self,
         rows: &mut WriterTotals,
@@ -95,7 +96,7 @@ impl ExactCounters {
     }
 }
 
-/// What rows of a device have, in the order of [`METRICS`].
+/// Returns the bytes of a device's rows, in the order of [`METRICS`].
 fn recorded(rows: &WriterTotals, device: &str) -> Counters {
     let own = rows.rows().filter(|(id, _)| id.device == device);
     own.fold(Counters::default(), |sum, (_, sums)| {
@@ -104,7 +105,7 @@ fn recorded(rows: &WriterTotals, device: &str) -> Counters {
     })
 }
 
-/// Makes the rows of one device and direction add up to what was `grown`.
+/// Makes the rows of one device and direction add up to the counter's growth `grown`.
 fn settle_one(
     rows: &mut WriterTotals,
     (device, place): (&str, usize),
@@ -122,7 +123,7 @@ fn settle_one(
             scale(sums, place, ratio);
         }
     } else if difference >= 0 {
-        // What was owed before had a minute to come.
+        // Bytes owed from the minute before have had a minute to be recorded.
         let unseen = difference.min((*owed).max(0));
         *owed = difference - unseen;
         let mut sums = WriterSums::default();
@@ -133,7 +134,7 @@ fn settle_one(
     }
 }
 
-/// The figure that what is missing is added to.
+/// Returns the figure that missing bytes are added to.
 fn field(sums: &mut WriterSums, place: usize) -> &mut u64 {
     match place {
         0 => &mut sums.data_bytes,
@@ -168,8 +169,8 @@ mod tests {
         counters.add(&script.batch, &script.names);
     }
 
-    /// The minutes of a device, each with what the kernel counted and what was recorded: what the
-    /// rows have, and what was unseen.
+    /// Returns the minutes of a device, each given as counted and recorded bytes: the bytes of its
+    /// rows, and those unseen.
     fn minutes(of: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let mut counters = ExactCounters::new(&[]);
         let mut value = 1_000_000;

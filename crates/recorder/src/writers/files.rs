@@ -23,7 +23,7 @@ const HOUR_BYTES: u64 = 13_000_000;
 const HOUR_S: i64 = 3_600;
 const DAY_S: i64 = 24 * HOUR_S;
 
-/// Which of the two.
+/// The two series of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriterSeries {
     /// A line for each minute.
@@ -32,17 +32,17 @@ pub enum WriterSeries {
     Hours,
 }
 
-/// What was found over days, now.
+/// Returns the findings over days, as of now.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// Fails if a file cannot be read.
 pub fn found_over_days(files: &WriterFiles, now_s: i64) -> io::Result<Vec<OverDaysFinding>> {
     let records = files.records(now_s - 8 * DAY_S, now_s + 1)?;
     let minutes = files.minutes(now_s - DAY_S, now_s + 1)?;
     Ok(found(&records, &minutes, now_s))
 }
 
-/// The files of both.
+/// The files of both series.
 #[derive(Clone, Debug)]
 pub struct WriterFiles {
     minutes: HistoryFiles,
@@ -50,7 +50,7 @@ pub struct WriterFiles {
 }
 
 impl WriterFiles {
-    /// The files below the state directory `state`.
+    /// Returns the files below the state directory `state`.
     pub fn below(state: &Path) -> WriterFiles {
         let writers = state.join("history/writers");
         WriterFiles {
@@ -62,7 +62,7 @@ impl WriterFiles {
     /// Appends a line of the time `time_s`, seconds since 1970; `limits` are those of the history.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if it cannot be written.
     pub fn append(
         &self,
         series: WriterSeries,
@@ -82,14 +82,14 @@ impl WriterFiles {
         }
     }
 
-    /// The hours, and the minutes that none of them covers, from `from_s` on until before
+    /// Returns the hours, and the minutes that none of them covers, from `from_s` on until before
     /// `until_s`, in order. An hour belongs to the time in which it began.
     ///
     /// # Errors
-    /// When a file cannot be read.
+    /// Fails if a file cannot be read.
     pub fn records(&self, from_s: i64, until_s: i64) -> io::Result<Vec<WriterRecord>> {
         let is_within = |record: &WriterRecord| (from_s..until_s).contains(&record.time_s);
-        // One that began before may cover minutes.
+        // An hour that began before may cover minutes.
         let hours: Vec<WriterRecord> = self.hours.lines(from_s - HOUR_S, until_s)?;
         let mut records = Vec::new();
         for minute in self.minutes(from_s, until_s)? {
@@ -105,10 +105,10 @@ impl WriterFiles {
         Ok(records)
     }
 
-    /// The minutes from `from_s` on until before `until_s`, in order.
+    /// Returns the minutes from `from_s` on until before `until_s`, in order.
     ///
     /// # Errors
-    /// When a file cannot be read.
+    /// Fails if a file cannot be read.
     pub fn minutes(&self, from_s: i64, until_s: i64) -> io::Result<Vec<WriterRecord>> {
         let mut minutes: Vec<WriterRecord> = self.minutes.lines(from_s, until_s)?;
         minutes.retain(|minute| (from_s..until_s).contains(&minute.time_s));

@@ -1,5 +1,5 @@
-//! Who writes all day: bytes and requests by program, container, file and device, for every minute
-//! of a day and every hour of a month.
+//! The account of who writes all day: bytes and requests by program, container, file and device,
+//! for every minute of a day and every hour of a month.
 //!
 //! | where | what |
 //! |---|---|
@@ -28,19 +28,19 @@ pub mod wakes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-/// What stands in place of a file where a request has none.
+/// The name in place of a file for requests of swap.
 pub const SWAP: &str = "(swap)";
-/// The file system's own blocks, read or written by the program itself.
+/// The name for the file system's own blocks, read or written by the program itself.
 pub const METADATA: &str = "(metadata)";
-/// A file system's journal, where nobody is known to have caused it.
+/// The name for a file system's journal that no program is known to have caused.
 pub const JOURNAL: &str = "(journal)";
 
-/// A call makes the pages of its bytes dirty and at most two more.
+/// Bytes of pages that a call makes dirty beyond its own: at most two pages.
 const MORE_PAGES_BYTES: u64 = 2 * 4096;
-/// Devices of which the first rows are always kept.
+/// Devices whose first rows are always kept.
 const DEVICES_WITH_ROWS: usize = 8;
 
-/// What a row is of.
+/// The kind of a row.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -53,7 +53,7 @@ pub enum WriterKind {
     Unknown,
     /// The sum of rows beyond those that are kept.
     Others,
-    /// What the kernel counted and no record shows.
+    /// Bytes that the kernel counted and no record shows.
     Unseen,
 }
 
@@ -63,11 +63,11 @@ impl WriterKind {
     }
 }
 
-/// Whom a row is of.
+/// The identity of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WriterId {
-    /// What it is of.
+    /// The kind of the row.
     #[serde(rename = "k", skip_serializing_if = "WriterKind::is_program")]
     pub kind: WriterKind,
     /// The program's name.
@@ -76,34 +76,34 @@ pub struct WriterId {
     /// Its container or systemd unit; empty if it has none.
     #[serde(rename = "c", skip_serializing_if = "String::is_empty")]
     pub container: String,
-    /// The file, with N for numbers; what begins with a parenthesis is none; empty if not known.
+    /// The file, with N for numbers; names in parentheses are no files; empty if not known.
     #[serde(rename = "f", skip_serializing_if = "String::is_empty")]
     pub file: String,
     /// The device.
     #[serde(rename = "d", skip_serializing_if = "String::is_empty")]
     pub device: String,
-    /// Whether its requests serve those of a device above, where they count, too.
+    /// Whether its requests serve those of a device above, which also count them.
     #[serde(rename = "b", skip_serializing_if = "is_false")]
     pub is_below: bool,
 }
 
 impl WriterId {
-    /// The id of what remains on a device.
+    /// Makes the id of the remainder of a device.
     pub fn for_rest(kind: WriterKind, device: &str, is_below: bool) -> WriterId {
         WriterId { kind, device: device.to_owned(), is_below, ..WriterId::default() }
     }
 
-    /// Whether it is the id of what remains on a device.
+    /// Returns whether it is the id of the remainder of a device.
     pub fn is_rest(&self) -> bool {
         self.kind != WriterKind::Program && self.file.is_empty()
     }
 
-    /// The id of all files of its program that have no row.
+    /// Returns the id of all files of its program that have no row.
     pub fn program_alone(&self) -> WriterId {
         WriterId { file: String::new(), ..self.clone() }
     }
 
-    /// The id that it is added to where it has no row: that of what remains on its device.
+    /// Returns the id that it is added to if it has no row: the remainder of its device.
     pub fn rest(&self) -> WriterId {
         let kind = match self.kind {
             WriterKind::Program => WriterKind::Others,
@@ -136,12 +136,12 @@ macro_rules! sums {
         }
 
         impl WriterSums {
-            /// Adds others.
+            /// Adds other figures.
             pub fn add(&mut self, other: &WriterSums) {
                 $( self.$field = self.$field.saturating_add(other.$field); )+
             }
 
-            /// Each figure with its name, in the order of their definition.
+            /// Returns each figure with its name, in the order of their definition.
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$( (stringify!($field), self.$field) ),+]
             }
@@ -163,12 +163,12 @@ sums! {
 }
 
 impl WriterSums {
-    /// All that the device wrote, bytes.
+    /// Returns the bytes that the device wrote.
     pub fn written_bytes(&self) -> u64 {
         self.data_bytes.saturating_add(self.journal_bytes).saturating_add(self.metadata_bytes)
     }
 
-    /// Bytes written for each byte asked for; `None` where nothing was asked for, or where more
+    /// Returns the bytes written for each byte of the calls; `None` if there are none, or if more
     /// pages were written than calls can have made dirty: the program writes through a mapping.
     pub fn amplification(&self) -> Option<f64> {
         let asked = self.asked_bytes;
@@ -177,43 +177,43 @@ impl WriterSums {
         (asked > 0 && !is_mapped).then(|| self.written_bytes() as f64 / asked as f64)
     }
 
-    /// What rows are ranked by: what was written or asked for, whichever is more.
+    /// Returns the bytes that rows are ranked by: those of the device or of the calls, the larger.
     pub fn weight(&self) -> u64 {
         self.written_bytes().max(self.asked_bytes)
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether all figures are zero.
     pub fn is_empty(&self) -> bool {
         *self == WriterSums::default()
     }
 }
 
-/// A row: whose, and how much.
+/// A row of a minute or an hour.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WriterRow {
-    /// Whose.
+    /// The program and file.
     #[serde(flatten)]
     pub id: WriterId,
-    /// How much.
+    /// The figures.
     #[serde(flatten)]
     pub sums: WriterSums,
 }
 
-/// What the kernel counted of a device, bytes.
+/// The kernel's counters of a device, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceBytes {
-    /// Read.
+    /// Bytes read.
     pub read: u64,
-    /// Written.
+    /// Bytes written.
     pub written: u64,
-    /// Discarded.
+    /// Bytes discarded.
     pub discarded: u64,
 }
 
 impl DeviceBytes {
-    /// Adds others.
+    /// Adds other counters.
     pub fn add(&mut self, other: &DeviceBytes) {
         self.read = self.read.saturating_add(other.read);
         self.written = self.written.saturating_add(other.written);
@@ -221,13 +221,13 @@ impl DeviceBytes {
     }
 }
 
-/// How worn a drive says it is.
+/// The wear that a drive reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DriveWear {
-    /// How much of its life is used, by its vendor's estimate, percent.
+    /// The used part of its life, by its vendor's estimate, percent.
     pub used_percent: f64,
-    /// Bytes that hosts have written to it, ever; `None` if it does not say.
+    /// Bytes that hosts have written to it since it was made; `None` if it does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written_bytes: Option<u64>,
 }
@@ -236,22 +236,22 @@ pub struct DriveWear {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WriterRecord {
-    /// When it began, seconds since 1970.
+    /// The time at which it began, seconds since 1970.
     pub time_s: i64,
-    /// When it ended.
+    /// The time at which it ended.
     pub until_s: i64,
-    /// What of it was watched, seconds.
+    /// The part of it that was watched, seconds.
     pub watched_s: u64,
-    /// What the kernel counted of each device that the rows are of.
+    /// The kernel's counters of each device of the rows.
     pub devices: BTreeMap<String, DeviceBytes>,
-    /// How worn drives are, at its end.
+    /// The wear of drives, at its end.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub drives: BTreeMap<String, DriveWear>,
-    /// The rows; those of a device add up to what the kernel counted.
+    /// The rows; those of a device add up to the kernel's counters.
     pub rows: Vec<WriterRow>,
 }
 
-/// Rows by whose they are, in bounded memory: what does not fit is added to the device's others.
+/// Rows by identity, in bounded memory: those that do not fit are added to the device's others.
 #[derive(Clone, Debug)]
 pub struct WriterTotals {
     rows: HashMap<WriterId, WriterSums>,
@@ -259,8 +259,8 @@ pub struct WriterTotals {
 }
 
 impl WriterTotals {
-    /// At most `most` rows of files, then as many of programs alone, then one for each device's
-    /// others.
+    /// Holds at most `most` rows of files, then as many of programs alone, then one for each
+    /// device's others.
     pub fn new(most: usize) -> WriterTotals {
         WriterTotals { rows: HashMap::new(), most }
     }
@@ -282,19 +282,19 @@ impl WriterTotals {
         self.rows.entry(fitting).or_default().add(sums);
     }
 
-    /// Each row, to change its figures.
+    /// Returns each row, to change its figures.
     pub fn rows_mut(&mut self) -> impl Iterator<Item = (&WriterId, &mut WriterSums)> {
         self.rows.iter_mut()
     }
 
-    /// Each row.
+    /// Returns each row.
     pub fn rows(&self) -> impl Iterator<Item = (&WriterId, &WriterSums)> {
         self.rows.iter()
     }
 
-    /// The rows that matter most: `most` files by what was written to them, the first two of each
-    /// device, and half as many by how often they woke a disk; then as many programs, by what was
-    /// written to their other files and by what they read; and the sums of the others by device.
+    /// Returns the rows that matter most: `most` files by bytes written to them, the first two of
+    /// each device, and half as many by wakes of a disk; then as many programs, by bytes written to
+    /// their other files and by bytes read; and the sums of the others by device.
     pub fn top(&self, most: usize) -> Vec<WriterRow> {
         let mut kept = WriterTotals::new(usize::MAX);
         let mut programs = WriterTotals::new(usize::MAX);
@@ -326,8 +326,8 @@ impl WriterTotals {
         rows
     }
 
-    /// Of each of the devices with most the rows with most: a quiet device is not lost behind a
-    /// busy one.
+    /// Returns the largest rows of each of the largest devices, so that a quiet device is not lost
+    /// behind a busy one.
     fn first_of_devices(&self) -> Vec<&WriterId> {
         let mut devices: BTreeMap<&str, u64> = BTreeMap::new();
         for (id, sums) in &self.rows {
@@ -346,7 +346,7 @@ impl WriterTotals {
         first.flatten().collect()
     }
 
-    /// The rows with most of something.
+    /// Returns the rows with the largest `value`.
     fn largest(
         &self,
         most: usize,

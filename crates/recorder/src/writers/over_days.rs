@@ -1,4 +1,4 @@
-//! Findings over hours and days: what no ten seconds show.
+//! Findings over hours and days, which no ten seconds show.
 //!
 //! | cause | when |
 //! |---|---|
@@ -19,9 +19,9 @@ const DAY_S: i64 = 24 * HOUR_S;
 const WEEK_S: i64 = 7 * DAY_S;
 /// Amplification above this is found.
 const MOST_AMPLIFICATION: f64 = 10.0;
-/// In an hour less than this wears no drive, bytes.
+/// Bytes in an hour below which no drive is worn.
 const LEAST_HOUR_BYTES: u64 = 4 << 20;
-/// What is found must have been so for longer, seconds.
+/// The time that a finding must have lasted, seconds.
 const LEAST_WATCHED_S: u64 = HOUR_S as u64;
 /// Events that make a period.
 const LEAST_EVENTS: usize = 5;
@@ -34,10 +34,10 @@ const BURST: u64 = 4;
 const LEAST_BURST_BYTES: u64 = 16 << 20;
 /// The share of a program's bytes that its bursts must have.
 const BURST_SHARE: f64 = 0.6;
-/// Growth that is found, and what the load may have grown meanwhile.
+/// Growth that is found, and the growth of the load that still counts as equal.
 const GROWTH: f64 = 1.5;
 const EQUAL: f64 = 1.25;
-/// Growth below this in a day wears no drive, bytes.
+/// Growth in a day below which no drive is worn, bytes.
 const LEAST_GROWTH_BYTES: u64 = 256 << 20;
 /// Findings of each cause.
 const MOST_EACH: usize = 4;
@@ -55,14 +55,14 @@ pub struct OverDaysFinding {
     pub container: String,
     /// The file; empty if it is several.
     pub file: String,
-    /// What was found.
+    /// The finding in one sentence.
     pub sentence: String,
-    /// What helps.
+    /// The fix.
     pub fix: String,
 }
 
-/// What was found in the day before `now_s`. `records` are those of a week and a day, `minutes`
-/// those of the last day.
+/// Returns the findings in the day before `now_s`. `records` are those of a week and a day,
+/// `minutes` those of the last day.
 pub fn found(
     records: &[WriterRecord],
     minutes: &[WriterRecord],
@@ -78,7 +78,7 @@ pub fn found(
     found
 }
 
-/// Figures by hour of the same id.
+/// Figures of each id by hour, with the seconds watched.
 type ByHour = BTreeMap<WriterId, BTreeMap<i64, (WriterSums, u64)>>;
 
 fn by_hour(records: &[&WriterRecord]) -> ByHour {
@@ -87,7 +87,7 @@ fn by_hour(records: &[&WriterRecord]) -> ByHour {
         let hour = record.time_s.div_euclid(HOUR_S);
         let own = record.rows.iter().filter(|row| row.id.kind == WriterKind::Program);
         for row in own.filter(|row| !row.id.is_below) {
-            // Its files together: what one has asked for may be written to another.
+            // All files of a program together: the bytes of calls to one may be written to another.
             let id = WriterId { file: String::new(), ..row.id.clone() };
             let (sums, _) = all.entry(id).or_default().entry(hour).or_default();
             sums.add(&row.sums);
@@ -162,8 +162,8 @@ fn largest(mut found: Vec<(u64, OverDaysFinding)>) -> Vec<OverDaysFinding> {
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// The period of events in minutes, if they are regular: most intervals are within a minute or a
-/// quarter of the middle one.
+/// Returns the period of events in minutes, if they are regular: most intervals are within a minute
+/// or a quarter of the middle one.
 pub fn period(minutes: &[i64]) -> Option<i64> {
     let mut between: Vec<i64> = minutes.windows(2).map(|pair| pair[1] - pair[0]).collect();
     if between.len() + 1 < LEAST_EVENTS {
@@ -246,7 +246,7 @@ fn bursts(minutes: &[WriterRecord]) -> Vec<OverDaysFinding> {
     largest(found)
 }
 
-/// Growth against the same hours a week before.
+/// Finds growth against the same hours a week before.
 fn grown(records: &[WriterRecord], now_s: i64) -> Vec<OverDaysFinding> {
     let within = |from_s: i64| {
         let all =
@@ -338,7 +338,7 @@ mod tests {
         };
         let expected = [("write-amplification", "logger".to_owned())];
         assert_eq!(causes(&hours(3, 50), &[]), expected);
-        // One hour, too little of it, of last week.
+        // One hour; too little in it; hours of last week.
         assert_eq!(causes(&hours(1, 50), &[]), []);
         assert_eq!(causes(&hours(3, 9), &[]), []);
         let mut old = hours(3, 50);
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(causes(&old, &[]), []);
     }
 
-    /// A minute for each of six hours, in which some did something.
+    /// Returns a minute for each of six hours, with the figures of `of`.
     fn minutes(of: impl Fn(i64) -> WriterSums) -> Vec<WriterRecord> {
         let minute = |index| record(NOW_S - (360 - index) * 60, 60, &[("job", of(index))]);
         (0..360).map(minute).collect()

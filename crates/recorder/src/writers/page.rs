@@ -1,6 +1,6 @@
-//! Who writes as a page in one file, without script.
+//! The page of the account of writers, in one file, without script.
 //!
-//! What does not belong here: figures, and how they read ([`super::text`]).
+//! What does not belong here: figures, and their sentences ([`super::text`]).
 
 use super::WriterRecord;
 use super::question::{AnswerRow, GroupedBy, WriterAnswer, WriterQuestion, written_over_time};
@@ -21,7 +21,8 @@ const DEVICE_FIGURES: [&str; 6] =
 /// Programs that woke disks.
 const MOST_WAKES: usize = 20;
 
-/// The page of an answer, with at most `rows` rows; `records` are those that it was made of.
+/// Formats the page of an answer, with at most `rows` rows; `records` are those that it was made
+/// of.
 pub fn page(
     answer: &WriterAnswer,
     records: &[WriterRecord],

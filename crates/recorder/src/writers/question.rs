@@ -1,9 +1,9 @@
-//! Rows put together: who wrote most, at which cost, and until when a drive lasts.
+//! Answers from rows: who wrote most, at which cost, and until when a drive lasts.
 //!
-//! A program's sum counts each byte once: of stacked devices the upper one's. A device's sum has
-//! all of its own.
+//! A program's sum counts each byte once: of stacked devices, that of the upper one. A device's sum
+//! has all bytes of the device.
 //!
-//! What does not belong here: how the answer is printed ([`super::text`]).
+//! What does not belong here: the answer's text ([`super::text`]).
 
 use super::over_days::OverDaysFinding;
 use super::{DeviceBytes, DriveWear, WriterId, WriterKind, WriterRecord, WriterRow, WriterSums};
@@ -11,35 +11,35 @@ use iowhy_core::diagnosis::programs;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What rows are put together by.
+/// The key by which rows are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupedBy {
-    /// The program and its container.
+    /// By the program and its container.
     Program,
-    /// The file, and who uses it.
+    /// By the file and the program that uses it.
     File,
 }
 
-/// What is asked.
+/// A question about who writes.
 #[derive(Clone, Debug)]
 pub struct WriterQuestion {
-    /// What rows are put together by.
+    /// The key by which rows are grouped.
     pub by: GroupedBy,
-    /// Only this device.
+    /// The only device; `None` for all.
     pub device: Option<String>,
-    /// Only files whose name contains this.
+    /// A part of the names of the files; `None` for all files.
     pub file: Option<String>,
-    /// From then on, seconds since 1970.
+    /// The beginning, seconds since 1970.
     pub from_s: i64,
-    /// Until before then.
+    /// The end, which does not belong to it.
     pub until_s: i64,
 }
 
 /// One row of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AnswerRow {
-    /// What it is of: a program, unknown, others, unseen.
+    /// The kind of the row: a program, unknown, others, unseen.
     pub kind: WriterKind,
     /// The program.
     pub program: String,
@@ -48,14 +48,14 @@ pub struct AnswerRow {
     /// The file, where files are listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What the file is to its program, where files are listed.
+    /// The role of the file for its program, where files are listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_class: Option<String>,
     /// The devices.
     pub devices: Vec<String>,
-    /// All that devices wrote, bytes.
+    /// Bytes that devices wrote.
     pub written_bytes: u64,
-    /// Bytes that devices wrote for each byte asked for; `None` if a file is written through a
+    /// Bytes that devices wrote for each byte of the calls; `None` if a file is written through a
     /// mapping, or no call was counted.
     pub amplification: Option<f64>,
     /// Bytes that devices wrote for each sync; `None` without any.
@@ -72,21 +72,21 @@ pub struct AnswerDevice {
     pub device: String,
     /// Bytes that the kernel counted as written.
     pub written_bytes: u64,
-    /// As read.
+    /// Bytes that the kernel counted as read.
     pub read_bytes: u64,
-    /// As discarded.
+    /// Bytes that the kernel counted as discarded.
     pub discarded_bytes: u64,
     /// Bytes written, of which no record shows who wrote them.
     pub unseen_bytes: u64,
-    /// How often it was woken.
+    /// The number of times it was woken.
     pub wakes: u64,
-    /// How much of its life is used, percent; `None` if it does not say.
+    /// The used part of its life, percent; `None` if it does not say.
     pub used_percent: Option<f64>,
-    /// In how many days it is worn, if it goes on like this; `None` if that is not known.
+    /// Days until it is worn, at this rate; `None` if that is not known.
     pub worn_in_days: Option<f64>,
 }
 
-/// Who woke a device.
+/// A program that woke a device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AnswerWake {
     /// The device.
@@ -97,32 +97,32 @@ pub struct AnswerWake {
     pub container: String,
     /// The file; empty if it is not known.
     pub file: String,
-    /// How often.
+    /// The number of wakes.
     pub wakes: u64,
 }
 
-/// The answer.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WriterAnswer {
-    /// When it begins, seconds since 1970.
+    /// The beginning, seconds since 1970.
     pub from_s: i64,
-    /// When it ends.
+    /// The end.
     pub until_s: i64,
-    /// What of it was watched, seconds.
+    /// The part of it that was watched, seconds.
     pub watched_s: u64,
-    /// What rows are put together by.
+    /// The key by which rows are grouped.
     pub by: GroupedBy,
     /// The rows, the one that wrote most first.
     pub rows: Vec<AnswerRow>,
     /// The devices.
     pub devices: Vec<AnswerDevice>,
-    /// Who woke idle devices, most often first.
+    /// Programs that woke idle devices, most often first.
     pub wakes: Vec<AnswerWake>,
-    /// What was found over days.
+    /// Findings over days.
     pub findings: Vec<OverDaysFinding>,
 }
 
-/// What a file is to its program, in words.
+/// Returns the role of a file for its program, in words.
 pub fn file_class(program: &str, file: &str) -> String {
     if let Some(word) = file.strip_prefix('(') {
         return word.trim_end_matches(')').to_owned();
@@ -162,8 +162,8 @@ pub fn answer(records: &[WriterRecord], question: &WriterQuestion) -> WriterAnsw
     }
 }
 
-/// Bytes a second that devices wrote for what is asked, in so many equal parts of the time of the
-/// records.
+/// Returns the bytes per second that devices wrote for the question, in `parts` equal parts of the
+/// time of the records.
 pub fn written_over_time(
     records: &[WriterRecord],
     question: &WriterQuestion,
@@ -183,7 +183,7 @@ pub fn written_over_time(
             if own_begin >= end {
                 break;
             }
-            // Shared out by overlap: an hour is one record.
+            // Shared out by overlap, since an hour is one record.
             let overlap = (end.min(own_end) - begin.max(own_begin)).max(0.0);
             *value += bytes * overlap / (end - begin).max(1.0) / part_s;
         }
@@ -272,9 +272,9 @@ fn devices(
     devices
 }
 
-/// In how many days a drive is worn that is written to as in the time that was watched: what it
-/// takes until it calls itself used up, by what it took until now. `None` if it counts no bytes, or
-/// if too little of it is used to tell.
+/// Returns the days until a drive is worn, if it is written to as in the watched time: until the
+/// share that it reports as used, for the bytes until now, is 100 percent. `None` if it counts no
+/// bytes, or if too little of it is used to tell.
 fn worn_in_days(wear: &DriveWear, written: u64, watched_s: u64) -> Option<f64> {
     const LEAST_USED_PERCENT: f64 = 1.0;
     const LEAST_WATCHED_S: u64 = 3_600;

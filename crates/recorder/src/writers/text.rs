@@ -1,4 +1,4 @@
-//! Who writes as text.
+//! The account of writers as text.
 //!
 //! What does not belong here: figures.
 
@@ -11,20 +11,20 @@ use iowhy_views::human;
 use iowhy_views::style::Style;
 use std::fmt::Write;
 
-/// Rows that are listed.
+/// Wakes that are listed.
 const MOST_WAKES: usize = 6;
 /// Rows whose amplification is explained.
 const MOST_EXPLAINED: usize = 3;
-/// Amplification from which it is worth explaining.
+/// The amplification from which on it is explained.
 const WORTH: f64 = 3.0;
 /// Columns of a terminal that has room for all of a row's figures.
 const WIDE: usize = 110;
-/// What a file system writes at least of a file.
+/// Bytes that a file system writes of a file at least.
 const PAGE_BYTES: u64 = 4096;
-/// A drive that lasts longer is replaced for other reasons.
+/// Years of life beyond which a drive is replaced for other reasons.
 const MOST_YEARS: f64 = 30.0;
 
-/// The answer, with at most `rows` rows.
+/// Formats the answer, with at most `rows` rows.
 pub fn page(answer: &WriterAnswer, rows: usize, style: &Style) -> String {
     let mut page = Page { text: String::new(), style };
     page.title(answer);
@@ -69,7 +69,7 @@ impl Page<'_> {
         }
     }
 
-    /// A line of the table; a narrow one has no metadata and no reads.
+    /// Adds a line of the table; a narrow one has no metadata and no reads.
     fn cells<T: std::fmt::Display>(&mut self, cells: [T; 7], name: &str) {
         let shown = if self.style.columns() < WIDE { 5 } else { 7 };
         let mut line = String::new();
@@ -103,7 +103,7 @@ impl Page<'_> {
         self.cells(cells, &name);
     }
 
-    /// What the bytes beyond those asked for are.
+    /// Explains the bytes beyond those of the calls.
     fn explained(&mut self, answer: &WriterAnswer) {
         let worth = worth(answer);
         if worth.is_empty() {
@@ -183,7 +183,7 @@ pub(super) fn factor_text(factor: f64, style: &Style) -> String {
     }
 }
 
-/// The program that woke a disk, escaped, or that it is not known.
+/// Returns the program that woke a disk, escaped, or that it is not known.
 pub(super) fn waker(program: &str, style: &Style) -> String {
     match program {
         "" => "(not known)".to_owned(),
@@ -191,7 +191,7 @@ pub(super) fn waker(program: &str, style: &Style) -> String {
     }
 }
 
-/// A row's program, escaped; where it is of none, what it is.
+/// Returns a row's program, escaped, or the kind of a row without a program.
 pub(super) fn program(row: &AnswerRow, style: &Style) -> String {
     match row.kind {
         WriterKind::Program => escape(&row.program, style).into_owned(),
@@ -201,7 +201,7 @@ pub(super) fn program(row: &AnswerRow, style: &Style) -> String {
     }
 }
 
-/// A row's name, escaped.
+/// Returns a row's name, escaped.
 fn name(row: &AnswerRow, by: GroupedBy, style: &Style) -> String {
     let program = program(row, style);
     let file = row.file.as_ref().filter(|file| !file.is_empty());
@@ -212,7 +212,7 @@ fn name(row: &AnswerRow, by: GroupedBy, style: &Style) -> String {
     }
 }
 
-/// The rows whose bytes are worth explaining.
+/// Returns the rows whose bytes are worth explaining.
 pub(super) fn worth(answer: &WriterAnswer) -> Vec<&AnswerRow> {
     let is_worth = |row: &&AnswerRow| {
         let factor = row.amplification.is_none_or(|factor| factor >= WORTH);
@@ -221,7 +221,7 @@ pub(super) fn worth(answer: &WriterAnswer) -> Vec<&AnswerRow> {
     answer.rows.iter().filter(is_worth).take(MOST_EXPLAINED).collect()
 }
 
-/// How long a device lasts, as its drive says and at this rate; empty if that is not known.
+/// Returns the life of a device, as its drive says and at this rate; empty if that is not known.
 pub(super) fn wear_text(device: &AnswerDevice) -> String {
     let mut text = String::new();
     if let Some(used) = device.used_percent {
@@ -239,12 +239,12 @@ pub(super) fn wear_text(device: &AnswerDevice) -> String {
     text
 }
 
-/// Bytes a day, as written in the time that was watched.
+/// Returns the bytes per day, at the rate of the time that was watched.
 pub(super) fn a_day(device: &AnswerDevice, answer: &WriterAnswer) -> f64 {
     device.written_bytes as f64 / answer.watched_s.max(1) as f64 * 86_400.0
 }
 
-/// What a program's writes cost, and why.
+/// Explains what a program's writes cost, and why.
 pub(super) fn sentence(row: &AnswerRow, by: GroupedBy, style: &Style) -> String {
     let sum = |name: &str| row.sums.get(name).copied().unwrap_or(0);
     let (asked, syncs, data) = (sum("asked_bytes"), sum("syncs"), sum("data_bytes"));

@@ -1,7 +1,7 @@
-//! Which request woke an idle disk.
+//! The requests that wake idle disks.
 //!
-//! A disk is idle while it has no request in flight. The first request after a minute of that
-//! wakes it: a drive that spins down, or a laptop's that sleeps, has to start for it.
+//! A disk is idle while it has no request in flight. The first request after a minute without any
+//! wakes it: a drive that spins down, or one of a laptop that sleeps, has to start for it.
 //!
 //! What does not belong here: whether the drive really slept, which only it knows.
 
@@ -9,7 +9,7 @@ use iowhy_core::model::{Name, Names, Origin, Request, RequestPart};
 use iowhy_core::source::Batch;
 use std::collections::HashMap;
 
-/// How long a disk must have been idle, nanoseconds.
+/// The time that a disk must have been idle, nanoseconds.
 pub const IDLE_NS: u64 = 60_000_000_000;
 /// Wakes that are kept until they are taken.
 const MOST_WAKES: usize = 256;
@@ -29,7 +29,7 @@ pub struct Wake {
     pub container: Option<String>,
     /// The file.
     pub file: Option<String>,
-    /// Why the request existed.
+    /// The origin of the request.
     pub origin: Origin,
 }
 
@@ -42,14 +42,14 @@ pub struct WakeWatch {
 }
 
 impl WakeWatch {
-    /// Another watch begins at `now_ns`: what came before it is not known.
+    /// Begins another watch at `now_ns`: requests before it are not known.
     pub fn begin(&mut self, now_ns: u64) {
         self.ended.values_mut().for_each(|ended_ns| *ended_ns = (*ended_ns).max(now_ns));
     }
 
-    /// Looks at the requests of a batch.
+    /// Adds the requests of a batch.
     pub fn add(&mut self, batch: &Batch, names: &Names) {
-        // Those of one device follow each other mostly.
+        // Requests of one device mostly follow each other.
         let mut latest: Option<(Name, u64)> = None;
         for (request, parts) in batch.requests_with_parts() {
             let ended_ns = request.start_ns.saturating_add(request.known_ns().unwrap_or(0));
@@ -81,7 +81,7 @@ impl WakeWatch {
         }
     }
 
-    /// The wakes since the last call.
+    /// Returns the wakes since the last call.
     pub fn take(&mut self) -> Vec<Wake> {
         std::mem::take(&mut self.wakes)
     }

@@ -1,6 +1,6 @@
-//! What is planted: ten seconds of a load with a cause, as each cause's own tests have it.
+//! Planted causes: ten seconds of a load with a cause, as each cause's own tests have it.
 //!
-//! What does not belong here: when it is planted.
+//! What does not belong here: the times at which they are planted.
 
 use iowhy_core::model::environment::Mount;
 use iowhy_core::model::file::Counts;
@@ -9,10 +9,10 @@ use iowhy_core::script::Script;
 
 const MS: u64 = 1_000_000;
 
-/// A cause's id, and what adds ten seconds of it.
+/// A cause's id, and the function that adds ten seconds of it.
 pub type PlantedCause = (&'static str, fn(&mut Script));
 
-/// All of them.
+/// All planted causes.
 pub const CAUSES: [PlantedCause; 20] = [
     ("hung-io", hung_io),
     ("swap-io", swap_io),

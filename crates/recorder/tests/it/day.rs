@@ -1,5 +1,5 @@
 //! A day in scripted time, with twenty incidents of different causes between hours of a healthy
-//! load: which of them are kept, and whether what was planted is found first.
+//! load: which of them are kept, and whether the planted cause is found first.
 //!
 //! The table is part of docs/recorder.md: `IOWHY_BLESS=1 cargo test -p iowhy-recorder --test it`
 //! writes it.
@@ -10,9 +10,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::PoisonError;
 
-/// When a cause is planted, and until when, seconds into its hour.
+/// The time in which a cause is planted, seconds into its hour.
 const PLANTED_S: std::ops::Range<u64> = 1_200..1_230;
-/// How long after it began an incident may begin, and still be of it.
+/// The delay with which an incident of a cause may begin, in seconds.
 const LATE_S: u64 = 30;
 const START: &str =
     "<!-- day: written by IOWHY_BLESS=1 cargo test -p iowhy-recorder --test it -->\n";

@@ -1,7 +1,7 @@
 //! A host in scripted time: rows go the way that the daemon sends them, through ring, rolling
 //! diagnosis, conditions and policy, to the record of an incident.
 //!
-//! What does not belong here: which rows.
+//! What does not belong here: the rows.
 
 use iowhy_core::model::Environment;
 use iowhy_core::script::{START_NS, Script};
@@ -22,16 +22,16 @@ pub static ALONE: Mutex<()> = Mutex::new(());
 pub const S: u64 = 1_000_000_000;
 pub const HOUR_S: u64 = 3_600;
 
-/// What is diagnosed before and after the signs of an incident, as in the daemon.
+/// The time before and after the signs of an incident that is diagnosed, as in the daemon.
 const BEFORE_NS: u64 = 10 * S;
 const AFTER_NS: u64 = 5 * S;
 
 /// An incident that was kept.
 #[derive(Clone, Debug)]
 pub struct KeptIncident {
-    /// When it began, seconds since the day began.
+    /// The time at which it began, seconds since the day began.
     pub begun_s: u64,
-    /// What is known of it.
+    /// The record of the incident.
     pub record: IncidentRecord,
 }
 
@@ -41,7 +41,7 @@ struct OpenRecord {
     record: IncidentRecord,
 }
 
-/// The host.
+/// A host in scripted time.
 pub struct ScriptedHost {
     folder: PathBuf,
     pub ring: Ring,
@@ -155,7 +155,7 @@ impl ScriptedHost {
     }
 }
 
-/// Moves rows by so many nanoseconds and numbers.
+/// Moves rows by so many nanoseconds, and their ids by so many.
 fn shift(batch: &mut Batch, ns: u64, ids: u64) {
     let moved = |id: &mut Option<u64>| *id = id.map(|id| id + ids);
     for request in &mut batch.requests {

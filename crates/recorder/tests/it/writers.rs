@@ -1,5 +1,5 @@
-//! Days of who writes in scripted time: rows of the kernel's kind go through the analysis, the
-//! account and the files, and the answer is compared with what was planted.
+//! Days of the account of writers in scripted time: rows as from the kernel go through the
+//! analysis, the account and the files, and the answer is compared with the planted figures.
 
 use crate::host::ALONE;
 use iowhy_core::analysis::{Summarizer, Summary};
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 const LIMITS: HistoryLimits = HistoryLimits { days: 31, bytes: 200_000_000 };
-/// When the scripted day begins: midnight in UTC.
+/// The beginning of the scripted day: midnight in UTC.
 const DAY_S: i64 = 1_795_651_200;
 const PAGE: u64 = 4096;
 
@@ -26,9 +26,9 @@ struct WritingHost {
     account: WriterAccount,
     files: WriterFiles,
     script: Script,
-    /// The kernel's counter of what was written to sda.
+    /// The kernel's counter of bytes written to sda.
     written: u64,
-    /// What was planted, by program.
+    /// The bytes planted, by program.
     truth: BTreeMap<String, u64>,
 }
 
@@ -113,11 +113,11 @@ impl Dice {
     }
 }
 
-/// Twenty programs for a day, of which the large ones are thinned; beside them a program of one
-/// second each minute with a name, a file and a container that nobody has again.
+/// Twenty programs for a day, of which the large ones are thinned; and in each minute a program of
+/// one second, whose name, file and container never come again.
 #[test]
 fn a_day_of_twenty_programs_is_told_in_order_and_to_the_byte() {
-    // Its memory is the process's, which another test looks at.
+    // Held because another test measures the memory of this process.
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let mut host = WritingHost::new(folder.path());
@@ -213,7 +213,7 @@ fn a_clock_that_jumps_counts_nothing_twice() {
     assert_eq!(answer.watched_s, 90 * 60);
 }
 
-/// Where the daemon was killed, the minutes stand for the hour.
+/// After the daemon was killed, the minutes stand for the hour.
 #[test]
 fn a_killed_daemon_loses_a_minute_and_lines_of_others_are_passed_over() {
     let folder = tempfile::tempdir().unwrap();
@@ -230,10 +230,10 @@ fn a_killed_daemon_loses_a_minute_and_lines_of_others_are_passed_over() {
     assert_eq!(answer.watched_s, 90 * 60);
 }
 
-/// Names of other people's files and programs are what they are.
+/// Hostile names of files and programs are kept as they are.
 #[test]
 fn thousands_of_programs_and_hostile_names_stay_bounded() {
-    // Its memory is the process's, which another test looks at.
+    // Held because another test measures the memory of this process.
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let mut host = WritingHost::new(folder.path());
